@@ -69,7 +69,7 @@ check: $(VENV)/.with-tools ## format, lint, types, layers, purity of core, docs 
 	@$(BIN)/python -m pytest tests/project
 
 bench: $(VENV)/.installed ## print what was promised, measured here; BENCHMARKS=benchmarks/journal.py runs one
-	@missed=; for one in $(BENCHMARKS); do echo "== $$one"; $(BIN)/python "$$one" || missed="$$missed $$one"; done; \
+	@missed=; for one in $(BENCHMARKS); do echo "== $$one"; PYTHONPATH=tests $(BIN)/python "$$one" || missed="$$missed $$one"; done; \
 	test -z "$$missed" || { echo "below what was promised:$$missed" >&2; exit 1; }
 
 bench-compare: $(VENV)/.installed ## compare processor time with another revision: REV=HEAD~1

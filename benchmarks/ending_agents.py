@@ -11,7 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-from headnode.adapters.nodes import messages as m
+from headnode.adapters.wire.agent_messages import AttemptResult, AttemptStart, Results, Started
+from headnode.adapters.wire.messages import Ack, FromHead, Run, Welcome
 from headnode.core.model.quantities import Instant
 from simulated_agents import SimulatedAgent
 
@@ -25,35 +26,35 @@ class EndingAgent(SimulatedAgent):
         super().__init__(name, processors, state / "simulated", lambda: None)
         self._socket = state / "nodes.sock"
         self._results = 0
-        self._unacknowledged: dict[int, m.Results] = {}
+        self._unacknowledged: dict[int, Results] = {}
 
     async def dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Return a new connection to the head."""
         return await asyncio.open_unix_connection(self._socket)
 
-    def obey(self, message: m.FromHead, data: bytes) -> None:
+    def obey(self, message: FromHead, data: bytes) -> None:
         """Obey, and forget results that the head has recorded."""
-        if isinstance(message, m.Welcome):
+        if isinstance(message, Welcome):
             for results in self._unacknowledged.values():
                 self.say(results)
-        if isinstance(message, m.Ack):
+        if isinstance(message, Ack):
             self._unacknowledged.pop(message.number, None)
         super().obey(message, data)
 
-    def run(self, message: m.Run) -> None:
+    def run(self, message: Run) -> None:
         """Report the attempts as started and ended."""
         now = Instant(time.time())
-        begun = tuple(m.Begun(message.task, *who, now) for who in message.attempts)
-        self.say(m.Started(job=message.job, begun=begun))
+        begun = tuple(AttemptStart(message.task, *who, now) for who in message.attempts)
+        self.say(Started(job=message.job, begun=begun))
         ended = tuple(
-            m.Result(
+            AttemptResult(
                 message.task, instance, attempt, "exited", int((message.job + instance) % EXITS == 0),
                 started=now, ended=now, peak_memory=1000,
             )
             for instance, attempt in message.attempts
         )  # fmt: skip
         self._results += 1
-        results = m.Results(number=self._results, job=message.job, results=ended)
+        results = Results(number=self._results, job=message.job, results=ended)
         self._unacknowledged[self._results] = results
         self.say(results)
 

@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 
 from headnode.apps.simulate.engine_replay import EngineReplay
-from headnode.apps.simulate.log_file import read_log
+from headnode.apps.simulate.log_files import read_log
 from headnode.apps.simulate.machine import pool
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.workload import Workload
-from headnode.core.scheduling.decision import Plan, Start
+from headnode.core.scheduling.plan import Plan, Start
 from headnode.core.scheduling.policies import POLICIES, Policy
 from headnode.core.scheduling.view import View
 from trace_replay import TRACES, made_up

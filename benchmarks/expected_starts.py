@@ -11,16 +11,17 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from headnode.apps.server.scoring import scored
-from headnode.apps.server.watching import Several
+from headnode.apps.server.api.cluster import prediction_scores
+from headnode.apps.server.main import EffectsInOrder
 from headnode.apps.simulate.engine_replay import EngineReplay
-from headnode.apps.simulate.log_file import read_log
+from headnode.apps.simulate.log_files import read_log
 from headnode.apps.simulate.machine import pool
-from headnode.core.lifecycle import commands as c
 from headnode.core.model.quantities import Instant
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.policies import POLICIES
-from headnode.engine.foreseeing import Foreseer, look_ahead
+from headnode.core.state.command import Command
+from headnode.core.state.submit import CreateJob
+from headnode.engine.prediction import StartPredictor, look_ahead
 from trace_replay import TRACES, made_up
 
 SDSC = TRACES / "SDSC-SP2.swf.xz"
@@ -40,7 +41,7 @@ def main() -> int:
     spent = time.perf_counter() - began
     since = Instant(workload.submits[0] + TEACHING)
     judged = [each for each in replay.journal.judged_predictions(since, JOBS) if each.made >= since]
-    scores = scored(judged)
+    scores = prediction_scores(judged)
     print(f"{JOBS} jobs, {replay.looks} looks ahead, {1000 * spent / max(1, replay.looks):.0f} ms for each")
     for name, score in {"all that waited": scores["all"], **scores["by_predicted_wait"]}.items():
         if score["jobs"]:
@@ -63,13 +64,13 @@ class Foretold(EngineReplay):
     def __init__(self, workload: Workload, processors: int) -> None:
         super().__init__(workload, pool(processors), "easy")
         self.looks = 0
-        self._foreseer = Foreseer(self.engine.cluster, self.journal)
-        self.engine.effects = Several(self.engine.effects, self._foreseer)
+        self._foreseer = StartPredictor(self.engine.cluster, self.journal)
+        self.engine.effects = EffectsInOrder(self.engine.effects, self._foreseer)
 
-    def _do(self, commands: Sequence[c.Command]) -> None:
+    def _do(self, commands: Sequence[Command]) -> None:
         super()._do(commands)
         engine = self.engine
-        if engine.cluster.queue and any(isinstance(command, c.CreateJob) for command in commands):
+        if engine.cluster.queue and any(isinstance(command, CreateJob) for command in commands):
             self.looks += 1
             view = engine.view(engine.clock.now())
             situation = self._foreseer.situation(engine.cluster, view, engine.last_plan, "easy")

@@ -10,11 +10,10 @@ from itertools import islice
 
 import msgspec
 
-from headnode.apps.server.what_if import MOST_PLANNING
-from headnode.core.scheduling.counterfactuals.axes import Room
-from headnode.core.scheduling.counterfactuals.search import searching
-from headnode.core.scheduling.counterfactuals.subject import Subject
-from headnode.core.scheduling.explain import explain, first_ahead
+from headnode.apps.server.explain.applicable_changes import MOST_PLANNING
+from headnode.core.scheduling.explain.changes import ChangeLimits, Subject
+from headnode.core.scheduling.explain.counterfactual import search_changes
+from headnode.core.scheduling.explain.reasons import explain, first_ahead
 from headnode.core.scheduling.policies import POLICIES, Policy
 from headnode.core.scheduling.view import View
 from scheduling_pass import mixed
@@ -56,7 +55,7 @@ def _explained(view: View, policy: Policy, subject: Subject, title: str) -> floa
     longest = time.perf_counter() - began
     reasons = explain(view, plan, subject.request)
     _, ahead = first_ahead(view, subject.turn, 5)
-    search = searching(view, plan, subject, Room())
+    search = search_changes(view, plan, subject, ChangeLimits())
     try:
         asked = next(search)
         while True:

@@ -15,15 +15,14 @@ import threading
 import time
 from pathlib import Path
 
-from headnode.adapters.filters.calling import Call
-from headnode.adapters.filters.programs import Programs
+from headnode.adapters.filters.programs import FilterRequest, Programs
 from headnode.apps.client.client import Client
-from headnode.apps.server.filtering.papers import changed, write_paper
-from headnode.core.filtering.registration import Filter
-from headnode.core.formats.live_jobs import Live
-from headnode.core.lifecycle.states import JobState
+from headnode.apps.server.filtering.filter_documents import changed_spec, write_document
+from headnode.core.filtering.filter_chain import Filter
+from headnode.core.formats.job_views import ExportedJob
 from headnode.core.model.job import JobSpec
 from headnode.core.model.task import TaskSpec
+from headnode.core.state.transitions import JobState
 from heads import Head, head, machine
 
 CLIENTS, EACH = 8, 250
@@ -81,7 +80,7 @@ async def program(folder: Path) -> None:
     script.chmod(0o700)
     each = Filter(program=(str(script),))
     spec = JobSpec(name="a", project="p", tasks=(TaskSpec(command="true"),))
-    live = Live(id=1, state=JobState.VALIDATING, phase="Validating", owner="ada")
+    live = ExportedJob(id=1, state=JobState.VALIDATING, phase="Validating", owner="ada")
     running = Programs(folder / "papers", folder / "data", dict(os.environ))
     running.prepare()
     bare, whole = [], []
@@ -89,9 +88,9 @@ async def program(folder: Path) -> None:
         begun = time.perf_counter()
         subprocess.run([str(script)], check=False, stdout=subprocess.DEVNULL)
         between = time.perf_counter()
-        paper = await write_paper(spec, live, each.dialect, 100)
-        found = await running.call(Call(each, "submission", 1, paper, 15.0))
-        await changed(spec, paper, found.paper, each.dialect)
+        paper = await write_document(spec, live, each.dialect, 100)
+        found = await running.call(FilterRequest(each, "submission", 1, paper, 15.0))
+        await changed_spec(spec, paper, found.paper, each.dialect)
         if number >= 20:
             bare.append(between - begun)
             whole.append(time.perf_counter() - between)

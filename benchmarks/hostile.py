@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from headnode.adapters.nodes import messages as m
+from headnode.adapters.wire import agent_messages as m
 from headnode.core.model.bounds import TASKS as TASKS_AT_ONCE
 from headnode.core.model.node import NodeFacts
 from heads import Head, head, machine

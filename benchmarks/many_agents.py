@@ -19,11 +19,11 @@ from pathlib import Path
 
 import msgspec
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.encryption import keep_buffers_small
-from headnode.adapters.nodes.framing import frame
-from headnode.adapters.nodes.identity import Identity, read_invitation
-from headnode.adapters.nodes.tables import digest_of_holdings
+from headnode.adapters.nodes.membership import NodeIdentity, read_invitation
+from headnode.adapters.wire import agent_messages as m
+from headnode.adapters.wire.frames import frame
+from headnode.adapters.wire.message_checks import digest_of_holdings
+from headnode.adapters.wire.tls import keep_buffers_small
 from headnode.apps.client.client import Client
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Seconds
@@ -43,7 +43,7 @@ _encode = msgspec.msgpack.Encoder().encode
 async def live(number: int, directory: Path, invitation: str, writers: list[asyncio.StreamWriter]) -> None:
     """Join, and say who we are."""
     facts = NodeFacts(name=f"n{number:04}", processors=16, memory=65536, boot_id="b")
-    identity = Identity(directory / facts.name)
+    identity = NodeIdentity(directory / facts.name)
     await identity.join(read_invitation(invitation), facts)
     reader, writer = await identity.dial()
     writer.write(frame(_encode(m.Hello(protocol=m.PROTOCOL, facts=facts))))

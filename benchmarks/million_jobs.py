@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from headnode.adapters.nodes.framing import frame, read_frame
+from headnode.adapters.wire.frames import frame, read_frame
 from heads import Head, head, machine
 
 AGENTS, PROCESSORS = 4, 32

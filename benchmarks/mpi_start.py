@@ -11,10 +11,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from headnode.testing.clusters import Cluster, cluster_of_machines
-from headnode.testing.machines import obstacle
-from headnode.testing.mpi_kits import NoKit, kit
 from heads import machine
+from testbed.clusters import Cluster, cluster_of_machines
+from testbed.machines import obstacle
+from testbed.mpi_kits import NoKit, kit
 
 ROOT = Path(__file__).parents[1]
 RUNS = int(os.environ.get("RUNS", "11"))

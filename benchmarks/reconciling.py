@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from headnode.adapters.nodes.encryption import keep_buffers_small
+from headnode.adapters.wire.tls import keep_buffers_small
 from headnode.core.model.errors import HeadnodeError
 from heads import Head, head, machine
 from simulated_agents import SimulatedAgent

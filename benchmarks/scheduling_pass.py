@@ -14,24 +14,25 @@ from functools import partial
 
 import msgspec
 
-from headnode.adapters.clock.virtual import VirtualClock
+from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
-from headnode.core.lifecycle import commands as c
 from headnode.core.model.job import JobRequest, JobSpec, NodeGroupOp, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import FOREVER, Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
-from headnode.core.scheduling import preemption as preempting
-from headnode.core.scheduling.balanced.plan import in_mode
-from headnode.core.scheduling.balanced.sharers import Balancing, Held, Sharer
-from headnode.core.scheduling.decision import Plan
-from headnode.core.scheduling.node_view import Reserved
+from headnode.core.scheduling import preempt as preempting
+from headnode.core.scheduling.balanced.balanced_pass import plan_in_mode
+from headnode.core.scheduling.node_view import NodeView, ReservedTime
+from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import POLICIES, Policy
-from headnode.core.scheduling.preemption import Candidate
-from headnode.core.scheduling.view import NodeView, RunningJob, View, WaitingClass
+from headnode.core.scheduling.preempt import PreemptionCandidate
+from headnode.core.scheduling.view import Balancing, NodeSurplus, RunningJob, ShareInfo, View, WaitingClass
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.nodes import SetParameter
+from headnode.core.state.submit import CreateJob
 from headnode.engine.engine import Engine
-from headnode.testing.in_process import InProcessNodes
+from testbed.in_process import InProcessNodes
 
 NOW = Instant(1_000_000.0)
 LIMIT = 1.0  # seconds
@@ -164,8 +165,8 @@ class FullHead:
         self.spans: list[float] = []
         dice = random.Random(2003)
         facts = [NodeFacts(name=f"node{number:04}", processors=16, memory=64_000) for number in range(1000)]
-        self.engine.handle([c.RegisterNode(facts=each, approved=True) for each in facts])
-        self.engine.handle([c.SetParameter(by=ROOT, name="SchedulingPolicy", value=policy)])
+        self.engine.handle([RegisterNode(facts=each, approved=True) for each in facts])
+        self.engine.handle([SetParameter(by=ROOT, name="SchedulingPolicy", value=policy)])
         holding = [_submits(8, dice.uniform(1, 20) * HOUR) for _ in range(2000)]
         self.engine.handle(holding)
         waiting = [
@@ -197,10 +198,10 @@ class FullHead:
         return sum(self.spans), time.process_time() - began
 
 
-def _submits(processors: int, seconds: float, *, exclusive: bool = False) -> c.CreateJob:
+def _submits(processors: int, seconds: float, *, exclusive: bool = False) -> CreateJob:
     task = TaskSpec(command="x", minimum=processors, maximum=processors)
     spec = JobSpec(tasks=(task,), run_time=Seconds(seconds), exclusive=exclusive)
-    return c.CreateJob(by=ROOT, spec=spec, submit=True)
+    return CreateJob(by=ROOT, spec=spec, submit=True)
 
 
 def with_reservations() -> None:
@@ -208,7 +209,7 @@ def with_reservations() -> None:
     print("cold pass, the same sizes, 100 of the nodes reserved for maintenance two hours from now (ms):")
     for title, shared in (("some exclusive", False), ("all shared", True)):
         view = mixed(1000, 2000, 10_000, 500, shared=shared)
-        time_off = (Reserved("upgrade", 2.0 * HOUR, 4.0 * HOUR, says="for maintenance"),)
+        time_off = (ReservedTime("upgrade", 2.0 * HOUR, 4.0 * HOUR, says="for maintenance"),)
         nodes = {
             name: msgspec.structs.replace(node, reserved=time_off) if number % 10 == 0 else node
             for number, (name, node) in enumerate(view.nodes.items())
@@ -231,10 +232,10 @@ def preemption() -> bool:
     }
     for title, sizes in scenes.items():
         view = urgent(sizes)
-        since = [Candidate(job.job, Instant(NOW - job.job)) for job in view.running]
-        scene = preempting.Scene((), {}, partial(_below, since))
+        since = [PreemptionCandidate(job.job, Instant(NOW - job.job)) for job in view.running]
+        scene = preempting.PreemptionState((), {}, partial(_below, since))
         alone = measured(partial(POLICIES["easy"], view))
-        act = partial(preempting.plan, view, POLICIES["easy"], scene)
+        act = partial(preempting.preempting_plan, view, POLICIES["easy"], scene)
         span, made = measured(act), act()
         broken |= span > LIMIT
         print(
@@ -245,7 +246,7 @@ def preemption() -> bool:
     return broken
 
 
-def _below(running: Sequence[Candidate], priority: int) -> Sequence[Candidate]:
+def _below(running: Sequence[PreemptionCandidate], priority: int) -> Sequence[PreemptionCandidate]:
     return running if priority > 2000 else ()
 
 
@@ -295,9 +296,9 @@ def balanced() -> bool:
         ),
     }
     for title, view in scenes.items():
-        span = measured(partial(in_mode, POLICIES["easy"], view))
+        span = measured(partial(plan_in_mode, POLICIES["easy"], view))
         broken |= span > LIMIT
-        made = in_mode(POLICIES["easy"], view)
+        made = plan_in_mode(POLICIES["easy"], view)
         print(
             f"    {title:<34} {span * 1e3:7.1f} ms (limit {LIMIT * 1e3:.0f}); {len(made.starts)} start, "
             f"{len(made.claims)} are given up for, {len(made.recalls)} give up, {len(made.grows)} grow"
@@ -312,8 +313,8 @@ def sharing(view: View, *, wanting: bool = True) -> View:
     for job in view.running:
         turn = (-dice.choice((1000, 2000, 3000)), *job.turn[1:])
         running.append(msgspec.structs.replace(job, turn=turn, request=request(1, 64, HOUR)))
-        held = tuple(Held(name, count, stoppable=count) for name, count in job.allocation)
-        sharers[job.job] = Sharer(job.job, 64, 64, held) if wanting else Sharer(job.job, 1, 0, held)
+        held = tuple(NodeSurplus(name, count, stoppable=count) for name, count in job.allocation)
+        sharers[job.job] = ShareInfo(job.job, 64, 64, held) if wanting else ShareInfo(job.job, 1, 0, held)
     balancing = Balancing(sharers=sharers)
     return msgspec.structs.replace(view, running=running, balancing=balancing)
 

@@ -12,10 +12,30 @@ from typing import Any
 
 import msgspec
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.framing import frame, read_frame
-from headnode.adapters.nodes.identity import Identity, read_invitation
-from headnode.adapters.nodes.tables import digest_of_holdings
+from headnode.adapters.nodes.membership import NodeIdentity, read_invitation
+from headnode.adapters.wire.agent_messages import (
+    LARGEST_MESSAGE,
+    PROTOCOL,
+    AttemptStart,
+    Heartbeat,
+    Hello,
+    JobClosed,
+    ReportedAttempt,
+    Started,
+    Table,
+)
+from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.message_checks import digest_of_holdings
+from headnode.adapters.wire.messages import (
+    CloseJob,
+    FromAgent,
+    FromHead,
+    Heard,
+    OpenJob,
+    Run,
+    TellTable,
+    Welcome,
+)
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId
 
@@ -23,7 +43,7 @@ REDIAL = 0.15  # seconds, as real ones
 SOON = 0.05  # seconds after a question until the next heartbeat, to see whether it is answered
 
 _encode = msgspec.msgpack.Encoder().encode
-_decoder: msgspec.msgpack.Decoder[m.FromHead] = msgspec.msgpack.Decoder(m.FromHead)
+_decoder: msgspec.msgpack.Decoder[FromHead] = msgspec.msgpack.Decoder(FromHead)
 
 
 class SimulatedAgent:
@@ -34,8 +54,8 @@ class SimulatedAgent:
         self.facts = NodeFacts(name=name, processors=processors, memory=65536, boot_id="b")
         self.writer: asyncio.StreamWriter | None = None
         self.beats = 30.0  # seconds between two heartbeats, when nobody says another
-        self._identity = Identity(directory / name)
-        self._live: dict[tuple[JobId, int, int], m.Live] = {}
+        self._identity = NodeIdentity(directory / name)
+        self._live: dict[tuple[JobId, int, int], ReportedAttempt] = {}
         self._opened: dict[JobId, int] = {}
         self._number, self._asked = 0, 0
         self._agrees = agrees
@@ -53,15 +73,15 @@ class SimulatedAgent:
 
     async def _converse(self) -> None:
         reader, self.writer = await self.dial()
-        self.say(m.Hello(protocol=m.PROTOCOL, facts=self.facts, **self._holdings()))
-        while (data := await read_frame(reader, m.LARGEST_MESSAGE)) is not None:
+        self.say(Hello(protocol=PROTOCOL, facts=self.facts, **self._holdings()))
+        while (data := await read_frame(reader, LARGEST_MESSAGE)) is not None:
             self.obey(_decoder.decode(data), data)
 
     async def dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Return a new connection to the head."""
         return await self._identity.dial()
 
-    def say(self, message: m.FromAgent) -> None:
+    def say(self, message: FromAgent) -> None:
         """Send a message, unless the head is away."""
         if self.writer is not None and not self.writer.is_closing():
             self.writer.write(frame(_encode(message)))
@@ -73,37 +93,37 @@ class SimulatedAgent:
             "opened": tuple(self._opened.items()),
         }
 
-    def obey(self, message: m.FromHead, data: bytes) -> None:
+    def obey(self, message: FromHead, data: bytes) -> None:
         """Do what the head says; `data` is the message as it came."""
         match message:
-            case m.Welcome():
+            case Welcome():
                 self.beat()
-            case m.OpenJob(job=job):
+            case OpenJob(job=job):
                 self._opened[job] = zlib.crc32(data)
-            case m.Run():
+            case Run():
                 self.run(message)
-            case m.CloseJob(job=job):
+            case CloseJob(job=job):
                 self._opened.pop(job, None)
-                self.say(m.JobClosed(job=job))
-            case m.TellTable(number=number):
+                self.say(JobClosed(job=job))
+            case TellTable(number=number):
                 self._asked = self._number
-                self.say(m.Table(number=number, **self._holdings()))
+                self.say(Table(number=number, **self._holdings()))
                 asyncio.get_running_loop().call_later(SOON, self.beat)
-            case m.Heard(number=number):
+            case Heard(number=number):
                 if number != self._asked:
                     self._agrees()
 
-    def run(self, message: m.Run) -> None:
+    def run(self, message: Run) -> None:
         """Report the attempts as started."""
         at = Instant(1.0)
         for instance, attempt in message.attempts:
             key = (message.job, message.task, instance)
-            self._live[key] = m.Live(*key, attempt, True, at)
-        begun = tuple(m.Begun(message.task, *who, at) for who in message.attempts)
-        self.say(m.Started(job=message.job, begun=begun))
+            self._live[key] = ReportedAttempt(*key, attempt, True, at)
+        begun = tuple(AttemptStart(message.task, *who, at) for who in message.attempts)
+        self.say(Started(job=message.job, begun=begun))
 
     def beat(self) -> None:
         """Say that we live."""
         self._number += 1
-        digest = digest_of_holdings(m.Table(number=0, **self._holdings()))
-        self.say(m.Heartbeat(number=self._number, digest=digest))
+        digest = digest_of_holdings(Table(number=0, **self._holdings()))
+        self.say(Heartbeat(number=self._number, digest=digest))

@@ -14,23 +14,24 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from headnode.adapters.clock.virtual import VirtualClock
+from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.journal.sqlite import SqliteJournal
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.events import Event
-from headnode.core.lifecycle.fold import apply
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
 from headnode.core.scheduling.policies import POLICIES
+from headnode.core.state.apply_events import apply_event
+from headnode.core.state.events import Event
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.submit import CreateJob
 from headnode.engine.engine import Engine
 from headnode.engine.ports import EndedJob
 from headnode.engine.recovery import save
-from headnode.testing.in_process import InProcessNodes
 from heads import Head, head, machine
+from testbed.in_process import InProcessNodes
 
 TASKS = 2_000
 ROUNDS = 3
@@ -59,10 +60,10 @@ def one_life() -> tuple[Engine, list[Event], EndedJob]:
     """Return an engine through which one job has gone, the events of the job, and what the archive keeps."""
     journal, clock, nodes = MemoryJournal(), VirtualClock(Instant(1.0)), InProcessNodes()
     engine = Engine(journal, clock, dict(POLICIES), nodes)
-    engine.handle([c.RegisterNode(facts=NodeFacts(name="old", processors=2), approved=True)])
+    engine.handle([RegisterNode(facts=NodeFacts(name="old", processors=2), approved=True)])
     first = engine.number
     spec = JobSpec(name="old", tasks=(TaskSpec(command="/bin/true"),))
-    engine.handle([c.CreateJob(by=User(name="old", uid=1, gid=1), spec=spec, submit=True)])
+    engine.handle([CreateJob(by=User(name="old", uid=1, gid=1), spec=spec, submit=True)])
     for held in nodes.running():
         engine.handle([nodes.started(held, clock.now()), nodes.ended(held, clock.now())])
     ended = journal.ended_job(JobId(1))
@@ -80,7 +81,7 @@ def fill(state: Path, jobs: int) -> None:
             events = [replace(event, job=each) for each in ids for event in life]
             number = journal.append(events, [replace(ended, id=each) for each in ids])
         for event in life:
-            apply(engine.cluster, replace(event, job=JobId(jobs + 1)))
+            apply_event(engine.cluster, replace(event, job=JobId(jobs + 1)))
         journal.keep_snapshot(number, save(engine.cluster))
 
 

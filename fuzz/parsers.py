@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from headnode.core.formats import dialects, swf, terms, values
-from headnode.core.formats.compute_cluster_xml.job_rows import JOB_ROWS
-from headnode.core.formats.compute_cluster_xml.task_rows import TASK_ROWS
-from headnode.core.formats.dates import parse_date_time
-from headnode.core.formats.dialects import DIALECTS, How, Language
+from headnode.core.formats import dialects, hpc_values, slash_terms, swf_reading
+from headnode.core.formats.dialects import DIALECTS, JobLanguage, ReadOptions
 from headnode.core.formats.fidelity import Awareness, parse_awareness
 from headnode.core.formats.grid import keys as grid
-from headnode.core.formats.native_form import keys as native
+from headnode.core.formats.hpc_xml.job_attributes import JOB_ATTRIBUTES
+from headnode.core.formats.hpc_xml.task_attributes import TASK_ATTRIBUTES
+from headnode.core.formats.native import keys as native
 from headnode.core.formats.sss.tables import SPELLINGS
-from headnode.core.model.checks import check
+from headnode.core.formats.text.quantities import parse_date_time
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
+from headnode.core.model.job_checks import check_job
 from headnode.core.model.quantities import Instant, parse_priority, parse_run_time
 
 Parser = Callable[[bytes], None]
@@ -29,24 +29,24 @@ _VALUES = (
     parse_date_time,
     parse_priority,
     parse_run_time,
-    values.parse_exit_codes,
-    values.parse_flag,
-    values.parse_ids,
-    values.parse_int,
-    values.parse_least,
-    values.parse_licences,
-    values.parse_names,
-    values.parse_nodes,
-    values.parse_order,
-    values.parse_seconds,
-    values.UNIT.read,
-    values.GROUP_OP_TERM.read,
-    values.TASK_TYPE_TERM.read,
+    hpc_values.parse_exit_codes,
+    hpc_values.parse_flag,
+    hpc_values.parse_ids,
+    hpc_values.parse_int,
+    hpc_values.parse_least,
+    hpc_values.parse_licences,
+    hpc_values.parse_names,
+    hpc_values.parse_nodes,
+    hpc_values.parse_order,
+    hpc_values.parse_seconds,
+    hpc_values.UNIT.read,
+    hpc_values.GROUP_OP_TERM.read,
+    hpc_values.TASK_TYPE_TERM.read,
 )
 
 
-def _language(language: Language, how: How) -> Parser:
-    chosen = How(language=language, lenient=how.lenient, strict=how.strict, awareness=how.awareness)
+def _language(language: JobLanguage, how: ReadOptions) -> Parser:
+    chosen = ReadOptions(language=language, lenient=how.lenient, strict=how.strict, awareness=how.awareness)
 
     def parse(data: bytes) -> None:
         with suppress(BadRequest):
@@ -57,9 +57,9 @@ def _language(language: Language, how: How) -> Parser:
     return parse
 
 
-def _use(data: bytes, language: Language, spec: JobSpec) -> None:
+def _use(data: bytes, language: JobLanguage, spec: JobSpec) -> None:
     try:
-        check(spec)
+        check_job(spec)
     except BadRequest as wrong:
         dialects.locate(data, language, wrong)
     for name in DIALECTS:
@@ -78,9 +78,9 @@ def job_terms(data: bytes) -> None:
     parts = data.decode(errors="replace").split("\0")
     pairs = dict(zip(parts[::2], parts[1::2], strict=False))
     with suppress(BadRequest):
-        check(terms.read_terms(pairs, now=Instant(0.0)))
+        check_job(slash_terms.read_terms(pairs, now=Instant(0.0)))
     with suppress(BadRequest):
-        terms.read_task_terms(pairs)
+        slash_terms.read_task_terms(pairs)
 
 
 def single_values(data: bytes) -> None:
@@ -93,21 +93,21 @@ def single_values(data: bytes) -> None:
 def workload(data: bytes) -> None:
     """Read a log in the Standard Workload Format."""
     with suppress(BadRequest):
-        swf.read_swf(data.decode(errors="replace").splitlines(), whose=True)
+        swf_reading.read_swf(data.decode(errors="replace").splitlines(), whose=True)
 
 
-_PLAIN, _LENIENT = How(), How(lenient=True, awareness=Awareness.IGNORE)
+_PLAIN, _LENIENT = ReadOptions(), ReadOptions(lenient=True, awareness=Awareness.IGNORE)
 PARSERS: dict[str, Parser] = {
     "any-language": any_language,
-    "compute-cluster": _language(Language.COMPUTE_CLUSTER, _PLAIN),
+    "compute-cluster": _language(JobLanguage.COMPUTE_CLUSTER, _PLAIN),
     "compute-cluster-strict": _language(
-        Language.COMPUTE_CLUSTER, How(strict=True, awareness=Awareness.REJECT)
+        JobLanguage.COMPUTE_CLUSTER, ReadOptions(strict=True, awareness=Awareness.REJECT)
     ),
-    "sss": _language(Language.SSS, _PLAIN),
-    "sss-lenient": _language(Language.SSS, _LENIENT),
-    "grid": _language(Language.GRID, _PLAIN),
-    "grid-lenient": _language(Language.GRID, _LENIENT),
-    "native": _language(Language.NATIVE, _PLAIN),
+    "sss": _language(JobLanguage.SSS, _PLAIN),
+    "sss-lenient": _language(JobLanguage.SSS, _LENIENT),
+    "grid": _language(JobLanguage.GRID, _PLAIN),
+    "grid-lenient": _language(JobLanguage.GRID, _LENIENT),
+    "native": _language(JobLanguage.NATIVE, _PLAIN),
     "terms": job_terms,
     "values": single_values,
     "workload": workload,
@@ -144,8 +144,8 @@ def words() -> Iterable[str]:
     """Yield the names that the languages know: chance would hardly write them."""
     for table in (grid.JOB_ROWS, grid.ITEM_ROWS, grid.TASK_ROWS, grid.REQUIREMENT_ROWS):
         yield from table.by_key
-    yield from (*native.JOB_ROWS, *native.TASK_ROWS)
+    yield from (*native.JOB_KEYS, *native.TASK_KEYS)
     yield from (name for names in SPELLINGS.values() for name in names)
-    yield from (name for row in (*JOB_ROWS, *TASK_ROWS) for name in (row.hpc, row.ccs) if name)
-    yield from (*terms.JOB_TERMS, *terms.TASK_TERMS)
+    yield from (name for row in (*JOB_ATTRIBUTES, *TASK_ATTRIBUTES) for name in (row.hpc, row.ccs) if name)
+    yield from (*slash_terms.JOB_TERMS, *slash_terms.TASK_TERMS)
     yield from ("conj", "group", "preference", "aggregation", "Pattern", "List", "condition", "designator")

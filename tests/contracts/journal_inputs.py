@@ -7,16 +7,16 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from headnode.core.lifecycle import events
-from headnode.core.lifecycle.events import (
-    Ended,
-    Event,
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.state import events
+from headnode.core.state.events import Event
+from headnode.core.state.job_events import (
+    InstanceEnd,
     InstancesEnded,
     JobConfigured,
     JobRequeued,
     TaskRequeued,
 )
-from headnode.core.model.quantities import Instant, JobId
 from headnode.engine.ports import EndedJob
 
 NOW = Instant(1_700_000_000.5)
@@ -56,7 +56,7 @@ _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
 any_event: st.SearchStrategy[Event] = st.one_of([of_type(one) for one in typing.get_args(events.Event)])
 
 one_ended = st.builds(
-    Ended,
+    InstanceEnd,
     task=st.integers(1, 2),
     instance=small,
     attempt=small,

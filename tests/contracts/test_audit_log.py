@@ -10,8 +10,8 @@ import pytest
 
 from headnode.adapters.identity import audit_log
 from headnode.adapters.identity.audit_log import AuditLog
-from headnode.apps.server.audit_pages import PIECE, lines_from_end, page
-from headnode.apps.server.failed_logins import MOST, FailedLogins
+from headnode.apps.server.api.access import AUDIT_BLOCK, audit_page, lines_from_end
+from headnode.apps.server.doors.tls import MOST_FAILED_LOGINS, FailedLogins
 from headnode.core.model.errors import NotFound, Unavailable
 
 
@@ -104,7 +104,7 @@ def test_a_line_that_came_too_late_is_written_when_it_can_be(tmp_path: Path) -> 
     assert [entry["n"] for entry in written(path)] == [2, 3]
 
 
-@pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE])
+@pytest.mark.parametrize("size", [0, 1, AUDIT_BLOCK - 1, AUDIT_BLOCK, AUDIT_BLOCK + 1, 3 * AUDIT_BLOCK])
 def test_lines_come_from_the_end_whatever_their_length(tmp_path: Path, size: int) -> None:
     lines = [b"a" * size + b"!", b"b", b"c" * (size // 2) + b"?"]
     (tmp_path / "log").write_bytes(b"\n".join(lines) + b"\n")
@@ -119,18 +119,18 @@ def test_pages_are_chosen_by_job_user_time_and_number(tmp_path: Path) -> None:
         {"when": "2026-01-03T00:00:00.000+00:00", "user": "root", "owner": "ada", "job": 3},
     ]
     path.write_text("".join(json.dumps(entry) + "\n" for entry in entries) + '{"when": "torn')
-    assert page(path) == entries
-    assert page(path, job=1) == entries[:2]
-    assert page(path, user="ada") == [entries[0], entries[2]]
-    assert page(path, since="2026-01-02") == entries[1:]
-    assert page(path, limit=1) == entries[2:]
+    assert audit_page(path) == entries
+    assert audit_page(path, job=1) == entries[:2]
+    assert audit_page(path, user="ada") == [entries[0], entries[2]]
+    assert audit_page(path, since="2026-01-02") == entries[1:]
+    assert audit_page(path, limit=1) == entries[2:]
     with pytest.raises(NotFound):
-        page(tmp_path / "none")
+        audit_page(tmp_path / "none")
 
 
 def test_failed_logins_are_written_one_by_one_only_up_to_a_number_and_counted_then() -> None:
     failed = FailedLogins()
-    assert [failed.note(1000.0) for _ in range(MOST)] == [0] * MOST
+    assert [failed.note(1000.0) for _ in range(MOST_FAILED_LOGINS)] == [0] * MOST_FAILED_LOGINS
     assert [failed.note(1059.9) for _ in range(5)] == [None] * 5
     assert failed.note(1060.0) == 5
     assert failed.note(1060.0) == 0

@@ -10,14 +10,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from headnode.adapters.backup.contents import FORMAT, MANIFEST, VERSION, Manifest, files_of
-from headnode.adapters.backup.restoring import restore
-from headnode.adapters.backup.writing import write_backup
+from headnode.adapters.journal.backup import (
+    FORMAT,
+    MANIFEST,
+    VERSION,
+    Manifest,
+    files_of,
+    restore,
+    write_backup,
+)
 from headnode.adapters.journal.checking import cluster_and_last_event
-from headnode.adapters.journal.state_directory import JOURNAL, open_journal
-from headnode.core.lifecycle.events import ParameterSet
+from headnode.adapters.journal.sqlite import JOURNAL, open_journal
 from headnode.core.model.errors import BadRequest, HeadnodeError, WrongState
 from headnode.core.model.quantities import Instant
+from headnode.core.state.events import ParameterSet
 
 NOW = Instant(1_700_000_000.0)
 

@@ -4,8 +4,7 @@ import time
 
 import pytest
 
-from headnode.adapters.clock.virtual import VirtualClock
-from headnode.adapters.clock.wall import LEAST, WallClock
+from headnode.adapters.clock import LEAST, VirtualClock, WallClock
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.engine.ports import Clock

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from headnode.adapters.journal.sqlite import SqliteJournal
-from headnode.adapters.journal.state_directory import CLUSTER_ID, JOURNAL, open_journal
-from headnode.core.lifecycle.events import Event, JobSubmitted
+from headnode.adapters.journal.sqlite import CLUSTER_ID, JOURNAL, SqliteJournal, open_journal
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.quantities import Instant, JobId
+from headnode.core.state.events import Event
+from headnode.core.state.job_events import JobSubmitted
 from headnode.engine.ports import EndedJob
 
 NOW = Instant(1_700_000_000.5)

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from headnode.adapters.nodes import few_lines
-from headnode.adapters.nodes.few_lines import FewLines
+from headnode.adapters.nodes import entrance
+from headnode.adapters.nodes.entrance import LogRateLimit
 
 
 class Clock:
@@ -18,17 +18,17 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
-    monkeypatch.setattr(few_lines.time, "monotonic", found)
+    monkeypatch.setattr(entrance.time, "monotonic", found)
     return found
 
 
-def written(lines: FewLines, text: str, argument: int) -> str | None:
+def written(lines: LogRateLimit, text: str, argument: int) -> str | None:
     record = logging.LogRecord("x", logging.WARNING, "", 0, text, (argument,), None)
     return record.getMessage() if lines.filter(record) else None
 
 
 def test_lines_of_one_kind_are_counted_once_there_are_many_and_others_pass(clock: Clock) -> None:
-    lines = FewLines(most=3, window=60.0)
+    lines = LogRateLimit(most=3, window=60.0)
     said = [written(lines, "stranger %d", number) for number in range(10)]
     assert [line is not None for line in said] == [True] * 3 + [False] * 7
     assert "left out for 60 s" in str(said[2])
@@ -36,7 +36,7 @@ def test_lines_of_one_kind_are_counted_once_there_are_many_and_others_pass(clock
 
 
 def test_the_first_line_after_a_while_tells_how_many_were_left_out(clock: Clock) -> None:
-    lines = FewLines(most=3, window=60.0)
+    lines = LogRateLimit(most=3, window=60.0)
     for number in range(10):
         written(lines, "stranger %d", number)
     clock.now = 61.0

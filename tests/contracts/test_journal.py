@@ -14,9 +14,11 @@ from journal_inputs import FINAL, NOW, OWNERS, any_event, batch, of_type
 from depth import share_of
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.journal.sqlite import SqliteJournal
-from headnode.core.lifecycle.events import (
-    Ended,
-    Event,
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import JobId
+from headnode.core.state.events import Event, NodePaused, NodeRegistered, ParameterSet
+from headnode.core.state.job_events import (
+    InstanceEnd,
     InstancesDispatched,
     InstancesEnded,
     InstancesStarted,
@@ -24,13 +26,8 @@ from headnode.core.lifecycle.events import (
     JobCreated,
     JobRequeued,
     JobSubmitted,
-    NodePaused,
-    NodeRegistered,
-    ParameterSet,
     TaskRequeued,
 )
-from headnode.core.model.node import NodeFacts
-from headnode.core.model.quantities import JobId
 from headnode.engine.ports import Archive, EndedJob, Journal
 
 AnyJournal = MemoryJournal | SqliteJournal
@@ -65,13 +62,13 @@ def over(job: int, owner: str = "ada", state: str = "finished", record: bytes = 
     )
 
 
-def ended(instance: int, state: typing.Any = "finished", attempt: int = 1, task: int = 1) -> Ended:
-    return Ended(
+def ended(instance: int, state: typing.Any = "finished", attempt: int = 1, task: int = 1) -> InstanceEnd:
+    return InstanceEnd(
         task=task, instance=instance, attempt=attempt, state=state, exit_code=0, node="n1", started=NOW
     )
 
 
-def instances_ended(job: JobId, *which: Ended) -> Event:
+def instances_ended(job: JobId, *which: InstanceEnd) -> Event:
     return InstancesEnded(at=NOW, job=job, ended=which)
 
 
@@ -200,7 +197,7 @@ def test_a_job_that_is_revived_and_ends_in_one_batch_is_in_the_archive(journal: 
 
 
 def test_an_ended_instance_is_found_with_everything_that_was_said(journal: AnyJournal) -> None:
-    full = Ended(2, 7, 3, "failed", None, 9, NOW, NOW, 1.5, 0.25, 4096, "killed", "n2", "asked")  # type: ignore[arg-type]
+    full = InstanceEnd(2, 7, 3, "failed", None, 9, NOW, NOW, 1.5, 0.25, 4096, "killed", "n2", "asked")  # type: ignore[arg-type]
     journal.append([instances_ended(ONE, full)])
     row = journal.instance(ONE, 2, 7)
     assert row is not None

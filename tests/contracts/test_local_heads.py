@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from headnode.adapters.files.local_heads import LocalHead, announced, local_heads, own_place
-from headnode.apps.client.where import head_to_ask
+from headnode.adapters.files.local_daemons import LocalHead, announced, local_heads, own_place
+from headnode.apps.client.head_location import head_to_ask
 from headnode.core.model.errors import BadRequest, NotFound
 
 NAME = "cluster-of-this-test"
@@ -51,8 +51,8 @@ def test_several_heads_of_one_name_are_refused_with_their_directories(tmp_path: 
 def test_the_name_of_the_machine_means_its_only_head(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headnode.adapters.files.local_heads.SYSTEM_PLACE", tmp_path / "none")
-    monkeypatch.setattr("headnode.apps.client.where.SYSTEM_STATE", str(tmp_path / "no-system"))
+    monkeypatch.setattr("headnode.adapters.files.local_daemons.SYSTEM_PLACE", tmp_path / "none")
+    monkeypatch.setattr("headnode.apps.client.local_addresses.SYSTEM_STATE", str(tmp_path / "no-system"))
     environ, state = around(tmp_path), running(tmp_path / "elsewhere")
     with announced(environ, NAME, state):
         assert head_to_ask(environ, 1, scheduler=name) == str(state)

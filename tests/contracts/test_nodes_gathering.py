@@ -5,33 +5,34 @@ from collections.abc import Callable
 
 import pytest
 
-from headnode.adapters.nodes import messages as m
-from headnode.apps.agent.gathering import Gathering, together
+from headnode.adapters.wire.agent_messages import AttemptResult, LaunchesOver, RemoteUsage, Route
+from headnode.adapters.wire.messages import FromAgent
+from headnode.apps.agent.launch_client import UsageGathering, with_remote_usage
 from headnode.core.model.quantities import JobId, Seconds
 
 JOB, KEY = JobId(7), (1, 2, 3)
-THERE = m.UsedThere(Seconds(2.0), Seconds(0.5), 10, 20, 3000, 1000)
-HERE = m.Result(1, 2, 3, "exited", 0, None, None, None, Seconds(1.0), Seconds(0.25), 500, "", 400, 1, 2)
+THERE = RemoteUsage(Seconds(2.0), Seconds(0.5), 10, 20, 3000, 1000)
+HERE = AttemptResult(1, 2, 3, "exited", 0, None, None, None, Seconds(1.0), Seconds(0.25), 500, "", 400, 1, 2)
 
 
-def gather(*targets: str, deaf: int = 0, away: str = "", patience: float = 60.0) -> dict[str, m.UsedThere]:
+def gather(*targets: str, deaf: int = 0, away: str = "", patience: float = 60.0) -> dict[str, RemoteUsage]:
     """Ask these nodes, of which each misses the first `deaf` questions, and one never answers."""
     asked: dict[str, int] = {}
 
-    def say(message: m.FromAgent) -> None:
-        assert isinstance(message, m.LaunchesOver)
+    def say(message: FromAgent) -> None:
+        assert isinstance(message, LaunchesOver)
         target = message.route.target
         asked[target] = asked.get(target, 0) + 1
         if target != away and asked[target] > deaf:
-            answer = m.LaunchesOver(message.route, True, THERE)
+            answer = LaunchesOver(message.route, True, THERE)
             for _ in range(2):  # it arrives twice
                 asyncio.get_running_loop().call_soon(gathering.hear, answer)
 
-    gathering = Gathering("first", say, repeat=0.01, patience=patience)
+    gathering = UsageGathering("first", say, repeat=0.01, patience=patience)
     for target in targets:
         gathering.launches(JOB, KEY, target)
 
-    async def ask(find: Callable[[], frozenset[str]]) -> dict[str, m.UsedThere]:
+    async def ask(find: Callable[[], frozenset[str]]) -> dict[str, RemoteUsage]:
         return await gathering.used(JOB, KEY, find())
 
     found = asyncio.run(ask(lambda: gathering.targets(JOB, KEY)))
@@ -49,18 +50,18 @@ def test_a_node_that_is_away_holds_up_no_result_for_ever() -> None:
 
 
 def test_an_answer_that_nobody_waits_for_is_passed_over() -> None:
-    gathering = Gathering("first", lambda _: None)
-    gathering.hear(m.LaunchesOver(m.Route(JOB, *KEY, "", "first", "a"), True, THERE))
+    gathering = UsageGathering("first", lambda _: None)
+    gathering.hear(LaunchesOver(Route(JOB, *KEY, "", "first", "a"), True, THERE))
     assert gathering.targets(JOB, KEY) == frozenset()
 
 
 def test_a_result_adds_up_what_was_used_everywhere() -> None:
-    whole = together(HERE, {"a": THERE, "b": THERE})
+    whole = with_remote_usage(HERE, {"a": THERE, "b": THERE})
     assert (whole.user_time, whole.system_time) == (5.0, 1.25)
     assert (whole.peak_memory, whole.average_memory) == (6500, 2400)
     assert (whole.bytes_read, whole.bytes_written) == (21, 42)
     assert whole.message == ""
-    assert together(HERE, {}) == HERE
+    assert with_remote_usage(HERE, {}) == HERE
 
 
 @pytest.mark.parametrize(
@@ -75,6 +76,6 @@ def test_a_result_adds_up_what_was_used_everywhere() -> None:
 def test_a_failed_task_says_on_which_node_it_wanted_for_memory(
     kind: str, code: int | None, own: str, said: str
 ) -> None:
-    here = m.Result(1, 2, 3, kind, code, message=own)  # type: ignore[arg-type]
-    short = m.UsedThere(why="too much")
-    assert together(here, {"b": THERE, "a": short}).message == said
+    here = AttemptResult(1, 2, 3, kind, code, message=own)  # type: ignore[arg-type]
+    short = RemoteUsage(why="too much")
+    assert with_remote_usage(here, {"b": THERE, "a": short}).message == said

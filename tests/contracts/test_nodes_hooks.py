@@ -9,12 +9,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "core" / "lifecycle"))
 from test_nodes_reconciling import LinkedWorld, known
 from worlds import ROOT
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.reconciling import awaits_word
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.states import JobState
+from headnode.adapters.nodes.reconcile import awaits_report
+from headnode.adapters.wire.agent_messages import PROTOCOL, Hello, HookFailed
+from headnode.adapters.wire.messages import Hooks, OpenJob
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec
+from headnode.core.state.hooks import ReportClosed, ReportReady
+from headnode.core.state.nodes import SetParameter
+from headnode.core.state.transitions import JobState
 
 ONE = TaskSpec(command="x")
 
@@ -23,7 +25,7 @@ def hooked(*processors: int, **more: str) -> LinkedWorld:
     """Return a head with links whose site has a prolog and an epilog."""
     world = LinkedWorld(*processors)
     for name, value in {"PrologProgram": "/site/in", "EpilogProgram": "/site/out", **more}.items():
-        world.do(c.SetParameter(by=ROOT, name=name, value=value))
+        world.do(SetParameter(by=ROOT, name=name, value=value))
     return world
 
 
@@ -31,7 +33,7 @@ def put_right(world: LinkedWorld, node: str, *open_jobs: JobId) -> list[str]:
     """Let a node say all that it has, these jobs; return what it hears."""
     world.heard(node)
     facts = world.cluster.nodes[node].facts
-    hello = m.Hello(protocol=m.PROTOCOL, facts=facts, open_jobs=open_jobs)
+    hello = Hello(protocol=PROTOCOL, facts=facts, open_jobs=open_jobs)
 
     async def hear() -> None:
         world.links._put_right(world.links.links[node], hello)
@@ -42,9 +44,9 @@ def put_right(world: LinkedWorld, node: str, *open_jobs: JobId) -> list[str]:
     return world.heard(node)
 
 
-def opened(world: LinkedWorld, node: str) -> list[m.Hooks | None]:
+def opened(world: LinkedWorld, node: str) -> list[Hooks | None]:
     said = world.papers[node].said
-    found = [message.hooks for message in said if isinstance(message, m.OpenJob)]
+    found = [message.hooks for message in said if isinstance(message, OpenJob)]
     said.clear()
     return found
 
@@ -60,12 +62,12 @@ def test_a_node_hears_its_hooks_before_anything_runs_and_is_closed_before_the_jo
         "/site/out",
         "",
     )
-    world.do(c.ReportReady(node="node1", job=job))
+    world.do(ReportReady(node="node1", job=job))
     assert world.heard("node1") == ["Run"]
     world.end(job, 1)
     assert world.heard("node1")[-1] == "CloseJob"
     assert world.record(job).state is JobState.ENDING
-    world.do(c.ReportClosed(node="node1", job=job))
+    world.do(ReportClosed(node="node1", job=job))
     assert (world.heard("node1"), world.record(job).state) == ([], JobState.FINISHED)
 
 
@@ -81,25 +83,25 @@ def test_who_changes_a_hook_tells_the_nodes_of_running_jobs_and_who_takes_all_aw
     world = hooked(1)
     job = world.submit(ONE)
     opened(world, "node1")
-    world.do(c.SetParameter(by=ROOT, name="EpilogProgram", value="/site/other"))
+    world.do(SetParameter(by=ROOT, name="EpilogProgram", value="/site/other"))
     (hooks,) = opened(world, "node1")
     assert hooks is not None
     assert hooks.epilog == "/site/other"
     for name in ("EpilogProgram", "PrologProgram"):
-        world.do(c.SetParameter(by=ROOT, name=name, value=None))
-    assert m.Hooks() in [h and m.Hooks(prolog=h.prolog, epilog=h.epilog) for h in opened(world, "node1")]
-    world.do(c.ReportReady(node="node1", job=job))
-    world.do(c.SetParameter(by=ROOT, name="PrologTimeout", value="9"))
+        world.do(SetParameter(by=ROOT, name=name, value=None))
+    assert Hooks() in [h and Hooks(prolog=h.prolog, epilog=h.epilog) for h in opened(world, "node1")]
+    world.do(ReportReady(node="node1", job=job))
+    world.do(SetParameter(by=ROOT, name="PrologTimeout", value="9"))
     assert opened(world, "node1") == [None]
 
 
 def test_a_node_that_is_being_cleaned_hears_that_again_and_is_clean_when_it_has_nothing() -> None:
     world = hooked(1)
     job = world.submit(ONE)
-    world.do(c.ReportReady(node="node1", job=job))
-    assert not awaits_word(world.cluster, "node1", known(world, "node1"))
+    world.do(ReportReady(node="node1", job=job))
+    assert not awaits_report(world.cluster, "node1", known(world, "node1"))
     world.end(job, 1)
-    assert awaits_word(world.cluster, "node1", known(world, "node1"))
+    assert awaits_report(world.cluster, "node1", known(world, "node1"))
     assert put_right(world, "node1", job) == ["CloseJob"]
     assert world.record(job).state is JobState.ENDING
     assert put_right(world, "node1") == []
@@ -110,11 +112,11 @@ def test_a_node_that_a_running_job_gives_back_hears_once_that_it_is_closed() -> 
     world = hooked(1, 1)
     job = world.submit(ONE, ONE, minimum=1, maximum=2)
     for node in ("node1", "node2"):
-        world.do(c.ReportReady(node=node, job=job))
+        world.do(ReportReady(node=node, job=job))
     world.heard("node2")
     world.end(job, 2)
     assert world.heard("node2") == ["CloseJob"]
-    world.do(c.ReportClosed(node="node2", job=job))
+    world.do(ReportClosed(node="node2", job=job))
     assert world.heard("node2") == []
     assert world.cluster.free["node2"] == [0]
 
@@ -126,7 +128,7 @@ def test_the_failure_of_a_hook_is_answered_when_it_is_durable() -> None:
 
     async def hear() -> None:
         link = world.links.links["node1"]
-        world.links._hook_failed(m.HookFailed(job=job, hook="prolog", said="no disk"), link)
+        world.links._hook_failed(HookFailed(job=job, hook="prolog", said="no disk"), link)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 

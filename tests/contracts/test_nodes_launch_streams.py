@@ -6,27 +6,32 @@ import random
 import pytest
 
 from depth import seeds
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.streams import REPEAT, WINDOW, Stream
+from headnode.adapters.nodes.streams import REPEAT, WINDOW, LaunchStream
 from headnode.adapters.processes.launcher import CHUNK
+from headnode.adapters.wire.agent_messages import Launch, LaunchPiece, LaunchTaken, Route
+from headnode.adapters.wire.messages import Launching
 from headnode.core.model.quantities import JobId
 
-ROUTE = m.Route(JobId(1), 1, 1, 1, "7", "here", "there")
+ROUTE = Route(JobId(1), 1, 1, 1, "7", "here", "there")
 
 
 class Wire:
     """Two streams, and the messages between them that have not arrived."""
 
     def __init__(self) -> None:
-        self.on_the_way: list[tuple[Stream, m.Launching]] = []
-        self.here = Stream(lambda message: self.on_the_way.append((self.there, message)), ROUTE, back=False)
-        self.there = Stream(lambda message: self.on_the_way.append((self.here, message)), ROUTE, back=True)
+        self.on_the_way: list[tuple[LaunchStream, Launching]] = []
+        self.here = LaunchStream(
+            lambda message: self.on_the_way.append((self.there, message)), ROUTE, back=False
+        )
+        self.there = LaunchStream(
+            lambda message: self.on_the_way.append((self.here, message)), ROUTE, back=True
+        )
 
     def deliver(self) -> None:
         """Let all arrive that is on the way, and what is said to that."""
         while self.on_the_way:
             stream, message = self.on_the_way.pop(0)
-            if not isinstance(message, m.Launch):
+            if not isinstance(message, Launch):
                 stream.hear(message)
 
     def muddle(self, chance: random.Random) -> None:
@@ -76,7 +81,7 @@ def test_nothing_is_said_to_a_node_that_may_not_have_heard_of_the_launch() -> No
 
     async def story() -> None:
         wire = Wire()
-        launch = m.Launch(ROUTE, "hostname", "/", {})
+        launch = Launch(ROUTE, "hostname", "/", {})
         wire.here.launch(launch)
         saying = asyncio.ensure_future(wire.here.say("in-end"))
         await asyncio.sleep(0)
@@ -84,9 +89,9 @@ def test_nothing_is_said_to_a_node_that_may_not_have_heard_of_the_launch() -> No
         wire.on_the_way.clear()  # it is lost
         wire.here.look(1e9)
         assert wire.on_the_way == [(wire.there, launch)]
-        wire.here.hear(m.LaunchTaken(ROUTE, True, 0))
+        wire.here.hear(LaunchTaken(ROUTE, True, 0))
         await saying
-        assert wire.on_the_way[1:] == [(wire.there, m.LaunchPiece(ROUTE, False, 1, "in-end"))]
+        assert wire.on_the_way[1:] == [(wire.there, LaunchPiece(ROUTE, False, 1, "in-end"))]
 
     play(story())
 
@@ -121,7 +126,7 @@ def test_a_failure_reaches_a_reader_who_waits_and_lets_a_writer_go() -> None:
         reading = asyncio.ensure_future(wire.here.next())
         writing = asyncio.ensure_future(wire.here.all_heard())
         await asyncio.sleep(0)
-        wire.here.hear(m.LaunchPiece(ROUTE, True, 0, "failed", b"it is gone"))
+        wire.here.hear(LaunchPiece(ROUTE, True, 0, "failed", b"it is gone"))
         piece = await reading
         await writing
         assert (piece.kind, piece.data) == ("failed", b"it is gone")
@@ -132,9 +137,9 @@ def test_a_failure_reaches_a_reader_who_waits_and_lets_a_writer_go() -> None:
 def test_a_peer_that_floods_or_sends_too_much_at_once_is_not_believed() -> None:
     async def story() -> None:
         wire = Wire()
-        wire.here.hear(m.LaunchPiece(ROUTE, True, 1, "out", bytes(3 * CHUNK)))
+        wire.here.hear(LaunchPiece(ROUTE, True, 1, "out", bytes(3 * CHUNK)))
         for number in range(1, 100):
-            wire.here.hear(m.LaunchPiece(ROUTE, True, number, "out", b"x"))
+            wire.here.hear(LaunchPiece(ROUTE, True, number, "out", b"x"))
         read = 0
         while True:
             try:
@@ -155,6 +160,6 @@ def test_silence_is_broken_to_show_that_this_side_lives() -> None:
         wire.here.look(now + REPEAT)
         assert wire.on_the_way == []
         wire.here.look(now + 60)
-        assert [type(message) for _, message in wire.on_the_way] == [m.LaunchTaken]
+        assert [type(message) for _, message in wire.on_the_way] == [LaunchTaken]
 
     play(story())

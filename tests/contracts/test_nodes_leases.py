@@ -4,12 +4,12 @@ import itertools
 
 import pytest
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.link import MOST_UNREAD, Link
-from headnode.adapters.processes.lease import FOR_EVER, Lease, boot_time
-from headnode.apps.agent.lease import MOST_UNANSWERED, HeldLease
-from headnode.apps.agent.taken import MOST_JOBS, Taken
-from headnode.apps.server.lost_nodes import TO_STAND_STILL, Absences
+from headnode.adapters.nodes.link import MOST_UNREAD, NodeLink
+from headnode.adapters.processes.agent_link import FOR_EVER, Lease, boot_time
+from headnode.adapters.wire import messages as m
+from headnode.apps.agent.agent import MOST_UNANSWERED, HeldLease
+from headnode.apps.agent.job import MOST_JOBS, SeenDispatches
+from headnode.apps.server.agent_supervisor import TO_STAND_STILL, Absences
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import JobId, Seconds
 from headnode.engine.settings import Settings
@@ -117,7 +117,7 @@ def test_the_lease_of_a_shepherd_is_over_when_its_time_has_come_and_not_when_it_
 
 
 def test_an_order_that_comes_again_on_a_connection_is_known_and_forgotten_with_it() -> None:
-    taken = Taken()
+    taken = SeenDispatches()
     assert taken.add(JobId(1), 1, 1, 1)
     assert not taken.add(JobId(1), 1, 1, 1)
     others = [(JobId(2), 1, 1, 1), (JobId(1), 2, 1, 1), (JobId(1), 1, 2, 1), (JobId(1), 1, 1, 2)]
@@ -127,7 +127,7 @@ def test_an_order_that_comes_again_on_a_connection_is_known_and_forgotten_with_i
 
 
 def test_of_very_many_jobs_the_orders_of_the_first_are_forgotten() -> None:
-    taken = Taken()
+    taken = SeenDispatches()
     for job in range(1, MOST_JOBS + 2):
         taken.add(JobId(job), 1, 1, 1)
     assert taken.add(JobId(1), 1, 1, 1)
@@ -155,7 +155,7 @@ class SlowReader:
 
 def test_a_node_that_reads_nothing_loses_its_connection_before_it_costs_the_head_its_memory() -> None:
     reader = SlowReader()
-    link = Link("deaf", reader)  # type: ignore[arg-type]
+    link = NodeLink("deaf", reader)  # type: ignore[arg-type]
     piece = m.Goodbye(reason="x" * (MOST_UNREAD // 8))
     for _ in range(7):
         link.send(piece)

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from headnode.adapters.nodes import messages as m
+from headnode.adapters.wire.agent_messages import LARGEST_MESSAGE, AttemptResult, Heartbeat
+from headnode.adapters.wire.messages import FromAgent, FromHead, FromStranger
 from headnode.core.model.faults import FAULTS, Fault
 
 PAGE = (Path(__file__).parents[2] / "docs" / "contracts" / "03-node-protocol.md").read_text()
@@ -17,22 +18,22 @@ def rows(after: str, before: str) -> set[str]:
 
 
 def test_every_message_of_the_agent_has_a_row() -> None:
-    named = {message.__name__ for message in get_args(m.FromAgent)}
+    named = {message.__name__ for message in get_args(FromAgent)}
     assert rows("## What the agent says", "The kinds of a result") == named
 
 
 def test_every_message_of_the_head_has_a_row() -> None:
-    named = {message.__name__ for message in get_args(m.FromHead)}
+    named = {message.__name__ for message in get_args(FromHead)}
     assert rows("## What the head says", "## Joining") == named
 
 
 def test_every_message_of_a_machine_that_joins_has_a_row() -> None:
-    asked = {message.__name__ for message in get_args(m.FromStranger)}
+    asked = {message.__name__ for message in get_args(FromStranger)}
     assert rows("## Joining", "The private key never leaves") == asked
 
 
 def test_every_kind_of_result_has_a_row() -> None:
-    kinds = set(get_args(m.Result.__annotations__["kind"]))
+    kinds = set(get_args(AttemptResult.__annotations__["kind"]))
     assert rows("The kinds of a result", "Whose fault it is") == kinds
 
 
@@ -45,5 +46,5 @@ def test_every_trouble_has_a_row_that_says_whose_fault_it_is() -> None:
 
 
 def test_the_largest_message_and_the_name_of_a_message_are_as_the_page_says() -> None:
-    assert f"{m.LARGEST_MESSAGE // 1024**2} MiB" in PAGE
-    assert m.Heartbeat.__struct_config__.tag_field == "type"
+    assert f"{LARGEST_MESSAGE // 1024**2} MiB" in PAGE
+    assert Heartbeat.__struct_config__.tag_field == "type"

@@ -7,10 +7,26 @@ from typing import Any
 import msgspec
 import pytest
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.plausible import Nonsense, believable, read_message
-from headnode.apps.agent.ledger import Entry
-from headnode.apps.agent.results import Results
+from headnode.adapters.wire.agent_messages import (
+    PROTOCOL,
+    AttemptResult,
+    AttemptStart,
+    Hello,
+    Launch,
+    LaunchesOver,
+    LaunchPiece,
+    Message,
+    OutputRead,
+    RemoteUsage,
+    ReportedAttempt,
+    Results,
+    Route,
+    Started,
+    Table,
+)
+from headnode.adapters.wire.message_checks import Nonsense, checked_results, read_message
+from headnode.adapters.wire.messages import FromAgent
+from headnode.apps.agent.results import LedgerEntry, ResultSender
 from headnode.core.model import bounds as b
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId
@@ -18,12 +34,12 @@ from headnode.core.model.quantities import Instant, JobId
 NOW = 1_800_000_000.0
 
 
-def heard(message: m.Message) -> m.FromAgent:
+def heard(message: Message) -> FromAgent:
     return read_message(msgspec.msgpack.encode(message), NOW)
 
 
-def hello(facts: NodeFacts | None = None, **more: Any) -> m.Hello:
-    return m.Hello(protocol=m.PROTOCOL, facts=facts or NodeFacts(name="n", processors=1), **more)
+def hello(facts: NodeFacts | None = None, **more: Any) -> Hello:
+    return Hello(protocol=PROTOCOL, facts=facts or NodeFacts(name="n", processors=1), **more)
 
 
 @pytest.mark.parametrize(
@@ -67,18 +83,18 @@ def test_a_machine_that_cannot_be_is_not_believed(facts: dict[str, Any]) -> None
 @pytest.mark.parametrize("at", [math.nan, math.inf, -1.0, NOW + 1e6, 1e300])
 def test_a_time_that_cannot_be_is_not_believed(at: float) -> None:
     for message in (
-        hello(live=(m.Live(JobId(1), 1, 1, 1, True, Instant(at)),)),
-        m.Table(number=1, live=(m.Live(JobId(1), 1, 1, 1, True, Instant(at)),)),
-        m.Started(job=JobId(1), begun=(m.Begun(1, 1, 1, Instant(at)),)),
+        hello(live=(ReportedAttempt(JobId(1), 1, 1, 1, True, Instant(at)),)),
+        Table(number=1, live=(ReportedAttempt(JobId(1), 1, 1, 1, True, Instant(at)),)),
+        Started(job=JobId(1), begun=(AttemptStart(1, 1, 1, Instant(at)),)),
     ):
         with pytest.raises(Nonsense):
             heard(message)
 
 
 def test_lists_that_are_too_long_are_not_read() -> None:
-    live = (m.Live(JobId(1), 1, 1, 1, True),) * (b.ATTEMPTS.most + 1)
-    results = (m.Result(1, 1, 1, "lost"),) * (b.RESULTS.most + 1)
-    for message in (hello(live=live), hello(ended=live), m.Results(number=1, job=JobId(1), results=results)):
+    live = (ReportedAttempt(JobId(1), 1, 1, 1, True),) * (b.ATTEMPTS.most + 1)
+    results = (AttemptResult(1, 1, 1, "lost"),) * (b.RESULTS.most + 1)
+    for message in (hello(live=live), hello(ended=live), Results(number=1, job=JobId(1), results=results)):
         with pytest.raises(Nonsense):
             heard(message)
 
@@ -91,7 +107,7 @@ def test_what_is_no_message_is_refused_in_one_way(data: bytes) -> None:
         read_message(data, NOW)
 
 
-GOOD = m.Result(
+GOOD = AttemptResult(
     1,
     2,
     3,
@@ -107,7 +123,7 @@ GOOD = m.Result(
 
 def test_a_result_within_the_bounds_is_believed_and_its_sentence_cut() -> None:
     long = msgspec.structs.replace(GOOD, message="x" * 10_000)
-    found, problem = believable((GOOD, long), NOW)
+    found, problem = checked_results((GOOD, long), NOW)
     assert problem == ""
     assert found[0] is GOOD
     assert found[1] == msgspec.structs.replace(GOOD, message="x" * b.WORDS.most)
@@ -136,36 +152,36 @@ def test_a_result_within_the_bounds_is_believed_and_its_sentence_cut() -> None:
 def test_of_an_impossible_result_nothing_is_left_but_that_the_attempt_is_lost(
     field: str, amount: Any
 ) -> None:
-    (other, lost), problem = believable((GOOD, msgspec.structs.replace(GOOD, **{field: amount})), NOW)
+    (other, lost), problem = checked_results((GOOD, msgspec.structs.replace(GOOD, **{field: amount})), NOW)
     assert other is GOOD
     assert problem
-    assert lost == m.Result(1, 2, 3, "lost", message=lost.message)
+    assert lost == AttemptResult(1, 2, 3, "lost", message=lost.message)
     assert problem in lost.message
 
 
-ROUTE = m.Route(JobId(1), 1, 1, 1, "x", "first", "target")
+ROUTE = Route(JobId(1), 1, 1, 1, "x", "first", "target")
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        m.LaunchPiece(route=ROUTE, back=True, sequence=1, kind="exit", code=2**40),
-        m.LaunchesOver(route=ROUTE, back=True, used=m.UsedThere(peak_memory=2**60)),
-        m.LaunchesOver(route=ROUTE, back=True, used=m.UsedThere(user_time=math.nan)),  # type: ignore[arg-type]
-        m.Launch(route=ROUTE, command="x" * 200_000, directory="/", environment={}),
-        m.OutputRead(number=1, data=b"", size=-1),
+        LaunchPiece(route=ROUTE, back=True, sequence=1, kind="exit", code=2**40),
+        LaunchesOver(route=ROUTE, back=True, used=RemoteUsage(peak_memory=2**60)),
+        LaunchesOver(route=ROUTE, back=True, used=RemoteUsage(user_time=math.nan)),  # type: ignore[arg-type]
+        Launch(route=ROUTE, command="x" * 200_000, directory="/", environment={}),
+        OutputRead(number=1, data=b"", size=-1),
     ],
 )
-def test_what_one_node_says_for_another_is_held_against_the_bounds_too(message: m.Message) -> None:
+def test_what_one_node_says_for_another_is_held_against_the_bounds_too(message: Message) -> None:
     with pytest.raises(Nonsense):
         heard(message)
 
 
 def test_what_a_shepherd_reports_that_cannot_be_is_not_passed_on_to_the_head() -> None:
     async def story() -> None:
-        results = Results(object())  # type: ignore[arg-type]
+        results = ResultSender(object())  # type: ignore[arg-type]
         lie = msgspec.structs.replace(GOOD, peak_memory=2**70)
-        results.take(JobId(1), Entry("marker", 1, lie))
+        results.take(JobId(1), LedgerEntry("marker", 1, lie))
         (batch,) = results.ledger.batches()
         assert [(one.kind, one.peak_memory) for one in batch.results] == [("lost", 0)]
 

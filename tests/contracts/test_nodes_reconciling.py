@@ -10,36 +10,55 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "core" / "lifecycle"))
 
 from worlds import ROOT, World
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.framing import HEADER
-from headnode.adapters.nodes.link import Link
+from headnode.adapters.nodes.link import NodeLink
 from headnode.adapters.nodes.links import NodeLinks
-from headnode.adapters.nodes.reconciling import Catching, Key, awaits_word, expected_digest, unwanted, wanted
-from headnode.adapters.nodes.tables import digest_of_holdings
-from headnode.adapters.nodes.whereabouts import Known, Whereabouts
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.states import JobState
+from headnode.adapters.nodes.reconcile import (
+    AttemptsByNode,
+    CatchUp,
+    ExpectedAttempt,
+    Key,
+    attempts_to_stop,
+    awaits_report,
+    expected_digest,
+    orders_to_repeat,
+)
+from headnode.adapters.wire.agent_messages import PROTOCOL, Hello, Holdings, ReportedAttempt, Table
+from headnode.adapters.wire.frames import HEADER
+from headnode.adapters.wire.message_checks import digest_of_holdings
+from headnode.adapters.wire.messages import FromHead, OpenJob, Run, Stop, Welcome
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state import events as e
+from headnode.core.state.command import Command
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.modify import ModifyJob, RequeueJob
+from headnode.core.state.node_loss import GiveUpNode
+from headnode.core.state.nodes import NodeVanished
+from headnode.core.state.stop import StopJob, StopTask
+from headnode.core.state.submit import CreateJob
+from headnode.core.state.transitions import JobState
 
 TRUE = TaskSpec(command="x", rerunnable=True)
 ONCE = TaskSpec(command="x")
 
 
 def hello(
-    world: World, node: str, *, live: tuple[m.Live, ...] = (), ended: tuple[m.Live, ...] = ()
-) -> m.Hello:
-    return m.Hello(protocol=m.PROTOCOL, facts=world.cluster.nodes[node].facts, live=live, ended=ended)
+    world: World,
+    node: str,
+    *,
+    live: tuple[ReportedAttempt, ...] = (),
+    ended: tuple[ReportedAttempt, ...] = (),
+) -> Hello:
+    return Hello(protocol=PROTOCOL, facts=world.cluster.nodes[node].facts, live=live, ended=ended)
 
 
-def known(world: World, node: str) -> list[Known]:
-    return Whereabouts(world.cluster).of(node, world.cluster)
+def known(world: World, node: str) -> list[ExpectedAttempt]:
+    return AttemptsByNode(world.cluster).of(node, world.cluster)
 
 
-def plan_of(world: World, node: str, holdings: m.Holdings, *fresh: Key) -> Catching:
-    return wanted(node, known(world, node), holdings, fresh)
+def plan_of(world: World, node: str, holdings: Holdings, *fresh: Key) -> CatchUp:
+    return orders_to_repeat(node, known(world, node), holdings, fresh)
 
 
 def start(world: World) -> None:
@@ -52,7 +71,7 @@ def test_what_never_started_is_handed_over_again_and_what_had_is_lost() -> None:
     job = world.submit(ONCE, ONCE)
     world.do(world.nodes.started(world.nodes.running()[0], world.clock.now()))
     plan = plan_of(world, "node1", hello(world, "node1"))
-    assert plan.messages == (m.Run(job=job, task=2, place=(("node1", (1,)),), attempts=((1, 1),)),)
+    assert plan.messages == (Run(job=job, task=2, place=(("node1", (1,)),), attempts=((1, 1),)),)
     (report,) = plan.reports
     assert [(r.task, r.kind) for r in report.reports] == [(1, "lost")]
     world.do(report)
@@ -64,9 +83,14 @@ def test_what_the_node_has_live_or_ended_is_left_alone() -> None:
     world = World(2)
     job = world.submit(ONCE, ONCE)
     start(world)
-    table = hello(world, "node1", live=(m.Live(job, 1, 1, 1, True),), ended=(m.Live(job, 2, 1, 1, False),))
+    table = hello(
+        world,
+        "node1",
+        live=(ReportedAttempt(job, 1, 1, 1, True),),
+        ended=(ReportedAttempt(job, 2, 1, 1, False),),
+    )
     plan = plan_of(world, "node1", table)
-    assert (plan.messages, plan.reports, unwanted(world.cluster, "node1", table)) == ((), (), [])
+    assert (plan.messages, plan.reports, attempts_to_stop(world.cluster, "node1", table)) == ((), (), [])
 
 
 def test_what_is_being_stopped_is_stopped_again_or_known_to_be_gone() -> None:
@@ -74,9 +98,9 @@ def test_what_is_being_stopped_is_stopped_again_or_known_to_be_gone() -> None:
     job = world.submit(TRUE, TRUE, TRUE)
     for held in world.nodes.running()[:2]:
         world.do(world.nodes.started(held, world.clock.now()))
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
-    plan = plan_of(world, "node1", hello(world, "node1", live=(m.Live(job, 1, 1, 1, True),)))
-    assert plan.messages == (m.Stop(job=job, attempts=((1, 1, 1),)),)
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
+    plan = plan_of(world, "node1", hello(world, "node1", live=(ReportedAttempt(job, 1, 1, 1, True),)))
+    assert plan.messages == (Stop(job=job, attempts=((1, 1, 1),)),)
     assert [(r.task, r.kind) for r in plan.reports[0].reports] == [(2, "lost"), (3, "never-ran")]
     world.do(*plan.reports)
     world.end(job, 1, kind="stopped")
@@ -90,15 +114,15 @@ def test_an_older_attempt_and_a_job_nobody_knows_are_stopped_by_force() -> None:
     job = world.submit(TRUE)
     world.end(job, 1, kind="lost")
     strangers = (
-        m.Live(job, 1, 1, 1, True),
-        m.Live(JobId(9), 1, 1, 1, True),
-        m.Live(job, 7, 1, 1, True),
-        m.Live(job, 0, 1, 2, True),
-        m.Live(job, 1, 5, 2, True),
+        ReportedAttempt(job, 1, 1, 1, True),
+        ReportedAttempt(JobId(9), 1, 1, 1, True),
+        ReportedAttempt(job, 7, 1, 1, True),
+        ReportedAttempt(job, 0, 1, 2, True),
+        ReportedAttempt(job, 1, 5, 2, True),
     )
-    table = hello(world, "node1", live=(*strangers, m.Live(job, 1, 1, 2, True)))
-    assert unwanted(world.cluster, "node1", table) == [
-        m.Stop(job=s.job, attempts=((s.task, s.instance, s.attempt),), force=True) for s in strangers
+    table = hello(world, "node1", live=(*strangers, ReportedAttempt(job, 1, 1, 2, True)))
+    assert attempts_to_stop(world.cluster, "node1", table) == [
+        Stop(job=s.job, attempts=((s.task, s.instance, s.attempt),), force=True) for s in strangers
     ]
     assert plan_of(world, "node1", table).messages == ()
 
@@ -108,7 +132,7 @@ def test_only_the_first_node_of_a_place_is_asked_about_its_instance() -> None:
     job = world.submit(TaskSpec(command="x", minimum=2, maximum=2))
     assert plan_of(world, "node2", hello(world, "node2")).messages == ()
     first = plan_of(world, "node1", hello(world, "node1")).messages
-    assert [(message.job, message.attempts) for message in first if isinstance(message, m.Run)] == [
+    assert [(message.job, message.attempts) for message in first if isinstance(message, Run)] == [
         (job, ((1, 1),))
     ]
 
@@ -133,14 +157,14 @@ class Paper:
     """The end of a connection that keeps what is written."""
 
     def __init__(self) -> None:
-        self.said: list[m.FromHead] = []
+        self.said: list[FromHead] = []
         self.transport = self
 
     def get_write_buffer_size(self) -> int:
         return 0
 
     def write(self, data: bytes) -> None:
-        self.said.append(msgspec.msgpack.decode(data[HEADER:], type=m.FromHead))
+        self.said.append(msgspec.msgpack.decode(data[HEADER:], type=FromHead))
 
     def is_closing(self) -> bool:
         return False
@@ -152,16 +176,16 @@ class LinkedWorld(World):
     def __init__(self, *processors: int) -> None:
         super().__init__(*processors)
         self.links = NodeLinks(
-            self._ask, lambda: m.Welcome("c", Seconds(1.0), Seconds(1.0)), lambda: self.cluster
+            self._ask, lambda: Welcome("c", Seconds(1.0), Seconds(1.0)), lambda: self.cluster
         )
         self.papers = {name: Paper() for name in self.cluster.nodes}
         for name, paper in self.papers.items():
-            self.links.links[name] = Link(name, paper)  # type: ignore[arg-type]
+            self.links.links[name] = NodeLink(name, paper)  # type: ignore[arg-type]
 
-    async def _ask(self, command: c.Command) -> object:
+    async def _ask(self, command: Command) -> object:
         return self.do(command)
 
-    def do(self, *commands: c.Command) -> tuple[e.Event, ...]:
+    def do(self, *commands: Command) -> tuple[e.Event, ...]:
         before = self.engine.number
         answer = super().do(*commands)
         if hasattr(self, "links"):
@@ -187,7 +211,7 @@ def test_a_job_is_opened_before_it_runs_and_closed_when_it_is_over() -> None:
 def test_a_job_that_goes_back_to_the_queue_and_starts_in_one_batch_is_closed_before_it_is_opened() -> None:
     world = LinkedWorld(1)
     job = world.submit(TRUE)
-    world.do(c.RequeueJob(by=ROOT, job=job))
+    world.do(RequeueJob(by=ROOT, job=job))
     assert world.heard("node1") == ["OpenJob", "Run", "Stop"]
     world.end(job, 1, kind="stopped")
     assert world.heard("node1") == ["CloseJob", "OpenJob", "Run"]
@@ -200,7 +224,7 @@ def test_a_node_that_a_job_no_longer_uses_closes_it_and_hears_of_it_again_when_i
     world.end(job, 2)
     assert world.heard("node2") == ["CloseJob"]
     spec = JobSpec(tasks=(TRUE, TRUE, TRUE))
-    world.do(c.ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
+    world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
     assert world.heard("node2")[-2:] == ["OpenJob", "Run"]
     assert world.heard("node1")[-1] == "OpenJob"
 
@@ -210,10 +234,10 @@ def test_new_tasks_and_limits_of_a_running_job_reach_its_nodes_before_they_matte
     job = world.submit(TRUE, minimum=2, maximum=2)
     spec = JobSpec(tasks=(TRUE, TRUE), run_time=Seconds(60.0))
     world.papers["node1"].said.clear()
-    world.do(c.ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks", "run_time")))
+    world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks", "run_time")))
     opened, run = world.papers["node1"].said[0], world.papers["node1"].said[-1]
-    assert isinstance(opened, m.OpenJob)
-    assert isinstance(run, m.Run)
+    assert isinstance(opened, OpenJob)
+    assert isinstance(run, Run)
     assert (opened.deadline, run.task) == (Instant(world.clock.now() + 60), 2)
 
 
@@ -222,31 +246,31 @@ def test_a_stop_names_the_attempt_that_runs_and_passes_force_on() -> None:
     job = world.submit(TRUE)
     world.end(job, 1, kind="lost")
     world.papers["node1"].said.clear()
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", force=True))
-    assert world.papers["node1"].said == [m.Stop(job=job, attempts=((1, 1, 2),), force=True)]
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled", force=True))
+    assert world.papers["node1"].said == [Stop(job=job, attempts=((1, 1, 2),), force=True)]
 
 
 def test_a_given_up_node_is_forgotten_by_the_jobs_that_were_open_there() -> None:
     world = LinkedWorld(1, 1)
     job = world.submit(TRUE, TRUE, minimum=1, maximum=2)
     assert world.links.open_jobs == {job: {"node1", "node2"}}
-    world.do(c.NodeVanished(node="node2"))
-    world.do(c.GiveUpNode(node="node2"))
+    world.do(NodeVanished(node="node2"))
+    world.do(GiveUpNode(node="node2"))
     assert world.links.open_jobs == {job: {"node1"}}
 
 
-def table_of(world: LinkedWorld, node: str) -> m.Table:
+def table_of(world: LinkedWorld, node: str) -> Table:
     """Return what a node has that has heard everything, and whose every word was heard."""
     live = tuple(
-        m.Live(each.job, each.task, each.instance, each.live.attempt, each.live.started is not None)
+        ReportedAttempt(each.job, each.task, each.instance, each.live.attempt, each.live.started is not None)
         for each in known(world, node)
     )
     jobs = tuple(sorted(world.links.links[node].opened))
     marks = tuple((job, world.links.links[node].opened[job]) for job in jobs)
-    return m.Table(number=0, open_jobs=jobs, live=live, opened=marks)
+    return Table(number=0, open_jobs=jobs, live=live, opened=marks)
 
 
-def agrees(world: LinkedWorld, node: str, table: m.Table) -> bool:
+def agrees(world: LinkedWorld, node: str, table: Table) -> bool:
     opened = world.links.links[node].opened.items()
     return digest_of_holdings(table) == expected_digest(world.cluster, node, known(world, node), opened)
 
@@ -261,7 +285,7 @@ def test_digests_agree_while_nothing_is_lost_and_differ_by_whatever_is() -> None
     started, waiting, last = table.live
     others = (
         replace(table, live=(started, waiting)),
-        replace(table, live=(*table.live, m.Live(job, 1, 2, 1, True))),
+        replace(table, live=(*table.live, ReportedAttempt(job, 1, 2, 1, True))),
         replace(table, live=(started, replace(waiting, running=True), last)),
         replace(table, live=(started, replace(waiting, attempt=2), last)),
         replace(table, opened=table.opened[:1]),
@@ -288,7 +312,7 @@ def test_a_start_of_which_nobody_heard_is_reported_from_the_table() -> None:
     world = LinkedWorld(1)
     job = world.submit(TRUE)
     began = Instant(world.clock.now() - 5)
-    table = m.Table(number=1, live=(m.Live(job, 1, 1, 1, True, began),))
+    table = Table(number=1, live=(ReportedAttempt(job, 1, 1, 1, True, began),))
     plan = plan_of(world, "node1", table)
     assert plan.messages == ()
     world.do(*plan.reports)
@@ -301,7 +325,7 @@ def test_what_was_handed_over_after_the_question_is_let_be() -> None:
     world = LinkedWorld(2)
     job = world.submit(TRUE, TRUE)
     world.do(world.nodes.started(world.nodes.running()[0], world.clock.now()))
-    empty = m.Table(number=1)
+    empty = Table(number=1)
     plan = plan_of(world, "node1", empty, (job, 1, 1, 1), (job, 2, 1, 1))
     assert (plan.messages, plan.reports) == ((), ())
 
@@ -309,9 +333,9 @@ def test_what_was_handed_over_after_the_question_is_let_be() -> None:
 def test_a_word_is_awaited_of_nodes_that_end_something_and_of_no_others() -> None:
     world = LinkedWorld(1, 1)
     job = world.submit(TRUE, TRUE, minimum=1, maximum=2)
-    assert not awaits_word(world.cluster, "node1", known(world, "node1"))
-    world.do(c.StopTask(by=ROOT, job=job, task=1))
-    assert [awaits_word(world.cluster, name, known(world, name)) for name in ("node1", "node2")] == [
+    assert not awaits_report(world.cluster, "node1", known(world, "node1"))
+    world.do(StopTask(by=ROOT, job=job, task=1))
+    assert [awaits_report(world.cluster, name, known(world, name)) for name in ("node1", "node2")] == [
         True,
         False,
     ]
@@ -319,7 +343,7 @@ def test_a_word_is_awaited_of_nodes_that_end_something_and_of_no_others() -> Non
 
 def test_the_whereabouts_kept_by_events_are_those_that_a_search_finds() -> None:
     dice, world = random.Random(5), World(3, 2)
-    kept = Whereabouts(world.cluster)
+    kept = AttemptsByNode(world.cluster)
     number = world.engine.number
     for _ in range(300):
         _anything(dice, world)
@@ -334,14 +358,14 @@ def _anything(dice: random.Random, world: World) -> None:
     what = dice.random()
     if what < 0.4 or not held:
         sweep = TaskSpec(command="x", kind=TaskType.SWEEP, start=1, end=dice.randint(1, 5), rerunnable=True)
-        world.do(c.CreateJob(by=ROOT, spec=JobSpec(tasks=(sweep,)), submit=True))
+        world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(sweep,)), submit=True))
     elif what < 0.8:
         kind = dice.choice(("exited", "lost", "never-ran"))
         world.do(world.nodes.ended(dice.choice(held), world.clock.now(), kind=kind))
     elif what < 0.9:
         node = dice.choice(sorted(world.cluster.nodes))
-        world.do(c.NodeVanished(node=node))
-        world.do(c.GiveUpNode(node=node))
-        world.do(c.RegisterNode(facts=world.cluster.nodes[node].facts))
+        world.do(NodeVanished(node=node))
+        world.do(GiveUpNode(node=node))
+        world.do(RegisterNode(facts=world.cluster.nodes[node].facts))
     else:
-        world.do(c.StopJob(by=ROOT, job=dice.choice(held).job, outcome="canceled"))
+        world.do(StopJob(by=ROOT, job=dice.choice(held).job, outcome="canceled"))

@@ -10,12 +10,22 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "core" / "lifecycle"))
 
 from worlds import World
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.relaying import Relay
-from headnode.adapters.nodes.sessions import Sessions
-from headnode.core.lifecycle import events as e
+from headnode.adapters.nodes.relay import Relay
+from headnode.adapters.nodes.streams import Sessions
+from headnode.adapters.wire.agent_messages import (
+    Launch,
+    LaunchesOver,
+    LaunchPiece,
+    LaunchTaken,
+    RemoteUsage,
+    ReportedAttempt,
+    Route,
+)
+from headnode.adapters.wire.messages import EndLaunched, FromHead, Launching
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec
+from headnode.core.state.events import Event
+from headnode.core.state.job_events import InstancesEnded
 
 PAIR = TaskSpec(command="x", minimum=2, maximum=2)
 NODES = ("node1", "node2", "node3")
@@ -32,18 +42,18 @@ class Scene:
         self.place = run.tasks[0].live[1].place
         self.first, self.target = (node for node, _ in self.place)
         (self.foreign,) = set(NODES) - {self.first, self.target}
-        self.said: list[tuple[str, m.FromHead]] = []
+        self.said: list[tuple[str, FromHead]] = []
 
-        def say(node: str, message: m.FromHead) -> None:
+        def say(node: str, message: FromHead) -> None:
             self.said.append((node, message))
 
         self.relay = Relay(say, Sessions(say))
 
-    def route(self, **changed: object) -> m.Route:
+    def route(self, **changed: object) -> Route:
         own = {"job": self.job, "task": 1, "instance": 1, "attempt": 1, "number": "7"}
-        return m.Route(**{**own, "first": self.first, "target": self.target, **changed})  # type: ignore[arg-type]
+        return Route(**{**own, "first": self.first, "target": self.target, **changed})  # type: ignore[arg-type]
 
-    def hear(self, node: str, message: m.Launching) -> list[tuple[str, m.FromHead]]:
+    def hear(self, node: str, message: Launching) -> list[tuple[str, FromHead]]:
         """Let the relay hear a node; return what it says."""
         self.said.clear()
         self.relay.pass_on(node, message, self.world.cluster)
@@ -52,19 +62,19 @@ class Scene:
     def end(self) -> None:
         before = self.world.engine.number
         self.world.end(self.job, 1)
-        events: list[e.Event] = [event for _, event in self.world.journal.replay(before)]
+        events: list[Event] = [event for _, event in self.world.journal.replay(before)]
         self.said.clear()
         self.relay.end_what_is_over(events, self.world.cluster)
 
 
-def launch(route: m.Route) -> m.Launch:
-    return m.Launch(route, "hostname", "/", {})
+def launch(route: Route) -> Launch:
+    return Launch(route, "hostname", "/", {})
 
 
 def test_a_launch_reaches_its_target_with_the_place_of_the_task() -> None:
     scene = Scene()
     (said,) = scene.hear(scene.first, launch(scene.route()))
-    assert said == (scene.target, m.Launch(scene.route(), "hostname", "/", {}, place=scene.place))
+    assert said == (scene.target, Launch(scene.route(), "hostname", "/", {}, place=scene.place))
 
 
 def test_pieces_pass_only_between_the_first_node_and_the_target_in_every_small_world() -> None:
@@ -74,10 +84,10 @@ def test_pieces_pass_only_between_the_first_node_and_the_target_in_every_small_w
         may = first == scene.first and target in (scene.first, scene.target)
         may = may and node == (target if back else first)
         other = first if back else target
-        piece, taken = m.LaunchPiece(route, back, 1, "out", b"x"), m.LaunchTaken(route, back, 1)
+        piece, taken = LaunchPiece(route, back, 1, "out", b"x"), LaunchTaken(route, back, 1)
         assert scene.hear(node, piece) == ([(other, piece)] if may else [])
         assert scene.hear(node, taken) == ([(other, taken)] if may else [])
-        over = m.LaunchesOver(route, back, m.UsedThere() if back else None)
+        over = LaunchesOver(route, back, RemoteUsage() if back else None)
         assert scene.hear(node, over) == ([(other, over)] if may else [])
 
 
@@ -90,7 +100,7 @@ def test_a_launch_that_may_not_pass_is_answered_with_the_reason(changed: dict[st
     scene = Scene()
     ((node, answer),) = scene.hear(scene.first, launch(scene.route(**changed)))
     assert node == scene.first
-    assert isinstance(answer, m.LaunchPiece)
+    assert isinstance(answer, LaunchPiece)
     assert (answer.kind, answer.back) == ("failed", True)
 
 
@@ -102,7 +112,7 @@ def test_no_node_launches_for_the_task_of_another() -> None:
         (scene.target, scene.target),
     ):
         said = scene.hear(node, launch(scene.route(first=first)))
-        assert [(to, message.kind) for to, message in said if isinstance(message, m.LaunchPiece)] == [
+        assert [(to, message.kind) for to, message in said if isinstance(message, LaunchPiece)] == [
             (node, "failed")
         ]
 
@@ -111,18 +121,18 @@ def test_the_end_of_a_task_ends_what_it_launched_where_it_did_and_once() -> None
     scene = Scene()
     scene.hear(scene.first, launch(scene.route()))
     scene.end()
-    assert scene.said == [(scene.target, m.EndLaunched(scene.job, 1, 1, 1))]
+    assert scene.said == [(scene.target, EndLaunched(scene.job, 1, 1, 1))]
     scene.said.clear()
     scene.relay.end_what_is_over(
-        (e.InstancesEnded(at=scene.world.clock.now(), job=scene.job, ended=()),), scene.world.cluster
+        (InstancesEnded(at=scene.world.clock.now(), job=scene.job, ended=()),), scene.world.cluster
     )
     assert scene.said == []
 
 
 def test_what_a_node_launched_for_tasks_that_are_over_is_ended_when_it_says_hello() -> None:
     scene = Scene()
-    live, over = m.Live(scene.job, 1, 1, 1, True), m.Live(scene.job, 1, 1, 7, True)
+    live, over = ReportedAttempt(scene.job, 1, 1, 1, True), ReportedAttempt(scene.job, 1, 1, 7, True)
     scene.relay.greeted(scene.target, (live, over), scene.world.cluster)
-    assert scene.said == [(scene.target, m.EndLaunched(scene.job, 1, 1, 7))]
+    assert scene.said == [(scene.target, EndLaunched(scene.job, 1, 1, 7))]
     scene.end()  # a head that has just started knows of it by now
-    assert scene.said == [(scene.target, m.EndLaunched(scene.job, 1, 1, 1))]
+    assert scene.said == [(scene.target, EndLaunched(scene.job, 1, 1, 1))]

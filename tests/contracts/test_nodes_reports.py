@@ -5,11 +5,13 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from headnode.adapters.nodes import reports as tried
-from headnode.adapters.nodes.reports import Reports
-from headnode.core.lifecycle import commands as c
+from headnode.adapters.nodes import report_queue as tried
+from headnode.adapters.nodes.report_queue import ReportQueue
 from headnode.core.model.errors import NotFound, Unavailable
 from headnode.core.model.quantities import JobId
+from headnode.core.state.command import Command
+from headnode.core.state.hooks import ReportReady
+from headnode.core.state.node_loss import GiveUpNode
 
 FULL = Unavailable(code="journal-full", what="there is no room")
 
@@ -19,17 +21,17 @@ class Disk:
 
     def __init__(self) -> None:
         self.full = False
-        self.recorded: list[c.Command] = []
+        self.recorded: list[Command] = []
         self.tries = 0  # turns of the loop in which something was tried
         self._trying = self._fails = False  # what is tried in one turn fails together
 
-    async def ask(self, command: c.Command) -> object:
+    async def ask(self, command: Command) -> object:
         if not self._trying:
             self._trying, self._fails, self.tries = True, self.full, self.tries + 1
             asyncio.get_running_loop().call_soon(self._over)
         if self._fails:
             raise FULL
-        if isinstance(command, c.GiveUpNode):
+        if isinstance(command, GiveUpNode):
             raise NotFound(code="no-such-node", what="no")
         self.recorded.append(command)
         return ()
@@ -39,20 +41,20 @@ class Disk:
 
 
 def played(
-    scene: Callable[[Disk, Reports], Coroutine[None, None, None]], monkeypatch: pytest.MonkeyPatch
+    scene: Callable[[Disk, ReportQueue], Coroutine[None, None, None]], monkeypatch: pytest.MonkeyPatch
 ) -> Disk:
     monkeypatch.setattr(tried, "AGAIN", 0.01)
     disk = Disk()
 
     async def play() -> None:
-        await asyncio.wait_for(scene(disk, Reports(disk.ask)), 10)
+        await asyncio.wait_for(scene(disk, ReportQueue(disk.ask)), 10)
 
     asyncio.run(play())
     return disk
 
 
-def ready(job: int) -> c.ReportReady:
-    return c.ReportReady(node="node1", job=JobId(job))
+def ready(job: int) -> ReportReady:
+    return ReportReady(node="node1", job=JobId(job))
 
 
 async def until(happened: Callable[[], object]) -> None:
@@ -63,7 +65,7 @@ async def until(happened: Callable[[], object]) -> None:
 def test_what_was_reported_on_a_full_disk_is_recorded_in_its_order_once_there_is_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def scene(disk: Disk, reports: Reports) -> None:
+    async def scene(disk: Disk, reports: ReportQueue) -> None:
         heard: list[BaseException | None] = []
         disk.full = True
         for job in range(1, 101):
@@ -82,9 +84,9 @@ def test_what_was_reported_on_a_full_disk_is_recorded_in_its_order_once_there_is
 
 
 def test_what_is_refused_is_told_at_once_and_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene(disk: Disk, reports: Reports) -> None:
+    async def scene(disk: Disk, reports: ReportQueue) -> None:
         heard: list[BaseException | None] = []
-        reports.give(c.GiveUpNode(node="node1"), heard.append)
+        reports.give(GiveUpNode(node="node1"), heard.append)
         reports.give(ready(1), heard.append)
         await until(lambda: len(heard) == 2)
         assert isinstance(heard[0], NotFound)
@@ -98,7 +100,7 @@ def test_who_waits_for_a_record_hears_after_a_while_that_there_is_none(
 ) -> None:
     monkeypatch.setattr(tried, "PATIENCE", 0.05)
 
-    async def scene(disk: Disk, reports: Reports) -> None:
+    async def scene(disk: Disk, reports: ReportQueue) -> None:
         disk.full = True
         with pytest.raises(Unavailable, match="could not write"):
             await reports.recorded(ready(1))
@@ -111,7 +113,7 @@ def test_who_waits_for_a_record_hears_after_a_while_that_there_is_none(
 def test_no_more_than_so_many_reports_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tried, "MOST_HELD", 10)
 
-    async def scene(disk: Disk, reports: Reports) -> None:
+    async def scene(disk: Disk, reports: ReportQueue) -> None:
         heard: list[BaseException | None] = []
         disk.full = True
         reports.give(ready(1), heard.append)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headnode.adapters.files import local_heads
+from headnode.adapters.files import local_daemons
 from headnode.adapters.files.opening import (
     NotPlain,
     Redirected,
@@ -21,8 +21,8 @@ from headnode.adapters.files.opening import (
     open_plain,
 )
 from headnode.apps.cli.job_files import files_beside, read_bytes
-from headnode.apps.cli.last_job import recall, remember
-from headnode.apps.simulate.whole_file import written_whole
+from headnode.apps.cli.shell import recall, remember
+from headnode.apps.simulate.log_files import atomic_file
 from headnode.core.model.errors import BadRequest
 
 ROOT = os.geteuid() == 0
@@ -170,11 +170,11 @@ def test_nothing_outside_a_directory_is_opened_below_it(name: str, home: Path) -
 @as_root
 def test_a_file_that_root_writes_whole_goes_nowhere_a_user_leads_it(home: Path, secret: Path) -> None:
     put_link(home / "starts.csv", secret)
-    with pytest.raises(OSError, match="link"), written_whole(home / "starts.csv") as file:
+    with pytest.raises(OSError, match="link"), atomic_file(home / "starts.csv") as file:
         file.write(b"mine")
     for guess in (home / "new.csv.part", home / ".new.csv.part"):
         put_link(guess, secret)
-    with written_whole(home / "new.csv") as file:
+    with atomic_file(home / "new.csv") as file:
         file.write(b"mine")
     assert (home / "new.csv").read_bytes() == b"mine"
     assert secret.read_text() == "root's own"
@@ -231,11 +231,11 @@ def test_the_last_job_is_remembered_in_a_directory_of_ones_own(tmp_path: Path) -
 def test_a_head_of_root_is_not_listed_where_sudo_has_kept_the_environment_of_a_user(
     home: Path, secret: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_heads, "SYSTEM_PLACE", tmp_path / "run")
+    monkeypatch.setattr(local_daemons, "SYSTEM_PLACE", tmp_path / "run")
     (home / "headnode-heads").mkdir()
     os.chown(home / "headnode-heads", ALICE, ALICE)
     put_link(home / "headnode-heads" / str(os.getpid()), secret)
-    with local_heads.announced({"XDG_STATE_HOME": str(home)}, "c", tmp_path):
+    with local_daemons.announced({"XDG_STATE_HOME": str(home)}, "c", tmp_path):
         assert (tmp_path / "run" / str(os.getpid())).read_text() == f"c\n{tmp_path}\n"
     assert (secret.read_text(), secret.stat().st_mode & 0o777) == ("root's own", 0o600)
     assert list((tmp_path / "run").iterdir()) == []

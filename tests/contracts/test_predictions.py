@@ -7,20 +7,19 @@ from pathlib import Path
 import pytest
 from journal_inputs import NOW
 
-from headnode.adapters.journal import memory, prediction_table
+from headnode.adapters.journal import event_table, memory
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.journal.sqlite import SqliteJournal
-from headnode.core.lifecycle.events import (
+from headnode.core.model.errors import Unavailable
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.state.events import Event, NodePaused
+from headnode.core.state.job_events import (
     AllocationGrown,
     AllocationLost,
     AllocationShrunk,
-    Event,
     JobStarted,
     JobSubmitted,
-    NodePaused,
 )
-from headnode.core.model.errors import Unavailable
-from headnode.core.model.quantities import Instant, JobId
 from headnode.engine.ports import EndedJob, Prediction
 
 AnyJournal = MemoryJournal | SqliteJournal
@@ -96,7 +95,7 @@ def test_the_newest_starts_are_told_page_by_page_also_those_of_one_instant(journ
 
 
 def test_the_oldest_predictions_make_room(journal: AnyJournal, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (memory, prediction_table):
+    for module in (memory, event_table):
         monkeypatch.setattr(module, "MOST_PREDICTIONS", 3)
     for job in (5, 1, 4, 2, 3):
         journal.keep_predictions([predicted(job)])

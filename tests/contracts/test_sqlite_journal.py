@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from headnode.adapters.journal.sqlite import SqliteJournal
-from headnode.core.lifecycle.events import Ended, Event, InstancesEnded, JobModified, JobSubmitted
 from headnode.core.model.errors import HeadnodeError, Unavailable
 from headnode.core.model.quantities import Instant, JobId
+from headnode.core.state.events import Event
+from headnode.core.state.job_events import InstanceEnd, InstancesEnded, JobModified, JobSubmitted
 from headnode.engine.ports import EndedJob, InstanceRow
 
 NOW = Instant(1_700_000_000.5)
@@ -99,7 +100,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from headnode.adapters.journal.sqlite import SqliteJournal
-from headnode.core.lifecycle.events import JobSubmitted
+from headnode.core.state.job_events import JobSubmitted
 
 journal = SqliteJournal(Path(sys.argv[1]))
 while True:
@@ -173,7 +174,7 @@ def test_a_log_without_its_database_is_refused(path: Path, tmp_path: Path) -> No
 def test_a_byte_flipped_anywhere_never_changes_an_event_nor_an_answer_of_the_archive(path: Path) -> None:
     journal = SqliteJournal(path)
     for number in range(200):
-        done = Ended(task=1, instance=number, attempt=1, state="finished", exit_code=0)
+        done = InstanceEnd(task=1, instance=number, attempt=1, state="finished", exit_code=0)
         journal.append(
             [submitted(number), InstancesEnded(at=NOW, job=JobId(1), ended=(done,))], ended=[over(number)]
         )

@@ -10,32 +10,33 @@ import msgspec
 import pytest
 
 from headnode import __version__
-from headnode.adapters.clock.virtual import VirtualClock
+from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.event_table import checksum
 from headnode.adapters.journal.sqlite import SqliteJournal
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.framing import frame, read_frame
-from headnode.adapters.nodes.plausible import Nonsense, read_message
 from headnode.adapters.processes.job_journal import Header, UnknownRecordError, Writer, read
-from headnode.apps.agent.head_link import HeadLink, LocalSocket
-from headnode.core.lifecycle.cluster import Cluster, Snapshot
-from headnode.core.lifecycle.events import Event, ParameterSet, encode
-from headnode.core.lifecycle.records import JobRecord
-from headnode.core.lifecycle.states import JobState
+from headnode.adapters.wire.agent_messages import PROTOCOL, Hello, ReportedAttempt
+from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.message_checks import Nonsense, read_message
+from headnode.adapters.wire.messages import FromHead, Welcome
+from headnode.apps.agent.head_link import HeadLink, LocalTransport
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.template import JobTemplate
+from headnode.core.state.cluster_state import ClusterState, Snapshot
+from headnode.core.state.events import Event, ParameterSet, encode
+from headnode.core.state.job_record import JobRecord
+from headnode.core.state.transitions import JobState
 from headnode.engine.engine import Engine
 from headnode.engine.recovery import save
-from headnode.testing.in_process import InProcessNodes
+from testbed.in_process import InProcessNodes
 
 NEWER = "99.1"
 KNOWN = ParameterSet(at=Instant(1.0), name="JobRetryCount", value="4")
 EVENT = msgspec.msgpack.decode(encode(KNOWN))
-SNAPSHOT = msgspec.msgpack.decode(save(Cluster()))
+SNAPSHOT = msgspec.msgpack.decode(save(ClusterState()))
 
 
 def unknown_event() -> bytes:
@@ -179,7 +180,7 @@ def test_an_agent_names_a_record_of_its_jobs_that_it_does_not_know(tmp_path: Pat
     assert path.read_bytes() == before
 
 
-WELCOME = msgspec.to_builtins(m.Welcome(cluster="c", heartbeat=Seconds(1.0), grace=Seconds(1.0)))
+WELCOME = msgspec.to_builtins(Welcome(cluster="c", heartbeat=Seconds(1.0), grace=Seconds(1.0)))
 OPEN_JOB = {"type": "OpenJob", "job": 1, "owner": "u", "uid": 1, "gid": 1, "allocation": [], "deadline": 9.0}
 
 
@@ -187,12 +188,12 @@ class Speaker:
     """An agent that notes what it is told to do."""
 
     def __init__(self) -> None:
-        self.obeyed: list[m.FromHead] = []
+        self.obeyed: list[FromHead] = []
 
-    def hello(self) -> m.Hello:
-        return m.Hello(protocol=m.PROTOCOL, facts=NodeFacts(name="n", processors=1, memory=1))
+    def hello(self) -> Hello:
+        return Hello(protocol=PROTOCOL, facts=NodeFacts(name="n", processors=1, memory=1))
 
-    def obey(self, message: m.FromHead) -> None:
+    def obey(self, message: FromHead) -> None:
         self.obeyed.append(message)
 
     def beat(self) -> None:
@@ -232,7 +233,7 @@ def test_an_agent_does_nothing_about_a_message_that_it_does_not_know_and_says_so
 
     async def run() -> None:
         server = await asyncio.start_unix_server(head, tmp_path / "nodes.sock")
-        link = asyncio.create_task(HeadLink(LocalSocket(tmp_path / "nodes.sock"), speaker).talk())
+        link = asyncio.create_task(HeadLink(LocalTransport(tmp_path / "nodes.sock"), speaker).talk())
         while dialed < 3:
             await asyncio.sleep(0)
         link.cancel()
@@ -252,7 +253,7 @@ def test_an_agent_does_nothing_about_a_message_that_it_does_not_know_and_says_so
 @pytest.mark.parametrize("path", [("facts",), (), ("live", 0)], ids=["facts", "hello", "attempt"])
 def test_a_head_refuses_a_message_with_a_field_that_it_does_not_know(path: tuple[str | int, ...]) -> None:
     hello = msgspec.to_builtins(
-        m.Hello(protocol=m.PROTOCOL, facts=NODE, live=(m.Live(JobId(1), 1, 1, 1, True),))
+        Hello(protocol=PROTOCOL, facts=NODE, live=(ReportedAttempt(JobId(1), 1, 1, 1, True),))
     )
     assert read_message(msgspec.msgpack.encode(hello), 5.0)
     if path == ("live", 0):

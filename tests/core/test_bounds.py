@@ -7,9 +7,9 @@ import pytest
 
 from headnode.core.model import bounds as b
 from headnode.core.model.bounds import BOUNDS, Bound
-from headnode.core.model.checks import check
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Alternative, GroupEdge, JobSpec, Licence
+from headnode.core.model.job_checks import check_job
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Seconds
 from headnode.core.model.task import Distribution, TaskSpec, TaskType
@@ -103,10 +103,10 @@ def test_a_name_of_a_megabyte_is_refused_at_once() -> None:
 
 def _held(spec: JobSpec, fits: bool) -> None:
     if fits:
-        check(spec)
+        check_job(spec)
         return
     with pytest.raises(BadRequest) as refused:
-        check(spec)
+        check_job(spec)
     assert len(refused.value.what) < 500
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headnode.core.model.command_lines import words_of
+from headnode.core.model.task import words_of
 
 SIGNS = "ab'\"\\# \t\r\n\x0b\x1c\x85\xa0\u2003ü=$-"
 

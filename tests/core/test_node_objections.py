@@ -3,8 +3,7 @@
 import pytest
 
 from headnode.core.model.node import NodeFacts
-from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
-from headnode.core.model.node_objections import meets, objection
+from headnode.core.model.node_needs import ANY_NODE, NodeNeeds, meets, needs_objection
 
 NODE = NodeFacts(
     name="Gpu07",
@@ -33,7 +32,7 @@ NODE = NodeFacts(
     ],
 )
 def test_a_node_meets_what_it_has(needs: NodeNeeds) -> None:
-    assert objection(needs, NODE) == ""
+    assert needs_objection(needs, NODE) == ""
     assert meets(needs, NODE)
 
 
@@ -61,11 +60,11 @@ def test_a_node_meets_what_it_has(needs: NodeNeeds) -> None:
     ],
 )
 def test_a_node_that_does_not_is_told_why(needs: NodeNeeds, why: str) -> None:
-    assert objection(needs, NODE) == why
+    assert needs_objection(needs, NODE) == why
     assert not meets(needs, NODE)
 
 
 def test_a_node_that_does_not_tell_what_it_is_serves_nobody_who_asks() -> None:
-    assert objection(NodeNeeds(systems=("Linux",)), NodeFacts(name="n", processors=1)) == (
+    assert needs_objection(NodeNeeds(systems=("Linux",)), NodeFacts(name="n", processors=1)) == (
         "does not report its operating system"
     )

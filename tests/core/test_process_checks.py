@@ -2,12 +2,11 @@
 
 import pytest
 
-from headnode.core.model.checks import check
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, UnitType
-from headnode.core.model.limits import LIMITS, ResourceLimit, limits_in_force
+from headnode.core.model.job_checks import check_job
 from headnode.core.model.node_needs import NodeNeeds
-from headnode.core.model.task import Distribution, TaskSpec, TaskType
+from headnode.core.model.task import LIMITS, Distribution, ResourceLimit, TaskSpec, TaskType, limits_in_force
 
 ONE = TaskSpec(name="a", command="x")
 AFTER = TaskSpec(name="b", command="x", depends_on=("a",))
@@ -40,7 +39,7 @@ SWEEP = TaskSpec(
     ],
 )
 def test_what_can_be_done_is_kept(spec: JobSpec) -> None:
-    check(spec)
+    check_job(spec)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +78,7 @@ def test_what_can_be_done_is_kept(spec: JobSpec) -> None:
 )
 def test_what_cannot_be_is_refused_by_its_rule(spec: JobSpec, code: str, words: str) -> None:
     with pytest.raises(BadRequest) as refused:
-        check(spec)
+        check_job(spec)
     assert refused.value.code == code
     assert words in refused.value.what
     assert refused.value.fix

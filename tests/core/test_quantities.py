@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headnode.core.formats.dates import format_date_time, parse_date_time
+from headnode.core.formats.text.quantities import format_date_time, parse_date_time
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import (
     ANCHORS,

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headnode.core.model.sweep import substitute
-from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.task import TaskSpec, TaskType, substitute
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,40 @@ from typing import Any
 import msgspec
 import pytest
 
-from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.streams import SHOW_LIFE
-from headnode.core.launching.output import captured_path
-from headnode.core.lifecycle.records import encode_spec
+from headnode.adapters.wire.agent_messages import (
+    AttemptResult,
+    Heartbeat,
+    Hello,
+    HookFailed,
+    JobClosed,
+    JobReady,
+    Launch,
+    LaunchesOver,
+    LaunchPiece,
+    LaunchTaken,
+    RemoteUsage,
+    Results,
+    Route,
+    Started,
+    Suspended,
+)
+from headnode.adapters.wire.messages import (
+    Ack,
+    CloseJob,
+    FromAgent,
+    FromHead,
+    Goodbye,
+    OpenJob,
+    Run,
+    Suspend,
+    Welcome,
+)
+from headnode.core.launching.recipe import captured_path
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
+from headnode.core.state.job_record import encode_spec
 
 PATIENCE = float(os.environ.get("HEADNODE_TEST_PATIENCE", "20"))  # seconds for anything that must happen
 NODE = "n1"
@@ -38,25 +65,25 @@ class Head:
     def __init__(self, path: Path, grace: float = 0.3) -> None:
         self.path, self.grace = path, grace
         self.acknowledges = True
-        self.hellos: list[m.Hello] = []
+        self.hellos: list[Hello] = []
         self.started: list[tuple[int, ...]] = []
-        self.results: dict[Key, list[m.Result]] = {}
+        self.results: dict[Key, list[AttemptResult]] = {}
         self.closed: list[int] = []
         self.over: dict[
-            str, m.UsedThere
+            str, RemoteUsage
         ] = {}  # what was launched and is over, by the node it was launched on
-        self.said_of_launches: list[m.LaunchPiece] = []
+        self.said_of_launches: list[LaunchPiece] = []
         self.suspended: list[int] = []  # the numbers of suspensions by which all stood still
         self.ready: list[int] = []  # jobs for which the node was ready, as often as it said so
-        self.failed: list[m.HookFailed] = []
+        self.failed: list[HookFailed] = []
         self.heartbeats: list[tuple[int, float]] = []  # their numbers, and when they were heard
-        self._launches: dict[str, tuple[m.Route, int]] = {}  # those that go on, and the last piece of each
+        self._launches: dict[str, tuple[Route, int]] = {}  # those that go on, and the last piece of each
         self._showed_life = time.monotonic()
         self._batches: set[int] = set()
         self._listener: socket.socket | None = None
         self._peer: socket.socket | None = None
         self._heard = bytearray()
-        self._decoder = msgspec.msgpack.Decoder(m.FromAgent)
+        self._decoder = msgspec.msgpack.Decoder(FromAgent)
         self.listen()
 
     def listen(self) -> None:
@@ -77,10 +104,10 @@ class Head:
         self._peer = self._listener = None
         self.path.unlink(missing_ok=True)
 
-    def say(self, message: m.FromHead) -> None:
+    def say(self, message: FromHead) -> None:
         self.until(lambda: self._peer is not None)
         assert self._peer is not None
-        if isinstance(message, m.Launch):
+        if isinstance(message, Launch):
             self._launches[message.route.number] = (message.route, 0)
         data = msgspec.msgpack.encode(message)
         self._peer.sendall(len(data).to_bytes(4, "big") + data)
@@ -97,7 +124,7 @@ class Head:
         if self._peer is not None and time.monotonic() - self._showed_life > SHOW_LIFE:
             self._showed_life = time.monotonic()
             for route, sequence in self._launches.values():
-                self.say(m.LaunchTaken(route, False, sequence))
+                self.say(LaunchTaken(route, False, sequence))
         channels = [each for each in (self._listener, self._peer) if each is not None]
         for channel in select.select(channels, [], [], patience)[0]:
             if channel is self._listener:
@@ -124,35 +151,35 @@ class Head:
             del self._heard[: 4 + size]
             self._take(message)
 
-    def _take(self, message: m.FromAgent) -> None:
+    def _take(self, message: FromAgent) -> None:
         match message:
-            case m.Hello():
+            case Hello():
                 self.hellos.append(message)
-                self.say(m.Welcome(cluster="test", heartbeat=Seconds(5.0), grace=Seconds(self.grace)))
-            case m.Started(begun=begun):
+                self.say(Welcome(cluster="test", heartbeat=Seconds(5.0), grace=Seconds(self.grace)))
+            case Started(begun=begun):
                 self.started += [(each.task, each.instance, each.attempt) for each in begun]
-            case m.Heartbeat(number=number):
+            case Heartbeat(number=number):
                 self.heartbeats.append((number, time.monotonic()))
-            case m.Results():
+            case Results():
                 self._results(message)
-            case m.LaunchesOver(route=route, back=True, used=m.UsedThere() as used):
+            case LaunchesOver(route=route, back=True, used=RemoteUsage() as used):
                 self.over[route.target] = used
-            case m.LaunchPiece(route=route, back=True, sequence=sequence, kind=kind):
+            case LaunchPiece(route=route, back=True, sequence=sequence, kind=kind):
                 self.said_of_launches.append(message)
                 self._launches[route.number] = (route, sequence)
                 if kind in ("exit", "failed"):
                     del self._launches[route.number]
-                self.say(m.LaunchTaken(route, False, sequence))
-            case m.Suspended(number=number):
+                self.say(LaunchTaken(route, False, sequence))
+            case Suspended(number=number):
                 self.suspended.append(number)
-            case m.JobReady(job=job):
+            case JobReady(job=job):
                 self.ready.append(job)
-            case m.HookFailed():
+            case HookFailed():
                 self.failed.append(message)
-            case m.JobClosed(job=job):
+            case JobClosed(job=job):
                 self.closed.append(job)
 
-    def _results(self, message: m.Results) -> None:
+    def _results(self, message: Results) -> None:
         for result in message.results:
             key = (result.task, result.instance, result.attempt)
             self.results.setdefault(key, []).append(result)
@@ -164,7 +191,7 @@ class Head:
         """Acknowledge all that was heard and not yet acknowledged."""
         self.acknowledges = True
         for number in sorted(self._batches):
-            self.say(m.Ack(number=number))
+            self.say(Ack(number=number))
         self._batches.clear()
 
     # What tests ask for.
@@ -181,16 +208,16 @@ class Head:
         who = os.getuid() if uid is None else uid
         gid = os.getgid() if uid is None else uid
         place = ((NODE, (0, 1)),)
-        opened = m.OpenJob(job, "owner", who, gid, encode_spec(spec), place, deadline)
+        opened = OpenJob(job, "owner", who, gid, encode_spec(spec), place, deadline)
         self.say(msgspec.structs.replace(opened, suspendable=spec.suspendable, **more))
 
     def run(
         self, task: int, *attempts: tuple[int, int], processor: int | tuple[int, ...] = 0, job: JobId = JOB
     ) -> None:
         processors = (processor,) if isinstance(processor, int) else processor
-        self.say(m.Run(job, task, ((NODE, processors),), attempts))
+        self.say(Run(job, task, ((NODE, processors),), attempts))
 
-    def result(self, task: int, instance: int = 1, attempt: int = 1) -> m.Result:
+    def result(self, task: int, instance: int = 1, attempt: int = 1) -> AttemptResult:
         """Wait for a result and return it; there must be only one story about it."""
         key = (task, instance, attempt)
         self.until(lambda: key in self.results)
@@ -201,12 +228,12 @@ class Head:
     def suspend(self, number: int, job: JobId = JOB) -> None:
         """Let a job stand still, and wait until it does."""
         said = self.suspended.count(number)
-        self.say(m.Suspend(job, number))
+        self.say(Suspend(job, number))
         self.until(lambda: self.suspended.count(number) > said)
 
     def close_job(self, job: JobId = JOB) -> None:
         before = len(self.closed)
-        self.say(m.CloseJob(job))
+        self.say(CloseJob(job))
         self.until(lambda: len(self.closed) > before)
 
 
@@ -312,7 +339,7 @@ class Scene:
         assert self.agent is not None
         with contextlib.suppress(AssertionError, OSError):
             self.head.acknowledge()
-            self.head.say(m.Goodbye(reason="cancel"))
+            self.head.say(Goodbye(reason="cancel"))
             self.head.until(lambda: self.agent is not None and self.agent.poll() is not None)
         if self.agent.poll() is None:
             self.kill_agent()

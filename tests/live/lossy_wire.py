@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from headnode.adapters.nodes.framing import frame, read_frame
+from headnode.adapters.wire.frames import frame, read_frame
 
 LARGEST = 64 * 1024 * 1024
 LATE = (0.05, 1.5)  # seconds: others overtake the message

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from agent_scene import JOB, Scene, a_python_for
 
-from headnode.adapters.nodes import messages as m
+from headnode.adapters.wire import messages as m
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from agent_scene import JOB, NODE, Scene, alive
 
-from headnode.adapters.nodes import messages as m
 from headnode.adapters.processes import cgroups, job_journal
+from headnode.adapters.wire.agent_messages import AttemptResult, ReportedAttempt
+from headnode.adapters.wire.messages import CloseJob, Goodbye
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
@@ -51,7 +52,10 @@ def test_a_new_agent_says_what_still_runs_and_what_waits_and_goes_on_with_it(sce
     scene.start()
     runs, waits = sorted(scene.head.hellos[-1].live, key=lambda live: live.instance)
     assert runs.since is not None
-    assert (runs, waits) == (m.Live(JOB, 1, 1, 1, True, runs.since), m.Live(JOB, 1, 2, 1, False))
+    assert (runs, waits) == (
+        ReportedAttempt(JOB, 1, 1, 1, True, runs.since),
+        ReportedAttempt(JOB, 1, 2, 1, False),
+    )
     scene.head.run(1, (1, 1), (2, 1), (3, 1))
     (scene.work / "go").touch()
     assert [scene.head.result(1, instance).exit_code for instance in (1, 2, 3)] == [1, 2, 3]
@@ -66,7 +70,7 @@ def test_results_are_repeated_by_every_agent_until_they_are_acknowledged(scene: 
     for times in (2, 3):
         scene.kill_agent()
         scene.start()
-        assert scene.head.hellos[-1].ended == (m.Live(JOB, 1, 1, 1, False),)
+        assert scene.head.hellos[-1].ended == (ReportedAttempt(JOB, 1, 1, 1, False),)
         scene.head.until(lambda times=times: len(scene.head.results[1, 1, 1]) == times)
     scene.head.acknowledge()
     journal = next((scene.state / "jobs").glob("*.journal"))
@@ -214,7 +218,7 @@ def test_closing_a_job_kills_all_of_it_and_leaves_nothing_behind(scene: Scene) -
     scene.head.run(1, (1, 1))
     scene.head.result(1)
     stray = int((scene.work / "stray").read_text())
-    scene.head.say(m.CloseJob(JOB))
+    scene.head.say(CloseJob(JOB))
     assert scene.head.result(2, 1).kind == "stopped"
     assert scene.head.result(2, 2).kind == "never-ran"
     scene.head.until(lambda: not scene.shepherds())
@@ -222,7 +226,7 @@ def test_closing_a_job_kills_all_of_it_and_leaves_nothing_behind(scene: Scene) -
     for times in (2, 3):  # what is not acknowledged outlives every agent
         scene.kill_agent()
         scene.start()
-        scene.head.say(m.CloseJob(JOB))
+        scene.head.say(CloseJob(JOB))
         scene.head.until(lambda times=times: len(scene.head.results[2, 1, 1]) == times)
     assert scene.head.closed == []
     scene.head.acknowledge()
@@ -240,7 +244,7 @@ def test_a_job_is_not_closed_before_its_results_are_known(scene: Scene) -> None:
     scene.head.open(JobSpec(tasks=(TaskSpec(command="exit 3"),)), JobId(99))
     scene.head.run(1, (1, 1), job=JobId(99))
     assert scene.head.result(1).exit_code == 3
-    scene.head.say(m.CloseJob(JobId(99)))
+    scene.head.say(CloseJob(JobId(99)))
     scene.head.close_job(JobId(98))  # answered after the one before it
     assert scene.head.closed == [98]
     scene.head.acknowledge()
@@ -251,7 +255,7 @@ def test_a_job_that_is_closed_and_opened_again_runs_again(scene: Scene) -> None:
     for attempt in (1, 2):
         scene.job("exit 2")
         scene.head.run(1, (1, attempt))
-        scene.head.say(m.CloseJob(JOB))
+        scene.head.say(CloseJob(JOB))
     scene.job("exit 3")
     scene.head.run(1, (1, 3))
     assert scene.head.result(1, 1, 3).exit_code == 3
@@ -264,12 +268,12 @@ def test_goodbye_leaves_tasks_running_unless_they_are_to_be_canceled(scene: Scen
     scene.head.run(1, (1, 1))
     scene.head.until(lambda: scene.head.started)
     task = scene.number("pid")
-    scene.head.say(m.Goodbye())
+    scene.head.say(Goodbye())
     assert scene.agent is not None
     assert scene.agent.wait(10) == 0
     assert alive(task)
     scene.start()
-    scene.head.say(m.Goodbye(reason="cancel"))
+    scene.head.say(Goodbye(reason="cancel"))
     scene.head.until(lambda: scene.agent is not None and scene.agent.poll() == 0)
     assert not alive(task)
     assert not scene.shepherds()
@@ -360,7 +364,7 @@ def test_a_full_disk_under_the_journal_loses_no_exit_code_and_starts_nothing(sce
         subprocess.run(["umount", "-l", str(jobs)], check=True)
 
 
-def run_until(scene: Scene, kind: str) -> m.Result:
+def run_until(scene: Scene, kind: str) -> AttemptResult:
     """Run the second task again and again until it ends as said: a file's last block has some room left."""
     end = time.monotonic() + 10
     while time.monotonic() < end:

@@ -7,15 +7,35 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.framing import frame, read_frame
+from headnode.adapters.wire.agent_messages import (
+    LARGEST_MESSAGE,
+    PROTOCOL,
+    AttemptResult,
+    Heartbeat,
+    HookFailed,
+    JobClosed,
+    Message,
+    Results,
+)
+from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.messages import (
+    SINCE,
+    Ack,
+    CloseJob,
+    FromHead,
+    Goodbye,
+    Heard,
+    OpenJob,
+    Run,
+    Welcome,
+)
 from headnode.core.model.errors import HeadnodeError
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import JobId
 from heads import PATIENCE, RealHead, real_head
 
 REASON = "its agent is older than the hooks of this cluster and runs none: update Headnode there"
-_decoder = msgspec.msgpack.Decoder(m.FromHead)
+_decoder = msgspec.msgpack.Decoder(FromHead)
 
 
 @pytest.fixture
@@ -31,7 +51,7 @@ class OldAgent:
         self._reader, self._writer = reader, writer
         self.heard: list[str] = []
 
-    def say(self, message: m.Message) -> None:
+    def say(self, message: Message) -> None:
         self._writer.write(frame(msgspec.msgpack.encode(message)))
 
     def hello(self, protocol: int) -> None:
@@ -43,13 +63,13 @@ class OldAgent:
 
     async def has_run(self, job: int) -> None:
         """Say that the only task of a job has ended well."""
-        result = m.Result(task=1, instance=1, attempt=1, kind="exited", exit_code=0)
-        self.say(m.Results(number=job, job=JobId(job), results=(result,)))
-        await self.until(m.Ack)
+        result = AttemptResult(task=1, instance=1, attempt=1, kind="exited", exit_code=0)
+        self.say(Results(number=job, job=JobId(job), results=(result,)))
+        await self.until(Ack)
 
-    async def until(self, kind: type[m.Message]) -> m.FromHead:
+    async def until(self, kind: type[Message]) -> FromHead:
         """Return the first message of a kind; all that comes is noted."""
-        while (data := await read_frame(self._reader, m.LARGEST_MESSAGE)) is not None:
+        while (data := await read_frame(self._reader, LARGEST_MESSAGE)) is not None:
             message = _decoder.decode(data)
             self.heard.append(type(message).__name__)
             if isinstance(message, kind):
@@ -80,9 +100,9 @@ def test_an_old_agent_runs_jobs_until_the_site_has_hooks_and_explain_says_why_it
     head: RealHead,
 ) -> None:
     async def talk(agent: OldAgent) -> None:
-        await agent.until(m.Welcome)
+        await agent.until(Welcome)
         first = await asyncio.to_thread(head.submit, "x")
-        await agent.until(m.Run)
+        await agent.until(Run)
         await agent.has_run(first)
         await ask(head, "set_params", values={"PrologProgram": "/bin/true"})
         second = await asyncio.to_thread(head.submit, "x")
@@ -91,8 +111,8 @@ def test_an_old_agent_runs_jobs_until_the_site_has_hooks_and_explain_says_why_it
         assert (view["node"]["state"], drain["cause"], drain["reason"]) == ("Drained", "agent", REASON)  # type: ignore[index]
         assert REASON in str(await ask(head, "explain_job", job=second))
         await ask(head, "set_params", values={"PrologProgram": None})
-        run = await agent.until(m.Run)
-        assert isinstance(run, m.Run)
+        run = await agent.until(Run)
+        assert isinstance(run, Run)
         assert run.job == second
         await agent.has_run(second)
 
@@ -105,39 +125,39 @@ def test_a_job_does_not_wait_for_a_prolog_on_a_node_that_went_back_to_an_older_v
     head.ask("set_params", values={"PrologProgram": "/bin/true"})
 
     async def today(agent: OldAgent) -> None:
-        await agent.until(m.Welcome)
+        await agent.until(Welcome)
         await asyncio.to_thread(head.submit, "x")
-        await agent.until(m.OpenJob)
+        await agent.until(OpenJob)
 
     async def before(agent: OldAgent) -> None:
-        await agent.until(m.Welcome)
+        await agent.until(Welcome)
         assert (await ask(head, "jobs"))["jobs"][0]["state"] == "Running"  # type: ignore[index]
-        agent.say(m.Heartbeat(number=1))
-        closed = await agent.until(m.CloseJob)
-        assert isinstance(closed, m.CloseJob)
-        agent.say(m.JobClosed(job=closed.job))
+        agent.say(Heartbeat(number=1))
+        closed = await agent.until(CloseJob)
+        assert isinstance(closed, CloseJob)
+        agent.say(JobClosed(job=closed.job))
         await asyncio.to_thread(head.wait_for, closed.job, "Queued")
         await ask(head, "cancel_job", job=closed.job)
 
-    play(head, today, m.PROTOCOL)
+    play(head, today, PROTOCOL)
     play(head, before)
 
 
 def test_an_old_agent_hears_nothing_that_it_does_not_know(head: RealHead) -> None:
     async def talk(agent: OldAgent) -> None:
-        await agent.until(m.Welcome)
+        await agent.until(Welcome)
         await ask(head, "set_params", values={"TTLCompletedJobs": "1"})  # nodes are asked for old output
         job = await asyncio.to_thread(head.submit, "x", stdout="/tmp/own")
-        await agent.until(m.Run)
+        await agent.until(Run)
         await agent.has_run(job)
         with pytest.raises(HeadnodeError, match="the agent of node 'old' is too old to read '/tmp/own'"):
             await ask(head, "read_output", job=job, task=1, stream="standard_output")
-        agent.say(m.HookFailed(job=JobId(1), hook="epilog", said="x"))
-        agent.say(m.Heartbeat(number=7))
-        await agent.until(m.Heard)
-        agent.say(m.Heartbeat(number=8))
-        await agent.until(m.Heard)
-        unknown = {kind.__name__ for kind in m.SINCE}
+        agent.say(HookFailed(job=JobId(1), hook="epilog", said="x"))
+        agent.say(Heartbeat(number=7))
+        await agent.until(Heard)
+        agent.say(Heartbeat(number=8))
+        await agent.until(Heard)
+        unknown = {kind.__name__ for kind in SINCE}
         assert unknown.isdisjoint(agent.heard)
 
     play(head, talk)
@@ -148,8 +168,8 @@ def test_who_speaks_another_protocol_is_sent_away_and_told_what_to_update(
     head: RealHead, protocol: int, advice: str
 ) -> None:
     async def talk(agent: OldAgent) -> None:
-        goodbye = await agent.until(m.Goodbye)
-        assert isinstance(goodbye, m.Goodbye)
+        goodbye = await agent.until(Goodbye)
+        assert isinstance(goodbye, Goodbye)
         assert goodbye.reason.endswith(f"update Headnode {advice}")
 
     play(head, talk, protocol)

@@ -20,8 +20,8 @@ import pytest
 
 from depth import share_of
 from headnode.core.model.errors import HeadnodeError, Unavailable
-from headnode.testing.clusters import Cluster, Node, cluster_of_machines
-from headnode.testing.machines import Machine, obstacle
+from testbed.clusters import Cluster, Node, cluster_of_machines
+from testbed.machines import Machine, obstacle
 
 NAMES = tuple(f"m{number}" for number in range(1, 9))
 FAILING = 3  # machines that are ill at the same time

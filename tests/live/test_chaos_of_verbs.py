@@ -18,10 +18,10 @@ from witness import Witness
 
 from depth import share_of
 from headnode.adapters.journal.sqlite import SqliteJournal
-from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.fold import apply
-from headnode.core.lifecycle.invariants import check_cluster
 from headnode.core.model.errors import Unavailable
+from headnode.core.state.apply_events import apply_event
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.invariants import check_cluster
 from headnode.engine.recovery import recover, save
 from heads import RealHead, processes, real_head
 
@@ -109,9 +109,9 @@ def check_the_journal(path: Path) -> None:
     try:
         recovered, _, _ = recover(journal)
         check_cluster(recovered)
-        whole = Cluster()
+        whole = ClusterState()
         for _, event in journal.replay(0):
-            apply(whole, event)
+            apply_event(whole, event)
         check_cluster(whole)
         whole.over.clear()
         assert save(whole) == save(recovered)

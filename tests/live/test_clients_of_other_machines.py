@@ -15,13 +15,12 @@ from typing import Any
 import pytest
 from joined_nodes import JoinedNode, free_address, invite, wait_for_state
 
-from headnode.adapters.identity.head_name import CLIENT, HEAD_NAME
-from headnode.adapters.nodes.identity import read_address, read_invitation
-from headnode.apps.client import secure
+from headnode.adapters.identity.peers import CLIENT, HEAD_NAME
+from headnode.adapters.nodes.membership import read_address, read_invitation
+from headnode.apps.client import tls_connection
 from headnode.apps.client.client import Client
-from headnode.apps.client.logging_in import take
-from headnode.apps.client.logins import Login, keep, logins
-from headnode.apps.client.secure import dial
+from headnode.apps.client.logins import HeadLogin, keep, logins
+from headnode.apps.client.tls_connection import dial, redeem_login
 from headnode.core.model import bounds as b
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Refused
 from heads import PATIENCE, RealHead, real_head
@@ -39,11 +38,11 @@ def offered(head: RealHead, **wish: Any) -> str:
     return line
 
 
-def logged_in(head: RealHead, **wish: Any) -> Login:
-    return take(offered(head, **wish))
+def logged_in(head: RealHead, **wish: Any) -> HeadLogin:
+    return redeem_login(offered(head, **wish))
 
 
-def works(login: Login) -> None:
+def works(login: HeadLogin) -> None:
     """See that the head still serves who may come in."""
     client = Client(login)
     assert client.ask("ping")
@@ -118,9 +117,9 @@ def test_a_login_file_that_others_can_read_is_refused(head: RealHead, tmp_path: 
 
 def test_a_login_is_taken_once(head: RealHead) -> None:
     line = offered(head)
-    take(line)
+    redeem_login(line)
     with pytest.raises(Refused) as error:
-        take(line)
+        redeem_login(line)
     assert error.value.code == "login"
 
 
@@ -162,7 +161,7 @@ def test_a_token_of_another_cluster_is_refused(head: RealHead, tmp_path: Path) -
         assert refused(Client(_at(stranger, login))) == "token"
 
 
-def _at(login: Login, place: Login) -> Login:
+def _at(login: HeadLogin, place: HeadLogin) -> HeadLogin:
     login.host, login.port = place.host, place.port
     return login
 
@@ -215,7 +214,7 @@ def test_a_certificate_of_a_node_opens_nothing_for_clients_and_a_token_nothing_f
     works(login)
 
 
-def _tls(login: Login, alpn: str = "", certificate: Path | None = None) -> ssl.SSLSocket:
+def _tls(login: HeadLogin, alpn: str = "", certificate: Path | None = None) -> ssl.SSLSocket:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=login.authority)
     if alpn:
@@ -277,7 +276,7 @@ def test_who_says_nothing_keeps_nobody_out(head: RealHead) -> None:
 
 def test_one_user_takes_no_more_than_his_share(head: RealHead) -> None:
     hers, mine = logged_in(head, user="nobody"), logged_in(head)
-    taken = [secure.connect(hers) for _ in range(b.CONNECTIONS.most)]
+    taken = [tls_connection.connect(hers) for _ in range(b.CONNECTIONS.most)]
     assert refused(Client(hers)) == "too-many-connections"
     works(mine)
     taken.pop().close()
@@ -338,11 +337,11 @@ def test_output_on_another_machine_is_read_by_token_too(head: RealHead, tmp_path
 
 
 def test_the_rule_which_head_is_asked(tmp_path: Path) -> None:
-    from headnode.apps.client.where import head_to_ask
+    from headnode.apps.client.head_location import head_to_ask
 
     environ = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_STATE_HOME": str(tmp_path / "state")}
     old, new = (
-        Login(
+        HeadLogin(
             host=host, port=5817, cluster=cluster, user="u", number=1, token="t", expires=0.0, authority="a"
         )
         for host, cluster in (("head.example.org", "blue"), ("192.0.2.1", "red"))
@@ -359,7 +358,7 @@ def test_the_rule_which_head_is_asked(tmp_path: Path) -> None:
 
 
 def test_addresses_with_colons_are_written_in_brackets() -> None:
-    login = Login(
+    login = HeadLogin(
         host="2001:db8::1", port=7, cluster="c", user="u", number=1, token="t", expires=0.0, authority="a"
     )
     assert read_address(login.address, "x") == ("2001:db8::1", 7)

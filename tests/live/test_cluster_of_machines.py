@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headnode.testing.clusters import Cluster, cluster_of_machines, cluster_on_loopback
-from headnode.testing.machines import Machine, obstacle
+from testbed.clusters import Cluster, cluster_of_machines, cluster_on_loopback
+from testbed.machines import Machine, obstacle
 
 NAMES = ("red", "green", "blue", "grey")
 needs_machines = pytest.mark.skipif(bool(obstacle()), reason=obstacle() or "they can be made")

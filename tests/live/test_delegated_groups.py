@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from agent_scene import Scene, a_python_for
 
-from headnode.adapters.processes import cgroups, hierarchies
+from headnode.adapters.processes import cgroups
 from headnode.core.model.job import JobSpec
 from headnode.core.model.task import TaskSpec
 
@@ -24,7 +24,7 @@ ENTER = 'echo $$ > "$0/cgroup.procs"; exec setpriv --reuid 65534 --regid 65534 -
 @pytest.fixture
 def delegated() -> Iterator[Path]:
     """Return a group that belongs to nobody, with what systemd gives to the owner."""
-    hierarchies.switch_on()
+    cgroups.switch_on()
     group = ROOT / "delegated.service"
     group.mkdir()
     for name in ("", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"):

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from agent_scene import Scene, alive
 
-from headnode.adapters.processes.lease import boot_time
+from headnode.adapters.processes.agent_link import boot_time
 from headnode.apps.agent.agent import Agent
-from headnode.apps.agent.head_link import LocalSocket
+from headnode.apps.agent.head_link import LocalTransport
 from headnode.apps.agent.places import Places
 from headnode.core.model.node import NodeFacts
 from heads import PATIENCE, RealHead
@@ -51,7 +51,7 @@ def test_a_head_knows_its_name_again_and_removes_nodes_that_it_no_longer_runs(tm
 def test_an_agent_of_this_machine_that_no_head_ever_welcomed_ends(tmp_path: Path) -> None:
     async def alone() -> None:
         facts = NodeFacts(name="n1", processors=1)
-        agent = Agent(Places(tmp_path / "state"), facts, LocalSocket(tmp_path / "nodes.sock"))
+        agent = Agent(Places(tmp_path / "state"), facts, LocalTransport(tmp_path / "nodes.sock"))
         agent.head_is_off(boot_time() + 1)
         running = asyncio.ensure_future(agent.run())
         await asyncio.wait((running,), timeout=1.0)

@@ -57,7 +57,7 @@ def test_expected_starts_are_told_kept_and_judged_also_by_the_next_head(tmp_path
 def lookouts(head: RealHead) -> list[int]:
     """Return the processes that look ahead for a head."""
     children = Path(f"/proc/{head.process.pid}/task/{head.process.pid}/children").read_text().split()
-    return [int(child) for child in children if b"headnode.apps.foresee" in command(int(child))]
+    return [int(child) for child in children if b"headnode.apps.predict" in command(int(child))]
 
 
 def command(process: int) -> bytes:
@@ -79,7 +79,7 @@ def test_who_looks_ahead_is_replaced_when_lost_and_gone_with_the_head(tmp_path: 
         (other,) = lookouts(head)
         assert other != lost
         head.kill()
-        until(lambda: b"headnode.apps.foresee" not in command(other))
+        until(lambda: b"headnode.apps.predict" not in command(other))
         head.start_again()
         head.ask("cancel_job", job=blocker, force=True)
         head.wait(second)

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from filter_packages import alive, package
 
-from headnode.adapters.filters.calling import Call, Kind, Offered, Returned
 from headnode.adapters.filters.plug_ins import PlugIn
-from headnode.core.filtering.answer import BY_SIGNAL, How
-from headnode.core.filtering.registration import Filter, Form
+from headnode.adapters.filters.programs import FilterOffer, FilterRequest, FilterReturn, Kind
+from headnode.core.filtering.answers import BY_SIGNAL, CallOutcome
+from headnode.core.filtering.filter_chain import Filter, FilterDialect
 
 LONG = 60.0  # seconds; no test waits so long
 JOB = b'{"name": "a", "about": {"id": 7, "owner": "ada"}}'
@@ -20,14 +20,14 @@ def filter_submission(job):
     os.posix_spawn("/bin/sleep", ["sleep", "1000"], {})
     os._exit(0)
 """
-OFFERED = Offered(3, 2, True, 8, offer=5)
+OFFERED = FilterOffer(3, 2, True, 8, offer=5)
 
 
-def calls(tmp_path: Path, text: str, *asked: Call) -> list[Returned]:
+def calls(tmp_path: Path, text: str, *asked: FilterRequest) -> list[FilterReturn]:
     """Call a plug-in that is made of this text, one call after the other."""
     environment = package(tmp_path, "rules", text)
 
-    async def run() -> list[Returned]:
+    async def run() -> list[FilterReturn]:
         plug_in = PlugIn("rules", tmp_path, environment)
         try:
             return [await plug_in.call(call) for call in asked]
@@ -37,16 +37,22 @@ def calls(tmp_path: Path, text: str, *asked: Call) -> list[Returned]:
     return asyncio.run(run())
 
 
-def asks(kind: Kind = "submission", seconds: float = LONG, dialect: Form = "native-json") -> Call:
+def asks(
+    kind: Kind = "submission", seconds: float = LONG, dialect: FilterDialect = "native-json"
+) -> FilterRequest:
     """Return a call of the plug-in."""
     offered = OFFERED if kind.endswith("activation") else None
-    return Call(Filter(plug_in="rules", dialect=dialect), kind, 7, JOB, seconds, offered)
+    return FilterRequest(Filter(plug_in="rules", dialect=dialect), kind, 7, JOB, seconds, offered)
 
 
 def test_a_module_with_functions_is_a_filter_and_what_it_prints_are_its_words(tmp_path: Path) -> None:
     text = "def filter_submission(job):\n    print('seen', job['about']['owner'])\n    return 3\n"
     (found,) = calls(tmp_path, text, asks())
-    assert (found.answer.how, found.answer.exit_code, found.answer.words) == (How.ANSWERED, 3, "seen ada")
+    assert (found.answer.how, found.answer.exit_code, found.answer.words) == (
+        CallOutcome.ANSWERED,
+        3,
+        "seen ada",
+    )
 
 
 def test_a_changed_job_comes_back(tmp_path: Path) -> None:
@@ -93,22 +99,22 @@ def test_a_method_that_is_not_there_has_nothing_against_a_job(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "how"),
     [
-        ("def filter_submission(job):\n    raise OSError('the server is away')\n", How.BROKEN),
-        ("def filter_submission(job):\n    raise SystemExit(0)\n", How.BROKEN),
-        ("def filter_submission(job):\n    return 'yes'\n", How.BROKEN),
-        ("def filter_submission(job):\n    return 1, object()\n", How.BROKEN),
-        ("import os\ndef filter_submission(job):\n    os._exit(0)\n", How.BROKEN),
-        ("import os\ndef filter_submission(job):\n    os.kill(os.getpid(), 11)\n", How.SIGNALLED),
-        (LEAVES_BEHIND, How.BROKEN),
-        ("raise OSError('not loaded')\n", How.MISSING),
-        ("import os\nos._exit(3)\n", How.MISSING),
+        ("def filter_submission(job):\n    raise OSError('the server is away')\n", CallOutcome.BROKEN),
+        ("def filter_submission(job):\n    raise SystemExit(0)\n", CallOutcome.BROKEN),
+        ("def filter_submission(job):\n    return 'yes'\n", CallOutcome.BROKEN),
+        ("def filter_submission(job):\n    return 1, object()\n", CallOutcome.BROKEN),
+        ("import os\ndef filter_submission(job):\n    os._exit(0)\n", CallOutcome.BROKEN),
+        ("import os\ndef filter_submission(job):\n    os.kill(os.getpid(), 11)\n", CallOutcome.SIGNALLED),
+        (LEAVES_BEHIND, CallOutcome.BROKEN),
+        ("raise OSError('not loaded')\n", CallOutcome.MISSING),
+        ("import os\nos._exit(3)\n", CallOutcome.MISSING),
     ],
 )
-def test_whatever_a_plug_in_does_wrong_is_a_failed_call(tmp_path: Path, text: str, how: How) -> None:
+def test_whatever_a_plug_in_does_wrong_is_a_failed_call(tmp_path: Path, text: str, how: CallOutcome) -> None:
     (found,) = calls(tmp_path, text, asks())
     assert found.answer.how is how
     assert found.answer.words
-    assert (found.answer.exit_code == BY_SIGNAL) == (how is How.SIGNALLED)
+    assert (found.answer.exit_code == BY_SIGNAL) == (how is CallOutcome.SIGNALLED)
 
 
 def test_one_that_hangs_is_killed_with_what_it_started_and_the_next_call_has_another(tmp_path: Path) -> None:
@@ -122,14 +128,14 @@ def filter_submission(job):
     time.sleep(1000)
 """
     found = calls(tmp_path, text, asks(seconds=3.0), asks())
-    assert [each.answer.how for each in found] == [How.TIMED_OUT, How.ANSWERED]
+    assert [each.answer.how for each in found] == [CallOutcome.TIMED_OUT, CallOutcome.ANSWERED]
     assert not alive(int((tmp_path / "hung").read_text()))
 
 
 def test_a_name_that_nobody_has_installed_is_missing(tmp_path: Path) -> None:
     package(tmp_path, "rules", "")
 
-    async def run() -> Returned:
+    async def run() -> FilterReturn:
         plug_in = PlugIn("nobody", tmp_path, {})
         try:
             return await plug_in.call(asks())
@@ -137,5 +143,5 @@ def test_a_name_that_nobody_has_installed_is_missing(tmp_path: Path) -> None:
             await plug_in.close()
 
     found = asyncio.run(run())
-    assert found.answer.how is How.MISSING
+    assert found.answer.how is CallOutcome.MISSING
     assert "'nobody'" in found.answer.words

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 from filter_packages import alive
 
-from headnode.adapters.filters.calling import Call, Kind, Offered, Returned
-from headnode.adapters.filters.programs import Programs
-from headnode.core.filtering.answer import BY_SIGNAL, How
-from headnode.core.filtering.registration import Filter, Form
+from headnode.adapters.filters.programs import FilterOffer, FilterRequest, FilterReturn, Kind, Programs
+from headnode.core.filtering.answers import BY_SIGNAL, CallOutcome
+from headnode.core.filtering.filter_chain import Filter, FilterDialect
 
 PATIENCE = 10.0  # seconds for what must happen
 LONG = 60.0  # seconds; no test waits so long
@@ -48,15 +47,15 @@ def called(
     *,
     kind: Kind = "submission",
     seconds: float = LONG,
-    dialect: Form = "hpcpack",
-    offered: Offered | None = None,
-) -> Returned:
+    dialect: FilterDialect = "hpcpack",
+    offered: FilterOffer | None = None,
+) -> FilterReturn:
     """Call one filter."""
 
-    async def run() -> Returned:
+    async def run() -> FilterReturn:
         async with programs(tmp_path) as running:
             each = Filter(program=(program(tmp_path, text),), dialect=dialect)
-            return await running.call(Call(each, kind, 7, PAPER, seconds, offered))
+            return await running.call(FilterRequest(each, kind, 7, PAPER, seconds, offered))
 
     return asyncio.run(run())
 
@@ -72,44 +71,44 @@ def until(true: Callable[[], bool]) -> None:
 @pytest.mark.parametrize("code", [0, 2, 3, 4, 200, 255])
 def test_an_exit_code_comes_back_with_the_last_words(tmp_path: Path, code: int) -> None:
     found = called(tmp_path, f"echo first; echo last words >&2; exit {code}")
-    assert (found.answer.how, found.answer.exit_code) == (How.ANSWERED, code)
+    assert (found.answer.how, found.answer.exit_code) == (CallOutcome.ANSWERED, code)
     assert found.answer.words == "last words"
 
 
 def test_a_filter_that_a_signal_ends_answers_255(tmp_path: Path) -> None:
     found = called(tmp_path, "kill -9 $$")
-    assert (found.answer.how, found.answer.exit_code) == (How.SIGNALLED, BY_SIGNAL)
+    assert (found.answer.how, found.answer.exit_code) == (CallOutcome.SIGNALLED, BY_SIGNAL)
 
 
 def test_a_filter_that_is_not_there_or_cannot_be_run_is_missing(tmp_path: Path) -> None:
-    async def run(path: str) -> Returned:
+    async def run(path: str) -> FilterReturn:
         async with programs(tmp_path) as running:
-            return await running.call(Call(Filter(program=(path,)), "submission", 7, PAPER, LONG))
+            return await running.call(FilterRequest(Filter(program=(path,)), "submission", 7, PAPER, LONG))
 
     plain = tmp_path / "plain"
     plain.write_text("no program")
     plain.chmod(0o700)
     for path in (str(tmp_path / "nowhere"), str(tmp_path), str(plain)):
         found = asyncio.run(run(path))
-        assert found.answer.how is How.MISSING
+        assert found.answer.how is CallOutcome.MISSING
         assert path in found.answer.words
 
 
 def test_a_filter_that_takes_too_long_is_killed_with_all_it_has_started(tmp_path: Path) -> None:
     text = f"setsid sleep 1000 & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/own; sleep 1000"
     found = called(tmp_path, text, seconds=1.0)
-    assert found.answer.how is How.TIMED_OUT
+    assert found.answer.how is CallOutcome.TIMED_OUT
     for name in ("own", "child"):
         until(lambda name=name: not alive(int((tmp_path / name).read_text())))  # type: ignore[misc]
 
 
 def test_what_a_filter_leaves_behind_is_killed_and_nobody_waits_for_it(tmp_path: Path) -> None:
-    async def run() -> tuple[Returned, int]:
+    async def run() -> tuple[FilterReturn, int]:
         async with programs(tmp_path) as running:
             text = f"(setsid sh -c 'echo $$ > {tmp_path}/left; exec sleep 1000' &) ; "
             text += f"while [ ! -s {tmp_path}/left ]; do :; done; exit 0"
             each = Filter(program=(program(tmp_path, text),))
-            found = await running.call(Call(each, "submission", 7, PAPER, LONG))
+            found = await running.call(FilterRequest(each, "submission", 7, PAPER, LONG))
             left = int((tmp_path / "left").read_text())
             await asyncio.to_thread(until, lambda: not alive(left))  # the runner lives still
             return found, left
@@ -119,15 +118,15 @@ def test_what_a_filter_leaves_behind_is_killed_and_nobody_waits_for_it(tmp_path:
 
 
 def test_one_that_runs_does_not_lose_its_children_when_another_ends(tmp_path: Path) -> None:
-    async def run() -> tuple[Returned, Returned]:
+    async def run() -> tuple[FilterReturn, FilterReturn]:
         async with programs(tmp_path) as running:
             slow = f"(setsid sh -c 'echo $$ > {tmp_path}/child; exec sleep 1000' &) ; "
             slow += f"while [ ! -e {tmp_path}/go ]; do :; done; kill -0 $(cat {tmp_path}/child)"
             first = Filter(program=(program(tmp_path, slow, "slow.sh"),))
             quick = Filter(program=(program(tmp_path, "exit 0", "quick.sh"),))
-            task = asyncio.create_task(running.call(Call(first, "submission", 1, PAPER, LONG)))
+            task = asyncio.create_task(running.call(FilterRequest(first, "submission", 1, PAPER, LONG)))
             await asyncio.to_thread(until, lambda: (tmp_path / "child").exists())
-            other = await running.call(Call(quick, "submission", 2, PAPER, LONG))
+            other = await running.call(FilterRequest(quick, "submission", 2, PAPER, LONG))
             (tmp_path / "go").touch()
             return await task, other
 
@@ -166,7 +165,7 @@ def test_a_job_file_that_is_gone_or_no_plain_file_is_none(tmp_path: Path, text: 
 def test_an_activation_filter_gets_five_arguments_and_the_service_environment(tmp_path: Path) -> None:
     text = f'echo "$# $2 $3 $4 $5 $HEADNODE_FILTER_CALL $CCP_SCHEDULER $CCP_JOBID" > {tmp_path}/seen; '
     text += f'cat "$1" > {tmp_path}/paper; [ "$CCP_DATA" = "$PWD" ]'
-    found = called(tmp_path, text, kind="activation", offered=Offered(3, 2, True, 8))
+    found = called(tmp_path, text, kind="activation", offered=FilterOffer(3, 2, True, 8))
     assert found.answer.exit_code == 0
     assert (tmp_path / "seen").read_text().split() == ["5", "3", "2", "true", "8", "activation", "test", "7"]
     assert (tmp_path / "paper").read_bytes() == PAPER
@@ -185,7 +184,7 @@ def test_nothing_is_left_when_the_head_dies_in_the_middle(tmp_path: Path) -> Non
     async def run() -> None:
         running = Programs(tmp_path / "papers", tmp_path / "data", dict(os.environ))
         running.prepare()
-        await running.call(Call(Filter(program=(path,)), "submission", 7, PAPER, LONG))
+        await running.call(FilterRequest(Filter(program=(path,)), "submission", 7, PAPER, LONG))
 
     head = os.fork()
     if not head:
@@ -201,15 +200,15 @@ def test_nothing_is_left_when_the_head_dies_in_the_middle(tmp_path: Path) -> Non
 
 
 def test_a_runner_that_dies_fails_its_calls_and_the_next_call_has_another(tmp_path: Path) -> None:
-    async def run() -> tuple[Returned, Returned]:
+    async def run() -> tuple[FilterReturn, FilterReturn]:
         async with programs(tmp_path) as running:
             each = Filter(program=(program(tmp_path, "kill -9 $PPID; sleep 1000", "bad.sh"),))
             good = Filter(program=(program(tmp_path, "exit 0"),))
-            first = await running.call(Call(each, "submission", 7, PAPER, LONG))
-            return first, await running.call(Call(good, "submission", 8, PAPER, LONG))
+            first = await running.call(FilterRequest(each, "submission", 7, PAPER, LONG))
+            return first, await running.call(FilterRequest(good, "submission", 8, PAPER, LONG))
 
     began = time.monotonic()
     first, second = asyncio.run(run())
     assert time.monotonic() - began < LONG  # nobody waits until its time is over
-    assert first.answer.how is How.BROKEN
+    assert first.answer.how is CallOutcome.BROKEN
     assert second.answer.exit_code == 0

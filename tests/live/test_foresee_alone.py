@@ -5,17 +5,17 @@ import sys
 
 import msgspec
 
-from headnode.adapters.nodes.framing import HEADER
-from headnode.apps.foresee.question import Question
-from headnode.engine.foreseeing import Situation
+from headnode.adapters.wire.frames import HEADER
+from headnode.apps.predict import PredictionRequest
+from headnode.engine.prediction import PredictionInput
 from headnode.testing.scenes import node, scene
 
 
 def test_it_says_nothing_when_the_head_was_killed_before_the_answer() -> None:
-    situation = Situation(scene([node("n1", 1)], [], []), "easy", {}, {}, {})
-    question = msgspec.msgpack.encode(Question(situation, 1.0))
+    situation = PredictionInput(scene([node("n1", 1)], [], []), "easy", {}, {}, {})
+    question = msgspec.msgpack.encode(PredictionRequest(situation, 1.0))
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-m", "headnode.apps.foresee"], **pipes) as process:  # type: ignore[call-overload]
+    with subprocess.Popen([sys.executable, "-m", "headnode.apps.predict"], **pipes) as process:  # type: ignore[call-overload]
         process.stdout.close()
         process.stdin.write(len(question).to_bytes(HEADER, "big") + question)
         process.stdin.close()

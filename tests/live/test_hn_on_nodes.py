@@ -19,15 +19,15 @@ from typing import Any
 import pytest
 from joined_nodes import JoinedNode, free_address, invite, wait_for_state
 
-from headnode.adapters.identity.head_name import TASKS
-from headnode.adapters.nodes.encryption import dial, stranger_side
-from headnode.adapters.nodes.framing import frame, read_frame
-from headnode.adapters.nodes.identity import Identity
+from headnode.adapters.identity.peers import TASKS
+from headnode.adapters.nodes.membership import NodeIdentity
+from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.tls import dial, stranger_side
 from headnode.apps.agent import client_door
-from headnode.apps.agent.launch_places import LaunchPlaces
+from headnode.apps.agent.task_tools import LaunchPlaces
 from headnode.apps.client.client import Client
-from headnode.apps.client.where import NodeDoor
-from headnode.apps.server import task_door
+from headnode.apps.client.local_addresses import AgentRoute
+from headnode.apps.server.doors import tasks
 from headnode.core.model.errors import HeadnodeError
 from heads import PATIENCE, RealHead, real_head
 
@@ -89,7 +89,7 @@ def sleeper(head: RealHead, node: JoinedNode) -> Iterator[int]:
 
 def door(node: JoinedNode, task: str = "") -> Client:
     """Return a client that asks the head by way of the agent of a node."""
-    client = Client(NodeDoor(str(node.state / "run" / client_door.SOCKET), task, "the head"))
+    client = Client(AgentRoute(str(node.state / "run" / client_door.SOCKET), task, "the head"))
     _clients.append(client)
     return client
 
@@ -237,7 +237,7 @@ def test_who_asks_by_a_node_has_no_role_whoever_he_is(node: JoinedNode, sleeper:
 
 async def _speak(node: JoinedNode, **said: Any) -> dict[str, Any] | None:
     """Say something to the head as the node itself; return its answer."""
-    reader, writer = await Identity(node.state).dial_for_tasks()
+    reader, writer = await NodeIdentity(node.state).dial_for_tasks()
     try:
         writer.write(frame(json.dumps(said).encode()))
         answer = await read_frame(reader, 1 << 20)
@@ -319,7 +319,7 @@ def test_strange_first_words_cost_their_own_connection(node: JoinedNode, sleeper
 
 
 def test_the_connections_of_one_user_are_bounded_and_come_back(node: JoinedNode, sleeper: int) -> None:
-    assert client_door.MOST_OF_ONE < client_door.MOST <= task_door.MOST_OF_NODE
+    assert client_door.MOST_OF_ONE < client_door.MOST <= tasks.MOST_CONNECTIONS_OF_NODE
     clients = [door(node) for _ in range(client_door.MOST_OF_ONE)]
     for client in clients:
         client.ask("job", job=sleeper)

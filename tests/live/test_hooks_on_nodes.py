@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from agent_scene import JOB, Scene, alive
 
-from headnode.adapters.nodes import messages as m
 from headnode.adapters.processes import process_tree
+from headnode.adapters.wire import messages as m
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Seconds
 from headnode.core.model.task import TaskSpec

@@ -28,9 +28,9 @@ from test_node_limits import (  # noqa: F401 - fixtures
     with_groups,
 )
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.processes.file_passing import receive_files
+from headnode.adapters.processes.program_start import receive_files
 from headnode.adapters.processes.site_programs import ask_site_program, run_site_program
+from headnode.adapters.wire import messages as m
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Seconds
 from headnode.core.model.task import TaskSpec

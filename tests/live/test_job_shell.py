@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from headnode.testing.clusters import Cluster, cluster_on_loopback
+from testbed.clusters import Cluster, cluster_on_loopback
 
 PATIENCE = 60.0  # seconds for anything that must happen
 NODES = ("left", "right")

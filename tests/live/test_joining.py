@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from joined_nodes import JoinedNode, free_address, invite, wait_for_state
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.encryption import dial, node_side, stranger_side
-from headnode.adapters.nodes.framing import frame, read_frame
-from headnode.adapters.nodes.identity import Identity
+from headnode.adapters.nodes.membership import NodeIdentity
+from headnode.adapters.wire import agent_messages as m
+from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.tls import dial, node_side, stranger_side
 from headnode.core.model.node import NodeFacts
 from heads import RealHead, real_head
 
@@ -156,7 +156,7 @@ def test_a_node_cannot_speak_for_another(head: RealHead, new_node: NewNode) -> N
     assert liar.join(invite(head, approve=True)).returncode == 0
 
     async def lie() -> bytes | None:
-        reader, writer = await Identity(liar.state).dial()
+        reader, writer = await NodeIdentity(liar.state).dial()
         hello = m.Hello(protocol=m.PROTOCOL, facts=NodeFacts(name="victim", processors=64))
         writer.write(frame(_packed(hello)))
         answer = await read_frame(reader, m.LARGEST_MESSAGE)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headnode.apps.agent.launch_places import PROGRAM, LaunchPlaces
+from headnode.apps.agent.task_tools import PROGRAM, LaunchPlaces
 
 PLACE = (("n1", (0, 1)), ("n2", (5,)))
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="to be another user needs root")

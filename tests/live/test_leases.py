@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headnode.testing.clusters import Cluster, cluster_of_machines
-from headnode.testing.machines import Machine, obstacle
+from testbed.clusters import Cluster, cluster_of_machines
+from testbed.machines import Machine, obstacle
 
 pytestmark = pytest.mark.skipif(bool(obstacle()), reason=obstacle() or "machines can be made")
 NAMES = ("red", "green")

@@ -5,8 +5,7 @@ import platform
 import shutil
 import tempfile
 
-from headnode.apps.agent.machine import facts_of_this_machine
-from headnode.apps.agent.options import read_options
+from headnode.apps.agent.machine import facts_of_this_machine, read_options
 
 GIVEN = ["--head", "h", "--state", "s", "--name", "n1"]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from headnode.testing.clusters import Cluster, cluster_of_machines
-from headnode.testing.machines import obstacle
-from headnode.testing.mpi_kits import NoKit, kit
+from testbed.clusters import Cluster, cluster_of_machines
+from testbed.machines import obstacle
+from testbed.mpi_kits import NoKit, kit
 
 NAMES = ("red", "green", "blue", "grey")
 RING = Path(__file__).parents[2] / "examples" / "mpi" / "ring.py"

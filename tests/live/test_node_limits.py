@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 from agent_scene import JOB, NODE, PATIENCE, Scene, a_python_for, alive
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.processes import cgroups, hierarchies, job_journal
+from headnode.adapters.processes import cgroups, job_journal
+from headnode.adapters.wire.agent_messages import AttemptResult, Launch, LaunchesOver, RemoteUsage, Route
+from headnode.adapters.wire.messages import Continue, EndLaunched, Stop
 from headnode.core.model.job import JobSpec
-from headnode.core.model.limits import ResourceLimit
-from headnode.core.model.task import TaskSpec
+from headnode.core.model.quantities import Instant
+from headnode.core.model.task import ResourceLimit, TaskSpec
 
 NOBODY = 65534
 PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
@@ -28,8 +29,8 @@ ROOT = os.geteuid() == 0
 MB = 1024 * 1024
 SLOWNESS = max(1.0, PATIENCE / 20)  # how many times slower than usual things may be here
 A_WHILE = 1.8 * SLOWNESS  # seconds: long enough to be looked at
-hierarchies.switch_on()  # as every agent does; after a start of the machine nobody has
-GROUPS = hierarchies.find()
+cgroups.switch_on()  # as every agent does; after a start of the machine nobody has
+GROUPS = cgroups.find()
 ALL = {"memory", "pids", "cpuset"} <= GROUPS.controllers.keys()
 with_groups = pytest.mark.skipif(not ALL, reason="this user has no control groups with controllers here")
 
@@ -83,7 +84,7 @@ def submit(scene: Scene, *commands: str, **more: Any) -> None:
     scene.head.open(JobSpec(tasks=tasks, **more), uid=uid, **said)
 
 
-def run(scene: Scene, command: str, processor: int | tuple[int, ...] = 0, **more: Any) -> m.Result:
+def run(scene: Scene, command: str, processor: int | tuple[int, ...] = 0, **more: Any) -> AttemptResult:
     submit(scene, command, **more)
     scene.head.run(1, (1, 1), processor=processor)
     return scene.head.result(1)
@@ -238,11 +239,11 @@ def test_what_is_launched_on_another_node_is_bound_to_the_processors_of_its_task
     grouped: Scene,
 ) -> None:
     submit(grouped, "true", bound=True)
-    route = m.Route(JOB, 1, 1, 1, "7.1.1.1.x", "elsewhere", NODE)
+    route = Route(JOB, 1, 1, 1, "7.1.1.1.x", "elsewhere", NODE)
     place = (("elsewhere", (0,)), (NODE, (1,)))
     show = python(grouped, "show.py", AFFINITY)
     output = grouped.work / "launched"
-    grouped.head.say(m.Launch(route, f"{show} > {output}", str(grouped.work), {}, place))
+    grouped.head.say(Launch(route, f"{show} > {output}", str(grouped.work), {}, place))
     grouped.head.until(lambda: output.exists() and output.read_text().endswith("\n"))
     machine = sorted(os.sched_getaffinity(0))
     assert output.read_text().split() == [str(machine[1]), "|", str(machine[1])]
@@ -252,29 +253,29 @@ def test_what_is_launched_on_another_node_is_bound_to_the_processors_of_its_task
 def test_what_hides_on_another_node_of_its_task_ends_with_the_launch(grouped: Scene) -> None:
     submit(grouped, "sleep 60", "sleep 60")
     grouped.head.run(2, (1, 1), processor=1)  # so that the shepherd is not over with the launch
-    route = m.Route(JOB, 1, 1, 1, "7.1.1.1.y", "elsewhere", NODE)
+    route = Route(JOB, 1, 1, 1, "7.1.1.1.y", "elsewhere", NODE)
     hides = "env -i setsid sleep 300 & echo $! > stray; wait"
     place = (("elsewhere", (0,)), (NODE, (0,)))
-    grouped.head.say(m.Launch(route, hides, str(grouped.work), {}, place))
+    grouped.head.say(Launch(route, hides, str(grouped.work), {}, place))
     stray = grouped.work / "stray"
     grouped.head.until(lambda: stray.exists() and stray.read_text().strip())
     hidden = int(stray.read_text())
     parent = int(Path(f"/proc/{hidden}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(parent, signal.SIGKILL)  # the hidden one is left alone
-    grouped.head.say(m.EndLaunched(JOB, 1, 1, 1))
+    grouped.head.say(EndLaunched(JOB, 1, 1, 1))
     grouped.head.until(lambda: not alive(hidden))
 
 
-def launch(scene: Scene, command: str, number: str = "z") -> m.Route:
+def launch(scene: Scene, command: str, number: str = "z") -> Route:
     """Let a task whose first node is elsewhere launch a command here, on one processor."""
-    route = m.Route(JOB, 1, 1, 1, number, "elsewhere", NODE)
-    scene.head.say(m.Launch(route, command, str(scene.work), {}, (("elsewhere", (0,)), (NODE, (0,)))))
+    route = Route(JOB, 1, 1, 1, number, "elsewhere", NODE)
+    scene.head.say(Launch(route, command, str(scene.work), {}, (("elsewhere", (0,)), (NODE, (0,)))))
     return route
 
 
-def used_by(scene: Scene, route: m.Route) -> m.UsedThere:
+def used_by(scene: Scene, route: Route) -> RemoteUsage:
     """Say that the task is over, and return what it used here."""
-    scene.head.say(m.LaunchesOver(route))
+    scene.head.say(LaunchesOver(route))
     scene.head.until(lambda: NODE in scene.head.over)
     return scene.head.over[NODE]
 
@@ -437,7 +438,7 @@ def test_a_task_that_hides_from_everybody_else_ends_with_its_task(grouped: Scene
     found = grouped.work / "stray"
     grouped.head.until(lambda: len(grouped.head.started) == 2 and found.exists() and found.read_text())
     stray = int(found.read_text())
-    grouped.head.say(m.Stop(JOB, ((1, 1, 1),), force=True))
+    grouped.head.say(Stop(JOB, ((1, 1, 1),), force=True))
     assert grouped.head.result(1).kind == "stopped"
     assert not alive(stray)
 
@@ -453,7 +454,7 @@ def test_a_suspended_task_keeps_its_limit(grouped: Scene) -> None:
     before = (grouped.work / "count").stat().st_size
     grouped.head.hear(0.2)
     assert (grouped.work / "count").stat().st_size == before
-    grouped.head.say(m.Continue(JOB, m.Instant(float("inf"))))
+    grouped.head.say(Continue(JOB, Instant(float("inf"))))
     grouped.head.until(lambda: (grouped.work / "count").stat().st_size > before)
     (grouped.work / "grow").touch()
     assert "needed more than the 100 MB" in grouped.head.result(1).message
@@ -469,7 +470,7 @@ def test_a_suspended_task_with_a_group_ends_with_all_of_it_when_it_is_told_to(
     grouped.head.run(1, (1, 1))
     grouped.head.until((grouped.work / "count").exists)
     grouped.head.suspend(1)
-    grouped.head.say(m.Stop(JOB, ((1, 1, 1),), force=force))
+    grouped.head.say(Stop(JOB, ((1, 1, 1),), force=force))
     assert grouped.head.result(1).kind == "stopped"
     before = (grouped.work / "count").stat().st_size
     grouped.head.hear(0.1)

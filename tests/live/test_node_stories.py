@@ -5,7 +5,7 @@ import socket
 from pathlib import Path
 
 from headnode.apps.cli.screens import node as screen
-from headnode.testing.clusters import Cluster, cluster_on_loopback
+from testbed.clusters import Cluster, cluster_on_loopback
 
 
 def texts(cluster: Cluster) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headnode.adapters.processes.captured import jobs_with_output, remove_outputs
+from headnode.apps.agent.output import jobs_with_output, remove_outputs
 from heads import RealHead, real_head
 
 MOMENT = "0.000001"  # days, a tenth of a second

@@ -15,7 +15,7 @@ import pytest
 from joined_nodes import JoinedNode, free_address, invite, wait_for_state
 
 from headnode.apps.client.client import Client
-from headnode.apps.client.logging_in import take
+from headnode.apps.client.tls_connection import redeem_login
 from headnode.core.model.errors import HeadnodeError
 from heads import PATIENCE, RealHead, real_head
 
@@ -143,8 +143,8 @@ def test_what_the_user_may_not_read_is_not_read_for_him_by_root(head: RealHead, 
 @with_users
 def test_only_the_owner_and_administrators_read_it(head: RealHead, folder: Path) -> None:
     job = ran(head, folder)
-    owner = Client(take(head.ask("new_token", user=USER)["login"]))
-    stranger = Client(take(head.ask("new_token", user="daemon")["login"]))
+    owner = Client(redeem_login(head.ask("new_token", user=USER)["login"]))
+    stranger = Client(redeem_login(head.ask("new_token", user="daemon")["login"]))
     try:
         assert read(owner, job) == "said\n"
         assert read(owner, job, "standard_error") == "wrong\n"

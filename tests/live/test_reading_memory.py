@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from reading_memory import TEXTS
 
-from headnode.core.formats.crowds import BASE, TIMES
+from headnode.core.formats.text.source_text import BASE, TIMES
 
 PROGRAM = Path(__file__).with_name("reading_memory.py")
 

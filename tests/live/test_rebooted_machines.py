@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from headnode.testing.clusters import Cluster, cluster_of_machines
-from headnode.testing.machines import obstacle
+from testbed.clusters import Cluster, cluster_of_machines
+from testbed.machines import obstacle
 
 pytestmark = pytest.mark.skipif(bool(obstacle()), reason=obstacle() or "they can be made")
 SPELL = "echo $CCP_TASKID >> {told}; while [ ! -e {end} ]; do sleep 0.02; done"

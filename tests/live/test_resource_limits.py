@@ -4,7 +4,7 @@ import os
 import resource
 from pathlib import Path
 
-from headnode.adapters.processes.limits import Limit, limits_of, lines_of, take
+from headnode.adapters.processes.limits import ProcessLimit, limits_of, lines_of, set_limits
 
 FILE = """
 # domain  type  item    value
@@ -24,22 +24,22 @@ ada       soft  as      plenty
 
 def test_the_more_special_line_wins_and_units_are_the_systems_own() -> None:
     assert limits_of("ada", ["physics"], FILE.splitlines()) == {
-        resource.RLIMIT_CORE: Limit(0, None),
-        resource.RLIMIT_NOFILE: Limit(2048, 4096),
-        resource.RLIMIT_NPROC: Limit(77, 77),
-        resource.RLIMIT_CPU: Limit(120, None),
-        resource.RLIMIT_MEMLOCK: Limit(None, resource.RLIM_INFINITY),
+        resource.RLIMIT_CORE: ProcessLimit(0, None),
+        resource.RLIMIT_NOFILE: ProcessLimit(2048, 4096),
+        resource.RLIMIT_NPROC: ProcessLimit(77, 77),
+        resource.RLIMIT_CPU: ProcessLimit(120, None),
+        resource.RLIMIT_MEMLOCK: ProcessLimit(None, resource.RLIM_INFINITY),
     }
 
 
 def test_a_line_for_everybody_after_one_for_the_user_does_not_replace_it() -> None:
     lines = ["ada hard nproc 5", "* hard nproc 9", "* hard nofile 7"]
-    assert limits_of("ada", [], lines)[resource.RLIMIT_NPROC] == Limit(None, 5)
+    assert limits_of("ada", [], lines)[resource.RLIMIT_NPROC] == ProcessLimit(None, 5)
 
 
 def test_lines_for_everybody_are_not_for_root() -> None:
     assert limits_of("root", [], ["* hard nproc 5", "root hard nofile 9"]) == {
-        resource.RLIMIT_NOFILE: Limit(None, 9)
+        resource.RLIMIT_NOFILE: ProcessLimit(None, 9)
     }
 
 
@@ -57,7 +57,7 @@ def test_limits_are_taken_as_far_as_the_system_allows() -> None:
     child = os.fork()
     if child == 0:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        take({resource.RLIMIT_NOFILE: Limit(64, None), resource.RLIMIT_CORE: Limit(7, 5)})
+        set_limits({resource.RLIMIT_NOFILE: ProcessLimit(64, None), resource.RLIMIT_CORE: ProcessLimit(7, 5)})
         found = (*resource.getrlimit(resource.RLIMIT_NOFILE), *resource.getrlimit(resource.RLIMIT_CORE))
         os.write(written, b"ok" if found == (64, hard, 5, 5) else repr(found).encode())
         os._exit(0)

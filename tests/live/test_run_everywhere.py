@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from headnode.core.model.errors import HeadnodeError
-from headnode.testing.clusters import Cluster, cluster_on_loopback
+from testbed.clusters import Cluster, cluster_on_loopback
 
 NODES = ("n1", "n2", "n10")
 PATIENCE = 40.0  # seconds for anything that must happen

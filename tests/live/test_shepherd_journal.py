@@ -29,7 +29,9 @@ def write(path: Path) -> Writer:
 def test_a_journal_tells_what_waits_what_runs_and_what_is_over(tmp_path: Path) -> None:
     writer = write(tmp_path / "j")
     story = job_journal.read(tmp_path / "j")
-    assert story == job_journal.Story(HEADER, {(1, 3, 1): None}, {(1, 2, 1): 6.0}, {1: ended(1, 1)}, {})
+    assert story == job_journal.JournalContent(
+        HEADER, {(1, 3, 1): None}, {(1, 2, 1): 6.0}, {1: ended(1, 1)}, {}
+    )
     writer.append([["told", 1, 1]])
     after = job_journal.read(tmp_path / "j")
     assert after is not None

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from agent_scene import JOB, Scene, alive, xargs_rate
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.processes import cgroups, hierarchies, process_tree
+from headnode.adapters.processes import cgroups, process_tree
+from headnode.adapters.wire import messages as m
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Seconds
 from headnode.core.model.task import TaskSpec, TaskType
@@ -127,7 +127,7 @@ def test_closing_the_job_ends_what_of_finished_tasks_nobody_can_tell_whose_it_wa
     assert not any(map(alive, processes))
 
 
-@pytest.mark.skipif(hierarchies.find().unified is None, reason="this user has no control groups here")
+@pytest.mark.skipif(cgroups.find().unified is None, reason="this user has no control groups here")
 def test_a_control_group_is_killed_as_a_whole(tmp_path: Path) -> None:
     marker = f"test-{os.getpid()}"
     processes = standing_tree(tmp_path, f"echo $$ > {unified(marker)}/cgroup.procs", marker)

@@ -5,7 +5,7 @@ import signal
 import socket
 from pathlib import Path
 
-from headnode.testing.clusters import cluster_on_loopback
+from testbed.clusters import cluster_on_loopback
 
 SPELL = "while [ ! -e {end} ]; do sleep 0.02; done; echo $CCP_TASKID >> {told}"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headnode.apps.client.connection import Connection
-from headnode.apps.client.conversation import Conversation
+from headnode.apps.client.conversation import ClientConversation
 from headnode.core.model.errors import Unavailable
 from heads import PATIENCE, real_head
 
@@ -21,7 +21,7 @@ from headnode.adapters.processes import launcher, piped, terminal
 from headnode.adapters.processes.launcher import Frames, say_exit
 
 piped._LINGER = terminal._LINGER = 0.0
-launcher._MOST_WAITING, piped.CHUNK, terminal.CHUNK = 1, 1024, 1024
+launcher._MOST_WAITING, launcher.CHUNK, launcher.CHUNK = 1, 1024, 1024
 frames = Frames(socket.socket(fileno=int(sys.argv[1])))
 argv = ["/bin/sh", "sh", "-c", sys.argv[3]]
 if sys.argv[2] == "terminal":
@@ -91,7 +91,7 @@ def test_input_and_output_of_a_shell_do_not_wait_for_one_another(tmp_path: Path)
 def test_what_the_head_said_last_is_heard_though_it_hears_no_more() -> None:
     ours, theirs = socket.socketpair()
     with ours:
-        conversation = Conversation(
+        conversation = ClientConversation(
             Connection(ours), lambda trouble: Unavailable(code="x", what=str(trouble))
         )
         last = b'{"ok": true, "done": true, "exit": 3}'

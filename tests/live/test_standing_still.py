@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from agent_scene import JOB, NODE, Scene, alive
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.processes import hierarchies
+from headnode.adapters.processes import cgroups
+from headnode.adapters.wire.agent_messages import Launch, Route
+from headnode.adapters.wire.messages import Continue, Heard, Stop, Suspend
 from headnode.core.model.quantities import NEVER, Instant, Seconds
 
 COUNTING = "while :; do printf . >> {}; sleep 0.01; done"
@@ -25,7 +26,7 @@ TREE = (
     "while :; do /bin/true; done & "  # always about to start another
      + COUNTING.format("main")
 )
-GO_ON = m.Continue(JOB, NEVER)
+GO_ON = Continue(JOB, NEVER)
 GRACE = 5.0  # seconds: what is ended has them to end by itself, on a busy machine, too
 LEASE = Seconds(0.3)
 LIMIT = 2.5  # seconds, in which a task is started and told to stand still
@@ -35,7 +36,7 @@ LIMIT = 2.5  # seconds, in which a task is started and told to stand still
 def scene(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
     """Return a scene whose jobs stand still in one of the two ways."""
     freezes = request.param == "a frozen group"
-    if freezes and hierarchies.find().unified is None:
+    if freezes and cgroups.find().unified is None:
         pytest.skip("there are no control groups here that we may use")
     with Scene(tmp_path, GRACE) as scene:
         scene.suspendable = freezes
@@ -170,8 +171,8 @@ def launch(scene: Scene, *names: str) -> None:
     """Let the second task, which is on another node, launch commands that leave files of these names."""
     place = (("elsewhere", (0,)), (NODE, (0,)))
     for name in names:
-        route = m.Route(JOB, 2, 1, 1, f"7.2.1.1.{name}", "elsewhere", NODE)
-        scene.head.say(m.Launch(route, f"touch {name}", str(scene.work), {}, place))
+        route = Route(JOB, 2, 1, 1, f"7.2.1.1.{name}", "elsewhere", NODE)
+        scene.head.say(Launch(route, f"touch {name}", str(scene.work), {}, place))
 
 
 def none_is_there(scene: Scene, *names: str) -> None:
@@ -201,7 +202,7 @@ def end_the_lease(scene: Scene) -> None:
     scene.head.until(lambda: scene.head.heartbeats)
     number, heard = scene.head.heartbeats[-1]
     scene.head.until(lambda: time.monotonic() > heard + LEASE)
-    scene.head.say(m.Heard(number, LEASE))
+    scene.head.say(Heard(number, LEASE))
 
 
 def test_nothing_starts_and_nothing_is_launched_after_the_lease(scene: Scene) -> None:
@@ -213,7 +214,7 @@ def test_nothing_starts_and_nothing_is_launched_after_the_lease(scene: Scene) ->
     none_is_there(scene, "task", *"abcdefgh")
     scene.head.heartbeats.clear()
     scene.head.until(lambda: scene.head.heartbeats)
-    scene.head.say(m.Heard(scene.head.heartbeats[-1][0], Seconds(60.0)))
+    scene.head.say(Heard(scene.head.heartbeats[-1][0], Seconds(60.0)))
     all_come(scene, "task", *"abcdefgh")
 
 
@@ -226,7 +227,7 @@ def test_what_is_to_end_has_no_grace_after_the_lease(tmp_path: Path, first: str)
         all_come(scene, "runs")
         if first == "the lease":
             end_the_lease(scene)
-        scene.head.say(m.Stop(JOB, ((1, 1, 1),)))
+        scene.head.say(Stop(JOB, ((1, 1, 1),)))
         if first == "the order":
             goes_on(scene, "main")
             end_the_lease(scene)
@@ -243,7 +244,7 @@ def test_limits_do_not_count_the_time_that_it_stood_still(scene: Scene) -> None:
     while time.monotonic() < end:
         scene.head.hear(0.02)
     assert scene.head.results == {}
-    scene.head.say(m.Continue(JOB, Instant(time.time() + 60.0)))
+    scene.head.say(Continue(JOB, Instant(time.time() + 60.0)))
     assert scene.head.result(1).kind == "exited"
 
 
@@ -252,7 +253,7 @@ def test_limits_count_again_when_it_goes_on(scene: Scene) -> None:
     scene.head.run(1, (1, 1))
     scene.head.until(lambda: scene.head.started)
     scene.head.suspend(1)
-    scene.head.say(m.Continue(JOB, Instant(time.time() + 0.1)))
+    scene.head.say(Continue(JOB, Instant(time.time() + 0.1)))
     assert scene.head.result(1).kind == "timed-out"
 
 
@@ -262,7 +263,7 @@ def test_what_stands_still_can_be_ended_while_the_rest_stays(scene: Scene) -> No
     scene.head.run(2, (1, 1), processor=1)
     goes_on(scene, "one", "two")
     scene.head.suspend(1)
-    scene.head.say(m.Stop(JOB, ((1, 1, 1),)))
+    scene.head.say(Stop(JOB, ((1, 1, 1),)))
     ended = scene.head.result(1)
     assert (ended.kind, ended.exit_code) == ("stopped", 9)  # it was given its time to end by itself
     stands_still(scene, "two")
@@ -320,7 +321,7 @@ def test_suspended_and_continued_in_a_hurry_it_runs(scene: Scene) -> None:
     scene.head.run(1, (1, 1))
     goes_on(scene, "main", "child", "orphan")
     for number in range(1, 20):
-        scene.head.say(m.Suspend(JOB, number))
+        scene.head.say(Suspend(JOB, number))
         scene.head.say(GO_ON)
     goes_on(scene, "main", "child", "orphan")
     scene.head.suspend(20)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from headnode.adapters.processes.spawning import CannotStart, Program, spawn
+from headnode.adapters.processes.spawning import CannotStart, TaskProgram, spawn
 from headnode.core.model import faults
 
 NOBODY = 65534
 SPAWN = """
 import os, resource, sys
-from headnode.adapters.processes.spawning import CannotStart, Program, spawn
+from headnode.adapters.processes.spawning import CannotStart, TaskProgram, spawn
 which, most, user, folder = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 output = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
 open(f"{folder}/warm", "w").close()
@@ -23,7 +23,7 @@ if user:
 if which >= 0:
     resource.setrlimit(which, (most, most))
 try:
-    spawn(Program(["/bin/true"], {}, "/", "", "/dev/null", "/dev/null", ""), output)
+    spawn(TaskProgram(["/bin/true"], {}, "/", "", "/dev/null", "/dev/null", ""), output)
     print("started")
 except CannotStart as why:
     print(why.trouble)
@@ -52,8 +52,8 @@ def test_a_user_with_as_many_processes_as_he_may_have_is_not_the_nodes_fault(tmp
     assert trouble(tmp_path, resource.RLIMIT_NPROC, 1, NOBODY) == faults.PROCESS_LIMIT
 
 
-def program(**different: object) -> Program:
-    plain = Program(["/bin/true"], {}, "/", "", "", "", "1")
+def program(**different: object) -> TaskProgram:
+    plain = TaskProgram(["/bin/true"], {}, "/", "", "", "", "1")
     return plain._replace(**different)  # type: ignore[arg-type]
 
 
@@ -69,7 +69,7 @@ def program(**different: object) -> Program:
         (program(limits=(("nofile", 10**18, 10**18),)), faults.LIMITS),
     ],
 )
-def test_what_a_job_names_is_the_jobs_fault(tmp_path: Path, what: Program, word: str) -> None:
+def test_what_a_job_names_is_the_jobs_fault(tmp_path: Path, what: TaskProgram, word: str) -> None:
     output = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with pytest.raises(CannotStart) as refused:

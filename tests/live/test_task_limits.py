@@ -10,15 +10,13 @@ from pathlib import Path
 import pytest
 from agent_scene import JOB, Scene
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.processes.attempts import Attempt
-from headnode.adapters.processes.endings_by_limit import by_limit
-from headnode.adapters.processes.limits import _ITEMS, CannotSet, asked
-from headnode.adapters.processes.memory import Memory
-from headnode.adapters.processes.spawning import Program
+from headnode.adapters.processes.attempt_limits import limit_ending
+from headnode.adapters.processes.attempts import MemoryUse, ShepherdAttempt
+from headnode.adapters.processes.limits import _ITEMS, CannotSet, requested_limits
+from headnode.adapters.processes.spawning import TaskProgram
+from headnode.adapters.wire import agent_messages as m
 from headnode.core.model.job import JobSpec
-from headnode.core.model.limits import LIMITS, ResourceLimit
-from headnode.core.model.task import TaskSpec
+from headnode.core.model.task import LIMITS, ResourceLimit, TaskSpec
 
 PYTHON = f"{sys.executable} -I -S -c"
 SPIN = f"{PYTHON} 'while True: pass'"
@@ -30,7 +28,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         yield scene
 
 
-def run(scene: Scene, command: str, *limits: ResourceLimit, attempt: int = 1) -> m.Result:
+def run(scene: Scene, command: str, *limits: ResourceLimit, attempt: int = 1) -> m.AttemptResult:
     """Run one task with these limits; return how it ended."""
     scene.job(command, resource_limits=limits)
     scene.head.run(1, (1, attempt))
@@ -103,11 +101,11 @@ def test_a_kill_at_the_hard_limit_is_named_though_the_system_tells_of_less_time_
     seconds: float, named: bool
 ) -> None:
     """On a virtual machine that shares its processors, 1.63 s were told of who was killed after two."""
-    program = Program(["spin"], {}, "/", "", "", "", "", limits=(("cpu", 1, 2),))
+    program = TaskProgram(["spin"], {}, "/", "", "", "", "", limits=(("cpu", 1, 2),))
     for status in (signal.SIGKILL, (128 + signal.SIGKILL) << 8):  # its own end, and that of a shell's child
-        attempt = Attempt((1, 1, 1), "", program, None)
+        attempt = ShepherdAttempt((1, 1, 1), "", program, None)
         attempt.usage = (status, seconds, 0.0, 0)
-        assert ("it reached its limit 'cpu', 2 s" in by_limit(attempt)) is named
+        assert ("it reached its limit 'cpu', 2 s" in limit_ending(attempt)) is named
 
 
 def test_a_file_that_grows_too_large_is_named(scene: Scene) -> None:
@@ -182,7 +180,7 @@ def _more_is_refused() -> bool:
     refused = []
     for limit in (("nofile", 201, None), ("nofile", 100, 201), ("nofile", None, -1)):
         try:
-            asked([limit])
+            requested_limits([limit])
         except CannotSet as why:
             refused.append("'nofile'" in str(why) and "200" in str(why) and "limits.conf" in str(why))
     return refused == [True, True, True]
@@ -190,7 +188,7 @@ def _more_is_refused() -> bool:
 
 def _less_is_set() -> bool:
     number = resource.RLIMIT_NOFILE
-    return asked([("nofile", 150, None), ("nofile", None, 50), ("nofile", 200, 200)]) == [
+    return requested_limits([("nofile", 150, None), ("nofile", None, 50), ("nofile", 200, 200)]) == [
         ("nofile", number, 150, 200),
         ("nofile", number, 50, 50),
         ("nofile", number, 200, 200),
@@ -233,7 +231,7 @@ def test_memory_is_averaged_over_the_time_a_task_runs_with_all_its_processes(sce
 
 
 def test_memory_counts_for_as_long_as_it_was_there() -> None:
-    memory = Memory(100.0)
+    memory = MemoryUse(100.0)
     assert (memory.average, memory.next_look) == (0, 101.0)
     memory.see(100, 101.0)
     memory.see(400, 103.0)
@@ -241,7 +239,7 @@ def test_memory_counts_for_as_long_as_it_was_there() -> None:
 
 
 def test_looks_come_more_and_more_rarely_unless_a_limit_must_be_kept() -> None:
-    memory, pauses = Memory(0.0), []
+    memory, pauses = MemoryUse(0.0), []
     for _ in range(60):
         before = memory.next_look
         memory.see(1, before)

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from joined_nodes import JoinedNode, free_address, invite, wait_for_state
 
-from headnode.adapters.nodes import messages as m
-from headnode.apps.agent.users import as_here
+from headnode.adapters.wire import messages as m
+from headnode.apps.agent.output import as_here
 from headnode.core.model.errors import BadRequest, Unavailable
 from headnode.core.model.quantities import NEVER, JobId
 from heads import PATIENCE, RealHead, real_head
@@ -164,10 +164,10 @@ def test_private_output_of_others_is_read_by_nobody_else(
     job = head.submit("echo secret")
     assert head.wait(job)["state"] == "Finished"
     from headnode.apps.client.client import Client
-    from headnode.apps.client.logging_in import take
+    from headnode.apps.client.tls_connection import redeem_login
     from headnode.core.model.errors import HeadnodeError
 
-    login = take(head.ask("new_token", user="nobody")["login"])
+    login = redeem_login(head.ask("new_token", user="nobody")["login"])
     client = Client(login)
     assert client.ask("whoami")["role"] == "user"
     refusals: dict[str, dict[str, Any]] = {

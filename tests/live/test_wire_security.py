@@ -14,9 +14,9 @@ import msgspec
 import pytest
 from joined_nodes import JoinedNode, free_address, invite, wait_for_state
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.framing import frame, read_frame
-from headnode.adapters.nodes.identity import Identity, read_invitation
+from headnode.adapters.nodes.membership import NodeIdentity, read_invitation
+from headnode.adapters.wire import agent_messages as m
+from headnode.adapters.wire.frames import frame, read_frame
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId
 from heads import PATIENCE, RealHead, real_head
@@ -47,7 +47,7 @@ class Liar:
     """A node that has joined, and says what the test wants."""
 
     def __init__(self, head: RealHead, directory: Path, *, approve: bool = True, name: str = "liar") -> None:
-        self._identity, self.name = Identity(directory / name), name
+        self._identity, self.name = NodeIdentity(directory / name), name
         self.facts = NodeFacts(name=name, processors=1, boot_id="b")
         invitation = invite(head, approve=approve)
         asyncio.run(self._identity.join(read_invitation(invitation), self.facts))
@@ -122,7 +122,7 @@ def test_what_a_node_says_of_the_tasks_of_another_changes_nothing(
     liar = Liar(head, tmp_path)
     before = head.task(job)
     lies = (
-        m.Started(job=job, begun=(m.Begun(1, 1, 1, Instant(1.0)),)),
+        m.Started(job=job, begun=(m.AttemptStart(1, 1, 1, Instant(1.0)),)),
         m.Suspended(job=job, number=1),
         m.Health(well=False, said="I am somebody else"),
         m.Launch(
@@ -132,7 +132,7 @@ def test_what_a_node_says_of_the_tasks_of_another_changes_nothing(
             route=m.Route(job, 1, 1, 1, "x", "liar", "honest"), back=False, sequence=1, kind="in", data=b"x"
         ),
         *(m.OutputRead(number=number, data=b"lies", size=4) for number in range(1, 20)),
-        m.Results(number=1, job=job, results=(m.Result(1, 1, 1, "exited", exit_code=0),)),
+        m.Results(number=1, job=job, results=(m.AttemptResult(1, 1, 1, "exited", exit_code=0),)),
     )
     assert liar.says(*lies, until="Ack")[-1] == "Ack"
     after = head.task(job)
@@ -151,7 +151,7 @@ def test_a_table_that_claims_the_tasks_of_another_is_told_to_stop_them_and_chang
 
     async def claim() -> list[str]:
         async with liar.connected() as (reader, writer):
-            claims = (m.Live(job, 1, 1, 1, True, Instant(1.0)),)
+            claims = (m.ReportedAttempt(job, 1, 1, 1, True, Instant(1.0)),)
             writer.write(frame(msgspec.msgpack.encode(liar.hello(live=claims, open_jobs=(job,)))))
             writer.write(frame(msgspec.msgpack.encode(m.Heartbeat(number=1))))
             return [kind async for kind in _kinds(reader, until="Heard")]
@@ -291,7 +291,7 @@ def test_impossible_results_are_shown_nowhere_and_drain_the_node(head: RealHead,
             async for kind in _kinds(reader):
                 if kind == "Run":
                     break
-            result = m.Result(1, 1, 1, "exited", exit_code=2**62, peak_memory=2**63 - 1)
+            result = m.AttemptResult(1, 1, 1, "exited", exit_code=2**62, peak_memory=2**63 - 1)
             writer.write(frame(msgspec.msgpack.encode(m.Results(number=1, job=job, results=(result,)))))
             assert [kind async for kind in _kinds(reader, until="Ack")][-1] == "Ack"
 

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 from ticking import Attempt, Track
 
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.records import decode_record, decode_spec
-from headnode.core.model.dependencies import Condition, dependencies
-from headnode.core.model.job import JobSpec
+from headnode.core.model.dependencies import dependencies
+from headnode.core.model.job import Condition, JobSpec
+from headnode.core.state import job_events as e
+from headnode.core.state.job_record import decode_record, decode_spec
 
 CLOCK = 0.002  # seconds; ticks are written with six digits, events keep all
 LATE = 8.0  # seconds after a deadline by which everything has stopped, though head and agent may have died
@@ -27,9 +27,9 @@ class Handed(msgspec.Struct):
     """An attempt that was handed to a node."""
 
     at: float
-    place: e.Place
+    place: e.NodeCores
     ended_at: float = inf
-    end: e.Ended | None = None
+    end: e.InstanceEnd | None = None
     stopping: float = inf  # since when it may use its grace, whatever its job does
     still: list[tuple[float, float]] = []  # when it stood still
 
@@ -66,7 +66,7 @@ class Witness:
     def _hear(self, event: Any) -> None:
         if isinstance(event, e.JobCreated):
             self.jobs[event.job] = Told(spec=decode_spec(event.spec))
-        elif isinstance(event, e.JobFact):
+        elif isinstance(event, e.JobEvent):
             job = self.jobs[event.job]
             self._about_waiting(job, event)
             self._about_running(job, event)
@@ -198,7 +198,7 @@ class Witness:
         if last > end_by + LATE:
             yield f"{name} ran for {last - end_by:.1f} s after its deadline"
 
-    def _check_end(self, name: Attempt, track: Track, end: e.Ended) -> Iterator[str]:
+    def _check_end(self, name: Attempt, track: Track, end: e.InstanceEnd) -> Iterator[str]:
         if end.exit_code is not None and end.exit_code != track.exit_code:
             yield f"{name} ended with {track.exit_code}, and {end} says otherwise"
         if end.state == "finished" and end.cause == "program" and end.exit_code != 0:

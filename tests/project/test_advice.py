@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headnode.apps.cli.catalogue import ELSEWHERE, NOUNS, PLACES, find
+from headnode.apps.cli.catalogue import MODULES, NOUNS, OLDER_WORDS, find_command
 from headnode.apps.cli.options import read_arguments
 from headnode.core.model.errors import BadRequest
 
@@ -34,13 +34,13 @@ def wrong(text: str) -> Iterator[str]:
         if found[1] in AFTER_HN or NO_COMMANDS.match(found[0]):
             continue
         noun, verb = (found[1], found[2] or "") if found[1] in NOUNS else ("", found[1])
-        noun, verb = ELSEWHERE.get((noun, verb), (noun, verb))
+        noun, verb = OLDER_WORDS.get((noun, verb), (noun, verb))
         if noun and not verb:
             continue
-        if verb not in PLACES[noun]:
+        if verb not in MODULES[noun]:
             yield f"{found[0]!r}: there is no such command"
             continue
-        command = find(noun, verb)
+        command = find_command(noun, verb)
         rest = found[3] if noun else f"{found[2] or ''} {found[3]}"
         words = [word.rstrip(".:") for word in rest.split()]
         try:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headnode.apps.demo.leftovers import see_them_gone, started_with
-from headnode.apps.demo.shop import Shop
+from headnode.apps.demo.show import DemoFolder, end_leftovers, started_with
 from headnode.core.model.errors import NotFound
 
 DEMO = [sys.executable, "-m", "headnode.apps.demo"]
@@ -77,7 +76,7 @@ def test_what_stays_is_found_by_its_mark_and_killed() -> None:
                 pass  # the system shows the environment a moment after the start
             assert started_with(mark) == [sleeper.pid]
             assert started_with((mark[0], mark[1][:-1])) == []
-            assert see_them_gone(mark, patience=0.0) == [sleeper.pid]
+            assert end_leftovers(mark, patience=0.0) == [sleeper.pid]
             assert sleeper.wait() == -signal.SIGKILL
         finally:
             sleeper.kill()
@@ -85,7 +84,7 @@ def test_what_stays_is_found_by_its_mark_and_killed() -> None:
 
 def test_the_job_files_point_at_the_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    shop = Shop()
+    shop = DemoFolder()
     text = "".join(file.read_text() for file in shop.folder.glob("*/*.xml"))
     assert f'WorkDirectory="{shop.folder}/sweep"' in text
     assert "%USERPROFILE%" not in text
@@ -94,4 +93,4 @@ def test_the_job_files_point_at_the_copies(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_place_without_examples_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no-examples"):
-        Shop(tmp_path)
+        DemoFolder(tmp_path)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headnode.apps.cli.catalogue import NOUNS, find
+from headnode.apps.cli.catalogue import NOUNS, find_command
 from headnode.apps.cli.options import read_arguments
 from headnode.core.model.errors import BadRequest
 
@@ -90,7 +90,7 @@ def understand_all(line: str) -> None:
     """
     for words in commands_in(line):
         noun, rest = (words[0], words[1:]) if words[0] in NOUNS else ("", words)
-        command = find(noun, rest[0] if rest else "")
+        command = find_command(noun, rest[0] if rest else "")
         read_arguments(rest[1:], command.options, command.positionals)
 
 

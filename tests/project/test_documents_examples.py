@@ -7,24 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from headnode.apps.server.answers_nodes import node_state
-from headnode.core.formats.compute_cluster_xml.live import state_word
-from headnode.core.formats.compute_cluster_xml.reader import read_job
-from headnode.core.formats.fidelity import Awareness, Kind
-from headnode.core.launching.environment import Surroundings
-from headnode.core.launching.mpi import launcher_variables
+from headnode.apps.server.api.nodes import node_state
+from headnode.core.formats.fidelity import Awareness, Fidelity
+from headnode.core.formats.hpc_xml.reading import read_job
+from headnode.core.formats.hpc_xml.scheduler_attributes import state_word
+from headnode.core.launching.environment import LaunchContext, launcher_variables
 from headnode.core.launching.recipe import recipe
-from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.groups import GroupState
-from headnode.core.lifecycle.records import NodeRecord
-from headnode.core.lifecycle.states import PEOPLE_SAY, JobState, TaskState
-from headnode.core.model.checks import check_runnable
-from headnode.core.model.dependencies import FIELDS
+from headnode.core.model.dependencies import DEPENDENCY_FIELDS
 from headnode.core.model.job import JobSpec
+from headnode.core.model.job_checks import check_runnable
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import ANCHORS, Instant, JobId
 from headnode.core.model.task import TaskSpec, TaskType
-from headnode.engine.settings import PARAMETERS
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.groups import GroupState
+from headnode.core.state.node_record import NodeRecord
+from headnode.core.state.transitions import STATE_NAMES, JobState, TaskState
+from headnode.engine.parameters import PARAMETERS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("start.md", "users.md", "administrators.md", "job-files.md", "words.md", "README.md")
@@ -45,7 +44,7 @@ def rows(page: str, heading: str) -> dict[str, list[str]]:
 def all_variables() -> set[str]:
     """Return the names of all variables that the scheduler sets for the tasks of a job."""
     spec = JobSpec(tasks=(TaskSpec(command="x"), TaskSpec(command="x", kind=TaskType.SWEEP, end=3)))
-    around = Surroundings(
+    around = LaunchContext(
         state_directory="/state",
         agent="/run/hn.sock",
         job=JobId(7),
@@ -83,7 +82,7 @@ def test_every_state_of_a_group_and_every_condition_is_explained() -> None:
     table = rows("users.md", "Jobs that wait for each other")
     assert [state for state in table if state in set(GroupState)] == list(GroupState)
     said = " ".join(cells[0] for cells in table.values())
-    for condition, field in FIELDS.items():
+    for condition, field in DEPENDENCY_FIELDS.items():
         assert f"`{condition}`" in said.replace("SSS ", "")
         assert f"`{field}`" in said
 
@@ -91,12 +90,12 @@ def test_every_state_of_a_group_and_every_condition_is_explained() -> None:
 @pytest.mark.parametrize("state", JobState)
 def test_every_state_of_a_job_has_its_words(state: JobState) -> None:
     people, ccs, hpc, _ = rows("words.md", "States of jobs")[state.value]
-    assert (people, ccs, hpc) == (PEOPLE_SAY[state], state_word(state, "ccs"), state_word(state, "hpcpack"))
+    assert (people, ccs, hpc) == (STATE_NAMES[state], state_word(state, "ccs"), state_word(state, "hpcpack"))
 
 
 def test_the_states_of_tasks_are_those_of_jobs_and_dispatched() -> None:
-    jobs = {state.value: PEOPLE_SAY[state] for state in JobState}
-    tasks = {state.value: PEOPLE_SAY[state] for state in TaskState}
+    jobs = {state.value: STATE_NAMES[state] for state in JobState}
+    tasks = {state.value: STATE_NAMES[state] for state in TaskState}
     for of_jobs_only in ("validating", "suspending", "suspended", "resuming"):
         del jobs[of_jobs_only]
     assert tasks == {**jobs, "dispatched": "Queued"}
@@ -107,7 +106,7 @@ def test_the_states_of_tasks_are_those_of_jobs_and_dispatched() -> None:
 def test_every_state_of_a_node_has_its_words(state: NodeState) -> None:
     people = rows("words.md", "States of nodes")[state.value][0]
     record = NodeRecord(NodeFacts(name="n", processors=1), state, Instant(0))
-    assert people == ("–" if state is NodeState.REMOVED else node_state(Cluster(), record, Instant(0)))
+    assert people == ("–" if state is NodeState.REMOVED else node_state(ClusterState(), record, Instant(0)))
 
 
 def test_every_priority_that_has_a_name_is_told_with_its_number() -> None:
@@ -124,7 +123,7 @@ def xml_examples() -> list[tuple[str, str]]:
 def test_every_job_file_that_is_shown_is_understood_in_full(page: str, text: str) -> None:
     spec, report = read_job(text, awareness=Awareness.REJECT)
     check_runnable(spec)
-    assert [item for item in report if item.kind is not Kind.NOTE] == []
+    assert [item for item in report if item.kind is not Fidelity.NOTE] == []
 
 
 def test_there_are_job_files_to_look_at() -> None:

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from headnode.core.formats.compute_cluster_xml.reader import read_job
 from headnode.core.formats.fidelity import Awareness
+from headnode.core.formats.hpc_xml.reading import read_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 JOB_FILES = sorted(path for path in EXAMPLES.glob("*/*.xml") if path.parent.name != "languages")

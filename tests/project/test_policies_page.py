@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headnode.core.scheduling.decision import Plan
+from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.view import View
 from headnode.testing import OURS, SOUND, Promise
 from headnode.testing.promises import FAIR
@@ -49,7 +49,7 @@ def test_the_table_says_of_whom_each_promise_is_asked() -> None:
 
 @pytest.mark.parametrize("struct", [View, Plan])
 def test_every_field_that_a_policy_sees_or_gives_is_named(struct: type) -> None:
-    hidden = {"ground"}  # what the head has worked out; View.terrain uses it
+    hidden = {"ground"}  # what the head has worked out; View.node_table uses it
     missing = [
         field for field in struct.__struct_fields__ if f"`{field}`" not in PAGE and field not in hidden
     ]  # type: ignore[attr-defined]

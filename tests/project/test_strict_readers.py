@@ -18,14 +18,14 @@ _DECODED = re.compile(r"\bDecoder(?:\[[^\]]*\])?\(([A-Za-z_][\w.]*)\)|\bdecode\(
 
 # Both ends are processes of one head, or of one agent, of the same installation; nothing of it is stored.
 ONE_PROGRAM = (
-    "headnode.apps.foresee.",
+    "headnode.apps.predict.",
     "headnode.apps.notify.",
-    "headnode.apps.server.lookout:",
-    "headnode.apps.server.bringer:",
-    "headnode.apps.agent.launch_serving:",
+    "headnode.apps.server.predicted_starts:",
+    "headnode.apps.server.job_notices:",
+    "headnode.apps.agent.launch_server:",
 )
 # The manifest of a backup has a version of its own, which is compared first.
-WITH_A_VERSION = ("headnode.adapters.backup.checking: Manifest",)
+WITH_A_VERSION = ("headnode.adapters.journal.backup: Manifest",)
 
 
 def decoded_types() -> dict[str, Any]:

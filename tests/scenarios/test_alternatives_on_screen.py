@@ -5,7 +5,7 @@ from typing import Any
 
 from test_local_socket import Peer, Scene, run
 
-from headnode.apps.cli.screens.explain import page
+from headnode.apps.cli.screens.explain import explanation_page
 from headnode.apps.cli.screens.job import view
 
 NATIVE = """
@@ -50,7 +50,7 @@ def test_a_running_job_shows_which_alternative_it_was_given(tmp_path: Path) -> N
             assert told["spec"]["run_time"] == 7200, "what its owner wrote"
             assert view(told)["Alternative"] == "1 of 2"
             explained = await peer.done(do="explain_job", job=told["id"])
-            text = page(explained, told, now=told["started"] + 60)
+            text = explanation_page(explained, told, now=told["started"] + 60)
             assert "with alternative 1 of 2 of its request" in text.replace("\n", " ")
 
     run(tmp_path, story)
@@ -84,7 +84,7 @@ def test_a_waiting_job_is_told_why_no_alternative_helps_and_what_would(tmp_path:
             assert told["changes"], "the job could ask for less"
             for change in told["changes"]:
                 assert change["command"].startswith(f"hn job modify {job} /")
-            text = page(told, await shown(peer, job), now=told["jobs_ahead"][0]["job"])
+            text = explanation_page(told, await shown(peer, job), now=told["jobs_ahead"][0]["job"])
             assert "alternative 1: it would fit" in text
 
     run(tmp_path, story)

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from cli_scripted_head import REFUSED, Script, ScriptedHead, frame, hn, job, node, task
 
-from headnode.adapters.identity.peer import user_name
-from headnode.apps.cli import waiting
+from headnode.adapters.identity.peers import user_name
+from headnode.apps.cli.commands import job_wait
 from headnode.apps.cli.output import TableOutput
 from headnode.apps.client.client import Client
 
@@ -63,7 +63,7 @@ def test_a_submission_imports_next_to_nothing(tmp_path: Path) -> None:
             check=True,
         )
     imported = {line.rpartition("|")[2].strip() for line in said.stderr.splitlines() if "|" in line}
-    assert "headnode.apps.cli.described" in imported
+    assert "headnode.apps.cli.terms" in imported
     assert not imported & BANNED
     assert len({name for name in imported if name.startswith("headnode")}) <= 22
 
@@ -350,8 +350,8 @@ def test_the_bar_of_a_job_with_a_failed_task_is_red(tmp_path: Path) -> None:
 
 def test_a_pipe_is_told_why_a_job_waits_once_it_has_waited_for_seconds(capsys: Any, monkeypatch: Any) -> None:
     clock = iter([0.0, 0.1, 5.0, 6.0])
-    monkeypatch.setattr(waiting, "time", SimpleNamespace(monotonic=lambda: next(clock), time=time.time))
-    reasons = waiting._Reasons(TableOutput(print, lambda text: print(text, end=""), print))
+    monkeypatch.setattr(job_wait, "time", SimpleNamespace(monotonic=lambda: next(clock), time=time.time))
+    reasons = job_wait._ReasonLines(TableOutput(print, lambda text: print(text, end=""), print))
     queued = job(12, pending_reason="needs 8 processors", expected={"p50": time.time() + 5000})
     reasons.show([queued])
     assert capsys.readouterr().out == ""

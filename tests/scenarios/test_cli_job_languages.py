@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cli_scripted_head import hn
 
-from headnode.core.formats.native_form import read_job
+from headnode.core.formats.native import read_job
 from headnode.core.model.node_needs import NodeNeeds
 
 Hn = Callable[..., "subprocess.CompletedProcess[str]"]

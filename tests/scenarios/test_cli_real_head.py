@@ -263,8 +263,8 @@ def wait_until(condition: Callable[[], bool]) -> None:
 HOLDS = """
 import signal, sys
 from pathlib import Path
-from headnode.adapters.processes import agent_lock
-lock = agent_lock.take(Path(sys.argv[1]))
+from headnode.adapters.files import local_daemons
+lock = local_daemons.take_agent_lock(Path(sys.argv[1]))
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
 print("held", flush=True)
 signal.pause()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cli_scripted_head import Script, ScriptedHead, hn, job, node, task
 
-from headnode.apps.cli.words import STATES
+from headnode.apps.cli.options import STATES
 
 JOBS = [job(31, "Running", name="solve\nheat"), job(4, "Failed", command="test 1")]
 SCRIPT: Script = {

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headnode.apps.simulate.described_nodes import read_nodes
-from headnode.apps.simulate.machine import MOST_NODES, MOST_PROCESSORS, machine_of, pool
+from headnode.apps.simulate.machine import MOST_NODES, MOST_PROCESSORS, machine_of, pool, read_nodes
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.node import NodeFacts
 

@@ -7,19 +7,18 @@ from pathlib import Path
 import pytest
 
 from headnode.apps.simulate.engine_replay import STEP, EngineReplay
-from headnode.apps.simulate.log_file import read_log
-from headnode.apps.simulate.machine import Machine, pool
-from headnode.core.lifecycle.invariants import check_cluster
+from headnode.apps.simulate.log_files import read_log
+from headnode.apps.simulate.machine import SimulatedMachine, pool
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import JobId
 from headnode.core.model.workload import Workload
-from headnode.core.scheduling.decision import Plan
+from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import POLICIES
-from headnode.core.scheduling.pool.policies import POLICIES as POOL_POLICIES
-from headnode.core.scheduling.pool.replay import replay
-from headnode.core.scheduling.pool.ties import Ties
+from headnode.core.scheduling.pool.policies import POOL_POLICIES
+from headnode.core.scheduling.pool.replay import Ties, replay
 from headnode.core.scheduling.view import View
+from headnode.core.state.invariants import check_cluster
 from headnode.engine.recovery import recover, save
 
 SIZE = 8
@@ -66,7 +65,7 @@ def test_every_start_is_that_of_the_pool(policy: str, ties: Ties) -> None:
 def test_nodes_of_one_processor_are_a_pool() -> None:
     nodes = tuple(NodeFacts(name=f"n{number}", processors=1) for number in range(SIZE))
     for workload in worlds(10, 60):
-        starts = EngineReplay(workload, Machine(nodes), "easy").run()
+        starts = EngineReplay(workload, SimulatedMachine(nodes), "easy").run()
         assert starts == pooled(workload, "easy", Ties.ENDS_FIRST)
 
 
@@ -75,7 +74,7 @@ def test_a_real_log_starts_on_128_nodes_of_one_processor_as_in_a_pool() -> None:
     log = read_log(str(TRACES / "SDSC-SP2.swf.xz"))
     workload = first(log.workload, 400)
     nodes = tuple(NodeFacts(name=f"n{number}", processors=1) for number in range(log.processors))
-    starts = EngineReplay(workload, Machine(nodes), "easy").run()
+    starts = EngineReplay(workload, SimulatedMachine(nodes), "easy").run()
     assert starts == pooled(workload, "easy", Ties.ENDS_FIRST, log.processors)
 
 

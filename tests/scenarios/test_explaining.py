@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from test_local_socket import Peer, Scene, run
 
-from headnode.apps.cli.screens.explain import page
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.cluster import Cluster
+from headnode.apps.cli.screens.explain import explanation_page
 from headnode.core.model.node import NodeFacts
+from headnode.core.state import join as c
+from headnode.core.state.cluster_state import ClusterState
 
 NOW = 1_000_000.0
 KEYS = {
@@ -41,7 +41,7 @@ def changed_texts(told: dict[str, Any]) -> list[str]:
 
 def journal_of(scene: Scene) -> tuple[Any, ...]:
     """Return everything that a submission would leave behind."""
-    cluster: Cluster = scene.engine.cluster
+    cluster: ClusterState = scene.engine.cluster
     events = list(scene.engine.journal.replay())
     return events, cluster.next_job, cluster.next_order, dict(cluster.queue), scene.engine.number
 
@@ -80,7 +80,7 @@ def test_every_command_that_is_told_lets_the_job_start(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         facts = NodeFacts(name="n2", processors=2, memory=4000, groups=("fast",))
         async with scene.peer() as peer:
-            await scene.inbox.ask(c.RegisterNode(facts=facts, approved=True))
+            await scene.batcher.ask(c.RegisterNode(facts=facts, approved=True))
             await submitted(peer, "2", runtime="600", requestednodes="n1")
             wishes: list[tuple[str, dict[str, str]]] = [
                 ("3-4", {}),
@@ -89,7 +89,7 @@ def test_every_command_that_is_told_lets_the_job_start(tmp_path: Path) -> None:
                 ("1-1", {"nodegroup": "fast,faster"}),
                 ("1-1", {"corespernode": "3"}),
             ]
-            await scene.inbox.ask(c.RegisterNode(facts=NodeFacts(name="n3", processors=1), approved=True))
+            await scene.batcher.ask(c.RegisterNode(facts=NodeFacts(name="n3", processors=1), approved=True))
             for size, terms in wishes:
                 filler = await submitted(peer, "1", requestednodes="n3")
                 made = await peer.ask(
@@ -281,7 +281,7 @@ def test_a_busy_node_names_the_jobs_that_hold_it_and_when_they_end(tmp_path: Pat
                 {"job": second, "processors": 1, "until": None, "owner": me},
             ]
             told = await peer.done(do="explain_job", job=mine)
-            shown = page(told, (await peer.done(do="job", job=mine))["job"], now=NOW)
+            shown = explanation_page(told, (await peer.done(do="job", job=mine))["job"], now=NOW)
             row = " ".join(shown[shown.index("Node by node") :].split())
             assert (
                 f"n1 has all 2 processors in use: job {first} of {me} holds 1 and ends in 30 min "
@@ -293,7 +293,7 @@ def test_a_busy_node_names_the_jobs_that_hold_it_and_when_they_end(tmp_path: Pat
 
 def test_a_node_that_could_not_serve_the_job_if_it_was_free_names_nobody(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
-        await scene.inbox.ask(c.RegisterNode(facts=NodeFacts(name="n2", processors=1), approved=True))
+        await scene.batcher.ask(c.RegisterNode(facts=NodeFacts(name="n2", processors=1), approved=True))
         async with scene.peer() as peer:
             await submitted(peer, "2", runtime="30")
             await submitted(peer, "1", runtime="30")

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from test_local_socket import Scene, run
 
-from headnode.apps.server import job_lists
-from headnode.apps.server.shares import Shares
-from headnode.apps.server.turns import SHORT, Turns
+from headnode.apps.server.api import job_views
+from headnode.apps.server.doors.user_shares import SHORT_ROUND, RequestTurns, UserShares
 from headnode.core.model import bounds as b
 from headnode.core.model.errors import Unavailable
 
@@ -25,12 +24,12 @@ def play(story: Callable[[], Awaitable[None]]) -> None:
 
 def test_a_user_with_many_requests_makes_another_wait_for_one_of_them() -> None:
     async def story() -> None:
-        turns, begun = Turns(), []
+        turns, begun = RequestTurns(), []
 
         async def ask(user: int) -> None:
             await turns.take(user)
             begun.append(user)
-            time.sleep(2 * SHORT if user == 1 else 0)  # a costly one
+            time.sleep(2 * SHORT_ROUND if user == 1 else 0)  # a costly one
 
         many = [asyncio.create_task(ask(1)) for _ in range(20)]
         await asyncio.sleep(0)
@@ -44,7 +43,7 @@ def test_a_user_with_many_requests_makes_another_wait_for_one_of_them() -> None:
 
 def test_requests_of_one_user_begin_in_their_order_and_those_that_were_given_up_do_not() -> None:
     async def story() -> None:
-        turns, begun = Turns(), []
+        turns, begun = RequestTurns(), []
 
         async def ask(number: int) -> None:
             await turns.take(1)
@@ -61,7 +60,7 @@ def test_requests_of_one_user_begin_in_their_order_and_those_that_were_given_up_
 
 def test_a_user_has_so_many_connections_and_others_have_theirs() -> None:
     async def story() -> None:
-        shares = Shares()
+        shares = UserShares()
         taken = [shares.connected(1, administrator=False) for _ in range(b.CONNECTIONS.most)]
         for each in taken:
             each.__enter__()
@@ -79,7 +78,7 @@ def test_a_user_has_so_many_connections_and_others_have_theirs() -> None:
 def test_administrators_get_in_however_many_others_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         monkeypatch.setattr(b, "CONNECTIONS_OF_ALL", b.CONNECTIONS_OF_ALL._replace(most=5))
-        shares = Shares()
+        shares = UserShares()
         with contextlib.ExitStack() as stack:
             for user in range(1, 6):
                 stack.enter_context(shares.connected(user, administrator=False))
@@ -93,7 +92,7 @@ def test_administrators_get_in_however_many_others_are_there(monkeypatch: pytest
 
 def test_large_requests_wait_for_room_and_small_ones_never() -> None:
     async def story() -> None:
-        shares = Shares()
+        shares = UserShares()
         with shares.connected(1, administrator=False) as one, shares.connected(2, administrator=False) as two:
             held = [shares.room_for(one, b.REQUEST.most) for _ in range(2)]
             for each in held:
@@ -114,7 +113,7 @@ def test_large_requests_wait_for_room_and_small_ones_never() -> None:
 
 def test_who_reads_no_answers_gets_no_more_of_them_until_he_reads() -> None:
     async def story() -> None:
-        shares = Shares()
+        shares = UserShares()
         with shares.connected(1, administrator=False) as one, shares.connected(2, administrator=False) as two:
             unread = shares.unread(one, b.ANSWERS.most + 1)
             unread.__enter__()
@@ -196,10 +195,10 @@ def test_a_list_reads_the_description_of_a_large_job_once_and_follows_its_change
             ]
             job = (await peer.done(do="create_job", tasks=tasks, terms={"jobname": "before"}))["job"]
             assert (await peer.done(do="jobs"))["jobs"][0]["name"] == "before"
-            found = next(scene.desk.lookups.newest(None, set(), None, 1))
-            assert scene.desk.briefs.weight(found) == 0
+            found = next(scene.context.lookups.newest(None, set(), None, 1))
+            assert scene.context.briefs.weight(found) == 0
             await peer.done(do="modify_job", job=job, terms={"jobname": "after"})
-            assert scene.desk.briefs.weight(found) > 0
+            assert scene.context.briefs.weight(found) > 0
             assert (await peer.done(do="jobs"))["jobs"][0]["name"] == "after"
 
     run(tmp_path, story)
@@ -208,7 +207,7 @@ def test_a_list_reads_the_description_of_a_large_job_once_and_follows_its_change
 def test_a_page_ends_where_too_much_would_have_to_be_read_and_the_next_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_lists, "PAGE_BYTES", b.PAGE_BYTES._replace(most=30_000))
+    monkeypatch.setattr(job_views, "PAGE_BYTES", b.PAGE_BYTES._replace(most=30_000))
 
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:

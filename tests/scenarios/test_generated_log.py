@@ -13,9 +13,8 @@ from golden_files import compare
 from headnode.apps.simulate.engine_replay import EngineReplay
 from headnode.apps.simulate.machine import pool
 from headnode.core.model.workload import Workload
-from headnode.core.scheduling.pool.policies import POLICIES
-from headnode.core.scheduling.pool.replay import replay
-from headnode.core.scheduling.pool.ties import Ties
+from headnode.core.scheduling.pool.policies import POOL_POLICIES
+from headnode.core.scheduling.pool.replay import Ties, replay
 
 JOBS, PROCESSORS = 800, 64
 MOST_PROCESSORS = (1, 1, 1, 2, 4, 8, 16, 32, 64)
@@ -39,11 +38,11 @@ def workload() -> Workload:
 
 def starts(policy: str, ties: Ties) -> list[float]:
     jobs = workload()
-    return [float(each) for each in replay(jobs, POLICIES[policy](jobs, PROCESSORS, ties), ties)]
+    return [float(each) for each in replay(jobs, POOL_POLICIES[policy](jobs, PROCESSORS, ties), ties)]
 
 
 def test_every_start_is_the_one_that_was_kept() -> None:
-    cases = [(policy, ties) for policy in POLICIES for ties in Ties]
+    cases = [(policy, ties) for policy in POOL_POLICIES for ties in Ties]
     lines = [
         f"{policy} {ties.name}: {hashlib.sha256(repr(starts(policy, ties)).encode()).hexdigest()}\n"
         for policy, ties in cases
@@ -52,13 +51,13 @@ def test_every_start_is_the_one_that_was_kept() -> None:
     compare("starts", {"digests.txt": "".join(lines)})
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", POOL_POLICIES)
 def test_the_whole_head_starts_every_job_when_the_fast_replay_does(policy: str) -> None:
     found = EngineReplay(workload(), pool(PROCESSORS), policy).run(Ties.ENDS_FIRST)
     assert [float(each) for each in found] == starts(policy, Ties.ENDS_FIRST)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", POOL_POLICIES)
 def test_jobs_really_wait_in_this_log(policy: str) -> None:
     waits = [
         start - submit

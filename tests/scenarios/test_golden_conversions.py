@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from golden_files import GOLDEN, compare
 
-from headnode.core.formats.dialects import DIALECTS, How, convert
-from headnode.core.formats.fidelity import Report, describe
+from headnode.core.formats.dialects import DIALECTS, ReadOptions, convert
+from headnode.core.formats.fidelity import FidelityReport, describe
 from headnode.core.model.errors import BadRequest
 
 ROOT = Path(__file__).parents[2]
@@ -35,14 +35,14 @@ def in_every_language(path: Path) -> str:
 
 def _converted(path: Path, to: str) -> str:
     try:
-        dialect, read, (data, written) = convert(path.read_bytes(), How(), to)
+        dialect, read, (data, written) = convert(path.read_bytes(), ReadOptions(), to)
     except BadRequest as refusal:
         return f"refused [{refusal.code}]: {refusal}\n"
     text = data.decode() if isinstance(data, bytes) else data
     return f"{text}---- read as {dialect}\n{_listed(read)}---- written\n{_listed(written)}"
 
 
-def _listed(report: Report) -> str:
+def _listed(report: FidelityReport) -> str:
     return "".join(f"{item.kind} {item.line}:{item.column} {describe(item)}\n" for item in report)
 
 

@@ -20,9 +20,9 @@ from socket import gethostname
 from golden_files import compare
 from test_local_socket import Scene, run
 
-from headnode.core.lifecycle import commands as c
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant
+from headnode.core.state import join as c
 
 NOW = 1_772_442_000.0  # 2026-03-02T09:00:00Z
 WIDTH = 80  # columns
@@ -162,7 +162,7 @@ def test_every_screen_is_the_one_that_was_blessed() -> None:
     async def story(scene: Scene) -> None:
         scene.clock.advance_to(Instant(NOW))
         facts = NodeFacts(name="n2", processors=4, memory=8192, groups=("big",), features=("gpu",))
-        await scene.inbox.ask(c.RegisterNode(facts=facts, approved=True))
+        await scene.batcher.ask(c.RegisterNode(facts=facts, approved=True))
         hn = Terminal(scene)
         await hn.do("node", "drain", "n2", "/reason:a new disk")
         await _jobs(scene, hn)

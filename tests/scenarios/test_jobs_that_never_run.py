@@ -6,8 +6,8 @@ from pathlib import Path
 from test_local_socket import Scene, run
 from test_who_may import ADMINISTRATOR, OTHER, asking
 
-from headnode.core.lifecycle import commands as c
 from headnode.core.model.node import NodeFacts
+from headnode.core.state import join as c
 
 TEMPLATE = """name = "Gpu"
 [node_groups]
@@ -28,7 +28,7 @@ def test_a_node_group_that_a_template_gives_must_have_nodes(tmp_path: Path) -> N
             made = (await peer.done(do="create_job", tasks=TASKS, terms={"jobtemplate": "Gpu"}))["job"]
             assert await peer.refused(do="submit_job", job=made) == "never-fits"
             facts = NodeFacts(name="n2", processors=1, groups=("gpu",))
-            await scene.inbox.ask(c.RegisterNode(facts=facts, approved=True))
+            await scene.batcher.ask(c.RegisterNode(facts=facts, approved=True))
             job = (await peer.done(**wish))["job"]
             assert (await peer.done(do="job", job=job))["job"]["allocation"][0]["node"] == "n2"
 
@@ -38,7 +38,7 @@ def test_a_node_group_that_a_template_gives_must_have_nodes(tmp_path: Path) -> N
 def test_a_job_of_a_user_whom_no_node_serves_is_refused(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         facts = NodeFacts(name="n2", processors=1, serves="bob")
-        await scene.inbox.ask(c.RegisterNode(facts=facts, approved=True))
+        await scene.batcher.ask(c.RegisterNode(facts=facts, approved=True))
         async with asking(scene, ADMINISTRATOR) as peer:
             wish = {"do": "submit_job", "tasks": TASKS, "terms": {"requestednodes": "n2", "user": "nobody"}}
             refused = await peer.ask(**wish)

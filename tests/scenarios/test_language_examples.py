@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from cli_scripted_head import hn
 
-from headnode.core.formats.dialects import DIALECTS, How, read
-from headnode.core.formats.fidelity import Awareness, losses
+from headnode.core.formats.dialects import DIALECTS, ReadOptions, read
+from headnode.core.formats.fidelity import Awareness, lossy_items
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "languages"
@@ -16,9 +16,9 @@ PRINTED = {"sss": [*COUNT, "part", "part"], "sss-3.0": COUNT, "grid-task": COUNT
 
 
 def test_there_is_an_example_in_every_language_and_nothing_of_it_is_lost() -> None:
-    readings = [read(path.read_bytes(), How(awareness=Awareness.REJECT)) for path in FILES]
+    readings = [read(path.read_bytes(), ReadOptions(awareness=Awareness.REJECT)) for path in FILES]
     assert sorted(reading.dialect for reading in readings) == sorted(DIALECTS)
-    assert [losses(reading.report) for reading in readings] == [()] * len(FILES)
+    assert [lossy_items(reading.report) for reading in readings] == [()] * len(FILES)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

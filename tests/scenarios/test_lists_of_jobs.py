@@ -7,7 +7,8 @@ import pytest
 from cli_scripted_head import ScriptedHead, hn, job
 from test_local_socket import Peer, Scene, run
 
-from headnode.apps.server import conversation, job_lists
+from headnode.apps.server.api import job_views
+from headnode.apps.server.doors import conversation
 
 NOW = 1_000_000.0
 
@@ -57,7 +58,7 @@ def test_jobs_are_found_by_when_they_were_made(tmp_path: Path) -> None:
 def test_a_page_looks_at_so_many_jobs_and_says_where_the_next_one_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_lists, "MOST_LOOKED_AT", 2)
+    monkeypatch.setattr(job_views, "MOST_LOOKED_AT", 2)
 
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
@@ -86,7 +87,7 @@ def test_a_list_tells_the_command_and_the_nodes_of_each_job(tmp_path: Path) -> N
 def test_who_watches_a_queued_job_hears_again_why_and_until_when_it_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversation, "WAITING_IS_TOLD", 0.01)
+    monkeypatch.setattr(conversation, "BETWEEN_WAITING_UPDATES", 0.01)
 
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:

@@ -11,23 +11,23 @@ from typing import Any
 
 import pytest
 
-from headnode.adapters.clock.virtual import VirtualClock
+from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
-from headnode.adapters.nodes.framing import frame, read_frame
-from headnode.adapters.nodes.sockets import listen
-from headnode.apps.server.conversation import LARGEST_REQUEST
-from headnode.apps.server.desk import Desk
-from headnode.apps.server.inbox import Inbox
-from headnode.apps.server.local_socket import LocalSocket
-from headnode.apps.server.requests import VERBS
-from headnode.apps.server.watching import Several, Watchers
-from headnode.core.lifecycle import commands as c
+from headnode.adapters.wire.frames import frame, listen, read_frame
+from headnode.apps.server.api.pipeline import VERBS
+from headnode.apps.server.api.streams import JobWatchers
+from headnode.apps.server.command_batcher import CommandBatcher
+from headnode.apps.server.doors.conversation import LARGEST_REQUEST
+from headnode.apps.server.doors.unix import UnixDoor
+from headnode.apps.server.main import EffectsInOrder
+from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant
 from headnode.core.scheduling.policies import POLICIES
+from headnode.core.state import join as c
 from headnode.engine.engine import Engine
-from headnode.testing.in_process import InProcessNodes
+from testbed.in_process import InProcessNodes
 
 PROTOCOL = Path(__file__).parents[2] / "docs" / "contracts" / "01-local-protocol.md"
 
@@ -67,13 +67,13 @@ class Scene:
     def __init__(self, state: Path) -> None:
         self.state = state
         self.nodes = InProcessNodes()
-        self.watchers = Watchers()
+        self.watchers = JobWatchers()
         journal = MemoryJournal()
         self.clock = VirtualClock(Instant(1_000_000.0))
-        effects = Several(self.watchers, self.nodes)
+        effects = EffectsInOrder(self.watchers, self.nodes)
         self.engine = Engine(journal, self.clock, dict(POLICIES), effects)
-        self.inbox = Inbox(self.engine, lambda: pytest.fail("the engine broke"))
-        self.desk = Desk(self.engine, journal, self.inbox, state, "test")
+        self.batcher = CommandBatcher(self.engine, lambda: pytest.fail("the engine broke"))
+        self.context = ServerContext(self.engine, journal, self.batcher, state, "test")
 
     @asynccontextmanager
     async def peer(self) -> AsyncIterator[Peer]:
@@ -85,7 +85,7 @@ class Scene:
 
     async def end(self, job: int, exit_code: int = 0) -> None:
         for held in [held for held in self.nodes.running() if held.job == job]:
-            await self.inbox.ask(self.nodes.ended(held, self.clock.now(), exit_code=exit_code))
+            await self.batcher.ask(self.nodes.ended(held, self.clock.now(), exit_code=exit_code))
 
 
 def run(tmp_path: Path, story: Callable[[Scene], Awaitable[None]], seconds: float = 20) -> None:
@@ -93,9 +93,9 @@ def run(tmp_path: Path, story: Callable[[Scene], Awaitable[None]], seconds: floa
 
     async def play() -> None:
         scene = Scene(tmp_path)
-        local = LocalSocket(scene.desk, scene.watchers)
+        local = UnixDoor(scene.context, scene.watchers)
         server = await asyncio.start_unix_server(local.serve, sock=listen(tmp_path / "head.sock", 0o666))
-        await scene.inbox.ask(c.RegisterNode(facts=NodeFacts(name="n1", processors=2), approved=True))
+        await scene.batcher.ask(c.RegisterNode(facts=NodeFacts(name="n1", processors=2), approved=True))
         try:
             async with asyncio.timeout(seconds):
                 await story(scene)

@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from headnode.adapters.clock.virtual import VirtualClock
+from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.sqlite import SqliteJournal
-from headnode.core.lifecycle import commands as c
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
-from headnode.core.scheduling import easy_backfill
+from headnode.core.scheduling import policies
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.submit import CreateJob
 from headnode.engine.engine import Engine
-from headnode.testing.in_process import InProcessNodes
+from testbed.in_process import InProcessNodes
 
 WARM_UP, MORE = 300, 600  # jobs
 LARGEST_GROWTH = 400  # bytes for each job: less than one running job in the picture takes
@@ -40,7 +41,7 @@ def run_jobs(engine: Engine, nodes: InProcessNodes, clock: VirtualClock, numbers
         now = clock.now()
         end_by = Instant(now + 86_400.0 * 30) if number % 2 else None
         spec = JobSpec(name=f"job {number}", tasks=(task, task), run_time=Seconds(86_400.0), end_by=end_by)
-        engine.handle([c.CreateJob(by=ADA, spec=spec, submit=True)])
+        engine.handle([CreateJob(by=ADA, spec=spec, submit=True)])
         if number % 3 == 0:  # more jobs than fit, so that the policy plans with those that run
             continue
         while held := nodes.running():
@@ -60,9 +61,9 @@ def memory() -> int:
 
 def test_memory_does_not_grow_with_the_jobs_that_have_ended(journal: SqliteJournal) -> None:
     clock, nodes = VirtualClock(Instant(1_700_000_000.0)), InProcessNodes()
-    engine = Engine(journal, clock, {"easy": easy_backfill.plan}, nodes)
+    engine = Engine(journal, clock, {"easy": policies.plan_easy}, nodes)
     facts = NodeFacts(name="n1", processors=2, memory=1000, boot_id="b")
-    engine.handle([c.RegisterNode(facts=facts, approved=True)])
+    engine.handle([RegisterNode(facts=facts, approved=True)])
     tracemalloc.start()
     try:
         run_jobs(engine, nodes, clock, range(WARM_UP))

@@ -7,36 +7,38 @@ from typing import Any
 import msgspec
 import pytest
 
-from headnode.adapters.clock.virtual import VirtualClock
+from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.apps.cli.screens.cluster import change_row
-from headnode.apps.server.desk import Desk
-from headnode.apps.server.inbox import Inbox
-from headnode.apps.server.requests import carry_out
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.events import decode, encode
+from headnode.apps.server.api.pipeline import carry_out
+from headnode.apps.server.command_batcher import CommandBatcher
+from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.user import User
 from headnode.core.scheduling.policies import POLICIES
+from headnode.core.state import events as e
+from headnode.core.state.events import decode, encode
 from headnode.engine.engine import Engine
-from headnode.testing.in_process import InProcessNodes
+from testbed.in_process import InProcessNodes
 
 ROOT = User(name="root", uid=0, gid=0, administrator=True, origin="10.0.0.7:1")
 ADA = User(name="ada", uid=1001, gid=1001)
 
 
 class Head:
-    """A desk with an engine behind it, and a journal in memory."""
+    """A context with an engine behind it, and a journal in memory."""
 
     def __init__(self, state: Path) -> None:
         self.clock, self.journal = VirtualClock(Instant(1_000_000.0)), MemoryJournal()
         self.engine = Engine(self.journal, self.clock, dict(POLICIES), InProcessNodes())
-        self.desk = Desk(self.engine, self.journal, Inbox(self.engine, self.journal.close), state, "test")
+        self.context = ServerContext(
+            self.engine, self.journal, CommandBatcher(self.engine, self.journal.close), state, "test"
+        )
 
     def ask(self, by: User, verb: str, **fields: Any) -> dict[str, Any]:
         self.clock.advance(Seconds(1.0))
-        return asyncio.run(carry_out(self.desk, by, verb, fields))
+        return asyncio.run(carry_out(self.context, by, verb, fields))
 
     def changes(self, by: User, *names: str) -> list[tuple[Any, ...]]:
         found = self.ask(by, "params_history", names=list(names))["changes"]

@@ -12,23 +12,25 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from headnode.adapters.clock.virtual import VirtualClock
+from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
-from headnode.adapters.plug_ins.policies import GROUP, load
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.events import Event
-from headnode.core.lifecycle.states import JobState
+from headnode.adapters.policy_plug_ins import GROUP, load
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
-from headnode.core.scheduling.decision import Plan, Reason, Reservation, Start, Wait, Why
+from headnode.core.scheduling.plan import Plan, Reason, Reservation, Start, Wait, Why
 from headnode.core.scheduling.policies import POLICIES, Policy
 from headnode.core.scheduling.view import View
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.events import Event
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.nodes import SetParameter
+from headnode.core.state.submit import CreateJob
+from headnode.core.state.transitions import JobState
 from headnode.engine.engine import Engine
-from headnode.engine.roster import BETWEEN_COMPLAINTS, Roster
+from headnode.engine.policy_registry import BETWEEN_COMPLAINTS, PolicyRegistry
 from headnode.engine.settings import check_parameter, parameters_with
 from headnode.testing import FAIR, QUICK, PromiseBroken, check_policy, check_streams
 
@@ -109,7 +111,7 @@ def test_of_two_packages_with_one_name_neither_is_used(
 class Untold:
     """Nobody is told."""
 
-    def perform(self, events: Sequence[Event], cluster: Cluster) -> None:
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Do nothing."""
 
 
@@ -118,16 +120,16 @@ class House:
 
     def __init__(self, **plug_ins: Policy) -> None:
         self.clock = VirtualClock(Instant(1000.0))
-        self.roster = Roster(plug_ins, {}, self.clock)
+        self.roster = PolicyRegistry(plug_ins, {}, self.clock)
         self.engine = Engine(MemoryJournal(), self.clock, self.roster, Untold())
-        self.engine.handle([c.RegisterNode(facts=NodeFacts(name="a", processors=2), approved=True)])
+        self.engine.handle([RegisterNode(facts=NodeFacts(name="a", processors=2), approved=True)])
 
     def choose(self, policy: str) -> None:
-        self.engine.handle([c.SetParameter(by=ROOT, name="SchedulingPolicy", value=policy)])
+        self.engine.handle([SetParameter(by=ROOT, name="SchedulingPolicy", value=policy)])
 
     def submit(self, processors: int = 1) -> JobState:
         spec = JobSpec(minimum=processors, maximum=processors, tasks=(TaskSpec(command="true"),))
-        answer = self.engine.handle([c.CreateJob(by=ROOT, spec=spec, submit=True)])[0]
+        answer = self.engine.handle([CreateJob(by=ROOT, spec=spec, submit=True)])[0]
         assert isinstance(answer, tuple), answer
         newest = max(self.engine.cluster.jobs)
         return self.engine.cluster.jobs[newest].state
@@ -276,7 +278,7 @@ def test_a_policy_that_was_uninstalled_is_made_up_for_and_told(caplog: pytest.Lo
 
 
 def test_plug_ins_are_among_the_choices_of_the_scheduling_policy() -> None:
-    there_are = parameters_with(Roster({"night": raises}, {}, VirtualClock(Instant(0))))
+    there_are = parameters_with(PolicyRegistry({"night": raises}, {}, VirtualClock(Instant(0))))
     assert check_parameter("schedulingpolicy", "night", there_are).choices[-1] == "night"
 
 

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pytest
 from cli_scripted_head import hn
 
-from headnode.apps.cli import telling
-from headnode.apps.simulate.example import PROCESSORS, example
+from headnode.apps.cli import output
+from headnode.apps.simulate.history import PROCESSORS, example_history
 
 
 def test_the_example_is_a_busy_week_that_is_always_the_same() -> None:
-    first, again = example(), example()
+    first, again = example_history(), example_history()
     assert first == again
     jobs = first.jobs
     assert 1000 < len(jobs) < 3000
@@ -45,8 +45,8 @@ def test_the_example_and_another_log_are_refused(tmp_path: Path, words: list[str
 def test_a_pipe_is_told_in_plain_lines_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     written, clock = io.StringIO(), iter([0.0, 1.0, 6.0, 7.0, 12.0])
     monkeypatch.setattr(sys, "stderr", written)
-    monkeypatch.setattr(telling, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    with telling.Telling() as line:
+    monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with output.ProgressLine() as line:
         for percent in (10, 20, 30, 40):
             line.tell(f"easy: {percent} %")
     assert written.getvalue() == "hn: easy: 20 %\nhn: easy: 40 %\n"
@@ -56,6 +56,6 @@ def test_a_terminal_has_one_line_that_is_gone_at_the_end(monkeypatch: pytest.Mon
     written = io.StringIO()
     written.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr(sys, "stderr", written)
-    with telling.Telling() as line:
+    with output.ProgressLine() as line:
         line.tell("easy: 10 %")
     assert written.getvalue() == "\r\033[Keasy: 10 %\r\033[K"

@@ -8,12 +8,12 @@ import pytest
 from test_local_socket import Peer, Scene, run
 from test_who_may import ABOUT, ADMINISTRATOR, OPERATOR, OTHER, OWNER, asking
 
-from headnode.apps.server.requests import VERBS
+from headnode.apps.server.api.pipeline import VERBS
 from headnode.core.formats import dialects
-from headnode.core.lifecycle import commands as c
 from headnode.core.model.job import Alternative, JobSpec
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
+from headnode.core.state import submit as c
 
 SECRET, OF_TASK = "s3cr3t-of-the-job", "s3cr3t-of-the-task"
 
@@ -26,7 +26,7 @@ async def secret_job(scene: Scene, *, submit: bool = True) -> int:
         alternatives=(Alternative(minimum=1, maximum=1),),
         job_group="g",
     )
-    made = await scene.inbox.ask(c.CreateJob(by=OWNER, spec=spec, submit=submit))
+    made = await scene.batcher.ask(c.CreateJob(by=OWNER, spec=spec, submit=submit))
     return int(made[0].job)  # type: ignore[union-attr]
 
 

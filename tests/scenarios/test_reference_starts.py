@@ -10,13 +10,11 @@ import pytest
 
 from depth import share_of
 from headnode.apps.simulate.engine_replay import EngineReplay
-from headnode.apps.simulate.log_file import read_log
+from headnode.apps.simulate.log_files import read_log
 from headnode.apps.simulate.machine import pool
-from headnode.core.formats.swf import Log
-from headnode.core.scheduling.pool.figures import figures
-from headnode.core.scheduling.pool.policies import POLICIES
-from headnode.core.scheduling.pool.replay import replay
-from headnode.core.scheduling.pool.ties import Ties
+from headnode.core.formats.swf_reading import SwfLog
+from headnode.core.scheduling.pool.policies import POOL_POLICIES
+from headnode.core.scheduling.pool.replay import Ties, replay, schedule_figures
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces"
 LOGS = ("KTH-SP2", "SDSC-SP2", "CTC-SP2", "NASA-iPSC", "Lublin-256")
@@ -25,11 +23,11 @@ pytestmark = pytest.mark.skipif(not TRACES.is_dir(), reason="the traces are not 
 
 
 @lru_cache(maxsize=1)
-def log_of(name: str) -> Log:
+def log_of(name: str) -> SwfLog:
     return read_log(str(TRACES / f"{name}.swf.xz"))
 
 
-def beginning_of(name: str) -> tuple[Log, float]:
+def beginning_of(name: str) -> tuple[SwfLog, float]:
     """Return the first jobs of a log, and when the next one is submitted: it changes no start before."""
     log = log_of(name)
     columns, first = log.workload._asdict(), share_of(len(log.workload.submits))
@@ -47,7 +45,7 @@ def reference(name: str, policy: str, ties: Ties) -> list[float]:
 CASES = [
     (name, policy, ties)
     for name in LOGS
-    for policy in POLICIES
+    for policy in POOL_POLICIES
     for ties in Ties
     if (policy, ties) != ("conservative-replan", Ties.ARRIVALS_FIRST)  # nobody else has it
 ]
@@ -56,12 +54,12 @@ CASES = [
 @pytest.mark.parametrize(("name", "policy", "ties"), CASES)
 def test_every_start_is_that_of_the_reference(name: str, policy: str, ties: Ties) -> None:
     log, until = beginning_of(name)
-    starts = replay(log.workload, POLICIES[policy](log.workload, log.processors, ties), ties)
+    starts = replay(log.workload, POOL_POLICIES[policy](log.workload, log.processors, ties), ties)
     others = different(log, starts, reference(name, policy, ties), until)
     assert not others, f"{len(others)} of {len(starts)} differ: {others[:3]}"
 
 
-def different(log: Log, starts: Sequence[float], expected: Sequence[float], until: float) -> list[str]:
+def different(log: SwfLog, starts: Sequence[float], expected: Sequence[float], until: float) -> list[str]:
     """Return the jobs that start before an instant, and not when they should."""
     return [
         f"job {number}: {start}, reference {other}"
@@ -75,8 +73,8 @@ def different(log: Log, starts: Sequence[float], expected: Sequence[float], unti
 )
 def test_the_slowdowns_of_easy_are_the_published_ones(name: str, published: float) -> None:
     log, ties = log_of(name), Ties.ARRIVALS_FIRST
-    starts = replay(log.workload, POLICIES["easy"](log.workload, log.processors, ties), ties)
-    found = figures(log.workload, starts, log.processors).mean_bounded_slowdown
+    starts = replay(log.workload, POOL_POLICIES["easy"](log.workload, log.processors, ties), ties)
+    found = schedule_figures(log.workload, starts, log.processors).mean_bounded_slowdown
     assert found == pytest.approx(published, abs=5e-9)
 
 
@@ -92,7 +90,7 @@ def test_a_raw_log_is_read_as_its_normalised_one() -> None:
 @pytest.mark.parametrize(
     ("policy", "ties"),
     [
-        *((policy, Ties.ENDS_FIRST) for policy in POLICIES),
+        *((policy, Ties.ENDS_FIRST) for policy in POOL_POLICIES),
         ("fcfs", Ties.ARRIVALS_FIRST),
         ("easy", Ties.ARRIVALS_FIRST),  # conservative has rounds there that are not production's
     ],
@@ -107,5 +105,5 @@ def test_the_whole_head_gives_the_reference_starts(policy: str, ties: Ties) -> N
 def test_the_whole_head_gives_the_reference_starts_where_queues_are_long(policy: str) -> None:
     log, first = log_of("SDSC-SP2"), 1_500
     some = log.workload._replace(**{name: column[:first] for name, column in log.workload._asdict().items()})
-    counted = replay(some, POLICIES[policy](some, log.processors, Ties.ENDS_FIRST), Ties.ENDS_FIRST)
+    counted = replay(some, POOL_POLICIES[policy](some, log.processors, Ties.ENDS_FIRST), Ties.ENDS_FIRST)
     assert EngineReplay(some, pool(log.processors), policy).run(Ties.ENDS_FIRST) == counted

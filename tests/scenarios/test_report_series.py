@@ -10,18 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headnode.apps.simulate.html.calendar import calendar
-from headnode.apps.simulate.html.classes import by_run_time, by_size, slowdowns, spread, waits
-from headnode.apps.simulate.html.columns import Column, packed, packed_text
-from headnode.apps.simulate.html.curves import drawn, grid, in_use, waiting
-from headnode.apps.simulate.html.differences import STEPS, difference, most_gaining, most_losing
-from headnode.apps.simulate.html.lanes import lanes, strips_on
+from headnode.apps.simulate.html.charts import curve_points, grid, in_use, waiting
+from headnode.apps.simulate.html.processor_chart import Column, lanes, packed, packed_text, strips_on
+from headnode.apps.simulate.html.study import STEPS, calendar, difference, most_gaining, most_losing
+from headnode.apps.simulate.job_classes import by_run_time, by_size, slowdowns, spread, waits
 from headnode.core.model.errors import Broken
 from headnode.core.model.workload import Workload
-from headnode.core.scheduling.pool.figures import ends, figures
-from headnode.core.scheduling.pool.policies import POLICIES
-from headnode.core.scheduling.pool.replay import replay
-from headnode.core.scheduling.pool.ties import Ties
+from headnode.core.scheduling.pool.policies import POOL_POLICIES
+from headnode.core.scheduling.pool.replay import Ties, job_ends, replay, schedule_figures
 
 PROCESSORS = 6
 
@@ -38,14 +34,14 @@ workloads = st.lists(
 
 
 def starts_under(policy: str, work: Workload) -> list[float]:
-    return list(replay(work, POLICIES[policy](work, PROCESSORS, Ties.ENDS_FIRST), Ties.ENDS_FIRST))
+    return list(replay(work, POOL_POLICIES[policy](work, PROCESSORS, Ties.ENDS_FIRST), Ties.ENDS_FIRST))
 
 
 @given(workloads, st.integers(2, 40))
 def test_a_curve_is_what_a_count_at_every_second_gives(work: Workload, most: int) -> None:
     starts = starts_under("easy", work)
-    steps = grid(work.submits[0], max(ends(work, starts)), most)
-    jobs = list(zip(work.submits, starts, ends(work, starts), work.processors, strict=True))
+    steps = grid(work.submits[0], max(job_ends(work, starts)), most)
+    jobs = list(zip(work.submits, starts, job_ends(work, starts), work.processors, strict=True))
     counted = {
         "in use": lambda second: sum(count for _, start, end, count in jobs if start <= second < end),
         "waiting": lambda second: sum(submit <= second < start for submit, start, _, _ in jobs),
@@ -59,7 +55,7 @@ def test_a_curve_is_what_a_count_at_every_second_gives(work: Workload, most: int
         "asked for": waiting(work, starts, work.processors),
     }
     for what, level in counted.items():
-        curve = drawn(changes[what], steps)
+        curve = curve_points(changes[what], steps)
         for step in range(steps.size):
             begin = max(steps.first, steps.begin + step * steps.width)
             seconds = range(int(begin), int(min(steps.last, steps.begin + (step + 1) * steps.width)))
@@ -85,10 +81,10 @@ def test_steps_cover_all_and_begin_at_full_hours_of_the_calendar(
 
 def test_a_job_that_starts_as_it_comes_never_waits() -> None:
     work = workload([(0, 10, 1), (5, 10, 1)])
-    assert max(drawn(waiting(work, [0, 5], [1, 1]), grid(0, 15, 5)).highest) == 0
+    assert max(curve_points(waiting(work, [0, 5], [1, 1]), grid(0, 15, 5)).highest) == 0
 
 
-@given(workloads, st.sampled_from(list(POLICIES)))
+@given(workloads, st.sampled_from(list(POOL_POLICIES)))
 def test_no_processor_has_two_jobs_at_once(work: Workload, policy: str) -> None:
     starts = starts_under(policy, work)
     stays = []
@@ -170,7 +166,7 @@ def test_half_and_nine_in_ten_have_no_more_than_the_spread_says(values: list[int
 @given(workloads)
 def test_waits_and_slowdowns_of_single_jobs_have_the_means_of_the_figures(work: Workload) -> None:
     starts = starts_under("fcfs", work)
-    found = figures(work, starts, PROCESSORS)
+    found = schedule_figures(work, starts, PROCESSORS)
     jobs = len(starts)
     assert sum(waits(work, starts)) / jobs == pytest.approx(found.mean_wait)
     assert sum(slowdowns(work, starts)) / jobs == pytest.approx(found.mean_bounded_slowdown)

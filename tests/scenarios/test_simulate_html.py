@@ -17,8 +17,8 @@ from lxml import html
 
 from headnode.apps.simulate.html.page import page
 from headnode.apps.simulate.html.study import study
-from headnode.apps.simulate.simulation import Scene, Simulation, simulate
-from headnode.apps.simulate.variants import Variant
+from headnode.apps.simulate.scenario import Variant
+from headnode.apps.simulate.simulation import ReplaySetup, Simulation, simulate
 
 HEADER = "; MaxProcs: 4\n; UnixStartTime: 843480031\n; TimeZoneString: Europe/Stockholm\n; Computer: Crab\n"
 # number, submit, -, run time, allocated, -, -, requested, estimate
@@ -217,7 +217,7 @@ EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'"
 
 
 def simulated(log: Path, policies: tuple[str, ...] = ("fcfs", "easy")) -> Simulation:
-    found = simulate(str(log), ("fcfs", "easy"), Scene())
+    found = simulate(str(log), ("fcfs", "easy"), ReplaySetup())
     outcomes = tuple(
         one._replace(variant=Variant(name, name)) for one, name in zip(found.outcomes, policies, strict=True)
     )

@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 from cli_scripted_head import hn
 
-from headnode.apps.simulate.log_file import read_log
-from headnode.core.scheduling.pool.policies import POLICIES
-from headnode.core.scheduling.pool.replay import replay
-from headnode.core.scheduling.pool.ties import Ties
-from headnode.core.scheduling.predicting.foretelling import Foretelling
-from headnode.core.scheduling.predicting.manners import MANNERS
-from headnode.core.scheduling.predicting.scores import score
+from headnode.apps.simulate.log_files import read_log
+from headnode.core.scheduling.pool.policies import POOL_POLICIES
+from headnode.core.scheduling.pool.replay import Ties, replay
+from headnode.core.scheduling.prediction.predictor import PredictingPolicy
+from headnode.core.scheduling.prediction.replays import POLICY_TRAITS
+from headnode.core.scheduling.prediction.scores import score
 
 DAY = 86_400
 SDSC = Path(__file__).parents[3] / "shared" / "traces" / "SDSC-SP2.swf.xz"
@@ -69,7 +68,7 @@ def test_the_table_has_rows_for_each_policy(log: Path) -> None:
     lines = [row.split() for row in out.splitlines()]
     assert status == 0
     assert out.splitlines()[0].startswith("Policy")
-    for policy in POLICIES:
+    for policy in POOL_POLICIES:
         mine = [row for row in lines if row and row[0] == policy]
         assert [row[1:4] for row in mine] == [
             ["any", "or", "none"],
@@ -116,8 +115,8 @@ def test_what_does_not_go_together_is_refused(log: Path, words: tuple[str, ...],
 def test_on_a_real_log_p90_holds_for_nine_of_ten_and_p50_is_off_by_less_than_half_of_the_promise() -> None:
     log = read_log(str(SDSC), whose=True)
     workload = type(log.workload)(*(column[:8000] for column in log.workload))
-    policy = POLICIES["easy"](workload, log.processors, Ties.ENDS_FIRST)
-    foretelling = Foretelling(workload, policy, MANNERS["easy"])
+    policy = POOL_POLICIES["easy"](workload, log.processors, Ties.ENDS_FIRST)
+    foretelling = PredictingPolicy(workload, policy, POLICY_TRAITS["easy"])
     replay(workload, foretelling, Ties.ENDS_FIRST)
     month = workload.submits[0] + 30 * DAY
     found = score([one for one in foretelling.judged if one.made >= month and one.waited])

@@ -9,17 +9,25 @@ from cli_scripted_head import hn
 from lxml.html import fromstring
 from test_engine_replay import SIZE, worlds
 
-from headnode.apps.simulate.asking import Asking, read_least, read_priorities, read_selector
 from headnode.apps.simulate.engine_replay import EngineReplay
 from headnode.apps.simulate.machine import pool
 from headnode.apps.simulate.predictions import predict
-from headnode.apps.simulate.simulation import Scene, simulate
-from headnode.apps.simulate.toll import Toll
-from headnode.apps.simulate.variants import SIMULATED, WHY_NOT, read_parameters, read_variants
+from headnode.apps.simulate.preemption_cost import PreemptionCost
+from headnode.apps.simulate.scenario import (
+    NOT_SIMULATED,
+    SIMULATED,
+    RequestOverrides,
+    read_least,
+    read_parameters,
+    read_priorities,
+    read_selector,
+    read_variants,
+)
+from headnode.apps.simulate.simulation import ReplaySetup, simulate
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.policies import POLICIES
-from headnode.engine.settings import PARAMETERS
+from headnode.engine.parameters import PARAMETERS
 
 # Two jobs have all four processors; ten seconds later user 9 comes with a job of two.
 URGENT = Workload(
@@ -36,16 +44,18 @@ IN_PARTS = (IMMEDIATE, "TaskImmediatePreemption=yes")
 BALANCED = "SchedulingMode=Balanced"
 
 
-def lived(workload: Workload, *parameters: str, size: int = 4, **asking: object) -> tuple[list[float], Toll]:
+def lived(
+    workload: Workload, *parameters: str, size: int = 4, **asking: object
+) -> tuple[list[float], PreemptionCost]:
     values = read_parameters(parameters)
     replay = EngineReplay(
         workload,
         pool(size),
         "easy",
         parameters=values,
-        asking=Asking(NINE_FIRST)._replace(**asking),  # type: ignore[arg-type]
+        asking=RequestOverrides(NINE_FIRST)._replace(**asking),  # type: ignore[arg-type]
     )
-    return replay.run(), replay.toll()
+    return replay.run(), replay.preemption_cost()
 
 
 def test_without_preemption_the_urgent_job_waits_for_an_end() -> None:
@@ -128,7 +138,7 @@ def test_all_jobs_end_and_nobody_is_stopped_who_must_not_be(parameters: tuple[st
     for policy in sorted(POLICIES):
         for work in worlds(1, 40):
             replay = EngineReplay(work, pool(SIZE), policy, parameters=values, asking=asking)
-            starts, told = replay.run(), replay.toll()
+            starts, told = replay.run(), replay.preemption_cost()
             check_toll(work, told)
             if least == 100:
                 ends = [start + time for start, time in zip(starts, work.run_times, strict=True)]
@@ -143,12 +153,12 @@ def test_all_jobs_end_and_nobody_is_stopped_who_must_not_be(parameters: tuple[st
     assert (stopped > 0) == could
 
 
-RANKED = Asking(
+RANKED = RequestOverrides(
     priorities=read_priorities(["size:1=Highest", "size:2-3=AboveNormal"]), once=(read_selector("size:6-8"),)
 )
 
 
-def check_toll(work: Workload, told: Toll) -> None:
+def check_toll(work: Workload, told: PreemptionCost) -> None:
     """See that jobs held no more than there is, for all that was done, and what runs once was not stopped."""
     rows = range(len(work.numbers))
     assert not any(told.stopped[row] for row in rows if work.processors[row] >= 6)
@@ -168,13 +178,13 @@ def test_the_same_log_gives_the_same_answer() -> None:
         one, other = (
             EngineReplay(work, pool(SIZE), "easy", parameters=values, asking=asking) for _ in range(2)
         )
-        assert (one.run(), one.toll()) == (other.run(), other.toll())
+        assert (one.run(), one.preemption_cost()) == (other.run(), other.preemption_cost())
 
 
 def test_every_parameter_is_simulated_or_refused_with_a_reason() -> None:
     names = {parameter.name for parameter in PARAMETERS.values()}
-    assert set(SIMULATED) | WHY_NOT.keys() == names
-    assert not set(SIMULATED) & WHY_NOT.keys()
+    assert set(SIMULATED) | NOT_SIMULATED.keys() == names
+    assert not set(SIMULATED) & NOT_SIMULATED.keys()
 
 
 @pytest.mark.parametrize(
@@ -204,13 +214,13 @@ def test_jobs_that_are_picked_by_nothing_known_are_refused(text: str) -> None:
 
 
 def test_jobs_do_with_no_less_than_that_part_of_their_processors() -> None:
-    assert [Asking(least=30).minimum(size) for size in (1, 3, 4, 10, 11)] == [1, 1, 2, 3, 4]
-    assert Asking().minimum(7) == 7
+    assert [RequestOverrides(least=30).minimum(size) for size in (1, 3, 4, 10, 11)] == [1, 1, 2, 3, 4]
+    assert RequestOverrides().minimum(7) == 7
 
 
 def test_queues_may_be_the_priorities_themselves() -> None:
     work = URGENT._replace(queues=("3500", "", "4001"))
-    asking = Asking(read_priorities(["user:2=Lowest", "queue"]))
+    asking = RequestOverrides(read_priorities(["user:2=Lowest", "queue"]))
     assert [asking.priority(work, row) for row in range(3)] == [3500, 0, 2000]
 
 
@@ -291,9 +301,13 @@ def test_a_pool_knows_no_parameters_and_a_log_without_queues_no_queues(log: Path
 
 
 @pytest.mark.parametrize(
-    "scene", [Scene(parameters=(("PreemptionType", "Immediate"),)), Scene(asking=Asking(least=50))]
+    "scene",
+    [
+        ReplaySetup(parameters=(("PreemptionType", "Immediate"),)),
+        ReplaySetup(asking=RequestOverrides(least=50)),
+    ],
 )
-def test_predictions_do_not_pass_over_what_was_set(log: Path, scene: Scene) -> None:
+def test_predictions_do_not_pass_over_what_was_set(log: Path, scene: ReplaySetup) -> None:
     with pytest.raises(BadRequest) as refused:
         predict(str(log), ["easy"], scene)
     assert refused.value.code == "predictions"
@@ -307,7 +321,7 @@ def test_the_report_tells_what_was_stopped_and_draws_no_bars_of_jobs_that_change
     from headnode.apps.simulate.html.study import study
 
     for least, bars in ((100, True), (50, False)):
-        scene = Scene(engine=True, asking=Asking(NINE_FIRST, least=least))
+        scene = ReplaySetup(engine=True, asking=RequestOverrides(NINE_FIRST, least=least))
         found = simulate(str(log), ["easy", "easy+" + IMMEDIATE], scene)
         document = fromstring(page(study("urgent.swf", found, [])))
         cells = [

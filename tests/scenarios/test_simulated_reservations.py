@@ -7,18 +7,17 @@ import pytest
 from cli_scripted_head import hn
 from test_engine_replay import SIZE, worlds
 
-from headnode.apps.simulate.described_reservations import read_reservations
 from headnode.apps.simulate.engine_replay import EngineReplay
-from headnode.apps.simulate.machine import Machine, pool
-from headnode.core.lifecycle.records import decode_record
+from headnode.apps.simulate.machine import SimulatedMachine, pool, read_reservations
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.reservation import NodeReservation
 from headnode.core.scheduling.policies import POLICIES
+from headnode.core.state.job_record import decode_record
 
 BEGINS, ENDS = 20.0, 50.0
-MACHINE = Machine((NodeFacts(name="n1", processors=2), NodeFacts(name="n2", processors=2)))
+MACHINE = SimulatedMachine((NodeFacts(name="n1", processors=2), NodeFacts(name="n2", processors=2)))
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))

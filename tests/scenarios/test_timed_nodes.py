@@ -2,26 +2,27 @@
 
 from math import inf
 
-from headnode.adapters.nodes.timed import TimedNodes
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.cluster import Cluster
+from headnode.adapters.nodes.timed_nodes import TimedNodes
 from headnode.core.model.quantities import Instant, JobId
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.events import Event
+from headnode.core.state.job_events import InstancesDispatched, InstancesStopping, JobStarted
 
 PLACE = (("n1", (0,)),)
 RUN_TIMES = {1: 10.0, 2: 5.0, 3: 5.0}
 
 
-def started(job: int, at: float, attempt: int = 1, instances: int = 1) -> list[e.Event]:
+def started(job: int, at: float, attempt: int = 1, instances: int = 1) -> list[Event]:
     attempts = tuple((instance, attempt) for instance in range(1, instances + 1))
     return [
-        e.JobStarted(at=Instant(at), job=JobId(job), allocation=PLACE),
-        e.InstancesDispatched(at=Instant(at), job=JobId(job), task=1, place=PLACE, attempts=attempts),
+        JobStarted(at=Instant(at), job=JobId(job), allocation=PLACE),
+        InstancesDispatched(at=Instant(at), job=JobId(job), task=1, place=PLACE, attempts=attempts),
     ]
 
 
-def nodes(*events: e.Event) -> TimedNodes:
+def nodes(*events: Event) -> TimedNodes:
     made = TimedNodes(lambda job: RUN_TIMES[job])
-    made.perform(events, Cluster())
+    made.perform(events, ClusterState())
     return made
 
 
@@ -55,7 +56,7 @@ def test_every_instance_runs_by_itself() -> None:
 
 
 def test_what_is_stopped_is_over_at_once_and_never_again() -> None:
-    stop = e.InstancesStopping(at=Instant(3.0), job=JobId(1), task=1, instances=(1,), outcome="failed")
+    stop = InstancesStopping(at=Instant(3.0), job=JobId(1), task=1, instances=(1,), outcome="failed")
     made = nodes(*started(1, 0.0), *started(2, 0.0), stop)
     assert told(made, 3) == [(1, 1, "stopped", 3)]
     assert told(made, 99) == [(2, 1, "exited", 5)]
@@ -64,12 +65,12 @@ def test_what_is_stopped_is_over_at_once_and_never_again() -> None:
 def test_a_second_attempt_takes_its_whole_time_again() -> None:
     made = nodes(*started(2, 0.0))
     made.over(5)
-    made.perform(started(2, 7.0, attempt=2), Cluster())
+    made.perform(started(2, 7.0, attempt=2), ClusterState())
     assert told(made, 99) == [(2, 2, "exited", 12)]
 
 
 def test_who_started_again_stands_behind_those_who_started_before() -> None:
     made = nodes(*started(1, 0.0), *started(3, 0.0))
     made.over(5)
-    made.perform([*started(3, 5.0, attempt=2), *started(2, 5.0)], Cluster())
+    made.perform([*started(3, 5.0, attempt=2), *started(2, 5.0)], ClusterState())
     assert [job for job, _, _, _ in told(made, 10)] == [1, 3, 2]

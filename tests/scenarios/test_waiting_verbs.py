@@ -22,11 +22,11 @@ async def stand_still(scene: Scene, peer: Peer, job: int) -> None:
     await peer.done(do="suspend_job", job=job)
     cluster = scene.engine.cluster
     run_of = cluster.jobs[JobId(job)].run
-    from headnode.core.lifecycle import commands as c
+    from headnode.core.state import suspend as c
 
     assert run_of is not None
     for node in run_of.places:
-        await scene.inbox.ask(c.ReportSuspended(node=node, job=JobId(job), number=run_of.suspensions))
+        await scene.batcher.ask(c.ReportSuspended(node=node, job=JobId(job), number=run_of.suspensions))
 
 
 async def shown(peer: Peer, job: int) -> dict[str, Any]:

@@ -11,14 +11,15 @@ import pytest
 from test_local_socket import Peer, Scene, run
 
 from headnode.adapters.identity.users import Account
-from headnode.adapters.nodes.sockets import listen
-from headnode.apps.server.access import ACCESS, Who, access_to
-from headnode.apps.server.conversation import Conversation
-from headnode.apps.server.requests import STREAMING, VERBS, WATCH
-from headnode.core.lifecycle import commands as c
+from headnode.adapters.wire.frames import listen
+from headnode.apps.server.api.access import ACCESS, Who, access_to
+from headnode.apps.server.api.pipeline import STREAMING, VERBS, WATCH
+from headnode.apps.server.doors.conversation import ServedConversation
 from headnode.core.model.job import JobSpec
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
+from headnode.core.state.nodes import SetParameter
+from headnode.core.state.submit import CreateJob
 
 OWNER = User(name="ada", uid=1001, gid=1001)
 OTHER = User(name="bob", uid=1002, gid=1002)
@@ -68,8 +69,10 @@ async def asking(scene: Scene, by: User) -> AsyncIterator[Peer]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            with scene.desk.shares.connected(by.uid, administrator=True) as share:
-                await Conversation(scene.desk, scene.watchers, As(by), share, (reader, writer)).go_on()
+            with scene.context.shares.connected(by.uid, administrator=True) as share:
+                await ServedConversation(
+                    scene.context, scene.watchers, As(by), share, (reader, writer)
+                ).go_on()
         except ConnectionError:
             pass  # the one who asks has heard enough
         finally:
@@ -89,8 +92,8 @@ async def asking(scene: Scene, by: User) -> AsyncIterator[Peer]:
 async def job_of_the_owner(scene: Scene, verb: str) -> int:
     """Return a job of the owner's, in a group, in a state in which the verb means something."""
     spec = JobSpec(tasks=(TaskSpec(command="true", rerunnable=True),), job_group="g", suspendable=True)
-    made = c.CreateJob(by=OWNER, spec=spec, submit=verb not in ("submit_job", "submit_group"))
-    return int((await scene.inbox.ask(made))[0].job)  # type: ignore[union-attr]
+    made = CreateJob(by=OWNER, spec=spec, submit=verb not in ("submit_job", "submit_group"))
+    return int((await scene.batcher.ask(made))[0].job)  # type: ignore[union-attr]
 
 
 def question(verb: str, job: int) -> dict[str, Any]:
@@ -209,13 +212,13 @@ def test_nobody_has_the_log_say_that_another_asked(tmp_path: Path) -> None:
 def test_roles_are_given_and_taken_by_parameters_at_once(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         person = Account("nobody-here", 4242, 4242)
-        assert scene.desk.roles.of(person).role == "user"
+        assert scene.context.roles.of(person).role == "user"
         for parameter, role in (("Operators", "operator"), ("Administrators", "administrator")):
-            command = c.SetParameter(by=ADMINISTRATOR, name=parameter, value="ann, nobody-here")
-            await scene.inbox.ask(command)
-            assert scene.desk.roles.of(person).role == role
+            command = SetParameter(by=ADMINISTRATOR, name=parameter, value="ann, nobody-here")
+            await scene.batcher.ask(command)
+            assert scene.context.roles.of(person).role == role
         for parameter in ("Operators", "Administrators"):
-            await scene.inbox.ask(c.SetParameter(by=ADMINISTRATOR, name=parameter, value=None))
-        assert scene.desk.roles.of(person).role == "user"
+            await scene.batcher.ask(SetParameter(by=ADMINISTRATOR, name=parameter, value=None))
+        assert scene.context.roles.of(person).role == "user"
 
     run(tmp_path, story)

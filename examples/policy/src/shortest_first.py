@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from headnode.core.scheduling import easy_backfill
+from headnode.core.scheduling import policies
 from headnode.testing import Plan, View, WaitingClass
 
 Turn = tuple[int, int, int]  # (-priority, submit order, id): smaller goes first
@@ -30,7 +30,7 @@ def plan(view: View) -> Plan:
             real[turn[2]] = turn
             turns.append(changed)
         queue.append(WaitingClass(waiting.request, sorted(turns)))
-    made = easy_backfill.plan(msgspec.structs.replace(view, queue=queue))
+    made = policies.plan_easy(msgspec.structs.replace(view, queue=queue))
     kept = tuple(msgspec.structs.replace(each, turn=real[each.job]) for each in made.reservations)
     return msgspec.structs.replace(made, reservations=kept)
 

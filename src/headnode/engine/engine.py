@@ -1,7 +1,11 @@
-"""The one writer: commands in, answers out, and nothing answered that is not durable."""
+"""The one writer: commands in, answers out, and no answer before it is durable.
+
+The policies know paused nodes as closed.  What they leave waiting is tried on a cluster of only these nodes,
+with only administrators' jobs in the queue.  No job starts on paused and other nodes at once.
+"""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from heapq import heappop
 from math import inf, nextafter
@@ -9,26 +13,84 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.decide import decide
-from headnode.core.lifecycle.events import Event, JobRevived, JobStarted
-from headnode.core.lifecycle.fold import apply
 from headnode.core.model.errors import Refused, Unavailable
-from headnode.core.model.quantities import NEVER, Instant
-from headnode.core.scheduling.balanced.plan import in_mode
-from headnode.core.scheduling.decision import Plan
-from headnode.core.scheduling.view import View
-from headnode.engine.balancing import Rebalancing, is_balanced
-from headnode.engine.constraining import constrain
-from headnode.engine.offers import Offers
-from headnode.engine.picture import Picture
+from headnode.core.model.node import NodeState
+from headnode.core.model.quantities import NEVER, Instant, JobId
+from headnode.core.scheduling.balanced.balanced_pass import plan_in_mode
+from headnode.core.scheduling.node_view import NodeView
+from headnode.core.scheduling.plan import Plan, Start
+from headnode.core.scheduling.policies import plan_easy
+from headnode.core.scheduling.view import RunningJob, View, WaitingClass
+from headnode.core.state.advance_job import AdvanceJob
+from headnode.core.state.apply_events import apply_event
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.command import Command
+from headnode.core.state.decide import decide
+from headnode.core.state.events import Event
+from headnode.core.state.filters import TakeVerdict
+from headnode.core.state.job_events import JobRevived, JobStarted
+from headnode.core.state.nodes import ShiftLimits
+from headnode.core.state.prep_release import named_nodes, starts_paused
+from headnode.core.state.reservations import AdvanceReservation
+from headnode.core.state.stop import EndLate, EndOverdue
+from headnode.engine.activation_gate import constrained_view, gate_plan
+from headnode.engine.activation_pending import PendingOffers
+from headnode.engine.balanced_mode import Rebalancing, is_balanced
 from headnode.engine.ports import Clock, Journal
-from headnode.engine.preempting import plan_with_preemption, takings_of, withdrawals
+from headnode.engine.preemption import plan_with_preemption, reclaims_of, withdrawals
 from headnode.engine.recovery import ended_job, recover, save
 from headnode.engine.settings import Settings
-from headnode.engine.sifting import sift
-from headnode.engine.trying_out import has_paused, starts_on_paused
+from headnode.engine.view_builder import ViewBuilder
+
+
+def has_paused(cluster: ClusterState) -> bool:
+    """Return whether a node is paused."""
+    return any(node.state is NodeState.PAUSED for node in cluster.nodes.values())
+
+
+def paused_node_starts(cluster: ClusterState, view: View, starting: Collection[JobId]) -> tuple[Start, ...]:
+    """Return the starts of administrators' jobs on paused nodes; those of `starting` start elsewhere.
+
+    Cost:  O(nodes and kinds of waiting job), and a plan of those that qualify.
+    """
+    paused = {name.casefold() for name, node in cluster.nodes.items() if node.state is NodeState.PAUSED}
+    queue = list(_waiting(cluster, view, paused, starting))
+    if not queue:
+        return ()
+    nodes = {name: _opened(cluster, name, node, view) for name, node in view.nodes.items()}
+    kept = {name: node for name, node in nodes.items() if name.casefold() in paused}
+    running = [there for job in view.running if (there := _on(job, kept)).allocation]
+    return plan_easy(
+        View(now=view.now, nodes=kept, queue=queue, running=running, licences=view.licences)
+    ).starts
+
+
+def _waiting(
+    cluster: ClusterState, view: View, paused: set[str], starting: Collection[JobId]
+) -> Iterator[WaitingClass]:
+    """Yield those of the queue that an administrator submitted and that paused nodes may do for."""
+    for each in view.queue:
+        named = named_nodes(each.request)
+        if named and not named & paused:
+            continue
+        turns = tuple(turn for turn in each.turns if _may(cluster, JobId(turn[2]), starting))
+        if turns:
+            yield WaitingClass(replace(each.request, others=()), turns)
+
+
+def _may(cluster: ClusterState, job: JobId, starting: Collection[JobId]) -> bool:
+    return job not in starting and starts_paused(cluster.jobs[job])
+
+
+def _opened(cluster: ClusterState, name: str, node: NodeView, view: View) -> NodeView:
+    """Return a node as if nobody had paused it; one that is drained stays closed."""
+    drained = cluster.nodes[name].closes <= view.now
+    return replace(node, closed="drained" if drained else "")
+
+
+def _on(job: RunningJob, nodes: dict[str, NodeView]) -> RunningJob:
+    return replace(job, allocation=tuple(share for share in job.allocation if share[0] in nodes))
+
 
 log = logging.getLogger("headnode.engine")
 
@@ -47,7 +109,7 @@ LONG_PASS = 1.0  # seconds; a longer one is told in the log
 class Effects(Protocol):
     """Where durable events make something happen in the world."""
 
-    def perform(self, events: Sequence[Event], cluster: Cluster) -> None:
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Tell nodes and watchers what they need to know.  May be lost: reconciling says it again."""
 
 
@@ -59,8 +121,8 @@ class Engine:
         self.clock = clock
         self.policies = policies
         self.effects = effects
-        self.offers = Offers()
-        self.cluster = Cluster()
+        self.offers = PendingOffers()
+        self.cluster = ClusterState()
         self.number = 0  # of the last event
         self.kept = 0  # of the last event in a snapshot
         self.last_plan: Plan | None = None
@@ -83,10 +145,10 @@ class Engine:
         """
         self.cluster, self.number, self.kept = recover(self.journal)
         self.offers.recover(self.cluster)
-        self._picture, self.last_plan = Picture(self.cluster, keeps=True), None
+        self._view_builder, self.last_plan = ViewBuilder(self.cluster, keeps=True), None
         self.cluster.release_due(self.clock.now())
 
-    def handle(self, batch: Sequence[c.Command]) -> list[Answer]:
+    def handle(self, batch: Sequence[Command]) -> list[Answer]:
         """Answer every command, in order, once the answers are durable.
 
         When the journal cannot write, every answer is the Unavailable it raised, and memory is read from
@@ -102,12 +164,12 @@ class Engine:
         by = self.clock.set_by()
         if by:
             log.warning("the clock was set by %.0f seconds", by)
-            self._handle([c.ShiftLimits(by=by)], now)
+            self._handle([ShiftLimits(by=by)], now)
 
-    def _handle(self, batch: Sequence[c.Command], now: Instant) -> list[Answer]:
+    def _handle(self, batch: Sequence[Command], now: Instant) -> list[Answer]:
         facts: list[Event] = []
-        answers = [self._think(command, now, facts) for command in batch]
-        self._settle(now, facts)
+        answers = [self._apply_command(command, now, facts) for command in batch]
+        self._run_to_fixpoint(now, facts)
         if not facts:
             self.offers.perform()
             return answers
@@ -126,8 +188,8 @@ class Engine:
         self.offers.perform()
         return answers
 
-    def _think(self, command: c.Command, now: Instant, facts: list[Event]) -> Answer:
-        if isinstance(command, c.TakeVerdict):
+    def _apply_command(self, command: Command, now: Instant, facts: list[Event]) -> Answer:
+        if isinstance(command, TakeVerdict):
             does = self.offers.take(command, self.cluster, now)
             if does is None:
                 return ()
@@ -137,11 +199,11 @@ class Engine:
         except Refused as refusal:
             return refusal
         for event in events:
-            apply(self.cluster, event)
+            apply_event(self.cluster, event)
         facts += events
         return tuple(events)
 
-    def _settle(self, now: Instant, facts: list[Event]) -> None:
+    def _run_to_fixpoint(self, now: Instant, facts: list[Event]) -> None:
         """Dispatch, end and schedule until nothing more follows from what has happened."""
         for _ in range(MOST_ROUNDS):
             self._attend(now, facts)
@@ -153,10 +215,10 @@ class Engine:
         self._rest_after_pass(now, LONG_REST)
 
     def _attend(self, now: Instant, facts: list[Event]) -> None:
-        while self.cluster.touched:
-            self._think(c.Attend(job=self.cluster.touched.pop()), now, facts)
-        for name in sorted(self.cluster.bookings.take_unsettled()):
-            self._think(c.AttendReservation(name=name), now, facts)
+        while self.cluster.dirty_jobs:
+            self._apply_command(AdvanceJob(job=self.cluster.dirty_jobs.pop()), now, facts)
+        for name in sorted(self.cluster.reservation_index.take_unsettled()):
+            self._apply_command(AdvanceReservation(name=name), now, facts)
             self._attend(now, facts)
 
     def _pass_is_due(self, now: Instant) -> bool:
@@ -175,11 +237,11 @@ class Engine:
         """Run one pass.  A pass that took long makes the next wait as long, so passes take half the time."""
         self.cluster.pass_needed = False
         if self.offers.are_in_play:
-            self._picture.freed = True  # what was held for others may not be any more
+            self._view_builder.freed = True  # what was held for others may not be any more
         for firm in self.offers.begin(self.cluster, now):
-            self.offers.settled(firm, self._think(firm, now, facts))
+            self.offers.settled(firm, self._apply_command(firm, now, facts))
         if not self.cluster.queue and not any(
-            flow.ready for flow in map(self.cluster.flow, self.cluster.running)
+            graph.ready for graph in map(self.cluster.graph, self.cluster.running)
         ):
             self.last_plan = None
             self._take(withdrawals(self.cluster), now, facts)
@@ -188,16 +250,18 @@ class Engine:
         plan = self.last_plan = self.plan(now)
         self._rebalancing.done(self.cluster, now)
         self._planned_by = self._policy_and_mode()
-        self._picture.freed, self.cluster.let_go = False, False
-        for command in sift(self.offers, self._with_tries(plan, now), self.cluster, now):
-            answer = self._think(command, now, facts)
+        self._view_builder.freed, self.cluster.let_go = False, False
+        for command in gate_plan(self.offers, self._with_tries(plan, now), self.cluster, now):
+            answer = self._apply_command(command, now, facts)
             self.offers.settled(command, answer)
             if isinstance(answer, Refused):
                 log.warning("a plan was stale: %s", answer)
-        self._take(takings_of(plan), now, facts)
+        self._take(reclaims_of(plan), now, facts)
         self.offers.hold_fast(claim.job for claim in plan.claims)
-        self._picture.freed = self.offers.restless  # what was planned for those asked about is free still
-        self._picture.look_at_jobs(now)  # those that started: one may end before the next pass
+        self._view_builder.freed = (
+            self.offers.restless
+        )  # what was planned for those asked about is free still
+        self._view_builder.look_at_jobs(now)  # those that started: one may end before the next pass
         balanced = is_balanced(self.settings)  # who has just started has a share from the next pass on
         again = balanced and any(isinstance(event, JobStarted) for event in facts[before:])
         self.cluster.pass_needed = self.cluster.let_go or self.offers.restless or again
@@ -210,9 +274,9 @@ class Engine:
         if spent > SHORT_PASS:
             self._rest_after_pass(now, 2 * spent)
 
-    def _take(self, takings: Sequence[c.Command], now: Instant, facts: list[Event]) -> None:
+    def _take(self, takings: Sequence[Command], now: Instant, facts: list[Event]) -> None:
         for command in takings:
-            answer = self._think(command, now, facts)
+            answer = self._apply_command(command, now, facts)
             if isinstance(answer, Refused):
                 log.warning("a plan was stale: %s", answer)
 
@@ -222,7 +286,7 @@ class Engine:
         before = self.last_plan if self._policy_and_mode() == self._planned_by else None
         if before is not None:  # its waits hold on to the view it was made from, and that to the plan before
             before = replace(before, waits={})
-        seen = self._picture.view(now, before=before, depth=settings.depth())
+        seen = self._view_builder.view(now, before=before, depth=settings.depth())
         balancing = self._rebalancing.shown(self.cluster, now)
         return seen if balancing is None else replace(seen, balancing=balancing)
 
@@ -232,11 +296,11 @@ class Engine:
 
     def policy(self) -> Policy:
         """Return the policy that is chosen, as the mode has it that a view is of."""
-        return partial(in_mode, self.policies[self.settings.text("SchedulingPolicy")])
+        return partial(plan_in_mode, self.policies[self.settings.text("SchedulingPolicy")])
 
     def plan(self, now: Instant) -> Plan:
         """Return what the policy would do now."""
-        view = constrain(self.view(now), self.offers, self.cluster)
+        view = constrained_view(self.view(now), self.offers, self.cluster)
         return plan_with_preemption(view, self.policy(), self.cluster)
 
     def _with_tries(self, plan: Plan, now: Instant) -> Plan:
@@ -244,7 +308,7 @@ class Engine:
         if not has_paused(self.cluster):
             return plan
         starting = {start.job for start in plan.starts}
-        tries = starts_on_paused(self.cluster, self.view(now), starting)
+        tries = paused_node_starts(self.cluster, self.view(now), starting)
         return replace(plan, starts=(*plan.starts, *tries))
 
     def _record(self, facts: list[Event]) -> None:
@@ -262,22 +326,27 @@ class Engine:
         self._retry_at = None
         self._mind_the_clock(now)
         self.cluster.release_due(now)
-        self.cluster.turn_reservations(now)
-        self.cluster.wake_rested(now)
-        overdue: list[c.Command] = []
+        self.cluster.begin_and_end_reservations(now)
+        self.cluster.wake_due(now)
+        overdue: list[Command] = []
         while (deadline := self.cluster.next_deadline()) is not None and deadline <= now:
-            overdue.append(c.EndOverdue(job=heappop(self.cluster.deadlines)[1]))
+            overdue.append(EndOverdue(job=heappop(self.cluster.deadlines)[1]))
         while (late := self.cluster.take_late(now)) is not None:
-            overdue.append(c.EndLate(job=late))
-        if overdue or self.cluster.touched or self.cluster.bookings.unsettled or self._pass_is_due(now):
+            overdue.append(EndLate(job=late))
+        if (
+            overdue
+            or self.cluster.dirty_jobs
+            or self.cluster.reservation_index.unsettled
+            or self._pass_is_due(now)
+        ):
             self._handle(overdue, now)
 
     def next_wake(self) -> Instant | None:
         """Return when `tick` has something to do; None when time alone changes nothing."""
         if self._retry_at is not None:
             return self._retry_at
-        times = [self.cluster.next_release(), self.cluster.next_deadline(), self.cluster.next_rested()]
-        times.append(self.cluster.bookings.next_edge())
+        times = [self.cluster.next_release(), self.cluster.next_deadline(), self.cluster.next_wake_up()]
+        times.append(self.cluster.reservation_index.next_edge())
         if (last_start := self.cluster.next_last_start()) is not None:
             times.append(Instant(nextafter(last_start, inf)))  # at that very instant it may start still
         if self.cluster.pass_needed:

@@ -5,9 +5,9 @@ from typing import Protocol
 
 import msgspec
 
-from headnode.core.filtering.registration import Chain
-from headnode.core.lifecycle.events import Event, ParameterSet
+from headnode.core.filtering.filter_chain import FilterChain
 from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.state.events import Event, ParameterSet
 
 
 class EndedJob(msgspec.Struct, frozen=True):
@@ -159,7 +159,7 @@ MOST_PREDICTIONS = 100_000
 """How many predictions are kept; the oldest make room for new ones."""
 
 
-class Predictions(Protocol):
+class PredictionStore(Protocol):
     """Predicted starts, kept beside the events: the newest `MOST_PREDICTIONS`.
 
     Promise: the first prediction of a job counts; later ones of the same job are not kept.
@@ -182,11 +182,11 @@ class Predictions(Protocol):
         """
 
 
-class Past(Archive, Predictions, Protocol):
+class Past(Archive, PredictionStore, Protocol):
     """All that is kept beside the events."""
 
 
-class Question(msgspec.Struct, frozen=True):
+class FilterQuestion(msgspec.Struct, frozen=True):
     """What the activation filters of a job are asked: may it have what it is offered?
 
     `scheduler_pass` counts those in which somebody is asked, from 1 at the start of the head; `job_index` is
@@ -195,7 +195,7 @@ class Question(msgspec.Struct, frozen=True):
 
     offer: int
     job: JobId
-    filters: Chain
+    filters: FilterChain
     running: bool
     scheduler_pass: int
     job_index: int
@@ -203,14 +203,14 @@ class Question(msgspec.Struct, frozen=True):
     resource_count: int
 
 
-class Filters(Protocol):
+class FilterRunner(Protocol):
     """Where activation filters are run, beside everything else.
 
     Promise: to every question comes one `TakeVerdict` of its offer, later and never from inside `ask`.
              Questions about one job, and what undoes them, are worked off one after the other.
     """
 
-    def ask(self, question: Question) -> None:
+    def ask(self, question: FilterQuestion) -> None:
         """Begin to ask."""
 
     def done(self, offer: int) -> None:

@@ -3,25 +3,21 @@
 import msgspec
 
 from headnode import __version__
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.cluster import Cluster, Snapshot
-from headnode.core.lifecycle.fold import apply
-from headnode.core.lifecycle.records import (
-    JobRecord,
-    decode_record,
-    decode_spec,
-    encode_record,
-)
 from headnode.core.model.errors import Unavailable, UnknownDescription
 from headnode.core.model.quantities import Instant
 from headnode.core.model.template import decode_template
+from headnode.core.state.apply_events import apply_event
+from headnode.core.state.cluster_state import ClusterState, Snapshot
+from headnode.core.state.events import Event, TemplateSet
+from headnode.core.state.job_events import JobCreated, JobModified, JobRevived, JobValidated
+from headnode.core.state.job_record import JobRecord, decode_record, decode_spec, encode_record
 from headnode.engine.ports import EndedJob, Journal
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Snapshot)
 
 
-def recover(journal: Journal) -> tuple[Cluster, int, int]:
+def recover(journal: Journal) -> tuple[ClusterState, int, int]:
     """Return the cluster as the journal has it, the number of its last event, and that of its snapshot.
 
     Raises:  Unavailable ``journal-damaged`` when an event is missing; ``journal-unknown`` when the snapshot
@@ -29,40 +25,40 @@ def recover(journal: Journal) -> tuple[Cluster, int, int]:
     """
     newest = journal.newest_snapshot()
     kept = 0
-    cluster = Cluster()
+    cluster = ClusterState()
     if newest is not None:
         kept, state = newest
-        cluster = Cluster(_read(kept, state, journal.written_by()))
+        cluster = ClusterState(_read(kept, state, journal.written_by()))
     number = _replay(cluster, journal, kept)
     cluster.over.clear()  # the archive has them already: they were appended together
     return cluster, number, kept
 
 
-def _replay(cluster: Cluster, journal: Journal, kept: int) -> int:
+def _replay(cluster: ClusterState, journal: Journal, kept: int) -> int:
     """Apply the events after the snapshot; return the number of the last one."""
     number, what = kept, ""
     try:
         for number, event in journal.replay(kept):  # noqa: B007  (the last number is needed)
             what = type(event).__name__
             _check_inside(event)
-            apply(cluster, event)
+            apply_event(cluster, event)
     except (msgspec.ValidationError, UnknownDescription) as error:
         raise unknown(f"event {number} ({what})", error, journal.written_by()) from None
     return number
 
 
-def _check_inside(event: e.Event) -> None:
+def _check_inside(event: Event) -> None:
     """Decode what an event has in encoded form, so that nothing unknown is met after the start.
 
     Raises:  UnknownDescription, msgspec.ValidationError.
     """
     match event:
-        case e.JobCreated(spec=spec) | e.JobModified(spec=spec) | e.JobValidated(spec=spec):
+        case JobCreated(spec=spec) | JobModified(spec=spec) | JobValidated(spec=spec):
             if spec:
                 decode_spec(spec)
-        case e.JobRevived(record=record):
+        case JobRevived(record=record):
             decode_spec(decode_record(record).spec)
-        case e.TemplateSet(template=template):
+        case TemplateSet(template=template):
             decode_template(template)
 
 
@@ -92,12 +88,12 @@ def unknown(what: str, error: Exception, written_by: str) -> Unavailable:
     )
 
 
-def save(cluster: Cluster) -> bytes:
+def save(cluster: ClusterState) -> bytes:
     """Return the cluster as a snapshot keeps it."""
     return _encoder.encode(cluster.snapshot())
 
 
-def ended_job(cluster: Cluster, record: JobRecord) -> EndedJob:
+def ended_job(cluster: ClusterState, record: JobRecord) -> EndedJob:
     """Return a job that is over as the archive keeps it."""
     spec = cluster.spec(record)
     ended = record.run.ended if record.run and record.run.ended is not None else record.created

@@ -8,16 +8,21 @@ from typing import NamedTuple
 import msgspec
 
 from headnode.core.model.quantities import JobId
-from headnode.core.scheduling.decision import Plan
+from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.view import View
-from headnode.testing.broken import PromiseBroken
-from headnode.testing.histories import History, Moment, Policy, live
-from headnode.testing.over_time import StartsWithin
-from headnode.testing.promises import FAIR, OF_A_HISTORY, OF_A_PLAN, OF_A_POLICY, Promise, Watcher
-from headnode.testing.random_histories import MANNERS, random_histories
-from headnode.testing.showing import show_history, show_plan, show_scene
+from headnode.testing.histories import History, Moment, Policy, live, show_history, show_plan, show_scene
+from headnode.testing.promises import (
+    FAIR,
+    OF_A_HISTORY,
+    OF_A_PLAN,
+    OF_A_POLICY,
+    Promise,
+    StartsWithin,
+    Watcher,
+)
+from headnode.testing.random_histories import MANNERS, MOST_MINUTES, PATIENT, random_histories, streams
 from headnode.testing.small_worlds import SMALL_WORLDS
-from headnode.testing.streams import MOST_MINUTES, PATIENT, streams
+from headnode.testing.specification import PromiseBroken
 
 ASK_AGAIN_EVERY = 5  # passes of a history, for promises that plan every view again
 

@@ -1,21 +1,22 @@
-"""Histories: jobs that come, run and end, lived through pass by pass under a policy.
+"""Histories: jobs that come, run and end, pass by pass under a policy; and the code that makes one.
 
-Everything happens at its instant: what ends, then what comes, then one pass over the picture of it all, and
-more as long as a pass still starts something.  A plan that asks to be woken is.
+Everything happens at its instant: what ends, then what comes, then one pass, and more as long as a pass still
+starts something.  A plan that asks to be woken is.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from headnode.core.model.job import JobRequest
+from headnode.core.model.job import JobRequest, Licence, OrderKey
 from headnode.core.model.quantities import NEVER, Instant, JobId
-from headnode.core.scheduling.decision import Grow, Plan, Reservation, Shares, Start
-from headnode.core.scheduling.view import NodeView, RunningJob, View
-from headnode.testing.broken import broken_unless
-from headnode.testing.scenes import MINUTE, NOW, Queued, scene, turn_of
+from headnode.core.scheduling.node_view import NodeView
+from headnode.core.scheduling.plan import Grow, Plan, Reservation, Shares, Start
+from headnode.core.scheduling.view import RunningJob, View
+from headnode.testing.scenes import MINUTE, NOW, Queued, asks, scene, turn_of
+from headnode.testing.specification import broken_unless
 
 Policy = Callable[[View], Plan]
 """What plug-ins are: a function from what is, to what should happen."""
@@ -185,8 +186,149 @@ def _forgetful(plan: Plan) -> Plan:
 def _left(totals: Mapping[str, tuple[int, int]], running: Sequence[RunningJob]) -> dict[str, tuple[int, int]]:
     free = {feature: total for feature, (total, _) in totals.items()}
     for job in running:
-        for wish in job.request.licences:
-            if wish.feature in free:
+        for demand in job.request.licences:
+            if demand.feature in free:
                 held = sum(count for _, count in job.allocation)
-                free[wish.feature] -= held if wish.amount is None else wish.amount
+                free[demand.feature] -= held if demand.amount is None else demand.amount
     return {feature: (total, free[feature]) for feature, (total, _) in totals.items()}
+
+
+_PLAIN_PRIORITY = 2000
+
+
+def show_scene(view: View) -> str:
+    """Return the code that makes this view, moved to the beginning of time."""
+    queue = sorted((turn, each.request) for each in view.queue for turn in each.turns)
+    parts = [
+        _list("nodes", map(_node, view.nodes.values())),
+        _list("running", (_running(job, view.now) for job in view.running)),
+        _list("queue", (f"({turn[2]}, {_asks(request)}{_priority(-turn[0])})" for turn, request in queue)),
+    ]
+    parts += [f"    licences={dict(view.licences)!r},\n"] if view.licences else []
+    parts += [f"    depth={view.depth},\n"] if view.depth != inf else []
+    if view.before is not None:
+        parts.append(_list("before", (_reserved(each, view.now) for each in view.before.reservations)))
+    parts += [] if view.freed else ["    freed=False,\n"]
+    return f"scene(\n{''.join(parts)})"
+
+
+def show_history(history: History) -> str:
+    """Return the code that makes this history."""
+    parts = [_list("nodes", map(_node, history.nodes)), _list("arrivals", map(_arrival, history.arrivals))]
+    parts += [f"    licences={dict(history.licences)!r},\n"] if history.licences else []
+    parts += [f"    depth={history.depth},\n"] if history.depth != inf else []
+    return f"History(\n{''.join(parts)})"
+
+
+def show_plan(plan: Plan, now: Instant) -> str:
+    """Return what a plan says, for a reader."""
+    lines = [f"start job {s.job}{_option(s)} on {_places(s.allocation)}" for s in plan.starts]
+    lines += [f"grow job {g.job} by {_places(g.allocation)}" for g in plan.grows]
+    for r in plan.reservations:
+        due = f"{_number((r.at - now) / MINUTE)} minutes"
+        lines.append(f"reserve for job {r.job}{_option(r)} in {due} {_places(r.allocation)}")
+    for wait in plan.waits.values():
+        lines.append("wait: " + "; ".join(reason.text for reason in wait.reasons))
+    return "\n".join(lines)
+
+
+def _option(given: Start | Reservation) -> str:
+    return f" (option {given.option})" if given.option else ""
+
+
+def _places(shares: Shares) -> str:
+    return ", ".join(f"{name}:{count}" for name, count in shares)
+
+
+def _list(name: str, items: Iterable[str]) -> str:
+    lines = "".join(f"        {item},\n" for item in items)
+    return f"    {name}=[\n{lines}    ],\n" if lines else f"    {name}=[],\n"
+
+
+def _node(node: NodeView) -> str:
+    facts = _others(node.facts, {"name": node.facts.name, "processors": node.facts.processors})
+    closed = {"closed": node.closed} if node.closed else {}
+    return f"node({node.facts.name!r}, {node.facts.processors}{_keywords({**closed, **facts})})"
+
+
+def _running(job: RunningJob, now: Instant) -> str:
+    more = {"minutes_left": (job.end - now) / MINUTE} if job.end < inf else {}
+    more |= {"wants": job.wants} if job.wants else {}
+    shares = "".join(f", {share!r}" for share in job.allocation)
+    return f"runs({job.job}, {_asks(job.request)}{shares}{_keywords(more | _turn(job.turn[0]))})"
+
+
+def _reserved(each: Reservation, now: Instant) -> str:
+    shares = "".join(f", {share!r}" for share in each.allocation)
+    more: dict[str, Any] = {"minutes": (each.at - now) / MINUTE} | _turn(each.turn[0])
+    more |= {"option": each.option} if each.option else {}
+    return f"reserved({each.job}, {_asks(each.request)}{shares}{_keywords(more)})"
+
+
+def _arrival(each: Arrival) -> str:
+    more: dict[str, Any] = {"at": each.at, "lasts": each.lasts}
+    more |= _turn(-each.priority) | ({"wants": each.wants} if each.wants else {})
+    return f"Arrival({each.job}, {_asks(each.request)}{_keywords(more)})"
+
+
+def _asks(request: JobRequest) -> str:
+    told = {"minimum": request.minimum, "maximum": request.maximum, "run_time": request.run_time}
+    more = {} if request.run_time == inf else {"minutes": request.run_time / MINUTE}
+    maximum = "" if request.maximum == request.minimum else f", {request.maximum}"
+    return f"asks({request.minimum}{maximum}{_keywords(more | _others(request, told))})"
+
+
+def _others(struct: msgspec.Struct, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are not told yet and not as they are when nothing is said."""
+    plain = asks() if isinstance(struct, JobRequest) else type(struct)(**told)
+    fields = {field: getattr(struct, field) for field in struct.__struct_fields__ if field not in told}
+    return {field: value for field, value in fields.items() if value != getattr(plain, field)}
+
+
+def _turn(negative_priority: int) -> dict[str, Any]:
+    return {} if negative_priority == -_PLAIN_PRIORITY else {"priority": -negative_priority}
+
+
+def _priority(priority: int) -> str:
+    return "" if priority == _PLAIN_PRIORITY else f", {priority}"
+
+
+def _keywords(values: Mapping[str, Any]) -> str:
+    return "".join(f", {name}={_code(value)}" for name, value in values.items())
+
+
+def _code(value: object) -> str:
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, JobRequest):
+        return _asks(value)
+    if isinstance(value, Licence):
+        return f"Licence({value.feature!r}, {value.amount!r})"
+    if isinstance(value, OrderKey):
+        return f"OrderKey({value.by!r}, {value.ascending!r})"
+    if isinstance(value, msgspec.Struct):
+        said = {
+            name: each for name, each in _fields(value).items() if each != _unsaid(value).get(name, _code)
+        }
+        return f"{type(value).__name__}({_keywords(said).removeprefix(', ')})"
+    if isinstance(value, tuple):
+        return f"({''.join(_code(each) + ', ' for each in value).rstrip(' ')})"
+    return repr(value) if type(value) in (int, str, bool, type(None)) else str(_enum(value))
+
+
+def _fields(value: msgspec.Struct) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__struct_fields__}
+
+
+def _unsaid(value: msgspec.Struct) -> dict[str, Any]:
+    """Return the defaults of those fields of a struct that have one."""
+    defaults = value.__struct_defaults__
+    return dict(zip(value.__struct_fields__[-len(defaults) :], defaults, strict=True)) if defaults else {}
+
+
+def _enum(value: object) -> str:
+    return f"{type(value).__name__}.{getattr(value, 'name', value)}"
+
+
+def _number(value: float) -> str:
+    return "INF" if value == inf else repr(int(value)) if value == int(value) else repr(value)

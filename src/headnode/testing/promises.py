@@ -1,17 +1,145 @@
-"""The promises by name, what each asks of a plan or of a history, and which policy owes which."""
+"""The promises by name, those about whole histories, and which policy owes which."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
+from math import inf
 from types import MappingProxyType
 from typing import Protocol
 
-from headnode.core.model.quantities import JobId
-from headnode.core.scheduling.decision import Plan
-from headnode.core.scheduling.view import View
-from headnode.testing import earliest, one_plan, overtaking
+from headnode.core.model.job import JobRequest
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.scheduling.plan import Plan
+from headnode.core.scheduling.view import Turn, View
+from headnode.testing.held_shares import empty
 from headnode.testing.histories import History, Moment, Policy
-from headnode.testing.over_time import EverybodyStarts, NeverLater
+from headnode.testing.plan_promises import (
+    equals_start_in_turn,
+    everybody_is_decided,
+    first_blocked_is_not_delayed,
+    is_a_function,
+    listing_does_not_matter,
+    nobody_backfills,
+    reservations_can_be_kept,
+    what_can_backfill_does,
+    what_ends_in_time_backfills,
+    what_is_given_fits,
+)
+from headnode.testing.scenes import MINUTE, scene
+from headnode.testing.slot_promises import slots_are_earliest, slots_are_earliest_anew
+from headnode.testing.specification import World, broken_unless, ways
+
+
+class NeverLater:
+    """A reservation once given never moves later, is not lost, and its start is not missed.
+
+    `unless_ahead`: it may be, when a job with a better turn comes, or grows, after it was given.
+    Not asked of histories in which jobs run longer than their limits.
+    """
+
+    def __init__(self, history: History, *, unless_ahead: bool = False) -> None:
+        self._asked, self._unless_ahead = history.keeps_limits, unless_ahead
+        self._promised: dict[JobId, tuple[Instant, Turn]] = {}
+
+    def see(self, moment: Moment) -> None:
+        """Look at a pass.
+
+        Raises:  PromiseBroken.
+        """
+        if not self._asked:
+            return
+        if self._unless_ahead:
+            self._release(moment)
+        now, slots = moment.view.now, {each.job: each for each in moment.plan.reservations}
+        for start in moment.plan.starts:
+            at, _ = self._promised.pop(start.job, (Instant(inf), ()))
+            broken_unless(now <= at, f"job {start.job} was to start {_ago(at, now)} and starts only now")
+        for job, (at, _) in self._promised.items():
+            broken_unless(at > now or (at == now and job in slots), f"job {job} was to start {_ago(at, now)}")
+            broken_unless(job in slots, f"job {job} has lost its reservation for {_ago(at, now)}")
+            broken_unless(
+                slots[job].at <= at, f"the reservation of job {job} for {_ago(at, now)} moves later"
+            )
+        self._promised |= {job: (slot.at, slot.turn) for job, slot in slots.items()}
+
+    def _release(self, moment: Moment) -> None:
+        """Forget what was promised to those behind whom comes or grows."""
+        growing = {each.job for each in moment.plan.grows}
+        ahead = [(-each.priority, each.job, each.job) for each in moment.came]
+        ahead += [job.turn for job in moment.view.running if job.job in growing]
+        if ahead:
+            best = min(ahead)
+            self._promised = {job: told for job, told in self._promised.items() if told[1] < best}
+
+    def end(self, waiting: Sequence[JobId]) -> None:
+        """Look at who never started; nothing to say here."""
+
+
+class EverybodyStarts:
+    """Who could run on the empty cluster does run at last.
+
+    Not asked where nodes are closed, nor where a job never ends.
+    """
+
+    def __init__(self, history: History) -> None:
+        closed = any(each.closed for each in history.nodes)
+        self._asked = not closed and all(each.lasts < inf for each in history.arrivals)
+        self._history = history
+
+    def see(self, moment: Moment) -> None:
+        """Look at a pass; nothing to say here."""
+
+    def end(self, waiting: Sequence[JobId]) -> None:
+        """Look at who never started.
+
+        Raises:  PromiseBroken.
+        """
+        licences = {name: (total, total) for name, total in self._history.licences.items()}
+        alone = empty(scene(self._history.nodes, licences=licences))
+        for each in self._history.arrivals if self._asked else ():
+            stuck = each.job in waiting and _fits(each.request, alone)
+            broken_unless(not stuck, f"job {each.job} could run, but never starts")
+
+
+class StartsWithin:
+    """A job starts within a bounded time, whoever comes behind it."""
+
+    def __init__(self, job: int, minutes: float) -> None:
+        self._job, self._minutes = job, minutes
+        self._since: float | None = None
+        self._started = False
+
+    def see(self, moment: Moment) -> None:
+        """Look at a pass.
+
+        Raises:  PromiseBroken.
+        """
+        if any(each.job == self._job for each in moment.came):
+            self._since = moment.view.now
+        self._started = self._started or any(start.job == self._job for start in moment.plan.starts)
+        if self._since is not None and not self._started:
+            waited = (moment.view.now - self._since) / MINUTE
+            broken_unless(
+                waited <= self._minutes, f"job {self._job} has waited {waited:g} minutes: it starves"
+            )
+
+    def end(self, waiting: Sequence[JobId]) -> None:  # noqa: ARG002
+        """Look at who never started.
+
+        Raises:  PromiseBroken.
+        """
+        broken_unless(self._started or self._since is None, f"job {self._job} never starts")
+
+
+def _fits(request: JobRequest, alone: World) -> bool:
+    return any(ways(request.option(option), alone) for option in range(len(request.others) + 1))
+
+
+def _ago(at: float, now: float) -> str:
+    minutes = (now - at) / MINUTE
+    return (
+        f"{minutes:g} minutes ago" if minutes > 0 else "now" if minutes == 0 else f"in {-minutes:g} minutes"
+    )
 
 
 class Promise(StrEnum):
@@ -81,23 +209,23 @@ class Watcher(Protocol):
 
 OF_A_PLAN: Mapping[Promise, Callable[[View, Plan], None]] = MappingProxyType(
     {
-        P.EVERYBODY_IS_DECIDED: one_plan.everybody_is_decided,
-        P.WHAT_IS_GIVEN_FITS: one_plan.what_is_given_fits,
-        P.RESERVATIONS_CAN_BE_KEPT: one_plan.reservations_can_be_kept,
-        P.EQUALS_START_IN_TURN: one_plan.equals_start_in_turn,
-        P.NOBODY_OVERTAKES: overtaking.nobody_overtakes,
-        P.FIRST_IS_NOT_DELAYED: overtaking.first_blocked_is_not_delayed,
-        P.WHO_IS_OVER_IN_TIME_OVERTAKES: overtaking.who_is_over_in_time_overtakes,
-        P.WHO_CAN_OVERTAKES: overtaking.whoever_can_overtake_does,
-        P.EARLIEST_SLOTS: earliest.slots_are_earliest,
-        P.EARLIEST_SLOTS_ANEW: earliest.slots_are_earliest_anew,
+        P.EVERYBODY_IS_DECIDED: everybody_is_decided,
+        P.WHAT_IS_GIVEN_FITS: what_is_given_fits,
+        P.RESERVATIONS_CAN_BE_KEPT: reservations_can_be_kept,
+        P.EQUALS_START_IN_TURN: equals_start_in_turn,
+        P.NOBODY_OVERTAKES: nobody_backfills,
+        P.FIRST_IS_NOT_DELAYED: first_blocked_is_not_delayed,
+        P.WHO_IS_OVER_IN_TIME_OVERTAKES: what_ends_in_time_backfills,
+        P.WHO_CAN_OVERTAKES: what_can_backfill_does,
+        P.EARLIEST_SLOTS: slots_are_earliest,
+        P.EARLIEST_SLOTS_ANEW: slots_are_earliest_anew,
     }
 )
 
 OF_A_POLICY: Mapping[Promise, Callable[[Policy, View, Plan], None]] = MappingProxyType(
     {
-        P.IS_A_FUNCTION: one_plan.is_a_function,
-        P.LISTING_DOES_NOT_MATTER: one_plan.listing_does_not_matter,
+        P.IS_A_FUNCTION: is_a_function,
+        P.LISTING_DOES_NOT_MATTER: listing_does_not_matter,
     }
 )
 

@@ -1,4 +1,4 @@
-"""Long random histories from a seed: nodes of several sizes, memory, sole owners, licences, growth."""
+"""Long random histories from a seed, and streams of small jobs that would starve a large one."""
 
 import random
 from collections.abc import Iterator
@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from headnode.core.model.job import JobRequest, Licence, Part, UnitType
-from headnode.core.scheduling.view import NodeView
+from headnode.core.model.job import JobRequest, Licence, RequestPart, UnitType
+from headnode.core.scheduling.node_view import NodeView
 from headnode.testing.histories import Arrival, History
 from headnode.testing.scenes import INF, asks, gang, node, part
 
@@ -113,7 +113,7 @@ def _with_parts(dice: random.Random, nodes: list[NodeView], minutes: float, *, e
     return asks(1, dice.randint(1, most), minutes, parts=tuple(parts), exclusive=exclusive)
 
 
-def _part(dice: random.Random, nodes: list[NodeView]) -> Part:
+def _part(dice: random.Random, nodes: list[NodeView]) -> RequestPart:
     """Return what one task wants; nodes are told apart by what is in their memory, or by name."""
     size, times = dice.choice(((1, 1), (1, 2), (1, 3), (2, 1), (2, 2)))
     needs: list[dict[str, Any]] = [
@@ -154,3 +154,45 @@ def _arrival(dice: random.Random, manner: Manner, job: int, request: JobRequest,
     priority = 3000 if dice.random() < manner.ahead else 2000
     wants = dice.randint(1, 2) if dice.random() < manner.growing else 0
     return Arrival(job, request, at, lasts, priority, wants)
+
+
+PATIENT = 3
+"""The job that must not starve: the third to come."""
+
+MOST_MINUTES = 20.0
+"""How long it may wait: those before it are over after two minutes, and each of the stream lasts two."""
+
+_STREAM = 60  # jobs, one each minute
+
+
+class JobStream(NamedTuple):
+    """A history and what is special about the job that must not starve."""
+
+    name: str
+    history: History
+
+
+def streams() -> Iterator[JobStream]:
+    """Yield a stream for everything that a job may wait for."""
+    wants: dict[str, JobRequest] = {
+        "all processors": asks(4, minutes=4),
+        "all nodes": asks(2, minutes=4, unit=UnitType.NODE),
+        "one idle node": asks(2, minutes=4, exclusive=True),
+        "one node": asks(2, minutes=4, single_node=True),
+        "a named node": asks(2, minutes=4, exclusive=True, required_nodes=("a",)),
+        "memory": asks(2, minutes=4, memory=8),
+    }
+    for name, request in wants.items():
+        yield JobStream(name, _history(request, minutes=2, memory=4 if name == "memory" else 0))
+    yield JobStream("all licences", _history(asks(1, minutes=4, licences=(Licence("x", 2),)), 2, licence=1))
+    yield JobStream("all, behind jobs without a limit", _history(asks(4, minutes=4), minutes=INF))
+    yield JobStream("all, all without a limit", _history(asks(4), minutes=INF))
+
+
+def _history(patient: JobRequest, minutes: float, *, memory: int = 0, licence: int = 0) -> History:
+    more: dict[str, Any] = {"licences": (Licence("x", 1),)} if licence else {}
+    small = asks(1, minutes=minutes, memory=memory, **more)
+    nodes = [node("a", 2, memory=8), node("b", 2, memory=8)]
+    jobs = [Arrival(1, small, 0, 2), Arrival(2, small, 0.5, 2), Arrival(PATIENT, patient, 0.5, 2)]
+    jobs += [Arrival(PATIENT + nth, small, nth / 2, 2) for nth in range(1, 2 * _STREAM)]
+    return History(nodes, sorted(jobs, key=lambda each: (each.at, each.job)), {"x": 2} if licence else {})

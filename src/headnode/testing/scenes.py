@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
-from headnode.core.model.job import JobRequest, NodeGroupOp, Part, UnitType
+from headnode.core.model.job import JobRequest, NodeGroupOp, RequestPart, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import FOREVER, NEVER, Instant, JobId, Seconds
-from headnode.core.scheduling.decision import Plan, Reservation, Start
-from headnode.core.scheduling.node_view import Reserved
-from headnode.core.scheduling.view import NodeView, RunningJob, Turn, View, WaitingClass
+from headnode.core.scheduling.node_view import NodeView, ReservedTime
+from headnode.core.scheduling.plan import Plan, Reservation, Start
+from headnode.core.scheduling.view import RunningJob, Turn, View, WaitingClass
 from headnode.testing.specification import held_of_each_node, memory_with_each
 
 NOW = Instant(1_000_000.0)
@@ -56,16 +56,16 @@ def asks(minimum: int = 1, maximum: int | None = None, minutes: float = INF, **m
     return JobRequest(minimum=minimum, maximum=minimum if maximum is None else maximum, **{**plain, **more})
 
 
-def part(size: int = 1, times: int = 1, *, group: str = "", **more: Any) -> Part:
+def part(size: int = 1, times: int = 1, *, group: str = "", **more: Any) -> RequestPart:
     """Return what a task needs that asks for so many lumps of so many processors.
 
-    `more` are fields of a `Part`, such as `apart`, or of its `NodeNeeds`, such as `features`.
+    `more` are fields of a `RequestPart`, such as `apart`, or of its `NodeNeeds`, such as `features`.
     """
-    own = {name: more.pop(name) for name in tuple(more) if name in Part.__struct_fields__}
-    return Part(((size, times),), **{"needs": NodeNeeds(**more), "node_group": group, **own})
+    own = {name: more.pop(name) for name in tuple(more) if name in RequestPart.__struct_fields__}
+    return RequestPart(((size, times),), **{"needs": NodeNeeds(**more), "node_group": group, **own})
 
 
-def gang(*parts: Part, minutes: float = INF, **more: Any) -> JobRequest:
+def gang(*parts: RequestPart, minutes: float = INF, **more: Any) -> JobRequest:
     """Return a request whose parts are all held at once; `more` are fields of a `JobRequest`."""
     return asks(sum(each.units for each in parts), None, minutes, together=True, parts=parts, **more)
 
@@ -76,7 +76,7 @@ def node(
     *,
     closed: str = "",
     minutes_open: float = INF,
-    kept: Sequence[Reserved] = (),
+    kept: Sequence[ReservedTime] = (),
     **facts: Any,
 ) -> NodeView:
     """Return an idle node; `kept` are the times for which it is reserved."""
@@ -86,9 +86,9 @@ def node(
     )
 
 
-def kept_for(name: str, begins: float, ends: float, *, limits: bool = True, says: str = "") -> Reserved:
+def kept_for(name: str, begins: float, ends: float, *, limits: bool = True, says: str = "") -> ReservedTime:
     """Return a time for which nodes are reserved, in minutes from now."""
-    return Reserved(name, begins * MINUTE, ends * MINUTE, limits, says or f"for {name}")
+    return ReservedTime(name, begins * MINUTE, ends * MINUTE, limits, says or f"for {name}")
 
 
 def runs(

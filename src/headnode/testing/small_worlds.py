@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from types import MappingProxyType
 
-from headnode.core.model.held import Held
-from headnode.core.model.job import JobRequest, Licence, UnitType
-from headnode.core.scheduling.view import NodeView, RunningJob, View
+from headnode.core.model.job import HeldAmounts, JobRequest, Licence, UnitType
+from headnode.core.scheduling.node_view import NodeView
+from headnode.core.scheduling.view import RunningJob, View
 from headnode.testing.scenes import INF, Queued, asks, gang, node, part, runs, scene
 
 Worlds = Callable[[], Iterator[View]]
@@ -77,16 +77,18 @@ def holding_of_nodes() -> Iterator[View]:
     """Yield jobs that hold memory, disk or swap of each of their nodes, where it is short."""
     kinds = [
         asks(1, minutes=1),
-        asks(1, 2, minutes=2, held=Held(memory=8)),
-        asks(2, minutes=1, held=Held(disk=4)),
-        asks(1, minutes=INF, held=Held(memory=4, swap=2)),
-        asks(2, minutes=3, memory=2, held=Held(memory=4)),
-        asks(2, minutes=1, held=Held(memory=8), exclusive=True),
+        asks(1, 2, minutes=2, held=HeldAmounts(memory=8)),
+        asks(2, minutes=1, held=HeldAmounts(disk=4)),
+        asks(1, minutes=INF, held=HeldAmounts(memory=4, swap=2)),
+        asks(2, minutes=3, memory=2, held=HeldAmounts(memory=4)),
+        asks(2, minutes=1, held=HeldAmounts(memory=8), exclusive=True),
     ]
     nodes = [node("a", 2, memory=12, disk=6, swap=2), node("b", 2, memory=8, disk=4)]
     running = [
         [runs(1, asks(1, 2, held=held), ("a", 1), minutes_left=minutes, wants=wants)]
-        for held, minutes, wants in product((Held(memory=8), Held(disk=4, swap=2)), (1, INF), (0, 1))
+        for held, minutes, wants in product(
+            (HeldAmounts(memory=8), HeldAmounts(disk=4, swap=2)), (1, INF), (0, 1)
+        )
     ]
     return _worlds(nodes, [[], *running], kinds)
 

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headnode.apps.cli.job_files import read_job_file
-from headnode.apps.cli.last_job import recall, remember
-from headnode.apps.client.json_text import read_json, write_json
-from headnode.apps.client.where import SYSTEM_STATE, head_to_ask
+from headnode.apps.cli.shell import recall, remember
+from headnode.apps.client.connection import read_json, write_json
+from headnode.apps.client.head_location import head_to_ask
+from headnode.apps.client.local_addresses import SYSTEM_STATE
 from headnode.core.model.errors import BadRequest, NotFound
 
 FROM_SHELLS = ("CCP_PREVIOUS_JOB_ID", "CCP_NO_JOB_ID")
@@ -83,7 +84,7 @@ def test_the_head_of_the_whole_machine_is_asked_when_there_is_no_own_one(
     own, common = tmp_path / "headnode", tmp_path / "common"
     for folder in (own, common):
         folder.mkdir()
-    monkeypatch.setattr("headnode.apps.client.where.SYSTEM_STATE", str(common))
+    monkeypatch.setattr("headnode.apps.client.local_addresses.SYSTEM_STATE", str(common))
     environ = {"XDG_STATE_HOME": str(tmp_path)}
     assert head_to_ask(environ, 1000) == str(own)
     (common / "head.sock").touch()
@@ -111,8 +112,8 @@ def test_the_last_job_of_a_shell_is_remembered_for_that_shell_only(tmp_path: Pat
 def test_a_program_that_a_shell_puts_before_hn_is_not_taken_for_the_shell(
     tmp_path: Path, between: str
 ) -> None:
-    keep = "from headnode.apps.cli.last_job import *; remember(5)"
-    say = "from headnode.apps.cli.last_job import *; print(recall())"
+    keep = "from headnode.apps.cli.shell import *; remember(5)"
+    say = "from headnode.apps.cli.shell import *; print(recall())"
     python = shlex.quote(sys.executable)
     script = f'{between} {python} -c "{keep}"; {python} -c "{say}"; {between} {python} -c "{say}"; true'
     environ = {name: value for name, value in os.environ.items() if name not in FROM_SHELLS}

@@ -3,7 +3,7 @@
 import pytest
 
 from headnode.apps.cli.screens import job as job_screen
-from headnode.apps.cli.words import elapsed, span
+from headnode.apps.readable_values import duration, elapsed
 
 NOON = 1_700_000_000.0
 COUNTS = {"total": 30, "queued": 0, "running": 0, "finished": 30, "failed": 0, "canceled": 0}
@@ -12,7 +12,7 @@ COUNTS = {"total": 30, "queued": 0, "running": 0, "finished": 30, "failed": 0, "
 @pytest.mark.parametrize("back", [0.5, 3600.0, 86_400.0])
 def test_no_time_is_below_zero(back: float) -> None:
     assert elapsed(NOON, NOON - back) is None
-    assert span(-back) == "0 s"
+    assert duration(-back) == "0 s"
 
 
 @pytest.mark.parametrize(("ended", "said"), [(NOON + 90, ", in 1 min 30 s"), (NOON - 86_400 + 3600, "")])

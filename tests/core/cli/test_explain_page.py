@@ -10,8 +10,8 @@ sys.path.append(str(Path(__file__).parents[2] / "scenarios"))
 
 from cli_scripted_head import job
 
-from headnode.apps.cli.screens.explain import page
-from headnode.core.scheduling.decision import Why
+from headnode.apps.cli.screens.explain import explanation_page
+from headnode.core.scheduling.plan import Why
 
 NOW = 1_700_000_600.0
 
@@ -84,7 +84,7 @@ def test_a_waiting_job_is_explained_in_full() -> None:
             change("with 3 processors instead of 8, submitted again", options={"numprocessors": "3"}),
         ],
     )
-    assert page(explanation, WAITING, now=NOW) == (
+    assert explanation_page(explanation, WAITING, now=NOW) == (
         'Job 42 "lattice" of alice is queued and should start in 12 min 40 s.\n'
         "\n"
         "  requests   8-16 processors, run time 1 h 30 min, priority Normal\n"
@@ -120,21 +120,23 @@ def test_what_lets_a_job_start_sooner_is_told_with_when() -> None:
             change("with 8 processors instead of 16", now=False, at=NOW + 3600, command="hn job modify")
         ],
     )
-    text = page(explanation, WAITING, now=NOW)
+    text = explanation_page(explanation, WAITING, now=NOW)
     assert "It would start sooner, though not now\n  - in 1 h, with 8 processors instead of 16: hn" in text
 
 
 def test_it_is_said_when_nothing_helps_and_when_that_is_not_known() -> None:
-    nothing = page(told(searched=True), WAITING, now=NOW)
+    nothing = explanation_page(told(searched=True), WAITING, now=NOW)
     assert "\n\nNo change to one or two of its requirements would start it now.\n" in nothing
-    unknown = page(told(searched=True, cut=True), WAITING, now=NOW)
+    unknown = explanation_page(told(searched=True, cut=True), WAITING, now=NOW)
     assert "\n\nIt is not known whether a change would start it now: the search reached its limit" in unknown
-    some = page(told(searched=True, cut=True, changes=[change("so")]), WAITING, now=NOW)
+    some = explanation_page(told(searched=True, cut=True, changes=[change("so")]), WAITING, now=NOW)
     assert "It would start now\n  - so\n  - the search reached its limit" in some
 
 
 def test_a_dry_run_tells_where_the_job_would_start() -> None:
-    text = page(told(would_start=on(("a", 4), ("b", 2)), job=None), WAITING, now=NOW, dry_run=True)
+    text = explanation_page(
+        told(would_start=on(("a", 4), ("b", 2)), job=None), WAITING, now=NOW, dry_run=True
+    )
     assert text.startswith('Nothing was submitted. The job "lattice" would start at once, on a (4), b (2).\n')
     assert "promised" not in text
     assert "turn" not in text
@@ -148,7 +150,7 @@ def test_a_dry_run_tells_what_to_type_for_another_outcome() -> None:
         not_before=NOW + 60,
         changes=[change("sharing its nodes with other jobs", options={"exclusive": "false"})],
     )
-    text = page(explanation, {**WAITING, "submitted": None}, now=NOW, dry_run=True)
+    text = explanation_page(explanation, {**WAITING, "submitted": None}, now=NOW, dry_run=True)
     assert text.startswith('Nothing was submitted. The job "lattice" would wait and should start in 1 min.\n')
     assert "Why it would wait\n  - needs 8 processors\n" in text
     assert "  - sharing its nodes with other jobs: /exclusive:false\n" in text
@@ -159,7 +161,7 @@ def test_what_holds_a_job_outside_the_line_is_told_apart_from_what_is_in_its_way
     explanation = told(
         reason("hold", "it is held until tomorrow"), reason("processors", "needs 8 processors; none are free")
     )
-    text = page(explanation, WAITING, now=NOW)
+    text = explanation_page(explanation, WAITING, now=NOW)
     assert "Why it waits\n  - it is held until tomorrow\n\nOnce released, it would wait because\n  - " in text
     assert "hn job modify 42 /holduntil:" in text
 
@@ -169,13 +171,13 @@ def test_what_holds_a_job_outside_the_line_is_told_apart_from_what_is_in_its_way
     [("data", "- release it: "), ("Operator", "- only operators and administrators release it: ")],
 )
 def test_who_may_release_a_hold_is_told_with_how(name: str, who: str) -> None:
-    text = page(told(reason("hold", "it has a hold", name)), WAITING, now=NOW)
+    text = explanation_page(told(reason("hold", "it has a hold", name)), WAITING, now=NOW)
     assert f"{who}hn job release 42 --name {name}" in text
 
 
 def test_a_parent_that_is_waited_for_is_to_be_looked_at() -> None:
     explanation = told(reason("dependency", "it waits for job 8 to finish, which is running", "8"))
-    text = page(explanation, WAITING, now=NOW)
+    text = explanation_page(explanation, WAITING, now=NOW)
     assert "see what job 8 waits for: hn job explain 8" in text
 
 
@@ -191,7 +193,7 @@ def test_how_a_job_comes_back_that_was_canceled_for_the_end_of_another_is_told(
 ) -> None:
     parent = {"job": 7, "condition": "OnSuccess", "name": "", "state": state, "standing": "never"}
     explanation = {**told(), "dependencies": [parent]}
-    text = page(explanation, {**WAITING, "state": "Canceled", "skipped": True}, now=NOW)
+    text = explanation_page(explanation, {**WAITING, "state": "Canceled", "skipped": True}, now=NOW)
     assert advice in text
     assert "run it again" not in text
 
@@ -199,14 +201,14 @@ def test_how_a_job_comes_back_that_was_canceled_for_the_end_of_another_is_told(
 def test_a_job_behind_one_without_any_limit_before_it_is_told_so() -> None:
     explanation = told(behind={**other(40), "at": None, "nodes": on(("n1", 4))}, job=42)
     explanation["reasons"] = [reason("priority", "job 40 is ahead in the queue", "40")]
-    text = page(explanation, WAITING, now=NOW)
+    text = explanation_page(explanation, WAITING, now=NOW)
     assert "job 40 of bob is ahead in the queue; it starts on n1 (4) when jobs without a run" in text
     assert "no start can be promised yet" in text
 
 
 def test_many_nodes_out_for_one_reason_share_a_line() -> None:
     nodes = [reason("node", f"node 'n{i}' has 0 processors free", f"n{i}") for i in range(50)]
-    text = page(told(*nodes), job(42), now=NOW)
+    text = explanation_page(told(*nodes), job(42), now=NOW)
     assert "  n0, n1, n2 and 47 more  has 0 processors free\n" in text
     assert len(text.splitlines()) < 16
 
@@ -216,7 +218,7 @@ def test_a_running_job_tells_what_its_tasks_wait_for() -> None:
         {"task": 3, "name": "merge", "instance": 1, "waiting": 1, "reasons": [reason("dependency", "waits")]},
         {"task": 4, "name": "", "instance": 17, "waiting": 984, "reasons": []},
     ]
-    text = page(told(state="Running", tasks=tasks), job(42, "Running", allocated=4), now=NOW)
+    text = explanation_page(told(state="Running", tasks=tasks), job(42, "Running", allocated=4), now=NOW)
     assert text.startswith("Job 42 of alice has been running for 9 min.\n")
     assert '  - task 3 "merge": waits\n' in text
     assert "  - task 4, 984 instances: waits for its turn\n" in text
@@ -226,26 +228,26 @@ def test_a_running_job_tells_what_its_tasks_wait_for() -> None:
 def test_a_running_job_tells_where_it_is_and_when_it_must_end() -> None:
     places = [{"node": "n1", "processors": [0, 1]}, {"node": "n2", "processors": [0, 1]}]
     running = job(42, "Running", allocated=4, run_time=3600.0, allocation=places)
-    text = page(told(state="Running"), running, now=NOW)
+    text = explanation_page(told(state="Running"), running, now=NOW)
     assert "  holds      4 processors: n1 (2), n2 (2)\n" in text
     assert "  ends by    2023-11-14T23:14:20+00:00 at the latest, in 51 min\n" in text
 
 
 def test_a_job_that_is_over_tells_how_it_ended_and_how_to_run_it_again() -> None:
     ended = job(42, "Failed", ended=NOW, message="task 42.2 failed", tasks=counts(finished=2, failed=1))
-    text = page(told(state="Failed"), ended, now=NOW)
+    text = explanation_page(told(state="Failed"), ended, now=NOW)
     assert text.startswith("Job 42 failed: 2 tasks finished, 1 task failed, in 9 min; task 42.2 failed.\n")
     assert "  - see how its tasks failed: hn job listtasks 42 /state:failed /expandparametric\n" in text
     assert "hn job requeue 42" in text
-    assert "requeue" not in page(told(state="Finished"), job(42, "Finished"), now=NOW)
+    assert "requeue" not in explanation_page(told(state="Finished"), job(42, "Finished"), now=NOW)
 
 
 def test_a_job_not_submitted_tells_how_to_submit_it() -> None:
-    text = page(told(state="Configuring"), job(42, "Configuring", submitted=None), now=NOW)
+    text = explanation_page(told(state="Configuring"), job(42, "Configuring", submitted=None), now=NOW)
     assert text.startswith("Job 42 of alice has not been submitted. Submitted now, it would wait.\n")
     assert "hn job submit /id:42" in text
     refusal = {"code": "no-command", "what": "task 1 has no command", "fix": "write a command line"}
-    refused = page(
+    refused = explanation_page(
         told(state="Configuring", refused=refusal), job(42, "Configuring", submitted=None), now=NOW
     )
     assert "Submitted now, it would be refused: task 1 has no command." in refused
@@ -254,7 +256,7 @@ def test_a_job_not_submitted_tells_how_to_submit_it() -> None:
 
 @pytest.mark.parametrize("why", list(Why))
 def test_every_kind_of_reason_can_be_told(why: Why) -> None:
-    assert "it is so" in page(told(reason(why, "it is so", "7")), WAITING, now=NOW)
+    assert "it is so" in explanation_page(told(reason(why, "it is so", "7")), WAITING, now=NOW)
 
 
 @pytest.mark.parametrize("width", [40, 57, 80])
@@ -268,10 +270,10 @@ def test_a_narrow_terminal_gets_no_longer_lines_but_for_what_is_typed(width: int
         searched=True,
         changes=[change("on any node " * 9, command=typed)],
     )
-    lines = page(explanation, WAITING, now=NOW, width=width).splitlines()
+    lines = explanation_page(explanation, WAITING, now=NOW, width=width).splitlines()
     assert [line for line in lines if len(line) > width and typed not in line] == []
     assert f"      {typed}" in lines
 
 
 def test_an_hour_long_gone_is_a_start_at_any_moment() -> None:
-    assert "should start at any moment" in page(told(not_before=NOW - 5), WAITING, now=NOW)
+    assert "should start at any moment" in explanation_page(told(not_before=NOW - 5), WAITING, now=NOW)

@@ -4,21 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from headnode.apps.cli.command import EVERYWHERE
-from headnode.apps.cli.commands import job_add, job_list, job_submit
-from headnode.apps.cli.described import job_terms, only_task_terms, task_terms
-from headnode.apps.cli.options import Asked, read_arguments
+from headnode.apps.cli.catalogue import COMMON_OPTIONS
+from headnode.apps.cli.commands import job_edit, job_list, job_submit
+from headnode.apps.cli.options import Arguments, read_arguments, read_states
 from headnode.apps.cli.output import TableOutput
-from headnode.apps.cli.words import states
+from headnode.apps.cli.terms import job_terms, only_task_terms, task_terms
 from headnode.apps.client.client import Client
-from headnode.core.formats.terms import read_terms
+from headnode.core.formats.slash_terms import read_terms
 from headnode.core.model.errors import BadRequest, Unavailable
 
 NO_HEAD = Client("/nonexistent")
 
 
-def submit(*typed: str) -> Asked:
-    return read_arguments(typed, (*job_submit.OPTIONS, *EVERYWHERE), 0)
+def submit(*typed: str) -> Arguments:
+    return read_arguments(typed, (*job_submit.OPTIONS, *COMMON_OPTIONS), 0)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +41,7 @@ def test_a_run_time_with_two_readings_is_refused_with_both(
 
 
 def test_the_run_time_of_an_added_task_is_held_to_the_same_rule() -> None:
-    asked = read_arguments(["7", "--runtime", "1:30", "true"], job_add.COMMANDS[0].options, 1)
+    asked = read_arguments(["7", "--runtime", "1:30", "true"], job_edit.COMMANDS[0].options, 1)
     with pytest.raises(BadRequest, match="two readings"):
         task_terms(asked, asked.words[1:])
 
@@ -139,8 +138,8 @@ def test_an_option_of_another_scheduler_is_refused_with_ours(typed: str, advice:
 
 
 def test_states_are_known_by_the_short_forms_of_squeue() -> None:
-    assert states("PD,R,S") == ["Queued", "Running", "Suspended"]
-    assert states("cd,F,ca,PENDING") == ["Finished", "Failed", "Canceled", "Queued"]
+    assert read_states("PD,R,S") == ["Queued", "Running", "Suspended"]
+    assert read_states("cd,F,ca,PENDING") == ["Finished", "Failed", "Canceled", "Queued"]
 
 
 def test_advice_names_only_options_that_the_command_has() -> None:

@@ -5,11 +5,19 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
-from headnode.apps.cli.described import changed_terms, job_terms
-from headnode.apps.cli.hpc_pack.programs import command_of, help_page, obey_as, options_of
-from headnode.apps.cli.hpc_pack.rows import EVERYWHERE, PROGRAMS, VALUED, Verb
-from headnode.apps.cli.options import Asked, Option, read_arguments
-from headnode.core.formats.terms import read_job_terms, read_task_terms
+from headnode.apps.cli.hpc_pack_programs import (
+    HPC_PACK_OPTIONS,
+    PROGRAMS,
+    VALUED_OPTIONS,
+    HpcPackVerb,
+    command_of,
+    help_page,
+    obey_as,
+    options_of,
+)
+from headnode.apps.cli.options import Arguments, CliOption, read_arguments
+from headnode.apps.cli.terms import changed_terms, job_terms
+from headnode.core.formats.slash_terms import read_job_terms, read_task_terms
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant
@@ -145,7 +153,7 @@ def spellings(option: str, value: str) -> list[list[str]]:
     return [*attached, [f"--{option}:{value}"], [f"--{option}={value}"], *apart]
 
 
-def parsed(verb: Verb, words: list[str]) -> Asked:
+def parsed(verb: HpcPackVerb, words: list[str]) -> Arguments:
     command = command_of(verb)
     return read_arguments(words, options_of(verb, command), command.positionals, hpc_pack=True)
 
@@ -162,16 +170,20 @@ def test_there_is_a_row_for_every_documented_verb_and_option() -> None:
 
 @pytest.mark.parametrize(("program", "word", "verb"), ROWS)
 def test_an_option_that_works_is_one_of_the_command_in_every_spelling(
-    program: str, word: str, verb: Verb
+    program: str, word: str, verb: HpcPackVerb
 ) -> None:
     del program, word
     if not verb.verb:
         return
-    known: dict[str, Option] = {}
+    known: dict[str, CliOption] = {}
     for option in options_of(verb, command_of(verb)):
         for name in option.spellings:
             known.setdefault(name, option)
-    for name in (*verb.works, *EVERYWHERE, *(other for others in verb.aliases.values() for other in others)):
+    for name in (
+        *verb.works,
+        *HPC_PACK_OPTIONS,
+        *(other for others in verb.aliases.values() for other in others),
+    ):
         for words in spellings(name, "x" if known[name].value else ""):
             assert parsed(verb, words).text(known[name].name) in ("x", "true")
 
@@ -212,7 +224,7 @@ def test_variables_of_a_job_may_be_given_one_by_one() -> None:
     assert read_job_terms(job_terms(asked)).environment == {"A": "1", "B": "2"}
 
 
-def carried_out(program: str, words: list[str]) -> tuple[Asked | None, list[str]]:
+def carried_out(program: str, words: list[str]) -> tuple[Arguments | None, list[str]]:
     """Return what would be carried out, and the notes."""
     found: list[Any] = []
     notes: list[str] = []
@@ -226,7 +238,7 @@ def carried_out(program: str, words: list[str]) -> tuple[Asked | None, list[str]
     [(program, word, name) for program, word, verb in VERBS for name in verb.ignored if verb.verb],
 )
 def test_an_option_without_effect_is_accepted_and_told(program: str, word: str, option: str) -> None:
-    value = "x" if option in VALUED else ""
+    value = "x" if option in VALUED_OPTIONS else ""
     for words in spellings(option, value):
         asked, notes = carried_out(program, [*([word] if word else []), *words, "12"])
         assert asked is not None
@@ -239,7 +251,7 @@ def test_an_option_without_effect_is_accepted_and_told(program: str, word: str, 
     [(program, word, name) for program, word, verb in VERBS for name in verb.refused],
 )
 def test_an_option_that_is_refused_names_the_way_out(program: str, word: str, option: str) -> None:
-    value = "x" if option in VALUED else ""
+    value = "x" if option in VALUED_OPTIONS else ""
     for words in spellings(option, value):
         with pytest.raises(BadRequest, match=f"/{option} is not supported") as refused:
             carried_out(program, [*([word] if word else []), *words, "12"])

@@ -12,7 +12,7 @@ from cli_scripted_head import job
 from headnode.apps.cli.commands import job_list
 from headnode.apps.cli.output import TableOutput
 from headnode.apps.cli.screens import job_table
-from headnode.apps.cli.sheet import Sheet, as_list, as_table
+from headnode.apps.cli.table import RecordTable, as_list, as_table
 
 NOW = 1_700_010_000.0
 LONG = "needs 16 processors; at most 3 processors on 2 nodes would fit now"
@@ -35,7 +35,7 @@ JOBS = [
 def table(width: int | None, *, coloured: bool = False) -> str:
     wide = width is None or width >= job_table.WIDE_FROM
     rows = [job_table.cells(one, NOW) for one in JOBS]
-    sheet = Sheet(
+    sheet = RecordTable(
         "Id", rows, rows, columns=job_table.WIDE if wide else job_table.COLUMNS, prose=True,
         most=job_table.MOST_WHEN_WIDE if wide else job_table.MOST, right=job_table.RIGHT,
         colours=job_table.COLOURS,
@@ -111,11 +111,11 @@ def test_the_orders_that_are_offered_are_those_that_there_are() -> None:
 
 def test_a_record_on_a_terminal_breaks_no_word_and_fits() -> None:
     rows = [{"Id": "7", "Pending Reason": f"{LONG}; {LONG}", "Environment": "A=1\n\nB=2"}]
-    lines = as_list(Sheet("Id", rows, rows), 80).splitlines()
+    lines = as_list(RecordTable("Id", rows, rows), 80).splitlines()
     assert max(map(len, lines)) <= 80
     assert f"{LONG}; {LONG}" in " ".join(" ".join(lines).split())
     assert all(line.startswith("    ") or ":" in line for line in lines)
-    assert as_list(Sheet("Id", rows, rows)).count("\n") == 5  # a pipe gets each value as it is
+    assert as_list(RecordTable("Id", rows, rows)).count("\n") == 5  # a pipe gets each value as it is
 
 
 def test_a_sentence_on_a_terminal_breaks_no_word(capsys: pytest.CaptureFixture[str]) -> None:

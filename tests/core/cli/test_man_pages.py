@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from headnode.apps.cli.catalogue import every_command
-from headnode.apps.cli.man_pages import every_page, man_page
+from headnode.apps.cli.commands.help import every_page, man_page
 
 PAGES = dict(every_page())
 

@@ -1,9 +1,9 @@
 """The history of a node in words."""
 
-from headnode.apps.server.node_history import told
-from headnode.core.lifecycle import events as e
+from headnode.apps.server.api.nodes import node_sentences
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant
+from headnode.core.state import events as e
 
 NOW = Instant(0.0)
 
@@ -37,10 +37,10 @@ def test_each_event_of_a_node_has_its_words() -> None:
         (registered(processors=1), "Registered with 1 processor, not yet approved"),
     ]
     expected = [words for _, words in events if words]
-    assert [text for _, text in told(event for event, _ in events)] == expected
+    assert [text for _, text in node_sentences(event for event, _ in events)] == expected
 
 
 def test_no_event_of_a_node_is_left_out() -> None:
-    for kind in e.NodeFact.__subclasses__():
+    for kind in e.NodeEvent.__subclasses__():
         more = {"closes": NOW} if kind is e.NodeDrained else {"key": "k"} if kind is e.NodeKeyPinned else {}
-        assert list(told([kind(at=NOW, node="n1", **more)])), kind  # type: ignore[call-arg]
+        assert list(node_sentences([kind(at=NOW, node="n1", **more)])), kind  # type: ignore[call-arg]

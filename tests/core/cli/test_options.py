@@ -2,15 +2,15 @@
 
 import pytest
 
-from headnode.apps.cli.command import EVERYWHERE
+from headnode.apps.cli.catalogue import COMMON_OPTIONS
 from headnode.apps.cli.commands.job_submit import OPTIONS
-from headnode.apps.cli.options import Asked, Option, read_arguments
+from headnode.apps.cli.options import Arguments, CliOption, read_arguments
 from headnode.core.model.errors import BadRequest
 
-KNOWN = (*OPTIONS, *EVERYWHERE)
+KNOWN = (*OPTIONS, *COMMON_OPTIONS)
 
 
-def read(*arguments: str, positionals: int | None = 0) -> Asked:
+def read(*arguments: str, positionals: int | None = 0) -> Arguments:
     return read_arguments(arguments, KNOWN, positionals)
 
 
@@ -130,7 +130,7 @@ def test_an_option_that_may_repeat_keeps_all_its_values() -> None:
 
 
 def test_where_two_options_share_a_spelling_the_first_has_it() -> None:
-    first, second = Option("one", "X", "", ("same",)), Option("two", "X", "", ("same",))
+    first, second = CliOption("one", "X", "", ("same",)), CliOption("two", "X", "", ("same",))
     assert read_arguments(["/same:1"], (first, second)).options == {"one": ["1"]}
 
 

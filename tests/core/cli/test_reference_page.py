@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headnode.apps.cli.catalogue import PLACES, every_command, find
-from headnode.apps.cli.help import help_on
+from headnode.apps.cli.catalogue import MODULES, every_command, find_command
+from headnode.apps.cli.commands.help import help_on
 from headnode.apps.cli.options import read_arguments
 from headnode.apps.cli.reference import reference
 
@@ -27,12 +27,12 @@ def test_the_reference_page_is_up_to_date() -> None:
 
 def test_every_promised_verb_is_there() -> None:
     for noun, verbs in PROMISED.items():
-        assert set(verbs.split()) <= set(PLACES[noun])
+        assert set(verbs.split()) <= set(MODULES[noun])
 
 
 @pytest.mark.parametrize(("noun", "verb"), [(noun, command.verb) for noun, command in every_command()])
 def test_a_command_has_help_and_an_example_that_its_own_parser_takes(noun: str, verb: str) -> None:
-    command = find(noun, verb)
+    command = find_command(noun, verb)
     shown = help_on([word for word in (noun, verb) if word])
     assert command.example in shown
     start = f"hn {noun} {verb}".replace("  ", " ")

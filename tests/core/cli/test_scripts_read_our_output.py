@@ -11,12 +11,12 @@ sys.path.append(str(Path(__file__).parents[2] / "scenarios"))
 
 from cli_scripted_head import job, node, task
 
-from headnode.apps.cli.output import ListOutput, TableOutput
+from headnode.apps.cli.output import KeyValueOutput, TableOutput
 from headnode.apps.cli.screens import job as job_screen
 from headnode.apps.cli.screens import node as node_screen
 from headnode.apps.cli.screens import task as task_screen
 from headnode.apps.cli.screens.job_table import COLUMNS, cells
-from headnode.apps.cli.sheet import Sheet, as_list, as_table
+from headnode.apps.cli.table import RecordTable, as_list, as_table
 
 NOW = 1_700_000_100.0
 SUBMITTED = "Job has been submitted. ID: 123.\n"
@@ -30,7 +30,7 @@ def keys_and_values(output: str) -> dict[str, str]:
 
 
 def jobs_as_list(*jobs: dict[str, object], trailer: str = "2 matching jobs") -> str:
-    return as_list(Sheet("Id", [job_screen.row(one) for one in jobs], list(jobs), trailer=trailer))
+    return as_list(RecordTable("Id", [job_screen.row(one) for one in jobs], list(jobs), trailer=trailer))
 
 
 def test_the_sentence_of_a_submission_is_found_by_every_known_pattern() -> None:
@@ -61,20 +61,20 @@ def test_the_last_block_says_no_key() -> None:
 @pytest.mark.parametrize("state", ["Configuring", "Queued", "Running", "Finished", "Failed", "Canceled"])
 def test_the_first_line_that_starts_with_state_names_a_job_state(state: str) -> None:
     shown = job(12, state, spec={}, allocation=[], requeues=0, backfilled=False)
-    output = as_list(Sheet("Id", [job_screen.view(shown)], shown))
+    output = as_list(RecordTable("Id", [job_screen.view(shown)], shown))
     line = next(line for line in output.splitlines() if line.lower().startswith("state"))
     assert line.partition(":")[2].strip() in JOB_STATES
 
 
 def test_the_state_follows_a_line_break_and_its_word_is_found_by_a_pattern() -> None:
-    output = as_list(Sheet("Id", [job_screen.view(job(12, "Finished"))], {}))
+    output = as_list(RecordTable("Id", [job_screen.view(job(12, "Finished"))], {}))
     assert "\nState" in output
     assert re.search(r"State\W*(?=Finished)", output)
 
 
 def test_a_task_without_an_exit_code_has_the_key_with_nothing_behind_it() -> None:
     rows = [task_screen.row(task(1)), task_screen.row(task(2, "Failed", exit_code=3))]
-    output = as_list(Sheet("Task Id", rows, rows))
+    output = as_list(RecordTable("Task Id", rows, rows))
     records = [keys_and_values(block) for block in output.split("\n\n")]
     assert [(one["Task Id"], one["Exit Code"], one["State"]) for one in records] == [
         ("12.1", "", "Queued"),
@@ -84,21 +84,21 @@ def test_a_task_without_an_exit_code_has_the_key_with_nothing_behind_it() -> Non
 
 def test_a_task_shows_the_keys_scripts_look_for() -> None:
     shown = task(1, "Finished", exit_code=0, work_directory="/home/alice", environment={"A": "1", "B": "2"})
-    output = as_list(Sheet("Task Id", [task_screen.view(shown)], shown))
+    output = as_list(RecordTable("Task Id", [task_screen.view(shown)], shown))
     assert re.search(r"^Task Id +: 12\.1$", output, re.MULTILINE)
     assert re.search(r"^Work Directory +: /home/alice$", output, re.MULTILINE)
 
 
 def test_further_lines_of_a_value_start_with_four_blanks_or_more() -> None:
     shown = task(1, command="first\n\nthird", environment={"A": "1", "B": "2"})
-    lines = as_list(Sheet("Task Id", [task_screen.view(shown)], shown)).splitlines()
+    lines = as_list(RecordTable("Task Id", [task_screen.view(shown)], shown)).splitlines()
     assert all(re.match(r"\S[^:]* *:( |$)| {4}", line) for line in lines)
     assert sum(line.startswith("    ") for line in lines) == 3
 
 
 def test_a_list_of_nodes_has_a_record_each_and_nothing_else() -> None:
     rows = [node_screen.row(node("n1", used=1, free=1)), node_screen.row(node("n2"))]
-    blocks = as_list(Sheet("Node Name", rows, rows)).split("\n\n")
+    blocks = as_list(RecordTable("Node Name", rows, rows)).split("\n\n")
     records = [keys_and_values(block) for block in blocks if len(block) > 1]
     wanted = ("Node Name", "State", "Max", "Run", "Idle", "Availability")
     assert [tuple(one[key] for key in wanted) for one in records] == [
@@ -109,7 +109,7 @@ def test_a_list_of_nodes_has_a_record_each_and_nothing_else() -> None:
 
 def test_a_table_of_nodes_has_two_header_lines() -> None:
     rows = [node_screen.row(node("n1"))]
-    lines = as_table(Sheet("Node Name", rows, rows, columns=node_screen.COLUMNS)).splitlines()
+    lines = as_table(RecordTable("Node Name", rows, rows, columns=node_screen.COLUMNS)).splitlines()
     assert lines[0].split() == ["Node", "Name", "State", "Max", "Run", "Idle"]
     assert set(lines[1]) == {"-", " "}
     assert lines[2].split() == ["n1", "Ready", "2", "0", "2"]
@@ -122,7 +122,7 @@ def test_a_table_of_processors_has_the_columns_and_widths_scripts_cut_at() -> No
         {"processor": 2, "job": None, "task": None, "command": ""},
     ]
     rows = node_screen.core_rows(node("NODE", cores=cores))
-    sheet = Sheet("", rows, rows, columns=node_screen.CORE_COLUMNS, widths=node_screen.CORE_WIDTHS)
+    sheet = RecordTable("", rows, rows, columns=node_screen.CORE_COLUMNS, widths=node_screen.CORE_WIDTHS)
     assert as_table(sheet).splitlines() == [
         "Node Processor       State            Job ID   Task ID  CommandLine",
         "-------------------- ---------------- -------- -------- ----------------------",
@@ -133,27 +133,27 @@ def test_a_table_of_processors_has_the_columns_and_widths_scripts_cut_at() -> No
     assert node_screen.core_rows(node("N", state="Paused", cores=cores))[2]["State"] == "Offline"
 
 
-@pytest.mark.parametrize("kind", [TableOutput, ListOutput])
+@pytest.mark.parametrize("kind", [TableOutput, KeyValueOutput])
 def test_a_name_cannot_steer_the_terminal(kind: type[TableOutput]) -> None:
     written = io.StringIO()
     rows = [job_screen.row(job(7, name="evil\x1b[2J\r"))]
     out = kind(written.write, written.write, lambda _: None)
-    out.sheet(Sheet("Id", rows, rows, columns=("Id", "Name")))
+    out.show_table(RecordTable("Id", rows, rows, columns=("Id", "Name")))
     assert "\\x1b[2J\\r" in written.getvalue()
     assert "\x1b" not in written.getvalue()
 
 
 def test_a_table_is_cut_at_the_width_of_a_terminal_only() -> None:
     rows = [{"A": "x" * 50}]
-    assert as_table(Sheet("A", rows, rows, columns=("A",)), 20).splitlines()[2] == "x" * 19 + "…"
-    assert as_table(Sheet("A", rows, rows, columns=("A",))).splitlines()[2] == "x" * 50
+    assert as_table(RecordTable("A", rows, rows, columns=("A",)), 20).splitlines()[2] == "x" * 19 + "…"
+    assert as_table(RecordTable("A", rows, rows, columns=("A",))).splitlines()[2] == "x" * 50
 
 
 @pytest.mark.parametrize("width", [30, 60, 70, 90, 400, None])
 def test_a_terminal_folds_sentences_and_loses_no_word_of_them(width: int | None) -> None:
     told = "what the parameter means, at some length; choose this, that"
     row = {"Name": "SomeParameter", "Value": "4", "What it means": told}
-    sheet = Sheet("Name", [row], None, columns=[*row], prose=True)
+    sheet = RecordTable("Name", [row], None, columns=[*row], prose=True)
     table = as_table(sheet, width)
     assert told in " ".join(table.split())
     assert "…" not in table
@@ -163,7 +163,9 @@ def test_a_terminal_folds_sentences_and_loses_no_word_of_them(width: int | None)
 def test_a_narrow_terminal_shows_why_each_job_waits() -> None:
     why = "needs 8 processors; at most 3 processors on 2 nodes would fit now"
     rows = [cells(job(7, name="wide", pending_reason=why), NOW), cells(job(12, "Running"), NOW)]
-    sheet = Sheet("Id", rows, rows, columns=COLUMNS, widths=job_screen.WIDTHS, prose=True, trailer="2 jobs")
+    sheet = RecordTable(
+        "Id", rows, rows, columns=COLUMNS, widths=job_screen.WIDTHS, prose=True, trailer="2 jobs"
+    )
     lines = as_table(sheet, 80).splitlines()
     assert max(map(len, lines)) <= 80
     assert why in " ".join(" ".join(lines).split())
@@ -172,13 +174,15 @@ def test_a_narrow_terminal_shows_why_each_job_waits() -> None:
 
 def test_the_blanks_between_columns_go_first_on_a_narrow_terminal() -> None:
     rows = [{"A": "x", "B": "y"}]
-    sheet = Sheet("A", rows, rows, columns=("A", "B"), widths={"A": 30})
+    sheet = RecordTable("A", rows, rows, columns=("A", "B"), widths={"A": 30})
     assert as_table(sheet, 20).splitlines() == ["A B", "- -", "x y"]
     assert as_table(sheet).splitlines()[2] == "x" + " " * 30 + "y"
 
 
 def test_what_follows_a_table_is_folded_and_not_cut() -> None:
-    sheet = Sheet("A", [{"A": "x"}], None, columns=("A",), trailer="four jobs are\nall that there are here")
+    sheet = RecordTable(
+        "A", [{"A": "x"}], None, columns=("A",), trailer="four jobs are\nall that there are here"
+    )
     assert as_table(sheet, 12).splitlines()[3:] == ["", "four jobs", "are", "all that", "there are", "here"]
 
 
@@ -191,7 +195,7 @@ def test_where_a_table_is_too_wide_the_longest_values_are_cut_and_every_column_i
             "By": "ann",
         }
     ]
-    lines = as_table(Sheet("When", rows, rows, columns=[*rows[0]]), 60).splitlines()
+    lines = as_table(RecordTable("When", rows, rows, columns=[*rows[0]]), 60).splitlines()
     assert max(map(len, lines)) <= 60
     assert lines[0].split() == ["When", "Before", "After", "By"]
     assert lines[2].endswith("ann")

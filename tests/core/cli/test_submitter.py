@@ -2,10 +2,10 @@
 
 import pytest
 
-from headnode.apps.cli.submitter import below, passed_on
+from headnode.apps.cli.shell import below, passed_variables
 from headnode.core.launching.expansion import expand_path
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.sweep import substitute
+from headnode.core.model.task import substitute
 
 SESSION = (
     "HOME", "USER", "LOGNAME", "SHELL", "PWD", "TERM", "DISPLAY", "SSH_AUTH_SOCK", "SUDO_USER", "PS1",
@@ -17,11 +17,11 @@ WANTED = ("PATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "LOADEDMODULES", "PYTHONPATH
 
 def test_all_variables_are_passed_but_those_of_the_login_the_terminal_the_loader_and_the_own_job() -> None:
     mine = dict.fromkeys((*SESSION, *WANTED), "x")
-    assert passed_on(mine) == dict.fromkeys(WANTED, "x")
+    assert passed_variables(mine) == dict.fromkeys(WANTED, "x")
 
 
 def test_an_empty_variable_is_not_passed_for_it_would_take_the_name_away() -> None:
-    assert passed_on({"PATH": "", "A": "1"}) == {"A": "1"}
+    assert passed_variables({"PATH": "", "A": "1"}) == {"A": "1"}
 
 
 @pytest.mark.parametrize("here", ["/data/a*b", "/data/^^x", "/data/^*", "/data/***", "/data/100%", "/a b;c"])

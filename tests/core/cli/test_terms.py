@@ -2,21 +2,28 @@
 
 import pytest
 
-from headnode.apps.cli.commands import job_add, job_submit
-from headnode.apps.cli.described import command_line, environment, job_terms, only_task_terms, task_terms
-from headnode.apps.cli.options import Option, read_arguments
-from headnode.apps.cli.terms import JOB_OPTIONS, TASK_OPTIONS
-from headnode.core.formats.terms import JOB_TERMS, TASK_TERMS, Term, read_terms, split_terms
+from headnode.apps.cli.commands import job_edit, job_submit
+from headnode.apps.cli.options import CliOption, read_arguments
+from headnode.apps.cli.shell import command_line
+from headnode.apps.cli.terms import (
+    JOB_OPTIONS,
+    TASK_OPTIONS,
+    environment,
+    job_terms,
+    only_task_terms,
+    task_terms,
+)
+from headnode.core.formats.slash_terms import JOB_TERMS, TASK_TERMS, SlashOption, read_terms, split_terms
 from headnode.core.model.errors import BadRequest
 
 SENT_APART = {"command"}  # the program is typed, not given as an option
 
 
-def spelt(options: tuple[Option, ...]) -> dict[str, tuple[str, bool]]:
+def spelt(options: tuple[CliOption, ...]) -> dict[str, tuple[str, bool]]:
     return {name: (option.name, not option.value) for option in options for name in option.spellings}
 
 
-def meant(terms: dict[str, Term]) -> dict[str, tuple[str, bool]]:
+def meant(terms: dict[str, SlashOption]) -> dict[str, tuple[str, bool]]:
     return {name: (term.same_as or name, term.flag) for name, term in terms.items()}
 
 
@@ -52,7 +59,7 @@ def test_a_size_to_be_calculated_stays_with_the_job() -> None:
 
 def test_an_added_task_keeps_its_own_name_and_environment() -> None:
     words = ["12", "/name:merge", "/env:A=1;B=2", "/env:C=3", "/depend:a,b", "sh", "-c", "echo $A"]
-    asked = read_arguments(words, job_add.COMMANDS[0].options, 1)
+    asked = read_arguments(words, job_edit.COMMANDS[0].options, 1)
     assert task_terms(asked, asked.words[1:]) == {
         "name": "merge",
         "depend": "a,b",

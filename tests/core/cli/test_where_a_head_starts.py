@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headnode.apps.cli import head_process
+from headnode.apps.cli import daemons
 from headnode.apps.cli.__main__ import obey
 
 CLUSTER = {"name": "c", "processors": {"ready": 1}, "nodes": {"Ready": 1}}
@@ -25,7 +25,7 @@ def test_a_head_starts_in_the_directory_that_is_named(
         started.append(directory)  # nothing is started: where it would be is another's place if this fails
         return CLUSTER
 
-    monkeypatch.setattr(head_process, "start", start)
+    monkeypatch.setattr(daemons, "start_head", start)
     for name in ("HEADNODE_STATE", "CCP_SCHEDULER"):
         monkeypatch.delenv(name, raising=False)
     assert obey([word.replace("DIR", str(tmp_path)) for word in words]) == os.EX_OK

@@ -1,11 +1,11 @@
 """What a job asks for is shown in the words of its owner."""
 
-from headnode.apps.cli.screens.wishes import wishes
-from headnode.apps.cli.words import instant
+from headnode.apps.cli.screens.job import requested
+from headnode.apps.readable_values import instant
 
 
 def test_a_choice_of_features_is_told_as_it_is_typed() -> None:
-    assert wishes({"needs": {"features": [["ssd"], ["gpu", "tpu"]]}, "together": True}) == {
+    assert requested({"needs": {"features": [["ssd"], ["gpu", "tpu"]]}, "together": True}) == {
         "Needs": "features=ssd, gpu|tpu",
         "Together": "True",
     }
@@ -18,7 +18,7 @@ def test_each_alternative_has_a_line_with_what_is_other_there() -> None:
         {"tasks": [{"run_time": 60.0}, {}, {"minimum": 8}, {}, {}]},
         {},
     ]
-    assert wishes({"alternatives": alternatives})["Alternatives"].splitlines() == [
+    assert requested({"alternatives": alternatives})["Alternatives"].splitlines() == [
         "1: run time 4h, features gpu; size 2",
         "2: size 1-4, node groups blue, red",
         "3: task 1: run time 1m; task 3: size 8-*; 1 more task",
@@ -27,11 +27,11 @@ def test_each_alternative_has_a_line_with_what_is_other_there() -> None:
 
 
 def test_times_and_exit_codes_are_told_as_everywhere() -> None:
-    assert wishes({"end_by": 0.0, "valid_exit_codes": [[0, 0], [3, 5]]}) == {
+    assert requested({"end_by": 0.0, "valid_exit_codes": [[0, 0], [3, 5]]}) == {
         "End By": instant(0.0),
         "Valid Exit Codes": "0, 3..5",
     }
 
 
 def test_what_is_shown_elsewhere_is_not_repeated() -> None:
-    assert wishes({"name": "a", "minimum": 1, "run_time": 60.0, "tasks": [], "user": "b"}) == {"User": "b"}
+    assert requested({"name": "a", "minimum": 1, "run_time": 60.0, "tasks": [], "user": "b"}) == {"User": "b"}

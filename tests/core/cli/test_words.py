@@ -5,12 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from headnode.apps.cli import words
-from headnode.apps.cli.ids import job_id, job_ids, task_address
+from headnode.apps import readable_values
+from headnode.apps.cli import options
+from headnode.apps.cli.arguments import job_id, job_ids, task_address
+from headnode.apps.cli.options import NODE_STATES
 from headnode.apps.cli.progress import counts
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.quantities import Seconds
-from headnode.core.model.time_limits import format_time_limit
+from headnode.core.model.quantities import Seconds, format_time_limit
 
 
 @pytest.fixture
@@ -24,9 +25,9 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("berlin")
 def test_times_are_local_with_their_offset_in_summer_and_winter() -> None:
-    assert words.instant(1_700_000_000.0) == "2023-11-14T23:13:20+01:00"
-    assert words.instant(1_690_000_000.0) == "2023-07-22T06:26:40+02:00"
-    assert words.instant(None) == ""
+    assert readable_values.instant(1_700_000_000.0) == "2023-11-14T23:13:20+01:00"
+    assert readable_values.instant(1_690_000_000.0) == "2023-07-22T06:26:40+02:00"
+    assert readable_values.instant(None) == ""
 
 
 @pytest.mark.parametrize(
@@ -45,30 +46,30 @@ def test_times_are_local_with_their_offset_in_summer_and_winter() -> None:
     ],
 )
 def test_a_span_is_said_in_two_units_at_most(seconds: float | None, said: str) -> None:
-    assert words.span(seconds) == said
+    assert readable_values.duration(seconds) == said
 
 
 @pytest.mark.parametrize("seconds", [0, 60, 120, 3540, 3600, 86_400, 90_060, 10_000_020])
 def test_a_run_time_limit_is_written_as_the_model_writes_it(seconds: int) -> None:
-    assert words.time_limit(seconds) == format_time_limit(Seconds(float(seconds)))
-    assert words.time_limit(None) == "none"
+    assert readable_values.time_limit(seconds) == format_time_limit(Seconds(float(seconds)))
+    assert readable_values.time_limit(None) == "none"
 
 
 def test_states_are_read_in_every_spelling() -> None:
     wanted = ["Canceled", "Finished", "Configuring", "Configuring"]
-    assert words.states("cancelled,Completed,Not_Submitted,configuring") == wanted
-    assert words.states("online,OFFLINE,ready", words.NODE_STATES) == ["Ready", "Drained", "Ready"]
-    assert words.states("*") is None
-    assert words.states("All") is None
-    assert words.states(None) is None
+    assert options.read_states("cancelled,Completed,Not_Submitted,configuring") == wanted
+    assert options.read_states("online,OFFLINE,ready", NODE_STATES) == ["Ready", "Drained", "Ready"]
+    assert options.read_states("*") is None
+    assert options.read_states("All") is None
+    assert options.read_states(None) is None
 
 
 def test_an_unknown_state_is_refused_with_those_there_are() -> None:
     with pytest.raises(BadRequest, match="state 'idle' is unknown") as refused:
-        words.states("running,idle")
+        options.read_states("running,idle")
     assert "Canceled" in refused.value.fix
     with pytest.raises(BadRequest):
-        words.states("finished", words.NODE_STATES)
+        options.read_states("finished", NODE_STATES)
 
 
 def test_ids_may_be_listed_and_given_as_ranges() -> None:

@@ -5,14 +5,17 @@ import pytest
 from worlds import ADA, BOB, ROOT, World
 
 from headnode.core.formats.dialects import read
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
-from headnode.core.scheduling.explain import explain
+from headnode.core.scheduling.explain.reasons import explain
 from headnode.core.scheduling.policies import POLICIES
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.nodes import SetParameter
+from headnode.core.state.submit import CreateJob
+from headnode.core.state.suspend import SuspendJob
+from headnode.core.state.transitions import JobState
 
 GB = 1024
 
@@ -20,8 +23,8 @@ GB = 1024
 def world(*nodes: NodeFacts, policy: str = "easy") -> World:
     made = World()
     for facts in nodes or (NodeFacts(name="n1", processors=8, memory=24 * GB, disk=24 * GB, swap=24 * GB),):
-        made.do(c.RegisterNode(facts=facts, approved=True))
-    made.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
+        made.do(RegisterNode(facts=facts, approved=True))
+    made.do(SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
     return made
 
 
@@ -32,7 +35,7 @@ def wants(inside: str) -> JobSpec:
 
 
 def submit(made: World, spec: JobSpec, by: User = ADA) -> JobId:
-    (job, *_) = (event.job for event in made.do(c.CreateJob(by=by, spec=spec, submit=True)))  # type: ignore[union-attr]
+    (job, *_) = (event.job for event in made.do(CreateJob(by=by, spec=spec, submit=True)))  # type: ignore[union-attr]
     return job
 
 
@@ -89,7 +92,7 @@ def test_a_suspended_job_keeps_its_memory() -> None:
     made = world()
     spec = wants('<Memory units="GB">20</Memory>')
     first = submit(made, msgspec.structs.replace(spec, suspendable=True))
-    made.do(c.SuspendJob(by=ROOT, job=first))
+    made.do(SuspendJob(by=ROOT, job=first))
     assert made.cluster.aside or state(made, first) is JobState.SUSPENDING
     second = submit(made, spec)
     assert state(made, second) is JobState.QUEUED

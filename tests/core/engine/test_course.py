@@ -8,15 +8,15 @@ import pytest
 from worlds import ADA, ROOT, World
 
 from depth import seeds
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.events import JobStarted
 from headnode.core.model.job import Alternative, Licence
 from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
-from headnode.core.scheduling.decision import Plan
+from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.view import View
-from headnode.engine.course import Course, first_in_queue, run_course
+from headnode.core.state import nodes as c
+from headnode.core.state.job_events import JobStarted
+from headnode.engine.simulate_ahead import SimulatedStarts, first_in_queue, simulate_ahead
 
 
 def random_world(random: Random, policy: str) -> tuple[World, dict[int, float]]:
@@ -106,13 +106,13 @@ def lived(world: World, lasts: dict[int, float]) -> dict[JobId, Instant]:
     return starts(world)
 
 
-def course(world: World, lasts: dict[int, float], most: int = 1000, plans: int = 10_000) -> Course:
+def course(world: World, lasts: dict[int, float], most: int = 1000, plans: int = 10_000) -> SimulatedStarts:
     """Foresee how the world goes on."""
     began, left = starts(world), iter(range(plans))
     ends = {job: Instant(began[job] + lasts[job]) for job in world.cluster.running}
     view = first_in_queue(world.engine.view(world.clock.now()), most)
     policy = POLICIES[world.engine.settings.text("SchedulingPolicy")]
-    return run_course(view, policy, ends, lambda job, _: lasts[job], lambda: next(left, None) is None)
+    return simulate_ahead(view, policy, ends, lambda job, _: lasts[job], lambda: next(left, None) is None)
 
 
 @pytest.mark.parametrize("policy", list(POLICIES))
@@ -125,7 +125,7 @@ def test_what_is_foreseen_is_what_comes(
     waiting = set(world.cluster.jobs) - world.cluster.running
     foreseen = course(world, lasts)
     came = lived(world, lasts)
-    assert foreseen == Course({job: came[job] for job in waiting}, whole=True)
+    assert foreseen == SimulatedStarts({job: came[job] for job in waiting}, whole=True)
 
 
 def scene(*limits: float) -> World:
@@ -139,14 +139,16 @@ def scene(*limits: float) -> World:
 def test_behind_a_job_that_nobody_knows_the_end_of_nothing_is_foreseen() -> None:
     world = scene(60, float("inf"), 60)
     begin = world.clock.now()
-    assert course(world, {1: 30, 2: NEVER, 3: 1}) == Course({JobId(2): Instant(begin + 30)}, whole=True)
+    assert course(world, {1: 30, 2: NEVER, 3: 1}) == SimulatedStarts(
+        {JobId(2): Instant(begin + 30)}, whole=True
+    )
 
 
 def test_what_is_cut_short_says_so_and_keeps_what_it_has() -> None:
     world = scene(60, 60, 60, 60)
     begin = world.clock.now()
     lasts = dict.fromkeys(range(1, 5), 10.0)
-    assert course(world, lasts, plans=2) == Course({JobId(2): Instant(begin + 10)}, whole=False)
+    assert course(world, lasts, plans=2) == SimulatedStarts({JobId(2): Instant(begin + 10)}, whole=False)
 
 
 def test_only_the_first_jobs_of_the_queue_are_looked_at() -> None:
@@ -166,7 +168,7 @@ def test_the_view_is_left_as_it_was() -> None:
     world = scene(60, 60, 60)
     view = world.engine.view(world.clock.now())
     before = repr(view)
-    run_course(view, POLICIES["easy"], {}, lambda *_: 10.0, lambda: False)
+    simulate_ahead(view, POLICIES["easy"], {}, lambda *_: 10.0, lambda: False)
     assert repr(view) == before
 
 
@@ -183,7 +185,7 @@ def test_ends_close_to_each_other_count_as_one_if_that_is_wanted() -> None:
         plans += 1
         return False
 
-    found = run_course(view, POLICIES["easy"], ends, lambda *_: 10.0, stop, coarse=0.02)
+    found = simulate_ahead(view, POLICIES["easy"], ends, lambda *_: 10.0, stop, coarse=0.02)
     assert found.starts == {4: now + 101, 5: now + 101}
     assert plans == 2
 
@@ -197,5 +199,7 @@ def test_a_policy_that_wants_to_be_asked_again_is_asked_then() -> None:
         return plan if view.now >= late else msgspec.structs.replace(plan, starts=(), wake=late)
 
     view = world.engine.view(world.clock.now())
-    found = run_course(view, not_before, {JobId(1): Instant(view.now + 10)}, lambda *_: 1.0, lambda: False)
-    assert found == Course({JobId(2): late}, whole=True)
+    found = simulate_ahead(
+        view, not_before, {JobId(1): Instant(view.now + 10)}, lambda *_: 1.0, lambda: False
+    )
+    assert found == SimulatedStarts({JobId(2): late}, whole=True)

@@ -6,25 +6,28 @@ from collections.abc import Sequence
 import pytest
 from worlds import ROOT, World
 
-from headnode.adapters.clock.virtual import VirtualClock
+from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.events import Event
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
-from headnode.core.scheduling.decision import Grow, Plan, Start
+from headnode.core.scheduling.plan import Grow, Plan, Start
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.view import View
+from headnode.core.state.events import Event
+from headnode.core.state.modify import SetProgress
+from headnode.core.state.start import StartJob
+from headnode.core.state.stop import StopJob, StopTask
+from headnode.core.state.submit import CreateJob
+from headnode.core.state.transitions import JobState
 from headnode.engine.engine import Engine
 from headnode.engine.ports import EndedJob
 from headnode.engine.recovery import recover, save
-from headnode.testing.in_process import InProcessNodes
+from testbed.in_process import InProcessNodes
 
 TRUE = TaskSpec(command="/bin/true", rerunnable=True)
-SUBMIT = c.CreateJob(by=ROOT, spec=JobSpec(tasks=(TRUE,)), submit=True)
+SUBMIT = CreateJob(by=ROOT, spec=JobSpec(tasks=(TRUE,)), submit=True)
 
 
 class FullDisk(MemoryJournal):
@@ -60,7 +63,7 @@ def test_when_the_journal_cannot_write_nothing_of_the_batch_has_happened() -> No
     held = world.nodes.running()[0]
     before = save(world.cluster)
     world.journal.full = True
-    wrong = c.StopJob(by=ROOT, job=JobId(99), outcome="canceled")
+    wrong = StopJob(by=ROOT, job=JobId(99), outcome="canceled")
     answers = world.engine.handle([world.nodes.ended(held, world.clock.now()), SUBMIT, wrong])
     assert [getattr(answer, "code", None) for answer in answers] == ["journal-full"] * 3
     assert save(world.cluster) == before
@@ -116,13 +119,13 @@ def test_effects_come_after_the_journal_and_only_for_what_it_has() -> None:
     journal.full = True
     engine.handle([SUBMIT])
     assert order == ["journal", "effects", "journal"]
-    assert engine.handle([c.StopJob(by=ROOT, job=JobId(9), outcome="canceled")])[0].code == "no-such-job"  # type: ignore[union-attr]
+    assert engine.handle([StopJob(by=ROOT, job=JobId(9), outcome="canceled")])[0].code == "no-such-job"  # type: ignore[union-attr]
     assert order == ["journal", "effects", "journal"]  # nothing happened: nothing is written
 
 
 def test_the_second_command_of_a_batch_sees_what_the_first_did() -> None:
     world = World(1)
-    stop = c.StopJob(by=ROOT, job=JobId(1), outcome="canceled")
+    stop = StopJob(by=ROOT, job=JobId(1), outcome="canceled")
     answers = world.engine.handle([stop, SUBMIT, stop, stop, SUBMIT])
     assert [isinstance(answer, Refused) for answer in answers] == [True, False, False, True, False]
     assert world.record(JobId(1)).state is JobState.CANCELED
@@ -140,7 +143,7 @@ def test_a_snapshot_and_the_events_after_it_make_the_same_cluster_as_the_events_
     world.end(first, 1, 1)
     world.end(first, 1, 2, kind="lost")
     later = world.submit(TRUE, minimum=2, maximum=2)
-    world.do(c.StopTask(by=ROOT, job=first, task=2))
+    world.do(StopTask(by=ROOT, job=first, task=2))
     with_snapshot = save(world.replayed())
     cluster, number, kept = recover(_without_snapshots(world.journal))
     cluster.release_due(world.clock.now())
@@ -209,7 +212,7 @@ def test_a_plan_that_lets_others_into_an_exclusive_jobs_node_is_refused() -> Non
     assert run is not None
     held = len(run.allocation["node1"])
     other = world.submit(TRUE)
-    answer = world.engine.handle([c.StartJob(job=other, shares=(("node1", 1),))])[0]
+    answer = world.engine.handle([StartJob(job=other, shares=(("node1", 1),))])[0]
     assert getattr(answer, "code", None) == "stale-plan", held
 
 
@@ -217,10 +220,10 @@ def test_a_plan_that_gives_an_exclusive_job_a_shared_node_is_refused() -> None:
     world = World(4)
     world.submit(TRUE)
     owner = world.submit(TRUE, exclusive=True)
-    answer = world.engine.handle([c.StartJob(job=owner, shares=(("node1", 3),))])[0]
+    answer = world.engine.handle([StartJob(job=owner, shares=(("node1", 3),))])[0]
     assert getattr(answer, "code", None) == "stale-plan"
     for shares in ((("node1", 0),), (("node1", 4),), (("node2", 1),)):
-        answer = world.engine.handle([c.StartJob(job=owner, shares=shares)])[0]
+        answer = world.engine.handle([StartJob(job=owner, shares=shares)])[0]
         assert getattr(answer, "code", None) == "stale-plan"
 
 
@@ -237,7 +240,7 @@ def test_a_policy_that_never_comes_to_rest_does_not_end_the_head(caplog: pytest.
     assert world.record(queued).state is JobState.QUEUED
     assert "is not complete" in caplog.text
     assert world.engine.next_wake() == world.clock.now() + 1
-    assert world.do(c.SetProgress(by=ROOT, job=job, percent=5))
+    assert world.do(SetProgress(by=ROOT, job=job, percent=5))
 
 
 class SlowClock(VirtualClock):

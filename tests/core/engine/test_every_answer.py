@@ -8,31 +8,36 @@ from collections.abc import Callable
 import pytest
 from asked_filters import FilteredWorld
 
-from headnode.core.filtering.activation import Phase, verdict
-from headnode.core.filtering.answer import BY_SIGNAL, Answer, How
-from headnode.core.lifecycle.states import JobState
+from headnode.core.filtering.answers import (
+    BY_SIGNAL,
+    ActivationPhase,
+    CallOutcome,
+    FilterAnswer,
+    activation_verdict,
+)
 from headnode.core.model.quantities import JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec
+from headnode.core.state.transitions import JobState
 
 HOUR, MINUTE = Seconds(3600.0), Seconds(60.0)
 
 ANSWERS = {
-    "0": Answer(exit_code=0),
-    "1": Answer(exit_code=1),
-    "2": Answer(exit_code=2),
-    "3": Answer(exit_code=3),
-    "4": Answer(exit_code=4),
-    "5": Answer(exit_code=5),
-    "255": Answer(exit_code=255),
-    "signal": Answer(How.SIGNALLED, BY_SIGNAL),
-    "time-out": Answer(How.TIMED_OUT),
-    "missing": Answer(How.MISSING),
-    "broken": Answer(How.BROKEN),
+    "0": FilterAnswer(exit_code=0),
+    "1": FilterAnswer(exit_code=1),
+    "2": FilterAnswer(exit_code=2),
+    "3": FilterAnswer(exit_code=3),
+    "4": FilterAnswer(exit_code=4),
+    "5": FilterAnswer(exit_code=5),
+    "255": FilterAnswer(exit_code=255),
+    "signal": FilterAnswer(CallOutcome.SIGNALLED, BY_SIGNAL),
+    "time-out": FilterAnswer(CallOutcome.TIMED_OUT),
+    "missing": FilterAnswer(CallOutcome.MISSING),
+    "broken": FilterAnswer(CallOutcome.BROKEN),
 }
 TABLE = {
-    Phase.QUEUED: {"0": "starts", "1": "blocks", "3": "held", "4": "failed", "else": "keeps"},
-    Phase.BACKFILLED: {"0": "starts", "3": "held", "4": "failed", "else": "waits"},
-    Phase.RUNNING: {"0": "grows", "else": "stays"},
+    ActivationPhase.QUEUED: {"0": "starts", "1": "blocks", "3": "held", "4": "failed", "else": "keeps"},
+    ActivationPhase.BACKFILLED: {"0": "starts", "3": "held", "4": "failed", "else": "waits"},
+    ActivationPhase.RUNNING: {"0": "grows", "else": "stays"},
 }
 
 
@@ -62,21 +67,21 @@ def running() -> tuple[FilteredWorld, JobId]:
     world = FilteredWorld(4, everybody=False)
     other = one(world, 3)
     job = world.submit(*[TaskSpec(command="x")] * 6, minimum=1, maximum=4, template="asked", run_time=HOUR)
-    world.answer(job, verdict(ANSWERS["0"], Phase.QUEUED))
+    world.answer(job, activation_verdict(ANSWERS["0"], ActivationPhase.QUEUED))
     world.end(other, 1)
     return world, job
 
 
-SCENES: dict[Phase, Callable[[], tuple[FilteredWorld, JobId]]] = {
-    Phase.QUEUED: queued,
-    Phase.BACKFILLED: backfilled,
-    Phase.RUNNING: running,
+SCENES: dict[ActivationPhase, Callable[[], tuple[FilteredWorld, JobId]]] = {
+    ActivationPhase.QUEUED: queued,
+    ActivationPhase.BACKFILLED: backfilled,
+    ActivationPhase.RUNNING: running,
 }
 
 
 def held(world: FilteredWorld, job: JobId) -> int:
     """Return how many processors a job holds."""
-    return sum(map(len, world.cluster.flow(job).run.allocation.values()))
+    return sum(map(len, world.cluster.graph(job).run.allocation.values()))
 
 
 def starts(world: FilteredWorld, size: int = 1, **options: object) -> bool:
@@ -111,12 +116,15 @@ def check(world: FilteredWorld, job: JobId, does: str) -> None:
         assert starts(world, 3) == (does == "stays")
 
 
-@pytest.mark.parametrize("phase", list(Phase))
+@pytest.mark.parametrize("phase", list(ActivationPhase))
 @pytest.mark.parametrize("said", ANSWERS)
-def test_each_answer_does_what_its_cell_of_the_table_says(phase: Phase, said: str) -> None:
+def test_each_answer_does_what_its_cell_of_the_table_says(phase: ActivationPhase, said: str) -> None:
     world, job = SCENES[phase]()
     question = world.asked(job)
-    assert (question.running, question.backfill) == (phase is Phase.RUNNING, phase is Phase.BACKFILLED)
-    world.answer(job, verdict(ANSWERS[said], phase))
+    assert (question.running, question.backfill) == (
+        phase is ActivationPhase.RUNNING,
+        phase is ActivationPhase.BACKFILLED,
+    )
+    world.answer(job, activation_verdict(ANSWERS[said], phase))
     check(world, job, TABLE[phase].get(said, TABLE[phase]["else"]))
     world.check_replay()

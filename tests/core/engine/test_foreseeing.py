@@ -6,15 +6,24 @@ import msgspec
 import pytest
 from worlds import ADA, BOB, ROOT, World
 
-from headnode.core.lifecycle import commands as c
 from headnode.core.model.job import Alternative, Licence
 from headnode.core.model.quantities import FOREVER, Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.scheduling.policies import POLICIES
-from headnode.core.scheduling.predicting.run_times import Asked
-from headnode.engine import experience
-from headnode.engine.experience import Experience
-from headnode.engine.foreseeing import FEWEST_JOBS, Expected, Foreseer, Outlook, Situation, look_ahead
+from headnode.core.scheduling.prediction.run_times import JobTraits
+from headnode.core.state.modify import ModifyJob, RequeueJob
+from headnode.core.state.nodes import SetParameter
+from headnode.core.state.stop import StopJob
+from headnode.engine import prediction
+from headnode.engine.prediction import (
+    FEWEST_JOBS,
+    ExpectedStart,
+    PredictionInput,
+    PredictionResult,
+    RunTimeLearner,
+    StartPredictor,
+    look_ahead,
+)
 
 HOUR = Seconds(3600.0)
 
@@ -28,10 +37,10 @@ class Foreseen(World):
 
     def begin_anew(self) -> None:
         """Forget all that only memory knows, as a head does that is started again."""
-        self.foreseer = Foreseer(self.cluster, self.journal)
-        pages = list(self.foreseer.experience.read(self.journal))
+        self.foreseer = StartPredictor(self.cluster, self.journal)
+        pages = list(self.foreseer.learner.read(self.journal))
         for page in reversed(pages):
-            self.foreseer.experience.teach(page)
+            self.foreseer.learner.teach(page)
 
     def do(self, *commands: Any) -> Any:
         known = len(list(self.journal.replay()))
@@ -50,7 +59,7 @@ class Foreseen(World):
         task = TaskSpec(command="x", minimum=size, maximum=size, rerunnable=True)
         return self.submit(task, by=by, name=name, run_time=limit, **options)
 
-    def situation(self) -> Situation:
+    def situation(self) -> PredictionInput:
         policy, view = self.engine.settings.text("SchedulingPolicy"), self.engine.view(self.clock.now())
         return self.foreseer.situation(self.cluster, view, self.engine.last_plan, policy)
 
@@ -113,7 +122,7 @@ def test_each_request_of_a_job_is_foreseen_with_a_run_time_of_its_own() -> None:
         "such jobs use a tenth of their limit"
     )
     assert set(situation.otherwise) == {waiting}, "others have no alternatives"
-    again = msgspec.msgpack.decode(msgspec.msgpack.encode(situation), type=Situation)
+    again = msgspec.msgpack.decode(msgspec.msgpack.encode(situation), type=PredictionInput)
     assert again.run_times(0)(waiting, 1) == 18
     world.look()
     assert world.foreseer.expected(waiting) is not None
@@ -147,14 +156,14 @@ def test_behind_a_job_without_limit_and_without_a_past_nothing_is_known_nor_kept
     world.add(hours=FOREVER)
     waiting = world.add()
     world.look()
-    assert world.foreseer.expected(waiting) == Expected()
+    assert world.foreseer.expected(waiting) == ExpectedStart()
     assert world.journal.prediction(waiting) is None
 
 
 @pytest.mark.parametrize("policy", ["conservative", "conservative-replan"])
 def test_where_the_policy_gives_reservations_they_are_the_promises(policy: str) -> None:
     world = Foreseen(2)
-    world.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
+    world.do(SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
     world.add(minimum=2)
     waiting = [world.add(minimum=2), world.add(minimum=1)]
     world.look()
@@ -171,7 +180,7 @@ def test_where_the_policy_gives_reservations_they_are_the_promises(policy: str) 
 
 def test_a_reservation_is_promised_to_the_second_though_the_way_there_is_looked_at_coarsely() -> None:
     world = Foreseen(2)
-    world.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value="conservative"))
+    world.do(SetParameter(by=ROOT, name="SchedulingPolicy", value="conservative"))
     world.add(hours=1000 / HOUR)
     world.add(hours=1010 / HOUR)
     waiting = world.add()
@@ -219,7 +228,7 @@ def test_predictions_that_came_too_soon_make_later_ones_later() -> None:
         waiting = world.add("solve")
         world.look()
         other = world.add("solve")
-        world.do(c.ModifyJob(by=ROOT, job=other, spec=_urgent(world, other), fields=("priority",)))
+        world.do(ModifyJob(by=ROOT, job=other, spec=_urgent(world, other), fields=("priority",)))
         world.run_for(600)
         world.run_for(600)
         assert waiting in world.cluster.running
@@ -260,7 +269,7 @@ def test_a_job_that_is_modified_loses_what_was_expected_of_it() -> None:
     world.add()
     waiting = world.add()
     world.look()
-    world.do(c.ModifyJob(by=ROOT, job=waiting, spec=_urgent(world, waiting), fields=("priority",)))
+    world.do(ModifyJob(by=ROOT, job=waiting, spec=_urgent(world, waiting), fields=("priority",)))
     assert world.foreseer.expected(waiting) is None
     assert world.foreseer.changed
 
@@ -296,8 +305,8 @@ def test_when_time_runs_out_fewer_jobs_are_looked_at_and_more_when_it_was_easy()
 def test_a_situation_says_the_same_where_it_was_sent() -> None:
     world = Foreseen(2, 4)
     world.do(
-        c.SetParameter(by=ROOT, name="SchedulingPolicy", value="conservative"),
-        c.SetParameter(by=ROOT, name="Licences", value="solver:2"),
+        SetParameter(by=ROOT, name="SchedulingPolicy", value="conservative"),
+        SetParameter(by=ROOT, name="Licences", value="solver:2"),
     )
     taught(world, "solve", used=360)
     for size in (4, 2, 3, 1, 2, 4):
@@ -305,18 +314,18 @@ def test_a_situation_says_the_same_where_it_was_sent() -> None:
     world.add(hours=FOREVER, exclusive=True)
     world.look()
     situation = world.situation()
-    sent = msgspec.msgpack.decode(msgspec.msgpack.encode(situation), type=Situation)
+    sent = msgspec.msgpack.decode(msgspec.msgpack.encode(situation), type=PredictionInput)
     assert sent == situation
     outlook = look_ahead(sent, POLICIES["conservative"], lambda: False)
     assert outlook == look_ahead(situation, POLICIES["conservative"], lambda: False)
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(outlook), type=Outlook) == outlook
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(outlook), type=PredictionResult) == outlook
 
 
 # Learning
 
 
-def forecast(known: Experience, name: str = "n", by: str = "ada") -> float:
-    return known.history.forecast(Asked(by, name, HOUR)).at(0.5)
+def forecast(known: RunTimeLearner, name: str = "n", by: str = "ada") -> float:
+    return known.history.forecast(JobTraits(by, name, HOUR)).at(0.5)
 
 
 def test_whoever_is_canceled_teaches_nothing_but_the_limit_does() -> None:
@@ -324,19 +333,19 @@ def test_whoever_is_canceled_teaches_nothing_but_the_limit_does() -> None:
     for _ in range(3):
         job = world.add("n")
         world.wait(60)
-        world.do(c.StopJob(by=ADA, job=job, outcome="canceled", force=True))
+        world.do(StopJob(by=ADA, job=job, outcome="canceled", force=True))
         world.run_for(0)
-    assert forecast(world.foreseer.experience) == HOUR
+    assert forecast(world.foreseer.learner) == HOUR
     taught(world, "n", used=60, times=1)
     for _ in range(3):
         world.add("n")
         world.wait(HOUR)
         world.run_for(1)
-    assert forecast(world.foreseer.experience) == pytest.approx(HOUR)
-    again = Experience(world.cluster)
+    assert forecast(world.foreseer.learner) == pytest.approx(HOUR)
+    again = RunTimeLearner(world.cluster)
     for page in again.read(world.journal):
         again.teach(page)
-    assert again.history.state() == world.foreseer.experience.history.state()
+    assert again.history.state() == world.foreseer.learner.history.state()
 
 
 def test_only_the_newest_jobs_of_the_archive_teach_and_the_newest_teach_last() -> None:
@@ -344,7 +353,7 @@ def test_only_the_newest_jobs_of_the_archive_teach_and_the_newest_teach_last() -
     for used in (100, 200, 300):
         taught(world, "n", used=used, times=1)
     taught(world, "n", used=900, times=1, by=BOB)
-    again = Experience(world.cluster)
+    again = RunTimeLearner(world.cluster)
     (page,) = again.read(world.journal, most=3)
     assert [job.id for job in page] == [4, 3, 2]
     again.teach(page)
@@ -353,10 +362,10 @@ def test_only_the_newest_jobs_of_the_archive_teach_and_the_newest_teach_last() -
 
 
 def test_the_archive_is_read_slice_by_slice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experience, "_SLICE", 2)
+    monkeypatch.setattr(prediction, "_SLICE", 2)
     world = Foreseen(1)
     taught(world, "n", used=100, times=5)
-    pages = Experience(world.cluster).read(world.journal, most=4)
+    pages = RunTimeLearner(world.cluster).read(world.journal, most=4)
     assert [[job.id for job in page] for page in pages] == [[5, 4], [3, 2]]
 
 
@@ -365,15 +374,15 @@ def test_a_job_that_is_canceled_after_it_went_back_to_the_queue_teaches_nothing(
     job = world.add("n")
     world.wait(50)
     blocker = world.add("other", by=ROOT, priority=4000)
-    world.do(c.RequeueJob(by=ADA, job=job))
+    world.do(RequeueJob(by=ADA, job=job))
     for held in list(world.nodes.stopping()):
         world.do(world.nodes.ended(held, world.clock.now(), kind="stopped"))
     assert blocker in world.cluster.running
     world.wait(2 * HOUR)
-    world.do(c.StopJob(by=ADA, job=job, outcome="canceled"))
+    world.do(StopJob(by=ADA, job=job, outcome="canceled"))
     assert job not in world.cluster.jobs
-    assert forecast(world.foreseer.experience) == HOUR
-    assert [kind.family for kind in world.foreseer.experience.history.state() if kind.user == "ada"] == []
+    assert forecast(world.foreseer.learner) == HOUR
+    assert [kind.family for kind in world.foreseer.learner.history.state() if kind.user == "ada"] == []
 
 
 def test_a_job_that_goes_back_to_the_queue_teaches_only_its_last_run() -> None:
@@ -381,10 +390,10 @@ def test_a_job_that_goes_back_to_the_queue_teaches_only_its_last_run() -> None:
     taught(world, "n", used=100, times=1)
     job = world.add("n")
     world.wait(50)
-    world.do(c.RequeueJob(by=ADA, job=job))
+    world.do(RequeueJob(by=ADA, job=job))
     for held in list(world.nodes.stopping()):
         world.do(world.nodes.ended(held, world.clock.now(), kind="stopped"))
     assert world.cluster.job(job).run is not None
     world.run_for(300)
-    state = {(k.user, k.family): k.used for k in world.foreseer.experience.history.state()}
+    state = {(k.user, k.family): k.used for k in world.foreseer.learner.history.state()}
     assert state["ada", "n"] == pytest.approx((100 / HOUR, 300 / HOUR))

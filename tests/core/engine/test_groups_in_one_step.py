@@ -6,14 +6,15 @@ import pytest
 from worlds import ADA, World
 
 from headnode.adapters.journal.memory import MemoryJournal
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.events import Event, JobCreated, JobSubmitted
-from headnode.core.model.dependencies import Condition, Link
+from headnode.core.model.dependencies import DependencyLink
 from headnode.core.model.errors import Unavailable
-from headnode.core.model.job import JobSpec
+from headnode.core.model.job import Condition, JobSpec
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec
 from headnode.core.scheduling.policies import POLICIES
+from headnode.core.state import groups as c
+from headnode.core.state.events import Event
+from headnode.core.state.job_events import JobCreated, JobSubmitted
 from headnode.engine.engine import Engine
 from headnode.engine.ports import EndedJob
 from headnode.engine.recovery import save
@@ -57,8 +58,8 @@ def many(jobs: int) -> c.CreateJobs:
         JobSpec(name=f"job {number}", job_group="many", tasks=(TaskSpec(command="x"),))
         for number in range(jobs)
     )
-    chain = (Link(number, number - 1) for number in range(1, jobs))
-    starts = (Link(number, 0, Condition.ON_START) for number in range(1, jobs))
+    chain = (DependencyLink(number, number - 1) for number in range(1, jobs))
+    starts = (DependencyLink(number, 0, Condition.ON_START) for number in range(1, jobs))
     return c.CreateJobs(by=ADA, specs=specs, links=(*chain, *starts), submit=True)
 
 

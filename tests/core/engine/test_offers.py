@@ -4,14 +4,18 @@ import pytest
 from asked_filters import FilteredWorld
 from worlds import ADA, ROOT
 
-from headnode.core.filtering.activation import Verdict
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.states import JobState
+from headnode.core.filtering.answers import ActivationVerdict
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec
-from headnode.engine.constraining import constrain
+from headnode.core.state.filters import TakeVerdict
+from headnode.core.state.hold import HoldJob
+from headnode.core.state.modify import ModifyJob
+from headnode.core.state.nodes import NodeVanished
+from headnode.core.state.stop import StopJob
+from headnode.core.state.transitions import JobState
+from headnode.engine.activation_gate import constrained_view
 
-V = Verdict
+V = ActivationVerdict
 HOUR = Seconds(3600.0)
 
 
@@ -72,7 +76,7 @@ def test_a_blocked_queue_goes_on_when_the_blocker_is_canceled() -> None:
     world.answer(blocker, V.BLOCK_QUEUE)
     other = one(world)
     assert state(world, other) is JobState.QUEUED
-    world.do(c.StopJob(by=ROOT, job=blocker, outcome="canceled"))
+    world.do(StopJob(by=ROOT, job=blocker, outcome="canceled"))
     assert state(world, other) is JobState.RUNNING
 
 
@@ -145,13 +149,13 @@ def test_what_is_kept_grows_up_to_the_maximum() -> None:
     world.wait(10)
     assert world.asked(keeper).resource_count == 3
     world.answer(keeper, V.START)
-    assert sum(map(len, world.cluster.flow(keeper).run.allocation.values())) == 3
+    assert sum(map(len, world.cluster.graph(keeper).run.allocation.values())) == 3
 
 
 def test_what_is_kept_is_free_again_when_the_job_is_canceled_or_its_node_is_gone() -> None:
     for leave in (
-        lambda world, job: c.StopJob(by=ROOT, job=job, outcome="canceled"),
-        lambda world, job: c.HoldJob(by=ROOT, job=job, name="User"),
+        lambda world, job: StopJob(by=ROOT, job=job, outcome="canceled"),
+        lambda world, job: HoldJob(by=ROOT, job=job, name="User"),
     ):
         world = FilteredWorld(2, everybody=False)
         keeper = one(world, 2, template="asked")
@@ -163,7 +167,7 @@ def test_what_is_kept_is_free_again_when_the_job_is_canceled_or_its_node_is_gone
     world = FilteredWorld(2, everybody=False)
     keeper = one(world, 2, template="asked")
     world.answer(keeper, V.KEEP_RESOURCES)
-    world.do(c.NodeVanished(node="node1"))
+    world.do(NodeVanished(node="node1"))
     world.wait(10)
     assert world.engine.offers.of == {}
 
@@ -187,12 +191,12 @@ def test_a_date_of_the_job_that_is_still_to_come_is_until_when_it_is_held() -> N
     job = one(world)
     until = Instant(world.clock.now() + 5000)
     spec = world.cluster.written(world.record(job))
-    changed = c.ModifyJob(
+    changed = ModifyJob(
         by=ROOT, job=job, spec=type(spec)(tasks=spec.tasks, hold_until=until), fields=("hold_until",)
     )
     offer = world.asked(job).offer
     world.do(
-        c.TakeVerdict(job=job, offer=offer, verdict=V.BLOCK_QUEUE, filter="pool"),
+        TakeVerdict(job=job, offer=offer, verdict=V.BLOCK_QUEUE, filter="pool"),
     )
     world.do(changed)
     assert world.cluster.held[job] == until
@@ -226,7 +230,7 @@ def growing(**settings: str) -> tuple[FilteredWorld, JobId]:
 
 def held(world: FilteredWorld, job: JobId) -> int:
     """Return how many processors a job holds."""
-    return sum(map(len, world.cluster.flow(job).run.allocation.values()))
+    return sum(map(len, world.cluster.graph(job).run.allocation.values()))
 
 
 def test_a_running_job_grows_only_when_its_filter_lets_it() -> None:
@@ -338,7 +342,7 @@ def test_an_answer_about_a_job_that_is_gone_is_undone_and_does_nothing() -> None
     world = FilteredWorld(2)
     job = one(world)
     offer = world.asked(job).offer
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
     world.answer(job, V.START)
     assert world.filters.undone == [offer]
     assert state(world, job) is JobState.CANCELED
@@ -349,9 +353,9 @@ def test_a_job_that_was_changed_meanwhile_is_asked_about_again() -> None:
     job = world.submit(TaskSpec(command="x"), minimum=1, maximum=4)
     spec = world.cluster.written(world.record(job))
     fields = {name: getattr(spec, name) for name in spec.__struct_fields__} | {"maximum": 2}
-    world.do(c.ModifyJob(by=ROOT, job=job, spec=type(spec)(**fields), fields=("maximum",)))
+    world.do(ModifyJob(by=ROOT, job=job, spec=type(spec)(**fields), fields=("maximum",)))
     first = world.filters.questions[0].offer
-    world.do(c.TakeVerdict(job=job, offer=first, verdict=V.START))
+    world.do(TakeVerdict(job=job, offer=first, verdict=V.START))
     assert world.filters.undone == [first]
     assert world.asked(job).resource_count == 2
     world.answer(job, V.START)
@@ -362,7 +366,7 @@ def test_without_filters_a_view_is_not_touched() -> None:
     world = FilteredWorld(4)
     world.set(ActivationFilterProgram="")
     view = world.engine.view(world.clock.now())
-    assert constrain(view, world.engine.offers, world.cluster) is view
+    assert constrained_view(view, world.engine.offers, world.cluster) is view
 
 
 def test_what_a_filter_said_is_recorded_once_though_it_says_so_again_and_again() -> None:
@@ -397,7 +401,7 @@ def test_every_policy_lets_all_start_in_the_end_whatever_the_filters_say_before(
                 if question.backfill and found in (V.BLOCK_QUEUE, V.KEEP_RESOURCES):
                     found = V.WAIT
                 world.do(
-                    c.TakeVerdict(
+                    TakeVerdict(
                         job=question.job,
                         offer=question.offer,
                         verdict=found,

@@ -6,19 +6,20 @@ import pytest
 from asked_filters import FilteredWorld
 from worlds import ROOT
 
-from headnode.core.filtering.activation import Verdict
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.states import JobState
+from headnode.core.filtering.answers import ActivationVerdict
 from headnode.core.model.job import Licence
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.view import View
-from headnode.engine.constraining import ahead, constrain, with_kept
-from headnode.engine.course import run_course, to_the_limits
-from headnode.engine.offer import Stage
+from headnode.core.state.hold import HoldJob, ReleaseJob
+from headnode.core.state.modify import ModifyJob
+from headnode.core.state.transitions import JobState
+from headnode.engine.activation_gate import constrained_view, explanation_view, look_ahead_view
+from headnode.engine.activation_offer import OfferStage
+from headnode.engine.simulate_ahead import simulate_ahead, to_the_limits
 
-KEEP = Verdict.KEEP_RESOURCES
+KEEP = ActivationVerdict.KEEP_RESOURCES
 HOUR = Seconds(3600.0)
 
 
@@ -52,7 +53,7 @@ def test_what_is_kept_is_kept_over_a_restart_and_its_filter_is_asked_first() -> 
     assert states == [JobState.RUNNING, JobState.RUNNING, JobState.QUEUED]
     question = world.asked(keeper)
     assert (question.resource_count, question.backfill) == (2, False)
-    world.answer(keeper, Verdict.START)
+    world.answer(keeper, ActivationVerdict.START)
     assert world.record(keeper).state is JobState.RUNNING
     assert world.record(others[2]).state is JobState.QUEUED
     world.check_replay()
@@ -84,10 +85,10 @@ def test_of_several_each_has_what_it_had() -> None:
 
 def test_what_has_another_by_now_is_not_taken_from_him() -> None:
     world, keeper = kept(3)
-    world.do(c.HoldJob(by=ROOT, job=keeper, name="User"))
+    world.do(HoldJob(by=ROOT, job=keeper, name="User"))
     other = one(world, 2)
     assert world.record(other).state is JobState.RUNNING
-    world.do(c.ReleaseJob(by=ROOT, job=keeper, name="User"))
+    world.do(ReleaseJob(by=ROOT, job=keeper, name="User"))
     restart(world)
     assert world.engine.offers.of == {}
     assert world.record(other).state is JobState.RUNNING
@@ -98,23 +99,23 @@ def test_a_job_that_was_changed_is_offered_anew(fields: dict[str, object]) -> No
     world, keeper = kept(2, 3)
     spec = world.cluster.written(world.record(keeper))
     values = {name: getattr(spec, name) for name in spec.__struct_fields__} | fields
-    world.do(c.ModifyJob(by=ROOT, job=keeper, spec=type(spec)(**values), fields=tuple(fields)))
+    world.do(ModifyJob(by=ROOT, job=keeper, spec=type(spec)(**values), fields=tuple(fields)))
     word = world.record(keeper).filtered
     assert word is not None
     assert word.kept == ()
     restart(world)
-    assert all(offer.stage is not Stage.KEPT for offer in world.engine.offers.of.values())
+    assert all(offer.stage is not OfferStage.KEPT for offer in world.engine.offers.of.values())
 
 
 def test_what_a_job_holds_is_forgotten_when_it_starts_or_another_answer_comes() -> None:
     world, keeper = kept()
     world.wait(10)
-    world.answer(keeper, Verdict.BLOCK_QUEUE)
+    world.answer(keeper, ActivationVerdict.BLOCK_QUEUE)
     word = world.record(keeper).filtered
     assert word is not None
     assert word.kept == ()
     restart(world)
-    assert all(offer.stage is not Stage.KEPT for offer in world.engine.offers.of.values())
+    assert all(offer.stage is not OfferStage.KEPT for offer in world.engine.offers.of.values())
 
 
 def test_an_exclusive_job_gets_its_node_back_whole_or_not_at_all() -> None:
@@ -122,19 +123,19 @@ def test_an_exclusive_job_gets_its_node_back_whole_or_not_at_all() -> None:
     restart(world)
     other = one(world)
     assert world.record(other).state is JobState.QUEUED
-    world.answer(keeper, Verdict.START)
+    world.answer(keeper, ActivationVerdict.START)
     assert world.record(keeper).state is JobState.RUNNING
 
 
 def told(world: FilteredWorld, job: JobId) -> View:
     """Return the view in which a job is explained."""
-    return with_kept(world.engine.view(world.clock.now()), world.engine.offers, world.cluster, job)
+    return explanation_view(world.engine.view(world.clock.now()), world.engine.offers, world.cluster, job)
 
 
 def seen_ahead(world: FilteredWorld) -> Mapping[JobId, Instant]:
     """Return when jobs are expected to start if all run to their limits."""
-    view = ahead(world.engine.view(world.clock.now()), world.engine.offers, world.cluster)
-    return run_course(view, POLICIES["easy"], {}, to_the_limits(view), lambda: False).starts
+    view = look_ahead_view(world.engine.view(world.clock.now()), world.engine.offers, world.cluster)
+    return simulate_ahead(view, POLICIES["easy"], {}, to_the_limits(view), lambda: False).starts
 
 
 def test_what_is_kept_for_one_is_not_free_where_another_is_explained() -> None:
@@ -145,7 +146,7 @@ def test_what_is_kept_for_one_is_not_free_where_another_is_explained() -> None:
     plan = POLICIES["easy"](told(world, other))
     assert [start.job for start in plan.starts] == []
     world.wait(10)
-    world.answer(keeper, Verdict.START)
+    world.answer(keeper, ActivationVerdict.START)
     assert told(world, other).nodes["node1"].free == 1
 
 
@@ -165,7 +166,7 @@ def test_what_is_kept_grows_to_the_maximum_in_queued_mode_and_not_in_balanced_mo
     keeper = one(world, 1, 3, template="asked")
     world.answer(keeper, KEEP)
     world.set(SchedulingMode=mode)
-    view = constrain(world.engine.view(world.clock.now()), world.engine.offers, world.cluster)
+    view = constrained_view(world.engine.view(world.clock.now()), world.engine.offers, world.cluster)
     assert {job.job: job.wants for job in view.running} == {busy: 0, keeper: wants}
 
 
@@ -191,7 +192,7 @@ def test_expected_starts_of_others_count_what_is_kept_as_if_that_job_started_now
 def test_nobody_expects_anything_of_those_behind_a_job_that_blocks_the_queue() -> None:
     world = FilteredWorld(4, everybody=False)
     blocker = one(world, template="asked")
-    world.answer(blocker, Verdict.BLOCK_QUEUE)
+    world.answer(blocker, ActivationVerdict.BLOCK_QUEUE)
     one(world, 2)
     running = one(world, 4, priority=Priority(3000), run_time=HOUR)
     higher = one(world, 4, priority=Priority(3000), run_time=HOUR)

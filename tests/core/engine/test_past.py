@@ -2,11 +2,18 @@
 
 from worlds import ADA, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
-from headnode.engine.past import held_on_average, past_jobs
+from headnode.core.state import stop as c
+from headnode.core.state.events import Event
+from headnode.core.state.job_events import (
+    AllocationGrown,
+    AllocationLost,
+    AllocationShrunk,
+    JobStarted,
+    NodeCores,
+)
+from headnode.engine.past_jobs import held_on_average, past_jobs
 
 ONE = JobId(1)
 
@@ -60,29 +67,29 @@ def test_pages_tell_every_job_once_in_order_whatever_the_period() -> None:
     assert found == [3, 4, 5]  # submitted at 20, 30 and 40
 
 
-def place(count: int) -> e.Place:
+def place(count: int) -> NodeCores:
     return (("n1", tuple(range(count))),)
 
 
-def held(*changes: e.Event, started: float = 0.0, ended: float = 10.0) -> int:
+def held(*changes: Event, started: float = 0.0, ended: float = 10.0) -> int:
     return held_on_average(changes, Instant(started), Instant(ended))
 
 
-def begun(at: float, count: int) -> e.Event:
-    return e.JobStarted(at=Instant(at), job=ONE, allocation=place(count))
+def begun(at: float, count: int) -> Event:
+    return JobStarted(at=Instant(at), job=ONE, allocation=place(count))
 
 
 def test_a_job_that_grew_and_shrank_held_its_average_rounded_up() -> None:
-    grown = e.AllocationGrown(at=Instant(5.0), job=ONE, added=place(4))
-    shrunk = e.AllocationShrunk(at=Instant(8.0), job=ONE, removed=place(5))
-    lost = e.AllocationLost(at=Instant(9.0), job=ONE, removed=place(1))
+    grown = AllocationGrown(at=Instant(5.0), job=ONE, added=place(4))
+    shrunk = AllocationShrunk(at=Instant(8.0), job=ONE, removed=place(5))
+    lost = AllocationLost(at=Instant(9.0), job=ONE, removed=place(1))
     assert held(begun(0, 2)) == 2
     assert held(begun(0, 2), grown) == 4  # 2 and 6, half of the time each
     assert held(begun(0, 2), grown, shrunk, lost) == 3  # 10 + 18 + 1 over 10 s
 
 
 def test_only_the_last_run_of_a_job_counts() -> None:
-    grown = e.AllocationGrown(at=Instant(5.0), job=ONE, added=place(4))
+    grown = AllocationGrown(at=Instant(5.0), job=ONE, added=place(4))
     assert held(begun(0, 9), grown, begun(20, 2), started=20, ended=30) == 2
 
 

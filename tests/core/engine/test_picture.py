@@ -10,19 +10,21 @@ import pytest
 from worlds import ADA, ROOT, World
 
 from depth import seeds
-from headnode.core.lifecycle import commands as c
 from headnode.core.model.errors import Refused
-from headnode.core.model.held import NOTHING_HELD, Held
-from headnode.core.model.job import Licence
+from headnode.core.model.job import NOTHING_HELD, HeldAmounts, Licence
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.scheduling.conservative import _Pass as ConservativePass
-from headnode.core.scheduling.decision import Plan
+from headnode.core.scheduling.pass_state import PassState
+from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import POLICIES
-from headnode.core.scheduling.standing import Standing
 from headnode.core.scheduling.view import View
-from headnode.engine.picture import Picture
+from headnode.core.state.drain import DrainNode
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.nodes import ChangeNode, SetParameter
+from headnode.core.state.stop import StopJob
+from headnode.engine.view_builder import ViewBuilder
 
 DEEDS = 120
 
@@ -31,7 +33,7 @@ def looked_at_twice(world: World, plan: Callable[[View], Plan], passes: list[Pla
     """Return the policy, which holds each plan against that of a fresh look at the cluster."""
 
     def held(view: View) -> Plan:
-        fresh = Picture(world.cluster, keeps=False).view(view.now)
+        fresh = ViewBuilder(world.cluster, keeps=False).view(view.now)
         assert dict(view.nodes) == dict(fresh.nodes)
         assert sorted(view.running, key=lambda job: job.job) == list(fresh.running)
         assert view.licences == fresh.licences
@@ -52,9 +54,9 @@ def test_plans_on_the_kept_picture_are_those_of_a_fresh_one(policy: str, seed: i
     dice, world = random.Random(f"{policy} {seed}"), World(4, 4, 2, 8)
     passes: list[Plan] = []
     world.engine.policies = {policy: looked_at_twice(world, POLICIES[policy], passes)}
-    world.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
-    world.do(c.SetParameter(by=ROOT, name="Licences", value="x:3"))
-    world.do(c.SetParameter(by=ROOT, name="SchedulingDepth", value=str(dice.choice((1, 3, 100)))))
+    world.do(SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
+    world.do(SetParameter(by=ROOT, name="Licences", value="x:3"))
+    world.do(SetParameter(by=ROOT, name="SchedulingDepth", value=str(dice.choice((1, 3, 100)))))
     jobs: list[JobId] = []
     for _ in range(DEEDS):
         with contextlib.suppress(Refused):  # such as to cancel what is over
@@ -70,7 +72,7 @@ def test_the_kept_picture_of_nodes_that_close_is_a_fresh_one(policy: str, seed: 
     open_for: set[float] = set()
 
     def held(view: View) -> Plan:
-        fresh = Picture(world.cluster, keeps=False).view(view.now)
+        fresh = ViewBuilder(world.cluster, keeps=False).view(view.now)
         assert dict(view.nodes) == dict(fresh.nodes)
         open_for.update(node.open_for for node in view.nodes.values())
         made, cold = POLICIES[policy](view), POLICIES[policy](msgspec.structs.replace(view, ground=None))
@@ -78,13 +80,13 @@ def test_the_kept_picture_of_nodes_that_close_is_a_fresh_one(policy: str, seed: 
         return made
 
     world.engine.policies = {policy: held}
-    world.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
+    world.do(SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
     jobs: list[JobId] = []
     for _ in range(DEEDS):
         if dice.random() < 0.25:
             after = dice.choice((None, 60, 130))
             closes = None if after is None else Instant(world.clock.now() + after)
-            world.do(c.DrainNode(by=ROOT, node=f"node{dice.randint(1, 4)}", closes=closes))
+            world.do(DrainNode(by=ROOT, node=f"node{dice.randint(1, 4)}", closes=closes))
         with contextlib.suppress(Refused):
             deed(dice, world, jobs)
     assert len(open_for) > 3
@@ -98,13 +100,13 @@ def deed(dice: random.Random, world: World, jobs: list[JobId]) -> None:
     elif what < 0.8 and (held := list(world.nodes.running())):
         world.do(world.nodes.ended(dice.choice(held), world.clock.now(), kind="exited", exit_code=0))
     elif what < 0.85 and jobs:
-        world.do(c.StopJob(by=ROOT, job=dice.choice(jobs), outcome="canceled", force=True))
+        world.do(StopJob(by=ROOT, job=dice.choice(jobs), outcome="canceled", force=True))
     elif what < 0.9:
         wish = dice.choice(("pause", "resume"))
-        world.do(c.ChangeNode(by=ROOT, node=f"node{dice.randint(1, 4)}", wish=wish))
+        world.do(ChangeNode(by=ROOT, node=f"node{dice.randint(1, 4)}", wish=wish))
     elif what < 0.92:
         facts = NodeFacts(name="node4", processors=8, memory=dice.choice((1024, 2048)))
-        world.do(c.RegisterNode(facts=facts, approved=True))
+        world.do(RegisterNode(facts=facts, approved=True))
     else:
         world.wait(dice.choice((1, 20, 70)))
 
@@ -123,14 +125,14 @@ def submitted(dice: random.Random, world: World) -> JobId:
         exclusive=dice.random() < 0.2,
         run_time=dice.choice((Seconds(60.0), Seconds(120.0), Seconds(float("inf")))),
         process_memory=dice.choice((None, None, None, 300)),
-        held=Held(memory=700) if size == 2 else NOTHING_HELD,
+        held=HeldAmounts(memory=700) if size == 2 else NOTHING_HELD,
         licences=dice.choice(((), (), (Licence("x", 1),))),
     )
 
 
 def test_a_reservation_wakes_the_engine_when_its_time_has_come_though_nothing_ends() -> None:
     world = World(2)
-    world.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value="conservative"))
+    world.do(SetParameter(by=ROOT, name="SchedulingPolicy", value="conservative"))
     short = TaskSpec(command="x", minimum=1, maximum=1)
     world.submit(short, run_time=Seconds(60.0))
     waits = world.submit(TaskSpec(command="x", minimum=2, maximum=2), run_time=Seconds(60.0))
@@ -145,14 +147,14 @@ def test_a_reservation_wakes_the_engine_when_its_time_has_come_though_nothing_en
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_plans_of_long_ago_are_let_go_though_the_queue_never_empties(policy: str) -> None:
     world = World(1)
-    world.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
+    world.do(SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
     for _ in range(40):
         world.submit(TaskSpec(command="x"), run_time=Seconds(60.0))
     for _ in range(30):
         held = next(iter(world.nodes.running()))
         world.do(world.nodes.ended(held, world.clock.now(), kind="exited", exit_code=0))
     gc.collect()
-    kept = [each for each in gc.get_objects() if isinstance(each, Standing | ConservativePass)]
-    terrain = world.engine.view(world.clock.now()).terrain()
+    kept = [each for each in gc.get_objects() if isinstance(each, PassState | ConservativePass)]
+    node_table = world.engine.view(world.clock.now()).node_table()
     assert world.cluster.queue
-    assert sum(each._terrain is terrain for each in kept) <= 2
+    assert sum(each._node_table is node_table for each in kept) <= 2

@@ -6,16 +6,20 @@ import msgspec
 import pytest
 from worlds import ROOT, World
 
-from headnode.core.formats.dialects import How, read
-from headnode.core.formats.sss.meaning import coverage
-from headnode.core.launching.environment import Surroundings
+from headnode.core.formats.dialects import ReadOptions, read
+from headnode.core.formats.sss.conversion import coverage
+from headnode.core.launching.environment import LaunchContext
 from headnode.core.launching.recipe import recipe
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.events import JobCreated
 from headnode.core.model.errors import Refused
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import JobId
+from headnode.core.state.groups import CreateJobs
+from headnode.core.state.job_events import JobCreated
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.nodes import SetParameter
+from headnode.core.state.submit import CreateJob
+from headnode.core.state.suspend import SuspendJob
 
 RUN = "<Executable>/bin/x</Executable>"
 NODES = (
@@ -118,8 +122,8 @@ WHOLE = {
 """Two documents; the jobs of the second run otherwise."""
 
 
-def around(spec: JobSpec, job: JobId) -> Surroundings:
-    return Surroundings(
+def around(spec: JobSpec, job: JobId) -> LaunchContext:
+    return LaunchContext(
         job=job, spec=spec, node="n1", cluster="c", scheduler="h", base={"HOME": "/home/ann"}, marker="m",
         processors_per_socket=1,
     )  # fmt: skip
@@ -129,13 +133,13 @@ def seen(text: str) -> Any:
     """What becomes of the jobs of a document, on a cluster with other jobs and a licence, now and later."""
     world = World()
     for facts in NODES:
-        world.do(c.RegisterNode(facts=facts, approved=True))
-    world.do(c.SetParameter(by=ROOT, name="Licences", value="MATLAB:1"))
+        world.do(RegisterNode(facts=facts, approved=True))
+    world.do(SetParameter(by=ROOT, name="Licences", value="MATLAB:1"))
     (spare,) = read(f"<Job><Id>9</Id><Hold>user</Hold>{RUN}</Job>").jobs
-    world.do(c.CreateJob(by=ROOT, spec=spare, submit=True))
+    world.do(CreateJob(by=ROOT, spec=spare, submit=True))
     try:
-        reading = read(text, How(machine="here"))
-        made = world.do(c.CreateJobs(by=ROOT, specs=reading.jobs, links=reading.links, submit=True, known={}))
+        reading = read(text, ReadOptions(machine="here"))
+        made = world.do(CreateJobs(by=ROOT, specs=reading.jobs, links=reading.links, submit=True, known={}))
     except Refused as refused:
         return refused.code
     jobs = [event.job for event in made if isinstance(event, JobCreated)]
@@ -165,7 +169,7 @@ def _state(world: World, job: JobId) -> Any:
 
 def _may_be_suspended(world: World, job: JobId) -> str:
     try:
-        world.do(c.SuspendJob(by=ROOT, job=job))
+        world.do(SuspendJob(by=ROOT, job=job))
     except Refused as refused:
         return refused.code
     return "suspended"

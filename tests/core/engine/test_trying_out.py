@@ -3,19 +3,20 @@
 import pytest
 from worlds import ADA, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
+from headnode.core.state.drain import DrainNode
+from headnode.core.state.nodes import ChangeNode
+from headnode.core.state.transitions import JobState
 
 TRUE = TaskSpec(command="/bin/true")
 
 
 def paused(*processors: int, at: str = "node1") -> World:
     world = World(*processors)
-    world.do(c.ChangeNode(by=ROOT, node=at, wish="pause"))
+    world.do(ChangeNode(by=ROOT, node=at, wish="pause"))
     return world
 
 
@@ -73,7 +74,7 @@ def test_a_task_that_requires_the_paused_node_names_it_too() -> None:
 def test_what_runs_on_a_node_goes_on_when_it_is_paused_and_takes_its_next_task() -> None:
     world = World(1)
     job = world.submit(TRUE, TRUE)
-    world.do(c.ChangeNode(by=ROOT, node="node1", wish="pause"))
+    world.do(ChangeNode(by=ROOT, node="node1", wish="pause"))
     world.end(job, 1)
     assert world.dispatched(job) == [(2, 1)]
     world.end(job, 2)
@@ -90,7 +91,7 @@ def test_jobs_wait_their_turn_on_a_paused_node() -> None:
 
 def test_a_paused_node_that_is_drained_starts_nothing() -> None:
     world = paused(1)
-    world.do(c.DrainNode(by=ROOT, node="node1"))
+    world.do(DrainNode(by=ROOT, node="node1"))
     assert nodes_of(world, world.submit(TRUE, requested_nodes=("node1",))) == []
 
 
@@ -106,5 +107,5 @@ def test_an_exclusive_job_has_a_paused_node_to_itself() -> None:
 def test_a_job_that_a_user_submitted_may_start_again_when_the_node_is_resumed() -> None:
     world = paused(1)
     job = world.submit(TRUE, by=ADA, requested_nodes=("node1",))
-    world.do(c.ChangeNode(by=ROOT, node="node1", wish="resume"))
+    world.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
     assert nodes_of(world, job) == ["node1"]

@@ -3,23 +3,23 @@
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from headnode.core.formats.compute_cluster_xml import CCS, HPC, HPC_2008
-from headnode.core.model.held import Held
+from headnode.core.formats.hpc_xml import CCS, HPC, HPC_2008
 from headnode.core.model.job import (
     Alternative,
+    Condition,
     GroupEdge,
+    HeldAmounts,
     JobSpec,
     Licence,
+    NamedParent,
     NodeGroupOp,
     OrderKey,
     TaskAlternative,
     UnitType,
 )
-from headnode.core.model.limits import ResourceLimit
-from headnode.core.model.named_parents import Condition, NamedParent
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import FOREVER, Instant, Priority, Seconds
-from headnode.core.model.task import Distribution, TaskSpec, TaskType
+from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec, TaskType
 
 INT = 2**31 - 1
 counts = st.integers(1, INT)
@@ -214,7 +214,7 @@ NEW_OF_JOBS = {
         ),
         max_size=2,
     ).map(tuple),
-    "held": st.builds(Held, memory=counts, disk=counts, swap=counts),
+    "held": st.builds(HeldAmounts, memory=counts, disk=counts, swap=counts),
     "holds": several,
     "end_by": st.none() | moments,
     "reservation": st.just("") | names,
@@ -256,7 +256,7 @@ def alternatives(spec: JobSpec) -> st.SearchStrategy[tuple[Alternative, ...]]:
         minimum_memory=amounts,
         maximum_memory=amounts,
         process_memory=amounts,
-        held=st.none() | st.builds(Held, memory=counts),
+        held=st.none() | st.builds(HeldAmounts, memory=counts),
         needs=st.none() | needs,
         tasks=st.just(()) | st.lists(of_task, min_size=count, max_size=count).map(tuple),
     )

@@ -6,38 +6,49 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Awareness
-from headnode.core.formats.sss.conditions import (
-    LIMITS,
-    Condition,
-    Dependency,
-    Designator,
-    Distribution,
-    DistributionKind,
-    Extension,
-    Limit,
-    LimitKind,
-)
-from headnode.core.formats.sss.consumables import MEASURED_IN_BYTES, Charge, Consumable, Resource, Unit
 from headnode.core.formats.sss.job_object import (
-    Document,
     File,
-    Job,
     JobGroup,
     JobGroupRef,
     JobRef,
+    SssDocument,
+    SssJob,
     Task,
     TaskGroup,
     TaskGroupRef,
     TaskRef,
 )
-from headnode.core.formats.sss.properties import Conj, Envelope, Kept, Op, Property
-from headnode.core.formats.sss.rows import Place, Row
-from headnode.core.formats.sss.selections import Aggregation, Selection
-from headnode.core.formats.sss.streams import Environment, Notifications, Redirect, Stream, Variable
-from headnode.core.formats.sss.structured_rows import ADAPTER
-from headnode.core.formats.sss.tables import ROWS
-from headnode.core.formats.sss.value_types import BOOLEAN, STRING
-from headnode.core.formats.sss.versions import Version
+from headnode.core.formats.sss.properties import (
+    LIMITS,
+    MEASURED_IN_BYTES,
+    Aggregation,
+    Charge,
+    Conj,
+    Consumable,
+    Dependency,
+    Designator,
+    DistributionKind,
+    Environment,
+    Extension,
+    LimitKind,
+    Notifications,
+    Op,
+    Redirect,
+    Resource,
+    Selection,
+    SssCategory,
+    SssDistribution,
+    SssLimit,
+    SssProperty,
+    SssStream,
+    Unit,
+    UnknownElement,
+    Variable,
+)
+from headnode.core.formats.sss.property_rows import ElementPlace, SssRow
+from headnode.core.formats.sss.tables import ADAPTER, ROWS
+from headnode.core.formats.sss.value_types import BOOLEAN, STRING, SssVersion
+from headnode.core.model.job import Condition
 from headnode.core.model.quantities import Seconds
 
 from .specs import names, texts, trimmed
@@ -48,11 +59,11 @@ kept_attributes = st.lists(
 ).map(tuple)
 kept_elements = st.sampled_from(
     [
-        Kept(name="Odd", xml="<Odd></Odd>"),
-        Kept(name="Odd", xml='<Odd a="1">x<Inner></Inner> y</Odd>'),
-        Kept(name="Odd", xml='<ns:Odd xmlns:ns="urn:odd"></ns:Odd>'),
-        Kept(name="NodeProperties", xml='<NodeProperties a="1"></NodeProperties>'),
-        Kept(name="NodeProperties", xml="<NodeProperties><Speed>9</Speed></NodeProperties>"),
+        UnknownElement(name="Odd", xml="<Odd></Odd>"),
+        UnknownElement(name="Odd", xml='<Odd a="1">x<Inner></Inner> y</Odd>'),
+        UnknownElement(name="Odd", xml='<ns:Odd xmlns:ns="urn:odd"></ns:Odd>'),
+        UnknownElement(name="NodeProperties", xml='<NodeProperties a="1"></NodeProperties>'),
+        UnknownElement(name="NodeProperties", xml="<NodeProperties><Speed>9</Speed></NodeProperties>"),
     ]
 )
 spans = st.none() | st.integers(0, 2**32 - 1).map(lambda whole: Seconds(float(whole)))
@@ -71,12 +82,12 @@ words = names.map(lambda name: f"w{name}")  # no number, and no name of another 
 patterns = st.sampled_from(["fr15n.*", "node[1-5]", "(a|b)+", "x{2,3}"])
 
 
-def values(row: Row) -> st.SearchStrategy[Any]:
+def values(row: SssRow) -> st.SearchStrategy[Any]:
     """What a property of `row` may hold."""
     return by_type[row.type.name]
 
 
-def own_fields(row: Row) -> st.SearchStrategy[dict[str, Any]]:
+def own_fields(row: SssRow) -> st.SearchStrategy[dict[str, Any]]:
     """The fields that the struct of `row` has besides those of every property."""
     consumable = {
         "value": values(row),
@@ -85,14 +96,17 @@ def own_fields(row: Row) -> st.SearchStrategy[dict[str, Any]]:
         "duration": spans,
         "consumption_rate": amounts,
     }
-    fields: dict[type[Property], dict[str, st.SearchStrategy[Any]]] = {
-        Property: {"value": values(row)},
+    fields: dict[type[SssProperty], dict[str, st.SearchStrategy[Any]]] = {
+        SssProperty: {"value": values(row)},
         Charge: {"value": values(row), "units": trimmed},
         Consumable: consumable,
         Resource: {**consumable, "called": words, "type": trimmed},
-        Stream: {"value": trimmed, "redirects": st.lists(st.sampled_from(Redirect), max_size=3).map(tuple)},
+        SssStream: {
+            "value": trimmed,
+            "redirects": st.lists(st.sampled_from(Redirect), max_size=3).map(tuple),
+        },
         Notifications: {"value": trimmed, "uri": trimmed},
-        Limit: {
+        SssLimit: {
             "value": trimmed,
             "called": st.sampled_from(LIMITS) | words,
             "kind": st.none() | st.sampled_from(LimitKind),
@@ -108,7 +122,7 @@ def own_fields(row: Row) -> st.SearchStrategy[dict[str, Any]]:
         return st.fixed_dictionaries({"value": words})
     if row.shape is Selection:
         return selections
-    if row.shape is Distribution:
+    if row.shape is SssDistribution:
         return distributions
     if row.shape is Environment:
         return st.fixed_dictionaries({"variables": environments})
@@ -135,25 +149,25 @@ environments = st.lists(variables, min_size=1, max_size=3, unique_by=lambda one:
 
 
 @st.composite
-def properties(draw: st.DrawFn, place: Place) -> tuple[Property, ...]:
+def properties(draw: st.DrawFn, place: ElementPlace) -> tuple[SssProperty, ...]:
     """Properties as they may stand in `place`, with those it must have."""
     here = [row for row in ROWS if place in row.places]
     once = [row for row in here if row.appearance != "MUST"]
     chosen = draw(st.lists(st.sampled_from(once), max_size=4, unique_by=lambda row: (row.name, row.shape)))
     found = [draw(one_property(row, place)) for row in chosen]
-    found += [Property(name=row.name, value=draw(words)) for row in here if row.appearance == "MUST"]
+    found += [SssProperty(name=row.name, value=draw(words)) for row in here if row.appearance == "MUST"]
     if draw(st.integers(0, 4)) == 0:
         found.append(draw(kept_elements))
     return tuple(found)
 
 
 @st.composite
-def one_property(draw: st.DrawFn, row: Row, place: Place) -> Property:
+def one_property(draw: st.DrawFn, row: SssRow, place: ElementPlace) -> SssProperty:
     """A property of `row`; in Requested with a comparison and more."""
     fields = draw(own_fields(row))
     if draw(st.integers(0, 3)) == 0:
         fields = {**fields, "awareness": draw(policies), "kept": draw(kept_attributes)}
-    if place is Place.REQUESTED and draw(st.booleans()):
+    if place is ElementPlace.REQUESTED and draw(st.booleans()):
         numbers = [Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE]
         matchable = row.type is STRING and row.shape is not Selection and row.type is not BOOLEAN
         fields = {
@@ -169,38 +183,38 @@ def one_property(draw: st.DrawFn, row: Row, place: Place) -> Property:
 
 
 @st.composite
-def envelopes(draw: st.DrawFn, place: Place) -> Envelope | None:
+def envelopes(draw: st.DrawFn, place: ElementPlace) -> SssCategory | None:
     """A category with at least one property in it, or none; in Requested, some in parentheses."""
     found = list(draw(properties(place)))
     if not found:
         return None
-    if place is Place.REQUESTED and draw(st.booleans()):
-        bare = [one for one in found if not isinstance(one, Kept)]
+    if place is ElementPlace.REQUESTED and draw(st.booleans()):
+        bare = [one for one in found if not isinstance(one, UnknownElement)]
         if len(bare) == len(found) > 1:
             depth = draw(st.integers(1, 2))
             found[0] = with_group(found[0], depth)
             found[-1] = with_group(found[-1], -depth)
-    return Envelope(properties=tuple(found), awareness=draw(policies), kept=draw(kept_attributes))
+    return SssCategory(properties=tuple(found), awareness=draw(policies), kept=draw(kept_attributes))
 
 
-def with_group(one: Property, group: int) -> Property:
+def with_group(one: SssProperty, group: int) -> SssProperty:
     """The same property, opening or closing parentheses."""
     return replace(one, group=group)
 
 
-def parts(place: Place) -> dict[str, st.SearchStrategy[Any]]:
+def parts(place: ElementPlace) -> dict[str, st.SearchStrategy[Any]]:
     """The fields of a job, task group or task."""
     return {
         "properties": properties(place),
-        "requested": st.none() | envelopes(Place.REQUESTED),
-        "delivered": st.none() | envelopes(Place.DELIVERED),
+        "requested": st.none() | envelopes(ElementPlace.REQUESTED),
+        "delivered": st.none() | envelopes(ElementPlace.DELIVERED),
         "awareness": policies,
         "kept": kept_attributes,
     }
 
 
 references = {"id": words, "awareness": policies, "kept": kept_attributes}
-tasks = st.builds(Task, **parts(Place.TASK)).filter(
+tasks = st.builds(Task, **parts(ElementPlace.TASK)).filter(
     lambda one: one.properties or one.requested or one.delivered
 )
 
@@ -214,7 +228,7 @@ def distinct(found: list[Any]) -> bool:
 task_lists = st.lists(tasks | st.builds(TaskRef, **references), max_size=2).filter(distinct).map(tuple)
 task_groups = st.builds(
     TaskGroup,
-    **parts(Place.TASK_GROUP),
+    **parts(ElementPlace.TASK_GROUP),
     tasks=task_lists,
     task_defaults=st.lists(tasks, max_size=1).map(tuple),
 ).filter(
@@ -224,8 +238,8 @@ task_groups = st.builds(
     )
 )
 jobs = st.builds(
-    Job,
-    **parts(Place.JOB),
+    SssJob,
+    **parts(ElementPlace.JOB),
     task_groups=st.lists(task_groups | st.builds(TaskGroupRef, **references), max_size=2)
     .filter(distinct)
     .map(tuple),
@@ -233,7 +247,7 @@ jobs = st.builds(
 )
 job_groups = st.builds(
     JobGroup,
-    properties=properties(Place.JOB_GROUP),
+    properties=properties(ElementPlace.JOB_GROUP),
     awareness=policies,
     kept=kept_attributes,
     jobs=st.lists(jobs | st.builds(JobRef, **references), min_size=1, max_size=2).filter(distinct).map(tuple),
@@ -245,13 +259,13 @@ files = st.lists(
     unique_by=lambda one: one.id,
 ).map(tuple)
 alone = st.builds(
-    Document,
+    SssDocument,
     entries=st.tuples(jobs | job_groups),
     in_data=st.booleans(),
     namespace=st.sampled_from(["", "urn:sss"]),
 )
 several = st.builds(
-    Document,
+    SssDocument,
     entries=st.tuples(
         jobs, job_groups, st.builds(JobRef, **references) | st.builds(JobGroupRef, **references)
     ),
@@ -259,6 +273,6 @@ several = st.builds(
     awareness=policies,
     kept=kept_attributes,
     unknown=st.lists(kept_elements.filter(lambda one: one.name == "Odd"), max_size=1).map(tuple),
-).filter(lambda one: distinct([entry for entry in one.entries if isinstance(entry, Job)]))
+).filter(lambda one: distinct([entry for entry in one.entries if isinstance(entry, SssJob)]))
 documents = alone | several
-versions = st.sampled_from(Version)
+versions = st.sampled_from(SssVersion)

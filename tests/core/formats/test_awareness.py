@@ -3,8 +3,8 @@
 import pytest
 from lxml import etree
 
-from headnode.core.formats.compute_cluster_xml import CCS, DIALECTS, HPC, read_job, write_job
-from headnode.core.formats.fidelity import Awareness, Item, Kind, describe, parse_awareness
+from headnode.core.formats.fidelity import Awareness, Fidelity, ReportItem, describe, parse_awareness
+from headnode.core.formats.hpc_xml import CCS, DIALECTS, HPC, read_job, write_job
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 
@@ -18,12 +18,12 @@ STRANGE = """<Job Name="a" Priorty="High" Pool="Gold" OrderBy="#3">
 </Job>"""
 
 
-def findings(kind: Kind) -> list[Item]:
+def findings(kind: Fidelity) -> list[ReportItem]:
     return [item for item in read_job(STRANGE)[1] if item.kind is kind]
 
 
 def test_everything_strange_is_reported_with_its_place_and_the_right_name() -> None:
-    told = sorted((item.line, item.column, item.what) for item in findings(Kind.NOT_SUPPORTED))
+    told = sorted((item.line, item.column, item.what) for item in findings(Fidelity.NOT_SUPPORTED))
     assert told == [
         (1, 0, "text 'words' in Job is not known, and is not kept"),
         (
@@ -73,8 +73,8 @@ def test_warn_reads_the_job_and_ignore_reads_it_in_silence() -> None:
     warned, report = read_job(STRANGE, awareness=Awareness.WARN)
     ignored, silence = read_job(STRANGE, awareness=Awareness.IGNORE)
     assert warned == ignored
-    assert any(item.kind is Kind.NOT_SUPPORTED for item in report)
-    assert not any(item.kind is Kind.NOT_SUPPORTED for item in silence)
+    assert any(item.kind is Fidelity.NOT_SUPPORTED for item in report)
+    assert not any(item.kind is Fidelity.NOT_SUPPORTED for item in silence)
 
 
 def test_reject_refuses_the_job_and_lists_what_it_was() -> None:
@@ -129,7 +129,7 @@ def test_what_cannot_stand_in_a_job_file_is_left_out_and_told(
     dialect: str, extensions: dict[str, str]
 ) -> None:
     text, report = write_job(JobSpec(name="a", minimum=1, maximum=1, extensions=extensions), dialect)
-    assert [item.kind for item in report if item.kind is not Kind.NOTE] == [Kind.NOT_SUPPORTED]
+    assert [item.kind for item in report if item.kind is not Fidelity.NOTE] == [Fidelity.NOT_SUPPORTED]
     assert read_job(text)[0].name == "a"
     assert read_job(text)[0].extensions == {}
 
@@ -143,4 +143,4 @@ def test_a_kept_element_cannot_smuggle_in_markup() -> None:
 
 
 def test_a_finding_without_a_place_is_described_without_one() -> None:
-    assert describe(Item(Kind.NOTE, "Job", "x")) == "Job: x"
+    assert describe(ReportItem(Fidelity.NOTE, "Job", "x")) == "Job: x"

@@ -6,10 +6,10 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from headnode.core.model.checks import check, check_runnable
-from headnode.core.model.circles import find_circle
+from headnode.core.model.dependencies import find_cycle
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, Licence, UnitType
+from headnode.core.model.job_checks import check_job, check_runnable
 from headnode.core.model.quantities import Instant, Priority, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 
@@ -103,7 +103,7 @@ WRONG = [
 @pytest.mark.parametrize(("code", "spec"), WRONG, ids=[f"{code}-{n}" for n, (code, _) in enumerate(WRONG)])
 def test_a_wrong_job_is_refused_with_code_reason_and_way_out(code: str, spec: JobSpec) -> None:
     with pytest.raises(BadRequest) as caught:
-        check(spec)
+        check_job(spec)
     assert caught.value.code == code
     assert caught.value.what
     assert caught.value.fix
@@ -135,28 +135,28 @@ RIGHT = [
 
 @pytest.mark.parametrize("spec", RIGHT, ids=range(len(RIGHT)))
 def test_a_right_job_passes(spec: JobSpec) -> None:
-    check(spec)
+    check_job(spec)
 
 
 def test_the_circle_is_named() -> None:
     spec = job(task("start"), task("a", after="c start"), task("b", after="a"), task("c", after="b"))
     with pytest.raises(BadRequest) as caught:
-        check(spec)
+        check_job(spec)
     assert "'a' -> 'c' -> 'b' -> 'a'" in caught.value.what
 
 
 def test_a_chain_of_very_many_tasks_is_no_circle_and_no_deep_recursion() -> None:
     tasks = [task(str(number), after=str(number - 1) if number else "") for number in range(20_000)]
-    check(job(*tasks))
+    check_job(job(*tasks))
     with pytest.raises(BadRequest, match=r"\.\.\."):
-        check(job(msgspec.structs.replace(tasks[0], depends_on=("19999",)), *tasks[1:]))
+        check_job(job(msgspec.structs.replace(tasks[0], depends_on=("19999",)), *tasks[1:]))
 
 
 def test_a_circle_is_found_in_every_small_graph_that_has_one() -> None:
     pairs = [(a, b) for a in range(3) for b in range(3)]
     for choice in range(2 ** len(pairs)):
         edges = {pair for number, pair in enumerate(pairs) if choice >> number & 1}
-        found = find_circle({node: [b for a, b in sorted(edges) if a == node] for node in range(3)})
+        found = find_cycle({node: [b for a, b in sorted(edges) if a == node] for node in range(3)})
         assert bool(found) == has_circle(edges)
         assert all(step in edges for step in pairwise(found))
         assert not found or found[0] == found[-1]
@@ -171,7 +171,7 @@ def has_circle(edges: set[tuple[int, int]]) -> bool:
 
 
 def test_a_job_can_be_kept_but_not_run_without_a_command() -> None:
-    check(job(TaskSpec()))
+    check_job(job(TaskSpec()))
     check_runnable(job(task()))
     with pytest.raises(BadRequest, match="task 2 has no command line"):
         check_runnable(job(task(), TaskSpec()))
@@ -179,4 +179,4 @@ def test_a_job_can_be_kept_but_not_run_without_a_command() -> None:
 
 def test_a_dependency_where_no_task_has_a_name_is_refused_with_the_advice_to_give_one() -> None:
     with pytest.raises(BadRequest, match="give that name to the parent task"):
-        check(JobSpec(tasks=(TaskSpec(command="x", depends_on=("b",)),)))
+        check_job(JobSpec(tasks=(TaskSpec(command="x", depends_on=("b",)),)))

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from depth import share_of
-from headnode.core.formats import compute_cluster_xml, grid, native_form
+from headnode.core.formats import grid, hpc_xml, native
 from headnode.core.formats.dialects import (
     DIALECTS,
-    How,
-    Language,
+    JobLanguage,
+    ReadOptions,
     convert,
     dialect_named,
     language_of,
@@ -22,26 +22,25 @@ from headnode.core.formats.dialects import (
     read,
     write,
 )
-from headnode.core.formats.fidelity import Awareness, Kind, Report, losses
-from headnode.core.formats.live_jobs import Live, LiveTask
-from headnode.core.launching.recipe import argv_of
-from headnode.core.lifecycle.states import JobState
-from headnode.core.model.checks import check
+from headnode.core.formats.fidelity import Awareness, Fidelity, FidelityReport, lossy_items
+from headnode.core.formats.job_views import ExportedJob, ExportedTask
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
+from headnode.core.model.job_checks import check_job
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Instant
-from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.task import TaskSpec, TaskType, argv_of
+from headnode.core.state.transitions import JobState
 
 from .shared import SHARED
 from .specs import whole_jobs
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 FOLDERS = {
-    "job_xml": Language.COMPUTE_CLUSTER,
-    "sss": Language.SSS,
-    "grid": Language.GRID,
-    "native_form": Language.NATIVE,
+    "job_xml": JobLanguage.COMPUTE_CLUSTER,
+    "sss": JobLanguage.SSS,
+    "grid": JobLanguage.GRID,
+    "native_form": JobLanguage.NATIVE,
 }
 FILES = [(path, language) for folder, language in FOLDERS.items() for path in (GOLDEN / folder).iterdir()]
 OWN = Path(__file__).parents[2] / "samples"
@@ -50,7 +49,7 @@ SAMPLES = {  # of our own, and of others where they are beside the repository
     "grid": sorted([*(OWN / "grid").iterdir(), *(SHARED / "samples" / "grid" / "jobs").glob("*.js*")]),
     "sss": sorted([*(OWN / "sss").iterdir(), *(SHARED / "samples" / "sss" / "seed").glob("*.xml")]),
 }
-OF_SAMPLES = {"ccs": Language.COMPUTE_CLUSTER, "grid": Language.GRID, "sss": Language.SSS}
+OF_SAMPLES = {"ccs": JobLanguage.COMPUTE_CLUSTER, "grid": JobLanguage.GRID, "sss": JobLanguage.SSS}
 REFUSED = {
     "broken_attribute": "line 4, column 38: not well-formed XML",
     "cycle": "line 7, column 8: the tasks wait for each other in a circle",
@@ -92,12 +91,12 @@ JOB_FIELDS = [name for name in JobSpec.__struct_fields__ if name not in ("tasks"
 TASK_FIELDS = sorted({alone(name) for name in TaskSpec.__struct_fields__})
 
 
-def told(report: Report) -> bool:
-    return any(item.kind is Kind.TRANSLATED for item in report) or bool(losses(report))
+def told(report: FidelityReport) -> bool:
+    return any(item.kind is Fidelity.TRANSLATED for item in report) or bool(lossy_items(report))
 
 
 @pytest.mark.parametrize(("path", "language"), FILES, ids=lambda value: getattr(value, "name", None))
-def test_every_golden_file_is_known_by_its_content(path: Path, language: Language) -> None:
+def test_every_golden_file_is_known_by_its_content(path: Path, language: JobLanguage) -> None:
     data = path.read_bytes()
     assert language_of(data) is language
     assert language_of(data.decode()) is language
@@ -106,13 +105,13 @@ def test_every_golden_file_is_known_by_its_content(path: Path, language: Languag
 
 
 def test_the_names_of_the_dialects_are_those_that_their_readers_and_writers_use() -> None:
-    assert [name for name, one in DIALECTS.items() if one.language is Language.COMPUTE_CLUSTER] == [
-        *compute_cluster_xml.DIALECTS
+    assert [name for name, one in DIALECTS.items() if one.language is JobLanguage.COMPUTE_CLUSTER] == [
+        *hpc_xml.DIALECTS
     ]
-    assert [name for name, one in DIALECTS.items() if one.language is Language.GRID] == [*grid.DIALECTS]
-    assert [name for name, one in DIALECTS.items() if one.language is Language.NATIVE] == [
-        native_form.TOML,
-        native_form.JSON,
+    assert [name for name, one in DIALECTS.items() if one.language is JobLanguage.GRID] == [*grid.DIALECTS]
+    assert [name for name, one in DIALECTS.items() if one.language is JobLanguage.NATIVE] == [
+        native.TOML,
+        native.JSON,
     ]
 
 
@@ -141,7 +140,7 @@ def test_the_damaged_samples_are_read_leniently_with_every_repair_reported() -> 
     mended = [path for path in damaged if not path.name.startswith(("03_", "04_", "20_", "cycle", "missing"))]
     assert mended
     for path in mended:
-        assert losses(read(path.read_bytes(), How(lenient=True)).report) or "sss" in str(path)
+        assert lossy_items(read(path.read_bytes(), ReadOptions(lenient=True)).report) or "sss" in str(path)
 
 
 @pytest.mark.parametrize(
@@ -166,28 +165,28 @@ def test_what_is_no_job_file_is_told_so_with_the_way_out(text: str, said: str) -
 @pytest.mark.parametrize(
     ("text", "language"),
     [
-        ("<Task CommandLine='x'/>", Language.COMPUTE_CLUSTER),
-        ("<Job", Language.COMPUTE_CLUSTER),
-        ("<Job><Id>1</Id><Executable>/bin/x</Executable></Jo", Language.SSS),
-        ("<JobGroup><Job/></JobGroup>", Language.SSS),
-        ("<Envelope><Body/></Envelope>", Language.SSS),
-        ('{"version": 2, "tasks": [', Language.GRID),
-        ('{"tasks": [{"id": "a"}]}', Language.GRID),
-        ('{"command": "x", "properties": {"version": "2"}', Language.NATIVE),
-        ('{"tasks": [{"command": "x"}]}', Language.NATIVE),
-        ('[{"id": 1}]', Language.GRID),
-        ('[[tasks]]\ncommand = "x"', Language.NATIVE),
-        ('name = "a"', Language.NATIVE),
-        ("{", Language.NATIVE),
+        ("<Task CommandLine='x'/>", JobLanguage.COMPUTE_CLUSTER),
+        ("<Job", JobLanguage.COMPUTE_CLUSTER),
+        ("<Job><Id>1</Id><Executable>/bin/x</Executable></Jo", JobLanguage.SSS),
+        ("<JobGroup><Job/></JobGroup>", JobLanguage.SSS),
+        ("<Envelope><Body/></Envelope>", JobLanguage.SSS),
+        ('{"version": 2, "tasks": [', JobLanguage.GRID),
+        ('{"tasks": [{"id": "a"}]}', JobLanguage.GRID),
+        ('{"command": "x", "properties": {"version": "2"}', JobLanguage.NATIVE),
+        ('{"tasks": [{"command": "x"}]}', JobLanguage.NATIVE),
+        ('[{"id": 1}]', JobLanguage.GRID),
+        ('[[tasks]]\ncommand = "x"', JobLanguage.NATIVE),
+        ('name = "a"', JobLanguage.NATIVE),
+        ("{", JobLanguage.NATIVE),
     ],
 )
-def test_a_damaged_file_is_known_too(text: str, language: Language) -> None:
+def test_a_damaged_file_is_known_too(text: str, language: JobLanguage) -> None:
     assert language_of(text) is language
 
 
 def test_a_language_that_is_named_is_believed() -> None:
     with pytest.raises(BadRequest, match="not JSON"):
-        read('command = "x"', How(language=Language.GRID))
+        read('command = "x"', ReadOptions(language=JobLanguage.GRID))
 
 
 def test_an_unknown_language_is_refused_with_the_nearest() -> None:
@@ -209,7 +208,7 @@ def test_an_unknown_language_is_refused_with_the_nearest() -> None:
 def test_a_refusal_after_reading_gets_its_place(text: str) -> None:
     reading = read(text)
     with pytest.raises(BadRequest) as refusal:
-        check(reading.only_job())
+        check_job(reading.only_job())
     placed = locate(text, DIALECTS[reading.dialect].language, refusal.value)
     assert placed.what.startswith("line 2, column ")
     assert placed.what.endswith(refusal.value.what)
@@ -217,16 +216,18 @@ def test_a_refusal_after_reading_gets_its_place(text: str) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(("path", "language"), FILES, ids=lambda value: getattr(value, "name", None))
-def test_round_trips_within_a_language_are_identities(path: Path, language: Language, dialect: str) -> None:
+def test_round_trips_within_a_language_are_identities(
+    path: Path, language: JobLanguage, dialect: str
+) -> None:
     if DIALECTS[dialect].language is not language or dialect == "grid-task":
         return
     data = path.read_bytes()
-    was, _, (text, report) = convert(data, How(), dialect)
-    now, _, (again, _) = convert(text, How(), was)
+    was, _, (text, report) = convert(data, ReadOptions(), dialect)
+    now, _, (again, _) = convert(text, ReadOptions(), was)
     assert now == dialect
     if not told(report):
-        assert convert(again, How(), dialect)[2][0] == text
-    if not told(report) and language is not Language.SSS:  # whose samples need not make sense
+        assert convert(again, ReadOptions(), dialect)[2][0] == text
+    if not told(report) and language is not JobLanguage.SSS:  # whose samples need not make sense
         assert [replace(job, dialect="") for job in read(text).jobs] == [
             replace(job, dialect="") for job in read(data).jobs
         ]
@@ -234,8 +235,8 @@ def test_round_trips_within_a_language_are_identities(path: Path, language: Lang
 
 def test_sss_is_respelled_with_all_its_jobs() -> None:
     data = (GOLDEN / "sss" / "group_3_1_0.xml").read_bytes()
-    _, _, (old, report) = convert(data, How(), "sss-3.0")
-    assert not losses(report)
+    _, _, (old, report) = convert(data, ReadOptions(), "sss-3.0")
+    assert not lossy_items(report)
     assert old == (GOLDEN / "sss" / "group_3_0_3.xml").read_bytes()
     assert len(read(old).jobs) == len(read(data).jobs) > 1
 
@@ -243,11 +244,11 @@ def test_sss_is_respelled_with_all_its_jobs() -> None:
 def test_several_jobs_do_not_become_one() -> None:
     data = (GOLDEN / "sss" / "group_3_1_0.xml").read_bytes()
     with pytest.raises(BadRequest, match="several-jobs"):
-        convert(data, How(), "hpcpack")
+        convert(data, ReadOptions(), "hpcpack")
 
 
 def test_under_reject_a_job_that_loses_something_is_not_converted() -> None:
-    reject = How(awareness=Awareness.REJECT)
+    reject = ReadOptions(awareness=Awareness.REJECT)
     with pytest.raises(BadRequest, match="project: a grid job has no such property") as refusal:
         convert('project = "p"\ncommand = "/bin/a"', reject, "grid")
     assert refusal.value.code == "not-understood"
@@ -352,7 +353,7 @@ def each_wish(other: JobSpec, base: JobSpec) -> Iterator[JobSpec]:
         yield replace(base, tasks=(task, *base.tasks[1:]))
 
 
-def written(spec: JobSpec, dialect: str) -> tuple[bytes, Report]:
+def written(spec: JobSpec, dialect: str) -> tuple[bytes, FidelityReport]:
     """Write a job; return nothing if the dialect has no room for one of such a shape."""
     try:
         return write(spec, dialect)
@@ -373,7 +374,7 @@ def test_a_single_wish_is_lost_exactly_if_the_report_says_so(dialect: str, other
         if not text:
             continue
         back = read(text).only_job()
-        if any(not item.what.endswith(SAME_WORDS) for item in losses(report)):
+        if any(not item.what.endswith(SAME_WORDS) for item in lossy_items(report)):
             assert anonymous(back) != anonymous(spec)
         if meaning(back) != meaning(spec):
             assert told(report)
@@ -382,7 +383,9 @@ def test_a_single_wish_is_lost_exactly_if_the_report_says_so(dialect: str, other
 def test_a_hold_until_the_beginning_of_1970_is_not_lost_silently() -> None:
     """Its moment is the number 0, which is false."""
     spec = replace(plain_job("hpcpack-2008"), hold_until=Instant(0.0))
-    assert [item.what.partition(":")[0] for item in losses(write(spec, "hpcpack-2008")[1])] == ["HoldUntil"]
+    assert [item.what.partition(":")[0] for item in lossy_items(write(spec, "hpcpack-2008")[1])] == [
+        "HoldUntil"
+    ]
 
 
 NEEDS = {
@@ -399,7 +402,7 @@ def test_what_nodes_must_have_is_said_in_the_older_words_of_hpc_pack_where_they_
 ) -> None:
     spec = replace(plain_job("hpcpack"), needs=NodeNeeds(**NEEDS[wish]))
     text, report = write(spec, "hpcpack")
-    assert [item.kind for item in report] == [Kind.TRANSLATED]
+    assert [item.kind for item in report] == [Fidelity.TRANSLATED]
     back = read(text).only_job()
     assert back.needs == NodeNeeds()
     older = (back.requested_nodes, back.excluded_nodes, back.minimum_memory, back.minimum_processors_per_node)
@@ -410,9 +413,11 @@ def test_features_become_groups_of_nodes_in_hpc_pack_and_choices_between_them_ar
     spec = replace(plain_job("hpcpack"), needs=NodeNeeds(features=(("gpu",), ("big",))), node_groups=("a",))
     text, report = write(spec, "hpcpack")
     assert read(text).only_job().node_groups == ("a", "gpu", "big")
-    assert [item.kind for item in report] == [Kind.APPROXIMATED]
+    assert [item.kind for item in report] == [Fidelity.APPROXIMATED]
     choice = replace(spec, needs=NodeNeeds(features=(("gpu", "big"),)))
-    assert [item.what.partition(":")[0] for item in losses(write(choice, "hpcpack")[1])] == ["needs.features"]
+    assert [item.what.partition(":")[0] for item in lossy_items(write(choice, "hpcpack")[1])] == [
+        "needs.features"
+    ]
 
 
 def test_a_feature_of_a_sweep_is_told_once_though_ccs_has_a_task_for_each_of_its_instances() -> None:
@@ -429,7 +434,7 @@ def test_a_feature_of_a_sweep_is_told_once_though_ccs_has_a_task_for_each_of_its
 def test_a_job_of_which_nothing_is_told_is_the_same_in_the_other_language(
     dialect: str, data: st.DataObject
 ) -> None:
-    spec = data.draw(whole_jobs(data.draw(st.sampled_from([*compute_cluster_xml.DIALECTS]))))
+    spec = data.draw(whole_jobs(data.draw(st.sampled_from([*hpc_xml.DIALECTS]))))
     text, report = written(spec, dialect)
     if not text:
         return
@@ -460,7 +465,7 @@ def test_hostile_files_are_refused_with_a_way_out(start: str, end: str) -> None:
 
 def test_a_job_of_the_cluster_is_shown_in_sss_with_what_was_delivered() -> None:
     spec = JobSpec(name="j", tasks=(TaskSpec(command="/bin/a"),))
-    live = Live(
+    live = ExportedJob(
         id=7,
         state=JobState.FAILED,
         owner="ada",
@@ -468,7 +473,7 @@ def test_a_job_of_the_cluster_is_shown_in_sss_with_what_was_delivered() -> None:
         started=Instant(110.4),
         ended=Instant(140.0),
         nodes=("n1", "n2"),
-        tasks={1: LiveTask(exit_code=3)},
+        tasks={1: ExportedTask(exit_code=3)},
     )
     text = write(spec, "sss", live)[0].decode()
     for said in (
@@ -478,9 +483,11 @@ def test_a_job_of_the_cluster_is_shown_in_sss_with_what_was_delivered() -> None:
     ):
         assert said in text
     reading = read(text)
-    assert not losses(reading.report)
+    assert not lossy_items(reading.report)
     assert meaning(reading.only_job()) == meaning(spec)
-    queued = write(spec, "sss-3.0", Live(id=8, state=JobState.QUEUED, submitted=Instant(1.0)))[0].decode()
+    queued = write(spec, "sss-3.0", ExportedJob(id=8, state=JobState.QUEUED, submitted=Instant(1.0)))[
+        0
+    ].decode()
     assert "<JobState>Idle</JobState>" in queued
     assert "Delivered" not in queued
 
@@ -504,5 +511,5 @@ def test_tasks_that_wait_in_a_circle_are_refused_at_the_first_of_them(dialect: s
     text, said = CIRCLES[dialect]
     reading = read(text.encode())
     with pytest.raises(BadRequest) as refusal:
-        check(reading.only_job())
+        check_job(reading.only_job())
     assert locate(text, DIALECTS[reading.dialect].language, refusal.value).what == said

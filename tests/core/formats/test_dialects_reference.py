@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from headnode.core.formats.dialects import DIALECTS, How, convert, read
-from headnode.core.formats.dialects.reference import reference_page
-from headnode.core.model.checks import check, check_runnable
+from documents.job_languages import reference_page
+from headnode.core.formats.dialects import DIALECTS, ReadOptions, convert, read
+from headnode.core.model.job_checks import check_job, check_runnable
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "job-languages.md").read_text()
@@ -28,12 +28,12 @@ def test_every_example_of_the_page_can_be_submitted(fence: str, text: str) -> No
     reading = read(text)
     assert reading.dialect == FIRST[fence]
     for spec in reading.jobs:
-        check(spec)
+        check_job(spec)
         check_runnable(spec)
 
 
 def test_the_report_on_the_page_is_what_is_reported() -> None:
     text = 'project = "p"\nname = "x"\n[[tasks]]\nname = "sort"\ncommand = "a | b"'
-    _, _, (_, report) = convert(text, How(), "grid")
+    _, _, (_, report) = convert(text, ReadOptions(), "grid")
     for item in report:
         assert f"    {item.where}: {item.what}" in PAGE

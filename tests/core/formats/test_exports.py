@@ -2,18 +2,18 @@
 
 import pytest
 
-from headnode.core.formats.compute_cluster_xml import CCS, HPC, HPC_2008, read_job, write_job
-from headnode.core.formats.compute_cluster_xml.dialects import DIALECTS
-from headnode.core.formats.fidelity import Kind, Report, losses
-from headnode.core.formats.live_jobs import Live, LiveTask
-from headnode.core.lifecycle.states import JobState, TaskState
+from headnode.core.formats.fidelity import Fidelity, FidelityReport, lossy_items
+from headnode.core.formats.hpc_xml import CCS, HPC, HPC_2008, read_job, write_job
+from headnode.core.formats.hpc_xml.dialects import DIALECTS
+from headnode.core.formats.job_views import ExportedJob, ExportedTask
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, UnitType
 from headnode.core.model.quantities import Instant, Priority, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state.transitions import JobState, TaskState
 
 
-def told(report: Report, kind: Kind) -> list[tuple[str, str]]:
+def told(report: FidelityReport, kind: Fidelity) -> list[tuple[str, str]]:
     return [(item.where, item.what) for item in report if item.kind is kind]
 
 
@@ -28,7 +28,7 @@ def test_ccs_gets_the_nearest_priority_run_time_and_count() -> None:
     text, report = write_job(spec, CCS)
     again, _ = read_job(text)
     assert (again.priority, again.run_time, again.unit) == (2000, 120, UnitType.PROCESSOR)
-    assert [what.split(":")[0] for _, what in told(report, Kind.APPROXIMATED)] == [
+    assert [what.split(":")[0] for _, what in told(report, Fidelity.APPROXIMATED)] == [
         "sizes count nodes; CCS counts processors",
         "Runtime",
         "Priority",
@@ -49,7 +49,7 @@ def test_ccs_is_told_apart_from_everything_it_has_no_word_for() -> None:
         tasks=(TaskSpec(command="a", group=1, fail_job_on_failure=True), TaskSpec(kind=TaskType.NODE_PREP)),
     )
     text, report = write_job(spec, CCS)
-    assert told(report, Kind.NOT_SUPPORTED) == [
+    assert told(report, Fidelity.NOT_SUPPORTED) == [
         ("Job", "NodeGroups: Compute Cluster Server 2003 has no such property"),
         ("Job", "EmailAddress: Compute Cluster Server 2003 has no such property"),
         ("Job", "Dependencies: CCS has no groups of tasks"),
@@ -66,7 +66,7 @@ def test_ccs_gets_a_sweep_as_tasks_of_one_name() -> None:
     assert [task.command for task in tasks] == ["run 01 *", "run 02 *", "run 03 *", "sum"]
     assert {task.name for task in tasks[:3]} == {"s*"}
     assert tasks[1].standard_output == "2.out"
-    assert "3 tasks of one name" in told(report, Kind.APPROXIMATED)[1][1]
+    assert "3 tasks of one name" in told(report, Fidelity.APPROXIMATED)[1][1]
 
 
 def test_ccs_refuses_to_list_a_very_large_sweep() -> None:
@@ -82,7 +82,7 @@ def test_the_environment_of_a_job_goes_into_its_tasks_where_jobs_have_none(diale
     text, report = write_job(spec, dialect)
     again, _ = read_job(text)
     assert [task.environment for task in again.tasks] == [{"A": "1", "B": "2"}, {"A": "1", "B": "1"}]
-    assert any("environment" in what for _, what in told(report, Kind.APPROXIMATED))
+    assert any("environment" in what for _, what in told(report, Fidelity.APPROXIMATED))
 
 
 def test_what_xml_cannot_hold_is_replaced_and_told() -> None:
@@ -94,7 +94,7 @@ def test_what_xml_cannot_hold_is_replaced_and_told() -> None:
         "\ufffd",
         {"A": "padded"},
     )
-    assert [where for where, _ in told(report, Kind.APPROXIMATED)] == ["Job", "Job", "Task 1"]
+    assert [where for where, _ in told(report, Fidelity.APPROXIMATED)] == ["Job", "Job", "Task 1"]
 
 
 def test_a_dialect_that_does_not_exist_is_refused() -> None:
@@ -102,7 +102,7 @@ def test_a_dialect_that_does_not_exist_is_refused() -> None:
         write_job(JobSpec(), "pbs")
 
 
-LIVE = Live(
+LIVE = ExportedJob(
     id=7,
     state=JobState.FAILED,
     owner="alice",
@@ -113,7 +113,7 @@ LIVE = Live(
     nodes=("n1", "n2"),
     backfilled=True,
     requeues=2,
-    tasks={1: LiveTask(state=TaskState.FAILED, exit_code=3, started=Instant(62.0), nodes=("n2",))},
+    tasks={1: ExportedTask(state=TaskState.FAILED, exit_code=3, started=Instant(62.0), nodes=("n2",))},
 )
 SPEC = JobSpec(name="a", minimum=1, maximum=1, tasks=(TaskSpec(command="x"), TaskSpec(command="y")))
 
@@ -140,11 +140,11 @@ def test_an_export_to_ccs_uses_the_words_of_its_schema() -> None:
     assert 'AllocatedNodes="n1,n2" IsBackfill="true"' in text
     assert '<Task Id="2" ParentJobId="7" Status="NotSubmitted"' in text
     for state, word in ((JobState.FINISHED, "Completed"), (JobState.CANCELED, "Cancelled")):
-        assert f'Status="{word}"' in write_job(SPEC, CCS, live=Live(id=1, state=state))[0].decode()
+        assert f'Status="{word}"' in write_job(SPEC, CCS, live=ExportedJob(id=1, state=state))[0].decode()
 
 
 def test_the_phase_tells_a_filter_why_it_is_called() -> None:
-    text = write_job(SPEC, HPC, live=Live(id=1, state=JobState.QUEUED, phase="Validating"))[0].decode()
+    text = write_job(SPEC, HPC, live=ExportedJob(id=1, state=JobState.QUEUED, phase="Validating"))[0].decode()
     assert 'State="Validating"' in text
 
 
@@ -153,13 +153,15 @@ def test_what_only_the_scheduler_knows_does_not_change_the_job_that_is_read(dial
     plain = read_job(write_job(SPEC, dialect)[0])[0]
     live, report = read_job(write_job(SPEC, dialect, live=LIVE)[0])
     assert live == plain
-    assert {item.kind for item in report} == {Kind.NOTE}
+    assert {item.kind for item in report} == {Fidelity.NOTE}
 
 
 def test_what_the_scheduler_writes_of_itself_is_told_in_one_note_for_jobs_and_one_for_tasks() -> None:
-    live = Live(id=7, state=JobState.RUNNING, owner="ann", submitted=Instant(1e9), started=Instant(1e9))
+    live = ExportedJob(
+        id=7, state=JobState.RUNNING, owner="ann", submitted=Instant(1e9), started=Instant(1e9)
+    )
     text, _ = write_job(JobSpec(tasks=(TaskSpec(command="a"), TaskSpec(command="b"))), HPC, live=live)
-    notes = told(read_job(text)[1], Kind.NOTE)
+    notes = told(read_job(text)[1], Fidelity.NOTE)
     assert [where for where, what in notes if "by the scheduler only" in what] == ["Job", "Task"]
     (of_job,) = (what for where, what in notes if where == "Job" and "by the scheduler only" in what)
     assert all(repr(name) in of_job for name in ("Id", "State", "SubmitTime", "Owner")), of_job
@@ -171,4 +173,4 @@ def test_an_attribute_that_is_not_known_survives_whatever_it_is_called(name: str
     spec, _ = read_job(f'<Job {name}="{namespace}" Odd="1"><Tasks><Task CommandLine="x"/></Tasks></Job>')
     text, report = write_job(spec, spec.dialect)
     assert read_job(text)[0] == spec
-    assert losses(report) == ()
+    assert lossy_items(report) == ()

@@ -5,12 +5,12 @@ from hypothesis import HealthCheck, given, settings
 from lxml import etree
 
 from depth import share_of
-from headnode.core.formats.compute_cluster_xml import HPC, HPC_2008, read_job, write_job
-from headnode.core.formats.live_jobs import Live, LiveTask
-from headnode.core.lifecycle.states import JobState, TaskState
+from headnode.core.formats.hpc_xml import HPC, HPC_2008, read_job, write_job
+from headnode.core.formats.job_views import ExportedJob, ExportedTask
 from headnode.core.model.job import GroupEdge, JobSpec
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state.transitions import JobState, TaskState
 
 from .specs import jobs
 
@@ -33,8 +33,8 @@ REAL_TASK = frozenset(
 SPACE = {"hpc": "http://schemas.microsoft.com/HPCS2008R2/scheduler/"}
 
 
-def live(phase: str) -> Live:
-    return Live(id=7, phase=phase, owner="ann", created=Instant(1.0), submitted=Instant(1.0))
+def live(phase: str) -> ExportedJob:
+    return ExportedJob(id=7, phase=phase, owner="ann", created=Instant(1.0), submitted=Instant(1.0))
 
 
 @pytest.mark.parametrize("phase", ["Validating", "Queued", "Running"])
@@ -77,8 +77,8 @@ def test_tasks_that_have_not_started_say_so(phase: str, word: str) -> None:
 
 def test_tasks_that_run_have_their_own_states_and_times() -> None:
     spec = JobSpec(tasks=(TaskSpec(command="x"),))
-    runs = LiveTask(state=TaskState.RUNNING, started=Instant(61.0), requeues=2)
-    about = Live(id=7, state=JobState.RUNNING, phase="Running", tasks={1: runs})
+    runs = ExportedTask(state=TaskState.RUNNING, started=Instant(61.0), requeues=2)
+    about = ExportedJob(id=7, state=JobState.RUNNING, phase="Running", tasks={1: runs})
     task = etree.fromstring(write_job(spec, HPC, live=about)[0])[1][0]
     assert (task.get("State"), task.get("AutoRequeueCount")) == ("Running", "2")
     assert task.get("StartTime") == "1970-01-01T00:01:01Z"
@@ -92,5 +92,5 @@ def test_tasks_without_a_group_share_one_that_no_other_task_has() -> None:
 
 
 def test_an_export_for_people_has_only_what_the_job_sets() -> None:
-    root = etree.fromstring(write_job(JobSpec(), HPC, live=Live(id=7))[0])
+    root = etree.fromstring(write_job(JobSpec(), HPC, live=ExportedJob(id=7))[0])
     assert {"JobTemplate", "OrderBy", "ParentJobIds", "Name"} & {str(name) for name in root.attrib} == set()

@@ -11,14 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from depth import share_of
-from headnode.core.formats.grid import Options, locate, read_job, refuse_transfers, write_job
-from headnode.core.formats.grid.storage import Base, is_url, resolve
-from headnode.core.formats.json_faults import MOST_DEPTH
-from headnode.core.formats.json_text import read_json
-from headnode.core.formats.text_places import MOST_BYTES
-from headnode.core.model.checks import check
+from headnode.core.formats.grid import GridOptions, locate, read_job, refuse_transfers, write_job
+from headnode.core.formats.grid.transfers import StorageBase, is_url, resolve
+from headnode.core.formats.text.json_text import MOST_DEPTH, read_json
+from headnode.core.formats.text.source_text import MOST_BYTES
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
+from headnode.core.model.job_checks import check_job
 from headnode.core.model.task import TaskSpec
 
 from . import grid_documents as documents
@@ -29,10 +28,10 @@ MANY = settings(max_examples=share_of(60), deadline=None, suppress_health_check=
 def read_or_refuse(data: bytes | str, *, lenient: bool = False) -> None:
     """Read; what is read must also be checkable, writable and the same when it is read again."""
     try:
-        spec, _ = read_job(data, Options(lenient=lenient, variables={"a": "b"}))
+        spec, _ = read_job(data, GridOptions(lenient=lenient, variables={"a": "b"}))
     except BadRequest:
         return
-    for question in (check, refuse_transfers):
+    for question in (check_job, refuse_transfers):
         try:
             question(spec)
         except BadRequest as wrong:
@@ -213,8 +212,8 @@ def test_no_text_is_slow_to_refuse_or_read_nor_takes_much_memory(kind: str) -> N
 def test_a_storage_base_resolves_every_reference_as_if_it_were_the_only_one(
     base: str, reference: str
 ) -> None:
-    assert Base(base).resolve(reference) == resolve(base, reference)
-    assert Base(base).makes_url(reference) == is_url(resolve(base, reference))
+    assert StorageBase(base).resolve(reference) == resolve(base, reference)
+    assert StorageBase(base).makes_url(reference) == is_url(resolve(base, reference))
 
 
 def test_a_stream_that_is_the_root_directory_is_told_as_lost() -> None:

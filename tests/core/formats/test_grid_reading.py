@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from headnode.core.formats.fidelity import Awareness, Kind, losses
+from headnode.core.formats.fidelity import Awareness, Fidelity, lossy_items
 from headnode.core.formats.grid import (
     Behaviour,
-    Direction,
-    Options,
-    Transfer,
+    FileTransfer,
+    GridOptions,
+    TransferDirection,
     files_named,
     locate,
     read_job,
@@ -21,10 +21,10 @@ from headnode.core.formats.grid import (
     transfers_of,
     write_job,
 )
-from headnode.core.formats.grid.storage import file_url, local_path, resolve
-from headnode.core.model.checks import check, check_runnable
+from headnode.core.formats.grid.transfers import file_url, local_path, resolve
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
+from headnode.core.model.job_checks import check_job, check_runnable
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.task import Distribution
 
@@ -44,11 +44,11 @@ def task(name: str, *children: str, **keys: Any) -> dict[str, Any]:
 
 
 def read(text: str | bytes, **options: Any) -> JobSpec:
-    return read_job(text, Options(**options))[0]
+    return read_job(text, GridOptions(**options))[0]
 
 
 def said(text: str, **options: Any) -> list[str]:
-    report = read_job(text, Options(**options))[1]
+    report = read_job(text, GridOptions(**options))[1]
     return [f"{item.kind.value} {item.where}: {item.what}" for item in report]
 
 
@@ -78,7 +78,7 @@ def test_every_sample_is_read_or_refused_for_its_reason(path: Path) -> None:
         assert refusal(path.read_bytes()).what.startswith(REFUSED_SAMPLES[path.name])
         return
     spec = read(path.read_bytes())
-    check(spec)
+    check_job(spec)
     check_runnable(spec)
 
 
@@ -88,7 +88,7 @@ def test_every_sample_is_read_or_refused_for_its_reason(path: Path) -> None:
 )
 def test_a_lenient_read_takes_the_published_examples_and_says_what_it_repaired(name: str) -> None:
     path = next(path for path in SAMPLES if path.name == name)
-    _, report = read_job(path.read_bytes(), Options(lenient=True))
+    _, report = read_job(path.read_bytes(), GridOptions(lenient=True))
     assert any(
         "it is read as 'output_files'" in item.what or "its definition" in item.what for item in report
     )
@@ -112,7 +112,7 @@ def test_a_diamond_becomes_dependencies_by_name() -> None:
         ("d", ("b", "c")),
     ]
     assert (spec.name, spec.dialect, spec.fail_on_task_failure) == ("Diamond", "grid", True)
-    check(spec)
+    check_job(spec)
 
 
 def test_a_task_alone_is_a_job_of_one_task() -> None:
@@ -161,7 +161,7 @@ def test_a_program_has_its_command_line_and_processors(keys: dict[str, Any], com
 def test_exit_codes_are_without_sign(most: int, codes: Any) -> None:
     spec = read(job(task("a", max_success_code=most)))
     assert spec.tasks[0].valid_exit_codes == codes
-    check(spec)
+    check_job(spec)
 
 
 @pytest.mark.parametrize("behaviour", list(Behaviour))
@@ -189,13 +189,13 @@ def test_files_are_resolved_against_the_base_of_the_task_or_of_the_job() -> None
         "b", output_files={"r": "../r"}, default_storage_base="s3://b/one/", max_transfer_attempts=2
     )
     spec = read(job(first, second, default_storage_base=BASE))
-    one: dict[str, Any] = {"task": 1, "direction": Direction.IN}
+    one: dict[str, Any] = {"task": 1, "direction": TransferDirection.IN}
     assert transfers_of(spec) == (
-        Transfer(local="x", url=BASE + "hello.txt", **one),
-        Transfer(local="y", url="gsiftp://example.org/bar.txt", **one),
-        Transfer(local="z/", url="gsiftp://other/d/", directory=True, **one),
-        Transfer(task=1, direction=Direction.OUT, local="stdout", url=BASE + "o/1", stream=True),
-        Transfer(task=2, direction=Direction.OUT, local="r", url="s3://b/r", attempts=2),
+        FileTransfer(local="x", url=BASE + "hello.txt", **one),
+        FileTransfer(local="y", url="gsiftp://example.org/bar.txt", **one),
+        FileTransfer(local="z/", url="gsiftp://other/d/", directory=True, **one),
+        FileTransfer(task=1, direction=TransferDirection.OUT, local="stdout", url=BASE + "o/1", stream=True),
+        FileTransfer(task=2, direction=TransferDirection.OUT, local="r", url="s3://b/r", attempts=2),
     )
 
 
@@ -261,7 +261,7 @@ def test_hosts_of_all_tasks_are_the_nodes_of_the_job() -> None:
         ANY_NODE,
         NodeNeeds(names=("n1",)),
     )
-    check(spec)
+    check_job(spec)
 
 
 def test_a_task_runs_on_the_hosts_that_it_names_and_another_on_any() -> None:
@@ -292,7 +292,7 @@ def test_what_one_task_requires_is_demanded_of_its_nodes_only() -> None:
     spec = read(job(task("a", requirements=ASKED), task("b")))
     assert [one.needs for one in spec.tasks] == [DEMANDED, ANY_NODE]
     assert (spec.needs, spec.minimum_memory, spec.minimum_processors_per_node) == (ANY_NODE, None, None)
-    check(spec)
+    check_job(spec)
 
 
 @pytest.mark.parametrize("place", ["job", "tasks"])
@@ -402,7 +402,7 @@ def test_processes_are_laid_on_nodes_as_nodes_ppn_and_jobtype_say(
     extensions = {name.removeprefix("definition."): text for name, text in found.extensions.items()}
     extensions.pop("jobtype", None)
     assert extensions == kept
-    check(spec)
+    check_job(spec)
 
 
 def test_own_words_of_a_task_alone_are_its_properties() -> None:
@@ -475,7 +475,7 @@ def test_a_name_without_a_value_is_refused_when_values_are_given_and_stays_when_
 def test_a_definition_may_lie_in_a_file_of_its_own() -> None:
     text = job({"id": "a", "filename": "t.js"}, {"id": "b", "filename": "t.js"}, {"id": "c"})
     assert files_named(text) == ("t.js",)
-    spec, report = read_job(text, Options(files={"t.js": b'{"version": 2, "executable": "/bin/date"}'}))
+    spec, report = read_job(text, GridOptions(files={"t.js": b'{"version": 2, "executable": "/bin/date"}'}))
     assert [one.command for one in spec.tasks] == ["/bin/date", "/bin/date", ""]
     assert any("has no definition" in item.what for item in report)
     no = refusal(text, files={"t.js": b'{"version": 2,\n "executible": "/bin/date"}'})
@@ -490,7 +490,7 @@ def test_what_a_service_says_around_a_description_is_left_alone() -> None:
     around = {"created": "2009", "definition": json.loads(job(task("a"))), "state": [], "tasks": {"a": "uri"}}
     spec, report = read_job(json.dumps(around))
     assert [one.name for one in spec.tasks] == ["a"]
-    assert report[0].kind is Kind.NOTE
+    assert report[0].kind is Fidelity.NOTE
     wrong = {"owner": "x", "definition": {"version": 2, "tasks": [{"id": "a b"}]}}
     assert "task 'a b': id: 'a b' is not an id" in refusal(json.dumps(wrong)).what
 
@@ -579,7 +579,7 @@ def test_a_key_that_many_tasks_have_is_reported_once_with_their_number() -> None
     report = read_job(job(*tasks))[1]
     releases = [item.what for item in report if item.what.startswith("os_release")]
     assert releases == ["os_release: it is kept, but it does not select nodes (50 times, here first)"]
-    assert losses(report)
+    assert lossy_items(report)
 
 
 def test_a_task_whose_definition_is_still_to_come_has_no_say_about_the_nodes() -> None:
@@ -613,8 +613,8 @@ def test_a_job_for_another_batch_system_is_refused_under_every_policy(lrms: str,
     needs = {"requirements": {"lrms": lrms}}
     text = job(task("a"), **needs) if of_job else job(task("a", **needs))
     for policy in (Awareness.WARN, Awareness.IGNORE):
-        spec, _ = read_job(text, Options(awareness=policy))
+        spec, _ = read_job(text, GridOptions(awareness=policy))
         with pytest.raises(BadRequest, match=f"batch system '{lrms}'"):
             refuse_other_batch(spec)
-    fork, _ = read_job(job(task("a"), requirements={"lrms": "Fork"}), Options())
+    fork, _ = read_job(job(task("a"), requirements={"lrms": "Fork"}), GridOptions())
     refuse_other_batch(fork)

@@ -9,15 +9,14 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from depth import share_of
-from headnode.core.formats.compute_cluster_xml import HPC
-from headnode.core.formats.fidelity import losses
-from headnode.core.formats.grid import JOB, TASK, Options, read_job, transfers_of, write_job
+from headnode.core.formats.fidelity import lossy_items
+from headnode.core.formats.grid import JOB, TASK, GridOptions, read_job, transfers_of, write_job
 from headnode.core.formats.grid.command_lines import join, split
-from headnode.core.launching.recipe import argv_of
+from headnode.core.formats.hpc_xml import HPC
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, UnitType
 from headnode.core.model.quantities import Seconds
-from headnode.core.model.task import Distribution, TaskSpec, TaskType
+from headnode.core.model.task import Distribution, TaskSpec, TaskType, argv_of
 
 from . import grid_documents as documents
 from . import specs
@@ -36,7 +35,7 @@ def read(found: Any) -> JobSpec:
 def test_every_job_that_was_read_is_written_without_loss_and_read_as_the_same(found: dict[str, Any]) -> None:
     spec = read(found)
     text, report = write_job(spec)
-    assert [item for item in losses(report) if not item.what.endswith(SAID_WHEN_READ)] == []
+    assert [item for item in lossy_items(report) if not item.what.endswith(SAID_WHEN_READ)] == []
     assert read_job(text)[0] == spec
 
 
@@ -220,7 +219,7 @@ def test_a_thousand_tasks_that_wait_for_a_thousand_are_too_many_to_be_written() 
 
 def test_a_lenient_read_is_written_as_a_correct_description() -> None:
     loose = {"version": 2, "tasks": [{"id": "a", "executable": "/bin/hostname", "argumets": ["-f"]}]}
-    spec, report = read_job(json.dumps(loose), Options(lenient=True))
+    spec, report = read_job(json.dumps(loose), GridOptions(lenient=True))
     assert spec.tasks[0].command == "/bin/hostname -f"
     assert any("'argumets' is not known: it is read as 'arguments'" in item.what for item in report)
     assert read_job(write_job(spec)[0])[0] == spec

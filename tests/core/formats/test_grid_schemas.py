@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from documents.job_languages import grid_reference
 from headnode.core.formats.grid import job_schema, read_job, task_schema, write_job
 from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, REQUIREMENT_ROWS, TASK_ROWS
-from headnode.core.formats.grid.reference import reference_tables
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "grid"
 TABLES = (JOB_ROWS, ITEM_ROWS, TASK_ROWS, REQUIREMENT_ROWS)
@@ -41,7 +41,7 @@ def test_the_schema_of_a_job_has_the_keys_that_must_be_there() -> None:
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.title)
 def test_every_key_has_its_source_and_a_line_on_the_reference_page(table: Any) -> None:
-    page = reference_tables()
+    page = grid_reference()
     for row in table.rows:
         assert row.source
         assert f"| {row.key} |" in page or f"| **{row.key}** |" in page

@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from depth import share_of
-from headnode.core.formats import native_form
-from headnode.core.formats.compute_cluster_xml import DIALECTS, HPC, locate, read_job, write_job
+from headnode.core.formats import native
 from headnode.core.formats.dialects import read
-from headnode.core.formats.terms import JOB_TERMS, TASK_TERMS, read_job_terms, read_task_terms
-from headnode.core.model.checks import check
+from headnode.core.formats.hpc_xml import DIALECTS, HPC, locate, read_job, write_job
+from headnode.core.formats.slash_terms import JOB_TERMS, TASK_TERMS, read_job_terms, read_task_terms
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
+from headnode.core.model.job_checks import check_job
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec
 
@@ -62,7 +62,7 @@ def read_or_refuse(text: bytes | str) -> JobSpec | None:
     except BadRequest:
         return None
     try:
-        check(spec)
+        check_job(spec)
     except BadRequest as wrong:
         locate(text, wrong)
     assert read_job(write_job(spec, spec.dialect)[0])[0] == spec
@@ -130,8 +130,8 @@ json = st.recursive(
 @MANY
 def test_any_json_is_read_or_refused_and_can_be_checked(found: object) -> None:
     with suppress(BadRequest):
-        for spec in native_form.read_jobs(dumps(found))[0].jobs:
-            check(spec)
+        for spec in native.read_jobs(dumps(found))[0].jobs:
+            check_job(spec)
 
 
 @pytest.mark.parametrize(

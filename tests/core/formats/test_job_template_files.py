@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headnode.core.formats import job_template_xml, job_templates
-from headnode.core.formats.job_templates.properties import PROPERTIES
+from headnode.core.formats.job_templates import PROPERTIES
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec, UnitType
-from headnode.core.model.template import JobTemplate, Rule, said
+from headnode.core.model.template import JobTemplate, TemplateRule, stated_fields
 
 SOLVER = """name = "Solver"
 description = "runs of the solver"
@@ -45,7 +45,7 @@ HPC = """<?xml version="1.0" encoding="utf-8"?>
 </JobTemplate>"""
 
 
-def by_field(template: JobTemplate) -> dict[str, Rule]:
+def by_field(template: JobTemplate) -> dict[str, TemplateRule]:
     return {rule.field: rule for rule in template.rules}
 
 
@@ -136,18 +136,18 @@ VALUES: dict[str, Any] = {
 
 
 @st.composite
-def rules(draw: st.DrawFn, field: str) -> Rule:
+def rules(draw: st.DrawFn, field: str) -> TemplateRule:
     values, number = VALUES[field], field not in ("project", "exclusive", "node_groups")
     bounds = sorted(draw(st.lists(values, min_size=2, max_size=2))) if number else [None, None]
-    return Rule(
+    return TemplateRule(
         field=field,
         unit=draw(st.sampled_from(UnitType)) if field == "minimum" else None,
-        default=draw(st.none() | values.map(lambda value: said(field, value))),
+        default=draw(st.none() | values.map(lambda value: stated_fields(field, value))),
         read_only=draw(st.booleans()),
         least=None if bounds[0] is None else float(bounds[0]),
         most=None if bounds[1] is None else float(bounds[1]),
-        allowed=tuple(draw(st.lists(values.map(lambda value: said(field, value)), max_size=3))),
-        required=said(field, draw(values)) if field == "node_groups" else None,
+        allowed=tuple(draw(st.lists(values.map(lambda value: stated_fields(field, value)), max_size=3))),
+        required=stated_fields(field, draw(values)) if field == "node_groups" else None,
     )
 
 

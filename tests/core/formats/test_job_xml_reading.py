@@ -2,12 +2,12 @@
 
 import pytest
 
-from headnode.core.formats.compute_cluster_xml import CCS, HPC, HPC_2008, locate, read_job, write_job
-from headnode.core.formats.compute_cluster_xml.document import parse
-from headnode.core.formats.fidelity import Kind
-from headnode.core.model.checks import check, check_runnable
+from headnode.core.formats.fidelity import Fidelity
+from headnode.core.formats.hpc_xml import CCS, HPC, HPC_2008, locate, read_job, write_job
+from headnode.core.formats.text.xml_text import parse_xml
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, Licence, NodeGroupOp, OrderKey, UnitType
+from headnode.core.model.job_checks import check_job, check_runnable
 from headnode.core.model.quantities import FOREVER
 from headnode.core.model.task import TaskSpec, TaskType
 
@@ -38,14 +38,14 @@ def test_every_sample_loads_but_the_broken_one_which_names_line_and_column() -> 
         if path.name.startswith("012"):
             assert refusal(path.read_bytes()).what.startswith("line 8, column 14: ")
         else:
-            check(read_job(path.read_bytes())[0])
+            check_job(read_job(path.read_bytes())[0])
 
 
 @needs_samples
 def test_the_sample_with_all_attributes_of_ccs_is_understood_in_full() -> None:
     path = next(path for path in SAMPLES if "033" in path.name)
     spec, report = read_job(path.read_bytes())
-    other = [item for item in report if item.kind is not Kind.NOTE]
+    other = [item for item in report if item.kind is not Fidelity.NOTE]
     assert ["is a path of Windows" in item.what for item in other] == [True]
     assert (spec.dialect, spec.minimum, spec.maximum, spec.run_time, spec.exclusive) == (
         CCS,
@@ -215,7 +215,7 @@ def test_empty_lists_ask_for_nothing_and_empty_exit_codes_are_the_usual_one() ->
 def test_a_task_alone_is_a_job_of_that_one_task() -> None:
     spec, report = read_job(f'<Task {R2_SPACE} CommandLine="x" Name="n"/>')
     assert [(task.command, task.name) for task in spec.tasks] == [("x", "n")]
-    assert any(item.kind is Kind.TRANSLATED for item in report)
+    assert any(item.kind is Fidelity.TRANSLATED for item in report)
 
 
 def test_what_the_scheduler_writes_is_not_read_and_only_noted_once() -> None:
@@ -223,7 +223,7 @@ def test_what_the_scheduler_writes_is_not_read_and_only_noted_once() -> None:
     spec, report = read_job(
         f'<Job Id="1" State="?" SubmitTime="never" Owner="o"><Tasks>{tasks}</Tasks></Job>'
     )
-    assert {item.kind for item in report} == {Kind.NOTE}
+    assert {item.kind for item in report} == {Fidelity.NOTE}
     assert [item.where for item in report] == ["Job", "Task"]
     assert "(50 times, here first)" in report[-1].what
     assert spec == JobSpec(tasks=(TaskSpec(command="a", rerunnable=True),) * 50, dialect=HPC)
@@ -290,7 +290,7 @@ def test_a_rule_that_is_broken_after_reading_gets_the_place_of_its_task() -> Non
     tasks = '<Task/>\n  <Task MinCores="2" MaxCores="2"/>'
     text = f'<Job MinCores="1" MaxCores="9">\n <Tasks>\n  {tasks}</Tasks></Job>'
     with pytest.raises(BadRequest) as caught:
-        check(read_job(text)[0])
+        check_job(read_job(text)[0])
     assert locate(text, caught.value).what.startswith("line 4, column 2: the minimum 2 of task 2 ")
     assert locate(text, locate(text, caught.value)).what == locate(text, caught.value).what
     assert (
@@ -299,7 +299,7 @@ def test_a_rule_that_is_broken_after_reading_gets_the_place_of_its_task() -> Non
 
 
 def test_places_are_right_in_whatever_order_they_are_asked_for() -> None:
-    document = parse("<Job>\n  <Tasks>\n    <Task/>\n    <Task\n a='1'/>\n  </Tasks>\n</Job>")
+    document = parse_xml("<Job>\n  <Tasks>\n    <Task/>\n    <Task\n a='1'/>\n  </Tasks>\n</Job>")
     first, second = document.root[0]
     places = {document.root: (1, 0), document.root[0]: (2, 2), first: (3, 4), second: (4, 4)}
     for element in (second, first, document.root, second, document.root[0]):
@@ -335,7 +335,7 @@ def test_a_file_of_ccs_asks_for_one_processor_where_its_schema_says_so(
 
 def test_an_exclusive_task_in_a_file_of_ccs_needs_no_size_of_its_job() -> None:
     spec = job(CCS_SPACE, "<Tasks><Task CommandLine='reboot' IsExclusive='true'/></Tasks>")
-    check(spec)
+    check_job(spec)
     check_runnable(spec)
     assert spec.tasks[0].exclusive
 

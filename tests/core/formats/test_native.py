@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 
 from depth import share_of
-from headnode.core.formats.native import write_job_json
+from headnode.core.formats.job_views import write_job_json
 from headnode.core.model.job import JobSpec, Licence
 from headnode.core.model.quantities import FOREVER, Instant, Seconds
 from headnode.core.model.task import TaskSpec, TaskType

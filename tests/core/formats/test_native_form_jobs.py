@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from depth import share_of
-from headnode.core.formats.fidelity import Kind
-from headnode.core.formats.native_form import JSON, TOML, NativeJobs, read_job, read_jobs, write_jobs
-from headnode.core.formats.native_form.keys import ALTERNATIVE_ROWS, JOB_ROWS, TASK_ROWS
-from headnode.core.model.checks import check
-from headnode.core.model.dependencies import Condition, Link
+from headnode.core.formats.fidelity import Fidelity
+from headnode.core.formats.native import JSON, TOML, NativeJobs, read_job, read_jobs, write_jobs
+from headnode.core.formats.native.keys import ALTERNATIVE_ROWS, JOB_KEYS, TASK_KEYS
+from headnode.core.model.dependencies import DependencyLink
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import JobSpec, TaskAlternative
+from headnode.core.model.job import Condition, JobSpec, TaskAlternative
+from headnode.core.model.job_checks import check_job
 from headnode.core.model.task import Distribution, TaskSpec
 
 from .specs import whole_jobs
@@ -57,10 +57,10 @@ def test_jobs_wait_for_one_another_by_name_and_for_others_by_number() -> None:
     assert (solve.parents, solve.after_failure, mend.after_failure) == ((12,), (13,), ())
     assert (mesh.job_group, solve.job_group, mend.job_group) == ("night", "night", "own")
     assert found.links == (
-        Link(1, 0, Condition.ON_SUCCESS),
-        Link(2, 1, Condition.ON_FAILURE),
-        Link(2, 0, Condition.ON_EXIT),
-        Link(2, 0, Condition.ON_START),
+        DependencyLink(1, 0, Condition.ON_SUCCESS),
+        DependencyLink(2, 1, Condition.ON_FAILURE),
+        DependencyLink(2, 0, Condition.ON_EXIT),
+        DependencyLink(2, 0, Condition.ON_START),
     )
 
 
@@ -72,7 +72,7 @@ def files(draw: st.DrawFn) -> NativeJobs:
     pairs = [(child, parent) for child in range(count) for parent in range(child)]
     links = draw(st.lists(st.tuples(st.sampled_from(list(Condition)), st.sampled_from(pairs)), unique=True))
     order = [Condition.ON_SUCCESS, Condition.ON_FAILURE, Condition.ON_EXIT, Condition.ON_START]
-    found = [Link(child, parent, condition) for condition, (child, parent) in links]
+    found = [DependencyLink(child, parent, condition) for condition, (child, parent) in links]
     return NativeJobs(jobs, tuple(sorted(found, key=lambda one: (one.child, order.index(one.condition)))))
 
 
@@ -89,12 +89,12 @@ ANY_VALUE = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["a", "1-2", "*", "2 GB", ""]),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from([*TASK_ROWS, "per_node", "tasks", "a"]), inner, max_size=3)
+        | st.dictionaries(st.sampled_from([*TASK_KEYS, "per_node", "tasks", "a"]), inner, max_size=3)
     ),
     max_leaves=8,
 )
 ANY_TABLE = st.dictionaries(
-    st.sampled_from([*JOB_ROWS, *ALTERNATIVE_ROWS, "sweep_end"]), ANY_VALUE, max_size=4
+    st.sampled_from([*JOB_KEYS, *ALTERNATIVE_ROWS, "sweep_end"]), ANY_VALUE, max_size=4
 )
 
 
@@ -123,14 +123,14 @@ def test_whatever_the_tables_hold_they_are_read_or_refused_with_a_way_out(found:
 
 def test_a_job_that_is_waited_for_gets_a_name_of_its_own_and_that_is_told() -> None:
     jobs = (*(JobSpec(name=name, tasks=(TaskSpec(command="a"),)) for name in ("", "x", "x", "x-1")),)
-    links = (Link(1, 0), Link(3, 2))
+    links = (DependencyLink(1, 0), DependencyLink(3, 2))
     text, report = write_jobs(jobs, links)
     found = read_jobs(text)[0]
     assert [job.name for job in found.jobs] == ["job-1", "x", "x-2", "x-1"]
     assert found.links == links
     assert [(item.kind, item.where) for item in report] == [
-        (Kind.APPROXIMATED, "job 1"),
-        (Kind.APPROXIMATED, "job 3"),
+        (Fidelity.APPROXIMATED, "job 1"),
+        (Fidelity.APPROXIMATED, "job 3"),
     ]
 
 
@@ -203,7 +203,7 @@ def test_who_wants_one_job_is_told_of_several() -> None:
 def test_jobs_in_json_are_the_same_words() -> None:
     document = {"jobs": [{"name": "a"}, {"parents": ["a", 3]}]}
     found = read_jobs(json.dumps(document))[0]
-    assert (found.links, found.jobs[1].parents) == ((Link(1, 0),), (3,))
+    assert (found.links, found.jobs[1].parents) == ((DependencyLink(1, 0),), (3,))
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ per_node = 1
     (other,) = spec.alternatives
     assert (other.minimum, other.run_time) == (None, 7200)
     assert other.tasks == (TaskAlternative(minimum=2, maximum=2, distribution=Distribution(per_node=1)),)
-    check(spec)
+    check_job(spec)
     assert write_jobs((spec,))[0].decode() == text
 
 

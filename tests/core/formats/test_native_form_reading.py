@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from depth import share_of
-from headnode.core.formats.native_form import locate, read_job, write_job
-from headnode.core.formats.native_form.keys import ALTERNATIVES, JOB_ROWS, MEANT, TASK_ROWS, TASKS
-from headnode.core.formats.native_form.texts import MOST_CHARACTERS, read_text
-from headnode.core.model.checks import check, check_runnable
+from headnode.core.formats.native import locate, read_job, write_job
+from headnode.core.formats.native.keys import ALTERNATIVES, JOB_KEYS, RIGHT_NAMES, TASK_KEYS, TASKS
+from headnode.core.formats.text.toml_text import MOST_CHARACTERS, read_toml_or_json
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, Licence, OrderKey, UnitType
+from headnode.core.model.job_checks import check_job, check_runnable
 from headnode.core.model.quantities import FOREVER, Instant, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 
@@ -35,7 +35,7 @@ def test_a_sweep_takes_two_lines() -> None:
     spec = read('command = "./run *"\nsweep = "1-100"\n')
     task = TaskSpec(command="./run *", kind=TaskType.SWEEP, start=1, end=100, rerunnable=True)
     assert spec == JobSpec(tasks=(task,))
-    check(spec)
+    check_job(spec)
     check_runnable(spec)
 
 
@@ -72,7 +72,7 @@ def test_a_flow_has_a_table_for_each_task() -> None:
     assert (first.name, first.rerunnable) == ("prepare", True)
     assert (second.start, second.end, second.increment, second.minimum) == (0, 100, 5, 2)
     assert (second.run_time, second.depends_on, second.environment) == (1200, ("prepare",), {"CASE": "a"})
-    check(spec)
+    check_job(spec)
 
 
 @pytest.mark.parametrize(
@@ -238,9 +238,9 @@ def test_what_is_wrong_is_named_with_its_place(text: str | bytes, code: str, wha
 
 
 def test_every_word_of_another_system_leads_to_a_key() -> None:
-    keys = {*JOB_ROWS, *TASK_ROWS, TASKS, ALTERNATIVES}
-    assert set(MEANT.values()) <= keys
-    assert not set(MEANT) & keys
+    keys = {*JOB_KEYS, *TASK_KEYS, TASKS, ALTERNATIVES}
+    assert set(RIGHT_NAMES.values()) <= keys
+    assert not set(RIGHT_NAMES) & keys
 
 
 PLACES = """\
@@ -284,7 +284,7 @@ m = { n = { o = "}" }, p = [] }
     ],
 )
 def test_every_key_of_a_toml_text_has_its_place(path: tuple[str | int, ...], line: int, column: int) -> None:
-    assert tuple(read_text(PLACES).find(path)) == (line, column)
+    assert tuple(read_toml_or_json(PLACES).find(path)) == (line, column)
 
 
 def test_a_refusal_that_came_later_gets_its_place() -> None:
@@ -305,7 +305,7 @@ def read_or_refuse(data: bytes | str) -> None:
     assert read(write_job(spec)[0]) == spec
 
 
-keys = st.sampled_from([*JOB_ROWS, *TASK_ROWS, TASKS, "strange", "a.b"])
+keys = st.sampled_from([*JOB_KEYS, *TASK_KEYS, TASKS, "strange", "a.b"])
 values = st.sampled_from(
     [
         '"1-9"',

@@ -9,32 +9,33 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from depth import share_of
-from headnode.core.formats.compute_cluster_xml import DIALECTS, HPC
-from headnode.core.formats.native_form import JSON, TOML, json_schema, read_job, write_job
-from headnode.core.formats.native_form.keys import (
+from documents.job_languages import native_reference
+from headnode.core.formats.hpc_xml import DIALECTS, HPC
+from headnode.core.formats.native import JSON, TOML, json_schema, read_job, write_job
+from headnode.core.formats.native.keys import (
     ALTERNATIVE_ROWS,
     ALTERNATIVES,
-    JOB_ROWS,
+    JOB_KEYS,
     SIZES,
     TASK_ALTERNATIVE_ROWS,
-    TASK_ROWS,
+    TASK_KEYS,
     TASKS,
 )
-from headnode.core.formats.native_form.node_names import format_nodes, parse_nodes
-from headnode.core.formats.native_form.quantities import (
+from headnode.core.formats.text.quantities import (
     format_at_least,
     format_bounds,
     format_memory,
     format_memory_bounds,
+    format_nodes,
     format_span,
     parse_at_least,
     parse_bounds,
     parse_memory,
     parse_memory_bounds,
+    parse_nodes,
     parse_span,
 )
-from headnode.core.formats.native_form.reference import reference_tables
-from headnode.core.formats.native_form.toml_writing import toml
+from headnode.core.formats.text.toml_text import toml
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Alternative, JobSpec, Licence, TaskAlternative
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
@@ -116,8 +117,8 @@ def test_two_licences_of_one_feature_are_not_lost() -> None:
 
 def test_every_field_of_a_job_and_of_a_task_has_a_key() -> None:
     for spec, rows, more in (
-        (JobSpec(), JOB_ROWS, {TASKS, ALTERNATIVES, "unit"}),
-        (TaskSpec(), TASK_ROWS, set()),
+        (JobSpec(), JOB_KEYS, {TASKS, ALTERNATIVES, "unit"}),
+        (TaskSpec(), TASK_KEYS, set()),
         (Alternative(needs=ANY_NODE), ALTERNATIVE_ROWS, {TASKS, "unit"}),
         (TaskAlternative(needs=ANY_NODE), TASK_ALTERNATIVE_ROWS, set()),
     ):
@@ -148,20 +149,20 @@ def test_every_golden_file_is_written_to_the_letter(path: Path) -> None:
 def test_a_golden_file_uses_every_key() -> None:
     used = {key for path in GOLDEN for key in tomllib.loads(path.read_text())}
     tasks = [task for path in GOLDEN for task in tomllib.loads(path.read_text()).get(TASKS, [])]
-    assert used >= (JOB_ROWS.keys() | {ALTERNATIVES}) - SIZES.keys()
+    assert used >= (JOB_KEYS.keys() | {ALTERNATIVES}) - SIZES.keys()
     others = [one for path in GOLDEN for one in tomllib.loads(path.read_text()).get(ALTERNATIVES, [])]
     assert {key for one in others for key in one} >= ALTERNATIVE_ROWS.keys() - SIZES
     parts = [task for one in others for task in one.get(TASKS, [])]
     assert {key for task in parts for key in task} >= TASK_ALTERNATIVE_ROWS.keys() - SIZES
-    assert {key for task in tasks for key in task} >= TASK_ROWS.keys() - SIZES
+    assert {key for task in tasks for key in task} >= TASK_KEYS.keys() - SIZES
 
 
 def test_the_schema_is_closed_and_knows_every_key() -> None:
     schema = json_schema()
     parts = schema["$defs"]
     known = {
-        "job": {*JOB_ROWS, *TASK_ROWS, TASKS, ALTERNATIVES},
-        "task": {*TASK_ROWS},
+        "job": {*JOB_KEYS, *TASK_KEYS, TASKS, ALTERNATIVES},
+        "task": {*TASK_KEYS},
         "alternative": {*ALTERNATIVE_ROWS, TASKS, "distribution", "sweep_end"},
         "alternative_task": {*TASK_ALTERNATIVE_ROWS},
     }
@@ -171,8 +172,8 @@ def test_the_schema_is_closed_and_knows_every_key() -> None:
 
 
 def test_every_key_is_on_the_reference_page_and_every_example_can_be_read() -> None:
-    page = reference_tables()
-    for rows in (JOB_ROWS, TASK_ROWS, ALTERNATIVE_ROWS, TASK_ALTERNATIVE_ROWS):
+    page = native_reference()
+    for rows in (JOB_KEYS, TASK_KEYS, ALTERNATIVE_ROWS, TASK_ALTERNATIVE_ROWS):
         for key, row in rows.items():
             assert f"| {key} | {row.help} |" in page
             if row.example is not None:

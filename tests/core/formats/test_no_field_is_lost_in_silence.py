@@ -6,15 +6,23 @@ import pytest
 from msgspec.structs import replace
 
 from headnode.core.formats.dialects import DIALECTS, read, write
-from headnode.core.formats.fidelity import Item
+from headnode.core.formats.fidelity import ReportItem
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.held import Held
-from headnode.core.model.job import Alternative, GroupEdge, JobSpec, Licence, NodeGroupOp, OrderKey, UnitType
-from headnode.core.model.limits import ResourceLimit
-from headnode.core.model.named_parents import Condition, NamedParent
+from headnode.core.model.job import (
+    Alternative,
+    Condition,
+    GroupEdge,
+    HeldAmounts,
+    JobSpec,
+    Licence,
+    NamedParent,
+    NodeGroupOp,
+    OrderKey,
+    UnitType,
+)
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Instant, Priority, Seconds
-from headnode.core.model.task import Distribution, TaskSpec, TaskType
+from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec, TaskType
 
 JOB_FIELDS: dict[str, Any] = {
     "name": "n", "description": "d", "job_group": "g", "project": "p", "template": "t",
@@ -23,7 +31,7 @@ JOB_FIELDS: dict[str, Any] = {
     "licences": (Licence("f", 2),), "node_groups": ("a", "b"), "node_group_op": NodeGroupOp.UNION,
     "requested_nodes": ("n1",), "excluded_nodes": ("n2",), "order_by": (OrderKey("memory"),),
     "minimum_memory": 100, "maximum_memory": 200, "minimum_processors_per_node": 2,
-    "maximum_processors_per_node": 8, "process_memory": 50, "held": Held(memory=20), "together": True,
+    "maximum_processors_per_node": 8, "process_memory": 50, "held": HeldAmounts(memory=20), "together": True,
     "needs": NodeNeeds(features=(("gpu",),)), "alternatives": (Alternative(minimum=1, maximum=1),),
     "fail_on_task_failure": True, "fail_dependent_tasks": True, "task_retry_limit": 2,
     "valid_exit_codes": ((0, 3),), "parents": (7,), "after_failure": (7,), "after_exit": (7,),
@@ -80,7 +88,7 @@ def told(spec: JobSpec, dialect: str) -> tuple[JobSpec | None, set[str]]:
     return read(text).only_job(), {_said(item) for item in report}
 
 
-def _said(item: Item) -> str:
+def _said(item: ReportItem) -> str:
     return f"{item.kind} {item.what}"
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from depth import share_of
 from headnode.core.formats import dialects
-from headnode.core.formats.crowds import BASE, TIMES
-from headnode.core.formats.fidelity import MOST_ITEMS
-from headnode.core.formats.values import parse_seconds
+from headnode.core.formats.fidelity import MOST_REPORT_ITEMS
+from headnode.core.formats.hpc_values import parse_seconds
+from headnode.core.formats.text.source_text import BASE, TIMES
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.task import TaskSpec, TaskType
@@ -111,8 +111,8 @@ def test_a_report_lists_its_first_findings_and_counts_the_others(text: str) -> N
     report = dialects.read(text.replace("{}", "".join(f"<X{number}/>" for number in range(2500)))).report
     listed = [item for item in report if item.line]
     more = [item for item in report if "more of this kind" in item.what]
-    assert len(listed) == MOST_ITEMS
-    assert sum(int(item.what.split()[0]) for item in more) == 2500 - MOST_ITEMS
+    assert len(listed) == MOST_REPORT_ITEMS
+    assert sum(int(item.what.split()[0]) for item in more) == 2500 - MOST_REPORT_ITEMS
 
 
 def test_an_element_has_no_more_attributes_than_can_be_looked_at() -> None:

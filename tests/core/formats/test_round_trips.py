@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from depth import share_of
-from headnode.core.formats.compute_cluster_xml import CCS, DIALECTS, HPC, HPC_2008, read_job, write_job
-from headnode.core.formats.fidelity import losses
+from headnode.core.formats.fidelity import lossy_items
+from headnode.core.formats.hpc_xml import CCS, DIALECTS, HPC, HPC_2008, read_job, write_job
 from headnode.core.model.job import JobSpec
 
 from .shared import SAMPLES, needs_samples
@@ -21,7 +21,7 @@ MANY = settings(max_examples=share_of(150), deadline=None, suppress_health_check
 def back(spec: JobSpec, dialect: str) -> JobSpec:
     """Write and read again."""
     text, report = write_job(spec, dialect)
-    assert not losses(report), report
+    assert not lossy_items(report), report
     return read_job(text)[0]
 
 

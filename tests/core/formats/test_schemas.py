@@ -10,22 +10,15 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from depth import share_of
-from headnode.core.formats.compute_cluster_xml import (
-    CCS,
-    DIALECTS,
-    HPC,
-    HPC_2008,
-    validate,
-    write_job,
-)
-from headnode.core.formats.compute_cluster_xml.job_rows import JOB_ROWS
-from headnode.core.formats.compute_cluster_xml.task_rows import TASK_ROWS
-from headnode.core.formats.live_jobs import Live, LiveTask
-from headnode.core.lifecycle.states import JobState, TaskState
+from headnode.core.formats.hpc_xml import CCS, DIALECTS, HPC, HPC_2008, validate, write_job
+from headnode.core.formats.hpc_xml.job_attributes import JOB_ATTRIBUTES
+from headnode.core.formats.hpc_xml.task_attributes import TASK_ATTRIBUTES
+from headnode.core.formats.job_views import ExportedJob, ExportedTask
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state.transitions import JobState, TaskState
 
 from .shared import SAMPLES, SEED, needs_samples, needs_seed
 from .specs import jobs
@@ -37,7 +30,7 @@ MANY = settings(max_examples=share_of(150), deadline=None, suppress_health_check
 
 
 def ours(name: str) -> bytes:
-    return (files("headnode.core.formats.compute_cluster_xml") / "schemas" / f"{name}.xsd").read_bytes()
+    return (files("headnode.core.formats.hpc_xml") / "schemas" / f"{name}.xsd").read_bytes()
 
 
 SCHEMAS = {CCS: ours("ccs-job"), HPC_2008: ours(HPC_2008), HPC: ours(HPC)}
@@ -91,7 +84,9 @@ VALUES += [
     "Infinite",
     "a b",
 ]
-CCS_NAMES = sorted({name for row in (*JOB_ROWS, *TASK_ROWS) for name in (row.ccs, row.hpc) if name})
+CCS_NAMES = sorted(
+    {name for row in (*JOB_ATTRIBUTES, *TASK_ATTRIBUTES) for name in (row.ccs, row.hpc) if name}
+)
 
 
 def changed_attributes(text: str) -> Iterator[bytes]:
@@ -210,9 +205,9 @@ def test_what_we_write_is_valid(dialect: str, data: st.DataObject) -> None:
     assert validate(text, SCHEMAS[dialect]) == ()
 
 
-def _live(job: JobState, task: TaskState) -> Live:
-    tasks = {1: LiveTask(state=task, exit_code=-1, message="m", nodes=("n",), ended=Instant(1.0))}
-    return Live(
+def _live(job: JobState, task: TaskState) -> ExportedJob:
+    tasks = {1: ExportedTask(state=task, exit_code=-1, message="m", nodes=("n",), ended=Instant(1.0))}
+    return ExportedJob(
         id=1, state=job, owner="a", created=Instant(0.0), message="m", nodes=("n",), tasks=tasks, progress=3
     )
 
@@ -230,7 +225,7 @@ def with_small_sweeps(spec: JobSpec) -> JobSpec:
 @pytest.mark.parametrize("dialect", [HPC_2008, HPC])
 def test_the_schemas_of_hpc_pack_have_every_row_and_no_other(dialect: str) -> None:
     schema = etree.fromstring(SCHEMAS[dialect])
-    for kind, rows in (("Job", JOB_ROWS), ("Task", TASK_ROWS)):
+    for kind, rows in (("Job", JOB_ATTRIBUTES), ("Task", TASK_ATTRIBUTES)):
         found = schema.findall(f"{XS}complexType[@name='{kind}']/{XS}attribute")
         names = {row.name_in(dialect) for row in rows} - {""}
         assert {attribute.get("name") for attribute in found} == names

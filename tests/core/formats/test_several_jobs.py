@@ -2,9 +2,9 @@
 
 import pytest
 
-from headnode.core.formats.dialects import DIALECTS, How, convert, convert_each, read
-from headnode.core.formats.fidelity import Awareness, Kind
-from headnode.core.model.dependencies import Link
+from headnode.core.formats.dialects import DIALECTS, ReadOptions, convert, convert_each, read
+from headnode.core.formats.fidelity import Awareness, Fidelity
+from headnode.core.model.dependencies import DependencyLink
 from headnode.core.model.errors import BadRequest
 
 FILE = """
@@ -21,32 +21,32 @@ parents = "mesh"
 
 @pytest.mark.parametrize("to", ["native", "native-json"])
 def test_jobs_and_their_links_are_the_same_in_a_file_that_holds_several(to: str) -> None:
-    was, report, (text, lost) = convert(FILE, How(), to)
+    was, report, (text, lost) = convert(FILE, ReadOptions(), to)
     found, before = read(text), read(FILE)
     assert (was, report, lost) == ("native", (), ())
-    assert (found.dialect, found.jobs, found.links) == (to, before.jobs, (Link(1, 0),))
+    assert (found.dialect, found.jobs, found.links) == (to, before.jobs, (DependencyLink(1, 0),))
 
 
 @pytest.mark.parametrize("to", ["sss", "sss-3.0"])
 def test_a_group_of_sss_has_all_jobs_and_their_links(to: str) -> None:
-    found = read(convert(FILE, How(), to)[2][0])
+    found = read(convert(FILE, ReadOptions(), to)[2][0])
     assert (found.dialect, [job.name for job in found.jobs], found.links) == (
         to,
         ["mesh", "so/lve"],
-        (Link(1, 0),),
+        (DependencyLink(1, 0),),
     )
 
 
 @pytest.mark.parametrize("to", ["ccs", "hpcpack", "hpcpack-2008", "grid", "grid-task"])
 def test_a_language_of_one_job_a_file_says_what_to_do_instead(to: str) -> None:
     with pytest.raises(BadRequest, match="several-jobs") as refused:
-        convert(FILE, How(), to)
+        convert(FILE, ReadOptions(), to)
     assert "--directory" in refused.value.fix
 
 
 @pytest.mark.parametrize("to", DIALECTS)
 def test_each_job_becomes_a_file_and_what_it_waits_for_is_reported_as_lost(to: str) -> None:
-    was, _, (files, report) = convert_each(FILE, How(), to)
+    was, _, (files, report) = convert_each(FILE, ReadOptions(), to)
     suffix = {"native": ".toml", "native-json": ".json", "grid": ".json", "grid-task": ".json"}.get(
         to, ".xml"
     )
@@ -58,17 +58,17 @@ def test_each_job_becomes_a_file_and_what_it_waits_for_is_reported_as_lost(to: s
         assert len(found.jobs) == 1
         assert found.links == ()
     links = [item for item in report if "waits for" in item.what]
-    assert [(item.kind, item.where) for item in links] == [(Kind.NOT_SUPPORTED, "job 2 ('so/lve')")]
+    assert [(item.kind, item.where) for item in links] == [(Fidelity.NOT_SUPPORTED, "job 2 ('so/lve')")]
     assert "parents" in links[0].what
 
 
 def test_a_lost_link_refuses_under_awareness_policy_reject() -> None:
     with pytest.raises(BadRequest, match="not-understood"):
-        convert_each(FILE, How(awareness=Awareness.REJECT), "native")
+        convert_each(FILE, ReadOptions(awareness=Awareness.REJECT), "native")
 
 
 def test_files_keep_their_order_by_name() -> None:
     text = "\n".join(f'[[jobs]]\nname = "{name}"\ncommand = "a"' for name in "jihgfedcba")
-    names = [name for name, _ in convert_each(text, How(), "native")[2][0]]
+    names = [name for name, _ in convert_each(text, ReadOptions(), "native")[2][0]]
     assert names == sorted(names)
     assert names[0] == "01-j.toml"

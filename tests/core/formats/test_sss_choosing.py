@@ -2,8 +2,8 @@
 
 import pytest
 
-from headnode.core.formats.dialects import How, Reading, read, write
-from headnode.core.formats.fidelity import Kind
+from headnode.core.formats.dialects import ReadJobs, ReadOptions, read, write
+from headnode.core.formats.fidelity import Fidelity
 from headnode.core.model.errors import BadRequest
 
 JOB = "<Job><Id>1</Id><Executable>/bin/a</Executable><Requested>{}</Requested></Job>"
@@ -18,16 +18,16 @@ MACHINES = (
 )
 
 
-def reading(requested: str, machine: str = "here", user: str = "") -> Reading:
-    return read(JOB.format(requested), How(machine=machine, user=user))
+def reading(requested: str, machine: str = "here", user: str = "") -> ReadJobs:
+    return read(JOB.format(requested), ReadOptions(machine=machine, user=user))
 
 
-def sizes(found: Reading) -> list[int | None]:
+def sizes(found: ReadJobs) -> list[int | None]:
     job = found.only_job()
     return [job.minimum, *(one.minimum for one in job.alternatives)]
 
 
-def told(found: Reading) -> list[str]:
+def told(found: ReadJobs) -> list[str]:
     return [item.what for item in found.report if item.what.startswith("alternative not used")]
 
 
@@ -72,7 +72,7 @@ def test_a_job_none_of_whose_alternatives_is_for_this_cluster_is_refused() -> No
 def test_where_the_cluster_is_not_known_alternatives_of_one_cluster_are_used() -> None:
     found = reading(MACHINES, "")
     assert sizes(found) == [4, 2]
-    assert [item.kind for item in found.report if item.what in told(found)] == [Kind.APPROXIMATED]
+    assert [item.kind for item in found.report if item.what in told(found)] == [Fidelity.APPROXIMATED]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_cluster_that_is_compared_is_decided_where_the_job_is_submitted(
 ) -> None:
     requested = f'<Machine op="{op}">{name}</Machine>'
     if fits:
-        assert [item.kind for item in reading(requested).report] == [Kind.KEPT]
+        assert [item.kind for item in reading(requested).report] == [Fidelity.KEPT]
     else:
         with pytest.raises(BadRequest, match="machine"):
             reading(requested)
@@ -102,4 +102,4 @@ def test_an_alternative_of_another_queue_or_project_gives_the_job_none_of_its_si
 
 def test_what_was_not_chosen_is_written_back() -> None:
     text = write(reading(PAIRS).only_job(), "sss")[0]
-    assert read(text, How(user="amy")).only_job().project == "chemistry"
+    assert read(text, ReadOptions(user="amy")).only_job().project == "chemistry"

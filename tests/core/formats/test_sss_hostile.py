@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 
 from depth import share_of
 from headnode.core.formats.sss import (
-    Document,
     JobGroup,
-    Version,
+    SssDocument,
+    SssVersion,
     effective_jobs,
     is_job_object,
     read_document,
     request_of,
     write_document,
 )
-from headnode.core.formats.sss.attributes import ATTRIBUTES
-from headnode.core.formats.sss.inheritance import EffectiveJob, EffectiveTaskGroup
-from headnode.core.formats.sss.job_xml.repairs import mend
+from headnode.core.formats.sss.attribute_rows import ATTRIBUTES
+from headnode.core.formats.sss.job_object import EffectiveJob, EffectiveTaskGroup
+from headnode.core.formats.sss.source_text import repair_text
 from headnode.core.formats.sss.tables import CHILDREN, ROWS
 from headnode.core.model.errors import BadRequest
 
@@ -85,13 +85,13 @@ def read_or_refuse(text: bytes | str) -> None:
             document, _ = read_document(text, lenient=lenient)
         except BadRequest:
             continue
-        for version in Version:
+        for version in SssVersion:
             again, _ = read_document(write_document(document, version)[0], lenient=True)
             assert again.entries == document.entries
         work_with(document)
 
 
-def work_with(document: Document) -> None:
+def work_with(document: SssDocument) -> None:
     """Merge defaults and work out requests."""
     for entry in document.entries:
         for job in effective_jobs(entry) if isinstance(entry, JobGroup) else ():
@@ -133,7 +133,7 @@ def test_any_bytes_are_read_or_refused(text: bytes | str) -> None:
 @given(documents, versions, st.data())
 @settings(MANY, max_examples=share_of(40))
 def test_a_document_with_one_part_changed_is_read_or_refused(
-    document: Document, version: Version, data: st.DataObject
+    document: SssDocument, version: SssVersion, data: st.DataObject
 ) -> None:
     text = bytearray(write_document(document, version)[0])
     at = data.draw(st.integers(0, len(text) - 1))
@@ -144,7 +144,7 @@ def test_a_document_with_one_part_changed_is_read_or_refused(
 @given(st.text(st.sampled_from('<>/ab "\u201d='), max_size=60))
 @settings(max_examples=share_of(500), deadline=None)
 def test_mending_changes_quotes_and_strokes_only_and_once(text: str) -> None:
-    mended = mend(text)
+    mended = repair_text(text)
     assert mended.text.replace("/", "").replace('"', "\u201d") == text.replace("/", "").replace('"', "\u201d")
     assert len(list(mended.report())) >= (mended.text != text)
 

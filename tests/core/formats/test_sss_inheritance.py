@@ -1,19 +1,27 @@
 """Defaults are inherited property by property, the nearest wins, and what was written stays as it was."""
 
 from headnode.core.formats.sss import (
-    Job,
     JobGroup,
+    SssJob,
+    SssVersion,
     TaskGroup,
-    Version,
     effective_job,
     effective_jobs,
     read_document,
     request_of,
     write_document,
 )
-from headnode.core.formats.sss.inheritance import EffectiveJob, EffectiveTaskGroup, overridden
-from headnode.core.formats.sss.job_object import JobRef, Scope, Task, TaskGroupRef, TaskRef
-from headnode.core.formats.sss.streams import Environment
+from headnode.core.formats.sss.job_object import (
+    EffectiveJob,
+    EffectiveTaskGroup,
+    JobRef,
+    SssScope,
+    Task,
+    TaskGroupRef,
+    TaskRef,
+    with_overrides,
+)
+from headnode.core.formats.sss.properties import Environment
 
 
 def group_of(text: str) -> JobGroup:
@@ -36,7 +44,7 @@ def only_group(text: str) -> EffectiveTaskGroup:
     return found
 
 
-def said(part: Scope) -> list[str]:
+def said(part: SssScope) -> list[str]:
     """The properties of a part as words; those of Requested with an r, of Delivered with a d."""
     found = [f"{one.name}={one.value}" for one in part.properties]
     for mark, envelope in (("r", part.requested), ("d", part.delivered)):
@@ -44,7 +52,7 @@ def said(part: Scope) -> list[str]:
     return sorted(found)
 
 
-def variables(part: Scope) -> dict[str, str]:
+def variables(part: SssScope) -> dict[str, str]:
     """All variables of a part, from its one environment."""
     found = [one for one in part.properties if isinstance(one, Environment)]
     assert len(found) == 1
@@ -230,20 +238,20 @@ def test_awareness_policies_are_inherited_from_defaults() -> None:
 
 def test_what_overrides_nothing_changes_nothing() -> None:
     group = TaskGroup(tasks=(TaskRef(id="1"),))
-    assert overridden(TaskGroup(), group) == group
+    assert with_overrides(TaskGroup(), group) == group
 
 
 def test_the_document_is_written_back_as_it_was_after_all_defaults_were_merged() -> None:
     text = "<JobGroup><Id>g</Id><JobDefaults><User>u</User></JobDefaults><Job><Id>1</Id></Job></JobGroup>"
     document, _ = read_document(text)
-    before = write_document(document, Version.V3_0)[0]
+    before = write_document(document, SssVersion.V3_0)[0]
     (group,) = document.entries
     assert isinstance(group, JobGroup)
     (effective,) = effective_jobs(group)
     assert isinstance(effective, EffectiveJob)
     assert effective.written is group.jobs[0]
-    assert write_document(document, Version.V3_0)[0] == before
+    assert write_document(document, SssVersion.V3_0)[0] == before
 
 
 def test_a_job_alone_needs_no_defaults() -> None:
-    assert effective_job(Job()).job == Job()
+    assert effective_job(SssJob()).job == SssJob()

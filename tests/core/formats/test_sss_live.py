@@ -4,22 +4,22 @@ import pytest
 from msgspec.structs import replace
 
 from headnode.core.formats.dialects import read, write
-from headnode.core.formats.live_jobs import Delivered, Live, LiveInstance, LiveTask
-from headnode.core.formats.sss import Job, JobGroup, Task, TaskGroup, read_document
-from headnode.core.formats.sss.consumables import Consumable
-from headnode.core.lifecycle.states import JobState
+from headnode.core.formats.job_views import DeliveredResources, ExportedInstance, ExportedJob, ExportedTask
+from headnode.core.formats.sss import JobGroup, SssJob, Task, TaskGroup, read_document
+from headnode.core.formats.sss.properties import Consumable
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state.transitions import JobState
 
 SPEC = JobSpec(name="j", holds=("user",), tasks=(TaskSpec(command="/bin/a"),))
 
 
-def shown(live: Live, spec: JobSpec = SPEC) -> Job:
+def shown(live: ExportedJob, spec: JobSpec = SPEC) -> SssJob:
     """The job as its document has it."""
     (entry,) = read_document(write(spec, "sss", live)[0])[0].entries
     job = entry.jobs[0] if isinstance(entry, JobGroup) else entry
-    assert isinstance(job, Job)
+    assert isinstance(job, SssJob)
     return job
 
 
@@ -39,19 +39,21 @@ def shown(live: Live, spec: JobSpec = SPEC) -> Job:
     ],
 )
 def test_every_state_has_its_word(state: JobState, word: str) -> None:
-    assert shown(Live(id=1, state=state)).value("State") == word
+    assert shown(ExportedJob(id=1, state=state)).value("State") == word
 
 
 def test_a_job_that_waits_for_a_release_is_on_hold_with_the_holds_that_are_on() -> None:
-    held = shown(Live(id=1, state=JobState.QUEUED, holds=("system", "user"), pending_reason="it is held"))
+    held = shown(
+        ExportedJob(id=1, state=JobState.QUEUED, holds=("system", "user"), pending_reason="it is held")
+    )
     assert (held.value("State"), held.value("StatusMessage")) == ("Hold", "it is held")
     assert [one.value for one in held.all("Hold")] == ["System", "User"]
-    released = shown(Live(id=1, state=JobState.QUEUED, holds=()))
+    released = shown(ExportedJob(id=1, state=JobState.QUEUED, holds=()))
     assert (released.value("State"), [*released.all("Hold")]) == ("Idle", [])
 
 
 def test_what_became_of_the_job_is_told_beside_what_it_was_given() -> None:
-    live = Live(
+    live = ExportedJob(
         id=7,
         state=JobState.FAILED,
         owner="ada",
@@ -60,10 +62,10 @@ def test_what_became_of_the_job_is_told_beside_what_it_was_given() -> None:
         ended=Instant(150.0),
         message="task 1 failed\nwith 3",
         nodes=("n1", "n2"),
-        tasks={1: LiveTask(exit_code=3)},
+        tasks={1: ExportedTask(exit_code=3)},
         starts=2,
         suspended=Seconds(10.0),
-        delivered=Delivered(
+        delivered=DeliveredResources(
             processors=6,
             nodes=2,
             processor_seconds=Seconds(55.4),
@@ -95,7 +97,7 @@ def test_what_became_of_the_job_is_told_beside_what_it_was_given() -> None:
 
 
 def test_without_measurements_the_duration_is_the_time_it_did_not_stand_still() -> None:
-    live = Live(
+    live = ExportedJob(
         id=1, state=JobState.FINISHED, started=Instant(5.0), ended=Instant(25.0), suspended=Seconds(4.0)
     )
     job = shown(live)
@@ -106,7 +108,7 @@ def test_without_measurements_the_duration_is_the_time_it_did_not_stand_still() 
 
 def test_a_job_of_a_group_is_shown_in_its_group() -> None:
     spec = JobSpec(name="j", job_group="g", parents=(3,), tasks=SPEC.tasks)
-    job = shown(Live(id=9, state=JobState.RUNNING, started=Instant(1.0), owner="ada"), spec)
+    job = shown(ExportedJob(id=9, state=JobState.RUNNING, started=Instant(1.0), owner="ada"), spec)
     assert (job.id, job.value("State"), job.value("Dependency"), job.delivered is not None) == (
         "9",
         "Running",
@@ -118,8 +120,8 @@ def test_a_job_of_a_group_is_shown_in_its_group() -> None:
 def test_the_tasks_of_task_groups_tell_where_and_when_they_ran_and_are_the_same_tasks_when_read() -> None:
     tasks = (TaskSpec(name="m", command="/bin/m"), TaskSpec(name="s", command="/bin/s"))
     spec = JobSpec(minimum=2, maximum=2, together=True, tasks=tasks)
-    ran = LiveTask(nodes=("n2",), started=Instant(5.0), ended=Instant(9.0), exit_code=1)
-    live = Live(id=1, state=JobState.RUNNING, started=Instant(4.0), tasks={1: LiveTask(), 2: ran})
+    ran = ExportedTask(nodes=("n2",), started=Instant(5.0), ended=Instant(9.0), exit_code=1)
+    live = ExportedJob(id=1, state=JobState.RUNNING, started=Instant(4.0), tasks={1: ExportedTask(), 2: ran})
     master, slave = shown(live, spec).task_groups
     assert isinstance(master, TaskGroup)
     assert isinstance(slave, TaskGroup)
@@ -137,11 +139,11 @@ def test_the_tasks_of_task_groups_tell_where_and_when_they_ran_and_are_the_same_
 
 @pytest.mark.parametrize("dialect", ["sss", "sss-3.0"])
 def test_a_job_of_one_task_tells_where_and_when_that_ran_and_is_the_same_job_when_read(dialect: str) -> None:
-    ran = LiveTask(nodes=("n1", "n2"), started=Instant(5.0), ended=Instant(9.0), exit_code=3)
-    live = Live(id=1, state=JobState.FAILED, started=Instant(4.0), ended=Instant(9.0), tasks={1: ran})
+    ran = ExportedTask(nodes=("n1", "n2"), started=Instant(5.0), ended=Instant(9.0), exit_code=3)
+    live = ExportedJob(id=1, state=JobState.FAILED, started=Instant(4.0), ended=Instant(9.0), tasks={1: ran})
     text = write(SPEC, dialect, live)[0]
     (entry,) = read_document(text)[0].entries
-    assert isinstance(entry, Job)
+    assert isinstance(entry, SssJob)
     (group,) = entry.task_groups
     assert isinstance(group, TaskGroup)
     (task,) = group.tasks
@@ -152,32 +154,32 @@ def test_a_job_of_one_task_tells_where_and_when_that_ran_and_is_the_same_job_whe
 
 
 def test_a_job_whose_only_task_has_not_started_has_no_task_element() -> None:
-    assert shown(Live(id=1, state=JobState.QUEUED, tasks={1: LiveTask()})).task_groups == ()
+    assert shown(ExportedJob(id=1, state=JobState.QUEUED, tasks={1: ExportedTask()})).task_groups == ()
 
 
 def test_a_job_tells_the_host_from_which_it_was_submitted_unless_it_was_submitted_elsewhere_first() -> None:
-    live = Live(id=1, state=JobState.QUEUED, submit_host="login1")
+    live = ExportedJob(id=1, state=JobState.QUEUED, submit_host="login1")
     assert shown(live).value("SubmitHost") == "login1"
     text = "<Job><Id>1</Id><Executable>a</Executable><SubmitHost>first.example</SubmitHost></Job>"
     assert shown(live, read(text).only_job()).value("SubmitHost") == "first.example"
-    assert shown(Live(id=1)).value("SubmitHost") is None
+    assert shown(ExportedJob(id=1)).value("SubmitHost") is None
 
 
 def test_a_group_tells_its_state_and_when_it_came() -> None:
     spec = JobSpec(name="j", job_group="g", tasks=SPEC.tasks)
-    live = Live(id=9, state=JobState.QUEUED, group_state="Unstarted", group_created=Instant(77.0))
+    live = ExportedJob(id=9, state=JobState.QUEUED, group_state="Unstarted", group_created=Instant(77.0))
     (group,) = read_document(write(spec, "sss", live)[0])[0].entries
     assert isinstance(group, JobGroup)
     assert (group.id, group.value("State"), group.value("CreationTime")) == ("g", "Unstarted", 77.0)
 
 
 def test_a_canceled_job_says_so_in_its_status_message() -> None:
-    assert shown(Live(id=1, state=JobState.CANCELED)).value("StatusMessage") == "the job was canceled"
+    assert shown(ExportedJob(id=1, state=JobState.CANCELED)).value("StatusMessage") == "the job was canceled"
 
 
 def test_a_started_job_tells_whose_it_is_and_where_it_ran_in_what_was_delivered() -> None:
     spec = JobSpec(name="j", project="climate", template="long", tasks=SPEC.tasks)
-    live = Live(
+    live = ExportedJob(
         id=1,
         state=JobState.RUNNING,
         started=Instant(4.0),
@@ -195,7 +197,7 @@ def test_a_started_job_tells_whose_it_is_and_where_it_ran_in_what_was_delivered(
         ("User", "ada"),
     ]
     assert job.value("Machine") == "colony"
-    waiting = shown(Live(id=1, state=JobState.QUEUED, owner="ada", machine="colony"), spec)
+    waiting = shown(ExportedJob(id=1, state=JobState.QUEUED, owner="ada", machine="colony"), spec)
     assert (waiting.value("Machine"), waiting.delivered) == (None, None)
 
 
@@ -207,15 +209,18 @@ def test_each_instance_of_a_sweep_tells_where_and_when_it_ran_and_is_the_same_sw
     sweep = TaskSpec(name="s", kind=TaskType.SWEEP, start=1, end=3, command=command)
     spec = JobSpec(minimum=3, maximum=3, together=True, tasks=(sweep, TaskSpec(name="m", command="/bin/m")))
     ran = {
-        3: LiveInstance(nodes=("n2", "n3"), started=Instant(6.0)),
-        1: LiveInstance(nodes=("n1",), started=Instant(5.0), ended=Instant(9.0), exit_code=2),
+        3: ExportedInstance(nodes=("n2", "n3"), started=Instant(6.0)),
+        1: ExportedInstance(nodes=("n1",), started=Instant(5.0), ended=Instant(9.0), exit_code=2),
     }
-    live = Live(
-        id=1, state=JobState.RUNNING, started=Instant(4.0), tasks={1: LiveTask(instances=ran), 2: LiveTask()}
+    live = ExportedJob(
+        id=1,
+        state=JobState.RUNNING,
+        started=Instant(4.0),
+        tasks={1: ExportedTask(instances=ran), 2: ExportedTask()},
     )
     text, report = write(spec, dialect, live)
     (entry,) = read_document(text)[0].entries
-    assert isinstance(entry, Job)
+    assert isinstance(entry, SssJob)
     group = entry.task_groups[0]
     assert isinstance(group, TaskGroup)
     told = ("Id", "StartTime", "EndTime", "ExitCode")
@@ -232,8 +237,10 @@ def test_each_instance_of_a_sweep_tells_where_and_when_it_ran_and_is_the_same_sw
 
 def test_instances_that_have_no_task_element_are_reported() -> None:
     sweep = TaskSpec(kind=TaskType.SWEEP, start=1, end=3, command="/bin/a")
-    task = LiveTask(instances={1: LiveInstance(nodes=("n1",), started=Instant(5.0))}, all_listed=False)
-    live = Live(id=1, state=JobState.RUNNING, started=Instant(4.0), tasks={1: task})
+    task = ExportedTask(
+        instances={1: ExportedInstance(nodes=("n1",), started=Instant(5.0))}, all_listed=False
+    )
+    live = ExportedJob(id=1, state=JobState.RUNNING, started=Instant(4.0), tasks={1: task})
     assert [
         (item.where, item.what)
         for item in write(JobSpec(tasks=(sweep,)), "sss", live)[1]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headnode.core.formats.dialects import How, locate, read
-from headnode.core.formats.dialects.table import Language
+from headnode.core.formats.dialects import ReadOptions, locate, read
+from headnode.core.formats.dialects.reading import JobLanguage
 from headnode.core.model.errors import BadRequest
 
 X = "<Executable>/bin/x</Executable>"
@@ -14,7 +14,7 @@ CONTRADICTION = "<Requested><Processors op='GE'>9</Processors><Processors op='LE
 def refused(text: str, **how: object) -> str:
     """Why a document is refused."""
     with pytest.raises(BadRequest) as refusal:
-        read(text, How(**how))  # type: ignore[arg-type]  # of the tests themselves
+        read(text, ReadOptions(**how))  # type: ignore[arg-type]  # of the tests themselves
     return refusal.value.what
 
 
@@ -56,10 +56,10 @@ def test_what_is_refused_after_reading_is_placed_at_the_job_or_its_task_group() 
         ("it is too large", "line 3, column 0"),
         ("the minimum of task 2", "line 5, column 0"),
     ):
-        found = locate(text, Language.SSS, BadRequest(code="x", what=what, fix="y"), 1)
+        found = locate(text, JobLanguage.SSS, BadRequest(code="x", what=what, fix="y"), 1)
         assert (found.what, found.code, found.fix) == (f"{place}: {what}", "x", "y")
 
 
 def test_a_place_that_is_there_stays() -> None:
     there = BadRequest(code="x", what="line 9, column 9: y", fix="z")
-    assert locate("<Job><Id>1</Id></Job>", Language.SSS, there) is there
+    assert locate("<Job><Id>1</Id></Job>", JobLanguage.SSS, there) is there

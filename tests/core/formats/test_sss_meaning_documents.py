@@ -8,20 +8,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from depth import share_of
-from headnode.core.formats.fidelity import Awareness, Kind, describe
-from headnode.core.formats.sss import Document, Job, Version, read_document, write_document
-from headnode.core.formats.sss.meaning import Meant, coverage, document_of, jobs_in
-from headnode.core.formats.sss.meaning.asking import request
-from headnode.core.formats.sss.meaning.findings import Findings
-from headnode.core.formats.sss.meaning.requesting import Asking, take
-from headnode.core.formats.sss.meaning.rows import MEANINGS, PLACED, Role
-from headnode.core.formats.sss.meaning.wishes import Wishes
-from headnode.core.formats.sss.properties import Envelope
-from headnode.core.formats.sss.rows import Need, Place
+from headnode.core.formats.fidelity import Awareness, Fidelity, describe
+from headnode.core.formats.sss import SssDocument, SssJob, SssVersion, read_document, write_document
+from headnode.core.formats.sss.conversion import ConvertedJobs, coverage, document_of, jobs_in
+from headnode.core.formats.sss.conversion.extensions import ConversionFindings
+from headnode.core.formats.sss.conversion.property_meanings import MEANINGS, PLACED, PropertyRole
+from headnode.core.formats.sss.conversion.request_reading import RequestContext, accept_request
+from headnode.core.formats.sss.conversion.requested_resources import RequestedResources
+from headnode.core.formats.sss.conversion.write_request import request_properties_for
+from headnode.core.formats.sss.properties import SssCategory
+from headnode.core.formats.sss.property_rows import ElementPlace, RequirementLevel
 from headnode.core.formats.sss.tables import CHILDREN, ROWS
-from headnode.core.model.checks import check, check_runnable
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Alternative, JobSpec, Licence, TaskAlternative, UnitType
+from headnode.core.model.job_checks import check_job, check_runnable
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Seconds
 from headnode.core.model.task import Distribution, TaskSpec, TaskType
@@ -50,7 +50,7 @@ REFUSALS = {
 }
 
 
-def meaning_or_none(document: Document) -> Meant | None:
+def meaning_or_none(document: SssDocument) -> ConvertedJobs | None:
     """What a document means; None when it is refused for one of the known reasons."""
     try:
         return jobs_in(document)
@@ -62,7 +62,7 @@ def meaning_or_none(document: Document) -> Meant | None:
 
 @given(document=documents)
 @MANY
-def test_every_document_has_a_meaning_or_is_refused_for_a_known_reason(document: Document) -> None:
+def test_every_document_has_a_meaning_or_is_refused_for_a_known_reason(document: SssDocument) -> None:
     found = meaning_or_none(document)
     if found is None:
         return
@@ -88,7 +88,7 @@ def test_every_sample_is_jobs_that_the_cluster_takes(path: Path) -> None:
     document, report = read_document(path.read_bytes(), lenient=True)
     found = jobs_in(document, report)
     for spec in found.jobs:
-        check(spec)
+        check_job(spec)
         check_runnable(spec)
     assert found.report[: len(report)] == report
     assert len(found.jobs) == (2 if "elaborate" in path.name else 1)
@@ -155,21 +155,27 @@ def test_the_job_of_maui_is_two_task_groups_on_nodes_with_features_of_their_own(
 
 
 WAYS = [
-    Wishes(processors=(8, 8)),
-    Wishes(processors=(2, 4), least_memory=100, run_time=Seconds(60.0)),
-    Wishes(features=(("a", "b"),), names=("n1", "n2"), patterns=("n.*", "m.*")),
-    Wishes(features=(("a",), ("b",)), lacking=("c",), architectures=("x86", "arm")),
-    Wishes(least_memory=100),
-    Wishes(),
+    RequestedResources(processors=(8, 8)),
+    RequestedResources(processors=(2, 4), least_memory=100, run_time=Seconds(60.0)),
+    RequestedResources(features=(("a", "b"),), names=("n1", "n2"), patterns=("n.*", "m.*")),
+    RequestedResources(features=(("a",), ("b",)), lacking=("c",), architectures=("x86", "arm")),
+    RequestedResources(least_memory=100),
+    RequestedResources(),
 ]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_any_few_ways_in_any_order_are_written_so_that_they_come_back_in_it(count: int) -> None:
     for ways in permutations(WAYS, count):
-        asked = request(ways)
-        found = take(
-            Asking(Job(requested=Envelope(properties=asked)), Place.JOB, "", Awareness.WARN, Findings())
+        asked = request_properties_for(ways)
+        found = accept_request(
+            RequestContext(
+                SssJob(requested=SssCategory(properties=asked)),
+                ElementPlace.JOB,
+                "",
+                Awareness.WARN,
+                ConversionFindings(),
+            )
         )
         assert [option.wishes for option in found.options] == [*ways]
 
@@ -198,7 +204,7 @@ def test_every_row_of_the_tables_has_a_meaning_and_every_meaning_a_row() -> None
     assert {row.name for row in found} == {row.name for row in ROWS} | {one.name for one in CHILDREN} | {
         *("Variable", "File", "NodeProperties")
     }
-    assert all(row.becomes and row.source and row.coverage in set(Role) for row in found)
+    assert all(row.becomes and row.source and row.coverage in set(PropertyRole) for row in found)
 
 
 @pytest.mark.skipif(not FACTS.exists(), reason="the list of job properties is not beside the repository")
@@ -208,12 +214,12 @@ def test_every_known_property_is_covered() -> None:
     assert names - aliases <= {row.name for row in coverage()}
 
 
-LEFT_OUT = [Role.UNSUPPORTED, Role.ELSEWHERE]
+LEFT_OUT = [PropertyRole.UNSUPPORTED, PropertyRole.ELSEWHERE]
 
 
 def test_nothing_that_must_or_should_be_supported_is_without_meaning() -> None:
     missing = [row for row in coverage() if row.coverage in LEFT_OUT]
-    assert [row.name for row in missing if row.compliance is not Need.MAY] == []
+    assert [row.name for row in missing if row.compliance is not RequirementLevel.MAY] == []
     assert {row.name for row in missing} == {
         *("Checkpointable", "Group", "Network", "ReservationTime", "ResourceManagerType"),
         *("Process", "Session"),
@@ -232,7 +238,7 @@ def test_every_published_row_is_covered_in_the_part_it_stands_in() -> None:
             assert row.coverage not in LEFT_OUT, row
 
 
-def listed(spec: JobSpec, kind: Kind) -> list[str]:
+def listed(spec: JobSpec, kind: Fidelity) -> list[str]:
     """The fields of which something is told when a job is written."""
     return [item.what.partition(":")[0] for item in document_of(spec)[1] if item.kind is kind]
 
@@ -240,13 +246,13 @@ def listed(spec: JobSpec, kind: Kind) -> list[str]:
 def test_what_sss_has_no_word_for_is_listed_by_field() -> None:
     flow = (TaskSpec(name="a", command="/bin/a"), TaskSpec(name="b", command="/bin/b", depends_on=("a",)))
     spec = JobSpec(exclusive=True, licences=(Licence("x", None),), tasks=flow, minimum=2, maximum=2)
-    assert listed(spec, Kind.NOT_SUPPORTED) == ["exclusive", "depends_on", "licences"]
+    assert listed(spec, Fidelity.NOT_SUPPORTED) == ["exclusive", "depends_on", "licences"]
 
 
 def test_a_preparing_task_is_left_out_and_told() -> None:
     special = TaskSpec(command="/bin/p", kind=TaskType.NODE_PREP)
     spec = JobSpec(tasks=(special, TaskSpec(command="/bin/x")))
-    assert listed(spec, Kind.NOT_SUPPORTED) == ["tasks"]
+    assert listed(spec, Fidelity.NOT_SUPPORTED) == ["tasks"]
     (back,) = jobs_in(document_of(spec)[0]).jobs
     assert [task.command for task in back.tasks] == ["/bin/x"]
 
@@ -261,7 +267,7 @@ def test_a_sweep_is_written_out_where_its_texts_differ_and_counted_where_they_do
     document, report = document_of(all_at_once)
     assert (report, jobs_in(document).jobs[0].tasks) == ((), (alike,))
     huge = TaskSpec(command="/bin/x *", kind=TaskType.SWEEP, start=1, end=1_000_000)
-    assert listed(JobSpec(tasks=(huge,)), Kind.NOT_SUPPORTED) == ["kind"]
+    assert listed(JobSpec(tasks=(huge,)), Fidelity.NOT_SUPPORTED) == ["kind"]
 
 
 def test_an_alternative_of_size_and_run_time_comes_back_where_the_own_size_was_calculated() -> None:
@@ -275,7 +281,7 @@ def test_an_alternative_of_size_and_run_time_comes_back_where_the_own_size_was_c
         assert (back.minimum, back.maximum, back.run_time, back.alternatives) == (2, 2, 600, (asks,))
         fields = ["minimum", "maximum", *(["alternatives"] if alternative is not asks else [])]
         assert [(item.kind, item.what.partition(":")[0]) for item in report] == [
-            (Kind.TRANSLATED, field) for field in fields
+            (Fidelity.TRANSLATED, field) for field in fields
         ]
 
 
@@ -291,7 +297,7 @@ def test_a_plain_job_is_a_plain_document() -> None:
     spec = JobSpec(
         name="n", minimum=2, maximum=4, tasks=(TaskSpec(command="/bin/x a", minimum=2, maximum=4),)
     )
-    document, report = document_of(spec, Version.V3_0, identifier="7")
+    document, report = document_of(spec, SssVersion.V3_0, identifier="7")
     assert report == ()
     assert write_document(document)[0].decode() == (
         '<?xml version="1.0" encoding="utf-8"?>\n<Job>\n  <JobId>7</JobId>\n  <JobName>n</JobName>\n'
@@ -315,4 +321,4 @@ def test_what_was_requested_is_written_back_unless_the_job_asks_for_something_el
     )
     other, report = document_of(changed)
     assert 'conj="Or"' not in write_document(other)[0].decode()
-    assert [item.kind for item in report] == [Kind.APPROXIMATED]
+    assert [item.kind for item in report] == [Fidelity.APPROXIMATED]

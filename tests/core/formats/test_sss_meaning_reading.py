@@ -8,26 +8,29 @@ import pytest
 from msgspec.structs import replace
 
 from headnode.core.formats.dialects import read
-from headnode.core.formats.fidelity import Awareness, Kind
+from headnode.core.formats.fidelity import Awareness, Fidelity
 from headnode.core.formats.sss import read_document
-from headnode.core.formats.sss.conditions import Condition
-from headnode.core.formats.sss.meaning import Asker, Link, Meant, jobs_in
-from headnode.core.formats.sss.meaning.options import MOST_OPTIONS
-from headnode.core.launching.recipe import argv_of
-from headnode.core.model.checks import check_runnable
+from headnode.core.formats.sss.conversion import Asker, ConvertedJobs, DependencyLink, jobs_in
+from headnode.core.formats.sss.conversion.requested_resources import MOST_OPTIONS
 from headnode.core.model.dependencies import dependencies
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.held import Held
-from headnode.core.model.job import Alternative, JobSpec, Licence, TaskAlternative, UnitType
-from headnode.core.model.limits import ResourceLimit
-from headnode.core.model.named_parents import NamedParent
+from headnode.core.model.job import (
+    Alternative,
+    Condition,
+    HeldAmounts,
+    JobSpec,
+    Licence,
+    NamedParent,
+    TaskAlternative,
+    UnitType,
+)
+from headnode.core.model.job_checks import check_runnable
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Seconds
-from headnode.core.model.sweep import substitute
-from headnode.core.model.task import Distribution, TaskSpec, TaskType
+from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec, TaskType, argv_of, substitute
 
 
-def meant(inside: str, files: str = "", **options: object) -> Meant:
+def meant(inside: str, files: str = "", **options: object) -> ConvertedJobs:
     """What a document with one job means."""
     text = f"<Data><Job><Id>1</Id>{inside}</Job>{files}</Data>" if files else f"<Job><Id>1</Id>{inside}</Job>"
     return jobs_in(read_document(text)[0], **options)  # type: ignore[arg-type]  # of the tests themselves
@@ -46,7 +49,7 @@ def task(inside: str, files: str = "") -> TaskSpec:
     return only
 
 
-def told(inside: str, kind: Kind) -> list[str]:
+def told(inside: str, kind: Fidelity) -> list[str]:
     """What is told of a kind."""
     return [item.what for item in meant(inside).report if item.kind is kind]
 
@@ -80,7 +83,7 @@ def test_processors_are_minimum_and_maximum_of_the_job_and_of_its_task(
 
 
 def test_a_lower_bound_alone_is_met_with_that_many_and_told() -> None:
-    assert told(requested('<Processors op="GE">12</Processors>'), Kind.APPROXIMATED) == [
+    assert told(requested('<Processors op="GE">12</Processors>'), Fidelity.APPROXIMATED) == [
         "Processors: no upper bound is given, so the lower one is taken"
     ]
 
@@ -94,9 +97,9 @@ def test_the_best_alternative_is_what_the_job_asks_for_and_the_others_follow_in_
     )
     assert spec.minimum_memory == 2048
     assert spec.alternatives == tuple(
-        Alternative(minimum_memory=amount, held=Held(memory=amount)) for amount in (1024, 512)
+        Alternative(minimum_memory=amount, held=HeldAmounts(memory=amount)) for amount in (1024, 512)
     )
-    assert spec.held == Held(memory=2048)
+    assert spec.held == HeldAmounts(memory=2048)
     assert "<Requested>" not in spec.extensions
 
 
@@ -129,9 +132,9 @@ def test_ways_of_the_job_and_of_its_task_groups_are_taken_together_best_sum_firs
     assert (spec.run_time, spec.tasks[0].needs.minimum_memory) == (60, 90)
     small = TaskAlternative(needs=NodeNeeds(minimum_memory=10))
     assert spec.alternatives == (
-        Alternative(held=Held(memory=10), tasks=(small,)),
+        Alternative(held=HeldAmounts(memory=10), tasks=(small,)),
         Alternative(run_time=Seconds(600.0)),
-        Alternative(run_time=Seconds(600.0), held=Held(memory=10), tasks=(small,)),
+        Alternative(run_time=Seconds(600.0), held=HeldAmounts(memory=10), tasks=(small,)),
     )
 
 
@@ -141,14 +144,14 @@ def test_of_too_many_alternatives_the_best_are_taken_and_the_one_content_with_le
     assert len(spec.alternatives) == MOST_OPTIONS - 1
     assert spec.needs.features == tuple((f"f{n}",) for n in range(6))
     assert spec.alternatives[-1].needs == NodeNeeds()
-    assert any("48 more alternatives are" in what for what in told(requested(wishes), Kind.APPROXIMATED))
+    assert any("48 more alternatives are" in what for what in told(requested(wishes), Fidelity.APPROXIMATED))
 
 
 def test_one_alternative_is_told_as_one() -> None:
     two = "<Memory preference='2'>20</Memory><Memory preference='1'>10</Memory>"
-    assert any("Requested: 1 alternative to" in what for what in told(requested(two), Kind.TRANSLATED))
+    assert any("Requested: 1 alternative to" in what for what in told(requested(two), Fidelity.TRANSLATED))
     three = two + "<Memory preference='-1'>5</Memory>"
-    assert not any("1 alternatives" in what for what in told(requested(three), Kind.TRANSLATED))
+    assert not any("1 alternatives" in what for what in told(requested(three), Fidelity.TRANSLATED))
 
 
 def test_alternatives_that_cannot_be_said_are_not_used_where_others_can() -> None:
@@ -158,8 +161,8 @@ def test_alternatives_that_cannot_be_said_are_not_used_where_others_can() -> Non
         '<Processors conj="Or">2</Processors>'
     )
     assert (job(text).minimum, job(text).alternatives) == (2, ())
-    assert told(text, Kind.NOT_SUPPORTED) == []
-    assert told(text, Kind.APPROXIMATED) == [
+    assert told(text, Fidelity.NOT_SUPPORTED) == []
+    assert told(text, Fidelity.APPROXIMATED) == [
         "alternative not used: ResourceManagerType == r and Processors == 8"
     ]
     assert 'conj="Or"' in job(text).extensions["<Requested>"]
@@ -171,7 +174,7 @@ def test_alternatives_that_differ_in_who_asks_are_told() -> None:
         '<User conj="Or" group="1">b</User><Project group="-1">q</Project>'
     )
     assert (job(text).run_as, job(text).project, job(text).alternatives) == ("a", "p", ())
-    assert [what for what in told(text, Kind.APPROXIMATED) if "User b and Project q" in what]
+    assert [what for what in told(text, Fidelity.APPROXIMATED) if "User b and Project q" in what]
 
 
 def test_more_processors_than_any_cluster_has_are_refused() -> None:
@@ -231,7 +234,7 @@ def test_tasks_that_differ_share_what_their_group_asks_for() -> None:
     ]
     assert spec.minimum == 8
     lost = "TaskDistribution, NodeCount: how tasks that differ lie beside each other is not kept"
-    assert f"{lost} (3 times, here first)" in told(text, Kind.APPROXIMATED)
+    assert f"{lost} (3 times, here first)" in told(text, Fidelity.APPROXIMATED)
 
 
 def test_processors_for_each_task_are_its_size() -> None:
@@ -326,7 +329,7 @@ def test_streams_are_properties_of_the_task_and_never_text_of_its_command(
     "where", ['<OutputFile redirectList="Append"/>', '<InputFile redirectList="Append">i</InputFile>']
 )
 def test_appending_to_nothing_is_told(where: str) -> None:
-    assert len(told(X + where, Kind.NOT_SUPPORTED)) == 1
+    assert len(told(X + where, Fidelity.NOT_SUPPORTED)) == 1
 
 
 @pytest.mark.parametrize(
@@ -441,7 +444,7 @@ def test_amounts_that_are_rounded_up_are_told() -> None:
     text = requested('<Disk units="KB">1</Disk><Resource name="Telescope" type="Zoom2000">1.5</Resource>')
     assert job(text).needs.minimum_disk == 1
     assert job(text).licences == (Licence("Telescope:Zoom2000", 2),)
-    assert told(text, Kind.APPROXIMATED) == [
+    assert told(text, Fidelity.APPROXIMATED) == [
         "Disk: whole megabytes, rounded up",
         "Resource Telescope:Zoom2000: whole numbers, rounded up",
     ]
@@ -477,7 +480,7 @@ def test_a_limit_of_memory_is_one_of_the_address_space_and_the_lower_of_two_coun
     limit = "<ResourceLimit name='{}'>{} GB</ResourceLimit>"
     text = limit.format("MaxMemory", 2) + limit.format("MaxSwap", 1)
     assert job(text).resource_limits == (ResourceLimit("as", 2**30, 2**30),)
-    assert told(text, Kind.APPROXIMATED) == [
+    assert told(text, Fidelity.APPROXIMATED) == [
         "ResourceLimit MaxMemory: it limits the address space of each process"
     ]
 
@@ -486,7 +489,7 @@ def test_a_limit_of_memory_is_one_of_the_address_space_and_the_lower_of_two_coun
 def test_a_limit_that_is_no_number_leaves_that_of_the_node(value: str) -> None:
     text = f"<ResourceLimit name='CpuTime'>{value}</ResourceLimit>"
     assert job(text).resource_limits == ()
-    assert [what for what in told(text, Kind.NOT_SUPPORTED) if "limit of the node counts" in what]
+    assert [what for what in told(text, Fidelity.NOT_SUPPORTED) if "limit of the node counts" in what]
 
 
 def test_limits_of_a_task_group_are_its_own() -> None:
@@ -501,7 +504,7 @@ def test_limits_that_the_system_does_not_keep_are_told_and_kept(limit: str) -> N
     text = f"<ResourceLimit name='{limit}'>5</ResourceLimit>"
     assert job(text).resource_limits == ()
     assert limit in job(text).extensions["<ResourceLimit>"]
-    assert told(text, Kind.NOT_SUPPORTED) == [
+    assert told(text, Fidelity.NOT_SUPPORTED) == [
         f"ResourceLimit {limit} 5: the system keeps no such limit of a process"
     ]
 
@@ -539,7 +542,7 @@ def test_a_geometry_says_how_many_tasks_there_are_when_nothing_else_does() -> No
     other = f"<TaskGroup>{X}<TaskCount>4</TaskCount>{text}</TaskGroup>"
     assert task(other).distribution is None
     assert "TaskDistribution Geometry: it does not number 4 tasks from 1: it is left out" in told(
-        other, Kind.APPROXIMATED
+        other, Fidelity.APPROXIMATED
     )
 
 
@@ -550,7 +553,7 @@ def test_tasks_of_task_groups_start_together_and_a_single_process_does_not() -> 
     assert not job(f"<TaskGroup>{X}<Processors>8</Processors></TaskGroup>").together
 
 
-def group(jobs: str) -> Meant:
+def group(jobs: str) -> ConvertedJobs:
     """What a job group means."""
     return jobs_in(read_document(f"<JobGroup><Id>g</Id>{jobs}</JobGroup>")[0])
 
@@ -561,7 +564,9 @@ def test_dependencies_in_a_group_are_links_by_id_and_by_name() -> None:
         "<Job><Id>b</Id><Dependency condition='OnSuccess' designator='JobId'>a</Dependency></Job>"
         "<Job><Id>c</Id><Dependency designator='JobName'>x</Dependency><Dependency>b</Dependency></Job>"
     )
-    assert found.links == tuple(Link(*pair, Condition.ON_SUCCESS) for pair in ((1, 0), (2, 0), (2, 1)))
+    assert found.links == tuple(
+        DependencyLink(*pair, Condition.ON_SUCCESS) for pair in ((1, 0), (2, 0), (2, 1))
+    )
     assert [spec.job_group for spec in found.jobs] == ["g"] * 3
 
 
@@ -573,7 +578,7 @@ def test_a_job_waits_on_each_condition_for_a_job_of_its_group_or_for_one_that_is
         f"<Job><Id>a</Id></Job><Job><Id>b</Id><Dependency condition='{condition}'>a</Dependency>"
         f"<Dependency condition='{condition}' designator='JobId'>17</Dependency></Job>"
     )
-    assert found.links == (Link(1, 0, condition),)
+    assert found.links == (DependencyLink(1, 0, condition),)
     assert [*dependencies(found.jobs[1])] == [(17, condition)]
 
 
@@ -593,7 +598,11 @@ def test_a_job_waits_for_a_job_of_the_same_data_element_and_for_one_of_another_g
         "<Dependency condition='OnExit' designator='JobName'>m</Dependency></Job></Data>"
     )
     found = jobs_in(read_document(text)[0], awareness=policy)
-    assert found.links == (Link(2, 0), Link(2, 1), Link(2, 0, Condition.ON_EXIT))
+    assert found.links == (
+        DependencyLink(2, 0),
+        DependencyLink(2, 1),
+        DependencyLink(2, 0, Condition.ON_EXIT),
+    )
 
 
 @pytest.mark.parametrize("policy", Awareness)
@@ -656,9 +665,9 @@ def test_what_is_not_supported_refuses_is_told_or_is_silent_by_its_policy(unsupp
         meant(X + with_policy("Reject"))
     assert refusal.value.code == "not-understood"
     warned = meant(X + with_policy("Warn"), awareness=Awareness.REJECT)
-    assert Kind.NOT_SUPPORTED in {item.kind for item in warned.report}
+    assert Fidelity.NOT_SUPPORTED in {item.kind for item in warned.report}
     silent = meant(X + with_policy("Ignore"), awareness=Awareness.REJECT)
-    assert Kind.NOT_SUPPORTED not in {item.kind for item in silent.report}
+    assert Fidelity.NOT_SUPPORTED not in {item.kind for item in silent.report}
     kept = [text for part in (silent.jobs[0], *silent.jobs[0].tasks) for text in part.extensions.values()]
     assert any("Ignore" in text for text in kept)
 
@@ -684,14 +693,18 @@ def test_a_job_for_another_machine_is_refused() -> None:
 
 def test_what_became_of_the_job_elsewhere_is_no_input_but_told() -> None:
     text = "<State>Completed</State><ExitCode>3</ExitCode><Delivered><Processors>4</Processors></Delivered>"
-    assert {what.partition(":")[0] for what in told(text, Kind.NOTE)} == {"State", "ExitCode", "Delivered"}
+    assert {what.partition(":")[0] for what in told(text, Fidelity.NOTE)} == {
+        "State",
+        "ExitCode",
+        "Delivered",
+    }
     assert job(text).minimum is None
 
 
 def test_a_task_group_of_no_tasks_is_told_to_run_nothing() -> None:
     text = f"<TaskGroup><TaskCount>0</TaskCount>{X}</TaskGroup>"
     assert job(text).tasks == ()
-    assert told(text, Kind.APPROXIMATED) == ["TaskCount 0: nothing of the task group is run"]
+    assert told(text, Fidelity.APPROXIMATED) == ["TaskCount 0: nothing of the task group is run"]
 
 
 def test_a_million_tasks_are_one_task_and_more_are_refused() -> None:
@@ -702,7 +715,7 @@ def test_a_million_tasks_are_one_task_and_more_are_refused() -> None:
 
 def test_a_quality_of_service_beside_a_queue_is_told_or_refused() -> None:
     both = f"{X}<Queue>q</Queue><QualityOfService>high</QualityOfService>"
-    assert any("QualityOfService high" in what for what in told(both, Kind.NOT_SUPPORTED))
+    assert any("QualityOfService high" in what for what in told(both, Fidelity.NOT_SUPPORTED))
     with pytest.raises(BadRequest, match="QualityOfService high"):
         meant(both, awareness=Awareness.REJECT)
 

@@ -9,21 +9,20 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from depth import share_of
-from headnode.core.formats.fidelity import Kind, Report
-from headnode.core.formats.sss import Version, read_document, write_document
-from headnode.core.formats.sss.meaning import document_of, jobs_in
-from headnode.core.model.checks import check
+from headnode.core.formats.fidelity import Fidelity, FidelityReport
+from headnode.core.formats.sss import SssVersion, read_document, write_document
+from headnode.core.formats.sss.conversion import document_of, jobs_in
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Alternative, JobSpec, Licence, NodeGroupOp, TaskAlternative, UnitType
-from headnode.core.model.limits import ResourceLimit
+from headnode.core.model.job_checks import check_job
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import FOREVER, Instant, Priority, Seconds
-from headnode.core.model.task import Distribution, TaskSpec, TaskType
+from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec, TaskType
 
 from .specs import elements, pairs, texts
 
 MANY = settings(max_examples=share_of(150), deadline=None, suppress_health_check=list(HealthCheck))
-LISTED = (Kind.NOT_SUPPORTED, Kind.APPROXIMATED, Kind.TRANSLATED)
+LISTED = (Fidelity.NOT_SUPPORTED, Fidelity.APPROXIMATED, Fidelity.TRANSLATED)
 
 words = st.sampled_from(["", "a", "b c", "d/e", "~/f", "$HOME/g", "~"])
 commands = (
@@ -219,18 +218,18 @@ def other_requests(spec: JobSpec) -> st.SearchStrategy[Alternative]:
 def is_possible(spec: JobSpec) -> bool:
     """Whether the model has such a job."""
     try:
-        check(spec)
+        check_job(spec)
     except BadRequest:
         return False
     return True
 
 
-def again(spec: JobSpec, version: Version) -> tuple[JobSpec, Report]:
+def again(spec: JobSpec, version: SssVersion) -> tuple[JobSpec, FidelityReport]:
     """The job after it was an SSS document in XML, and what was told when it was written."""
     document, report = document_of(spec, version)
     text, also = write_document(document)
     read, found = read_document(text)
-    assert not [item for item in found if item.kind is not Kind.NOT_SUPPORTED]
+    assert not [item for item in found if item.kind is not Fidelity.NOT_SUPPORTED]
     (back,) = jobs_in(read).jobs
     return back, (*report, *also)
 
@@ -253,16 +252,16 @@ def lost_fields(spec: JobSpec, back: JobSpec) -> set[str]:
     return lost.union(*(differing(*pair) for pair in zip(spec.tasks, back.tasks, strict=True)))
 
 
-def named(report: Report, *kinds: Kind) -> set[str]:
+def named(report: FidelityReport, *kinds: Fidelity) -> set[str]:
     """The fields that the report is about."""
     fields = {item.what.partition(":")[0] for item in report if item.kind in kinds}
     return fields | {"tasks"} if "kind" in fields else fields
 
 
-@pytest.mark.parametrize("version", Version)
+@pytest.mark.parametrize("version", SssVersion)
 @given(spec=jobs().filter(is_possible))
 @MANY
-def test_what_is_lost_is_what_the_report_lists(version: Version, spec: JobSpec) -> None:
+def test_what_is_lost_is_what_the_report_lists(version: SssVersion, spec: JobSpec) -> None:
     back, report = again(spec, version)
     lost = lost_fields(spec, back)
     if "tasks" not in named(report, *LISTED):
@@ -272,21 +271,21 @@ def test_what_is_lost_is_what_the_report_lists(version: Version, spec: JobSpec) 
 @given(spec=jobs().filter(is_possible))
 @MANY
 def test_what_is_listed_as_not_supported_is_lost(spec: JobSpec) -> None:
-    back, report = again(spec, Version.V3_1)
+    back, report = again(spec, SssVersion.V3_1)
     if "tasks" not in lost_fields(spec, back):
-        assert named(report, Kind.NOT_SUPPORTED) <= lost_fields(spec, back)
+        assert named(report, Fidelity.NOT_SUPPORTED) <= lost_fields(spec, back)
 
 
 @given(spec=jobs(plain=True).filter(is_possible))
 @MANY
 def test_a_job_that_was_a_document_is_the_same_ever_after(spec: JobSpec) -> None:
-    once, _ = again(spec, Version.V3_1)
-    twice, _ = again(once, Version.V3_1)
+    once, _ = again(spec, SssVersion.V3_1)
+    twice, _ = again(once, SssVersion.V3_1)
     assert lost_fields(once, twice) == set()
 
 
 @given(spec=jobs().filter(is_possible))
 @MANY
 def test_a_job_that_was_a_document_is_one_the_cluster_takes(spec: JobSpec) -> None:
-    back, _ = again(spec, Version.V3_1)
-    check(replace(back, environment={}))
+    back, _ = again(spec, SssVersion.V3_1)
+    check_job(replace(back, environment={}))

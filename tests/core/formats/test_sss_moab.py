@@ -4,10 +4,10 @@ import shlex
 
 import pytest
 
-from headnode.core.formats.dialects import How, Language, language_of, read
-from headnode.core.formats.fidelity import Awareness, Kind
+from headnode.core.formats.dialects import JobLanguage, ReadOptions, language_of, read
+from headnode.core.formats.fidelity import Awareness, Fidelity
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.named_parents import NamedParent
+from headnode.core.model.job import NamedParent
 
 MOAB = r"""<job>
   <Owner>ann</Owner>
@@ -36,7 +36,7 @@ def test_the_job_of_moab_is_read_with_its_script_size_limit_and_environment() ->
     assert shlex.split(task.command)[:3] == ["/bin/sh", "-c", script]
     assert (spec.name, spec.run_as, spec.run_time, task.work_directory) == ("sleep", "ann", 3630, "/home/ann")
     assert (task.minimum, spec.environment) == (8, {"A": "1", "B": "two words"})
-    lost = [item.what for item in reading.report if item.kind is Kind.NOT_SUPPORTED]
+    lost = [item.what for item in reading.report if item.kind is Fidelity.NOT_SUPPORTED]
     assert len(lost) == 3
     assert all(
         any(word in what for what in lost) for word in ("UMask", "SubmitLanguage", "flags:restartable")
@@ -55,7 +55,7 @@ def test_the_job_of_moab_is_read_with_its_script_size_limit_and_environment() ->
 )
 def test_what_moab_says_of_when_and_where_is_never_left_out(inside: str, policy: Awareness) -> None:
     with pytest.raises(BadRequest, match=r"line 1, column"):
-        read(f"<job><Owner>a</Owner>{inside}</job>", How(awareness=policy))
+        read(f"<job><Owner>a</Owner>{inside}</job>", ReadOptions(awareness=policy))
 
 
 def test_a_job_in_other_letters_is_the_same_job() -> None:
@@ -66,7 +66,7 @@ def test_a_job_in_other_letters_is_the_same_job() -> None:
 
 @pytest.mark.parametrize("text", ["<Job> job123</Job>", "<job>job123</job>", "<JobGroup> flow1</JobGroup>"])
 def test_a_reference_alone_is_no_job_and_is_told(text: str) -> None:
-    assert language_of(text) is Language.SSS
+    assert language_of(text) is JobLanguage.SSS
     reading = read(text)
     assert reading.jobs == ()
     assert "is defined elsewhere: it is not submitted" in reading.report[-1].what
@@ -76,4 +76,4 @@ def test_a_reference_alone_is_no_job_and_is_told(text: str) -> None:
     "text", ['<Job Name="a"/>', '<Job Name="a"><Tasks><Task CommandLine="x"/></Tasks></Job>', "<Job></Job>"]
 )
 def test_a_compute_cluster_job_is_not_taken_for_a_job_object(text: str) -> None:
-    assert language_of(text) is Language.COMPUTE_CLUSTER
+    assert language_of(text) is JobLanguage.COMPUTE_CLUSTER

@@ -2,12 +2,25 @@
 
 import pytest
 
-from headnode.core.formats.fidelity import Awareness, Kind, Report
-from headnode.core.formats.sss import Document, Job, Version, is_job_object, read_document, write_document
-from headnode.core.formats.sss.consumables import Consumable, Resource
-from headnode.core.formats.sss.properties import Kept, Op, Property
-from headnode.core.formats.sss.selections import Aggregation, Selection
-from headnode.core.formats.sss.structured_rows import ADAPTER, NETWORK
+from headnode.core.formats.fidelity import Awareness, Fidelity, FidelityReport
+from headnode.core.formats.sss import (
+    SssDocument,
+    SssJob,
+    SssVersion,
+    is_job_object,
+    read_document,
+    write_document,
+)
+from headnode.core.formats.sss.properties import (
+    Aggregation,
+    Consumable,
+    Op,
+    Resource,
+    Selection,
+    SssProperty,
+    UnknownElement,
+)
+from headnode.core.formats.sss.tables import ADAPTER, NETWORK
 from headnode.core.model.errors import BadRequest
 
 
@@ -16,10 +29,10 @@ def job(inside: str) -> str:
     return f"<Job><Id>1</Id>{inside}</Job>"
 
 
-def read_job(inside: str, *, lenient: bool = False) -> Job:
+def read_job(inside: str, *, lenient: bool = False) -> SssJob:
     """The only job of a document."""
     (found,) = read_document(job(inside), lenient=lenient)[0].entries
-    assert isinstance(found, Job)
+    assert isinstance(found, SssJob)
     return found
 
 
@@ -30,7 +43,7 @@ def refused(text: str, awareness: Awareness = Awareness.WARN) -> BadRequest:
     return refusal.value
 
 
-def kinds(report: Report) -> list[tuple[Kind, str]]:
+def kinds(report: FidelityReport) -> list[tuple[Fidelity, str]]:
     return [(item.kind, item.what) for item in report]
 
 
@@ -213,7 +226,7 @@ TOLD = [
 def test_what_is_not_understood_is_listed_under_warn_with_the_nearest_right_name() -> None:
     _, report = read_document(STRANGE)
     assert [(item.line, item.column, item.where, item.what) for item in report] == TOLD
-    assert {item.kind for item in report} == {Kind.NOT_SUPPORTED}
+    assert {item.kind for item in report} == {Fidelity.NOT_SUPPORTED}
 
 
 def test_what_is_not_understood_is_refused_under_reject_all_at_once() -> None:
@@ -273,7 +286,7 @@ def test_a_distribution_of_an_unknown_type_has_no_effect_at_all() -> None:
     assert (
         found.properties[1] == read_job("<TaskDistribution type='Magic'>3</TaskDistribution>").properties[1]
     )
-    assert type(found.properties[1]).__name__ == "Kept"
+    assert type(found.properties[1]).__name__ == "UnknownElement"
 
 
 def test_an_attribute_of_other_elements_is_told_to_be_one() -> None:
@@ -353,7 +366,7 @@ def test_a_comparison_by_match_is_a_pattern() -> None:
     assert requested is not None
     assert requested.properties == (
         Selection(name="Node", value="n.*", aggregation=Aggregation.PATTERN),
-        Property(name="Queue", value="Lin.*", op=Op.MATCH),
+        SssProperty(name="Queue", value="Lin.*", op=Op.MATCH),
     )
 
 
@@ -363,7 +376,7 @@ def test_the_old_wrapper_of_node_properties_may_match_names_anywhere_and_passes_
         '<Feature odd="1">f</Feature><Speed>9</Speed></NodeProperties>'
     )
     document, report = read_document(f"<Job><JobId>1</JobId>{text}</Job>")
-    assert (document.version, report) == (Version.V3_0, ())
+    assert (document.version, report) == (SssVersion.V3_0, ())
     _, node, feature, speed = document.entries[0].properties  # type: ignore[union-attr]
     assert node == Selection(
         name="Node", value="n.*", aggregation=Aggregation.PATTERN, awareness=Awareness.IGNORE
@@ -375,19 +388,19 @@ def test_the_old_wrapper_of_node_properties_may_match_names_anywhere_and_passes_
 def test_node_properties_where_no_node_may_stand_are_kept_as_they_are() -> None:
     text = "<Data><NodeProperties><Name>n1</Name></NodeProperties><Job><Id>1</Id></Job></Data>"
     found, report = read_document(text)
-    assert [type(one) for one in found.unknown] == [Kept]
-    assert [item.kind for item in report] == [Kind.NOT_SUPPORTED]
-    for version in Version:
+    assert [type(one) for one in found.unknown] == [UnknownElement]
+    assert [item.kind for item in report] == [Fidelity.NOT_SUPPORTED]
+    for version in SssVersion:
         assert read_document(write_document(found, version)[0])[0].unknown == found.unknown
 
 
 def test_a_strange_attribute_of_the_old_wrapper_does_not_take_its_features_away() -> None:
     found, report = read_document(job('<NodeProperties odd="1"><Feature>f</Feature></NodeProperties>'))
-    assert [item.where for item in report if item.kind is Kind.NOT_SUPPORTED] == ["Job/NodeProperties"]
-    assert found.entries[0] == Job(
+    assert [item.where for item in report if item.kind is Fidelity.NOT_SUPPORTED] == ["Job/NodeProperties"]
+    assert found.entries[0] == SssJob(
         properties=(
-            Property(name="Id", value="1"),
-            Kept(name="NodeProperties", xml='<NodeProperties odd="1"></NodeProperties>'),
+            SssProperty(name="Id", value="1"),
+            UnknownElement(name="NodeProperties", xml='<NodeProperties odd="1"></NodeProperties>'),
             Selection(name="Feature", value="f"),
         )
     )
@@ -396,7 +409,7 @@ def test_a_strange_attribute_of_the_old_wrapper_does_not_take_its_features_away(
 @pytest.mark.parametrize("pattern", ["node[01-12]", "node[0-12]", "a|node[10-25]b"])
 def test_a_range_of_numbers_in_a_pattern_is_told_to_be_one_sign(pattern: str) -> None:
     _, report = read_document(job(f"<Node aggregation='Pattern'>{pattern}</Node>"))
-    assert [item.kind for item in report] == [Kind.NOTE]
+    assert [item.kind for item in report] == [Fidelity.NOTE]
     assert "is one sign in a regular expression" in report[0].what
 
 
@@ -405,20 +418,20 @@ def test_ordinary_patterns_are_read_without_a_word() -> None:
         assert read_document(job(f"<Node aggregation='Pattern'>{pattern}</Node>"))[1] == ()
 
 
-def version_of(text: str) -> Version:
+def version_of(text: str) -> SssVersion:
     return read_document(text)[0].version
 
 
 def test_the_version_is_known_by_the_names() -> None:
-    assert version_of("<Job><JobId>1</JobId><UserId>a</UserId></Job>") is Version.V3_0
-    assert version_of("<Job><Id>1</Id><User>a</User></Job>") is Version.V3_1
+    assert version_of("<Job><JobId>1</JobId><UserId>a</UserId></Job>") is SssVersion.V3_0
+    assert version_of("<Job><Id>1</Id><User>a</User></Job>") is SssVersion.V3_1
 
 
 def test_names_of_the_other_version_are_read_and_told() -> None:
     document, report = read_document("<Job><JobId>1</JobId><UserId>a</UserId><State>Idle</State></Job>")
-    assert document.version is Version.V3_0
+    assert document.version is SssVersion.V3_0
     assert kinds(report) == [
-        (Kind.TRANSLATED, "element 'State' is a name of 3.1.0: it is read as 'JobState'")
+        (Fidelity.TRANSLATED, "element 'State' is a name of 3.1.0: it is read as 'JobState'")
     ]
 
 
@@ -451,7 +464,7 @@ def test_references_and_files_stand_in_data() -> None:
     )
     document, report = read_document(text)
     assert report == ()
-    assert [type(entry).__name__ for entry in document.entries] == ["JobRef", "JobGroupRef", "Job"]
+    assert [type(entry).__name__ for entry in document.entries] == ["JobRef", "JobGroupRef", "SssJob"]
     assert document.files[0].body == " echo\n"
 
 
@@ -478,5 +491,5 @@ def test_a_job_object_is_recognised_by_its_content(text: str | bytes, is_one: bo
 
 
 def test_documents_are_values() -> None:
-    assert isinstance(read_document(job(""))[0], Document)
+    assert isinstance(read_document(job(""))[0], SssDocument)
     assert read_document(job(""))[0] == read_document(job(""))[0]

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from headnode.core.formats.sss import read_document, reference_tables
-from headnode.core.formats.sss.attributes import ATTRIBUTES
-from headnode.core.formats.sss.consumables import Unit
-from headnode.core.formats.sss.rows import Need, Place
+from documents.job_languages import sss_reference
+from headnode.core.formats.sss import read_document
+from headnode.core.formats.sss.attribute_rows import ATTRIBUTES
+from headnode.core.formats.sss.properties import Unit
+from headnode.core.formats.sss.property_rows import ElementPlace, RequirementLevel
 from headnode.core.formats.sss.tables import CHILDREN, ROWS, SPELLINGS
 
 from .shared import SHARED
@@ -36,11 +37,11 @@ OLD_NAMES = {
 
 def test_the_names_of_both_versions_are_those_of_the_published_examples() -> None:
     for (place, name), old in OLD_NAMES.items():
-        assert SPELLINGS[Place(place)][old].row is SPELLINGS[Place(place)][name].row
+        assert SPELLINGS[ElementPlace(place)][old].row is SPELLINGS[ElementPlace(place)][name].row
 
 
 def test_every_row_is_in_the_reference_with_its_places_and_its_source() -> None:
-    page = reference_tables()
+    page = sss_reference()
     for row in ROWS:
         start = f"| `{row.name}` | "
         lines = [line for line in page.splitlines() if line.startswith(start) and row.source in line]
@@ -52,7 +53,7 @@ def test_every_row_is_in_the_reference_with_its_places_and_its_source() -> None:
 
 
 def test_the_reference_is_made_of_whole_tables() -> None:
-    sections = reference_tables().split("### ")[1:]
+    sections = sss_reference().split("### ")[1:]
     assert [section.partition("\n")[0] for section in sections] == ["Parts", "Properties", "Attributes"]
     for section in sections:
         widths = {line.count("|") for line in section.splitlines() if line.startswith("|")}
@@ -60,7 +61,7 @@ def test_the_reference_is_made_of_whole_tables() -> None:
 
 
 def test_no_name_means_two_things_in_one_place_but_network() -> None:
-    for place in Place:
+    for place in ElementPlace:
         names = [row.name for row in ROWS if place in row.places]
         assert sorted(name for name in set(names) if names.count(name) > 1) in ([], ["Network"])
 
@@ -89,7 +90,7 @@ def test_every_published_row_is_one_of_ours_with_its_type_and_its_need() -> None
         place, name = row["parent"].split("/")[0].split()[0], row["name"]
         if name in STRUCTURE:
             continue
-        spelling = SPELLINGS[Place("Job" if place == "any" else place)][name]
+        spelling = SPELLINGS[ElementPlace("Job" if place == "any" else place)][name]
         ours = spelling.row
         if row["table"] != "struct":
             kinds = [one.type.name for one in ROWS if one.name == name]
@@ -97,7 +98,9 @@ def test_every_published_row_is_one_of_ours_with_its_type_and_its_need() -> None
             assert ours.appearance.value == row["appearance"], row
             if name != "Network":
                 assert ours.compliance.value == row["compliance"], row
-            assert (Place.REQUESTED in ours.places) is ("RD" in row["categories"]) or name == "Node", row
+            assert (ElementPlace.REQUESTED in ours.places) is ("RD" in row["categories"]) or name == "Node", (
+                row
+            )
 
 
 @needs_table
@@ -107,12 +110,15 @@ def test_every_attested_name_of_the_old_version_is_read() -> None:
         place = row["parent"].split("/")[0].split()[0]
         if old.startswith(("same", "Node", "itself")) or not old or row["name"] in STRUCTURE:
             continue
-        assert old.rstrip("*+?") in SPELLINGS[Place(place)], row
+        assert old.rstrip("*+?") in SPELLINGS[ElementPlace(place)], row
 
 
 def test_what_must_be_there_is_marked_so() -> None:
     assert sorted(
-        (row.name, place.value) for row in ROWS if row.appearance is Need.MUST for place in row.places
+        (row.name, place.value)
+        for row in ROWS
+        if row.appearance is RequirementLevel.MUST
+        for place in row.places
     ) == [
         ("Id", "Job"),
         ("Id", "JobGroup"),

@@ -7,30 +7,40 @@ from itertools import pairwise, product
 
 import pytest
 
-from headnode.core.formats.sss import Job, read_document, request_of
-from headnode.core.formats.sss.conditions import Extension
-from headnode.core.formats.sss.consumables import Consumable, Resource
-from headnode.core.formats.sss.job_object import Task
-from headnode.core.formats.sss.properties import Conj, Envelope, Kept, Op, Property
-from headnode.core.formats.sss.requests.alternatives import (
-    MOST_ALTERNATIVES,
-    Alternative,
-    Asked,
-    alternatives_of,
-    ways_of,
-)
-from headnode.core.formats.sss.requests.constraint import (
+from headnode.core.formats.sss import SssJob, read_document, request_of
+from headnode.core.formats.sss.constraints import (
     Comparison,
     Constraint,
     Fact,
     Facts,
     can_hold,
     holds,
+    is_list,
     whole_range,
 )
-from headnode.core.formats.sss.requests.expression import MOST_DENIALS, All, expression_of
-from headnode.core.formats.sss.requests.said import is_list
-from headnode.core.formats.sss.selections import Aggregation, Selection
+from headnode.core.formats.sss.expressions import (
+    MOST_ALTERNATIVES,
+    MOST_DENIALS,
+    AllOf,
+    ConstraintSet,
+    RequestProperties,
+    alternatives_of,
+    expression_of,
+    ways_of,
+)
+from headnode.core.formats.sss.job_object import Task
+from headnode.core.formats.sss.properties import (
+    Aggregation,
+    Conj,
+    Consumable,
+    Extension,
+    Op,
+    Resource,
+    Selection,
+    SssCategory,
+    SssProperty,
+    UnknownElement,
+)
 from headnode.core.model.errors import BadRequest
 
 NAMES = ("Queue", "Machine", "Partition", "Project")
@@ -45,15 +55,15 @@ JOINED: dict[Conj, Callable[[bool, bool], bool]] = {
 }
 
 
-def requested(*found: Property) -> tuple[Alternative, ...]:
+def requested(*found: SssProperty) -> tuple[ConstraintSet, ...]:
     return alternatives_of(expression_of(found))
 
 
-def satisfied(alternatives: Sequence[Alternative], facts: Facts) -> bool:
+def satisfied(alternatives: Sequence[ConstraintSet], facts: Facts) -> bool:
     return best(alternatives, facts) is not None
 
 
-def best(alternatives: Sequence[Alternative], facts: Facts) -> Alternative | None:
+def best(alternatives: Sequence[ConstraintSet], facts: Facts) -> ConstraintSet | None:
     """The first alternative that a world fulfils."""
     held = (way for way in alternatives if all(holds(one, facts) for one in way.constraints))
     return next(held, None)
@@ -99,7 +109,7 @@ def check_all(conj_choices: Sequence[Conj | None], number: int, most_group: int)
             if conjs[0] is not conj_choices[0]:
                 continue  # nothing stands before the first
             found = [
-                Property(name=name, value="yes", conj=conj, group=sign)
+                SssProperty(name=name, value="yes", conj=conj, group=sign)
                 for name, conj, sign in zip(NAMES, conjs, signs, strict=False)
             ]
             alternatives = requested(*found)
@@ -211,13 +221,13 @@ def memory(megabytes: int, preference: int = 0, conj: Conj | None = None, group:
     return Consumable(name="Memory", value=float(megabytes), preference=preference, conj=conj, group=group)
 
 
-def choices(alternatives: Sequence[Alternative]) -> list[tuple[list[str], int]]:
+def choices(alternatives: Sequence[ConstraintSet]) -> list[tuple[list[str], int]]:
     return [([str(one) for one in way.constraints], way.weight) for way in alternatives]
 
 
 @pytest.mark.parametrize("conj", [None, Conj.OR])
 def test_one_of_the_alternatives_must_hold_the_preferred_one_first(conj: Conj | None) -> None:
-    found = requested(memory(512, 1), memory(1024, 2, conj), Property(name="Queue", value="q"))
+    found = requested(memory(512, 1), memory(1024, 2, conj), SssProperty(name="Queue", value="q"))
     assert choices(found) == [
         ([f"Memory == {1024 * 2**20}", "Queue == q"], 2),
         ([f"Memory == {512 * 2**20}", "Queue == q"], 1),
@@ -260,7 +270,7 @@ def test_the_range_of_the_specification_is_a_range() -> None:
         "<Duration>3600</Duration></Requested></Job>"
     )
     (job,) = read_document(text)[0].entries
-    assert isinstance(job, Job)
+    assert isinstance(job, SssJob)
     (only,) = request_of(job)
     assert whole_range(only.constraints, "Processors") == (8, 16)
     assert whole_range(only.constraints, "NodeCount").least == 0
@@ -275,7 +285,7 @@ def test_the_choice_of_people_of_the_specification_is_two_conjunctions() -> None
         '<User conj="Or" group="1">amy</User><Account group="-1">chemistry</Account></Requested></Job>'
     )
     (job,) = read_document(text)[0].entries
-    assert isinstance(job, Job)
+    assert isinstance(job, SssJob)
     assert choices(request_of(job)) == [
         (["User == scott", "Project == ops"], 0),
         (["User == amy", "Project == chemistry"], 0),
@@ -284,11 +294,11 @@ def test_the_choice_of_people_of_the_specification_is_two_conjunctions() -> None
 
 def test_what_stands_outside_of_categories_is_requested_too_unless_it_is_inside() -> None:
     outside = (
-        Property(name="Executable", value="a"),
+        SssProperty(name="Executable", value="a"),
         Consumable(name="Processors", value=4),
-        Property(name="Queue", value="q"),
+        SssProperty(name="Queue", value="q"),
     )
-    inside = Envelope(properties=(Consumable(name="Processors", value=8, op=Op.GE),))
+    inside = SssCategory(properties=(Consumable(name="Processors", value=8, op=Op.GE),))
     assert choices(request_of(Task(properties=outside, requested=inside))) == [
         (["Queue == q", "Processors >= 8"], 0)
     ]
@@ -346,9 +356,9 @@ def test_resources_are_told_apart_by_name_and_type() -> None:
 def test_what_is_not_set_or_not_understood_asks_for_nothing() -> None:
     silent = (
         Consumable(name="Memory"),
-        Kept(name="Odd", xml="<Odd/>"),
+        UnknownElement(name="Odd", xml="<Odd/>"),
         Extension(name="Extension"),
-        Kept(name="Odd", xml="<Odd/>"),
+        UnknownElement(name="Odd", xml="<Odd/>"),
     )
     assert choices(requested(*silent)) == [([], 0)]
 
@@ -356,12 +366,12 @@ def test_what_is_not_set_or_not_understood_asks_for_nothing() -> None:
 def test_what_asks_for_nothing_takes_its_conjunction_with_it_and_keeps_its_parentheses() -> None:
     nothing = Consumable(name="Processors", conj=Conj.OR)
     assert choices(requested(memory(1), nothing)) == [([f"Memory == {2**20}"], 0)]
-    assert choices(requested(Property(name="Queue", value="", group=1), memory(1, 0, Conj.OR, -1))) == [
+    assert choices(requested(SssProperty(name="Queue", value="", group=1), memory(1, 0, Conj.OR, -1))) == [
         ([f"Memory == {2**20}"], 0)
     ]
-    denied = requested(memory(1), Property(name="Queue", conj=Conj.NAND, group=1), memory(2, group=-1))
+    denied = requested(memory(1), SssProperty(name="Queue", conj=Conj.NAND, group=1), memory(2, group=-1))
     assert choices(denied) == [([f"Memory != {2**20}"], 0), ([f"Memory != {2 * 2**20}"], 0)]
-    empty = [Property(name="Queue", group=1), Property(name="Machine", group=-1, conj=Conj.NOR)]
+    empty = [SssProperty(name="Queue", group=1), SssProperty(name="Machine", group=-1, conj=Conj.NOR)]
     assert choices(requested(*empty, memory(1, conj=Conj.NAND))) == [([f"Memory == {2**20}"], 0)]
     unset = [Consumable(name="Memory", preference=2), Consumable(name="Memory", preference=1)]
     assert choices(requested(*unset)) == [([], 0)]
@@ -372,7 +382,7 @@ def test_what_asks_for_nothing_takes_its_conjunction_with_it_and_keeps_its_paren
 
 
 def test_texts_are_compared_by_pattern_too() -> None:
-    found = requested(Property(name="OperatingSystem", value="Linux|BSD", op=Op.MATCH))
+    found = requested(SssProperty(name="OperatingSystem", value="Linux|BSD", op=Op.MATCH))
     assert [satisfied(found, {("OperatingSystem",): name}) for name in ("Linux", "BSD", "Linux2")] == [
         True, True, False,
     ]  # fmt: skip
@@ -388,20 +398,20 @@ def test_a_request_that_contradicts_itself_has_no_alternative() -> None:
 
 def test_requests_that_would_explode_are_refused() -> None:
     found = [
-        Property(name="Queue", value=f"{one}{way}", conj=Conj.OR if way else None, group=(1, -1)[way])
+        SssProperty(name="Queue", value=f"{one}{way}", conj=Conj.OR if way else None, group=(1, -1)[way])
         for one in range(12)
         for way in (0, 1)
     ]
     with pytest.raises(BadRequest, match="more than 1000 ways"):
         requested(*found)
-    many = [Property(name="Queue", value=str(one), conj=Conj.OR) for one in range(MOST_ALTERNATIVES + 1)]
+    many = [SssProperty(name="Queue", value=str(one), conj=Conj.OR) for one in range(MOST_ALTERNATIVES + 1)]
     with pytest.raises(BadRequest, match="more than 1000 ways"):
         requested(*many)
     assert len(requested(*many[:-1])) == MOST_ALTERNATIVES
 
 
 def test_requests_that_deny_too_much_are_refused() -> None:
-    found = [Property(name="Queue", value=str(one), conj=Conj.NAND) for one in range(MOST_DENIALS + 1)]
+    found = [SssProperty(name="Queue", value=str(one), conj=Conj.NAND) for one in range(MOST_DENIALS + 1)]
     assert requested(*found[1:])
     with pytest.raises(BadRequest, match="51 of Nand, Nor"):
         requested(*found)
@@ -411,7 +421,7 @@ def test_requests_that_deny_too_much_are_refused() -> None:
 def test_parentheses_that_do_not_match_are_refused(signs: tuple[int, ...]) -> None:
     with pytest.raises(BadRequest, match="do not match"):
         requested(
-            *(Property(name=name, value="a", group=sign) for name, sign in zip(NAMES, signs, strict=False))
+            *(SssProperty(name=name, value="a", group=sign) for name, sign in zip(NAMES, signs, strict=False))
         )
 
 
@@ -428,19 +438,19 @@ def test_a_list_of_wishes_is_what_the_algebra_makes_of_it() -> None:
         Selection(name="Feature", value="a, b", aggregation=Aggregation.LIST),
         Selection(name="Feature", value=" , ", aggregation=Aggregation.LIST),
         Resource(name="Resource", called="License", type="x", value=1.5),
-        Property(name="Queue"),
-        Property(name="Queue", value=""),
-        Kept(name="Odd", xml="<Odd/>"),
+        SssProperty(name="Queue"),
+        SssProperty(name="Queue", value=""),
+        UnknownElement(name="Odd", xml="<Odd/>"),
         Consumable(name="Processors", value=2, conj=Conj.AND),
-        Property(name="Queue", value="q", conj=Conj.OR),
+        SssProperty(name="Queue", value="q", conj=Conj.OR),
     ]
     listed = 0
     for found in product(wishes, repeat=3):
         listed += is_list(found)
         for inside in ((), found[2:]):
             outside = found[: 3 - len(inside)]
-            algebra = alternatives_of(All((expression_of(outside), expression_of(inside))))
-            assert ways_of(Asked(outside, inside)) == algebra, found
+            algebra = alternatives_of(AllOf((expression_of(outside), expression_of(inside))))
+            assert ways_of(RequestProperties(outside, inside)) == algebra, found
     assert 1_000 < listed < len(wishes) ** 3
 
 

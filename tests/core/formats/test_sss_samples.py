@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from headnode.core.formats.fidelity import Kind
+from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.sss import (
-    Document,
-    Job,
     JobGroup,
-    Version,
+    SssDocument,
+    SssJob,
+    SssVersion,
     is_job_object,
     read_document,
     write_document,
 )
-from headnode.core.formats.sss.consumables import Consumable
+from headnode.core.formats.sss.properties import Consumable
 from headnode.core.model.errors import BadRequest
 
 from .shared import SHARED
@@ -63,12 +63,12 @@ def test_text_that_nobody_can_mend_is_refused_without_such_advice() -> None:
 def test_damaged_text_is_mended_leniently_and_every_repair_is_told() -> None:
     document, report = read_document(DAMAGED, lenient=True)
     assert [(item.line, item.column, item.what) for item in report] == REPAIRS
-    assert {item.kind for item in report} == {Kind.TRANSLATED}
+    assert {item.kind for item in report} == {Fidelity.TRANSLATED}
     (group,) = document.entries
     assert isinstance(group, JobGroup)
     assert "it\u2019s \u201cx\u201d" in str(group.job_defaults)
     (job,) = group.jobs
-    assert isinstance(job, Job)
+    assert isinstance(job, SssJob)
     assert job.delivered is not None
     assert [one.value for one in job.delivered.properties] == [7.0, 5.0]
 
@@ -90,7 +90,7 @@ def test_quotes_in_the_encoding_of_windows_are_mended() -> None:
         "<Job><Id>1</Id><Memory units=\u201dGB\u201d>1</Memory></Job>".encode("cp1252"), lenient=True
     )
     (job,) = document.entries
-    assert isinstance(job, Job)
+    assert isinstance(job, SssJob)
     (_, memory) = job.properties
     assert isinstance(memory, Consumable)
     assert memory.units == "GB"
@@ -139,7 +139,7 @@ def test_names_are_read_in_any_case_and_told() -> None:
 
 def test_what_stands_in_the_wrong_place_is_kept_leniently_and_told() -> None:
     document, report = read_document("<Job><Id>1</Id><TaskCount>2</TaskCount></Job>", lenient=True)
-    assert [item.kind for item in report] == [Kind.NOT_SUPPORTED]
+    assert [item.kind for item in report] == [Fidelity.NOT_SUPPORTED]
     assert report[0].what.endswith("may not stand in Job: kept, without effect; it may stand in TaskGroup")
     assert b"<TaskCount>2</TaskCount>" in write_document(document)[0]
 
@@ -150,7 +150,7 @@ def test_jobs_without_an_id_are_numbered_leniently_beside_those_that_have_one() 
     (group,) = document.entries
     assert isinstance(group, JobGroup)
     assert [job.id for job in group.jobs] == ["job2", "job1"]
-    assert [item.what for item in report if item.kind is Kind.APPROXIMATED] == [
+    assert [item.what for item in report if item.kind is Fidelity.APPROXIMATED] == [
         "repaired: it has no Id, and is called 'job2'",
         "repaired: it has no Id, and is called 'jobgroup3'",
     ]
@@ -158,7 +158,7 @@ def test_jobs_without_an_id_are_numbered_leniently_beside_those_that_have_one() 
 
 def test_a_script_that_is_missing_is_told_leniently() -> None:
     _, report = read_document("<Job><Id>1</Id><Executable>#S</Executable></Job>", lenient=True)
-    assert [item.kind for item in report] == [Kind.APPROXIMATED]
+    assert [item.kind for item in report] == [Fidelity.APPROXIMATED]
 
 
 def test_turned_signs_of_groups_are_turned_back_and_told() -> None:
@@ -168,17 +168,17 @@ def test_turned_signs_of_groups_are_turned_back_and_told() -> None:
     )
     document, report = read_document(text)
     (job,) = document.entries
-    assert isinstance(job, Job)
+    assert isinstance(job, SssJob)
     assert job.requested is not None
     assert [one.group for one in job.requested.properties] == [1, -1]
-    assert [item.kind for item in report] == [Kind.TRANSLATED]
+    assert [item.kind for item in report] == [Fidelity.TRANSLATED]
 
 
 @needs_samples
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_every_sample_is_read_leniently_and_survives_both_versions(path: Path) -> None:
     document, _ = read_document(path.read_bytes(), lenient=True)
-    for version in Version:
+    for version in SssVersion:
         back = read_document(write_document(document, version)[0])[0]
         assert back == replace(document, version=version)
 
@@ -188,7 +188,7 @@ def test_every_sample_is_read_leniently_and_survives_both_versions(path: Path) -
 def test_every_sample_is_recognised_damaged_or_not(path: Path) -> None:
     assert is_job_object(path.read_bytes())
     version = read_document(path.read_bytes(), lenient=True)[0].version
-    assert version is (Version.V3_1 if path.name.startswith("001") else Version.V3_0)
+    assert version is (SssVersion.V3_1 if path.name.startswith("001") else SssVersion.V3_0)
 
 
 @needs_samples
@@ -274,6 +274,6 @@ def check_fragment(line: int, text: str) -> None:
             read_document(text)
         assert refusal.value.code == "not-xml"
     document, report = read_document(text, lenient=line in UNCLOSED)
-    assert isinstance(document, Document)
-    told = [item for item in report if item.kind is not Kind.TRANSLATED]
+    assert isinstance(document, SssDocument)
+    told = [item for item in report if item.kind is not Fidelity.TRANSLATED]
     assert not told, (line, told)

@@ -4,18 +4,17 @@ import json
 
 import pytest
 
-from headnode.core.formats.dialects import How, Reading, convert, read, write_together
-from headnode.core.formats.fidelity import Kind, losses
-from headnode.core.formats.links import Condition
-from headnode.core.formats.sss.meaning.steps import steps_of
-from headnode.core.model.job import Alternative, GroupEdge, JobSpec
+from headnode.core.formats.dialects import ReadJobs, ReadOptions, convert, read, write_together
+from headnode.core.formats.fidelity import Fidelity, lossy_items
+from headnode.core.formats.sss.conversion.several_jobs import steps_of
+from headnode.core.model.job import Alternative, Condition, GroupEdge, JobSpec
 from headnode.core.model.quantities import Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 
 CHAIN = (TaskSpec(name="a", command="/bin/a"), TaskSpec(name="b", command="/bin/b", depends_on=("a",)))
 
 
-def order_of(reading: Reading) -> set[tuple[str, str, Condition]]:
+def order_of(reading: ReadJobs) -> set[tuple[str, str, Condition]]:
     """Which job waits for which, by their names, and how."""
     names = [job.name for job in reading.jobs]
     return {(names[link.child], names[link.parent], link.condition) for link in reading.links}
@@ -29,7 +28,7 @@ def test_the_order_of_a_grid_graph_is_kept_by_dependencies_of_a_job_group(dialec
         for name, below in children.items()
     ]
     text = json.dumps({"version": 2, "description": "graph", "tasks": tasks})
-    _, _, (written, report) = convert(text, How(), dialect)
+    _, _, (written, report) = convert(text, ReadOptions(), dialect)
     back = read(written)
     success = Condition.ON_SUCCESS
     assert order_of(back) == {
@@ -37,7 +36,7 @@ def test_the_order_of_a_grid_graph_is_kept_by_dependencies_of_a_job_group(dialec
     }
     assert {job.job_group for job in back.jobs} == {"graph"}
     assert [job.tasks[0].command for job in back.jobs] == ["/bin/a", "/bin/b", "/bin/c", "/bin/d"]
-    assert not [item for item in losses(report) if "depends_on" in item.what]
+    assert not [item for item in lossy_items(report) if "depends_on" in item.what]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +61,7 @@ def test_what_means_something_else_in_each_step_is_told() -> None:
     )
     steps = steps_of(spec)
     assert steps is not None
-    assert {item.what.partition(":")[0] for item in steps.report if item.kind is Kind.APPROXIMATED} == {
+    assert {item.what.partition(":")[0] for item in steps.report if item.kind is Fidelity.APPROXIMATED} == {
         "run_time",
         "single_node",
         "maximum",
@@ -84,8 +83,8 @@ def test_what_means_something_else_in_each_step_is_told() -> None:
 )
 def test_an_order_that_a_job_group_cannot_keep_is_reported_as_lost(spec: JobSpec) -> None:
     assert steps_of(spec) is None
-    report = write_together(Reading(dialect="native", jobs=(spec,), links=(), report=()), "sss")[1]
-    assert [item.what for item in losses(report) if item.what.startswith("depends_on: SSS has no word")]
+    report = write_together(ReadJobs(dialect="native", jobs=(spec,), links=(), report=()), "sss")[1]
+    assert [item.what for item in lossy_items(report) if item.what.startswith("depends_on: SSS has no word")]
 
 
 def test_tasks_that_do_not_wait_stay_one_job() -> None:

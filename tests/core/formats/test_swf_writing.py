@@ -3,29 +3,29 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
-from headnode.core.formats.swf import Remark, read_swf
-from headnode.core.formats.swf_writing import About, LoggedJob, write_swf
+from headnode.core.formats.swf_reading import Remark, read_swf
+from headnode.core.formats.swf_writing import SwfHeader, SwfJob, write_swf
 
-ABOUT = About("lab", "0.1", 16, 2)
+ABOUT = SwfHeader("lab", "0.1", 16, 2)
 MILLISECONDS = some.integers(1, 10**9).map(lambda count: count / 1000)
 NAMES = some.sampled_from(["", "ada", "grace hopper", "ünï", "; MaxProcs: 3"])
 
 
-def logged(number: int, **fields: object) -> LoggedJob:
+def logged(number: int, **fields: object) -> SwfJob:
     values = {
         "submitted": 1000.0 + number, "number": number, "started": 1010.0, "run_time": 20.0, "held": 2,
         "requested": 2, "limit": 60.0, "memory": None, "state": "finished", "user": "ada", "project": "",
         "program": "", "parent": None, "priority": 2000,
     }  # fmt: skip
-    return LoggedJob(**(values | fields))  # type: ignore[arg-type]
+    return SwfJob(**(values | fields))  # type: ignore[arg-type]
 
 
-def text(*jobs: LoggedJob, whole_seconds: bool = False) -> list[str]:
+def text(*jobs: SwfJob, whole_seconds: bool = False) -> list[str]:
     header, lines = write_swf(ABOUT, sorted(jobs), whole_seconds=whole_seconds)
     return [*header, *lines]
 
 
-def fields(job: LoggedJob, **options: bool) -> list[str]:
+def fields(job: SwfJob, **options: bool) -> list[str]:
     return text(job, **options)[-1].split()
 
 
@@ -42,7 +42,7 @@ JOBS = some.lists(
 
 
 @given(JOBS)
-def test_what_is_written_is_read_back_to_the_millisecond(jobs: list[LoggedJob]) -> None:
+def test_what_is_written_is_read_back_to_the_millisecond(jobs: list[SwfJob]) -> None:
     numbered = sorted(job._replace(number=number) for number, job in enumerate(jobs, 1))
     log = read_swf(text(*numbered))
     start = int(numbered[0].submitted)

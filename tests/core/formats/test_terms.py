@@ -5,14 +5,13 @@ import sys
 
 import pytest
 
-from headnode.core.formats.term_names import JOB_TERMS, TASK_TERMS, split_terms
-from headnode.core.formats.terms import read_job_terms, read_task_terms, read_terms
+from headnode.core.formats.slash_options import JOB_TERMS, TASK_TERMS, split_terms
+from headnode.core.formats.slash_terms import read_job_terms, read_task_terms, read_terms
 from headnode.core.model.errors import BadRequest, Broken
 from headnode.core.model.job import JobSpec, Licence, NodeGroupOp, OrderKey, UnitType
-from headnode.core.model.limits import ResourceLimit
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import FOREVER, Instant
-from headnode.core.model.task import Distribution, TaskSpec, TaskType
+from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec, TaskType
 
 NEEDS_EXAMPLES = [
     ("feature", "gpu,big| huge", "needs", NodeNeeds(features=(("gpu",), ("big", "huge")))),
@@ -330,5 +329,5 @@ def test_every_other_spelling_leads_to_an_option() -> None:
 
 
 def test_options_are_read_without_lxml() -> None:
-    program = "import sys, headnode.core.formats.terms; sys.exit('lxml' in sys.modules)"
+    program = "import sys, headnode.core.formats.slash_terms; sys.exit('lxml' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

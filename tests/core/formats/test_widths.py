@@ -2,9 +2,9 @@
 
 import pytest
 
-from headnode.core.formats.compute_cluster_xml import read_job
-from headnode.core.formats.compute_cluster_xml.job_rows import JOB_ROWS
-from headnode.core.formats.compute_cluster_xml.task_rows import TASK_ROWS
+from headnode.core.formats.hpc_xml import read_job
+from headnode.core.formats.hpc_xml.job_attributes import JOB_ATTRIBUTES
+from headnode.core.formats.hpc_xml.task_attributes import TASK_ATTRIBUTES
 from headnode.core.model.errors import BadRequest
 
 SPACE = 'xmlns="http://www.microsoft.com/ComputeCluster/"'
@@ -32,8 +32,8 @@ def text(job: str = "", task: str = "", inside: str = "") -> str:
 
 
 def test_the_rows_have_the_widths_of_the_table() -> None:
-    assert {row.ccs: row.width for row in JOB_ROWS if row.width} == JOB_WIDTHS
-    assert {row.ccs: row.width for row in TASK_ROWS if row.width} == TASK_WIDTHS
+    assert {row.ccs: row.width for row in JOB_ATTRIBUTES if row.width} == JOB_WIDTHS
+    assert {row.ccs: row.width for row in TASK_ATTRIBUTES if row.width} == TASK_WIDTHS
 
 
 @pytest.mark.parametrize(("name", "most"), JOB_WIDTHS.items())

@@ -2,10 +2,11 @@ r"""What a job means on Windows and not here is reported: no file of the name ``
 
 import pytest
 
-from headnode.apps.server.not_yet import Site, not_acted_on
-from headnode.core.formats.compute_cluster_xml import CCS, HPC, HPC_2008, read_job, write_job
-from headnode.core.formats.fidelity import Awareness, Kind
-from headnode.core.formats.terms import read_terms
+from headnode.apps.server.api.admission_check import unsupported_features
+from headnode.apps.server.server_context import SiteFeatures
+from headnode.core.formats.fidelity import Awareness, Fidelity
+from headnode.core.formats.hpc_xml import CCS, HPC, HPC_2008, read_job, write_job
+from headnode.core.formats.slash_terms import read_terms
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.task import TaskSpec
@@ -13,11 +14,11 @@ from headnode.core.model.task import TaskSpec
 SPACE = 'xmlns="http://schemas.microsoft.com/HPCS2008R2/scheduler/"'
 
 
-def told(task: str, inside: str = "") -> list[tuple[Kind, str]]:
+def told(task: str, inside: str = "") -> list[tuple[Fidelity, str]]:
     """Return what is reported of a task with these attributes; each finding at its line."""
     text = f"<Job {SPACE}>{inside}<Tasks>\n<Task {task}/></Tasks></Job>"
     report = read_job(text)[1]
-    found = [item for item in report if item.kind in (Kind.NOT_SUPPORTED, Kind.APPROXIMATED)]
+    found = [item for item in report if item.kind in (Fidelity.NOT_SUPPORTED, Fidelity.APPROXIMATED)]
     assert all(item.line == 2 for item in found)
     return [(item.kind, item.what) for item in found]
 
@@ -42,13 +43,13 @@ def test_paths_shells_and_variables_of_windows_are_not_supported_and_told_where_
     task: str, word: str
 ) -> None:
     found = told(task)
-    assert [kind for kind, _ in found] == [Kind.NOT_SUPPORTED]
+    assert [kind for kind, _ in found] == [Fidelity.NOT_SUPPORTED]
     assert word in found[0][1]
 
 
 def test_commands_that_cmd_runs_one_after_the_other_are_told() -> None:
     found = told('CommandLine="a &amp; b"')
-    assert [kind for kind, _ in found] == [Kind.APPROXIMATED]
+    assert [kind for kind, _ in found] == [Fidelity.APPROXIMATED]
     assert "write ';'" in found[0][1]
 
 
@@ -95,7 +96,7 @@ def test_who_wants_no_difference_is_refused_such_a_path() -> None:
 def test_a_command_line_with_paths_of_windows_is_told_at_submission(
     task: dict[str, str], words: list[str]
 ) -> None:
-    found = not_acted_on(read_terms({}, [task]), Site())
+    found = unsupported_features(read_terms({}, [task]), SiteFeatures())
     assert [item.what.partition(" '")[0] for item in found] == words
 
 

@@ -2,9 +2,9 @@
 
 from itertools import product
 
-from headnode.core.launching.mpi import host_files, is_parallel, launcher_variables
-from headnode.core.lifecycle.events import Place
+from headnode.core.launching.environment import host_files, is_parallel, launcher_variables
 from headnode.core.model.task import Distribution, TaskSpec, TaskType
+from headnode.core.state.job_events import NodeCores
 
 
 def ranks(text: str, mark: str) -> list[str]:
@@ -15,7 +15,7 @@ def ranks(text: str, mark: str) -> list[str]:
 
 def test_all_forms_of_the_host_file_name_the_same_processors_in_every_small_world() -> None:
     for counts in product((1, 2, 3), repeat=3):
-        place: Place = tuple((f"n{number}", tuple(range(count))) for number, count in enumerate(counts))
+        place: NodeCores = tuple((f"n{number}", tuple(range(count))) for number, count in enumerate(counts))
         for distribution in (None, Distribution(round_robin=True), Distribution(per_node=1)):
             hydra, open_mpi, pbs = host_files(place, distribution)
             assert ranks(hydra, ":") == ranks(open_mpi, " slots=") == pbs.split()
@@ -29,7 +29,7 @@ def test_all_forms_of_the_host_file_name_the_same_processors_in_every_small_worl
 
 def test_only_one_program_with_several_processors_is_parallel() -> None:
     for processors, kind in product(((1,), (2,), (1, 1)), (TaskType.BASIC, TaskType.SWEEP)):
-        place: Place = tuple((f"n{n}", tuple(range(count))) for n, count in enumerate(processors))
+        place: NodeCores = tuple((f"n{n}", tuple(range(count))) for n, count in enumerate(processors))
         task = TaskSpec(command="x", kind=kind, end=3) if kind is TaskType.SWEEP else TaskSpec(command="x")
         assert is_parallel(task, place) is (kind is TaskType.BASIC and sum(processors) > 1)
 

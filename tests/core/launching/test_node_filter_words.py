@@ -9,10 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headnode.core.launching.environment import SHEPHERD_MARKER, TASK_MARKER
-from headnode.core.launching.node_filters import Asked, Filtered, affinity, command_line, filtered, question
-from headnode.core.launching.recipe import Recipe, argv_of
+from headnode.core.launching.node_filters import (
+    NodeFilterInput,
+    NodeFilterResult,
+    affinity,
+    apply_answer,
+    command_line,
+    question_at_start,
+)
+from headnode.core.launching.recipe import Recipe
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import JobId
+from headnode.core.model.task import argv_of
 
 OURS = {TASK_MARKER: "7.1.1.1", SHEPHERD_MARKER: "abc"}
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
@@ -32,7 +40,7 @@ recipes = st.builds(
 )
 processors = st.sets(st.integers(0, 200)).map(lambda found: tuple(sorted(found)))
 questions = st.builds(
-    Asked,
+    NodeFilterInput,
     job=st.just(JobId(7)),
     task=st.integers(1, 9),
     attempt=st.integers(1, 9),
@@ -41,23 +49,25 @@ questions = st.builds(
     processors=processors,
     held=st.just((0, 1)),
 )
-PLAIN = Asked(
+PLAIN = NodeFilterInput(
     JobId(7), 2, 3, "ada",
     Recipe(("prog", "one two"), {"A": "b", **OURS}, "/home/ada", "", "/home/ada/out", ""),
     (1, 64), (0, 1),
 )  # fmt: skip
 
 
-def answer(asked: Asked = PLAIN, **start: Any) -> Filtered:
+def answer(asked: NodeFilterInput = PLAIN, **start: Any) -> NodeFilterResult:
     """Return what becomes of a task whose filter changes these of m_Item2."""
-    said = json.loads(question(asked))
+    said = json.loads(question_at_start(asked))
     said["m_Item2"].update(start)
-    return filtered(asked, json.dumps(said).encode())
+    return apply_answer(asked, json.dumps(said).encode())
 
 
 @given(questions)
-def test_a_filter_that_says_what_it_reads_changes_nothing(asked: Asked) -> None:
-    assert filtered(asked, question(asked).encode()) == Filtered(asked.recipe, asked.processors)
+def test_a_filter_that_says_what_it_reads_changes_nothing(asked: NodeFilterInput) -> None:
+    assert apply_answer(asked, question_at_start(asked).encode()) == NodeFilterResult(
+        asked.recipe, asked.processors
+    )
 
 
 @given(st.one_of(st.binary(max_size=40), st.recursive(
@@ -70,14 +80,14 @@ def test_a_filter_that_says_what_it_reads_changes_nothing(asked: Asked) -> None:
 ).map(lambda value: json.dumps(value).encode())))  # fmt: skip
 def test_whatever_a_filter_says_is_understood_or_refused_as_the_filters_fault(said: bytes) -> None:
     try:
-        found = filtered(PLAIN, said)
+        found = apply_answer(PLAIN, said)
     except BadRequest:
         return
     assert {**found.recipe.environment, **OURS} == found.recipe.environment
 
 
 def test_the_shape_is_that_of_the_linux_node_manager() -> None:
-    said = json.loads(question(PLAIN))
+    said = json.loads(question_at_start(PLAIN))
     assert list(said) == ["m_Item1", "m_Item2", "m_Item3"]
     assert said["m_Item1"] == {"JobId": 7, "TaskId": 2, "ResIds": [0, 1]}
     assert said["m_Item2"] == {
@@ -114,7 +124,7 @@ def test_each_field_can_be_changed_and_paths_are_below_the_new_directory() -> No
 
 
 def test_what_is_left_out_or_null_stays_as_it_was() -> None:
-    assert filtered(PLAIN, b'{"m_Item2": {"stdin": null, "affinity": null}}') == Filtered(
+    assert apply_answer(PLAIN, b'{"m_Item2": {"stdin": null, "affinity": null}}') == NodeFilterResult(
         PLAIN.recipe, (1, 64)
     )
 
@@ -139,8 +149,10 @@ def test_what_is_of_another_type_is_refused_by_its_name(case: str) -> None:
 
 def test_no_filter_makes_a_task_somebody_elses_or_has_another_directory_removed() -> None:
     with pytest.raises(BadRequest, match="changes the user from 'ada' to 'root', which no filter may"):
-        filtered(PLAIN, json.dumps({**json.loads(question(PLAIN)), "m_Item3": "root"}).encode())
-    private = Asked(JobId(7), 1, 1, "ada", Recipe(("x",), dict(OURS), "/t/own", "", "", "", True), (), ())
+        apply_answer(PLAIN, json.dumps({**json.loads(question_at_start(PLAIN)), "m_Item3": "root"}).encode())
+    private = NodeFilterInput(
+        JobId(7), 1, 1, "ada", Recipe(("x",), dict(OURS), "/t/own", "", "", "", True), (), ()
+    )
     with pytest.raises(BadRequest, match="changes the work directory of a task that has one of its own"):
         answer(private, workingDirectory="/home/ada")
     assert answer(private, commandLine="y").recipe.work_directory == "/t/own"

@@ -2,23 +2,27 @@
 
 import pytest
 
-from headnode.core.launching.environment import INFINITE_RUN_TIME, OVERFLOW, Surroundings
+from headnode.core.launching.environment import INFINITE_RUN_TIME, OVERFLOW, LaunchContext
 from headnode.core.launching.expansion import expand_path, expand_percent
-from headnode.core.launching.output import captured_name, captured_path
-from headnode.core.launching.recipe import Preparation, Recipe, argv_of, recipe
-from headnode.core.lifecycle.events import Place
+from headnode.core.launching.recipe import Recipe, RecipeBuilder, captured_name, captured_path, recipe
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.quantities import JobId, Seconds
-from headnode.core.model.task import Distribution, TaskSpec, TaskType
+from headnode.core.model.task import Distribution, TaskSpec, TaskType, argv_of
+from headnode.core.state.job_events import NodeCores
 
-HERE: Place = (("n1", (2, 3)),)
+HERE: NodeCores = (("n1", (2, 3)),)
 BASE = {"HOME": "/home/ann", "USER": "ann", "PATH": "/usr/bin:/bin"}
 
 
 def made(
-    task: TaskSpec, *, spec: JobSpec | None = None, place: Place = HERE, instance: int = 1, attempt: int = 1
+    task: TaskSpec,
+    *,
+    spec: JobSpec | None = None,
+    place: NodeCores = HERE,
+    instance: int = 1,
+    attempt: int = 1,
 ) -> Recipe:
-    around = Surroundings(
+    around = LaunchContext(
         job=JobId(7),
         spec=spec or JobSpec(name="weather"),
         node="n1",
@@ -149,7 +153,7 @@ def test_a_value_the_user_gave_as_a_switch_stays() -> None:
     ],
 )
 def test_nodes_are_counted_in_the_unit_of_the_job(unit: UnitType, nodes: str) -> None:
-    place: Place = (("n1", tuple(range(8))), ("n2", tuple(range(4))))
+    place: NodeCores = (("n1", tuple(range(8))), ("n2", tuple(range(4))))
     environment = made(TaskSpec(command="x"), spec=JobSpec(unit=unit), place=place).environment
     assert environment["CCP_NODES"] == nodes
     assert environment["CCP_NODES_CORES"] == "2 n1 8 n2 4"
@@ -169,7 +173,7 @@ def test_nodes_are_counted_in_the_unit_of_the_job(unit: UnitType, nodes: str) ->
 def test_the_list_of_hosts_has_one_word_for_each_process_as_they_are_distributed(
     distribution: Distribution | None, hosts: str
 ) -> None:
-    place: Place = (("n1", (0, 1, 2)), ("n2", (0, 1)))
+    place: NodeCores = (("n1", (0, 1, 2)), ("n2", (0, 1)))
     task = TaskSpec(command="x", minimum=5, maximum=5, distribution=distribution)
     assert made(task, place=place).environment["HEADNODE_HOSTS"] == hosts
     nodes = made(task, spec=JobSpec(unit=UnitType.NODE), place=place)
@@ -178,7 +182,7 @@ def test_the_list_of_hosts_has_one_word_for_each_process_as_they_are_distributed
 
 def test_a_list_of_hosts_that_is_too_long_says_overflow() -> None:
     def listed(last: str) -> str:
-        place: Place = (("n" * 63, tuple(range(1023))), (last, (0,)))
+        place: NodeCores = (("n" * 63, tuple(range(1023))), (last, (0,)))
         return made(TaskSpec(command="x"), place=place).environment["HEADNODE_HOSTS"]
 
     assert len(listed("n" * 64)) == 65536
@@ -187,7 +191,7 @@ def test_a_list_of_hosts_that_is_too_long_says_overflow() -> None:
 
 def test_a_node_list_that_is_too_long_says_overflow_and_one_that_just_fits_does_not() -> None:
     def listed(last: str) -> str:
-        place: Place = (*((f"node{number:04}", (0,)) for number in range(185)), (last, (0,)))
+        place: NodeCores = (*((f"node{number:04}", (0,)) for number in range(185)), (last, (0,)))
         return made(TaskSpec(command="x"), place=place).environment["CCP_NODES"]
 
     fits = listed("n" * 7)
@@ -213,7 +217,7 @@ def test_attempts_are_counted_from_none() -> None:
 
 def test_one_preparation_makes_the_same_recipes_as_many() -> None:
     task = sweep(command="prog * %HEADNODE_VALUE%", standard_output="*")
-    around = Surroundings(
+    around = LaunchContext(
         job=JobId(7),
         spec=JobSpec(name="weather"),
         node="n1",
@@ -223,7 +227,7 @@ def test_one_preparation_makes_the_same_recipes_as_many() -> None:
         marker="abc",
         processors_per_socket=4,
     )
-    together = Preparation(around, 3, task, HERE)
+    together = RecipeBuilder(around, 3, task, HERE)
     for instance in (1, 2, 3, 1):
         assert together.recipe(instance, 1) == made(task, instance=instance)
 
@@ -238,10 +242,10 @@ def test_one_preparation_makes_the_same_recipes_as_many() -> None:
     ],
 )
 def test_an_instance_of_a_sweep_that_starts_together_is_told_the_hosts_of_all(
-    unit: UnitType, minimum: int, part: Place, hosts: str
+    unit: UnitType, minimum: int, part: NodeCores, hosts: str
 ) -> None:
     task = sweep(command="prog", minimum=minimum, maximum=minimum)
-    around = Surroundings(
+    around = LaunchContext(
         job=JobId(7),
         spec=JobSpec(together=True, unit=unit, tasks=(task,)),
         node="n1",
@@ -251,7 +255,7 @@ def test_an_instance_of_a_sweep_that_starts_together_is_told_the_hosts_of_all(
         processors_per_socket=2,
         parts=(part,),
     )
-    environment = Preparation(around, 1, task, (("n1", (0,)),)).recipe(1, 1).environment
+    environment = RecipeBuilder(around, 1, task, (("n1", (0,)),)).recipe(1, 1).environment
     assert environment["HEADNODE_HOSTS"] == hosts
     assert environment["CCP_NODES_CORES"] == "1 n1 1"
 

@@ -2,10 +2,11 @@
 
 from worlds import ROOT, World
 
-from headnode.core.filtering.activation import Verdict
-from headnode.core.lifecycle import commands as c
+from headnode.core.filtering.answers import ActivationVerdict
 from headnode.core.model.quantities import JobId, Seconds
-from headnode.engine.ports import Question
+from headnode.core.state.filters import TakeVerdict
+from headnode.core.state.nodes import SetParameter
+from headnode.engine.ports import FilterQuestion
 
 ACTIVATION, SUBMISSION = "ActivationFilterProgram", "SubmissionFilterProgram"
 
@@ -14,11 +15,11 @@ class AskedFilters:
     """Remembers every question, and what was to be undone."""
 
     def __init__(self) -> None:
-        self.questions: list[Question] = []
+        self.questions: list[FilterQuestion] = []
         self.undone: list[int] = []
         self.kept: list[int] = []
 
-    def ask(self, question: Question) -> None:
+    def ask(self, question: FilterQuestion) -> None:
         """Remember a question."""
         self.questions.append(question)
 
@@ -43,17 +44,17 @@ class FilteredWorld(World):
     def set(self, **settings: str) -> None:
         """Set cluster parameters."""
         for name, value in settings.items():
-            self.do(c.SetParameter(by=ROOT, name=name, value=value))
+            self.do(SetParameter(by=ROOT, name=name, value=value))
 
-    def asked(self, job: JobId) -> Question:
+    def asked(self, job: JobId) -> FilterQuestion:
         """Return the newest question about a job."""
         return next(q for q in reversed(self.filters.questions) if q.job == job)
 
-    def answer(self, job: JobId, verdict: Verdict, words: str = "because") -> None:
+    def answer(self, job: JobId, verdict: ActivationVerdict, words: str = "because") -> None:
         """Answer the newest question about a job."""
         question = self.asked(job)
         self.do(
-            c.TakeVerdict(
+            TakeVerdict(
                 job=job,
                 offer=question.offer,
                 verdict=verdict,

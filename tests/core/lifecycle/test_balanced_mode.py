@@ -6,12 +6,12 @@ import pytest
 from worlds import ROOT, World
 
 from depth import seeds
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.job import Licence, UnitType
 from headnode.core.model.quantities import JobId, Priority
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state import job_events as e
+from headnode.core.state import nodes as c
+from headnode.core.state.transitions import JobState
 
 LOW, NORMAL, HIGH = Priority(1000), Priority(2000), Priority(3000)
 

@@ -3,10 +3,10 @@
 import pytest
 from worlds import ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
+from headnode.core.state import suspend as c
+from headnode.core.state.transitions import JobState
 
 TASK = TaskSpec(command="x", rerunnable=True)
 DAY = 86_400.0

@@ -6,11 +6,16 @@ from contextlib import contextmanager
 
 from worlds import ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state.command import Command
+from headnode.core.state.job_end import RequeueTask
+from headnode.core.state.modify import ModifyJob, RequeueJob
+from headnode.core.state.report import ReportStarted
+from headnode.core.state.stop import StopJob, StopTask
+from headnode.core.state.submit import CreateJob, SubmitJob
+from headnode.core.state.transitions import JobState
 
 TRUE = TaskSpec(command="x", rerunnable=True)
 MILLION = TaskSpec(command="x *", kind=TaskType.SWEEP, start=1, end=1_000_000, rerunnable=True)
@@ -38,7 +43,7 @@ def counted() -> Iterator[Lines]:
         sys.settrace(before)
 
 
-def handle(world: World, *commands: c.Command) -> int:
+def handle(world: World, *commands: Command) -> int:
     """Return how many lines one batch takes; invariants, which look at everything, are left out."""
     with counted() as lines:
         for answer in world.engine.handle(commands):
@@ -54,19 +59,19 @@ def report_lines(world: World, job: JobId) -> int:
 
 def test_canceling_requeueing_and_modifying_a_sweep_of_a_million_takes_steps_by_the_span() -> None:
     world = World(1)
-    answers = world.engine.handle([c.CreateJob(by=ROOT, spec=JobSpec(tasks=(MILLION,)), submit=True)])
+    answers = world.engine.handle([CreateJob(by=ROOT, spec=JobSpec(tasks=(MILLION,)), submit=True)])
     job = answers[0][0].job  # type: ignore[index, union-attr]
     report_lines(world, job)
-    stop = c.StopJob(by=ROOT, job=job, outcome="canceled")
+    stop = StopJob(by=ROOT, job=job, outcome="canceled")
     assert handle(world, stop) < 2_000
     held = world.nodes.running()[0]
     assert handle(world, world.nodes.ended(held, world.clock.now(), kind="stopped")) < 2_000
-    assert handle(world, c.RequeueJob(by=ROOT, job=job, archived=world.archived(job))) < 4_000
+    assert handle(world, RequeueJob(by=ROOT, job=job, archived=world.archived(job))) < 4_000
     run = world.record(job).run
     assert run is not None
     assert len(run.tasks[0].attempts) < 10
-    assert handle(world, c.StopTask(by=ROOT, job=job, task=1)) < 2_000
-    assert handle(world, c.RequeueTask(by=ROOT, job=job, task=1)) < 2_000
+    assert handle(world, StopTask(by=ROOT, job=job, task=1)) < 2_000
+    assert handle(world, RequeueTask(by=ROOT, job=job, task=1)) < 2_000
 
 
 def test_a_job_that_ran_and_was_modified_uses_no_attempt_number_twice() -> None:
@@ -75,15 +80,15 @@ def test_a_job_that_ran_and_was_modified_uses_no_attempt_number_twice() -> None:
     job = world.submit(sweep)
     for kind in ("lost", "stopped", "exited"):
         if kind == "stopped":
-            world.do(c.RequeueJob(by=ROOT, job=job))
+            world.do(RequeueJob(by=ROOT, job=job))
         world.end(job, 1, 1, kind=kind, exit_code=1)
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
     world.end(job, 1, 2, kind="stopped")
-    change = c.ModifyJob(
+    change = ModifyJob(
         by=ROOT, job=job, spec=JobSpec(name="n"), fields=("name",), archived=world.archived(job)
     )
     world.do(change)
-    world.do(c.SubmitJob(by=ROOT, job=job))
+    world.do(SubmitJob(by=ROOT, job=job))
     assert [(held.instance, held.attempt) for held in world.nodes.running()] == [(1, 4)]
     world.end(job, 1, 1)
     assert [(held.instance, held.attempt) for held in world.nodes.running()] == [(2, 4)]
@@ -105,7 +110,7 @@ def test_a_report_costs_the_same_where_three_thousand_tasks_wait_for_a_busy_node
         world = World(1, 1)
         tied = TaskSpec(command="x", rerunnable=True, required_nodes=("node1",))
         job = world.submit(TRUE, *[tied] * count, minimum=2, maximum=2)
-        world.do(c.ReportStarted(node="node1", job=job, begun=()))
+        world.do(ReportStarted(node="node1", job=job, begun=()))
         lines.append(report_lines(world, job))
     assert lines[1] - lines[0] < 1500 * 16  # a look or two at each, and no more
 
@@ -117,7 +122,7 @@ def test_a_submission_costs_the_same_behind_ten_jobs_and_behind_three_thousand_q
         world.submit(TRUE)
         later = Instant(world.clock.now() + 60)
         specs = (JobSpec(tasks=(TRUE,)), JobSpec(tasks=(TRUE,), hold_until=later))
-        create = [c.CreateJob(by=ROOT, spec=spec, submit=True) for spec in specs]
+        create = [CreateJob(by=ROOT, spec=spec, submit=True) for spec in specs]
         world.engine.handle(create * count)
         with counted() as counting:
             world.engine.handle(create[:1])

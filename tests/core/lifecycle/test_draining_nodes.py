@@ -5,15 +5,21 @@ from itertools import product
 import pytest
 from worlds import ADA, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.records import LONGEST_REASON
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, Refused, WrongState
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
-from headnode.core.scheduling.decision import Why
+from headnode.core.scheduling.plan import Why
+from headnode.core.state import events as e
+from headnode.core.state.command import Command
+from headnode.core.state.drain import DrainNode, ReportHealth
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.node_loss import GiveUpNode
+from headnode.core.state.node_record import LONGEST_REASON
+from headnode.core.state.nodes import ChangeNode, NodeVanished
+from headnode.core.state.start import GrowJob, StartJob
+from headnode.core.state.suspend import ReportSuspended, ResumeJob, SuspendJob
+from headnode.core.state.transitions import JobState
 
 TASK = TaskSpec(command="x")
 
@@ -23,11 +29,11 @@ def drain(
 ) -> tuple[e.Event, ...]:
     """Let a node close after so many seconds."""
     closes = None if after is None else Instant(world.clock.now() + after)
-    return world.do(c.DrainNode(by=ROOT, node=node, closes=closes, reason=reason))
+    return world.do(DrainNode(by=ROOT, node=node, closes=closes, reason=reason))
 
 
 def resume(world: World) -> None:
-    world.do(c.ChangeNode(by=ROOT, node="node1", wish="resume"))
+    world.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
 
 
 def lasting(world: World, seconds: float) -> JobId:
@@ -47,10 +53,10 @@ def reasons(world: World, job: JobId) -> list[str]:
 def test_a_drained_node_is_not_called_approved_and_the_refusal_says_how_to_open_it() -> None:
     world = World(1)
     drain(world, after=100)
-    assert world.do(c.ChangeNode(by=ROOT, node="node1", wish="approve")) == ()  # it still takes jobs
+    assert world.do(ChangeNode(by=ROOT, node="node1", wish="approve")) == ()  # it still takes jobs
     drain(world)
     with pytest.raises(WrongState, match="node 'node1' is drained; it was approved before") as refused:
-        world.do(c.ChangeNode(by=ROOT, node="node1", wish="approve"))
+        world.do(ChangeNode(by=ROOT, node="node1", wish="approve"))
     assert refused.value.fix == "make it accept jobs again: hn node resume node1"
 
 
@@ -71,7 +77,7 @@ def test_a_drained_node_takes_no_new_jobs_says_why_and_runs_what_it_has_to_the_e
 
 def test_of_a_node_that_is_paused_and_drained_the_drain_is_told_which_nobody_passes() -> None:
     world = World(1)
-    world.do(c.ChangeNode(by=ROOT, node="node1", wish="pause"))
+    world.do(ChangeNode(by=ROOT, node="node1", wish="pause"))
     waits = world.submit(TASK, by=ADA)
     assert reasons(world, waits)[-1].endswith("paused, but for jobs that an administrator submitted")
     drain(world, reason="new memory")
@@ -95,15 +101,15 @@ def test_until_the_date_starts_what_is_over_by_then_and_nothing_after_it() -> No
 
 def test_a_plan_made_before_the_node_was_to_close_is_refused() -> None:
     world = World(1)
-    world.do(c.ChangeNode(by=ROOT, node="node1", wish="pause"))
+    world.do(ChangeNode(by=ROOT, node="node1", wish="pause"))
     long, short = lasting(world, 61), lasting(world, 60)
     world.do(
-        c.ChangeNode(by=ROOT, node="node1", wish="resume"),
-        c.DrainNode(by=ROOT, node="node1", closes=at(world, 60)),
+        ChangeNode(by=ROOT, node="node1", wish="resume"),
+        DrainNode(by=ROOT, node="node1", closes=at(world, 60)),
     )
     assert [state(world, job) for job in (long, short)] == [JobState.QUEUED, JobState.RUNNING]
     with pytest.raises(WrongState, match="closes before job 1 is certain to end"):
-        world.do(c.StartJob(job=long, shares=(("node1", 1),)))
+        world.do(StartJob(job=long, shares=(("node1", 1),)))
 
 
 def at(world: World, seconds: float) -> Instant:
@@ -116,7 +122,7 @@ def test_a_job_is_not_given_more_of_a_node_that_closes_before_its_limit() -> Non
     job = world.submit(TASK, TASK, minimum=1, maximum=2, run_time=Seconds(61.0))
     assert world.dispatched(job) == [(1, 1)]
     with pytest.raises(WrongState, match="closes before"):
-        world.do(c.GrowJob(job=job, shares=(("node2", 1),)))
+        world.do(GrowJob(job=job, shares=(("node2", 1),)))
     drain(world, after=62, node="node2")
     assert world.dispatched(job) == [(1, 1), (2, 1)]
 
@@ -126,17 +132,17 @@ def test_a_suspended_job_goes_on_only_if_it_is_over_when_its_node_closes() -> No
         world = World(1)
         job = world.submit(TASK, run_time=Seconds(60.0), suspendable=True)
         world.wait(60 - left)
-        world.do(c.SuspendJob(by=ROOT, job=job))
-        world.do(c.ReportSuspended(node="node1", job=job, number=1))
+        world.do(SuspendJob(by=ROOT, job=job))
+        world.do(ReportSuspended(node="node1", job=job, number=1))
         drain(world, after=50)
-        world.do(c.ResumeJob(by=ROOT, job=job))
+        world.do(ResumeJob(by=ROOT, job=job))
         assert state(world, job) is goes
 
 
 def test_saying_it_twice_changes_nothing_and_another_date_or_reason_replaces_the_first() -> None:
     world = World(1)
     closes = at(world, 60)
-    order = c.DrainNode(by=ROOT, node="node1", closes=closes)
+    order = DrainNode(by=ROOT, node="node1", closes=closes)
     assert len(world.do(order)) == 1
     assert world.do(order) == ()
     assert len(drain(world, after=90, reason="disk")) == 1
@@ -156,7 +162,7 @@ def test_a_date_that_is_over_a_long_reason_a_user_and_an_unknown_node_are_refuse
     with pytest.raises(BadRequest, match="drain-reason"):
         drain(world, reason="x" * (LONGEST_REASON + 1))
     with pytest.raises(NotAllowed):
-        world.do(c.DrainNode(by=ADA, node="node1"))
+        world.do(DrainNode(by=ADA, node="node1"))
     with pytest.raises(NotFound):
         drain(world, node="nobody")
     assert world.cluster.nodes["node1"].closes == NEVER
@@ -165,8 +171,8 @@ def test_a_date_that_is_over_a_long_reason_a_user_and_an_unknown_node_are_refuse
 def test_what_a_health_check_closes_it_opens_again_but_not_what_an_administrator_closed() -> None:
     world = World(1)
     ill, well = (
-        c.ReportHealth(node="node1", well=False, said="no disk"),
-        c.ReportHealth(node="node1", well=True),
+        ReportHealth(node="node1", well=False, said="no disk"),
+        ReportHealth(node="node1", well=True),
     )
     assert world.do(well) == ()
     assert len(world.do(ill)) == 1
@@ -175,7 +181,7 @@ def test_what_a_health_check_closes_it_opens_again_but_not_what_an_administrator
     assert reasons(world, waits)[-1] == "node 'node1' accepts no new jobs: its health check failed: no disk"
     since = world.cluster.nodes["node1"].closes
     world.wait(5)
-    worse = c.ReportHealth(node="node1", well=False, said="no disk, no fan")
+    worse = ReportHealth(node="node1", well=False, said="no disk, no fan")
     assert len(world.do(worse)) == 1
     assert world.cluster.nodes["node1"].closes == since
     drain(world, reason="mine")
@@ -185,19 +191,19 @@ def test_what_a_health_check_closes_it_opens_again_but_not_what_an_administrator
     resume(world)
     assert (state(world, waits), world.cluster.nodes["node1"].drains) == (JobState.RUNNING, ())
     assert len(world.do(ill)) == 1
-    assert world.do(c.ReportHealth(node="nobody", well=False)) == ()
+    assert world.do(ReportHealth(node="nobody", well=False)) == ()
     world.check_replay()
 
 
 def test_a_long_output_of_a_health_check_is_cut() -> None:
     world = World(1)
-    world.do(c.ReportHealth(node="node1", well=False, said="x" * 9999))
+    world.do(ReportHealth(node="node1", well=False, said="x" * 9999))
     assert [len(each.reason) for each in world.cluster.nodes["node1"].drains] == [LONGEST_REASON]
 
 
 def test_a_node_that_was_paused_and_drained_is_open_after_one_resume() -> None:
     world = World(1)
-    world.do(c.ChangeNode(by=ROOT, node="node1", wish="pause"))
+    world.do(ChangeNode(by=ROOT, node="node1", wish="pause"))
     drain(world)
     resume(world)
     node = world.cluster.nodes["node1"]
@@ -222,8 +228,8 @@ def test_a_drain_of_a_node_that_is_away_is_lifted_too() -> None:
 def test_of_two_causes_the_one_that_closes_first_counts() -> None:
     for first in (True, False):
         world = World(1)
-        ill = c.ReportHealth(node="node1", well=False, said="ill")
-        later = c.DrainNode(by=ROOT, node="node1", closes=at(world, 60))
+        ill = ReportHealth(node="node1", well=False, said="ill")
+        later = DrainNode(by=ROOT, node="node1", closes=at(world, 60))
         for command in (ill, later) if first else (later, ill):
             world.do(command)
         job = lasting(world, 1)
@@ -234,20 +240,20 @@ def test_a_drain_outlives_the_connection_and_a_restart() -> None:
     world = World(1)
     drain(world, after=60, reason="move")
     facts = world.cluster.nodes["node1"].facts
-    world.do(c.NodeVanished(node="node1"))
-    world.do(c.RegisterNode(facts=facts))
+    world.do(NodeVanished(node="node1"))
+    world.do(RegisterNode(facts=facts))
     assert [each.reason for each in world.replayed().nodes["node1"].drains] == ["move"]
 
 
-def to_states() -> dict[NodeState | None, list[c.Command]]:
+def to_states() -> dict[NodeState | None, list[Command]]:
     """Return how a node gets into each of its states."""
     facts = NodeFacts(name="node1", processors=1)
-    known: list[c.Command] = [c.RegisterNode(facts=facts, approved=True)]
-    gone: list[c.Command] = [c.NodeVanished(node="node1")]
-    paused: list[c.Command] = [c.ChangeNode(by=ROOT, node="node1", wish="pause")]
+    known: list[Command] = [RegisterNode(facts=facts, approved=True)]
+    gone: list[Command] = [NodeVanished(node="node1")]
+    paused: list[Command] = [ChangeNode(by=ROOT, node="node1", wish="pause")]
     return {
         None: [],
-        NodeState.PENDING: [c.RegisterNode(facts=facts)],
+        NodeState.PENDING: [RegisterNode(facts=facts)],
         NodeState.READY: known,
         NodeState.PAUSED: known + paused,
         NodeState.UNREACHABLE: known + gone,
@@ -255,21 +261,18 @@ def to_states() -> dict[NodeState | None, list[c.Command]]:
     }
 
 
-def wishes() -> list[c.Command]:
+def wishes() -> list[Command]:
     """Return everything that may happen to a node."""
     facts = NodeFacts(name="node1", processors=1)
     return [
-        c.RegisterNode(facts=facts),
-        c.NodeVanished(node="node1"),
-        c.GiveUpNode(node="node1"),
-        c.DrainNode(by=ROOT, node="node1"),
-        c.DrainNode(by=ROOT, node="node1", closes=Instant(1_000_060.0)),
-        c.ReportHealth(node="node1", well=False, said="ill"),
-        c.ReportHealth(node="node1", well=True),
-        *(
-            c.ChangeNode(by=ROOT, node="node1", wish=wish)
-            for wish in ("approve", "pause", "resume", "remove")
-        ),
+        RegisterNode(facts=facts),
+        NodeVanished(node="node1"),
+        GiveUpNode(node="node1"),
+        DrainNode(by=ROOT, node="node1"),
+        DrainNode(by=ROOT, node="node1", closes=Instant(1_000_060.0)),
+        ReportHealth(node="node1", well=False, said="ill"),
+        ReportHealth(node="node1", well=True),
+        *(ChangeNode(by=ROOT, node="node1", wish=wish) for wish in ("approve", "pause", "resume", "remove")),
     ]
 
 

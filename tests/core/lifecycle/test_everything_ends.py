@@ -9,14 +9,20 @@ from test_histories import STEPS, Player
 from worlds import ROOT, World
 
 from depth import seeds
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.records import JobRecord
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import Refused
 from headnode.core.model.job import JobSpec, Licence
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import Distribution, TaskSpec, TaskType
+from headnode.core.state.command import Command
+from headnode.core.state.drain import DrainNode
+from headnode.core.state.hold import ReleaseJob
+from headnode.core.state.job_record import JobRecord
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.nodes import ChangeNode, SetParameter
+from headnode.core.state.stop import StopJob
+from headnode.core.state.suspend import ResumeJob
+from headnode.core.state.transitions import JobState
 
 SEEDS = 50
 LICENCES = 2
@@ -28,7 +34,7 @@ class Choosy(Player):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.world.do(c.SetParameter(by=ROOT, name="Licences", value=f"x:{LICENCES}"))
+        self.world.do(SetParameter(by=ROOT, name="Licences", value=f"x:{LICENCES}"))
 
     def add_task(self) -> None:
         """Tasks that come while a job runs ask for no node: it may never have that."""
@@ -63,7 +69,7 @@ class Choosy(Player):
         if self.random.random() < 0.06:
             closes = self.random.choice((None, Instant(self.world.clock.now() + 30)))
             with contextlib.suppress(Refused):
-                self.world.do(c.DrainNode(by=ROOT, node=self.some_node(), closes=closes, reason="x"))
+                self.world.do(DrainNode(by=ROOT, node=self.some_node(), closes=closes, reason="x"))
         else:
             super().step()
 
@@ -78,20 +84,20 @@ def licences_in_use(world: World) -> int:
     return used
 
 
-def what_lets_it_end(world: World, record: JobRecord) -> Iterator[c.Command]:
+def what_lets_it_end(world: World, record: JobRecord) -> Iterator[Command]:
     """Yield what takes away whatever keeps a job, or ends one that waits for what never comes."""
     job, over = record.id, [parent for parent in record.waits_for if parent not in world.cluster.jobs]
     waits_in_vain = record.state is JobState.QUEUED and (over or never_fits(world, record))
     spec = world.cluster.spec(record)
     endless = spec.run_until_canceled or any(task.kind is TaskType.SERVICE for task in spec.tasks)
     if record.state is JobState.CONFIGURING or endless or waits_in_vain:
-        yield c.StopJob(by=ROOT, job=job, outcome="canceled")
+        yield StopJob(by=ROOT, job=job, outcome="canceled")
     if record.holds:
-        yield c.ReleaseJob(by=ROOT, job=job, name=None)
+        yield ReleaseJob(by=ROOT, job=job, name=None)
     if record.state is JobState.SUSPENDING:
         yield from world.nodes.stopped(job)
     if record.state is JobState.SUSPENDED:
-        yield c.ResumeJob(by=ROOT, job=job)
+        yield ResumeJob(by=ROOT, job=job)
 
 
 def never_fits(world: World, record: JobRecord) -> bool:
@@ -103,9 +109,9 @@ def never_fits(world: World, record: JobRecord) -> bool:
 def let_all_end(world: World) -> None:
     for _ in range(ROUNDS):
         nodes = list(world.cluster.nodes.items())
-        commands: list[c.Command] = [c.RegisterNode(facts=node.facts) for _, node in nodes]
-        commands += [c.ChangeNode(by=ROOT, node=name, wish="approve") for name, _ in nodes]
-        commands += [c.ChangeNode(by=ROOT, node=name, wish="resume") for name, _ in nodes]
+        commands: list[Command] = [RegisterNode(facts=node.facts) for _, node in nodes]
+        commands += [ChangeNode(by=ROOT, node=name, wish="approve") for name, _ in nodes]
+        commands += [ChangeNode(by=ROOT, node=name, wish="resume") for name, _ in nodes]
         for record in world.cluster.jobs.values():
             commands += what_lets_it_end(world, record)
         stopping, now = list(world.nodes.stopping()), world.clock.now()

@@ -2,18 +2,21 @@
 
 from worlds import ADA, BOB, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
+from headnode.core.state.hold import ReleaseJob
+from headnode.core.state.hooks import ReportHook, ReportReady
+from headnode.core.state.nodes import ChangeNode, SetParameter
+from headnode.core.state.stop import StopJob
+from headnode.core.state.transitions import JobState
 
 ONE = TaskSpec(command="x")
 
 
 def world(nodes: int) -> World:
     made = World(*[1] * nodes)
-    made.do(c.SetParameter(by=ROOT, name="PrologProgram", value="/site/prolog"))
+    made.do(SetParameter(by=ROOT, name="PrologProgram", value="/site/prolog"))
     return made
 
 
@@ -25,7 +28,7 @@ def holds(world: World, job: JobId) -> list[str]:
 def fails(world: World, job: JobId) -> str:
     """Let the prolog of a job fail on its first node; return that."""
     node = holds(world, job)[0]
-    world.do(c.ReportHook(node=node, job=job, hook="prolog", said="no disk"))
+    world.do(ReportHook(node=node, job=job, hook="prolog", said="no disk"))
     return node
 
 
@@ -69,7 +72,7 @@ def test_one_owner_drains_no_cluster_however_many_jobs_of_his_fail() -> None:
     assert drained(scene) == []
     assert all(messages(scene, job) for job in jobs if job in scene.cluster.jobs and not holds(scene, job))
     (node,) = holds(scene, good)
-    scene.do(c.ReportReady(node=node, job=good))
+    scene.do(ReportReady(node=node, job=good))
     scene.check_replay()
 
 
@@ -79,7 +82,7 @@ def test_a_node_that_fails_jobs_of_two_owners_stays_drained_and_the_second_runs_
     other = scene.submit(ONE, by=BOB)
     assert fails(scene, other) == "node1"
     assert holds(scene, other) == ["node2"]
-    scene.do(c.ReportReady(node="node2", job=other))
+    scene.do(ReportReady(node="node2", job=other))
     assert drained(scene) == ["node1"]
     assert messages(scene, other) == []
     scene.check_replay()
@@ -89,7 +92,7 @@ def test_a_node_is_to_blame_where_the_same_job_was_made_ready_on_another() -> No
     scene = world(3)
     job = scene.submit(ONE, by=ADA)
     assert fails(scene, job) == "node1"
-    scene.do(c.ReportReady(node="node2", job=job))
+    scene.do(ReportReady(node="node2", job=job))
     scene.end(job, 1)
     second = scene.submit(ONE, by=ADA)
     assert holds(scene, second) == ["node2"]
@@ -112,7 +115,7 @@ def test_several_jobs_of_one_owner_tell_nothing_where_those_of_another_are_made_
     scene = world(3)
     fails_everywhere(scene, scene.submit(ONE, by=ADA))
     other = scene.submit(ONE, by=BOB, requested_nodes=("node3",))
-    scene.do(c.ReportReady(node="node3", job=other))
+    scene.do(ReportReady(node="node3", job=other))
     second = scene.submit(ONE, by=ADA)
     assert fails_everywhere(scene, second) == ["node1", "node2"]
     assert drained(scene) == []
@@ -137,7 +140,7 @@ def test_what_the_last_nodes_of_a_large_job_still_report_drains_no_node() -> Non
     job = scene.submit(*[ONE] * 5, by=ADA, minimum=5, maximum=5)
     nodes = holds(scene, job)
     for node in nodes:
-        scene.do(c.ReportHook(node=node, job=job, hook="prolog", said="no disk"))
+        scene.do(ReportHook(node=node, job=job, hook="prolog", said="no disk"))
     assert drained(scene) == []
     assert [name for name, _ in messages(scene, job)] == ["system"]
     scene.check_replay()
@@ -147,12 +150,12 @@ def test_only_an_operator_lets_the_job_go_on_and_it_is_held_again_after_two_more
     scene = world(3)
     job = scene.submit(ONE, by=ADA)
     fails_everywhere(scene, job)
-    scene.do(c.ReleaseJob(by=ROOT, job=job, name=None))
+    scene.do(ReleaseJob(by=ROOT, job=job, name=None))
     assert len(fails_everywhere(scene, job)) == 2
     assert ([name for name, _ in messages(scene, job)], drained(scene)) == (["system"], [])
-    scene.do(c.ReleaseJob(by=ROOT, job=job, name=None))
+    scene.do(ReleaseJob(by=ROOT, job=job, name=None))
     (node,) = holds(scene, job)
-    scene.do(c.ReportReady(node=node, job=job))
+    scene.do(ReportReady(node=node, job=job))
     scene.end(job, 1)
     assert scene.record(job).state is JobState.FINISHED
     scene.check_replay()
@@ -163,7 +166,7 @@ def test_a_prolog_that_a_node_cannot_even_start_is_never_laid_to_the_job() -> No
     job = scene.submit(ONE, by=ADA)
     for node in ("node1", "node2"):
         said = "the prolog '/site/prolog' cannot be run: it can be changed by everybody"
-        scene.do(c.ReportHook(node=node, job=job, hook="prolog", said=said, of_node=True))
+        scene.do(ReportHook(node=node, job=job, hook="prolog", said=said, of_node=True))
     assert (drained(scene), messages(scene, job)) == (["node1", "node2"], [])
     assert holds(scene, job) == ["node3"]
     scene.check_replay()
@@ -174,18 +177,18 @@ def test_jobs_that_are_canceled_while_their_prologs_fail_drain_no_cluster() -> N
     for _ in range(6):
         job = scene.submit(ONE, by=ADA)
         (node,) = holds(scene, job)
-        scene.do(c.StopJob(by=ADA, job=job, outcome="canceled"))
-        scene.do(c.ReportHook(node=node, job=job, hook="prolog", said="no disk"))
+        scene.do(StopJob(by=ADA, job=job, outcome="canceled"))
+        scene.do(ReportHook(node=node, job=job, hook="prolog", said="no disk"))
     assert len(drained(scene)) <= 1
     scene.check_replay()
 
 
 def test_a_node_with_another_fault_of_its_hooks_is_not_given_back_with_those_of_a_job() -> None:
     scene = world(2)
-    scene.do(c.ReportHook(node="node1", job=JobId(99), hook="epilog", said="unclean"))
+    scene.do(ReportHook(node="node1", job=JobId(99), hook="epilog", said="unclean"))
     job = scene.submit(ONE, by=ADA)
     assert holds(scene, job) == ["node2"]
-    assert scene.do(c.ReportHook(node="node1", job=job, hook="prolog", said="no disk"))
+    assert scene.do(ReportHook(node="node1", job=job, hook="prolog", said="no disk"))
     fails(scene, job)
     assert drained(scene) == ["node1", "node2"]
     assert messages(scene, job) == []
@@ -197,7 +200,7 @@ def test_an_administrator_who_resumes_a_node_takes_the_doubt_away() -> None:
     job = scene.submit(ONE, by=ADA)
     fails(scene, job)
     assert drained(scene) == ["node1"]
-    scene.do(c.ChangeNode(by=ROOT, node="node1", wish="resume"))
+    scene.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
     assert scene.cluster.doubts == {}
     assert holds(scene, job) == ["node1"]
     scene.check_replay()

@@ -8,23 +8,35 @@ from hypothesis import strategies as st
 from msgspec import structs
 from worlds import ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.dispatching import dispatches
-from headnode.core.lifecycle.events import Place
-from headnode.core.lifecycle.fold import apply
-from headnode.core.lifecycle.invariants import check_cluster
-from headnode.core.lifecycle.records import JobRecord, encode_spec
-from headnode.core.lifecycle.seating import nodes_of
-from headnode.core.lifecycle.states import JobState
-from headnode.core.lifecycle.waiting import task_reasons
 from headnode.core.model.errors import WrongState
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import Distribution, TaskSpec, TaskType
+from headnode.core.state.apply_events import apply_event
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.dispatch import dispatches
+from headnode.core.state.events import NodeReachable, NodeRegistered, NodeUnreachable
+from headnode.core.state.invariants import check_cluster
+from headnode.core.state.job_events import (
+    EndState,
+    InstanceEnd,
+    InstancesEnded,
+    JobCreated,
+    JobStarted,
+    JobSubmitted,
+    NodeCores,
+    TaskRequeued,
+)
+from headnode.core.state.job_record import JobRecord, encode_spec
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.modify import ModifyJob
+from headnode.core.state.node_loss import GiveUpNode
+from headnode.core.state.nodes import NodeVanished
+from headnode.core.state.task_layout import rank_nodes
+from headnode.core.state.task_placement import task_reasons
+from headnode.core.state.transitions import JobState
 
 NOW = Instant(5.0)
 JOB = JobId(1)
@@ -43,34 +55,36 @@ def node(name: str, processors: int, **more: object) -> NodeFacts:
     return NodeFacts(name=name, processors=processors, **more)  # type: ignore[arg-type]
 
 
-def started(spec: JobSpec, nodes: tuple[NodeFacts, ...], parts: tuple[Place, ...] = ()) -> Cluster:
+def started(spec: JobSpec, nodes: tuple[NodeFacts, ...], parts: tuple[NodeCores, ...] = ()) -> ClusterState:
     """Return a cluster whose one job has just been given all processors."""
-    cluster = Cluster()
+    cluster = ClusterState()
     held = tuple((facts.name, tuple(range(facts.processors))) for facts in nodes)
     for facts in nodes:
-        apply(cluster, e.NodeRegistered(at=NOW, facts=facts, approved=True))
-    apply(cluster, e.JobCreated(at=NOW, job=JOB, owner="ada", uid=1, gid=1, spec=encode_spec(spec)))
-    apply(cluster, e.JobSubmitted(at=NOW, job=JOB, order=1))
-    apply(cluster, e.JobStarted(at=NOW, job=JOB, allocation=held, parts=parts))
+        apply_event(cluster, NodeRegistered(at=NOW, facts=facts, approved=True))
+    apply_event(cluster, JobCreated(at=NOW, job=JOB, owner="ada", uid=1, gid=1, spec=encode_spec(spec)))
+    apply_event(cluster, JobSubmitted(at=NOW, job=JOB, order=1))
+    apply_event(cluster, JobStarted(at=NOW, job=JOB, allocation=held, parts=parts))
     return cluster
 
 
-def record_of(cluster: Cluster) -> JobRecord:
+def record_of(cluster: ClusterState) -> JobRecord:
     return cluster.jobs[JOB]
 
 
-def dispatch(cluster: Cluster) -> dict[tuple[int, int], Place]:
+def dispatch(cluster: ClusterState) -> dict[tuple[int, int], NodeCores]:
     """Let the job dispatch; return the place of each (task, instance)."""
     events = dispatches(cluster, record_of(cluster), NOW)
     for event in events:
-        apply(cluster, event)
+        apply_event(cluster, event)
     check_cluster(cluster)
     return {(event.task, n): event.place for event in events for n, _ in event.attempts}
 
 
-def end(cluster: Cluster, task: int, instance: int, state: e.EndState = "finished", attempt: int = 1) -> None:
-    ended = e.Ended(task=task, instance=instance, attempt=attempt, state=state, exit_code=0)
-    apply(cluster, e.InstancesEnded(at=NOW, job=JOB, ended=(ended,)))
+def end(
+    cluster: ClusterState, task: int, instance: int, state: EndState = "finished", attempt: int = 1
+) -> None:
+    ended = InstanceEnd(task=task, instance=instance, attempt=attempt, state=state, exit_code=0)
+    apply_event(cluster, InstancesEnded(at=NOW, job=JOB, ended=(ended,)))
 
 
 def test_a_gang_starts_all_instances_of_all_its_tasks_at_once_each_on_its_part() -> None:
@@ -90,10 +104,10 @@ def test_nothing_of_a_gang_starts_while_one_of_its_nodes_takes_no_tasks() -> Non
     spec = JobSpec(together=True, tasks=(MASTER, sweep(2)))
     parts = ((("a", (0, 1)),), (("b", (0, 1)),))
     cluster = started(spec, (node("a", 2), node("b", 2)), parts)
-    apply(cluster, e.NodeUnreachable(at=NOW, node="b"))
+    apply_event(cluster, NodeUnreachable(at=NOW, node="b"))
     assert dispatch(cluster) == {}
     assert "node b" in task_reasons(cluster, record_of(cluster), 1)[0].text
-    apply(cluster, e.NodeReachable(at=NOW, node="b"))
+    apply_event(cluster, NodeReachable(at=NOW, node="b"))
     assert set(dispatch(cluster)) == {(1, 1), (2, 1), (2, 2)}
 
 
@@ -126,13 +140,13 @@ def test_a_seat_that_another_has_is_not_given_twice() -> None:
     dispatch(cluster)
     end(cluster, 1, 1)
     dispatch(cluster)
-    apply(cluster, e.TaskRequeued(at=NOW, job=JOB, task=1, spans=((1, 1),)))
+    apply_event(cluster, TaskRequeued(at=NOW, job=JOB, task=1, spans=((1, 1),)))
     assert dispatch(cluster) == {}
 
 
 def test_a_geometry_for_which_there_is_no_room_is_laid_node_by_node() -> None:
-    assert nodes_of(Distribution(geometry=((1, 2, 3), (4,))), (2, 2)) == [0, 0, 1, 1]
-    assert nodes_of(Distribution(geometry=((1,), (2,), (3,))), (2, 1)) == [0, 0, 1]
+    assert rank_nodes(Distribution(geometry=((1, 2, 3), (4,))), (2, 2)) == [0, 0, 1, 1]
+    assert rank_nodes(Distribution(geometry=((1,), (2,), (3,))), (2, 1)) == [0, 0, 1]
 
 
 def test_the_last_task_of_a_gang_stays_on_its_part_though_all_is_free() -> None:
@@ -195,7 +209,7 @@ def test_no_node_gets_more_processes_than_it_has_room_for(
 ) -> None:
     most = [min(space, per_node or space) for space in room]
     wanted = min(part, sum(most))
-    order = nodes_of(Distribution(per_node=per_node, round_robin=round_robin), room, wanted)
+    order = rank_nodes(Distribution(per_node=per_node, round_robin=round_robin), room, wanted)
     counts = [order.count(node) for node in range(len(room))]
     assert sum(counts) == wanted
     assert all(count <= limit for count, limit in zip(counts, most, strict=True))
@@ -307,12 +321,12 @@ def test_a_gang_that_lost_a_node_runs_again_as_a_whole_and_what_has_finished_doe
     world.end(gang, 1, 1)
     (lost,) = {name for held in world.nodes.running() if held.task == 2 for name, _ in held.place}
     facts = world.cluster.nodes[lost].facts
-    world.do(c.NodeVanished(node=lost))
-    world.do(c.GiveUpNode(node=lost))
+    world.do(NodeVanished(node=lost))
+    world.do(GiveUpNode(node=lost))
     for held in list(world.nodes.running()):
         world.do(world.nodes.ended(held, world.clock.now(), kind="stopped"))
     assert world.record(gang).state is JobState.QUEUED
-    world.do(c.RegisterNode(facts=facts))
+    world.do(RegisterNode(facts=facts))
     assert world.dispatched(gang) == [(1, 2), (2, 1)]
     assert {held.attempt for held in world.nodes.running()} == {2}
     world.end(gang, 1, 2)
@@ -335,7 +349,7 @@ def test_a_running_gang_gets_no_more_tasks() -> None:
     spec = world.cluster.spec(world.record(gang))
     more = structs.replace(spec, tasks=(*spec.tasks, MASTER_OF_ONE))
     with pytest.raises(WrongState) as refused:
-        world.do(c.ModifyJob(by=ROOT, job=gang, spec=more, fields=("tasks",)))
+        world.do(ModifyJob(by=ROOT, job=gang, spec=more, fields=("tasks",)))
     assert refused.value.code == "gang-is-whole"
 
 
@@ -347,7 +361,7 @@ def test_a_sweep_whose_instances_fit_on_no_such_nodes_runs_where_it_can() -> Non
 
 def test_a_job_keeps_the_nodes_that_its_waiting_tasks_ask_for_and_gives_back_others() -> None:
     world = World(2)
-    world.do(c.RegisterNode(facts=node("gpu", 2, memory=512, features=("cuda",)), approved=True))
+    world.do(RegisterNode(facts=node("gpu", 2, memory=512, features=("cuda",)), approved=True))
     first = TaskSpec(name="first", command="x", required_nodes=("node1",))
     second = TaskSpec(command="x", needs=NodeNeeds(features=(("cuda",),)), depends_on=("first",))
     job = world.submit(first, second, minimum=1, maximum=4)
@@ -372,13 +386,13 @@ def test_a_job_keeps_what_a_program_needs_that_is_to_lie_on_one_node() -> None:
 def test_a_job_that_lost_the_only_node_a_task_asks_for_goes_back_to_the_queue() -> None:
     world = World(2)
     facts = node("gpu", 2, memory=512, features=("cuda",))
-    world.do(c.RegisterNode(facts=facts, approved=True))
+    world.do(RegisterNode(facts=facts, approved=True))
     first = TaskSpec(name="first", command="x", required_nodes=("node1",), rerunnable=True)
     second = TaskSpec(command="x", needs=NodeNeeds(features=(("cuda",),)), depends_on=("first",))
     job = world.submit(first, second, minimum=1, maximum=4)
-    world.do(c.NodeVanished(node="gpu"))
-    world.do(c.GiveUpNode(node="gpu"))
+    world.do(NodeVanished(node="gpu"))
+    world.do(GiveUpNode(node="gpu"))
     world.end(job, 1)
     assert world.record(job).state is JobState.QUEUED
-    world.do(c.RegisterNode(facts=facts))
+    world.do(RegisterNode(facts=facts))
     assert world.dispatched(job) == [(2, 1)]

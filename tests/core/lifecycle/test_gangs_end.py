@@ -7,13 +7,15 @@ import pytest
 from worlds import World
 
 from depth import seeds
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.task import Distribution, TaskSpec, TaskType
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.node_loss import GiveUpNode
+from headnode.core.state.nodes import NodeVanished
+from headnode.core.state.transitions import JobState
 
 SEEDS = 60
 STEPS = 60
@@ -25,7 +27,7 @@ def cluster(chance: Random) -> World:
     for number in range(1, chance.randint(2, 4)):
         features = tuple(chance.sample(FEATURES, chance.randint(0, 2)))
         facts = NodeFacts(name=f"node{number}", processors=chance.randint(1, 4), features=features)
-        world.do(c.RegisterNode(facts=facts, approved=True))
+        world.do(RegisterNode(facts=facts, approved=True))
     return world
 
 
@@ -88,8 +90,8 @@ def lose_one(world: World, chance: Random, away: dict[str, NodeFacts]) -> None:
     if len(here) > 1:
         name = chance.choice(here)
         away[name] = world.cluster.nodes[name].facts
-        world.do(c.NodeVanished(node=name))
-        world.do(c.GiveUpNode(node=name))
+        world.do(NodeVanished(node=name))
+        world.do(GiveUpNode(node=name))
         for held in world.nodes.running():
             if held.place[0][0] == name:
                 world.nodes.ended(held, world.clock.now())
@@ -97,7 +99,7 @@ def lose_one(world: World, chance: Random, away: dict[str, NodeFacts]) -> None:
 
 def bring_back(world: World, away: dict[str, NodeFacts]) -> None:
     for name in list(away):
-        world.do(c.RegisterNode(facts=away.pop(name)))
+        world.do(RegisterNode(facts=away.pop(name)))
 
 
 @pytest.mark.parametrize("seed", seeds(SEEDS))

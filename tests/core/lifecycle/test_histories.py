@@ -3,34 +3,38 @@ remembers exactly what was."""
 
 import contextlib
 import random
+import sys
 
 import pytest
 from asked_filters import FilteredWorld
 from worlds import ADA, BOB, ROOT, World
 
 from depth import seeds
-from headnode.core.filtering.activation import Verdict
-from headnode.core.lifecycle import (
-    arrows,
-    fold_filters,
-    fold_hooks,
-    fold_instances,
-    fold_nodes,
-    fold_preemption,
-    fold_suspension,
-)
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import fold as folding
-from headnode.core.lifecycle.events import JobCreated
-from headnode.core.lifecycle.parents import Fate, fate_of
-from headnode.core.lifecycle.records import JobRecord, decode_spec
-from headnode.core.lifecycle.states import JobState
-from headnode.core.model.dependencies import FIELDS, Condition, Link, parents
+from headnode.core.filtering.answers import ActivationVerdict
+from headnode.core.model.dependencies import DEPENDENCY_FIELDS, DependencyLink, parents
 from headnode.core.model.errors import Refused
-from headnode.core.model.job import Alternative, JobSpec, TaskAlternative
+from headnode.core.model.job import Alternative, Condition, JobSpec, TaskAlternative
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import FOREVER, Instant, JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state import transitions
+from headnode.core.state.depend import ParentOutcome, outcome_of
+from headnode.core.state.filters import RejectJob, ValidateJob
+from headnode.core.state.groups import CreateJobs
+from headnode.core.state.hold import HoldJob, ReleaseJob
+from headnode.core.state.hooks import ReportClosed, ReportHook, ReportReady
+from headnode.core.state.job_end import RequeueTask
+from headnode.core.state.job_events import JobCreated
+from headnode.core.state.job_record import JobRecord, decode_spec
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.modify import ModifyJob, RequeueJob, SetProgress
+from headnode.core.state.node_loss import GiveUpNode
+from headnode.core.state.nodes import ChangeNode, NodeVanished, SetParameter
+from headnode.core.state.preempt import RecallProcessors
+from headnode.core.state.stop import StopJob, StopTask
+from headnode.core.state.submit import CreateJob, SubmitJob
+from headnode.core.state.suspend import ReportSuspended, ResumeJob, SuspendJob
+from headnode.core.state.transitions import JobState
 
 STEPS = 220
 SEEDS = 60
@@ -99,7 +103,7 @@ class Player:
             holds=r.choice(((),) * 12 + (("user",), ("system", "data"))),
             end_by=Instant(self.world.clock.now() + r.choice((60, 300))) if r.random() < 0.1 else None,
             suspendable=r.random() < 0.7,
-            **{r.choice([*FIELDS.values()]): self.some_parents()},
+            **{r.choice([*DEPENDENCY_FIELDS.values()]): self.some_parents()},
             tasks=tasks,
         )
 
@@ -124,9 +128,9 @@ class Player:
         count = self.random.choice((0, 0, 0, 1))
         return tuple(self.random.sample(self.known, min(len(self.known), count)))
 
-    def fates(self, *specs: JobSpec) -> dict[int, Fate]:
+    def fates(self, *specs: JobSpec) -> dict[int, ParentOutcome]:
         named = {parent for spec in specs for parent in parents(spec)}
-        return {p: fate_of(a) for p in named if (a := self.world.archived(JobId(p)))}
+        return {p: outcome_of(a) for p in named if (a := self.world.archived(JobId(p)))}
 
     def user(self):  # type: ignore[no-untyped-def]
         return self.random.choice((ROOT, ROOT, ADA, BOB))
@@ -137,9 +141,7 @@ class Player:
     def submit(self) -> None:
         spec = self.spec()
         submit = self.random.random() < 0.9
-        events = self.world.do(
-            c.CreateJob(by=self.user(), spec=spec, submit=submit, parents=self.fates(spec))
-        )
+        events = self.world.do(CreateJob(by=self.user(), spec=spec, submit=submit, parents=self.fates(spec)))
         self.known.append(events[0].job)  # type: ignore[union-attr]
 
     def submit_several(self) -> None:
@@ -147,18 +149,18 @@ class Player:
         specs = tuple(self.spec() for _ in range(r.randint(1, 2)))
         numbers = range(len(specs))
         links = tuple(
-            Link(child, parent, r.choice([*Condition]))
+            DependencyLink(child, parent, r.choice([*Condition]))
             for parent in numbers
             for child in numbers
             if parent < child and r.random() < 0.3
         )
-        command = c.CreateJobs(
+        command = CreateJobs(
             by=self.user(), specs=specs, links=links, submit=r.random() < 0.9, parents=self.fates(*specs)
         )
         self.known += [event.job for event in self.world.do(command) if isinstance(event, JobCreated)]
 
     def submit_created(self) -> None:
-        self.world.do(c.SubmitJob(by=self.user(), job=self.job()))
+        self.world.do(SubmitJob(by=self.user(), job=self.job()))
 
     def end(self) -> None:
         held = self.world.nodes.running()
@@ -190,7 +192,7 @@ class Player:
 
     def stop(self) -> None:
         self.world.do(
-            c.StopJob(
+            StopJob(
                 by=self.user(),
                 job=self.job(),
                 outcome=self.random.choice(("canceled", "finished")),
@@ -201,7 +203,7 @@ class Player:
 
     def stop_task(self) -> None:
         instance = self.random.choice((None, 1, 2))
-        command = c.StopTask(by=ROOT, job=self.job(), task=self.random.randint(1, 3), instance=instance)
+        command = StopTask(by=ROOT, job=self.job(), task=self.random.randint(1, 3), instance=instance)
         self.world.do(command)
 
     def requeue(self) -> None:
@@ -209,7 +211,7 @@ class Player:
         archived = self.world.archived(job) if job not in self.world.cluster.jobs else None
         skipped = self.skipped_for(archived)
         fates = self.fates(*(decode_spec(one.spec) for one in (archived, *skipped) if one is not None))
-        command = c.RequeueJob(by=self.user(), job=job, archived=archived, parents=fates, skipped=skipped)
+        command = RequeueJob(by=self.user(), job=job, archived=archived, parents=fates, skipped=skipped)
         self.world.do(command)
 
     def skipped_for(self, record: JobRecord | None) -> tuple[JobRecord, ...]:
@@ -225,9 +227,7 @@ class Player:
 
     def requeue_task(self) -> None:
         instance = self.random.choice((None, 1))
-        self.world.do(
-            c.RequeueTask(by=ROOT, job=self.job(), task=self.random.randint(1, 3), instance=instance)
-        )
+        self.world.do(RequeueTask(by=ROOT, job=self.job(), task=self.random.randint(1, 3), instance=instance))
 
     def modify(self) -> None:
         job = self.job()
@@ -249,7 +249,7 @@ class Player:
         new = replace(old, **{field: value})
         known = {"ada": ADA}
         skipped = self.skipped_for(archived)
-        change = c.ModifyJob(
+        change = ModifyJob(
             by=ROOT,
             job=job,
             spec=new,
@@ -268,36 +268,36 @@ class Player:
         old = decode_spec(self.world.cluster.job(job).spec)
         added = TaskSpec(name="a", command="x", rerunnable=True)
         spec = replace(old, tasks=(*old.tasks, added))
-        self.world.do(c.ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
+        self.world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
 
     def started_job(self) -> JobId:
         """Return a job that was started, most often: others are refused anyway."""
-        return JobId(self.random.choice(sorted(self.world.cluster.flows) or self.known or [1]))
+        return JobId(self.random.choice(sorted(self.world.cluster.graphs) or self.known or [1]))
 
     def suspend(self) -> None:
-        self.world.do(c.SuspendJob(by=self.user(), job=self.started_job()))
+        self.world.do(SuspendJob(by=self.user(), job=self.started_job()))
 
     def stopped(self) -> None:
-        for job in sorted(self.world.cluster.flows):
+        for job in sorted(self.world.cluster.graphs):
             for report in self.world.nodes.stopped(job):
                 if self.random.random() < 0.8:
                     self.world.do(report)
 
     def resume(self) -> None:
-        self.world.do(c.ResumeJob(by=self.user(), job=self.started_job()))
+        self.world.do(ResumeJob(by=self.user(), job=self.started_job()))
 
     def hold(self) -> None:
         name = self.random.choice(("user", "user", "Data", "system"))
         job = self.random.choice((self.job(), self.started_job()))
-        self.world.do(c.HoldJob(by=self.user(), job=job, name=name))
+        self.world.do(HoldJob(by=self.user(), job=job, name=name))
 
     def release(self) -> None:
         held = [job for job, record in self.world.cluster.jobs.items() if record.holds] or [self.job()]
         name = self.random.choice((None, "user", "data"))
-        self.world.do(c.ReleaseJob(by=self.user(), job=self.random.choice(held), name=name))
+        self.world.do(ReleaseJob(by=self.user(), job=self.random.choice(held), name=name))
 
     def progress(self) -> None:
-        self.world.do(c.SetProgress(by=ROOT, job=self.job(), percent=self.random.randint(-1, 101)))
+        self.world.do(SetProgress(by=ROOT, job=self.job(), percent=self.random.randint(-1, 101)))
 
     def time(self) -> None:
         self.world.wait(self.random.choice((1, 20, 100)))
@@ -312,22 +312,22 @@ class Player:
         self.world.do(
             self.random.choice(
                 (
-                    c.ChangeNode(by=ROOT, node=name, wish=self.wish()),
-                    c.NodeVanished(node=name),
-                    c.RegisterNode(facts=facts),
-                    c.RegisterNode(facts=facts),
+                    ChangeNode(by=ROOT, node=name, wish=self.wish()),
+                    NodeVanished(node=name),
+                    RegisterNode(facts=facts),
+                    RegisterNode(facts=facts),
                 )
             )
         )
         if self.random.random() < 0.05:
-            self.world.do(c.NodeVanished(node=name), c.GiveUpNode(node=name))
+            self.world.do(NodeVanished(node=name), GiveUpNode(node=name))
 
     def wish(self) -> str:
         return self.random.choice(("pause", "pause", "resume", "approve", "approve", "remove"))
 
     def parameter(self) -> None:
         value = self.random.choice(("easy", "fcfs", None))
-        self.world.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value=value))
+        self.world.do(SetParameter(by=ROOT, name="SchedulingPolicy", value=value))
 
 
 class Preempting(Player):
@@ -336,8 +336,8 @@ class Preempting(Player):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         kind, parts = self.random.choice((("Immediate", "no"), ("Immediate", "yes"), ("Graceful", "no")))
-        self.world.do(c.SetParameter(by=ROOT, name="PreemptionType", value=kind))
-        self.world.do(c.SetParameter(by=ROOT, name="TaskImmediatePreemption", value=parts))
+        self.world.do(SetParameter(by=ROOT, name="PreemptionType", value=kind))
+        self.world.do(SetParameter(by=ROOT, name="TaskImmediatePreemption", value=parts))
 
     def step(self) -> None:
         if self.random.random() < 0.05:
@@ -352,7 +352,7 @@ class Preempting(Player):
         held = record.run.allocation if record.run else {}
         shares = tuple((node, self.random.randint(0, len(numbers))) for node, numbers in held.items())
         now = self.random.random() < 0.5
-        self.world.do(c.RecallProcessors(job=record.id, shares=shares, immediate=now))
+        self.world.do(RecallProcessors(job=record.id, shares=shares, immediate=now))
 
 
 class Hooked(Player):
@@ -365,7 +365,7 @@ class Hooked(Player):
     def hooks(self) -> None:
         for name in ("PrologProgram", "EpilogProgram", "NodeFilterDirectory"):
             value = self.random.choice(("/site/hook", "/site/hook", None))
-            self.world.do(c.SetParameter(by=ROOT, name=name, value=value))
+            self.world.do(SetParameter(by=ROOT, name=name, value=value))
 
     def step(self) -> None:
         chance = self.random.random()
@@ -387,24 +387,24 @@ class Hooked(Player):
         job, node, clean = self.random.choice([*waits, (self.started_job(), "node1", True)])
         if self.random.random() < 0.1:
             hook = "epilog" if clean else "prolog"
-            self.world.do(c.ReportHook(node=node, job=job, hook=hook, said="no disk"))
-            self.world.do(c.ChangeNode(by=ROOT, node=node, wish="resume"))
+            self.world.do(ReportHook(node=node, job=job, hook=hook, said="no disk"))
+            self.world.do(ChangeNode(by=ROOT, node=node, wish="resume"))
         elif clean:
-            self.world.do(c.ReportClosed(node=node, job=job))
+            self.world.do(ReportClosed(node=node, job=job))
         else:
-            self.world.do(c.ReportReady(node=node, job=job))
+            self.world.do(ReportReady(node=node, job=job))
 
     def finish(self) -> None:
         """Let everything be canceled, and every node say what it is waited for."""
         world = self.world
         for job in sorted(world.cluster.jobs):
             with contextlib.suppress(Refused):  # those that waited for others are canceled with them
-                world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", force=True))
+                world.do(StopJob(by=ROOT, job=job, outcome="canceled", force=True))
         for held in list(world.nodes.running()):
             world.do(world.nodes.ended(held, world.clock.now(), kind="stopped"))
         for job, record in sorted(world.cluster.jobs.items()):
             for node in list(record.run.cleaning) if record.run is not None else ():
-                world.do(c.ReportClosed(node=node, job=job))
+                world.do(ReportClosed(node=node, job=job))
 
 
 @pytest.mark.parametrize("seed", seeds(SEEDS))
@@ -431,55 +431,53 @@ def test_any_history_with_hooks_keeps_every_invariant_replays_to_the_same_state_
     player.world.check_replay()
     player.finish()
     player.world.wait(100_000)  # for nodes that were away
-    assert not player.world.cluster.flows
+    assert not player.world.cluster.graphs
 
 
 def tour_of_a_node(world: World) -> None:
     """Take a node through what chance may leave out."""
     facts = NodeFacts(name="tour", processors=1)
     for commands in (
-        [c.RegisterNode(facts=facts), c.RegisterNode(facts=NodeFacts(name="tour", processors=2)), "remove"],
-        [c.RegisterNode(facts=facts), "approve", "pause", "resume", "remove"],
-        [c.RegisterNode(facts=facts, approved=True), "pause", "remove"],
+        [RegisterNode(facts=facts), RegisterNode(facts=NodeFacts(name="tour", processors=2)), "remove"],
+        [RegisterNode(facts=facts), "approve", "pause", "resume", "remove"],
+        [RegisterNode(facts=facts, approved=True), "pause", "remove"],
         [
-            c.RegisterNode(facts=facts, approved=True),
+            RegisterNode(facts=facts, approved=True),
             "pause",
-            c.NodeVanished(node="tour"),
+            NodeVanished(node="tour"),
             "resume",
             "remove",
         ],
-        [c.RegisterNode(facts=facts, approved=True), c.NodeVanished(node="tour"), "pause", "remove"],
+        [RegisterNode(facts=facts, approved=True), NodeVanished(node="tour"), "pause", "remove"],
     ):
         for command in commands:
-            wish = (
-                command if not isinstance(command, str) else c.ChangeNode(by=ROOT, node="tour", wish=command)
-            )
+            wish = command if not isinstance(command, str) else ChangeNode(by=ROOT, node="tour", wish=command)
             world.do(wish)
 
 
 def tour_of_a_graceful_stop(world: World) -> None:
     """Give back what had not started of a job that starts nothing new."""
     job = world.submit(TaskSpec(command="x"))
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", graceful=True))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled", graceful=True))
     world.end(job, 1, kind="never-ran")
 
 
 def tour_of_filters(world: FilteredWorld) -> None:
     """Let filters say all that they may of queued and of running jobs, and of those being submitted."""
     other = world.submit(TaskSpec(command="x", minimum=3, maximum=3))
-    world.answer(other, Verdict.START)
+    world.answer(other, ActivationVerdict.START)
     grows = world.submit(*[TaskSpec(command="x")] * 6, minimum=1, maximum=4)
-    world.answer(grows, Verdict.BLOCK_QUEUE)
+    world.answer(grows, ActivationVerdict.BLOCK_QUEUE)
     world.wait(10)
-    world.answer(grows, Verdict.START)
+    world.answer(grows, ActivationVerdict.START)
     world.end(other, 1)
-    world.answer(grows, Verdict.WAIT)
+    world.answer(grows, ActivationVerdict.WAIT)
     world.set(SubmissionFilterProgram="/opt/names.sh")
     passes, fails, leaves = (world.submit(TaskSpec(command="x")) for _ in range(3))
-    world.do(c.SetProgress(by=ROOT, job=passes, percent=1))
-    world.do(c.ValidateJob(by=ADA, job=passes, order=world.record(passes).order))
-    world.do(c.RejectJob(job=fails, order=world.record(fails).order, message="no"))
-    world.do(c.StopJob(by=ROOT, job=leaves, outcome="canceled"))
+    world.do(SetProgress(by=ROOT, job=passes, percent=1))
+    world.do(ValidateJob(by=ADA, job=passes, order=world.record(passes).order))
+    world.do(RejectJob(job=fails, order=world.record(fails).order, message="no"))
+    world.do(StopJob(by=ROOT, job=leaves, outcome="canceled"))
 
 
 def standing_still(state: JobState, *nodes: int) -> tuple[World, JobId]:
@@ -487,12 +485,12 @@ def standing_still(state: JobState, *nodes: int) -> tuple[World, JobId]:
     world = World(*nodes)
     task = TaskSpec(command="x", rerunnable=True)
     job = world.submit(task, task, task, minimum=1, maximum=2, suspendable=True)
-    world.do(c.SuspendJob(by=ROOT, job=job))
+    world.do(SuspendJob(by=ROOT, job=job))
     if state is not JobState.SUSPENDING:
         world.do(*world.nodes.stopped(job))
     if state is JobState.RESUMING:
         world.submit(TaskSpec(command="x", minimum=2, maximum=2))
-        world.do(c.ResumeJob(by=ROOT, job=job))
+        world.do(ResumeJob(by=ROOT, job=job))
     assert world.record(job).state is state
     return world, job
 
@@ -501,29 +499,29 @@ def tour_of_standing_still(state: JobState) -> None:
     """Let everything happen to a suspended job that may."""
     world, job = standing_still(state, 1, 1)
     world.do(world.nodes.started(world.nodes.running()[0], world.clock.now()))
-    world.do(c.SetProgress(by=ROOT, job=job, percent=5))
-    world.do(c.StopTask(by=ROOT, job=job, task=3))
-    world.do(c.StopTask(by=ROOT, job=job, task=1))
+    world.do(SetProgress(by=ROOT, job=job, percent=5))
+    world.do(StopTask(by=ROOT, job=job, task=3))
+    world.do(StopTask(by=ROOT, job=job, task=1))
     world.end(job, 1, kind="stopped")
-    world.do(c.RequeueTask(by=ROOT, job=job, task=1))
+    world.do(RequeueTask(by=ROOT, job=job, task=1))
     changed = decode_spec(world.record(job).spec)
-    world.do(c.ModifyJob(by=ROOT, job=job, spec=changed, fields=("name",)))
+    world.do(ModifyJob(by=ROOT, job=job, spec=changed, fields=("name",)))
     held = world.nodes.running()[0].place[0][0]
     lost = "node2" if held == "node1" else "node1"
-    world.do(c.NodeVanished(node=lost), c.GiveUpNode(node=lost))
-    world.do(c.NodeVanished(node=held), c.GiveUpNode(node=held))
+    world.do(NodeVanished(node=lost), GiveUpNode(node=lost))
+    world.do(NodeVanished(node=held), GiveUpNode(node=held))
     assert world.record(job).state is JobState.QUEUED  # it has no node left
     for outcome, codes in (("finished", (0, 0, 0)), ("failed", (0, 1, 0))):
         world, job = standing_still(state, 2)
-        world.do(c.StopTask(by=ROOT, job=job, task=3)) if outcome == "failed" else None
+        world.do(StopTask(by=ROOT, job=job, task=3)) if outcome == "failed" else None
         for task, code in zip((1, 2), codes, strict=False):
             world.end(job, task, exit_code=code)
         if outcome == "finished":  # the third task has not run yet
-            world.do(c.StopTask(by=ROOT, job=job, task=3))
+            world.do(StopTask(by=ROOT, job=job, task=3))
         assert world.record(job).state.value == outcome
     for graceful in (True, False):
         world, job = standing_still(state, 2)
-        world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", graceful=graceful))
+        world.do(StopJob(by=ROOT, job=job, outcome="canceled", graceful=graceful))
         for task in (1, 2):
             world.end(job, task, kind="stopped" if not graceful else "exited")
         assert world.record(job).state is JobState.CANCELED
@@ -531,23 +529,23 @@ def tour_of_standing_still(state: JobState) -> None:
 
 def tour_of_hooks(state: JobState) -> None:
     """Let a node be ready for a job that stands still by then, and be cleaned of it."""
-    hooks = [c.SetParameter(by=ROOT, name=name, value="/hook") for name in ("PrologProgram", "EpilogProgram")]
+    hooks = [SetParameter(by=ROOT, name=name, value="/hook") for name in ("PrologProgram", "EpilogProgram")]
     world = World(1)
     world.do(*hooks)
     job = world.submit(TaskSpec(command="x"), suspendable=True)
     assert world.dispatched(job) == []
-    world.do(c.SuspendJob(by=ROOT, job=job))
+    world.do(SuspendJob(by=ROOT, job=job))
     number = world.record(job).run.suspensions  # type: ignore[union-attr]
     if state is not JobState.SUSPENDING:
-        world.do(c.ReportSuspended(node="node1", job=job, number=number))
+        world.do(ReportSuspended(node="node1", job=job, number=number))
     if state is JobState.RESUMING:
         other = world.submit(TaskSpec(command="x"))
-        world.do(c.ResumeJob(by=ROOT, job=job))
+        world.do(ResumeJob(by=ROOT, job=job))
         assert world.record(other).state is JobState.RUNNING
     assert world.record(job).state is state
-    world.do(c.ReportReady(node="node1", job=job))
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", graceful=state is JobState.SUSPENDING))
-    world.do(c.ReportClosed(node="node1", job=job))
+    world.do(ReportReady(node="node1", job=job))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled", graceful=state is JobState.SUSPENDING))
+    world.do(ReportClosed(node="node1", job=job))
     assert world.record(job).state is JobState.CANCELED
 
 
@@ -555,8 +553,15 @@ def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.Monke
     """Rows that no history takes would be dead, or untested."""
     taken: set[tuple[object, type, object]] = set()
 
-    def spy(name: str, *modules: object) -> None:
-        real = getattr(arrows, name)
+    def spy(name: str) -> None:
+        real = getattr(transitions, name)
+        users = [
+            one
+            for key, one in sys.modules.items()
+            if key.startswith("headnode.core.") and one is not transitions
+        ]
+        modules = [one for one in users if getattr(one, name, None) is real]
+        assert modules
 
         def watched(state: object, event: object, wanted: object = None) -> object:
             to = real(state, event, wanted)
@@ -566,10 +571,8 @@ def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.Monke
         for module in modules:
             monkeypatch.setattr(module, name, watched)
 
-    folds = fold_filters, fold_hooks, fold_instances, fold_preemption, fold_suspension
-    spy("job_target", folding, *folds)
-    spy("instance_target", fold_instances)
-    spy("node_target", fold_nodes)
+    for name in ("job_target", "instance_target", "node_target"):
+        spy(name)
     hooked = Hooked(0)
     for player in [*map(Player, range(SEEDS)), *map(Preempting, range(6))]:
         for _ in range(STEPS):
@@ -584,7 +587,11 @@ def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.Monke
         tour_of_hooks(state)
     rows = {
         (state, event, to)
-        for table in (arrows.JOB_ARROWS, arrows.INSTANCE_ARROWS, arrows.NODE_ARROWS)
+        for table in (
+            transitions.JOB_TRANSITIONS,
+            transitions.INSTANCE_TRANSITIONS,
+            transitions.NODE_TRANSITIONS,
+        )
         for (state, event), targets in table.items()
         for to in targets
     }

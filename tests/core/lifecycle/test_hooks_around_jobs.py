@@ -5,14 +5,28 @@ from itertools import permutations, product
 import pytest
 from worlds import ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.hook_settings import EPILOG_TIMEOUT, MARGIN, NODE_FILTER_TIMEOUT, PROLOG_TIMEOUT
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state import job_events as e
+from headnode.core.state.drain import ReportHealth
+from headnode.core.state.hooks import (
+    EPILOG_TIMEOUT,
+    MARGIN,
+    NODE_FILTER_TIMEOUT,
+    PROLOG_TIMEOUT,
+    ReportClosed,
+    ReportHook,
+    ReportReady,
+)
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.modify import ModifyJob, RequeueJob
+from headnode.core.state.node_loss import GiveUpNode
+from headnode.core.state.nodes import ChangeNode, NodeVanished, SetParameter
+from headnode.core.state.stop import StopJob
+from headnode.core.state.suspend import ReportSuspended, SuspendJob
+from headnode.core.state.transitions import JobState
 
 ONE = TaskSpec(command="x")
 BOTH = ("PrologProgram", "EpilogProgram")
@@ -22,22 +36,22 @@ def world(*processors: int, hooks: tuple[str, ...] = BOTH) -> World:
     """Return a head whose site has these hooks."""
     made = World(*processors)
     for name in hooks:
-        made.do(c.SetParameter(by=ROOT, name=name, value="/site/hook"))
+        made.do(SetParameter(by=ROOT, name=name, value="/site/hook"))
     return made
 
 
 def ready(world: World, job: JobId, *nodes: str) -> None:
     for node in nodes:
-        world.do(c.ReportReady(node=node, job=job))
+        world.do(ReportReady(node=node, job=job))
 
 
 def clean(world: World, job: JobId, *nodes: str) -> None:
     for node in nodes:
-        world.do(c.ReportClosed(node=node, job=job))
+        world.do(ReportClosed(node=node, job=job))
 
 
 def fails(world: World, job: JobId, node: str, hook: str = "prolog", said: str = "no disk") -> None:
-    world.do(c.ReportHook(node=node, job=job, hook=hook, said=said))
+    world.do(ReportHook(node=node, job=job, hook=hook, said=said))
 
 
 def state(world: World, job: JobId) -> JobState:
@@ -115,13 +129,13 @@ def test_however_a_job_ends_it_holds_its_node_until_that_is_clean(way: str, hook
     if way in ("finished", "failed"):
         scene.end(job, 1, exit_code=int(way == "failed"))
     elif way == "requeued":
-        scene.do(c.RequeueJob(by=ROOT, job=job))
+        scene.do(RequeueJob(by=ROOT, job=job))
         scene.end(job, 1, kind="stopped")
     elif way == "overdue":
         scene.wait(61.0)
         scene.end(job, 1, kind="timed-out")
     else:
-        scene.do(c.StopJob(by=ROOT, job=job, outcome="canceled", force=way == "forced"))
+        scene.do(StopJob(by=ROOT, job=job, outcome="canceled", force=way == "forced"))
         scene.end(job, 1, kind="stopped")
     assert (state(scene, job), held(scene, job)) == (JobState.ENDING, ["node1"])
     scene.check_replay()
@@ -140,7 +154,7 @@ def test_without_hooks_nobody_waits() -> None:
 def test_a_job_that_is_canceled_before_its_node_is_ready_leaves_it_as_any_other() -> None:
     scene = world(1)
     job = scene.submit(ONE)
-    scene.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    scene.do(StopJob(by=ROOT, job=job, outcome="canceled"))
     assert state(scene, job) is JobState.ENDING
     ready(scene, job, "node1")
     assert scene.dispatched(job) == []
@@ -156,7 +170,7 @@ def test_a_node_that_never_says_it_is_clean_is_given_back_after_a_time_and_drain
             ready(scene, job, "node1")
             scene.end(job, 1)
         else:
-            scene.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+            scene.do(StopJob(by=ROOT, job=job, outcome="canceled"))
         limit = MARGIN + EPILOG_TIMEOUT + NODE_FILTER_TIMEOUT + (PROLOG_TIMEOUT if unready else 0)
         scene.wait(limit - 1)
         assert held(scene, job) == ["node1"]
@@ -173,12 +187,12 @@ def test_time_that_is_over_while_the_head_was_down_counts() -> None:
     job = scene.submit(ONE)
     ready(scene, job, "node1")
     scene.end(job, 1)
-    assert scene.replayed().next_rested() == scene.cluster.next_rested() is not None
+    assert scene.replayed().next_wake_up() == scene.cluster.next_wake_up() is not None
 
 
 def test_a_prolog_that_fails_drains_the_node_and_the_job_runs_elsewhere_without_a_retry_counted() -> None:
     scene = world(1, 1)
-    scene.do(c.SetParameter(by=ROOT, name="JobRetryCount", value="0"))
+    scene.do(SetParameter(by=ROOT, name="JobRetryCount", value="0"))
     job = scene.submit(ONE)
     assert held(scene, job) == ["node1"]
     fails(scene, job, "node1")
@@ -227,7 +241,7 @@ def test_a_job_that_needs_the_node_ends_what_runs_and_goes_back_when_the_others_
 def test_a_prolog_that_fails_when_the_job_is_on_its_way_out_only_drains() -> None:
     scene = world(1)
     job = scene.submit(ONE)
-    scene.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    scene.do(StopJob(by=ROOT, job=job, outcome="canceled"))
     fails(scene, job, "node1")
     assert (state(scene, job), held(scene, job)) == (JobState.ENDING, ["node1"])
     assert len(scene.cluster.nodes["node1"].drains) == 1
@@ -240,13 +254,13 @@ def test_an_epilog_that_fails_drains_the_node_though_its_job_is_over_and_only_on
     scene.end(job, 1)
     clean(scene, job, "node1")
     fails(scene, job, "node1", "epilog", "y" * 1000)
-    assert scene.do(c.ReportHook(node="node1", job=job, hook="epilog", said="y" * 1000)) == ()
-    assert scene.do(c.ReportHook(node="nobody", job=job, hook="epilog", said="y")) == ()
+    assert scene.do(ReportHook(node="node1", job=job, hook="epilog", said="y" * 1000)) == ()
+    assert scene.do(ReportHook(node="nobody", job=job, hook="epilog", said="y")) == ()
     (drain,) = scene.cluster.nodes["node1"].drains
     assert drain.cause == "hook"
-    scene.do(c.ReportHealth(node="node1", well=True))
+    scene.do(ReportHealth(node="node1", well=True))
     assert scene.cluster.nodes["node1"].drains == (drain,)
-    scene.do(c.ChangeNode(by=ROOT, node="node1", wish="resume"))
+    scene.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
     assert scene.cluster.nodes["node1"].drains == ()
 
 
@@ -258,8 +272,8 @@ def test_a_node_that_is_given_up_is_not_waited_for() -> None:
         scene.end(job, 1)
         if ending:
             scene.end(job, 2)
-        scene.do(c.NodeVanished(node="node1"))
-        scene.do(c.GiveUpNode(node="node1"))
+        scene.do(NodeVanished(node="node1"))
+        scene.do(GiveUpNode(node="node1"))
         assert held(scene, job) == ["node2"]
         scene.check_replay()
         if not ending:
@@ -270,14 +284,14 @@ def test_a_node_that_is_given_up_is_not_waited_for() -> None:
 
 def test_a_node_that_was_started_anew_makes_itself_ready_once_more() -> None:
     scene = world(1)
-    scene.do(c.RegisterNode(facts=NodeFacts(name="node1", processors=1, memory=1024, boot_id="a")))
+    scene.do(RegisterNode(facts=NodeFacts(name="node1", processors=1, memory=1024, boot_id="a")))
     job = scene.submit(TaskSpec(command="x", rerunnable=True))
     ready(scene, job, "node1")
-    scene.do(c.RegisterNode(facts=NodeFacts(name="node1", processors=1, memory=1024, boot_id="b")))
+    scene.do(RegisterNode(facts=NodeFacts(name="node1", processors=1, memory=1024, boot_id="b")))
     run = scene.record(job).run
     assert run is not None
     assert run.unready == ("node1",)
-    assert scene.cluster.flow(job).ready == [0]
+    assert scene.cluster.graph(job).ready == [0]
     for one in scene.nodes.running():
         scene.nodes.ended(one, scene.clock.now())
     ready(scene, job, "node1")
@@ -293,7 +307,7 @@ def test_a_node_that_a_running_job_gives_back_is_cleaned_first_and_takes_nothing
     assert run is not None
     assert list(run.cleaning) == ["node1"]
     spec = JobSpec(tasks=(ONE, ONE, ONE), minimum=1, maximum=2)
-    scene.do(c.ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
+    scene.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
     assert scene.dispatched(job) == [(2, 1)]
     clean(scene, job, "node1")
     assert "node1" not in run.cleaning
@@ -345,12 +359,12 @@ def test_a_suspended_job_that_is_canceled_holds_nothing_to_be_cleaned() -> None:
     scene = world(1)
     job = scene.submit(ONE, suspendable=True)
     ready(scene, job, "node1")
-    scene.do(c.SuspendJob(by=ROOT, job=job))
+    scene.do(SuspendJob(by=ROOT, job=job))
     run = scene.record(job).run
     assert run is not None
-    scene.do(c.ReportSuspended(node="node1", job=job, number=run.suspensions))
+    scene.do(ReportSuspended(node="node1", job=job, number=run.suspensions))
     assert state(scene, job) is JobState.SUSPENDED
-    scene.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    scene.do(StopJob(by=ROOT, job=job, outcome="canceled"))
     scene.end(job, 1, kind="stopped")
     assert state(scene, job) is JobState.CANCELED
 

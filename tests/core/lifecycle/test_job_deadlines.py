@@ -3,12 +3,13 @@
 import pytest
 from worlds import ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Alternative, JobSpec
 from headnode.core.model.quantities import FOREVER, Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
+from headnode.core.state.modify import ModifyJob, RequeueJob
+from headnode.core.state.suspend import SuspendJob
+from headnode.core.state.transitions import JobState
 
 TASK = TaskSpec(command="x")
 HOUR = 3600.0
@@ -64,7 +65,7 @@ def test_a_deadline_that_is_over_is_refused(seconds: float) -> None:
     for fields in (("end_by",), ("end_by", "run_time")):
         changed = JobSpec(tasks=(TASK,), end_by=within(world, seconds))
         with pytest.raises(BadRequest, match="the deadline of the job has passed"):
-            world.do(c.ModifyJob(by=ROOT, job=job, spec=changed, fields=fields))
+            world.do(ModifyJob(by=ROOT, job=job, spec=changed, fields=fields))
 
 
 def test_an_alternative_that_is_quick_enough_will_do() -> None:
@@ -134,22 +135,20 @@ def test_the_deadline_can_be_changed() -> None:
     world, first = blocked()
     job = world.submit(TASK, run_time=Seconds(10.0), end_by=within(world, 100))
     later = JobSpec(tasks=(TASK,), run_time=Seconds(10.0), end_by=within(world, 500))
-    world.do(c.ModifyJob(by=ROOT, job=job, spec=later, fields=("end_by",)))
+    world.do(ModifyJob(by=ROOT, job=job, spec=later, fields=("end_by",)))
     world.check_replay()
     world.wait(200)
     assert state(world, job) is JobState.QUEUED
     sooner = JobSpec(tasks=(TASK,), run_time=Seconds(10.0), end_by=within(world, 5))
     with pytest.raises(BadRequest, match="end-by"):
-        world.do(c.ModifyJob(by=ROOT, job=job, spec=sooner, fields=("end_by",)))
+        world.do(ModifyJob(by=ROOT, job=job, spec=sooner, fields=("end_by",)))
     none = JobSpec(tasks=(TASK,), run_time=Seconds(10.0))
-    world.do(c.ModifyJob(by=ROOT, job=job, spec=none, fields=("end_by",)))
+    world.do(ModifyJob(by=ROOT, job=job, spec=none, fields=("end_by",)))
     world.wait(10_000)
     assert state(world, job) is JobState.QUEUED
     world.end(first, 1)
     world.do(
-        c.ModifyJob(
-            by=ROOT, job=job, spec=JobSpec(tasks=(TASK,), end_by=within(world, 3)), fields=("end_by",)
-        )
+        ModifyJob(by=ROOT, job=job, spec=JobSpec(tasks=(TASK,), end_by=within(world, 3)), fields=("end_by",))
     )
     world.wait(4)
     assert state(world, job) is JobState.ENDING
@@ -168,7 +167,7 @@ def test_a_shorter_deadline_lets_a_job_without_a_limit_be_backfilled() -> None:
 def test_a_suspended_job_ends_at_its_deadline() -> None:
     world = World(1)
     job = world.submit(TASK, suspendable=True, end_by=within(world, 100))
-    world.do(c.SuspendJob(by=ROOT, job=job))
+    world.do(SuspendJob(by=ROOT, job=job))
     world.do(*world.nodes.stopped(job))
     world.wait(101)
     assert state(world, job) is JobState.ENDING
@@ -191,10 +190,10 @@ def test_a_job_that_could_not_make_it_again_is_not_requeued() -> None:
     job = world.submit(task, run_time=Seconds(60.0), end_by=within(world, 100))
     world.wait(41)
     with pytest.raises(BadRequest, match="end-by"):
-        world.do(c.RequeueJob(by=ROOT, job=job))
+        world.do(RequeueJob(by=ROOT, job=job))
     world.end(job, 1, exit_code=1)
     with pytest.raises(BadRequest, match="end-by"):
-        world.do(c.RequeueJob(by=ROOT, job=job, archived=world.archived(job)))
+        world.do(RequeueJob(by=ROOT, job=job, archived=world.archived(job)))
     assert state(world, job) is JobState.FAILED
 
 

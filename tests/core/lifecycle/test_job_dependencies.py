@@ -7,16 +7,20 @@ import msgspec
 import pytest
 from worlds import ADA, BOB, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.events import JobEnded, JobStarted, JobSubmitted, decode, encode
-from headnode.core.lifecycle.parents import Fate, Standing, fate_of, standing
-from headnode.core.lifecycle.records import JobRecord, decode_record, encode_record
-from headnode.core.lifecycle.states import JobState
-from headnode.core.model.dependencies import FIELDS, Condition, Link
+from headnode.core.model.dependencies import DEPENDENCY_FIELDS, DependencyLink
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
-from headnode.core.model.job import JobSpec
+from headnode.core.model.job import Condition, JobSpec
 from headnode.core.model.quantities import Instant, JobId, Priority
 from headnode.core.model.task import TaskSpec
+from headnode.core.state.depend import DependencyState, ParentOutcome, dependency_state, outcome_of
+from headnode.core.state.events import decode, encode
+from headnode.core.state.groups import CreateJobs, SubmitJobs
+from headnode.core.state.job_events import JobEnded, JobStarted, JobSubmitted
+from headnode.core.state.job_record import JobRecord, decode_record, encode_record
+from headnode.core.state.modify import ModifyJob, RequeueJob
+from headnode.core.state.stop import StopJob
+from headnode.core.state.submit import CreateJob, SubmitJob
+from headnode.core.state.transitions import JobState
 from headnode.engine.recovery import save
 
 SUCCESS, FAILURE, EXIT, START = (
@@ -30,7 +34,9 @@ A, B, C = JobId(1), JobId(2), JobId(3)
 PAIRS = list(combinations(range(3), 2))
 GRAPHS = [
     tuple(
-        Link(child, parent, wanted) for (parent, child), wanted in zip(PAIRS, chosen, strict=True) if wanted
+        DependencyLink(child, parent, wanted)
+        for (parent, child), wanted in zip(PAIRS, chosen, strict=True)
+        if wanted
     )
     for chosen in product((None, *Condition), repeat=len(PAIRS))
 ]
@@ -38,25 +44,25 @@ WAYS = ("finishes", "fails", "is canceled", "is dropped")
 """How a job ends once it may start; a dropped one is canceled before anything starts."""
 
 
-def group(*links: Link, jobs: int = 3) -> c.CreateJobs:
+def group(*links: DependencyLink, jobs: int = 3) -> CreateJobs:
     specs = tuple(JobSpec(name="abc"[n % 3], job_group="g", tasks=(TASK,)) for n in range(jobs))
-    return c.CreateJobs(by=ADA, specs=specs, links=links, submit=True)
+    return CreateJobs(by=ADA, specs=specs, links=links, submit=True)
 
 
 def end(world: World, job: JobId, way: str) -> None:
     """Let a running job end."""
     if way == "is canceled":
-        world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+        world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
         world.end(job, 1, kind="stopped")
     else:
         world.end(job, 1, exit_code=int(way == "fails"))
 
 
-def live_through(links: Sequence[Link], ways: Sequence[str]) -> World:
+def live_through(links: Sequence[DependencyLink], ways: Sequence[str]) -> World:
     """Let three jobs live: each ends its way as soon as it runs."""
     world = World(4)
     dropped = [
-        c.StopJob(by=ROOT, job=JobId(number + 1), outcome="canceled")
+        StopJob(by=ROOT, job=JobId(number + 1), outcome="canceled")
         for number, way in enumerate(ways)
         if way == "is dropped"
     ]
@@ -87,7 +93,7 @@ NEVER = {
 }
 
 
-def expected(links: Sequence[Link], ways: Sequence[str]) -> list[str]:
+def expected(links: Sequence[DependencyLink], ways: Sequence[str]) -> list[str]:
     """Return what becomes of each job, by the tables above alone."""
     fates: list[str] = []
     for number, way in enumerate(ways):
@@ -108,7 +114,7 @@ def what_became(record: JobRecord) -> str:
         return "skipped"
     if record.state is JobState.QUEUED:
         return "waiting"
-    if record.state is JobState.CANCELED and not fate_of(record).started:
+    if record.state is JobState.CANCELED and not outcome_of(record).started:
         return "dropped"
     return record.state.value
 
@@ -143,7 +149,7 @@ def no_job_started_too_soon(world: World) -> None:
 
 
 def test_what_waits_in_vain_is_canceled_down_the_graph_and_says_why() -> None:
-    world = live_through((Link(1, 0, FAILURE), Link(2, 1, SUCCESS)), ("finishes",) * 3)
+    world = live_through((DependencyLink(1, 0, FAILURE), DependencyLink(2, 1, SUCCESS)), ("finishes",) * 3)
     assert [world.record(job).message for job in (B, C)] == [
         "it waits for job 1 to fail (OnFailure), and job 1 finished",
         "it waits for job 2 to finish (OnSuccess), and job 2 was canceled before it started, "
@@ -155,7 +161,7 @@ def test_what_waits_in_vain_is_canceled_down_the_graph_and_says_why() -> None:
 
 
 def test_a_long_chain_of_jobs_in_vain_ends_in_one_step() -> None:
-    chain = [Link(1, 0, FAILURE), *(Link(n, n - 1) for n in range(2, 300))]
+    chain = [DependencyLink(1, 0, FAILURE), *(DependencyLink(n, n - 1) for n in range(2, 300))]
     world = World(1)
     world.do(group(*chain, jobs=300))
     before = sum(1 for _ in world.journal.replay())
@@ -167,7 +173,7 @@ def test_a_long_chain_of_jobs_in_vain_ends_in_one_step() -> None:
 
 def test_what_waits_for_a_start_starts_in_the_same_moment_down_a_chain() -> None:
     world = World(3)
-    world.do(group(Link(1, 0, START), Link(2, 1, START)))
+    world.do(group(DependencyLink(1, 0, START), DependencyLink(2, 1, START)))
     assert world.cluster.running == {A, B, C}
 
 
@@ -176,7 +182,7 @@ def test_a_job_that_is_finished_before_it_started_can_never_start() -> None:
     world.submit(TASK, run_until_canceled=True, minimum=1, maximum=1)
     waits = world.submit(TASK)
     child = world.submit(TASK, after_start=(waits,))
-    world.do(c.StopJob(by=ROOT, job=waits, outcome="finished"))
+    world.do(StopJob(by=ROOT, job=waits, outcome="finished"))
     assert world.record(child).skipped
     assert world.record(child).message.endswith(f"and job {waits} finished without ever starting")
 
@@ -199,10 +205,10 @@ def test_a_parent_that_runs_again_takes_back_what_has_come_true_while_the_child_
     world = World(1, 1)
     parent = world.submit(TASK)
     keeper = world.submit(TASK)  # keeps the other node, so that the child has nowhere to run
-    child = world.submit(TASK, minimum=2, maximum=2, **{FIELDS[wanted]: (parent,)})
+    child = world.submit(TASK, minimum=2, maximum=2, **{DEPENDENCY_FIELDS[wanted]: (parent,)})
     end(world, parent, way)
     assert (parent in world.record(child).waits_for) is after_end
-    world.do(c.RequeueJob(by=ROOT, job=parent, archived=world.archived(parent)))
+    world.do(RequeueJob(by=ROOT, job=parent, archived=world.archived(parent)))
     assert (parent in world.record(child).waits_for) is after_requeue
     assert world.record(child).state is JobState.QUEUED
     world.check_replay()
@@ -217,18 +223,18 @@ def test_a_child_that_has_started_goes_on_when_its_parent_runs_again() -> None:
     parent = world.submit(TASK)
     child = world.submit(TASK, after_failure=(parent,))
     end(world, parent, "fails")
-    world.do(c.RequeueJob(by=ROOT, job=parent, archived=world.archived(parent)))
+    world.do(RequeueJob(by=ROOT, job=parent, archived=world.archived(parent)))
     assert world.record(child).state is JobState.RUNNING
-    world.do(c.RequeueJob(by=ROOT, job=child))  # back in the queue, it still waits for nobody
+    world.do(RequeueJob(by=ROOT, job=child))  # back in the queue, it still waits for nobody
     world.end(child, 1, kind="stopped")
     assert world.record(child).waits_for == ()
 
 
 def test_a_skipped_job_cannot_run_again_as_long_as_its_condition_is_lost() -> None:
-    world = live_through((Link(1, 0, FAILURE),), ("finishes",) * 3)
-    fates = {A: fate_of(world.record(A))}
+    world = live_through((DependencyLink(1, 0, FAILURE),), ("finishes",) * 3)
+    fates = {A: outcome_of(world.record(A))}
     with pytest.raises(WrongState, match=r"it waits for job 1 to fail \(OnFailure\), and job 1 finished"):
-        world.do(c.RequeueJob(by=ROOT, job=B, archived=world.archived(B), parents=fates))
+        world.do(RequeueJob(by=ROOT, job=B, archived=world.archived(B), parents=fates))
 
 
 def test_a_child_that_was_put_back_into_the_queue_while_it_ran_waits_for_nobody() -> None:
@@ -237,10 +243,10 @@ def test_a_child_that_was_put_back_into_the_queue_while_it_ran_waits_for_nobody(
     child = world.submit(TASK, after_failure=(parent,))
     end(world, parent, "fails")
     other = world.submit(TASK, priority=Priority(4000))
-    world.do(c.RequeueJob(by=ROOT, job=child))
+    world.do(RequeueJob(by=ROOT, job=child))
     world.end(child, 1, kind="stopped")
     assert world.dispatched(other)
-    world.do(c.RequeueJob(by=ROOT, job=parent, archived=world.archived(parent)))
+    world.do(RequeueJob(by=ROOT, job=parent, archived=world.archived(parent)))
     assert (world.record(child).state, world.record(child).waits_for) == (JobState.QUEUED, ())
 
 
@@ -252,16 +258,16 @@ def test_a_parent_that_is_being_changed_takes_back_what_had_come_true() -> None:
     end(world, parent, "fails")
     assert world.record(child).waits_for == ()
     spec = JobSpec(name="again", tasks=(TASK,))
-    world.do(c.ModifyJob(by=ROOT, job=parent, spec=spec, fields=("name",), archived=world.archived(parent)))
+    world.do(ModifyJob(by=ROOT, job=parent, spec=spec, fields=("name",), archived=world.archived(parent)))
     assert world.record(child).waits_for == (parent,)
 
 
 def test_a_skipped_job_may_run_once_what_it_waits_for_may_happen_again() -> None:
-    world = live_through((Link(1, 0, FAILURE), Link(2, 1)), ("finishes",) * 3)
+    world = live_through((DependencyLink(1, 0, FAILURE), DependencyLink(2, 1)), ("finishes",) * 3)
     free = JobSpec(tasks=(TASK,))
-    world.do(c.ModifyJob(by=ROOT, job=B, spec=free, fields=("after_failure",), archived=world.archived(B)))
-    world.do(c.SubmitJob(by=ROOT, job=B))
-    world.do(c.RequeueJob(by=ROOT, job=C, archived=world.archived(C)))
+    world.do(ModifyJob(by=ROOT, job=B, spec=free, fields=("after_failure",), archived=world.archived(B)))
+    world.do(SubmitJob(by=ROOT, job=B))
+    world.do(RequeueJob(by=ROOT, job=C, archived=world.archived(C)))
     assert (world.record(C).waits_for, world.record(C).skipped) == ((B,), False)
     end(world, B, "finishes")
     end(world, C, "fails")
@@ -272,7 +278,7 @@ def test_a_job_that_started_once_has_started_though_it_is_in_the_queue_again() -
     world = World(1)
     parent = world.submit(TASK)
     world.submit(TASK, priority=Priority(4000))
-    world.do(c.RequeueJob(by=ROOT, job=parent))
+    world.do(RequeueJob(by=ROOT, job=parent))
     world.end(parent, 1, kind="stopped")
     assert world.record(parent).state is JobState.QUEUED
     child = world.submit(TASK, after_start=(parent,))
@@ -294,15 +300,15 @@ def skipped_for(world: World, job: JobId) -> tuple[JobRecord, ...]:
     return tuple(found.values())
 
 
-def fates(world: World) -> dict[int, Fate]:
+def fates(world: World) -> dict[int, ParentOutcome]:
     """Return what became of all jobs that are over."""
     over = (world.archived(JobId(job)) for job in range(1, world.cluster.next_job))
-    return {one.id: fate_of(one) for one in over if one is not None}
+    return {one.id: outcome_of(one) for one in over if one is not None}
 
 
 def requeue(world: World, job: JobId) -> None:
     world.do(
-        c.RequeueJob(
+        RequeueJob(
             by=ROOT,
             job=job,
             archived=world.archived(job),
@@ -315,7 +321,7 @@ def requeue(world: World, job: JobId) -> None:
 
 def change(world: World, job: JobId, spec: JobSpec, *fields: str) -> None:
     world.do(
-        c.ModifyJob(
+        ModifyJob(
             by=ROOT,
             job=job,
             spec=spec,
@@ -329,7 +335,7 @@ def change(world: World, job: JobId, spec: JobSpec, *fields: str) -> None:
 
 
 def test_what_was_canceled_for_a_failed_parent_comes_back_with_it_down_the_graph() -> None:
-    world = live_through((Link(1, 0), Link(2, 1)), ("fails", "finishes", "finishes"))
+    world = live_through((DependencyLink(1, 0), DependencyLink(2, 1)), ("fails", "finishes", "finishes"))
     assert [what_became(world.record(job)) for job in (A, B, C)] == ["failed", "skipped", "skipped"]
     assert world.record(B).message == "it waits for job 1 to finish (OnSuccess), and job 1 failed"
     requeue(world, A)
@@ -341,27 +347,27 @@ def test_what_was_canceled_for_a_failed_parent_comes_back_with_it_down_the_graph
 
 
 def test_what_was_canceled_for_a_parent_comes_back_when_that_is_changed() -> None:
-    world = live_through((Link(1, 0),), ("fails", "finishes", "finishes"))
+    world = live_through((DependencyLink(1, 0),), ("fails", "finishes", "finishes"))
     change(world, A, JobSpec(name="again", tasks=(TASK,)), "name")
     assert (world.record(B).state, world.record(B).waits_for) == (JobState.QUEUED, (A,))
-    world.do(c.SubmitJob(by=ROOT, job=A))
+    world.do(SubmitJob(by=ROOT, job=A))
     end(world, A, "finishes")
     assert world.record(B).state is JobState.RUNNING
 
 
 def test_what_another_parent_has_decided_too_stays_canceled_until_that_runs_again() -> None:
-    world = live_through((Link(2, 0), Link(2, 1)), ("fails", "fails", "finishes"))
+    world = live_through((DependencyLink(2, 0), DependencyLink(2, 1)), ("fails", "fails", "finishes"))
     requeue(world, A)
     assert what_became(world.record(C)) == "skipped"
     requeue(world, B)
-    world.do(c.RequeueJob(by=ROOT, job=C, archived=world.archived(C), parents=fates(world)))
+    world.do(RequeueJob(by=ROOT, job=C, archived=world.archived(C), parents=fates(world)))
     assert world.record(C).waits_for == (A, B)
 
 
 def test_what_somebody_canceled_himself_does_not_come_back() -> None:
     world = World(1)
-    world.do(group(Link(1, 0), jobs=2))
-    world.do(c.StopJob(by=ADA, job=B, outcome="canceled"))
+    world.do(group(DependencyLink(1, 0), jobs=2))
+    world.do(StopJob(by=ADA, job=B, outcome="canceled"))
     end(world, A, "fails")
     requeue(world, A)
     assert (world.record(B).state, world.record(B).skipped) == (JobState.CANCELED, False)
@@ -385,14 +391,14 @@ def test_what_is_true_already_is_not_waited_for_and_what_is_lost_is_refused() ->
     good, bad = world.submit(TASK), world.submit(TASK)
     end(world, good, "finishes")
     end(world, bad, "fails")
-    fates = {job: fate_of(world.record(job)) for job in (good, bad)}
+    fates = {job: outcome_of(world.record(job)) for job in (good, bad)}
     allowed = {
         good: {SUCCESS: (), EXIT: (), START: ()},
         bad: {FAILURE: (), EXIT: (), START: ()},
     }
     for parent, wanted in product((good, bad), Condition):
-        spec = JobSpec(tasks=(TASK,), **{FIELDS[wanted]: (parent,)})
-        command = c.CreateJob(by=ADA, spec=spec, submit=True, parents=fates)
+        spec = JobSpec(tasks=(TASK,), **{DEPENDENCY_FIELDS[wanted]: (parent,)})
+        command = CreateJob(by=ADA, spec=spec, submit=True, parents=fates)
         if wanted in allowed[parent]:
             submitted = next(e for e in world.do(command) if isinstance(e, JobSubmitted))
             assert submitted.waits_for == allowed[parent][wanted]
@@ -404,11 +410,11 @@ def test_what_is_true_already_is_not_waited_for_and_what_is_lost_is_refused() ->
 @pytest.mark.parametrize("wanted", list(Condition))
 def test_a_parent_must_exist_and_be_submitted_whatever_is_waited_for(wanted: Condition) -> None:
     world = World(1)
-    created = world.do(c.CreateJob(by=ROOT, spec=JobSpec(tasks=(TASK,))))[0].job  # type: ignore[union-attr]
+    created = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(TASK,))))[0].job  # type: ignore[union-attr]
     with pytest.raises(NotFound, match="no-such-parent"):
-        world.submit(TASK, **{FIELDS[wanted]: (99,)})
+        world.submit(TASK, **{DEPENDENCY_FIELDS[wanted]: (99,)})
     with pytest.raises(WrongState, match="parent-not-submitted"):
-        world.submit(TASK, **{FIELDS[wanted]: (created,)})
+        world.submit(TASK, **{DEPENDENCY_FIELDS[wanted]: (created,)})
 
 
 def test_a_job_brought_back_cannot_close_a_circle() -> None:
@@ -420,7 +426,7 @@ def test_a_job_brought_back_cannot_close_a_circle() -> None:
     spec = JobSpec(tasks=(TASK,), parents=(third,))
     change(world, first, spec, "parents")
     with pytest.raises(BadRequest, match=f"{first} -> {third} -> {second} -> {first}"):
-        world.do(c.SubmitJob(by=ROOT, job=first))
+        world.do(SubmitJob(by=ROOT, job=first))
 
 
 # Several jobs in one step
@@ -429,7 +435,7 @@ def test_a_job_brought_back_cannot_close_a_circle() -> None:
 def test_jobs_of_one_file_get_ids_in_their_order_and_wait_for_each_other() -> None:
     world = World(1)
     world.submit(TASK)
-    world.do(group(Link(0, 2), Link(1, 2, EXIT), Link(1, 0, START)))
+    world.do(group(DependencyLink(0, 2), DependencyLink(1, 2, EXIT), DependencyLink(1, 0, START)))
     assert [world.record(JobId(job)).waits_for for job in (2, 3, 4)] == [(4,), (4, 2), ()]
     assert [world.record(JobId(job)).order for job in (2, 3, 4)] == [2, 3, 4]
 
@@ -441,49 +447,49 @@ def test_what_refuses_one_job_refuses_all_and_says_which() -> None:
         JobSpec(name="high", priority=Priority(4000), tasks=(TASK,)),
     )
     with pytest.raises(NotAllowed, match=r"^job 2 'high' of 2: only operators and administrators"):
-        world.do(c.CreateJobs(by=ADA, specs=specs, submit=True))
+        world.do(CreateJobs(by=ADA, specs=specs, submit=True))
     orphan = JobSpec(tasks=(TASK,), after_exit=(77,))
     with pytest.raises(NotFound, match=r"^job 1 of 2: parent job 77 does not exist"):
-        world.do(c.CreateJobs(by=ADA, specs=(orphan, specs[0]), submit=True))
+        world.do(CreateJobs(by=ADA, specs=(orphan, specs[0]), submit=True))
     with pytest.raises(BadRequest, match=r"^jobs wait for each other: job 1 'a' -> job 3 'c' -> job 1 'a'"):
-        world.do(group(Link(0, 2), Link(2, 0)))
+        world.do(group(DependencyLink(0, 2), DependencyLink(2, 0)))
     with pytest.raises(BadRequest, match="job-link"):
-        world.do(group(Link(0, 3)))
+        world.do(group(DependencyLink(0, 3)))
     assert (world.cluster.jobs, world.cluster.next_job) == ({}, 1)
 
 
 def test_jobs_of_one_file_can_be_made_without_being_submitted() -> None:
     world = World(1)
-    world.do(msgspec.structs.replace(group(Link(1, 0)), submit=False))
+    world.do(msgspec.structs.replace(group(DependencyLink(1, 0)), submit=False))
     assert {record.state for record in world.cluster.jobs.values()} == {JobState.CONFIGURING}
     with pytest.raises(WrongState, match="parent-not-submitted"):
-        world.do(c.SubmitJob(by=ADA, job=B))
-    world.do(c.SubmitJob(by=ADA, job=A), c.SubmitJob(by=ADA, job=B))
+        world.do(SubmitJob(by=ADA, job=B))
+    world.do(SubmitJob(by=ADA, job=A), SubmitJob(by=ADA, job=B))
     assert world.record(B).waits_for == (A,)
 
 
 def test_jobs_that_were_made_are_submitted_in_one_step_whichever_waits_for_which() -> None:
     world = World(1)
-    world.do(msgspec.structs.replace(group(Link(0, 1), Link(1, 2, EXIT)), submit=False))
+    world.do(msgspec.structs.replace(group(DependencyLink(0, 1), DependencyLink(1, 2, EXIT)), submit=False))
     with pytest.raises(NotAllowed, match=r"^job 1"):
-        world.do(c.SubmitJobs(by=BOB, jobs=(A, B, C)))
-    world.do(c.SubmitJobs(by=ADA, jobs=(A, B, C)))
+        world.do(SubmitJobs(by=BOB, jobs=(A, B, C)))
+    world.do(SubmitJobs(by=ADA, jobs=(A, B, C)))
     assert [world.record(job).waits_for for job in (A, B, C)] == [(B,), (C,), ()]
     assert [world.record(job).order for job in (A, B, C)] == [1, 2, 3]
     with pytest.raises(WrongState, match="already-submitted"):
-        world.do(c.SubmitJobs(by=ADA, jobs=(A, B)))
+        world.do(SubmitJobs(by=ADA, jobs=(A, B)))
 
 
 def test_no_circle_is_made_of_ids_that_are_guessed() -> None:
     world = World(1)
     specs = (JobSpec(name="a", tasks=(TASK,), parents=(B,)), JobSpec(name="b", tasks=(TASK,)))
     with pytest.raises(BadRequest, match=r"^jobs wait for each other: job 1 -> job 2 -> job 1"):
-        world.do(c.CreateJobs(by=ADA, specs=specs, links=(Link(1, 0),), submit=True))
+        world.do(CreateJobs(by=ADA, specs=specs, links=(DependencyLink(1, 0),), submit=True))
     with pytest.raises(NotFound, match="no-such-parent"):
-        world.do(c.CreateJobs(by=ADA, specs=(JobSpec(tasks=(TASK,), after_exit=(A,)),), submit=True))
-    world.do(c.CreateJobs(by=ADA, specs=specs, links=(Link(1, 0),)))
+        world.do(CreateJobs(by=ADA, specs=(JobSpec(tasks=(TASK,), after_exit=(A,)),), submit=True))
+    world.do(CreateJobs(by=ADA, specs=specs, links=(DependencyLink(1, 0),)))
     with pytest.raises(BadRequest, match="job-circle"):
-        world.do(c.SubmitJobs(by=ADA, jobs=(A, B)))
+        world.do(SubmitJobs(by=ADA, jobs=(A, B)))
 
 
 # What is kept
@@ -498,7 +504,7 @@ def snapshots(world: World) -> Iterator[bytes]:
 
 def test_conditions_survive_a_restart_with_and_without_a_snapshot() -> None:
     world = World(1)
-    world.do(group(Link(1, 0, FAILURE), Link(2, 0, START)))
+    world.do(group(DependencyLink(1, 0, FAILURE), DependencyLink(2, 0, START)))
     for state in snapshots(world):
         assert state == save(world.cluster)
     world.engine.recover()
@@ -522,10 +528,13 @@ def test_records_and_events_from_before_there_were_conditions_are_read() -> None
 
 
 def test_every_condition_says_of_every_end_whether_it_has_come_true() -> None:
-    world = live_through((Link(1, 0, FAILURE),), ("finishes", "finishes", "fails"))
-    finished, skipped, failed = (fate_of(world.record(job)) for job in (A, B, C))
-    table = {wanted: [standing(wanted, fate) for fate in (finished, failed, skipped)] for wanted in Condition}
-    met, never = Standing.MET, Standing.NEVER
+    world = live_through((DependencyLink(1, 0, FAILURE),), ("finishes", "finishes", "fails"))
+    finished, skipped, failed = (outcome_of(world.record(job)) for job in (A, B, C))
+    table = {
+        wanted: [dependency_state(wanted, fate) for fate in (finished, failed, skipped)]
+        for wanted in Condition
+    }
+    met, never = DependencyState.MET, DependencyState.NEVER
     assert table == {
         SUCCESS: [met, never, never],
         FAILURE: [never, met, never],

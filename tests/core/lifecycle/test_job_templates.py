@@ -6,40 +6,44 @@ from typing import Any
 import pytest
 from worlds import BOB, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.events import JobCreated
-from headnode.core.lifecycle.templates import shaped
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, Refused
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.quantities import JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec
-from headnode.core.model.template import DEFAULT, JobTemplate, Rule, said
+from headnode.core.model.template import DEFAULT_TEMPLATE, JobTemplate, TemplateRule, stated_fields
+from headnode.core.state.groups import CreateJobs
+from headnode.core.state.job_events import JobCreated
+from headnode.core.state.modify import ModifyJob
+from headnode.core.state.submit import CreateJob, SubmitJob
+from headnode.core.state.templates import RemoveTemplate, SetTemplate, templated_spec
 
 TASK = (TaskSpec(command="true"),)
 
 
-def template(*rules: Rule, **more: Any) -> JobTemplate:
+def template(*rules: TemplateRule, **more: Any) -> JobTemplate:
     return JobTemplate(name="Solver", rules=rules, **more)
 
 
-def created(world: World, command: c.CreateJob) -> JobId:
+def created(world: World, command: CreateJob) -> JobId:
     return next(event.job for event in world.do(command) if isinstance(event, JobCreated))
 
 
 def made(spec: JobSpec, *templates: JobTemplate) -> JobSpec:
-    return shaped({one.name.lower(): one for one in templates}, BOB, spec)
+    return templated_spec({one.name.lower(): one for one in templates}, BOB, spec)
 
 
 def test_a_job_gets_the_default_where_it_says_nothing_and_else_what_it_says() -> None:
-    rule = Rule(field="run_time", default=said("run_time", Seconds(60.0)))
+    rule = TemplateRule(field="run_time", default=stated_fields("run_time", Seconds(60.0)))
     assert made(JobSpec(template="solver"), template(rule)).run_time == 60
     assert made(JobSpec(template="SOLVER", run_time=Seconds(5.0)), template(rule)).run_time == 5
 
 
 def test_jobs_that_name_no_template_use_default_which_is_plain_until_it_is_set() -> None:
-    other = template(Rule(field="priority", most=0))
+    other = template(TemplateRule(field="priority", most=0))
     assert made(JobSpec(), other) == JobSpec()
-    own = JobTemplate(name=DEFAULT, rules=(Rule(field="project", default=said("project", "p")),))
+    own = JobTemplate(
+        name=DEFAULT_TEMPLATE, rules=(TemplateRule(field="project", default=stated_fields("project", "p")),)
+    )
     assert made(JobSpec(), other, own).project == "p"
     assert made(JobSpec(template="default"), own).project == "p"
 
@@ -53,7 +57,7 @@ def test_a_template_that_does_not_exist_is_refused_but_only_where_there_are_some
 
 @pytest.mark.parametrize(("least", "most", "value"), list(product((None, 2.0), (None, 4.0), (1, 2, 3, 4, 5))))
 def test_numbers_stay_between_least_and_most(least: float | None, most: float | None, value: int) -> None:
-    rule = Rule(field="minimum", unit=UnitType.NODE, least=least, most=most)
+    rule = TemplateRule(field="minimum", unit=UnitType.NODE, least=least, most=most)
     fits = (least is None or value >= least) and (most is None or value <= most)
     spec = JobSpec(template="solver", unit=UnitType.NODE, minimum=value, maximum=value)
     if fits:
@@ -66,28 +70,31 @@ def test_numbers_stay_between_least_and_most(least: float | None, most: float | 
 
 
 def test_a_size_that_is_left_to_us_is_judged_as_it_is_calculated() -> None:
-    rule = Rule(field="minimum", unit=UnitType.PROCESSOR, most=2)
+    rule = TemplateRule(field="minimum", unit=UnitType.PROCESSOR, most=2)
     tasks = (TaskSpec(command="true", minimum=3, maximum=3),)
     with pytest.raises(BadRequest, match="minimum of processors is 3"):
         made(JobSpec(template="solver", tasks=tasks), template(rule))
 
 
 def test_what_is_read_only_stays_as_it_is() -> None:
-    fixed = Rule(field="priority", default=said("priority", Priority(1000)), read_only=True)
+    fixed = TemplateRule(field="priority", default=stated_fields("priority", Priority(1000)), read_only=True)
     assert made(JobSpec(template="solver"), template(fixed)).priority == 1000
     assert made(JobSpec(template="solver", priority=Priority(1000)), template(fixed)).priority == 1000
     with pytest.raises(BadRequest, match="priority is always BelowNormal"):
         made(JobSpec(template="solver", priority=Priority(0)), template(fixed))
     with pytest.raises(BadRequest, match="exclusive is always no"):
-        made(JobSpec(template="solver", exclusive=True), template(Rule(field="exclusive", read_only=True)))
+        made(
+            JobSpec(template="solver", exclusive=True),
+            template(TemplateRule(field="exclusive", read_only=True)),
+        )
 
 
 @pytest.mark.parametrize("wished", [(), ("a",), ("b", "a"), ("c",), ("a", "c")])
 def test_of_several_values_all_are_allowed_ones_and_the_required_are_there(wished: tuple[str, ...]) -> None:
-    groups = said("node_groups", ("a",)), said("node_groups", ("b",))
+    groups = stated_fields("node_groups", ("a",)), stated_fields("node_groups", ("b",))
     spec = JobSpec(template="solver", node_groups=wished)
-    allowed = template(Rule(field="node_groups", allowed=groups))
-    required = template(Rule(field="node_groups", required=said("node_groups", ("a",))))
+    allowed = template(TemplateRule(field="node_groups", allowed=groups))
+    required = template(TemplateRule(field="node_groups", required=stated_fields("node_groups", ("a",))))
     for rules, fits in ((allowed, "c" not in wished), (required, "a" in wished)):
         if fits:
             assert made(spec, rules) == spec
@@ -97,7 +104,10 @@ def test_of_several_values_all_are_allowed_ones_and_the_required_are_there(wishe
 
 
 def test_everything_that_is_wrong_is_said_at_once() -> None:
-    rules = (Rule(field="priority", most=10), Rule(field="project", allowed=(said("project", "p"),)))
+    rules = (
+        TemplateRule(field="priority", most=10),
+        TemplateRule(field="project", allowed=(stated_fields("project", "p"),)),
+    )
     with pytest.raises(BadRequest) as wrong:
         made(JobSpec(template="solver", priority=Priority(11)), template(*rules))
     assert "priority is Lowest+11, and at most Lowest+10" in wrong.value.what
@@ -108,49 +118,49 @@ def test_only_those_it_is_for_may_use_it() -> None:
     spec = JobSpec(template="solver")
     for allowed in ({"users": (BOB.name,)}, {"groups": ("staff",)}, {}):
         by = BOB if "groups" not in allowed else type(BOB)(BOB.name, BOB.uid, BOB.gid, groups=("x", "staff"))
-        assert shaped({"solver": template(**allowed)}, by, spec) == spec
+        assert templated_spec({"solver": template(**allowed)}, by, spec) == spec
     with pytest.raises(NotAllowed, match="may not use the job template 'Solver'"):
-        shaped({"solver": template(users=("eve",), groups=("staff",))}, BOB, spec)
-    assert shaped({"solver": template(users=("eve",))}, ROOT, spec) == spec
+        templated_spec({"solver": template(users=("eve",), groups=("staff",))}, BOB, spec)
+    assert templated_spec({"solver": template(users=("eve",))}, ROOT, spec) == spec
 
 
 def test_a_submitted_job_has_what_its_template_gave_it_however_it_was_made() -> None:
     world = World()
-    rule = Rule(field="run_time", default=said("run_time", Seconds(60.0)), most=100)
-    world.do(c.SetTemplate(by=ROOT, template=JobTemplate(name=DEFAULT, rules=(rule,))))
+    rule = TemplateRule(field="run_time", default=stated_fields("run_time", Seconds(60.0)), most=100)
+    world.do(SetTemplate(by=ROOT, template=JobTemplate(name=DEFAULT_TEMPLATE, rules=(rule,))))
     spec = JobSpec(tasks=TASK)
-    at_once = created(world, c.CreateJob(by=BOB, spec=spec, submit=True))
-    later = created(world, c.CreateJob(by=BOB, spec=spec))
+    at_once = created(world, CreateJob(by=BOB, spec=spec, submit=True))
+    later = created(world, CreateJob(by=BOB, spec=spec))
     assert (
         world.cluster.written(world.record(later)).run_time != 60
     )  # it may be changed until it is submitted
-    world.do(c.SubmitJob(by=BOB, job=later))
-    world.do(c.CreateJobs(by=BOB, specs=(spec, spec), submit=True))
+    world.do(SubmitJob(by=BOB, job=later))
+    world.do(CreateJobs(by=BOB, specs=(spec, spec), submit=True))
     for job in (at_once, later, *sorted(world.cluster.jobs)[-2:]):
         assert world.cluster.written(world.record(job)).run_time == 60
     longer = JobSpec(tasks=TASK, run_time=Seconds(200.0))
     for refused in (
-        c.CreateJob(by=BOB, spec=longer, submit=True),
-        c.CreateJobs(by=BOB, specs=(spec, longer), submit=True),
-        c.ModifyJob(by=BOB, job=at_once, spec=longer, fields=("run_time",)),
+        CreateJob(by=BOB, spec=longer, submit=True),
+        CreateJobs(by=BOB, specs=(spec, longer), submit=True),
+        ModifyJob(by=BOB, job=at_once, spec=longer, fields=("run_time",)),
     ):
         with pytest.raises(BadRequest, match="run time is 3m20s, and at most 1m40s"):
             world.do(refused)
-    world.do(c.ModifyJob(by=ROOT, job=at_once, spec=longer, fields=("run_time",)))
+    world.do(ModifyJob(by=ROOT, job=at_once, spec=longer, fields=("run_time",)))
 
 
 def test_templates_survive_a_restart_and_go_when_they_are_removed() -> None:
     world = World()
-    rule = Rule(field="run_time", default=said("run_time", Seconds(60.0)))
-    world.do(c.SetTemplate(by=ROOT, template=template(rule, users=("ann",))))
+    rule = TemplateRule(field="run_time", default=stated_fields("run_time", Seconds(60.0)))
+    world.do(SetTemplate(by=ROOT, template=template(rule, users=("ann",))))
     assert world.replayed().templates["solver"].rules == (rule,)
     world.engine.snapshot_if_due(at_least=1)
     assert world.replayed().templates["solver"].rules == (rule,)
-    world.do(c.RemoveTemplate(by=ROOT, name="SOLVER"))
+    world.do(RemoveTemplate(by=ROOT, name="SOLVER"))
     assert world.cluster.templates == {}
-    for gone in ("Solver", DEFAULT):
+    for gone in ("Solver", DEFAULT_TEMPLATE):
         with pytest.raises(NotFound):
-            world.do(c.RemoveTemplate(by=ROOT, name=gone))
+            world.do(RemoveTemplate(by=ROOT, name=gone))
 
 
 @pytest.mark.parametrize(
@@ -158,15 +168,15 @@ def test_templates_survive_a_restart_and_go_when_they_are_removed() -> None:
     [
         JobTemplate(name=" "),
         JobTemplate(name="a\nb"),
-        template(Rule(field="run_time", default=said("run_time", Seconds(60.0)), most=10)),
+        template(TemplateRule(field="run_time", default=stated_fields("run_time", Seconds(60.0)), most=10)),
     ],
 )
 def test_a_template_that_nobody_could_use_is_refused(wrong: JobTemplate) -> None:
     with pytest.raises(BadRequest):
-        World().do(c.SetTemplate(by=ROOT, template=wrong))
+        World().do(SetTemplate(by=ROOT, template=wrong))
 
 
 def test_only_administrators_change_templates() -> None:
-    for command in (c.SetTemplate(by=BOB, template=template()), c.RemoveTemplate(by=BOB, name="x")):
+    for command in (SetTemplate(by=BOB, template=template()), RemoveTemplate(by=BOB, name="x")):
         with pytest.raises(Refused, match="may not change job templates"):
             World().do(command)

@@ -3,15 +3,24 @@
 import pytest
 from worlds import ADA, BOB, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest, NotAllowed, WrongState
 from headnode.core.model.job import GroupEdge, JobSpec, Licence, UnitType
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state.command import AttemptReport
+from headnode.core.state.events import NodeRegistered
+from headnode.core.state.job_end import RequeueTask
+from headnode.core.state.job_events import InstancesDispatched, TaskRequeued
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.modify import ModifyJob, RequeueJob, SetProgress
+from headnode.core.state.nodes import ChangeNode, NodeVanished, SetParameter
+from headnode.core.state.report import ReportEnded
+from headnode.core.state.start import StartJob
+from headnode.core.state.stop import StopJob, StopTask
+from headnode.core.state.submit import CreateJob, SubmitJob
+from headnode.core.state.transitions import JobState
 
 TRUE = TaskSpec(command="x", rerunnable=True)
 ONCE = TaskSpec(command="x")
@@ -30,7 +39,7 @@ def test_a_hold_may_be_a_year_ahead_and_no_longer() -> None:
         world.submit(TRUE, hold_until=Instant(now + YEAR + 1))
     later = JobSpec(hold_until=Instant(now + YEAR + 1))
     with pytest.raises(BadRequest, match="hold-until"):
-        world.do(c.ModifyJob(by=ROOT, job=job, spec=later, fields=("hold_until",)))
+        world.do(ModifyJob(by=ROOT, job=job, spec=later, fields=("hold_until",)))
 
 
 def test_what_a_waiting_job_asks_of_nodes_may_change_and_not_that_of_a_running_one() -> None:
@@ -40,8 +49,8 @@ def test_what_a_waiting_job_asks_of_nodes_may_change_and_not_that_of_a_running_o
     waiting = world.submit(TRUE)
     assert world.record(running).state.is_active
     with pytest.raises(WrongState, match="not-modifiable"):
-        world.do(c.ModifyJob(by=ROOT, job=running, spec=changed, fields=("needs",)))
-    world.do(c.ModifyJob(by=ROOT, job=waiting, spec=changed, fields=("needs",)))
+        world.do(ModifyJob(by=ROOT, job=running, spec=changed, fields=("needs",)))
+    world.do(ModifyJob(by=ROOT, job=waiting, spec=changed, fields=("needs",)))
     assert world.cluster.written(world.record(waiting)).needs == changed.needs
 
 
@@ -50,21 +59,21 @@ def test_progress_is_a_percentage(percent: int, good: bool) -> None:
     world = World(1)
     job = world.submit(TRUE)
     if good:
-        world.do(c.SetProgress(by=ROOT, job=job, percent=percent))
+        world.do(SetProgress(by=ROOT, job=job, percent=percent))
         run = world.record(job).run
         assert run is not None
         assert run.percent == percent
     else:
         with pytest.raises(BadRequest, match="progress"):
-            world.do(c.SetProgress(by=ROOT, job=job, percent=percent))
+            world.do(SetProgress(by=ROOT, job=job, percent=percent))
 
 
 def test_a_message_may_have_320_characters() -> None:
     world = World(1)
     job = world.submit(TRUE)
     with pytest.raises(BadRequest, match="message"):
-        world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", message="x" * 321))
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", message="x" * 320))
+        world.do(StopJob(by=ROOT, job=job, outcome="canceled", message="x" * 321))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled", message="x" * 320))
     assert world.record(job).message == "x" * 320
 
 
@@ -72,14 +81,14 @@ def test_a_running_job_with_a_live_task_that_may_not_run_twice_is_not_requeued()
     world = World(1)
     job = world.submit(ONCE)
     with pytest.raises(WrongState, match="its tasks 1 are not rerunnable"):
-        world.do(c.RequeueJob(by=ROOT, job=job))
+        world.do(RequeueJob(by=ROOT, job=job))
     assert world.record(job).state is JobState.RUNNING
 
 
 def test_force_is_stronger_than_graceful() -> None:
     world = World(1)
     job = world.submit(TRUE)
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", graceful=True, force=True))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled", graceful=True, force=True))
     assert world.record(job).state is JobState.ENDING
 
 
@@ -88,9 +97,9 @@ def test_requeueing_a_whole_sweep_leaves_what_finished_alone() -> None:
     job = world.submit(sweep(3, rerunnable=True))
     world.end(job, 1, 1)
     world.end(job, 1, 2, exit_code=1)
-    events = world.do(c.RequeueTask(by=ROOT, job=job, task=1))
-    assert [event.spans for event in events if isinstance(event, e.TaskRequeued)] == [((2, 2),)]
-    world.do(c.RequeueTask(by=ROOT, job=job, task=1, instance=1))
+    events = world.do(RequeueTask(by=ROOT, job=job, task=1))
+    assert [event.spans for event in events if isinstance(event, TaskRequeued)] == [((2, 2),)]
+    world.do(RequeueTask(by=ROOT, job=job, task=1, instance=1))
     run = world.record(job).run
     assert run is not None
     assert 1 in run.tasks[0].queued
@@ -100,10 +109,10 @@ def test_requeueing_a_whole_sweep_leaves_what_finished_alone() -> None:
 def test_no_task_of_a_job_that_was_asked_to_end_is_requeued() -> None:
     world = World(1)
     job = world.submit(TRUE, TRUE, minimum=1, maximum=1)
-    world.do(c.StopTask(by=ROOT, job=job, task=2))
-    world.do(c.StopJob(by=ROOT, job=job, outcome="finished", graceful=True))
+    world.do(StopTask(by=ROOT, job=job, task=2))
+    world.do(StopJob(by=ROOT, job=job, outcome="finished", graceful=True))
     with pytest.raises(WrongState, match="job-not-active"):
-        world.do(c.RequeueTask(by=ROOT, job=job, task=2))
+        world.do(RequeueTask(by=ROOT, job=job, task=2))
 
 
 def test_what_is_stopped_because_another_task_failed_the_job_is_canceled_and_not_failed() -> None:
@@ -130,7 +139,7 @@ def test_failures_that_are_reported_together_count_together() -> None:
     job = world.submit(sweep(9, fail_job_on_failure=True, fail_job_count=2))
     now = world.clock.now()
     reports = [world.nodes.ended(held, now, exit_code=1).reports[0] for held in world.nodes.running()]
-    world.do(c.ReportEnded(node="node1", job=job, reports=tuple(reports)))
+    world.do(ReportEnded(node="node1", job=job, reports=tuple(reports)))
     assert world.record(job).state is JobState.FAILED
     world.check_replay()
 
@@ -144,7 +153,7 @@ def test_what_would_run_again_is_canceled_when_the_same_report_fails_the_job() -
         world.nodes.ended(first, now, exit_code=1).reports[0],
         world.nodes.ended(second, now, kind="lost").reports[0],
     )
-    world.do(c.ReportEnded(node="node1", job=job, reports=reports))
+    world.do(ReportEnded(node="node1", job=job, reports=reports))
     world.end(job, 3, kind="stopped")
     run = world.record(job).run
     assert run is not None
@@ -165,10 +174,10 @@ def test_a_tasks_own_list_of_good_exit_codes_overrides_the_jobs_and_both_ends_ar
 def test_a_late_report_of_an_attempt_that_was_never_made_is_ignored() -> None:
     world = World(1)
     job = world.submit(TRUE)
-    report = c.Report(task=1, instance=1, attempt=2, kind="exited", exit_code=0)
-    early = c.Report(task=1, instance=1, attempt=0, kind="exited", exit_code=0)
-    wrong = c.Report(task=2, instance=1, attempt=1, kind="exited", exit_code=0)
-    assert world.do(c.ReportEnded(node="node1", job=job, reports=(report, early, wrong))) == ()
+    report = AttemptReport(task=1, instance=1, attempt=2, kind="exited", exit_code=0)
+    early = AttemptReport(task=1, instance=1, attempt=0, kind="exited", exit_code=0)
+    wrong = AttemptReport(task=2, instance=1, attempt=1, kind="exited", exit_code=0)
+    assert world.do(ReportEnded(node="node1", job=job, reports=(report, early, wrong))) == ()
 
 
 def test_a_task_waits_for_a_chain_and_its_failure_takes_the_whole_chain_with_it() -> None:
@@ -189,12 +198,12 @@ def test_a_task_waits_for_a_chain_and_its_failure_takes_the_whole_chain_with_it(
 def test_a_task_of_a_paused_nodes_job_is_still_dispatched_there_but_no_new_job_is() -> None:
     world = World(2)
     job = world.submit(TRUE, TRUE, minimum=1, maximum=1)
-    world.do(c.ChangeNode(by=ROOT, node="node1", wish="pause"))
+    world.do(ChangeNode(by=ROOT, node="node1", wish="pause"))
     other = world.submit(TRUE, by=ADA)
     world.end(job, 1)
     assert world.dispatched(job) == [(2, 1)]
     assert world.record(other).state is JobState.QUEUED
-    answer = world.engine.handle([c.StartJob(job=other, shares=(("node1", 1),))])[0]
+    answer = world.engine.handle([StartJob(job=other, shares=(("node1", 1),))])[0]
     assert getattr(answer, "code", None) == "stale-plan"
 
 
@@ -202,7 +211,7 @@ def test_a_task_runs_only_in_the_node_group_it_names() -> None:
     world = World()
     for name, groups in (("a", ()), ("b", ("Fast",))):
         facts = NodeFacts(name=name, processors=1, groups=groups)
-        world.do(c.RegisterNode(facts=facts, approved=True))
+        world.do(RegisterNode(facts=facts, approved=True))
     fast = TaskSpec(command="x", node_group="fast")
     job = world.submit(fast, fast, minimum=2, maximum=2)
     assert [held.place[0][0] for held in world.nodes.running()] == ["b"]
@@ -266,7 +275,7 @@ def test_a_child_is_not_released_by_a_parent_that_was_canceled() -> None:
     world = World(2)
     parent = world.submit(TRUE, hold_until=Instant(world.clock.now() + 50))
     child = world.submit(TRUE, parents=(parent,))
-    world.do(c.StopJob(by=ROOT, job=parent, outcome="canceled"))
+    world.do(StopJob(by=ROOT, job=parent, outcome="canceled"))
     assert (world.record(child).state, world.record(child).skipped) == (JobState.CANCELED, True)
 
 
@@ -275,7 +284,7 @@ def test_a_new_run_time_limit_counts_from_the_start_of_the_job() -> None:
     job = world.submit(TRUE, run_time=Seconds(1000.0))
     world.wait(50)
     spec = JobSpec(run_time=Seconds(60.0))
-    world.do(c.ModifyJob(by=ROOT, job=job, spec=spec, fields=("run_time",)))
+    world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=("run_time",)))
     world.wait(9)
     assert world.record(job).state is JobState.RUNNING
     world.wait(1)
@@ -286,35 +295,35 @@ def test_nothing_of_a_node_that_runs_jobs_is_removed_and_its_tasks_follow_when_i
     world = World(1)
     job = world.submit(TRUE, TRUE)
     with pytest.raises(WrongState, match="node-busy"):
-        world.do(c.ChangeNode(by=ROOT, node="node1", wish="remove"))
+        world.do(ChangeNode(by=ROOT, node="node1", wish="remove"))
     facts = world.cluster.nodes["node1"].facts
-    world.do(c.NodeVanished(node="node1"))
+    world.do(NodeVanished(node="node1"))
     world.end(job, 1)
     assert world.dispatched(job) == []
-    world.do(c.RegisterNode(facts=facts))
+    world.do(RegisterNode(facts=facts))
     assert world.dispatched(job) == [(2, 1)]
 
 
 def test_a_node_that_says_the_same_again_changes_nothing() -> None:
     world = World(1)
-    assert world.do(c.RegisterNode(facts=world.cluster.nodes["node1"].facts)) == ()
+    assert world.do(RegisterNode(facts=world.cluster.nodes["node1"].facts)) == ()
     changed = NodeFacts(name="node1", processors=1, memory=4096)
-    assert world.do(c.RegisterNode(facts=changed)) == (e.NodeRegistered(at=world.clock.now(), facts=changed),)
+    assert world.do(RegisterNode(facts=changed)) == (NodeRegistered(at=world.clock.now(), facts=changed),)
 
 
 @pytest.mark.parametrize("wish", ["approve", "pause", "resume", "remove"])
 def test_only_administrators_change_nodes_and_parameters(wish: str) -> None:
     world = World(1)
     with pytest.raises(NotAllowed, match="not-administrator"):
-        world.do(c.ChangeNode(by=ADA, node="node1", wish=wish))
+        world.do(ChangeNode(by=ADA, node="node1", wish=wish))
     with pytest.raises(NotAllowed, match="not-administrator"):
-        world.do(c.SetParameter(by=BOB, name="SchedulingPolicy", value="fcfs"))
+        world.do(SetParameter(by=BOB, name="SchedulingPolicy", value="fcfs"))
     assert world.cluster.nodes["node1"].state is NodeState.READY
 
 
 def test_a_licence_for_every_processor_is_counted_by_what_the_job_holds() -> None:
     world = World(8)
-    world.do(c.SetParameter(by=ROOT, name="Licences", value="solver:4"))
+    world.do(SetParameter(by=ROOT, name="Licences", value="solver:4"))
     each = Licence("solver", None)
     first = world.submit(TRUE, TRUE, TRUE, minimum=3, maximum=3, licences=(each,))
     second = world.submit(TRUE, TRUE, minimum=2, maximum=2, licences=(each,))
@@ -327,7 +336,7 @@ def test_a_job_that_is_asked_to_end_gracefully_does_not_grow() -> None:
     world = World(2)
     other = world.submit(TRUE)
     job = world.submit(sweep(4), minimum=1, maximum=2)
-    world.do(c.StopJob(by=ROOT, job=job, outcome="finished", graceful=True))
+    world.do(StopJob(by=ROOT, job=job, outcome="finished", graceful=True))
     world.end(other, 1)
     run = world.record(job).run
     assert run is not None
@@ -356,9 +365,9 @@ def test_a_place_is_free_only_when_the_last_of_its_instances_has_left_it() -> No
     assert 1 < ahead <= 64
     places = {held.place for held in world.nodes.running()}
     assert places == {(("node1", (0,)),)}
-    flow = world.cluster.flow(job)
-    assert flow.lanes == {(("node1", (0,)),): ahead}
-    assert flow.free == {"node1": []}
+    graph = world.cluster.graph(job)
+    assert graph.lanes == {(("node1", (0,)),): ahead}
+    assert graph.free == {"node1": []}
 
 
 def test_only_half_of_a_fair_share_is_handed_over_ahead_and_more_only_when_half_is_done() -> None:
@@ -366,7 +375,7 @@ def test_only_half_of_a_fair_share_is_handed_over_ahead_and_more_only_when_half_
     job = world.submit(sweep(44))
     now = world.clock.now()
     world.do(world.nodes.ended(world.nodes.running()[0], now, started=Instant(now - 0.001)))
-    counts = sorted(world.cluster.flow(job).lanes.values())
+    counts = sorted(world.cluster.graph(job).lanes.values())
     assert counts[-1] <= 10
 
 
@@ -380,9 +389,9 @@ def test_a_queued_job_of_nodes_starts_on_whole_nodes_only() -> None:
 def test_the_older_of_two_equal_jobs_goes_first_though_its_id_is_greater() -> None:
     world = World(1)
     running = world.submit(TRUE)
-    first = world.do(c.CreateJob(by=ROOT, spec=JobSpec(tasks=(TRUE,))))[0].job  # type: ignore[union-attr]
+    first = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(TRUE,))))[0].job  # type: ignore[union-attr]
     second = world.submit(TRUE)
-    world.do(c.SubmitJob(by=ROOT, job=JobId(first)))
+    world.do(SubmitJob(by=ROOT, job=JobId(first)))
     world.end(running, 1)
     assert world.record(second).state is JobState.RUNNING
 
@@ -396,7 +405,7 @@ def test_what_failed_and_what_would_run_again_in_one_report_both_leave_nothing_q
         world.nodes.ended(lost, now, kind="lost").reports[0],
         world.nodes.ended(bad, now, exit_code=1).reports[0],
     )
-    world.do(c.ReportEnded(node="node1", job=job, reports=reports))
+    world.do(ReportEnded(node="node1", job=job, reports=reports))
     record = world.record(job)
     assert record.run is not None
     assert (record.state, len(record.run.tasks[1].canceled)) == (JobState.FAILED, 1)
@@ -409,7 +418,7 @@ def test_three_failures_reported_together_reach_a_limit_of_three() -> None:
     now = world.clock.now()
     reports = [world.nodes.ended(held, now, exit_code=1).reports[0] for held in world.nodes.running()]
     assert len(reports) == 3
-    world.do(c.ReportEnded(node="node1", job=job, reports=tuple(reports)))
+    world.do(ReportEnded(node="node1", job=job, reports=tuple(reports)))
     assert world.record(job).state is JobState.FAILED
 
 
@@ -433,7 +442,7 @@ def test_work_is_handed_over_ahead_again_only_when_half_of_it_is_done() -> None:
         events = world.engine.handle([world.nodes.ended(held, now, started=Instant(now - 0.001))])
         assert isinstance(events[0], tuple)
         handed.append(len(world.dispatched(job)))
-    told = [event for _, event in world.journal.replay() if isinstance(event, e.InstancesDispatched)]
+    told = [event for _, event in world.journal.replay() if isinstance(event, InstancesDispatched)]
     assert len(told) <= 5
     assert min(handed[1:]) > 1
 
@@ -443,5 +452,5 @@ def test_what_ran_and_was_canceled_with_its_failing_job_gets_a_new_attempt_numbe
     job = world.submit(TRUE, TRUE, fail_on_task_failure=True)
     world.end(job, 1, exit_code=1)
     world.end(job, 2, kind="stopped")
-    world.do(c.RequeueJob(by=ROOT, job=job, archived=world.archived(job)))
+    world.do(RequeueJob(by=ROOT, job=job, archived=world.archived(job)))
     assert [(held.task, held.attempt) for held in world.nodes.running()] == [(1, 2), (2, 2)]

@@ -4,12 +4,15 @@ import pytest
 from msgspec.structs import replace
 from worlds import ADA, BOB, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import NotAllowed, NotFound, WrongState
 from headnode.core.model.job import GroupEdge, JobSpec
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state.modify import ModifyJob, RequeueJob, SetProgress
+from headnode.core.state.start import StartJob
+from headnode.core.state.stop import StopJob, StopTask
+from headnode.core.state.submit import CreateJob
+from headnode.core.state.transitions import JobState
 
 TRUE = TaskSpec(command="/bin/true")
 
@@ -208,10 +211,10 @@ def test_a_job_that_runs_until_canceled_keeps_everything_and_takes_new_tasks() -
     job = world.submit(run_until_canceled=True, minimum=2, maximum=2)
     assert world.cluster.free["node1"] == []
     spec = JobSpec(run_until_canceled=True, minimum=2, maximum=2, tasks=(TRUE,))
-    world.do(c.ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
+    world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
     world.end(job, 1)
     assert world.record(job).state is JobState.RUNNING
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
     assert world.record(job).state is JobState.CANCELED
     assert world.cluster.free["node1"] == [0, 1]
 
@@ -256,7 +259,7 @@ def test_a_child_job_waits_until_its_parent_has_finished_and_is_canceled_when_it
     skipped = world.archived(after_bad)
     assert skipped is not None
     assert skipped.skipped
-    world.do(c.RequeueJob(by=ROOT, job=bad, archived=_rerunnable(world, bad), skipped=(skipped,)))
+    world.do(RequeueJob(by=ROOT, job=bad, archived=_rerunnable(world, bad), skipped=(skipped,)))
     world.end(bad, 1)
     assert world.record(after_bad).state is JobState.RUNNING
 
@@ -266,7 +269,7 @@ def _rerunnable(world: World, job: JobId):  # type: ignore[no-untyped-def]
     assert record is not None
     import msgspec
 
-    from headnode.core.lifecycle.records import decode_spec, encode_spec
+    from headnode.core.state.job_record import decode_spec, encode_spec
 
     spec = decode_spec(record.spec)
     tasks = tuple(msgspec.structs.replace(task, rerunnable=True) for task in spec.tasks)
@@ -278,7 +281,7 @@ def test_a_parent_must_exist_and_be_submitted() -> None:
     world = World(1)
     with pytest.raises(NotFound, match="no-such-parent"):
         world.submit(TRUE, parents=(99,))
-    created = world.do(c.CreateJob(by=ROOT, spec=JobSpec(tasks=(TRUE,))))[0].job  # type: ignore[union-attr]
+    created = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(TRUE,))))[0].job  # type: ignore[union-attr]
     with pytest.raises(WrongState, match="parent-not-submitted"):
         world.submit(TRUE, parents=(created,))
 
@@ -287,14 +290,14 @@ def test_others_may_not_change_my_job_but_administrators_may() -> None:
     world = World(1)
     job = world.submit(TRUE, by=ADA)
     for command in (
-        c.StopJob(by=BOB, job=job, outcome="canceled"),
-        c.StopTask(by=BOB, job=job, task=1),
-        c.ModifyJob(by=BOB, job=job, spec=JobSpec(tasks=(TRUE,)), fields=("name",)),
-        c.SetProgress(by=BOB, job=job, percent=1),
+        StopJob(by=BOB, job=job, outcome="canceled"),
+        StopTask(by=BOB, job=job, task=1),
+        ModifyJob(by=BOB, job=job, spec=JobSpec(tasks=(TRUE,)), fields=("name",)),
+        SetProgress(by=BOB, job=job, percent=1),
     ):
         with pytest.raises(NotAllowed, match="not-owner"):
             world.do(command)
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
     assert world.record(job).state is JobState.ENDING
 
 
@@ -363,7 +366,7 @@ def test_a_plan_that_went_stale_is_refused() -> None:
     world.submit(TRUE)
     waiting = world.submit(TRUE)
     with pytest.raises(WrongState, match="stale-plan"):
-        world.do(c.StartJob(job=waiting, shares=(("node1", 1),)))
+        world.do(StartJob(job=waiting, shares=(("node1", 1),)))
 
 
 def test_a_program_that_a_signal_ended_fails_whatever_exit_codes_are_valid() -> None:

@@ -3,13 +3,18 @@
 import pytest
 from worlds import ADA, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import NotFound
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state import events as e
+from headnode.core.state.job_end import RequeueTask
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.modify import ModifyJob, RequeueJob
+from headnode.core.state.node_loss import GiveUpNode
+from headnode.core.state.nodes import ChangeNode, NodeVanished
+from headnode.core.state.stop import StopJob
+from headnode.core.state.transitions import JobState
 
 ONCE = TaskSpec(command="x")
 AGAIN = TaskSpec(command="x", rerunnable=True)
@@ -17,8 +22,8 @@ AGAIN = TaskSpec(command="x", rerunnable=True)
 
 def lose(world: World, node: str) -> tuple[e.Event, ...]:
     """Let a node vanish and be given up; what it had is gone."""
-    world.do(c.NodeVanished(node=node))
-    events = world.do(c.GiveUpNode(node=node))
+    world.do(NodeVanished(node=node))
+    events = world.do(GiveUpNode(node=node))
     for held in world.nodes.running():
         if held.place[0][0] == node:
             world.nodes.ended(held, world.clock.now())
@@ -26,7 +31,7 @@ def lose(world: World, node: str) -> tuple[e.Event, ...]:
 
 
 def back(world: World, node: str) -> None:
-    world.do(c.RegisterNode(facts=world.cluster.nodes[node].facts))
+    world.do(RegisterNode(facts=world.cluster.nodes[node].facts))
 
 
 def allocation(world: World, job: JobId) -> dict[str, tuple[int, ...]]:
@@ -39,11 +44,11 @@ def test_a_node_that_can_be_reached_is_not_given_up_though_somebody_asked_too_la
     world = World(1)
     job = world.submit(ONCE)
     facts = world.cluster.nodes["node1"].facts
-    world.do(c.NodeVanished(node="node1"))
-    world.do(c.RegisterNode(facts=facts), c.GiveUpNode(node="node1"))
+    world.do(NodeVanished(node="node1"))
+    world.do(RegisterNode(facts=facts), GiveUpNode(node="node1"))
     world.end(job, 1)
     assert world.record(job).state is JobState.FINISHED
-    assert world.do(c.GiveUpNode(node="nobody")) == ()
+    assert world.do(GiveUpNode(node="nobody")) == ()
 
 
 def test_a_task_that_may_not_run_twice_fails_with_its_node_and_the_rest_of_the_job_runs() -> None:
@@ -137,7 +142,7 @@ def test_somebody_who_requeues_a_job_gives_it_all_its_returns_again() -> None:
     lose(world, "node1")
     world.end(job, 2)
     back(world, "node1")
-    world.do(c.RequeueJob(by=ROOT, job=job))
+    world.do(RequeueJob(by=ROOT, job=job))
     for task, instance in world.dispatched(job):
         world.end(job, task, instance, kind="stopped")
     run = world.record(job).run
@@ -150,7 +155,7 @@ def test_a_job_that_became_too_small_can_be_stopped(outcome: str) -> None:
     world = World(1, 1)
     job = world.submit(AGAIN, AGAIN, AGAIN, minimum=2, maximum=2)
     lose(world, "node1")
-    world.do(c.StopJob(by=ROOT, job=job, outcome=outcome))  # type: ignore[arg-type]
+    world.do(StopJob(by=ROOT, job=job, outcome=outcome))  # type: ignore[arg-type]
     world.end(job, 2, kind="stopped")
     assert world.record(job).state is JobState(outcome)
 
@@ -160,7 +165,7 @@ def test_a_job_that_became_too_small_can_be_stopped_gracefully(outcome: str) -> 
     world = World(1, 1)
     job = world.submit(AGAIN, AGAIN, AGAIN, minimum=2, maximum=2)
     lose(world, "node1")
-    world.do(c.StopJob(by=ROOT, job=job, outcome=outcome, graceful=True))  # type: ignore[arg-type]
+    world.do(StopJob(by=ROOT, job=job, outcome=outcome, graceful=True))  # type: ignore[arg-type]
     world.end(job, 2)
     assert world.record(job).state is JobState(outcome)
 
@@ -171,7 +176,7 @@ def test_a_job_that_became_too_small_still_takes_tasks_and_fails_when_a_critical
     job = world.submit(AGAIN, critical, minimum=2, maximum=2)
     lose(world, "node1")
     spec = JobSpec(tasks=(AGAIN, critical, AGAIN))
-    world.do(c.ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
+    world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
     world.end(job, 2, exit_code=1)
     assert world.record(job).state is JobState.FAILED
 
@@ -206,7 +211,7 @@ def test_a_parallel_task_that_may_not_run_twice_fails_when_it_is_stopped_for_a_l
 def test_a_job_that_is_being_stopped_ends_with_its_lost_node() -> None:
     world = World(1)
     job = world.submit(AGAIN)
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
     lose(world, "node1")
     assert world.record(job).state is JobState.CANCELED
 
@@ -237,7 +242,7 @@ def test_somebody_who_requeues_a_task_gives_it_all_its_retries_again() -> None:
     job = world.submit(AGAIN, ONCE, minimum=1, maximum=1)
     for _ in range(4):
         world.end(job, 1, kind="lost")
-    world.do(c.RequeueTask(by=ROOT, job=job, task=1))
+    world.do(RequeueTask(by=ROOT, job=job, task=1))
     world.end(job, 2)
     world.end(job, 1, kind="lost")
     assert world.dispatched(job) == [(1, 1)]
@@ -248,10 +253,10 @@ def test_a_lost_node_can_be_removed_once_it_is_given_up_and_comes_back_as_a_new_
     job = world.submit(AGAIN)
     lose(world, "node1")
     facts = world.cluster.nodes["node1"].facts
-    world.do(c.ChangeNode(by=ROOT, node="node1", wish="remove"))
+    world.do(ChangeNode(by=ROOT, node="node1", wish="remove"))
     with pytest.raises(NotFound, match="no-such-node"):
         world.cluster.node("node1")
-    world.do(c.RegisterNode(facts=facts, approved=True))
+    world.do(RegisterNode(facts=facts, approved=True))
     assert world.dispatched(job) == [(1, 1)]
 
 
@@ -263,7 +268,7 @@ def test_nothing_is_left_queued_of_a_job_that_was_stopped_gracefully(kind: str, 
     job = world.submit(AGAIN, AGAIN, minimum=1, maximum=1, task_retry_limit=1, by=ADA)
     if kind != "never-ran":
         world.do(world.nodes.started(world.nodes.running()[0], world.clock.now()))
-    world.do(c.StopJob(by=ADA, job=job, outcome="canceled", graceful=True))
+    world.do(StopJob(by=ADA, job=job, outcome="canceled", graceful=True))
     world.end(job, 1, kind=kind, exit_code=1)
     record = world.record(job)
     assert record.run is not None
@@ -275,7 +280,7 @@ def test_nothing_is_left_queued_of_a_job_that_was_stopped_gracefully(kind: str, 
 def test_a_task_over_its_time_while_its_job_is_being_finished_fails_nothing() -> None:
     world = World(1)
     job = world.submit(TaskSpec(command="x", kind=TaskType.SWEEP, start=1, end=1))
-    world.do(c.StopJob(by=ROOT, job=job, outcome="finished"))
+    world.do(StopJob(by=ROOT, job=job, outcome="finished"))
     world.end(job, 1, kind="timed-out")
     record = world.record(job)
     assert record.run is not None
@@ -286,7 +291,7 @@ def test_a_task_over_its_time_while_its_job_is_being_finished_fails_nothing() ->
 def test_a_job_that_was_stopped_gracefully_does_not_come_back_with_its_lost_node(lost: bool) -> None:
     world = World(1, 1)
     job = world.submit(AGAIN, AGAIN, AGAIN, minimum=2, maximum=2)
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", message="enough", graceful=True))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled", message="enough", graceful=True))
     if lost:
         lose(world, "node1")
     else:

@@ -3,25 +3,29 @@
 import pytest
 from worlds import ADA, BOB, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.records import Hold
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
-from headnode.core.model.holds import LONGEST_HOLD_NAME, MOST_HOLDS
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
+from headnode.core.model.value_checks import LONGEST_HOLD_NAME, MOST_HOLDS
+from headnode.core.state.hold import HoldJob, ReleaseJob
+from headnode.core.state.job_record import JobHold
+from headnode.core.state.modify import ModifyJob, RequeueJob
+from headnode.core.state.stop import StopJob
+from headnode.core.state.submit import CreateJob, SubmitJob
+from headnode.core.state.suspend import SuspendJob
+from headnode.core.state.transitions import JobState
 
 TASK = TaskSpec(command="x", rerunnable=True)
 
 
 def hold(world: World, job: JobId, name: str = "user", by: User = ROOT) -> None:
-    world.do(c.HoldJob(by=by, job=job, name=name))
+    world.do(HoldJob(by=by, job=job, name=name))
 
 
 def release(world: World, job: JobId, name: str | None = "user", by: User = ROOT) -> None:
-    world.do(c.ReleaseJob(by=by, job=job, name=name))
+    world.do(ReleaseJob(by=by, job=job, name=name))
 
 
 def names(world: World, job: JobId) -> list[str]:
@@ -36,7 +40,7 @@ def test_a_job_submitted_with_holds_waits_until_each_is_released() -> None:
     world = World(1)
     job = world.submit(TASK, by=ADA, holds=("data", "night"))
     now = world.clock.now()
-    assert world.record(job).holds == (Hold("data", now, "ada"), Hold("night", now, "ada"))
+    assert world.record(job).holds == (JobHold("data", now, "ada"), JobHold("night", now, "ada"))
     release(world, job, "data")
     world.check_replay()
     assert state(world, job) is JobState.QUEUED
@@ -53,10 +57,10 @@ def test_all_holds_are_released_at_once() -> None:
 
 def test_a_job_that_is_not_submitted_can_be_held_and_keeps_the_hold() -> None:
     world = World(1)
-    job = world.do(c.CreateJob(by=ROOT, spec=JobSpec(tasks=(TASK,), holds=("data",))))[0].job  # type: ignore[union-attr]
+    job = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(TASK,), holds=("data",))))[0].job  # type: ignore[union-attr]
     hold(world, job, "night")
     assert names(world, job) == ["night"]
-    world.do(c.SubmitJob(by=ROOT, job=job))
+    world.do(SubmitJob(by=ROOT, job=job))
     assert names(world, job) == ["night", "data"]
     assert state(world, job) is JobState.QUEUED
     world.check_replay()
@@ -66,8 +70,8 @@ def test_case_does_not_matter_and_the_same_hold_twice_changes_nothing() -> None:
     world = World(1)
     world.submit(TASK)
     job = world.submit(TASK)
-    world.do(c.HoldJob(by=ROOT, job=job, name="Data", message="first"))
-    assert world.do(c.HoldJob(by=ROOT, job=job, name="data", message="second")) == ()
+    world.do(HoldJob(by=ROOT, job=job, name="Data", message="first"))
+    assert world.do(HoldJob(by=ROOT, job=job, name="data", message="second")) == ()
     assert [(each.name, each.message) for each in world.record(job).holds] == [("Data", "first")]
     release(world, job, "DATA")
     assert names(world, job) == []
@@ -101,18 +105,18 @@ def test_changing_a_job_does_not_release_it() -> None:
     world = World(1)
     job = world.submit(TASK, holds=("data",))
     changed = JobSpec(tasks=(TASK,), name="n")
-    world.do(c.ModifyJob(by=ROOT, job=job, spec=changed, fields=("name",)))
+    world.do(ModifyJob(by=ROOT, job=job, spec=changed, fields=("name",)))
     assert (names(world, job), state(world, job)) == (["data"], JobState.QUEUED)
     with pytest.raises(WrongState, match="not-modifiable"):
-        world.do(c.ModifyJob(by=ROOT, job=job, spec=changed, fields=("holds",)))
+        world.do(ModifyJob(by=ROOT, job=job, spec=changed, fields=("holds",)))
 
 
 def test_holds_that_are_still_on_when_a_job_is_canceled_are_on_when_it_is_requeued() -> None:
     world = World(1)
     job = world.submit(TASK, holds=("data", "night"))
     release(world, job, "data")
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
-    world.do(c.RequeueJob(by=ROOT, job=job, archived=world.archived(job)))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
+    world.do(RequeueJob(by=ROOT, job=job, archived=world.archived(job)))
     assert (names(world, job), state(world, job)) == (["night"], JobState.QUEUED)
     world.check_replay()
 
@@ -121,7 +125,7 @@ def test_a_job_that_was_released_and_ran_is_not_held_when_it_is_requeued() -> No
     world = World(1)
     job = world.submit(TASK, holds=("data",))
     release(world, job, "data")
-    world.do(c.RequeueJob(by=ROOT, job=job))
+    world.do(RequeueJob(by=ROOT, job=job))
     world.end(job, 1, kind="stopped")
     assert (names(world, job), state(world, job)) == ([], JobState.RUNNING)
 
@@ -170,7 +174,7 @@ def test_what_is_not_there_cannot_be_released_and_says_what_is() -> None:
     with pytest.raises(NotFound, match="'data'"):
         release(world, job, "night")
     release(world, job, "data")
-    assert world.do(c.ReleaseJob(by=ROOT, job=job, name="data")) == ()
+    assert world.do(ReleaseJob(by=ROOT, job=job, name="data")) == ()
 
 
 def test_there_are_not_too_many_and_their_names_can_be_read() -> None:
@@ -193,11 +197,11 @@ def test_holds_of_a_job_that_is_ending_are_released_where_it_waits_again() -> No
     world = World(1)
     job = world.submit(TASK, suspendable=True)
     held = world.nodes.running()[0]
-    world.do(c.SuspendJob(by=ROOT, job=job))
+    world.do(SuspendJob(by=ROOT, job=job))
     for report in world.nodes.stopped(job):
         world.do(report)
     hold(world, job, "night")
-    world.do(c.RequeueJob(by=ROOT, job=job))
+    world.do(RequeueJob(by=ROOT, job=job))
     assert state(world, job) is JobState.ENDING
     with pytest.raises(WrongState, match="ending"):
         release(world, job, "night")

@@ -4,28 +4,31 @@ import pytest
 from msgspec.structs import replace
 from worlds import ADA, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, Refused
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec
+from headnode.core.state import job_events as e
+from headnode.core.state.command import Command
+from headnode.core.state.join import AdmitNode, InviteNode, RegisterNode, SetNode
+from headnode.core.state.nodes import ChangeNode
+from headnode.core.state.report import ReportEnded, ReportStarted
+from headnode.core.state.transitions import JobState
 
 FACTS = NodeFacts(name="far", processors=4)
 
 
 def invite(world: World, digest: str = "d", lifetime: float = 60.0, **wish: object) -> None:
     expires = Instant(world.clock.now() + lifetime)
-    world.do(c.InviteNode(by=ROOT, digest=digest, expires=expires, **wish))  # type: ignore[arg-type]
+    world.do(InviteNode(by=ROOT, digest=digest, expires=expires, **wish))  # type: ignore[arg-type]
 
 
 def admit(world: World, digest: str = "d", name: str = "far", key: str = "k") -> None:
-    world.do(c.AdmitNode(digest=digest, facts=replace(FACTS, name=name), key=key))
+    world.do(AdmitNode(digest=digest, facts=replace(FACTS, name=name), key=key))
 
 
 def here(world: World, name: str = "far", key: str = "k") -> None:
-    world.do(c.RegisterNode(facts=replace(FACTS, name=name), key=key))
+    world.do(RegisterNode(facts=replace(FACTS, name=name), key=key))
 
 
 def test_an_invited_node_is_pending_until_it_is_approved() -> None:
@@ -34,7 +37,7 @@ def test_an_invited_node_is_pending_until_it_is_approved() -> None:
     admit(world)
     here(world)
     assert world.cluster.node("far").state is NodeState.PENDING
-    world.do(c.ChangeNode(by=ROOT, node="far", wish="approve"))
+    world.do(ChangeNode(by=ROOT, node="far", wish="approve"))
     assert world.cluster.node("far").state is NodeState.READY
     world.check_replay()
 
@@ -52,9 +55,9 @@ def test_a_node_that_joined_takes_jobs_only_once_its_agent_is_here() -> None:
 def test_only_administrators_invite_and_describe() -> None:
     world = World(2)
     with pytest.raises(NotAllowed):
-        world.do(c.InviteNode(by=ADA, digest="d", expires=Instant(world.clock.now() + 1)))
+        world.do(InviteNode(by=ADA, digest="d", expires=Instant(world.clock.now() + 1)))
     with pytest.raises(NotAllowed):
-        world.do(c.SetNode(by=ADA, node="node1", comment="mine"))
+        world.do(SetNode(by=ADA, node="node1", comment="mine"))
 
 
 @pytest.mark.parametrize("lifetime", [0.0, -1.0, 31 * 86400.0])
@@ -117,7 +120,7 @@ def test_a_node_that_was_removed_must_join_again() -> None:
     invite(world, approve=True)
     admit(world)
     here(world)
-    world.do(c.ChangeNode(by=ROOT, node="far", wish="remove"))
+    world.do(ChangeNode(by=ROOT, node="far", wish="remove"))
     with pytest.raises(NotAllowed, match="join again"):
         here(world)
     with pytest.raises(NotFound):
@@ -128,9 +131,9 @@ def test_what_was_set_stays_when_the_machine_says_something_else() -> None:
     world = World()
     invite(world, approve=True)
     admit(world)
-    world.do(c.SetNode(by=ROOT, node="far", groups=("blue",), features=("gpu",), comment="old"))
-    assert world.do(c.SetNode(by=ROOT, node="far", comment="old")) == ()
-    world.do(c.RegisterNode(facts=replace(FACTS, processors=8, groups=("red",)), key="k"))
+    world.do(SetNode(by=ROOT, node="far", groups=("blue",), features=("gpu",), comment="old"))
+    assert world.do(SetNode(by=ROOT, node="far", comment="old")) == ()
+    world.do(RegisterNode(facts=replace(FACTS, processors=8, groups=("red",)), key="k"))
     found = world.cluster.node("far")
     assert (found.facts.processors, found.facts.groups, found.facts.features) == (8, ("blue",), ("gpu",))
     world.check_replay()
@@ -143,11 +146,13 @@ def test_a_node_cannot_speak_of_what_another_runs(kind: str) -> None:
     (held,) = world.nodes.running()
     other = "node2" if held.place[0][0] == "node1" else "node1"
     truth = world.nodes.ended(held, world.clock.now(), kind="exited", exit_code=0)
-    assert isinstance(truth, c.ReportEnded)
-    begun = e.Begun(task=held.task, instance=held.instance, attempt=held.attempt, at=world.clock.now())
-    said: dict[str, c.Command] = {
+    assert isinstance(truth, ReportEnded)
+    begun = e.InstanceStart(
+        task=held.task, instance=held.instance, attempt=held.attempt, at=world.clock.now()
+    )
+    said: dict[str, Command] = {
         "ended": replace(truth, node=other),
-        "started": c.ReportStarted(node=other, job=job, begun=(begun,)),
+        "started": ReportStarted(node=other, job=job, begun=(begun,)),
     }
     assert world.do(said[kind]) == ()
     run = world.record(job).run
@@ -160,9 +165,9 @@ def test_a_node_cannot_speak_of_what_another_runs(kind: str) -> None:
 def test_every_refusal_says_what_to_do() -> None:
     world = World()
     for command in (
-        c.AdmitNode(digest="none", facts=FACTS, key="k"),
-        c.AdmitNode(digest="none", facts=replace(FACTS, name="?"), key="k"),
-        c.RegisterNode(facts=FACTS, key="k"),
+        AdmitNode(digest="none", facts=FACTS, key="k"),
+        AdmitNode(digest="none", facts=replace(FACTS, name="?"), key="k"),
+        RegisterNode(facts=FACTS, key="k"),
     ):
         with pytest.raises(Refused) as refusal:
             world.do(command)

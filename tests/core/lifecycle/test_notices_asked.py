@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headnode.core.lifecycle.events import JobEnded, JobStarted
-from headnode.core.lifecycle.notices import addresses, is_hook, is_mail, may_ask, notice_of
-from headnode.core.lifecycle.records import JobRecord, Run, encode_spec
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId, Priority
+from headnode.core.state.job_events import JobEnded, JobStarted
+from headnode.core.state.job_record import JobRecord, JobRun, encode_spec
+from headnode.core.state.notices import addresses, is_hook, is_mail, may_ask, notice_of
+from headnode.core.state.transitions import JobState
 from headnode.engine.settings import check_parameter
 
 STARTED = JobStarted(at=Instant(20.0), job=JobId(7), allocation=(("a", (0, 1)), ("b", (3,))))
@@ -30,7 +30,7 @@ def record(spec: JobSpec) -> JobRecord:
         priority=Priority(2000),
         created=Instant(5.0),
         submitted=Instant(10.0),
-        run=Run(tasks=[], started=Instant(20.0)),
+        run=JobRun(tasks=[], started=Instant(20.0)),
     )
 
 

@@ -4,13 +4,15 @@ import pytest
 from msgspec.structs import replace
 from worlds import ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.hook_settings import HOOKS
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import WrongState
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec
+from headnode.core.state.drain import DrainNode
+from headnode.core.state.hooks import HOOKS, OLD_AGENT, ReportClosed, ReportHook, ReportReady
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.nodes import ChangeNode, SetParameter
+from headnode.core.state.transitions import JobState
 
 ONE = TaskSpec(command="x")
 REASON = "its agent is older than the hooks of this cluster and runs none: update Headnode there"
@@ -18,11 +20,11 @@ REASON = "its agent is older than the hooks of this cluster and runs none: updat
 
 def says_hello(world: World, node: str = "node1", *, hooks: bool, boot: str = "") -> None:
     facts = world.cluster.nodes[node].facts
-    world.do(c.RegisterNode(facts=replace(facts, hooks=hooks, boot_id=boot)))
+    world.do(RegisterNode(facts=replace(facts, hooks=hooks, boot_id=boot)))
 
 
 def set_hook(world: World, name: str, value: str | None = "/site/hook") -> None:
-    world.do(c.SetParameter(by=ROOT, name=name, value=value))
+    world.do(SetParameter(by=ROOT, name=name, value=value))
 
 
 def old(*processors: int) -> World:
@@ -44,7 +46,7 @@ def why(world: World, job: JobId) -> list[str]:
 
 def beats(world: World, job: JobId, node: str = "node1") -> None:
     """The head hears an agent of before, of whose node a job waits for a word."""
-    world.do(c.ReportHook(node=node, job=job, hook=c.OLD_AGENT, said=REASON))
+    world.do(ReportHook(node=node, job=job, hook=OLD_AGENT, said=REASON))
 
 
 @pytest.mark.parametrize("hook", sorted(HOOKS))
@@ -53,7 +55,7 @@ def test_an_old_agent_gets_jobs_until_there_are_hooks_and_again_when_there_are_n
     first = scene.submit(ONE)
     set_hook(scene, hook)
     scene.end(first, 1)
-    scene.do(c.ReportClosed(node="node1", job=first))
+    scene.do(ReportClosed(node="node1", job=first))
     assert scene.record(first).state is JobState.FINISHED
     second = scene.submit(ONE)
     assert (scene.record(second).state, drains(scene)) == (JobState.QUEUED, [("agent", REASON)])
@@ -85,24 +87,24 @@ def test_a_new_agent_opens_the_node_and_an_old_one_closes_it() -> None:
 def test_a_node_that_is_new_and_old_is_closed_from_its_first_word_on() -> None:
     scene = World(1)
     set_hook(scene, "PrologProgram")
-    scene.do(c.RegisterNode(facts=NodeFacts(name="late", processors=1, hooks=False), approved=True))
+    scene.do(RegisterNode(facts=NodeFacts(name="late", processors=1, hooks=False), approved=True))
     assert (drains(scene, "late"), drains(scene)) == ([("agent", REASON)], [])
 
 
 def test_resuming_a_node_does_not_make_its_agent_younger() -> None:
     scene = old(1)
     set_hook(scene, "PrologProgram")
-    resume = c.ChangeNode(by=ROOT, node="node1", wish="resume")
+    resume = ChangeNode(by=ROOT, node="node1", wish="resume")
     with pytest.raises(WrongState, match="old-agent"):
         scene.do(resume)
-    scene.do(c.DrainNode(by=ROOT, node="node1", reason="disks"))
+    scene.do(DrainNode(by=ROOT, node="node1", reason="disks"))
     scene.do(resume)
     assert drains(scene) == [("agent", REASON)]
 
 
 def test_an_administrators_job_that_names_a_paused_node_is_told_of_the_old_agent_too() -> None:
     scene = old(1, 1)
-    scene.do(c.ChangeNode(by=ROOT, node="node1", wish="pause"))
+    scene.do(ChangeNode(by=ROOT, node="node1", wish="pause"))
     set_hook(scene, "PrologProgram")
     job = scene.submit(ONE, requested_nodes=("node1",))
     assert scene.record(job).state is JobState.QUEUED
@@ -115,11 +117,11 @@ def test_a_job_that_waits_for_a_word_that_never_comes_goes_where_it_comes() -> N
     job = scene.submit(ONE)
     says_hello(scene, hooks=False)  # somebody went back to an older version before the prolog ended
     beats(scene, job)
-    scene.do(c.ReportClosed(node="node1", job=job))
+    scene.do(ReportClosed(node="node1", job=job))
     run = scene.record(job).run
     assert run is not None
     assert (list(run.allocation), run.unready) == (["node2"], ("node2",))
-    scene.do(c.ReportReady(node="node2", job=job))
+    scene.do(ReportReady(node="node2", job=job))
     assert scene.dispatched(job) == [(1, 1)]
     beats(scene, job)
     assert (drains(scene), drains(scene, "node2")) == ([("agent", REASON)], [])
@@ -131,10 +133,10 @@ def test_a_node_that_comes_back_from_a_reboot_with_an_old_agent_keeps_nobody_wai
     says_hello(scene, hooks=True, boot="first")
     set_hook(scene, "PrologProgram")
     job = scene.submit(TaskSpec(command="x", rerunnable=True))
-    scene.do(c.ReportReady(node="node1", job=job))
+    scene.do(ReportReady(node="node1", job=job))
     says_hello(scene, hooks=False, boot="second")
     beats(scene, job)
-    scene.do(c.ReportClosed(node="node1", job=job))
+    scene.do(ReportClosed(node="node1", job=job))
     run = scene.record(job).run
     assert run is not None
     assert list(run.allocation) == ["node2"]

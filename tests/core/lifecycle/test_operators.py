@@ -4,14 +4,17 @@ import pytest
 from msgspec.structs import replace
 from worlds import ADA, BOB, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.permission import OPERATORS_CHANGE, may_read_output
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import NotAllowed
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import ANCHORS
 from headnode.core.model.task import TaskSpec
-from headnode.core.model.user import Role, User
+from headnode.core.model.user import User, UserRole
+from headnode.core.state.hold import HoldJob, ReleaseJob
+from headnode.core.state.modify import ModifyJob, RequeueJob
+from headnode.core.state.permissions import OPERATORS_CHANGE, may_read_output
+from headnode.core.state.stop import StopJob
+from headnode.core.state.submit import CreateJob
+from headnode.core.state.transitions import JobState
 
 OPERATOR = replace(BOB, operator=True)
 TASK = TaskSpec(command="true", rerunnable=True)
@@ -20,31 +23,31 @@ TASK = TaskSpec(command="true", rerunnable=True)
 def modify(world: World, by: User, job: int, **fields: object) -> None:
     record = world.record(job)  # type: ignore[arg-type]
     spec = replace(world.cluster.written(record), **fields)
-    world.do(c.ModifyJob(by=by, job=record.id, spec=spec, fields=tuple(fields)))
+    world.do(ModifyJob(by=by, job=record.id, spec=spec, fields=tuple(fields)))
 
 
 def test_roles_have_an_order() -> None:
-    assert [user.role for user in (ADA, OPERATOR, replace(OPERATOR, administrator=True))] == list(Role)
+    assert [user.role for user in (ADA, OPERATOR, replace(OPERATOR, administrator=True))] == list(UserRole)
 
 
 def test_an_operator_ends_raises_holds_and_reruns_jobs_of_others() -> None:
     world = World(2)
     job = world.submit(TASK, by=ADA)
-    world.do(c.RequeueJob(by=OPERATOR, job=job))
+    world.do(RequeueJob(by=OPERATOR, job=job))
     waits = world.submit(TASK, by=ADA, minimum=2)
     modify(world, OPERATOR, waits, priority=ANCHORS["Highest"])
-    world.do(c.HoldJob(by=OPERATOR, job=waits, name="operator"))
-    world.do(c.ReleaseJob(by=OPERATOR, job=waits, name="operator"))
-    world.do(c.StopJob(by=OPERATOR, job=waits, outcome="canceled"))
+    world.do(HoldJob(by=OPERATOR, job=waits, name="operator"))
+    world.do(ReleaseJob(by=OPERATOR, job=waits, name="operator"))
+    world.do(StopJob(by=OPERATOR, job=waits, outcome="canceled"))
     assert world.record(waits).state is JobState.CANCELED
 
 
 @pytest.mark.parametrize("field", sorted(set(JobSpec.__struct_fields__) - OPERATORS_CHANGE))
 def test_an_operator_changes_nothing_of_what_runs_as_somebody_else(field: str) -> None:
     world = World(1)
-    job = world.do(c.CreateJob(by=ADA, spec=JobSpec(tasks=(TASK,))))[0].job  # type: ignore[union-attr]
+    job = world.do(CreateJob(by=ADA, spec=JobSpec(tasks=(TASK,))))[0].job  # type: ignore[union-attr]
     with pytest.raises(NotAllowed) as refused:
-        world.do(c.ModifyJob(by=OPERATOR, job=job, spec=JobSpec(tasks=(TASK, TASK)), fields=(field,)))
+        world.do(ModifyJob(by=OPERATOR, job=job, spec=JobSpec(tasks=(TASK, TASK)), fields=(field,)))
     assert field in refused.value.what
 
 

@@ -4,13 +4,16 @@ import pytest
 from msgspec.structs import replace
 from worlds import ADA, BOB, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
 from headnode.core.model.errors import NotAllowed, NotFound, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
+from headnode.core.state import job_events as e
+from headnode.core.state.groups import CreateJobs
+from headnode.core.state.modify import ModifyJob
+from headnode.core.state.stop import StopJob
+from headnode.core.state.submit import CreateJob, SubmitJob
 
 KNOWN = {"ada": ADA}
 OPERATOR = replace(BOB, operator=True)
@@ -21,7 +24,7 @@ def spec(user: str) -> JobSpec:
 
 
 def make(world: World, by: User, user: str, *, submit: bool = False) -> JobId:
-    events = world.do(c.CreateJob(by=by, spec=spec(user), known=KNOWN, submit=submit))
+    events = world.do(CreateJob(by=by, spec=spec(user), known=KNOWN, submit=submit))
     return next(event.job for event in events if isinstance(event, e.JobCreated))
 
 
@@ -34,7 +37,7 @@ def test_a_job_made_for_another_is_his(written: str, submit: bool) -> None:
     assert (record.owner, record.uid, record.gid) == (ADA.name, ADA.uid, ADA.gid)
     created = next(event for event in world.journal.history(job, 10) if isinstance(event, e.JobCreated))
     assert created.by == ROOT.name
-    world.do(c.StopJob(by=ADA, job=job, outcome="canceled"))
+    world.do(StopJob(by=ADA, job=job, outcome="canceled"))
     world.check_replay()
 
 
@@ -42,8 +45,8 @@ def test_a_job_made_for_another_is_his(written: str, submit: bool) -> None:
 def test_only_administrators_make_jobs_for_others(by: User) -> None:
     world = World(2)
     for command in (
-        c.CreateJob(by=by, spec=spec("ada"), known=KNOWN),
-        c.CreateJobs(by=by, specs=(spec(""), spec("ada")), known=KNOWN, submit=True),
+        CreateJob(by=by, spec=spec("ada"), known=KNOWN),
+        CreateJobs(by=by, specs=(spec(""), spec("ada")), known=KNOWN, submit=True),
     ):
         with pytest.raises(NotAllowed) as refused:
             world.do(command)
@@ -64,7 +67,7 @@ def test_a_user_whom_the_head_does_not_know_is_refused() -> None:
 
 
 def modify(world: World, by: User, job: JobId, user: str) -> None:
-    world.do(c.ModifyJob(by=by, job=job, spec=spec(user), fields=("run_as",), known=KNOWN))
+    world.do(ModifyJob(by=by, job=job, spec=spec(user), fields=("run_as",), known=KNOWN))
 
 
 def test_a_job_that_was_not_submitted_can_be_given_to_another() -> None:
@@ -72,7 +75,7 @@ def test_a_job_that_was_not_submitted_can_be_given_to_another() -> None:
     job = make(world, ROOT, "")
     modify(world, ROOT, job, "ada")
     assert world.record(job).uid == ADA.uid
-    world.do(c.SubmitJob(by=ADA, job=job))
+    world.do(SubmitJob(by=ADA, job=job))
     world.check_replay()
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from headnode.core.lifecycle.requests import request_of
-from headnode.core.model.job import Alternative, JobSpec, Part, TaskAlternative, UnitType
+from headnode.core.model.job import Alternative, JobSpec, RequestPart, TaskAlternative, UnitType
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.task import Distribution, TaskSpec, TaskType
+from headnode.core.state.job_request import request_of
 
 GPU = NodeNeeds(features=(("gpu",),))
 
@@ -21,7 +21,7 @@ def sweep(instances: int, processors: int = 1, **more: Any) -> TaskSpec:
     return TaskSpec(kind=TaskType.SWEEP, start=1, end=instances, **size, **more)
 
 
-def part_of(task: TaskSpec, **job: Any) -> Part:
+def part_of(task: TaskSpec, **job: Any) -> RequestPart:
     (found,) = request_of(JobSpec(tasks=(task,), together=True, **job)).parts
     return found
 
@@ -100,7 +100,7 @@ def test_one_task_that_says_how_it_lies_on_nodes_is_placed_as_a_gang() -> None:
     spec = JobSpec(tasks=(basic(4, distribution=Distribution(nodes=2)),), minimum=1, maximum=9)
     request = request_of(spec)
     assert (request.together, request.minimum, request.maximum) == (True, 4, 4)
-    assert request.parts == (Part(((2, 2),), apart=True),)
+    assert request.parts == (RequestPart(((2, 2),), apart=True),)
 
 
 def test_tasks_that_share_are_one_part_for_each_kind_of_nodes_as_large_as_the_largest() -> None:
@@ -113,13 +113,13 @@ def test_tasks_that_share_are_one_part_for_each_kind_of_nodes_as_large_as_the_la
     )
     request = request_of(JobSpec(tasks=tasks))
     assert (request.together, request.minimum, request.maximum) == (False, 5, 29)
-    assert request.parts == (Part(((1, 3),), needs=GPU), Part(((1, 2),), node_group="old"))
+    assert request.parts == (RequestPart(((1, 3),), needs=GPU), RequestPart(((1, 2),), node_group="old"))
 
 
 def test_a_task_that_shares_and_is_laid_out_is_a_part_with_its_lumps() -> None:
     laid = basic(4, distribution=Distribution(per_node=2))
     request = request_of(JobSpec(tasks=(laid, laid, sweep(4, distribution=Distribution(per_node=2)))))
-    assert (request.together, request.parts) == (False, (Part(((2, 2),), apart=True),))
+    assert (request.together, request.parts) == (False, (RequestPart(((2, 2),), apart=True),))
 
 
 def test_a_job_whose_tasks_ask_for_nothing_special_has_no_parts() -> None:
@@ -159,5 +159,5 @@ def test_a_geometry_is_held_against_the_number_of_processes_without_listing_them
 
 def test_a_task_that_requires_nodes_needs_room_on_them_beyond_some_of_each() -> None:
     tasks = (basic(3, required_nodes=("N1",)), basic(4, required_nodes=("n1",)), basic(5))
-    assert request_of(JobSpec(tasks=tasks)).parts == (Part(((1, 4),), required_nodes=("n1",)),)
+    assert request_of(JobSpec(tasks=tasks)).parts == (RequestPart(((1, 4),), required_nodes=("n1",)),)
     assert request_of(JobSpec(tasks=(basic(2, required_nodes=("n1", "n2")),))).parts == ()

@@ -3,10 +3,10 @@
 from msgspec.structs import replace
 from worlds import ADA, BOB, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.task import TaskSpec
+from headnode.core.state import join as c
+from headnode.core.state.transitions import JobState
 
 TASK = TaskSpec(command="true")
 OPEN = NodeFacts(name="open", processors=1)

@@ -5,11 +5,16 @@ from itertools import islice, product
 import pytest
 from worlds import ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import Refused, WrongState
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.modify import RequeueJob
+from headnode.core.state.node_loss import GiveUpNode
+from headnode.core.state.nodes import ChangeNode, NodeVanished
+from headnode.core.state.preempt import PreemptJob, RecallProcessors
+from headnode.core.state.stop import StopJob
+from headnode.core.state.transitions import JobState
 
 OTHER = JobId(99)
 
@@ -18,14 +23,14 @@ def sweep(end: int, *, rerunnable: bool = True) -> TaskSpec:
     return TaskSpec(command="x", kind=TaskType.SWEEP, start=1, end=end, rerunnable=rerunnable)
 
 
-def recall(job: JobId, *shares: tuple[str, int], immediate: bool = False) -> c.RecallProcessors:
-    return c.RecallProcessors(job=job, shares=shares, immediate=immediate, message="why")
+def recall(job: JobId, *shares: tuple[str, int], immediate: bool = False) -> RecallProcessors:
+    return RecallProcessors(job=job, shares=shares, immediate=immediate, message="why")
 
 
 def close(world: World) -> None:
     """Nothing that is given up is given to anybody, as if others had it."""
     for node in world.cluster.nodes:
-        world.do(c.ChangeNode(by=ROOT, node=node, wish="pause"))
+        world.do(ChangeNode(by=ROOT, node=node, wish="pause"))
 
 
 def test_recalled_processors_go_as_tasks_end_and_nothing_starts_there() -> None:
@@ -107,7 +112,7 @@ def test_a_preempted_job_is_queued_again_with_what_has_not_finished_and_no_retur
     job = world.submit(sweep(4), minimum=2, maximum=2)
     world.end(job, 1, 1, exit_code=3)
     close(world)
-    world.do(c.PreemptJob(job=job, for_job=OTHER))
+    world.do(PreemptJob(job=job, for_job=OTHER))
     assert world.record(job).state is JobState.ENDING
     for instance in (2, 3):
         world.end(job, 1, instance, kind="stopped")
@@ -123,8 +128,8 @@ def test_a_preempted_job_is_queued_again_with_what_has_not_finished_and_no_retur
 def test_who_cancels_a_job_while_it_is_preempted_has_it_canceled() -> None:
     world = World(1)
     job = world.submit(sweep(2))
-    world.do(c.PreemptJob(job=job, for_job=OTHER))
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    world.do(PreemptJob(job=job, for_job=OTHER))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
     world.end(job, 1, 1, kind="stopped")
     assert world.record(job).state is JobState.CANCELED
     world.check_replay()
@@ -136,7 +141,7 @@ def test_who_must_not_be_preempted_is_not(how: dict[str, bool]) -> None:
     task = sweep(2, rerunnable=how.get("rerunnable", True))
     job = world.submit(task, preemptable=how.get("preemptable", True))
     with pytest.raises(WrongState):
-        world.do(c.PreemptJob(job=job, for_job=OTHER))
+        world.do(PreemptJob(job=job, for_job=OTHER))
     assert world.record(job).state is JobState.RUNNING
 
 
@@ -154,7 +159,7 @@ def test_a_node_that_is_given_up_as_a_whole_is_released_first_but_not_by_a_preem
     assert "node2" in world.record(job).run.allocation
     world.end(job, 2, 1)
     assert "node2" not in world.record(job).run.allocation
-    world.do(c.PreemptJob(job=job, for_job=OTHER))
+    world.do(PreemptJob(job=job, for_job=OTHER))
     for task, instance in world.dispatched(job):
         world.end(job, task, instance, kind="stopped")
     releases = world.record(job).run.tasks[1].made
@@ -178,13 +183,13 @@ def _move(world: World, job: JobId, name: str) -> None:
         case "now":
             world.do(recall(job, ("node1", 1), immediate=True))
         case "preempt":
-            world.do(c.PreemptJob(job=job, for_job=OTHER))
+            world.do(PreemptJob(job=job, for_job=OTHER))
         case "lose":
-            world.do(c.NodeVanished(node="node2"), c.GiveUpNode(node="node2"))
+            world.do(NodeVanished(node="node2"), GiveUpNode(node="node2"))
         case "requeue":
-            world.do(c.RequeueJob(by=ROOT, job=job))
+            world.do(RequeueJob(by=ROOT, job=job))
         case "finish":
-            world.do(c.StopJob(by=ROOT, job=job, outcome="finished", graceful=True))
+            world.do(StopJob(by=ROOT, job=job, outcome="finished", graceful=True))
 
 
 @pytest.mark.parametrize("tasks", [(sweep(4),), (PREP, sweep(3), RELEASE)], ids=["sweep", "prepared"])
@@ -198,7 +203,7 @@ def test_whatever_a_job_gives_up_nothing_of_it_is_lost_and_it_ends(tasks: tuple[
             except Refused:
                 continue
         facts = world.cluster.nodes["node2"].facts
-        world.do(c.RegisterNode(facts=facts))
+        world.do(RegisterNode(facts=facts))
         for _ in range(40):
             if job not in world.cluster.jobs:
                 break

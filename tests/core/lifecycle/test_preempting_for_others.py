@@ -7,15 +7,17 @@ import pytest
 from asked_filters import FilteredWorld
 from worlds import ROOT, World
 
-from headnode.core.filtering.activation import Verdict
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.records import FilterWord
-from headnode.core.lifecycle.states import JobState
+from headnode.core.filtering.answers import ActivationVerdict
 from headnode.core.model.job import Licence
 from headnode.core.model.quantities import Instant, JobId, Priority
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.template import JobTemplate
+from headnode.core.state import job_events as e
+from headnode.core.state.job_record import FilterReply
+from headnode.core.state.nodes import SetParameter
+from headnode.core.state.stop import StopJob
+from headnode.core.state.templates import SetTemplate
+from headnode.core.state.transitions import JobState
 
 LOW, HIGH = Priority(1000), Priority(3000)
 
@@ -31,7 +33,7 @@ def sweep(end: int) -> TaskSpec:
 def world_with(kind: str, *processors: int, **parameters: str) -> World:
     world = World(*processors)
     for name, value in {"PreemptionType": kind, **parameters}.items():
-        world.do(c.SetParameter(by=ROOT, name=name, value=value))
+        world.do(SetParameter(by=ROOT, name=name, value=value))
     return world
 
 
@@ -165,7 +167,7 @@ def test_nobody_is_preempted_again_for_a_job_that_its_filter_did_not_let_start()
     low = world.submit(one(), priority=LOW)
     world.engine.cluster.pass_needed = False
     high = world.submit(one(), priority=HIGH, hold_until=Instant(world.clock.now() + 10))
-    world.record(high).filtered = FilterWord(at=world.clock.now(), verdict="wait", filter="f")
+    world.record(high).filtered = FilterReply(at=world.clock.now(), verdict="wait", filter="f")
     world.wait(11)
     assert states(world, low, high) == ["running", "queued"]
 
@@ -181,7 +183,7 @@ def test_who_may_not_run_twice_or_says_no_is_not_preempted(what: str) -> None:
 def test_nobody_is_preempted_while_what_is_ending_anyway_will_do() -> None:
     world = world_with("Immediate", 2)
     canceled, low = world.submit(one(), priority=LOW), world.submit(one(), priority=LOW)
-    world.do(c.StopJob(by=ROOT, job=canceled, outcome="canceled"))
+    world.do(StopJob(by=ROOT, job=canceled, outcome="canceled"))
     high = world.submit(one(), priority=HIGH)
     assert states(world, canceled, low, high) == ["ending", "running", "queued"]
 
@@ -234,7 +236,7 @@ def test_gracefully_what_was_recalled_is_kept_when_the_other_is_gone() -> None:
     low = world.submit(sweep(4), priority=LOW, minimum=1, maximum=2)
     high = world.submit(one(), priority=HIGH)
     assert world.record(low).run.recalled == {"node1": 1}
-    world.do(c.StopJob(by=ROOT, job=high, outcome="canceled"))
+    world.do(StopJob(by=ROOT, job=high, outcome="canceled"))
     assert world.record(low).run.recalled == {}
     world.end(low, 1, 1)
     assert len(world.dispatched(low)) == 2
@@ -258,7 +260,7 @@ def test_who_ends_by_itself_because_it_was_finished_gracefully_is_not_preempted(
     other = world.submit(one(), priority=LOW)
     world.wait(1)
     finishing = world.submit(sweep(2), priority=LOW, maximum=1)
-    world.do(c.StopJob(by=ROOT, job=finishing, outcome="finished", graceful=True))
+    world.do(StopJob(by=ROOT, job=finishing, outcome="finished", graceful=True))
     high = world.submit(one(), priority=HIGH)
     assert states(world, finishing, other, high) == ["running", "ending", "queued"]
 
@@ -344,10 +346,10 @@ def _check(world: World, jobs: dict[JobId, int]) -> None:
 
 def test_what_is_given_up_is_kept_while_a_filter_is_asked_about_who_is_to_have_it() -> None:
     world = FilteredWorld(1, everybody=False, PreemptionType="Immediate")
-    world.do(c.SetTemplate(by=ROOT, template=JobTemplate(name="asked")))
+    world.do(SetTemplate(by=ROOT, template=JobTemplate(name="asked")))
     low = world.submit(one(), priority=LOW)
     high = world.submit(one(), priority=HIGH, template="asked")
     stop_all(world)
     assert states(world, low, high) == ["queued", "queued"], "its filter is asked"
-    world.answer(high, Verdict.START)
+    world.answer(high, ActivationVerdict.START)
     assert states(world, low, high) == ["queued", "running"]

@@ -3,13 +3,19 @@
 import pytest
 from worlds import ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state.job_end import RequeueTask
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.modify import ModifyJob, RequeueJob
+from headnode.core.state.node_loss import GiveUpNode
+from headnode.core.state.nodes import NodeVanished
+from headnode.core.state.stop import StopJob, StopTask
+from headnode.core.state.suspend import SuspendJob
+from headnode.core.state.transitions import JobState
 
 PREP = TaskSpec(command="prepare", kind=TaskType.NODE_PREP)
 RELEASE = TaskSpec(command="release", kind=TaskType.NODE_RELEASE)
@@ -131,11 +137,11 @@ def test_a_release_that_fails_does_not_change_how_the_job_ends(how: dict[str, ob
 def test_a_job_that_is_stopped_releases_its_nodes_when_its_tasks_have_ended(outcome: str) -> None:
     world = World(1, 1)
     job = prepared(world, sweep(2))
-    world.do(c.StopJob(by=ROOT, job=job, outcome=outcome))  # type: ignore[arg-type]
+    world.do(StopJob(by=ROOT, job=job, outcome=outcome))  # type: ignore[arg-type]
     assert live(world, job, RELEASE_TASK) == {}
     world.end(job, 3, live(world, job, 3)["node1"], kind="stopped")
     assert list(live(world, job, RELEASE_TASK)) == ["node1"]
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))  # once more stops no release
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))  # once more stops no release
     assert list(world.nodes.stopping()) == [h for h in world.nodes.running() if h.task == 3]
     end_all(world, job, 3, kind="stopped")
     end_all(world, job, RELEASE_TASK)
@@ -146,9 +152,9 @@ def test_a_job_that_is_stopped_releases_its_nodes_when_its_tasks_have_ended(outc
 def test_a_job_that_is_stopped_by_force_releases_nothing() -> None:
     world = World(1, 1)
     job = prepared(world, sweep(2))
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
     world.end(job, 3, live(world, job, 3)["node1"], kind="stopped")
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", force=True))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled", force=True))
     end_all(world, job, RELEASE_TASK, kind="stopped")
     end_all(world, job, 3, kind="stopped")
     record = world.record(job)
@@ -160,7 +166,7 @@ def test_a_job_that_is_stopped_by_force_releases_nothing() -> None:
 def test_a_job_that_stops_gracefully_releases_each_node_when_its_task_has_ended() -> None:
     world = World(1, 1)
     job = prepared(world, sweep(4))
-    world.do(c.StopJob(by=ROOT, job=job, outcome="finished", graceful=True))
+    world.do(StopJob(by=ROOT, job=job, outcome="finished", graceful=True))
     world.end(job, 3, live(world, job, 3)["node1"])
     assert list(live(world, job, RELEASE_TASK)) == ["node1"]
     end_all(world, job, 3)
@@ -171,7 +177,7 @@ def test_a_job_that_stops_gracefully_releases_each_node_when_its_task_has_ended(
 def test_a_requeued_job_releases_its_nodes_and_prepares_them_anew() -> None:
     world = World(1)
     job = prepared(world, TRUE)
-    world.do(c.RequeueJob(by=ROOT, job=job))
+    world.do(RequeueJob(by=ROOT, job=job))
     world.end(job, 3, kind="stopped")
     assert list(live(world, job, RELEASE_TASK)) == ["node1"]
     end_all(world, job, RELEASE_TASK)
@@ -186,7 +192,7 @@ def test_a_requeued_job_releases_its_nodes_and_prepares_them_anew() -> None:
 def test_a_lost_node_is_not_released_and_the_others_are() -> None:
     world = World(1, 1)
     job = prepared(world, sweep(2), minimum=2, maximum=2)
-    world.do(c.NodeVanished(node="node1"), c.GiveUpNode(node="node1"))
+    world.do(NodeVanished(node="node1"), GiveUpNode(node="node1"))
     assert list(live(world, job, 3)) == ["node2"]
     end_all(world, job, 3)
     assert list(live(world, job, RELEASE_TASK)) == ["node2"]
@@ -198,11 +204,11 @@ def test_a_lost_node_is_not_released_and_the_others_are() -> None:
 def test_a_job_that_ends_while_its_node_is_away_ends_when_the_node_is_given_up() -> None:
     world = World(1)
     job = prepared(world, TRUE)
-    world.do(c.NodeVanished(node="node1"))
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
-    world.do(c.GiveUpNode(node="node1"))
+    world.do(NodeVanished(node="node1"))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
+    world.do(GiveUpNode(node="node1"))
     assert live(world, job, 3) == {}
-    world.do(c.GiveUpNode(node="node1"))  # as the head does while the job has something there
+    world.do(GiveUpNode(node="node1"))  # as the head does while the job has something there
     assert world.record(job).state is JobState.CANCELED
 
 
@@ -210,7 +216,7 @@ def test_a_node_that_has_rebooted_is_prepared_again() -> None:
     world = World()
     for boot in ("first", "second"):
         facts = NodeFacts(name="node1", processors=1, boot_id=boot)
-        world.do(c.RegisterNode(facts=facts, approved=True))
+        world.do(RegisterNode(facts=facts, approved=True))
         if boot == "first":
             job = prepared(world, TRUE)
     assert live(world, job, PREP_TASK) == {"node1": 2}
@@ -222,11 +228,11 @@ def test_a_node_that_has_rebooted_is_prepared_again() -> None:
 def test_a_suspended_job_releases_its_nodes_when_it_is_canceled() -> None:
     world = World(1)
     job = prepared(world, TRUE, suspendable=True)
-    world.do(c.SuspendJob(by=ROOT, job=job))
+    world.do(SuspendJob(by=ROOT, job=job))
     world.do(*world.nodes.stopped(job))
     other = world.submit(TRUE)
     assert live(world, other, 1) == {"node1": 1}
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
     world.end(job, 3, kind="stopped")
     assert live(world, job, RELEASE_TASK) == {"node1": 1}
     end_all(world, job, RELEASE_TASK)
@@ -240,11 +246,11 @@ def test_a_prepared_job_without_tasks_is_a_reservation_of_prepared_nodes() -> No
     end_all(world, job, PREP_TASK)
     assert world.record(job).state is JobState.RUNNING
     spec = JobSpec(tasks=(PREP, RELEASE, TRUE), run_until_canceled=True, minimum=2, maximum=2)
-    world.do(c.ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
+    world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
     assert len(live(world, job, 3)) == 1
     end_all(world, job, 3)
     assert world.record(job).state is JobState.RUNNING
-    world.do(c.StopJob(by=ROOT, job=job, outcome="finished"))
+    world.do(StopJob(by=ROOT, job=job, outcome="finished"))
     assert sorted(live(world, job, RELEASE_TASK)) == ["node1", "node2"]
     end_all(world, job, RELEASE_TASK)
     assert world.record(job).state is JobState.FINISHED
@@ -268,8 +274,8 @@ def test_preparing_and_releasing_cannot_be_canceled_as_a_whole() -> None:
     job = world.submit(PREP, RELEASE, TRUE)
     for task in (PREP_TASK, RELEASE_TASK):
         with pytest.raises(WrongState, match="which runs once on each node of the job"):
-            world.do(c.StopTask(by=ROOT, job=job, task=task))
-    world.do(c.StopTask(by=ROOT, job=job, task=PREP_TASK, instance=1))
+            world.do(StopTask(by=ROOT, job=job, task=task))
+    world.do(StopTask(by=ROOT, job=job, task=PREP_TASK, instance=1))
     world.end(job, PREP_TASK, 1, kind="stopped")
     assert world.record(job).state is JobState.FAILED
     assert "could not be prepared: canceled by root" in world.record(job).message
@@ -281,7 +287,7 @@ def test_special_tasks_are_added_only_before_the_job_is_submitted() -> None:
     for kind in (TaskType.NODE_PREP, TaskType.NODE_RELEASE):
         spec = JobSpec(tasks=(TRUE, TaskSpec(command="x", kind=kind)))
         with pytest.raises(WrongState, match=f"a {kind.value} task, and the job is running"):
-            world.do(c.ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
+            world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
 
 
 @pytest.mark.parametrize(
@@ -312,7 +318,7 @@ def test_no_instance_of_a_special_task_runs_twice_even_if_its_file_says_that_it_
     other = world.submit(prep, TRUE)
     world.end(other, 1)
     with pytest.raises(WrongState, match="no instance runs twice"):
-        world.do(c.RequeueTask(by=ROOT, job=other, task=1, instance=1))
+        world.do(RequeueTask(by=ROOT, job=other, task=1, instance=1))
 
 
 def test_two_tasks_that_prepare_are_one_too_many() -> None:

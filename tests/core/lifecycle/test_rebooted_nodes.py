@@ -3,21 +3,25 @@
 import msgspec
 from worlds import ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec
+from headnode.core.state.command import AttemptKey
+from headnode.core.state.events import Event
+from headnode.core.state.job_events import InstancesStopping, JobCreated
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.stop import StopJob
+from headnode.core.state.submit import CreateJob
+from headnode.core.state.transitions import JobState
 
 ONCE = TaskSpec(command="x")
 AGAIN = TaskSpec(command="x", rerunnable=True)
 
 
-def register(world: World, boot: str, node: str = "node1", *kept: c.Attempt) -> tuple[e.Event, ...]:
+def register(world: World, boot: str, node: str = "node1", *kept: AttemptKey) -> tuple[Event, ...]:
     """Let the node say hello, of this boot."""
     facts = msgspec.structs.replace(world.cluster.nodes[node].facts, boot_id=boot)
-    return world.do(c.RegisterNode(facts=facts, kept=kept))
+    return world.do(RegisterNode(facts=facts, kept=kept))
 
 
 def booted(*processors: int) -> World:
@@ -117,7 +121,7 @@ def test_a_parallel_task_that_reaches_into_the_node_is_stopped_elsewhere_and_run
     (held,) = world.nodes.running()
     first, other = (name for name, _ in held.place)
     events = register(world, "two", other)
-    stops = [event for event in events if isinstance(event, e.InstancesStopping)]
+    stops = [event for event in events if isinstance(event, InstancesStopping)]
     assert [(event.instances, event.message, event.cause) for event in stops] == [
         ((1,), f"node {other} rebooted", "system")
     ]
@@ -129,7 +133,7 @@ def test_a_job_that_is_being_canceled_is_canceled() -> None:
     world = booted(2)
     job = world.submit(AGAIN, AGAIN)
     start(world)
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
     forget(world, "node1")
     register(world, "two")
     assert world.record(job).state is JobState.CANCELED
@@ -141,8 +145,8 @@ def test_a_gang_that_lost_one_of_its_tasks_to_a_reboot_runs_it_again_on_its_seat
     spec = JobSpec(tasks=(AGAIN, AGAIN), minimum=2, maximum=2, together=True)
     job = next(
         event.job
-        for event in world.do(c.CreateJob(by=ROOT, spec=spec, submit=True))
-        if isinstance(event, e.JobCreated)
+        for event in world.do(CreateJob(by=ROOT, spec=spec, submit=True))
+        if isinstance(event, JobCreated)
     )
     start(world)
     before = {each.task: each.place for each in world.nodes.running()}
@@ -171,7 +175,7 @@ def test_what_fails_its_whole_job_stops_the_rest_of_it_once() -> None:
     assert {each.task: each.place[0][0] for each in world.nodes.running()} == {1: "node1", 2: "node2"}
     events = register(world, "two", "node2")
     stopped = [
-        event.instances for event in events if isinstance(event, e.InstancesStopping) and event.task == 1
+        event.instances for event in events if isinstance(event, InstancesStopping) and event.task == 1
     ]
     assert stopped == [(1,)]
     world.end(job, 1, kind="stopped")

@@ -4,29 +4,31 @@ import pytest
 from msgspec.structs import replace
 from worlds import ADA, BOB, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.cluster import MOST_RECEIPTS, Cluster
-from headnode.core.lifecycle.receipts import LIFETIME, receipt_of
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId, Seconds
-from headnode.core.model.receipt import Once, Receipt
 from headnode.core.model.task import TaskSpec
-from headnode.core.model.user import User
+from headnode.core.model.user import IdempotencyKey, Receipt, User
+from headnode.core.state import job_events as e
+from headnode.core.state.cluster_state import MOST_RECEIPTS, ClusterState
+from headnode.core.state.decide import LIFETIME, receipt_of
+from headnode.core.state.groups import CreateJobs
+from headnode.core.state.modify import ModifyJob
+from headnode.core.state.nodes import SetParameter
+from headnode.core.state.submit import CreateJob, SubmitJob
 from headnode.engine.recovery import recover
 
 TASK = TaskSpec(command="true")
 SPEC = JobSpec(tasks=(TASK,))
-ONCE = Once("key", b"request", "submit_job")
+ONCE = IdempotencyKey("key", b"request", "submit_job")
 
 
-def asking(user: User, once: Once = ONCE) -> User:
+def asking(user: User, once: IdempotencyKey = ONCE) -> User:
     return replace(user, once=once)
 
 
-def submit(world: World, user: User, once: Once = ONCE, count: int = 1) -> list[JobId]:
-    events = world.do(c.CreateJobs(by=asking(user, once), specs=(SPEC,) * count, submit=True))
+def submit(world: World, user: User, once: IdempotencyKey = ONCE, count: int = 1) -> list[JobId]:
+    events = world.do(CreateJobs(by=asking(user, once), specs=(SPEC,) * count, submit=True))
     return [event.job for event in events if isinstance(event, e.JobCreated)]
 
 
@@ -43,7 +45,7 @@ def test_the_same_request_makes_nothing_a_second_time_and_its_receipt_names_what
 
 def test_two_of_them_in_one_batch_make_it_once() -> None:
     world = World(2)
-    command = c.CreateJobs(by=asking(ADA), specs=(SPEC,), submit=True)
+    command = CreateJobs(by=asking(ADA), specs=(SPEC,), submit=True)
     answers = world.engine.handle([command, command])
     assert [isinstance(answer, WrongState) for answer in answers] == [False, True]
 
@@ -51,7 +53,10 @@ def test_two_of_them_in_one_batch_make_it_once() -> None:
 def test_a_key_with_another_request_is_a_conflict_and_makes_nothing() -> None:
     world = World(2)
     submit(world, ADA)
-    for other in (Once("key", b"another", "submit_job"), Once("key", b"request", "create_job")):
+    for other in (
+        IdempotencyKey("key", b"another", "submit_job"),
+        IdempotencyKey("key", b"request", "create_job"),
+    ):
         with pytest.raises(BadRequest) as refused:
             submit(world, ADA, other)
         assert refused.value.code == "idempotency-conflict"
@@ -65,10 +70,10 @@ def test_keys_of_one_user_mean_nothing_to_others() -> None:
 
 def test_what_was_refused_may_be_asked_again_with_its_key() -> None:
     world = World(2)
-    command = c.SubmitJob(by=asking(ADA), job=JobId(1))
+    command = SubmitJob(by=asking(ADA), job=JobId(1))
     with pytest.raises(NotFound):
         world.do(command)
-    world.do(c.CreateJob(by=ADA, spec=SPEC))
+    world.do(CreateJob(by=ADA, spec=SPEC))
     world.do(command)
     receipt = receipt_of(world.cluster, ADA, ONCE, world.clock.now())
     assert receipt is not None
@@ -93,14 +98,14 @@ def test_keys_are_forgotten_after_their_time() -> None:
         submit(world, ADA)
     world.clock.advance(Seconds(2.0))
     assert submit(world, ADA) == [2]
-    world.do(c.SetParameter(by=ROOT, name="IdempotencyLifetime", value="60"))
-    submit(world, ADA, Once("short", b"r", "submit_job"))
+    world.do(SetParameter(by=ROOT, name="IdempotencyLifetime", value="60"))
+    submit(world, ADA, IdempotencyKey("short", b"r", "submit_job"))
     world.clock.advance(Seconds(61.0))
-    assert submit(world, ADA, Once("short", b"r", "submit_job")) == [4]
+    assert submit(world, ADA, IdempotencyKey("short", b"r", "submit_job")) == [4]
 
 
 def test_the_oldest_keys_of_a_user_with_too_many_go_first_and_only_his() -> None:
-    cluster = Cluster()
+    cluster = ClusterState()
     for number in range(MOST_RECEIPTS + 5):
         cluster.keep_receipt(Receipt(1, f"key {number}", b"", "submit_job", Instant(100.0)), Instant(1.0))
     cluster.keep_receipt(Receipt(2, "key", b"", "submit_job", Instant(100.0)), Instant(1.0))
@@ -112,9 +117,9 @@ def test_the_oldest_keys_of_a_user_with_too_many_go_first_and_only_his() -> None
 def test_tasks_are_added_once_and_the_receipt_says_which() -> None:
     world = World(1)
     job = world.submit(TASK, TASK, hold_until=Instant(world.clock.now() + 1000.0))
-    once = Once("add", b"r", "add_tasks")
+    once = IdempotencyKey("add", b"r", "add_tasks")
     more = JobSpec(tasks=(TASK,) * 5, hold_until=Instant(world.clock.now() + 1000.0))
-    command = c.ModifyJob(by=asking(ROOT, once), job=job, spec=more, fields=("tasks",))
+    command = ModifyJob(by=asking(ROOT, once), job=job, spec=more, fields=("tasks",))
     world.do(command)
     with pytest.raises(WrongState, match="already been carried out"):
         world.do(command)

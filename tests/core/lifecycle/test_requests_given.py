@@ -4,16 +4,21 @@ import msgspec
 import pytest
 from worlds import ADA, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.cluster import Cluster, Snapshot
-from headnode.core.lifecycle.records import decode_record, encode_record, spec_of
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import WrongState
 from headnode.core.model.job import Alternative, JobSpec, Licence, TaskAlternative
 from headnode.core.model.quantities import FOREVER, JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
-from headnode.engine.picture import Picture
+from headnode.core.state.cluster_state import ClusterState, Snapshot
+from headnode.core.state.job_record import decode_record, encode_record, spec_of
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.modify import ModifyJob, RequeueJob
+from headnode.core.state.node_loss import GiveUpNode
+from headnode.core.state.nodes import ChangeNode, NodeVanished, SetParameter
+from headnode.core.state.start import GrowJob, StartJob
+from headnode.core.state.stop import StopJob
+from headnode.core.state.transitions import JobState
 from headnode.engine.recovery import save
+from headnode.engine.view_builder import ViewBuilder
 
 ONCE = TaskSpec(command="x")
 SWEEP = TaskSpec(command="x", kind=TaskType.SWEEP, start=1, end=2, rerunnable=True)
@@ -74,7 +79,7 @@ def test_what_was_given_is_forgotten_when_the_job_goes_back_to_the_queue() -> No
     job = world.submit(again, minimum=4, maximum=4, alternatives=(SMALLER,))
     assert option(world, job) == 1
     world.end(other, 1)
-    world.do(c.RequeueJob(by=ROOT, job=job))
+    world.do(RequeueJob(by=ROOT, job=job))
     for held in world.nodes.running():
         world.do(world.nodes.ended(held, world.clock.now(), kind="stopped"))
     assert (world.record(job).state, option(world, job)) == (JobState.RUNNING, 0)
@@ -97,15 +102,15 @@ def test_a_job_that_waits_again_has_been_given_nothing() -> None:
     longer = Alternative(minimum=1, maximum=1, tasks=(TaskAlternative(end=5),))
     job = world.submit(SWEEP, minimum=2, maximum=2, alternatives=(longer,))
     assert (option(world, job), instances(world, job)) == (1, 5)
-    world.do(c.RequeueJob(by=ROOT, job=job))
-    world.do(c.ChangeNode(by=ROOT, node="node1", wish="pause"))
+    world.do(RequeueJob(by=ROOT, job=job))
+    world.do(ChangeNode(by=ROOT, node="node1", wish="pause"))
     world.end(job, 1, 1, kind="stopped")
     assert world.record(job).state is JobState.QUEUED
     assert (option(world, job), instances(world, job)) == (0, 2)
     assert world.cluster.request(world.record(job)).others
     world.check_replay()
     world.end(other, 1)
-    world.do(c.ChangeNode(by=ROOT, node="node1", wish="resume"))
+    world.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
     assert (option(world, job), instances(world, job)) == (0, 2)
 
 
@@ -118,7 +123,7 @@ def test_a_sweep_has_the_instances_of_the_request_that_it_runs_under() -> None:
     assert world.dispatched(job) == [(1, 1)]
     world.end(job, 1, 1)
     world.end(other, 1)
-    world.do(c.RequeueJob(by=ROOT, job=job))
+    world.do(RequeueJob(by=ROOT, job=job))
     world.end(job, 1, 2, kind="stopped")
     assert (option(world, job), instances(world, job)) == (0, 2)
     assert world.dispatched(job) == [(1, 2)], "the first is finished, and there are but two"
@@ -131,14 +136,14 @@ def test_a_sweep_with_fewer_instances_forgets_none_of_the_attempts_of_the_others
     spec = JobSpec(tasks=(SWEEP,), minimum=2, maximum=2, alternatives=(shorter,))
     job = world.submit(*spec.tasks, minimum=2, maximum=2, alternatives=spec.alternatives)
     world.end(job, 1, 2)
-    world.do(c.RequeueJob(by=ROOT, job=job))
+    world.do(RequeueJob(by=ROOT, job=job))
     other = busy(world, 1)
     world.end(job, 1, 1, kind="stopped")
     assert (option(world, job), instances(world, job)) == (0, 2), "one processor was free too late"
-    world.do(c.RequeueJob(by=ROOT, job=job))
+    world.do(RequeueJob(by=ROOT, job=job))
     assert world.record(other).state is JobState.QUEUED
-    world.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value="fcfs"))
-    world.do(c.ModifyJob(by=ROOT, job=other, spec=JobSpec(priority=4000), fields=("priority",)))  # type: ignore[arg-type]
+    world.do(SetParameter(by=ROOT, name="SchedulingPolicy", value="fcfs"))
+    world.do(ModifyJob(by=ROOT, job=other, spec=JobSpec(priority=4000), fields=("priority",)))  # type: ignore[arg-type]
     world.end(job, 1, 1, kind="stopped")
     assert (option(world, job), instances(world, job)) == (1, 1)
     run = world.record(job).run
@@ -149,14 +154,14 @@ def test_a_sweep_with_fewer_instances_forgets_none_of_the_attempts_of_the_others
 
 def test_a_plan_for_a_request_that_the_job_no_longer_has_is_stale() -> None:
     world = World(2)
-    world.do(c.ChangeNode(by=ROOT, node="node1", wish="pause"))
+    world.do(ChangeNode(by=ROOT, node="node1", wish="pause"))
     job = world.submit(ONCE, by=ADA, minimum=2, maximum=2, alternatives=(SMALLER,))
-    world.do(c.NodeVanished(node="node1"))
+    world.do(NodeVanished(node="node1"))
     for wrong in (2, -1):
         with pytest.raises(WrongState, match="does not match the allocation"):
-            world.do(c.StartJob(job=job, shares=(("node1", 1),), option=wrong))
+            world.do(StartJob(job=job, shares=(("node1", 1),), option=wrong))
     with pytest.raises(WrongState, match="does not match the allocation"):
-        world.do(c.StartJob(job=job, shares=(("node1", 1),), option=1, parts=((("node1", 1),),)))
+        world.do(StartJob(job=job, shares=(("node1", 1),), option=1, parts=((("node1", 1),),)))
 
 
 def test_sole_ownership_is_that_of_the_request_given() -> None:
@@ -175,10 +180,10 @@ def test_sole_ownership_is_that_of_the_request_given() -> None:
 
 def test_licences_held_are_those_of_the_request_given() -> None:
     world = World(4)
-    world.do(c.SetParameter(by=ROOT, name="Licences", value="x:3"))
+    world.do(SetParameter(by=ROOT, name="Licences", value="x:3"))
     fewer = Alternative(licences=(Licence("x", 1),))
     job = world.submit(ONCE, minimum=1, maximum=1, licences=(Licence("x", 9),), alternatives=(fewer,))
-    view = Picture(world.cluster, keeps=False).view(world.clock.now())
+    view = ViewBuilder(world.cluster, keeps=False).view(world.clock.now())
     assert option(world, job) == 1
     assert view.licences == {"x": (3, 2)}
 
@@ -195,7 +200,7 @@ def test_a_job_grows_to_the_maximum_of_the_request_given() -> None:
     world.end(job, 1)
     world.end(job, 2)
     world.end(job, 3)
-    assert len(world.cluster.flow(job).run.allocation["node1"]) == 1, "it keeps its minimum"
+    assert len(world.cluster.graph(job).run.allocation["node1"]) == 1, "it keeps its minimum"
 
 
 def test_a_new_limit_of_a_running_job_counts_for_the_request_that_it_runs_under() -> None:
@@ -203,7 +208,7 @@ def test_a_new_limit_of_a_running_job_counts_for_the_request_that_it_runs_under(
     busy(world, 2)
     job = world.submit(ONCE, minimum=4, maximum=4, run_time=Seconds(60), alternatives=(SMALLER, SMALLER))
     change = JobSpec(run_time=Seconds(900))
-    world.do(c.ModifyJob(by=ROOT, job=job, spec=change, fields=("run_time",)))
+    world.do(ModifyJob(by=ROOT, job=job, spec=change, fields=("run_time",)))
     record = world.record(job)
     assert record.run is not None
     assert record.run.deadline == world.clock.now() + 900
@@ -220,7 +225,7 @@ def test_tasks_added_later_are_as_they_say_under_every_request() -> None:
     said = Alternative(minimum=1, maximum=1, tasks=(TaskAlternative(end=3),))
     job = world.submit(SWEEP, minimum=2, maximum=2, alternatives=(said,))
     change = JobSpec(tasks=(SWEEP, SWEEP))
-    world.do(c.ModifyJob(by=ROOT, job=job, spec=change, fields=("tasks",)))
+    world.do(ModifyJob(by=ROOT, job=job, spec=change, fields=("tasks",)))
     assert [instances(world, job, task) for task in (1, 2)] == [3, 2]
     assert world.cluster.written(world.record(job)).alternatives[0].tasks[1] == TaskAlternative()
     world.check_replay()
@@ -231,10 +236,10 @@ def test_a_restart_and_the_archive_remember_which_request_was_given() -> None:
     busy(world, 2)
     job = world.submit(ONCE, minimum=4, maximum=4, alternatives=(SMALLER,))
     snapshot = msgspec.msgpack.decode(save(world.cluster), type=Snapshot)
-    assert Cluster(snapshot).request(Cluster(snapshot).jobs[job]).minimum == 1
+    assert ClusterState(snapshot).request(ClusterState(snapshot).jobs[job]).minimum == 1
     again = world.replayed()
     assert again.request(again.jobs[job]) == world.cluster.request(world.cluster.jobs[job])
-    assert again.flow(job).spec == world.cluster.flow(job).spec
+    assert again.graph(job).spec == world.cluster.graph(job).spec
     assert decode_record(encode_record(world.record(job))) == world.record(job)
     world.end(job, 1)
     over = world.record(job)
@@ -249,11 +254,11 @@ def test_a_job_that_failed_under_an_alternative_asks_for_all_again() -> None:
     job = world.submit(again, minimum=4, maximum=4, run_time=FOREVER, alternatives=(SMALLER,))
     world.end(job, 1, exit_code=1)
     assert (world.record(job).state, option(world, job)) == (JobState.FAILED, 1)
-    world.do(c.RequeueJob(by=ROOT, job=job, archived=world.archived(job)))
+    world.do(RequeueJob(by=ROOT, job=job, archived=world.archived(job)))
     assert (world.record(job).state, option(world, job)) == (JobState.RUNNING, 1)
     world.end(job, 1, exit_code=1)
     world.end(other, 1)
-    world.do(c.RequeueJob(by=ROOT, job=job, archived=world.archived(job)))
+    world.do(RequeueJob(by=ROOT, job=job, archived=world.archived(job)))
     assert (world.record(job).state, option(world, job)) == (JobState.RUNNING, 0)
     world.check_replay()
 
@@ -263,10 +268,10 @@ def test_a_job_modified_after_its_end_has_the_instances_that_it_says() -> None:
     busy(world, 1)
     longer = Alternative(minimum=1, maximum=1, tasks=(TaskAlternative(end=4),))
     job = world.submit(SWEEP, minimum=2, maximum=2, alternatives=(longer,))
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", force=True))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled", force=True))
     world.end(job, 1, 1, kind="stopped")
     assert instances(world, job) == 4
-    command = c.ModifyJob(
+    command = ModifyJob(
         by=ROOT, job=job, spec=JobSpec(name="n"), fields=("name",), archived=world.archived(job)
     )
     world.do(command)
@@ -293,25 +298,25 @@ def test_a_gang_is_given_processors_for_each_of_its_parts() -> None:
     assert run.parts == ((("node1", (0, 1)),), (("node2", (0, 1, 2)),))
     world.check_replay()
     world.end(job, 1)
-    assert world.cluster.flow(job).run.allocation == {"node1": (0, 1), "node2": (0, 1, 2)}, (
+    assert world.cluster.graph(job).run.allocation == {"node1": (0, 1), "node2": (0, 1, 2)}, (
         "it does not shrink"
     )
     with pytest.raises(WrongState, match="does not grow"):
-        world.do(c.GrowJob(job=job, shares=(("node1", 1),)))
+        world.do(GrowJob(job=job, shares=(("node1", 1),)))
 
 
 def test_parts_that_are_not_in_what_a_gang_is_given_are_a_stale_plan() -> None:
     world = World(2)
-    world.do(c.ChangeNode(by=ROOT, node="node1", wish="pause"))
+    world.do(ChangeNode(by=ROOT, node="node1", wish="pause"))
     job = gang(world, TaskSpec(command="x"), TaskSpec(command="y"))
-    world.do(c.ChangeNode(by=ROOT, node="node1", wish="resume"))
+    world.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
     assert world.record(job).state is JobState.RUNNING
     other = World(2)
     busy(other, 2)
     waits = gang(other, TaskSpec(command="x"), TaskSpec(command="y"))
     for parts in ((), ((("node1", 2),),)):
         with pytest.raises(WrongState, match="does not match the allocation"):
-            other.do(c.StartJob(job=waits, shares=(("node1", 2),), parts=parts))
+            other.do(StartJob(job=waits, shares=(("node1", 2),), parts=parts))
 
 
 def test_a_gang_that_loses_a_node_is_stopped_elsewhere_and_goes_back_to_the_queue() -> None:
@@ -319,8 +324,8 @@ def test_a_gang_that_loses_a_node_is_stopped_elsewhere_and_goes_back_to_the_queu
     tasks = (TaskSpec(command="x", rerunnable=True), TaskSpec(command="y", rerunnable=True))
     job = gang(world, *tasks)
     assert sorted(world.dispatched(job)) == [(1, 1), (2, 1)]
-    world.do(c.NodeVanished(node="node2"))
-    world.do(c.GiveUpNode(node="node2"))
+    world.do(NodeVanished(node="node2"))
+    world.do(GiveUpNode(node="node2"))
     assert [held.place[0][0] for held in world.nodes.stopping()] == ["node1"]
     world.end(job, 1, kind="stopped")
     record = world.record(job)
@@ -328,7 +333,7 @@ def test_a_gang_that_loses_a_node_is_stopped_elsewhere_and_goes_back_to_the_queu
     assert record.run is not None
     assert (record.run.parts, record.run.allocation, record.run.returns) == ((), {}, 1)
     world.check_replay()
-    world.do(c.RegisterNode(facts=world.cluster.nodes["node2"].facts))
+    world.do(RegisterNode(facts=world.cluster.nodes["node2"].facts))
     assert sorted(world.dispatched(job))[-2:] == [(1, 1), (2, 1)]
 
 

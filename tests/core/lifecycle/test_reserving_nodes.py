@@ -6,16 +6,18 @@ import pytest
 from msgspec.structs import replace
 from worlds import ADA, BOB, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, Refused, WrongState
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
 from headnode.core.scheduling.policies import POLICIES
+from headnode.core.state import events as e
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.modify import ModifyJob
+from headnode.core.state.nodes import ChangeNode, SetParameter
+from headnode.core.state.reservations import CancelReservation, ChangeReservation, MakeReservation
+from headnode.core.state.transitions import JobState
 
 TASK = TaskSpec(command="x")
 HOUR = 3600.0
@@ -35,7 +37,7 @@ def reserve(world: World, begins: float = HOUR, lasts: float = HOUR, **more: Any
     asked = wish(world, begins, lasts, **more)
     made = next(
         event
-        for event in world.do(c.MakeReservation(by=ROOT, reservation=asked, regardless=regardless))
+        for event in world.do(MakeReservation(by=ROOT, reservation=asked, regardless=regardless))
         if isinstance(event, e.ReservationMade)
     )
     return made.reservation
@@ -51,7 +53,7 @@ def state(world: World, job: JobId) -> JobState:
 
 def under(policy: str, *processors: int) -> World:
     world = World(*processors)
-    world.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
+    world.do(SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
     return world
 
 
@@ -68,7 +70,7 @@ def test_before_maintenance_start_only_jobs_that_are_over_by_then_and_the_others
     assert state(world, after) is JobState.QUEUED
     world.wait(HOUR)
     assert state(world, after) is JobState.RUNNING
-    assert not world.cluster.bookings.named
+    assert not world.cluster.reservation_index.named
     world.check_replay()
 
 
@@ -86,7 +88,7 @@ def test_a_job_of_a_reservation_starts_when_it_begins_though_others_wait_before_
     ]
     world.wait(HOUR)
     assert (state(world, waits), state(world, inside)) == (JobState.QUEUED, JobState.RUNNING)
-    assert list(world.cluster.flow(inside).run.allocation) == ["node1"]
+    assert list(world.cluster.graph(inside).run.allocation) == ["node1"]
     world.check_replay()
 
 
@@ -94,9 +96,9 @@ def test_only_administrators_make_change_and_cancel_reservations() -> None:
     world = World(1)
     reserve(world)
     for command in (
-        c.MakeReservation(by=ADA, reservation=replace(wish(world), name="other")),
-        c.ChangeReservation(by=ADA, name="upgrade", reservation=wish(world), fields=("reason",)),
-        c.CancelReservation(by=ADA, name="upgrade"),
+        MakeReservation(by=ADA, reservation=replace(wish(world), name="other")),
+        ChangeReservation(by=ADA, name="upgrade", reservation=wish(world), fields=("reason",)),
+        CancelReservation(by=ADA, name="upgrade"),
     ):
         with pytest.raises(NotAllowed, match="'ada' may not"):
             world.do(command)
@@ -122,7 +124,7 @@ def test_what_cannot_be_reserved_is_refused_and_says_why(changed: dict[str, Any]
     reserve(world)
     asked = replace(replace(wish(world), name="more"), **changed)
     with pytest.raises(Refused) as refused:
-        world.do(c.MakeReservation(by=ROOT, reservation=asked))
+        world.do(MakeReservation(by=ROOT, reservation=asked))
     assert refused.value.code == code
     assert refused.value.fix
 
@@ -152,10 +154,10 @@ def test_another_node_takes_the_place_of_one_that_leaves() -> None:
     world = World(1, 1, 1)
     made = reserve(world, count=2)
     assert made.nodes == ("node1", "node2")
-    world.do(c.ChangeNode(by=ROOT, node="node2", wish="pause"))
-    assert world.cluster.bookings.named["upgrade"].nodes == ("node1", "node3")
-    world.do(c.ChangeNode(by=ROOT, node="node1", wish="pause"))
-    assert world.cluster.bookings.named["upgrade"].nodes == ("node1", "node3")
+    world.do(ChangeNode(by=ROOT, node="node2", wish="pause"))
+    assert world.cluster.reservation_index.named["upgrade"].nodes == ("node1", "node3")
+    world.do(ChangeNode(by=ROOT, node="node1", wish="pause"))
+    assert world.cluster.reservation_index.named["upgrade"].nodes == ("node1", "node3")
     world.check_replay()
 
 
@@ -211,7 +213,7 @@ def test_whoever_is_no_longer_let_in_waits_and_whoever_is_goes_in() -> None:
     world = World(1)
     reserve(world, users=("ada",))
     job = lasting(world, HOUR, reservation="upgrade")
-    change = c.ChangeReservation(
+    change = ChangeReservation(
         by=ROOT, name="Upgrade", reservation=wish(world, users=("bob",)), fields=("users",)
     )
     world.do(change)
@@ -227,7 +229,7 @@ def test_a_canceled_reservation_lets_everybody_in_and_leaves_its_jobs_alone() ->
     reserve(world, begins=0, users=("ada",))
     inside, waits = lasting(world, HOUR, reservation="upgrade"), lasting(world, HOUR, BOB)
     assert (state(world, inside), state(world, waits)) == (JobState.RUNNING, JobState.QUEUED)
-    world.do(c.CancelReservation(by=ROOT, name="upgrade"))
+    world.do(CancelReservation(by=ROOT, name="upgrade"))
     assert (state(world, inside), state(world, waits)) == (JobState.RUNNING, JobState.RUNNING)
     world.check_replay()
 
@@ -238,20 +240,20 @@ def test_a_running_job_gets_no_limit_by_which_its_node_is_reserved() -> None:
     reserve(world)
     spec = world.cluster.written(world.record(job))
     longer = replace(spec, run_time=Seconds(HOUR))
-    world.do(c.ModifyJob(by=ROOT, job=job, spec=longer, fields=("run_time",)))
+    world.do(ModifyJob(by=ROOT, job=job, spec=longer, fields=("run_time",)))
     too_long = replace(spec, run_time=Seconds(HOUR + 1))
     with pytest.raises(WrongState, match="'node1' is reserved for maintenance"):
-        world.do(c.ModifyJob(by=ROOT, job=job, spec=too_long, fields=("run_time",)))
+        world.do(ModifyJob(by=ROOT, job=job, spec=too_long, fields=("run_time",)))
 
 
 def test_reservations_outlast_a_restart_from_a_snapshot_and_turn_with_the_time() -> None:
     world = World(1)
     made = reserve(world)
-    restored = Cluster(world.cluster.snapshot())
-    assert restored.bookings.named == {"upgrade": made}
-    assert restored.bookings.next_edge() == made.begins
-    assert restored.bookings.turn(made.ends)
-    assert restored.bookings.next_edge() is None
+    restored = ClusterState(world.cluster.snapshot())
+    assert restored.reservation_index.named == {"upgrade": made}
+    assert restored.reservation_index.next_edge() == made.begins
+    assert restored.reservation_index.turn(made.ends)
+    assert restored.reservation_index.next_edge() is None
 
 
 def test_a_head_that_was_away_when_a_reservation_ended_ends_it() -> None:
@@ -260,5 +262,5 @@ def test_a_head_that_was_away_when_a_reservation_ended_ends_it() -> None:
     world.clock.advance(Seconds(3 * HOUR))
     world.engine.recover()
     world.engine.tick()
-    assert not world.cluster.bookings.named
+    assert not world.cluster.reservation_index.named
     assert state(world, world.submit(TASK)) is JobState.RUNNING

@@ -3,17 +3,19 @@
 import pytest
 from worlds import ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.task import TaskSpec
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.node_loss import GiveUpNode
+from headnode.core.state.nodes import NodeVanished, SetParameter
+from headnode.core.state.transitions import JobState
 from headnode.engine.settings import check_parameter
 
 RERUNNABLE = TaskSpec(command="x", rerunnable=True)
 
 
 def told(world: World, name: str, value: str | None) -> None:
-    world.do(c.SetParameter(by=ROOT, name=name, value=value))
+    world.do(SetParameter(by=ROOT, name=name, value=value))
 
 
 @pytest.mark.parametrize("allowed", [None, "0", "1", "5"])
@@ -38,11 +40,11 @@ def test_a_job_goes_back_to_the_queue_as_often_as_the_parameter_says(allowed: st
     job = world.submit(RERUNNABLE)
     returns = 0
     while True:
-        world.do(c.NodeVanished(node="node1"), c.GiveUpNode(node="node1"))
+        world.do(NodeVanished(node="node1"), GiveUpNode(node="node1"))
         if world.record(job).state is not JobState.QUEUED:
             break
         returns += 1
-        world.do(c.RegisterNode(facts=world.cluster.nodes["node1"].facts))
+        world.do(RegisterNode(facts=world.cluster.nodes["node1"].facts))
     assert returns == int(allowed or 3)
     assert world.record(job).state is JobState.FAILED
     assert "returns to the queue" in world.record(job).message

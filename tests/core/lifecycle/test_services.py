@@ -3,13 +3,16 @@
 import pytest
 from worlds import ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.fold_stays import SHORT_SERVICE
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state.modify import ModifyJob, RequeueJob
+from headnode.core.state.node_loss import GiveUpNode
+from headnode.core.state.nodes import NodeVanished
+from headnode.core.state.prep_release import SHORT_SERVICE
+from headnode.core.state.stop import StopJob, StopTask
+from headnode.core.state.transitions import JobState
 
 SERVICE = TaskSpec(command="serve", kind=TaskType.SERVICE)
 TRUE = TaskSpec(command="/bin/true")
@@ -60,7 +63,7 @@ def test_a_service_whose_program_ends_at_once_rests_between_its_instances() -> N
 def test_a_service_ends_with_its_job(outcome: str) -> None:
     world = World(1)
     job = world.submit(SERVICE)
-    world.do(c.StopJob(by=ROOT, job=job, outcome=outcome))  # type: ignore[arg-type]
+    world.do(StopJob(by=ROOT, job=job, outcome=outcome))  # type: ignore[arg-type]
     world.end(job, 1, 1, kind="stopped")
     assert world.dispatched(job) == []
     assert world.record(job).state.value == outcome
@@ -70,11 +73,11 @@ def test_a_service_ends_with_its_job(outcome: str) -> None:
 def test_a_job_is_over_when_its_service_is_canceled() -> None:
     world = World(1)
     job = world.submit(SERVICE)
-    world.do(c.StopTask(by=ROOT, job=job, task=1, instance=1))
+    world.do(StopTask(by=ROOT, job=job, task=1, instance=1))
     world.end(job, 1, 1, kind="stopped")
     world.wait(SHORT_SERVICE)
     assert world.dispatched(job) == [(1, 2)]  # another one takes the place of a canceled instance
-    world.do(c.StopTask(by=ROOT, job=job, task=1))
+    world.do(StopTask(by=ROOT, job=job, task=1))
     world.end(job, 1, 2, kind="stopped")
     assert world.record(job).state is JobState.FAILED
     world.check_replay()
@@ -93,7 +96,7 @@ def test_so_many_failures_of_a_service_fail_its_job() -> None:
 def test_a_requeued_service_goes_on_with_new_instances() -> None:
     world = World(1)
     job = world.submit(SERVICE)
-    world.do(c.RequeueJob(by=ROOT, job=job))
+    world.do(RequeueJob(by=ROOT, job=job))
     world.end(job, 1, 1, kind="stopped")
     assert world.dispatched(job) == [(1, 2)]
     world.check_replay()
@@ -102,7 +105,7 @@ def test_a_requeued_service_goes_on_with_new_instances() -> None:
 def test_a_lost_node_takes_instances_of_a_service_and_the_job_goes_on() -> None:
     world = World(1, 1)
     job = world.submit(SERVICE, minimum=1, maximum=2)
-    world.do(c.NodeVanished(node="node1"), c.GiveUpNode(node="node1"))
+    world.do(NodeVanished(node="node1"), GiveUpNode(node="node1"))
     assert world.record(job).state is JobState.RUNNING
     run = world.record(job).run
     assert run is not None
@@ -125,11 +128,11 @@ def test_a_service_is_alone_with_what_prepares_and_releases_its_nodes() -> None:
         world.submit(SERVICE, TRUE)
     job = world.submit(SERVICE)
     with pytest.raises(BadRequest, match="a service task beside ordinary tasks"):
-        world.do(c.ModifyJob(by=ROOT, job=job, spec=JobSpec(tasks=(SERVICE, TRUE)), fields=("tasks",)))
+        world.do(ModifyJob(by=ROOT, job=job, spec=JobSpec(tasks=(SERVICE, TRUE)), fields=("tasks",)))
     running = world.submit(run_until_canceled=True, minimum=1, maximum=1)
     spec = JobSpec(tasks=(SERVICE,), run_until_canceled=True, minimum=1, maximum=1)
     with pytest.raises(WrongState, match="a service task, and the job is"):
-        world.do(c.ModifyJob(by=ROOT, job=running, spec=spec, fields=("tasks",)))
+        world.do(ModifyJob(by=ROOT, job=running, spec=spec, fields=("tasks",)))
 
 
 @pytest.mark.parametrize("wrong", [{"depends_on": ("a",)}, {"group": 2}])
@@ -153,7 +156,7 @@ def test_a_service_with_prepared_nodes_serves_only_there() -> None:
     assert world.dispatched(job) == [(1, 2), (2, 1)]
     world.end(job, 1, 2, exit_code=1)
     assert world.dispatched(job) == [(2, 1)]
-    world.do(c.StopJob(by=ROOT, job=job, outcome="finished"))
+    world.do(StopJob(by=ROOT, job=job, outcome="finished"))
     world.end(job, 2, 1, kind="stopped")
     assert world.dispatched(job) == [(3, 1)]
     world.end(job, 3, 1)

@@ -3,14 +3,19 @@
 import pytest
 from worlds import ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import TaskSpec
+from headnode.core.state import job_events as e
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.modify import ModifyJob
+from headnode.core.state.nodes import NodeVanished
+from headnode.core.state.report import ReportEnded, ReportStarted
+from headnode.core.state.start import StartJob
+from headnode.core.state.stop import StopJob
+from headnode.core.state.transitions import JobState
 from headnode.engine import engine as engines
 
 TRUE = TaskSpec(command="/bin/true")
@@ -20,12 +25,12 @@ def test_a_job_does_not_grow_and_shrink_for_ever_when_its_task_cannot_be_placed(
     world = World(2, 2)
     on_first = TaskSpec(command="x", required_nodes=("node1",))
     job = world.submit(on_first, on_first, TRUE, unit=UnitType.NODE, minimum=1, maximum=2)
-    world.do(c.NodeVanished(node="node1"))
+    world.do(NodeVanished(node="node1"))
     for held in world.nodes.running():
         world.do(world.nodes.ended(held, world.clock.now()))
     assert world.record(job).state is JobState.RUNNING
     assert world.dispatched(job) == []
-    world.do(c.RegisterNode(facts=NodeFacts(name="node1", processors=2, memory=1024)))
+    world.do(RegisterNode(facts=NodeFacts(name="node1", processors=2, memory=1024)))
     world.end(job, 2)
     assert world.record(job).state is JobState.FINISHED
 
@@ -58,8 +63,8 @@ def test_a_task_that_requires_more_nodes_than_it_has_units_gets_something_of_eac
 def test_a_node_that_says_a_start_twice_in_one_message_is_forgiven() -> None:
     world = World(1)
     job = world.submit(TRUE)
-    begun = e.Begun(1, 1, 1, Instant(5.0))
-    events = world.do(c.ReportStarted(node="node1", job=job, begun=(begun, begun)))
+    begun = e.InstanceStart(1, 1, 1, Instant(5.0))
+    events = world.do(ReportStarted(node="node1", job=job, begun=(begun, begun)))
     assert events == (e.InstancesStarted(at=world.clock.now(), job=job, begun=(begun,)),)
 
 
@@ -67,7 +72,7 @@ def test_a_node_that_says_an_end_twice_in_one_message_is_forgiven() -> None:
     world = World(1)
     job = world.submit(TRUE)
     report = world.nodes.ended(world.nodes.running()[0], world.clock.now())
-    world.do(c.ReportEnded(node="node1", job=job, reports=report.reports * 2))
+    world.do(ReportEnded(node="node1", job=job, reports=report.reports * 2))
     assert world.record(job).state is JobState.FINISHED
 
 
@@ -84,15 +89,15 @@ def test_a_node_that_says_an_end_twice_in_one_message_is_forgiven() -> None:
 def test_a_node_that_says_nonsense_of_itself_is_refused(facts: NodeFacts) -> None:
     world = World(1)
     with pytest.raises(BadRequest, match="node-facts"):
-        world.do(c.RegisterNode(facts=facts, approved=True))
+        world.do(RegisterNode(facts=facts, approved=True))
     assert set(world.cluster.nodes) == {"node1"}
 
 
 def test_a_job_keeps_running_where_a_node_came_back_smaller_and_the_node_is_right_afterwards() -> None:
     world = World(4)
     job = world.submit(*[TRUE] * 8)
-    world.do(c.NodeVanished(node="node1"))
-    world.do(c.RegisterNode(facts=NodeFacts(name="node1", processors=2, memory=1024)))
+    world.do(NodeVanished(node="node1"))
+    world.do(RegisterNode(facts=NodeFacts(name="node1", processors=2, memory=1024)))
     for task in range(1, 9):
         world.end(job, task)
     assert world.record(job).state is JobState.FINISHED
@@ -103,7 +108,7 @@ def test_a_node_that_came_back_larger_gives_the_new_processors_to_others() -> No
     world = World(1)
     world.submit(TRUE)
     other = world.submit(TRUE)
-    world.do(c.RegisterNode(facts=NodeFacts(name="node1", processors=2, memory=1024)))
+    world.do(RegisterNode(facts=NodeFacts(name="node1", processors=2, memory=1024)))
     assert world.record(other).state is JobState.RUNNING
 
 
@@ -143,9 +148,9 @@ def test_holds_cost_nothing_to_look_at_and_each_is_kept_to_its_own_time() -> Non
     jobs = [world.submit(TRUE, hold_until=Instant(now + 10 * n)) for n in (3, 1, 2)]
     assert world.engine.next_wake() == now + 10
     spec = JobSpec(tasks=(TRUE,), hold_until=Instant(now + 40))
-    world.do(c.ModifyJob(by=ROOT, job=jobs[1], spec=spec, fields=("hold_until",)))
+    world.do(ModifyJob(by=ROOT, job=jobs[1], spec=spec, fields=("hold_until",)))
     assert world.engine.next_wake() == now + 20
-    world.do(c.StopJob(by=ROOT, job=jobs[2], outcome="canceled"))
+    world.do(StopJob(by=ROOT, job=jobs[2], outcome="canceled"))
     assert world.engine.next_wake() == now + 30
     world.wait(30)
     assert [job in world.cluster.jobs and world.record(job).state for job in jobs] == [
@@ -161,7 +166,7 @@ def test_a_hold_that_was_lifted_lets_the_job_go_at_once() -> None:
     world = World(1)
     job = world.submit(TRUE, hold_until=Instant(world.clock.now() + 50))
     spec = JobSpec(tasks=(TRUE,))
-    world.do(c.ModifyJob(by=ROOT, job=job, spec=spec, fields=("hold_until",)))
+    world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=("hold_until",)))
     assert world.record(job).state is JobState.RUNNING
 
 
@@ -170,14 +175,14 @@ def test_a_plan_for_a_job_that_is_held_or_waits_for_its_parent_is_refused_as_sta
     parent = world.submit(TRUE, hold_until=Instant(world.clock.now() + 50))
     child = world.submit(TRUE, parents=(parent,))
     for job in (parent, child):
-        answer = world.engine.handle([c.StartJob(job=job, shares=(("node1", 1),))])[0]
+        answer = world.engine.handle([StartJob(job=job, shares=(("node1", 1),))])[0]
         assert getattr(answer, "code", None) == "stale-plan"
-    assert world.engine.handle([c.StartJob(job=JobId(99), shares=(("node1", 1),))]) == [()]
+    assert world.engine.handle([StartJob(job=JobId(99), shares=(("node1", 1),))]) == [()]
 
 
 def test_sockets_that_do_not_divide_evenly_are_given_taken_and_given_back_whole() -> None:
     world = World()
-    world.do(c.RegisterNode(facts=NodeFacts(name="odd", processors=8, sockets=3), approved=True))
+    world.do(RegisterNode(facts=NodeFacts(name="odd", processors=8, sockets=3), approved=True))
     tasks = (TRUE, TRUE, TRUE)
     job = world.submit(*tasks, unit=UnitType.SOCKET, minimum=2, maximum=3)
     places = [held.place[0][1] for held in world.nodes.running()]
@@ -195,7 +200,7 @@ def test_sockets_that_do_not_divide_evenly_are_given_taken_and_given_back_whole(
 
 def test_a_parallel_task_gets_the_sockets_it_asks_for() -> None:
     world = World()
-    world.do(c.RegisterNode(facts=NodeFacts(name="odd", processors=5, sockets=2), approved=True))
+    world.do(RegisterNode(facts=NodeFacts(name="odd", processors=5, sockets=2), approved=True))
     two = TaskSpec(command="x", minimum=2, maximum=2)
     job = world.submit(two, TRUE, unit=UnitType.SOCKET, minimum=2, maximum=2)
     assert [len(held.place[0][1]) for held in world.nodes.running()] == [5]

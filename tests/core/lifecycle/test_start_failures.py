@@ -6,13 +6,13 @@ from itertools import product
 import pytest
 from worlds import ADA, BOB, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model import faults
 from headnode.core.model.faults import FAULTS, Fault, fault_of
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.user import User
+from headnode.core.state import nodes as c
+from headnode.core.state.transitions import JobState
 
 TASK = TaskSpec(command="x", rerunnable=False)
 OF_NODES = [trouble for trouble, fault in FAULTS.items() if fault is Fault.NODE]

@@ -7,11 +7,17 @@ from itertools import product
 import pytest
 from worlds import ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
 from headnode.core.model.errors import Refused
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state import job_events as e
+from headnode.core.state.command import Command
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.modify import RequeueJob
+from headnode.core.state.node_loss import GiveUpNode
+from headnode.core.state.nodes import NodeVanished
+from headnode.core.state.stop import StopJob
+from headnode.core.state.suspend import ResumeJob, SuspendJob
 
 PREP = TaskSpec(command="prepare", kind=TaskType.NODE_PREP)
 RELEASE = TaskSpec(command="release", kind=TaskType.NODE_RELEASE)
@@ -39,7 +45,7 @@ def _end(kind: str, code: int, last: bool) -> Move:
     return move
 
 
-def _told(command: c.Command) -> Move:
+def _told(command: Command) -> Move:
     return lambda world: void(world.do(command))
 
 
@@ -48,11 +54,11 @@ def void(_: object) -> None:
 
 
 def _lose(world: World) -> None:
-    world.do(c.NodeVanished(node="node1"), c.GiveUpNode(node="node1"))
+    world.do(NodeVanished(node="node1"), GiveUpNode(node="node1"))
 
 
 def _suspend(world: World) -> None:
-    world.do(c.SuspendJob(by=ROOT, job=JOB))
+    world.do(SuspendJob(by=ROOT, job=JOB))
     world.do(*world.nodes.stopped(JOB))
 
 
@@ -61,8 +67,8 @@ MOVES: tuple[Move, ...] = (
     _end("exited", 1, last=True),
     _lose,
     _suspend,
-    _told(c.StopJob(by=ROOT, job=JOB, outcome="canceled")),
-    _told(c.RequeueJob(by=ROOT, job=JOB)),
+    _told(StopJob(by=ROOT, job=JOB, outcome="canceled")),
+    _told(RequeueJob(by=ROOT, job=JOB)),
 )
 
 
@@ -84,14 +90,14 @@ def play(tasks: tuple[TaskSpec, ...], moves: tuple[Move, ...]) -> World:
         except Refused:
             continue
     facts = world.cluster.nodes["node1"].facts
-    for wish in (c.RegisterNode(facts=facts), c.ResumeJob(by=ROOT, job=JOB)):
+    for wish in (RegisterNode(facts=facts), ResumeJob(by=ROOT, job=JOB)):
         try:
             world.do(wish)
         except Refused:
             continue
     for turn, _ in enumerate(ends(world)):
         if turn == 30:
-            world.do(c.StopJob(by=ROOT, job=JOB, outcome="finished"))
+            world.do(StopJob(by=ROOT, job=JOB, outcome="finished"))
         _end("exited", 0, last=False)(world)
     return world
 

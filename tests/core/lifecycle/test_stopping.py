@@ -6,18 +6,21 @@ import msgspec
 import pytest
 from worlds import ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.states import JobState, TaskState
 from headnode.core.model.errors import HeadnodeError, NotFound, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import FOREVER, JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec
+from headnode.core.state.job_end import RequeueTask
+from headnode.core.state.modify import ModifyJob, RequeueJob
+from headnode.core.state.stop import StopJob, StopTask
+from headnode.core.state.submit import CreateJob, SubmitJob
+from headnode.core.state.transitions import JobState, TaskState
 
 AGAIN = TaskSpec(command="x", rerunnable=True)
 
 
 def configuring(world: World) -> JobId:
-    return world.do(c.CreateJob(by=ROOT, spec=JobSpec(tasks=(AGAIN, AGAIN))))[0].job  # type: ignore[union-attr]
+    return world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(AGAIN, AGAIN))))[0].job  # type: ignore[union-attr]
 
 
 def queued(world: World) -> JobId:
@@ -31,7 +34,7 @@ def running(world: World) -> JobId:
 
 def ending(world: World) -> JobId:
     job = running(world)
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
     return job
 
 
@@ -56,24 +59,24 @@ def canceled(world: World) -> JobId:
 
 
 def cancel(world: World, job: JobId) -> None:
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
 
 
 def finish(world: World, job: JobId) -> None:
-    world.do(c.StopJob(by=ROOT, job=job, outcome="finished"))
+    world.do(StopJob(by=ROOT, job=job, outcome="finished"))
 
 
 def requeue(world: World, job: JobId) -> None:
-    world.do(c.RequeueJob(by=ROOT, job=job, archived=world.archived(job)))
+    world.do(RequeueJob(by=ROOT, job=job, archived=world.archived(job)))
 
 
 def submit(world: World, job: JobId) -> None:
-    world.do(c.SubmitJob(by=ROOT, job=job))
+    world.do(SubmitJob(by=ROOT, job=job))
 
 
 def rename(world: World, job: JobId) -> None:
     spec = JobSpec(name="new", tasks=(AGAIN, AGAIN))
-    world.do(c.ModifyJob(by=ROOT, job=job, spec=spec, fields=("name",), archived=world.archived(job)))
+    world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=("name",), archived=world.archived(job)))
 
 
 J = JobState
@@ -160,7 +163,7 @@ def test_finishing_a_job_fails_nothing() -> None:
 def test_a_graceful_cancel_lets_what_runs_end_by_itself() -> None:
     world = World(1)
     job = running(world)
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", graceful=True))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled", graceful=True))
     assert list(world.nodes.stopping()) == []
     world.end(job, 1)
     assert world.record(job).state is J.CANCELED
@@ -170,10 +173,10 @@ def test_a_graceful_cancel_lets_what_runs_end_by_itself() -> None:
 def test_canceling_a_queued_task_does_not_fail_the_job_and_a_running_one_does() -> None:
     world = World(1)
     job, other = running(world), running(world)
-    world.do(c.StopTask(by=ROOT, job=job, task=2))
+    world.do(StopTask(by=ROOT, job=job, task=2))
     world.end(job, 1)
     assert world.record(job).state is J.FINISHED
-    world.do(c.StopTask(by=ROOT, job=other, task=1))
+    world.do(StopTask(by=ROOT, job=other, task=1))
     world.end(other, 1, kind="stopped")
     world.end(other, 2)
     assert world.record(other).state is J.FAILED
@@ -182,7 +185,7 @@ def test_canceling_a_queued_task_does_not_fail_the_job_and_a_running_one_does() 
 def test_requeueing_runs_again_what_failed_and_was_stopped_but_not_what_finished_or_was_withdrawn() -> None:
     world = World(1)
     job = world.submit(*[AGAIN] * 4, minimum=1, maximum=1)
-    world.do(c.StopTask(by=ROOT, job=job, task=4))
+    world.do(StopTask(by=ROOT, job=job, task=4))
     world.end(job, 1)
     world.end(job, 2, exit_code=1)
     requeue(world, job)
@@ -218,7 +221,7 @@ def test_a_single_task_of_a_running_job_runs_again() -> None:
     world = World(1)
     job = running(world)
     world.end(job, 1, exit_code=1)
-    world.do(c.RequeueTask(by=ROOT, job=job, task=1))
+    world.do(RequeueTask(by=ROOT, job=job, task=1))
     world.end(job, 2)
     assert world.dispatched(job) == [(1, 1)]
     world.end(job, 1)
@@ -230,20 +233,20 @@ def test_canceling_one_instance_of_a_sweep_leaves_the_others_alone() -> None:
 
     world = World(1)
     job = world.submit(TaskSpec(command="x", kind=TaskType.SWEEP, start=1, end=3))
-    world.do(c.StopTask(by=ROOT, job=job, task=1, instance=2))
+    world.do(StopTask(by=ROOT, job=job, task=1, instance=2))
     world.end(job, 1, 1)
     assert world.dispatched(job) == [(1, 3)]
     with pytest.raises(NotFound, match="no-such-instance"):
-        world.do(c.StopTask(by=ROOT, job=job, task=1, instance=4))
+        world.do(StopTask(by=ROOT, job=job, task=1, instance=4))
     with pytest.raises(NotFound, match="no-such-task"):
-        world.do(c.StopTask(by=ROOT, job=job, task=2))
+        world.do(StopTask(by=ROOT, job=job, task=2))
 
 
 def test_force_after_a_polite_cancel_is_passed_on() -> None:
     world = World(1)
     job = running(world)
     cancel(world, job)
-    events = world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", force=True))
+    events = world.do(StopJob(by=ROOT, job=job, outcome="canceled", force=True))
     assert any(getattr(event, "force", False) for event in events)
 
 
@@ -257,8 +260,8 @@ def test_a_job_that_was_backfilled_keeps_its_run_time_limit() -> None:
     assert run.backfilled
     longer = JobSpec(tasks=(AGAIN,), minimum=1, maximum=1, run_time=FOREVER)
     with pytest.raises(WrongState, match="backfilled"):
-        world.do(c.ModifyJob(by=ROOT, job=job, spec=longer, fields=("run_time",)))
-    world.do(c.ModifyJob(by=ROOT, job=first, spec=longer, fields=("run_time",)))
+        world.do(ModifyJob(by=ROOT, job=job, spec=longer, fields=("run_time",)))
+    world.do(ModifyJob(by=ROOT, job=first, spec=longer, fields=("run_time",)))
     run = world.record(first).run
     assert run is not None
     assert run.deadline is None
@@ -269,7 +272,7 @@ def test_a_higher_priority_moves_a_queued_job_ahead() -> None:
     first = world.submit(AGAIN)
     second, third = world.submit(AGAIN), world.submit(AGAIN)
     spec = msgspec.structs.replace(JobSpec(tasks=(AGAIN,)), priority=Priority(3000))
-    world.do(c.ModifyJob(by=ROOT, job=third, spec=spec, fields=("priority",)))
+    world.do(ModifyJob(by=ROOT, job=third, spec=spec, fields=("priority",)))
     world.end(first, 1)
     assert world.record(third).state is J.RUNNING
     assert world.record(second).state is J.QUEUED

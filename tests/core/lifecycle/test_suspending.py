@@ -3,13 +3,22 @@
 import pytest
 from worlds import ADA, BOB, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import NotAllowed, WrongState
 from headnode.core.model.job import JobSpec, Licence
 from headnode.core.model.quantities import JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state import job_events as e
+from headnode.core.state.command import Command
+from headnode.core.state.hold import HoldJob, ReleaseJob
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.modify import ModifyJob, RequeueJob
+from headnode.core.state.node_loss import GiveUpNode
+from headnode.core.state.nodes import ChangeNode, NodeVanished, SetParameter
+from headnode.core.state.start import StartJob
+from headnode.core.state.stop import StopJob, StopTask
+from headnode.core.state.submit import CreateJob
+from headnode.core.state.suspend import ResumeJob, SuspendJob
+from headnode.core.state.transitions import JobState
 
 TASK = TaskSpec(command="x")
 TWO = TaskSpec(command="x", minimum=2, maximum=2)
@@ -17,13 +26,13 @@ TWO = TaskSpec(command="x", minimum=2, maximum=2)
 
 def suspend(world: World, job: JobId) -> None:
     """Suspend a job, and let its nodes say that all stands still."""
-    world.do(c.SuspendJob(by=ROOT, job=job))
+    world.do(SuspendJob(by=ROOT, job=job))
     for report in world.nodes.stopped(job):
         world.do(report)
 
 
 def resume(world: World, job: JobId) -> None:
-    world.do(c.ResumeJob(by=ROOT, job=job))
+    world.do(ResumeJob(by=ROOT, job=job))
 
 
 def state(world: World, job: JobId) -> JobState:
@@ -39,7 +48,7 @@ def test_processors_are_free_for_others_only_when_every_node_has_stopped_everyth
     world = World(2, 2)
     job = world.submit(TaskSpec(command="x", minimum=4, maximum=4), suspendable=True)
     other = world.submit(TWO)
-    world.do(c.SuspendJob(by=ROOT, job=job))
+    world.do(SuspendJob(by=ROOT, job=job))
     first, second = world.nodes.stopped(job)
     world.do(first)
     assert (state(world, job), state(world, other)) == (JobState.SUSPENDING, JobState.QUEUED)
@@ -108,11 +117,11 @@ def test_a_plan_that_is_stale_is_refused() -> None:
     world = World(2)
     job = world.submit(TASK, suspendable=True)
     suspend(world, job)
-    world.do(c.HoldJob(by=ROOT, job=job, name="night"))
+    world.do(HoldJob(by=ROOT, job=job, name="night"))
     resume(world, job)
     for shares in ((("node1", 1),), (("node1", 2),), ()):
         with pytest.raises(WrongState, match="stale-plan"):
-            world.do(c.StartJob(job=job, shares=shares))
+            world.do(StartJob(job=job, shares=shares))
 
 
 def test_nothing_is_handed_over_behind_what_runs_with_other_processors_now() -> None:
@@ -168,7 +177,7 @@ def test_how_long_it_was_suspended_is_kept_when_it_is_over() -> None:
 
 def test_its_licences_are_free_for_others_and_taken_again() -> None:
     world = World(2)
-    world.do(c.SetParameter(by=ROOT, name="Licences", value="matlab:1"))
+    world.do(SetParameter(by=ROOT, name="Licences", value="matlab:1"))
     wish = (Licence("matlab", 1),)
     job = world.submit(TASK, suspendable=True, licences=wish)
     other = world.submit(TASK, licences=wish)
@@ -234,7 +243,7 @@ def test_it_can_be_canceled_and_finished(resumed: bool) -> None:
         world.submit(TASK)
         if resumed:
             resume(world, job)
-        world.do(c.StopJob(by=ROOT, job=job, outcome=outcome))  # type: ignore[arg-type]
+        world.do(StopJob(by=ROOT, job=job, outcome=outcome))  # type: ignore[arg-type]
         assert state(world, job) is JobState.ENDING
         world.check_replay()
         world.end(job, 1, kind="stopped")
@@ -249,7 +258,7 @@ def test_it_can_be_requeued_and_starts_from_the_beginning(resumed: bool) -> None
     other = world.submit(TASK)
     if resumed:
         resume(world, job)
-    world.do(c.RequeueJob(by=ROOT, job=job))
+    world.do(RequeueJob(by=ROOT, job=job))
     world.end(job, 1, kind="stopped")
     assert state(world, job) is JobState.QUEUED
     world.end(other, 1)
@@ -265,7 +274,7 @@ def test_one_that_waits_to_go_on_can_be_suspended_again() -> None:
     suspend(world, job)
     other = world.submit(TASK)
     resume(world, job)
-    assert [type(event) for event in world.do(c.SuspendJob(by=ROOT, job=job))] == [e.JobSuspended]
+    assert [type(event) for event in world.do(SuspendJob(by=ROOT, job=job))] == [e.JobSuspended]
     world.end(other, 1)
     assert state(world, job) is JobState.SUSPENDED
     world.check_replay()
@@ -276,16 +285,16 @@ def test_a_restart_from_a_snapshot_goes_on_from_there(last: str) -> None:
     world = World(2)
     job = world.submit(TWO, suspendable=True, run_time=Seconds(100.0))
     world.wait(10)
-    world.do(c.SuspendJob(by=ROOT, job=job))
+    world.do(SuspendJob(by=ROOT, job=job))
     if last != "suspending":
         world.do(*world.nodes.stopped(job))
     world.submit(TASK)
     if last == "held":
-        world.do(c.HoldJob(by=ROOT, job=job, name="night"))
+        world.do(HoldJob(by=ROOT, job=job, name="night"))
     if last in ("held", "resuming"):
         resume(world, job)
     if last == "ending":
-        world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+        world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
     world.engine.snapshot_if_due(1)
     again = world.replayed()  # which checks every invariant
     for name in ("aside", "running", "queue", "free"):
@@ -298,11 +307,11 @@ def test_one_that_is_held_goes_on_when_it_is_released() -> None:
     world = World(1)
     job = world.submit(TASK, suspendable=True)
     suspend(world, job)
-    world.do(c.HoldJob(by=ROOT, job=job, name="night"))
+    world.do(HoldJob(by=ROOT, job=job, name="night"))
     resume(world, job)
     assert state(world, job) is JobState.RESUMING
     world.check_replay()
-    world.do(c.ReleaseJob(by=ROOT, job=job, name="night"))
+    world.do(ReleaseJob(by=ROOT, job=job, name="night"))
     assert state(world, job) is JobState.RUNNING
 
 
@@ -310,13 +319,13 @@ def test_resumed_before_all_stood_still_it_never_lost_what_it_holds() -> None:
     world = World(2)
     job = world.submit(TWO, suspendable=True)
     before = held(world, job)
-    world.do(c.SuspendJob(by=ROOT, job=job))
+    world.do(SuspendJob(by=ROOT, job=job))
     reports = world.nodes.stopped(job)
     resume(world, job)
     assert (state(world, job), held(world, job)) == (JobState.RUNNING, before)
     world.do(*reports)  # too late
     assert state(world, job) is JobState.RUNNING
-    world.do(c.SuspendJob(by=ROOT, job=job))
+    world.do(SuspendJob(by=ROOT, job=job))
     world.do(*reports)  # of the suspension before
     assert state(world, job) is JobState.SUSPENDING
 
@@ -325,10 +334,10 @@ def test_asked_twice_nothing_happens() -> None:
     world = World(1)
     job = world.submit(TASK, suspendable=True)
     resume(world, job)
-    world.do(c.SuspendJob(by=ROOT, job=job))
-    assert world.do(c.SuspendJob(by=ROOT, job=job)) == ()
+    world.do(SuspendJob(by=ROOT, job=job))
+    assert world.do(SuspendJob(by=ROOT, job=job)) == ()
     suspend(world, job)
-    assert world.do(c.SuspendJob(by=ROOT, job=job)) == ()
+    assert world.do(SuspendJob(by=ROOT, job=job)) == ()
 
 
 @pytest.mark.parametrize("resumed", [False, True])
@@ -339,7 +348,7 @@ def test_a_node_that_is_lost_takes_its_tasks_with_it_and_the_job_returns_to_the_
     world.submit(TASK, requested_nodes=("node1",))
     if resumed:
         resume(world, job)
-    world.do(c.NodeVanished(node="node1"), c.GiveUpNode(node="node1"))
+    world.do(NodeVanished(node="node1"), GiveUpNode(node="node1"))
     assert state(world, job) is JobState.QUEUED
     world.check_replay()
 
@@ -352,7 +361,7 @@ def test_a_job_that_keeps_enough_of_its_nodes_waits_for_those() -> None:
     suspend(world, job)
     resume_blocker = world.submit(TASK, requested_nodes=("node2",))
     resume(world, job)
-    world.do(c.NodeVanished(node="node1"), c.GiveUpNode(node="node1"))
+    world.do(NodeVanished(node="node1"), GiveUpNode(node="node1"))
     assert state(world, job) is JobState.RESUMING
     world.end(resume_blocker, 1)
     assert (state(world, job), held(world, job)) == (JobState.RUNNING, {"node2": (0,)})
@@ -362,10 +371,10 @@ def test_a_node_that_is_lost_while_it_is_stopped_is_not_waited_for() -> None:
     world = World(1, 1)
     task = TaskSpec(command="x", rerunnable=True)
     job = world.submit(task, task, minimum=1, suspendable=True)
-    world.do(c.SuspendJob(by=ROOT, job=job))
+    world.do(SuspendJob(by=ROOT, job=job))
     world.do(world.nodes.stopped(job)[0])
     lost = world.nodes.stopped(job)[1].node
-    world.do(c.NodeVanished(node=lost), c.GiveUpNode(node=lost))
+    world.do(NodeVanished(node=lost), GiveUpNode(node=lost))
     assert state(world, job) is JobState.SUSPENDED
     assert world.cluster.on_node(lost) == set()
 
@@ -375,7 +384,7 @@ def test_a_node_with_a_suspended_job_is_not_removed() -> None:
     job = world.submit(TASK, suspendable=True)
     suspend(world, job)
     with pytest.raises(WrongState, match="node-busy"):
-        world.do(c.ChangeNode(by=ROOT, node="node1", wish="remove"))
+        world.do(ChangeNode(by=ROOT, node="node1", wish="remove"))
 
 
 def test_its_limit_and_its_priority_can_be_changed() -> None:
@@ -387,7 +396,7 @@ def test_its_limit_and_its_priority_can_be_changed() -> None:
     rival = world.submit(TASK, priority=Priority(2500))
     resume(world, job)
     changed = JobSpec(tasks=(TASK,), suspendable=True, run_time=Seconds(300.0), priority=Priority(3000))
-    world.do(c.ModifyJob(by=ROOT, job=job, spec=changed, fields=("run_time", "priority")))
+    world.do(ModifyJob(by=ROOT, job=job, spec=changed, fields=("run_time", "priority")))
     world.check_replay()
     running = next(h.job for h in world.nodes.running() if h.job not in (job, rival))
     world.end(running, 1)
@@ -402,15 +411,15 @@ def test_only_running_jobs_that_say_so_can_be_suspended(submitted: bool) -> None
     world = World(1)
     job = world.submit(TASK)
     with pytest.raises(WrongState, match="suspendable:true"):
-        world.do(c.SuspendJob(by=ROOT, job=job))
+        world.do(SuspendJob(by=ROOT, job=job))
     changed = JobSpec(tasks=(TASK,), suspendable=True)
-    world.do(c.ModifyJob(by=ROOT, job=job, spec=changed, fields=("suspendable",)))
+    world.do(ModifyJob(by=ROOT, job=job, spec=changed, fields=("suspendable",)))
     spec = JobSpec(tasks=(TASK,), suspendable=True)
-    waiting = world.do(c.CreateJob(by=ROOT, spec=spec, submit=submitted))[0].job  # type: ignore[union-attr]
+    waiting = world.do(CreateJob(by=ROOT, spec=spec, submit=submitted))[0].job  # type: ignore[union-attr]
     with pytest.raises(WrongState, match=f"hn job hold {waiting}"):
-        world.do(c.SuspendJob(by=ROOT, job=waiting))
+        world.do(SuspendJob(by=ROOT, job=waiting))
     with pytest.raises(WrongState, match="not-suspended"):
-        world.do(c.ResumeJob(by=ROOT, job=waiting))
+        world.do(ResumeJob(by=ROOT, job=waiting))
     suspend(world, job)
     assert state(world, job) is JobState.SUSPENDED
 
@@ -418,7 +427,7 @@ def test_only_running_jobs_that_say_so_can_be_suspended(submitted: bool) -> None
 def test_its_owner_and_administrators_may_and_nobody_else() -> None:
     world = World(1)
     job = world.submit(TASK, by=ADA, suspendable=True)
-    for wish in (c.SuspendJob, c.ResumeJob):
+    for wish in (SuspendJob, ResumeJob):
         with pytest.raises(NotAllowed):
             world.do(wish(by=BOB, job=job))
         world.do(wish(by=ADA, job=job))
@@ -462,7 +471,7 @@ def test_a_gang_that_loses_a_node_while_it_stands_still_returns_to_the_queue() -
     job = gang(world)
     suspend(world, job)
     world.submit(TASK, TASK, minimum=2)  # takes what the gang would need
-    world.do(c.NodeVanished(node="node1"), c.GiveUpNode(node="node1"))
+    world.do(NodeVanished(node="node1"), GiveUpNode(node="node1"))
     for instance in (1, 2):  # the workers are nothing without their master, and are stopped
         world.end(job, 2, instance, kind="stopped")
     assert state(world, job) is JobState.QUEUED
@@ -473,8 +482,8 @@ def test_a_job_is_suspended_when_what_was_being_ended_is_over() -> None:
     world = World(2)
     task = TaskSpec(command="x", rerunnable=True)
     job = world.submit(task, task, minimum=2, maximum=2, suspendable=True)
-    world.do(c.StopTask(by=ROOT, job=job, task=1))
-    world.do(c.SuspendJob(by=ROOT, job=job))
+    world.do(StopTask(by=ROOT, job=job, task=1))
+    world.do(SuspendJob(by=ROOT, job=job))
     world.do(*world.nodes.stopped(job))
     assert state(world, job) is JobState.SUSPENDING  # the first task has its grace, on its own processor
     assert world.cluster.free["node1"] == []
@@ -494,24 +503,24 @@ def test_a_suspended_job_can_be_ended_whatever_becomes_of_its_nodes(
     world = World(1, 1)
     task = TaskSpec(command="x", rerunnable=True)
     job = world.submit(task, task, minimum=2, maximum=2, suspendable=True)
-    world.do(c.SuspendJob(by=ROOT, job=job))
+    world.do(SuspendJob(by=ROOT, job=job))
     world.do(*world.nodes.stopped(job))
     if resuming:
         world.submit(TaskSpec(command="x"))
-        world.do(c.ResumeJob(by=ROOT, job=job))
+        world.do(ResumeJob(by=ROOT, job=job))
     facts = {name: node.facts for name, node in world.cluster.nodes.items()}
     rest = ("vanish node1", "vanish node2", "cancel", "give up node1", "give up node2")
     for wish in (first, second, third, *rest):
         word, _, node = wish.rpartition(" ")
-        command: c.Command = {
-            "vanish": lambda node=node: c.NodeVanished(node=node),
-            "give up": lambda node=node: c.GiveUpNode(node=node),
-            "register": lambda node=node: c.RegisterNode(facts=facts[node]),
-            "": lambda wish=wish: c.StopJob(
+        command: Command = {
+            "vanish": lambda node=node: NodeVanished(node=node),
+            "give up": lambda node=node: GiveUpNode(node=node),
+            "register": lambda node=node: RegisterNode(facts=facts[node]),
+            "": lambda wish=wish: StopJob(
                 by=ROOT, job=job, outcome="canceled", force=wish == "force", graceful=wish == "graceful"
             ),
         }[word]()
-        if not isinstance(command, c.StopJob) or job in world.cluster.jobs:
+        if not isinstance(command, StopJob) or job in world.cluster.jobs:
             world.do(command)
     assert state(world, job).is_final
     world.check_replay()

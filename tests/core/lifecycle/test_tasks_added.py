@@ -3,13 +3,13 @@
 import pytest
 from worlds import ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.waiting import task_reasons
 from headnode.core.model.errors import WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec
+from headnode.core.state import modify as c
+from headnode.core.state.task_placement import task_reasons
 
 FIRST = TaskSpec(command="first", rerunnable=True)
 
@@ -60,7 +60,7 @@ def test_explain_says_what_to_do_about_a_task_whose_node_its_job_has_no_more() -
     world = World(1, 1)
     job = world.submit(FIRST)
     record = world.record(job)
-    world.cluster.flow(job).spec = JobSpec(tasks=(TaskSpec(command="x", required_nodes=("gone",)),))
+    world.cluster.graph(job).spec = JobSpec(tasks=(TaskSpec(command="x", required_nodes=("gone",)),))
     record.run.tasks[0].queued.add(2)  # type: ignore[union-attr]
     (reason,) = task_reasons(world.cluster, record, 0)
     assert reason.text == (

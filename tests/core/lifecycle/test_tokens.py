@@ -3,12 +3,12 @@
 import pytest
 from worlds import ADA, BOB, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.tokens import BETWEEN_USES, LOGIN_LIFETIME, LONGEST_TOKEN, MOST_TOKENS
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound
 from headnode.core.model.quantities import Seconds
 from headnode.core.model.user import User
+from headnode.core.state import events as e
+from headnode.core.state import tokens as c
+from headnode.core.state.tokens import BETWEEN_USES, LOGIN_LIFETIME, LONGEST_TOKEN, MOST_TOKENS
 
 DAY = Seconds(86400.0)
 

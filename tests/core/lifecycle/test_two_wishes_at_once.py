@@ -3,12 +3,14 @@
 import pytest
 from worlds import ADA, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest, NotAllowed, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId, Priority
 from headnode.core.model.task import TaskSpec
+from headnode.core.state.modify import ModifyJob, RequeueJob
+from headnode.core.state.stop import StopJob, StopTask
+from headnode.core.state.submit import CreateJob
+from headnode.core.state.transitions import JobState
 
 AGAIN = TaskSpec(command="x", rerunnable=True)
 OTHER = TaskSpec(command="y", rerunnable=True)
@@ -23,7 +25,7 @@ def failed(world: World) -> JobId:
 def test_requeueing_an_ended_job_twice_at_once_runs_it_again_once() -> None:
     world = World(1)
     job = failed(world)
-    again = c.RequeueJob(by=ROOT, job=job, archived=world.archived(job))
+    again = RequeueJob(by=ROOT, job=job, archived=world.archived(job))
     first, second = world.engine.handle([again, again])
     assert isinstance(first, tuple)
     assert isinstance(second, WrongState)
@@ -35,9 +37,9 @@ def test_a_job_revived_canceled_and_revived_in_one_batch_is_alive_and_not_in_the
     world = World(1)
     world.submit(AGAIN, minimum=1, maximum=1)
     job = world.submit(AGAIN)
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
-    again = c.RequeueJob(by=ROOT, job=job, archived=world.archived(job))
-    world.do(again, c.StopJob(by=ROOT, job=job, outcome="canceled"), again)
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
+    again = RequeueJob(by=ROOT, job=job, archived=world.archived(job))
+    world.do(again, StopJob(by=ROOT, job=job, outcome="canceled"), again)
     assert world.cluster.jobs[job].state is JobState.QUEUED
     assert world.journal.ended_job(job) is None
     world.check_replay()
@@ -48,8 +50,8 @@ def test_modifying_an_ended_job_that_another_brings_back_changes_the_living_one(
     job = failed(world)
     archived = world.archived(job)
     world.do(
-        c.RequeueJob(by=ROOT, job=job, archived=archived),
-        c.ModifyJob(by=ROOT, job=job, spec=JobSpec(name="n"), fields=("name",), archived=archived),
+        RequeueJob(by=ROOT, job=job, archived=archived),
+        ModifyJob(by=ROOT, job=job, spec=JobSpec(name="n"), fields=("name",), archived=archived),
     )
     assert world.cluster.spec(world.record(job)).name == "n"
     assert world.record(job).state is JobState.RUNNING
@@ -59,7 +61,7 @@ def test_of_two_that_add_tasks_to_what_they_saw_the_second_must_look_again() -> 
     world = World(1)
     job = world.submit(AGAIN)
     add = [
-        c.ModifyJob(by=ROOT, job=job, spec=JobSpec(tasks=(AGAIN, new)), fields=("tasks",))
+        ModifyJob(by=ROOT, job=job, spec=JobSpec(tasks=(AGAIN, new)), fields=("tasks",))
         for new in (OTHER, AGAIN, AGAIN)
     ]
     answers = world.engine.handle(add)
@@ -72,8 +74,8 @@ def test_two_changes_of_different_options_at_once_both_hold() -> None:
     world = World(1)
     job = world.submit(AGAIN)
     world.do(
-        c.ModifyJob(by=ROOT, job=job, spec=JobSpec(name="n", tasks=(AGAIN,)), fields=("name",)),
-        c.ModifyJob(by=ROOT, job=job, spec=JobSpec(project="p", tasks=(AGAIN,)), fields=("project",)),
+        ModifyJob(by=ROOT, job=job, spec=JobSpec(name="n", tasks=(AGAIN,)), fields=("name",)),
+        ModifyJob(by=ROOT, job=job, spec=JobSpec(project="p", tasks=(AGAIN,)), fields=("project",)),
     )
     spec = world.cluster.spec(world.record(job))
     assert (spec.name, spec.project) == ("n", "p")
@@ -84,12 +86,12 @@ def test_only_what_is_named_changes() -> None:
     world.submit(AGAIN)
     job = world.submit(AGAIN, by=ADA)
     sly = JobSpec(name="n", priority=Priority(4000), tasks=(AGAIN,))
-    world.do(c.ModifyJob(by=ADA, job=job, spec=sly, fields=("name",)))
+    world.do(ModifyJob(by=ADA, job=job, spec=sly, fields=("name",)))
     assert world.record(job).priority == 2000
     with pytest.raises(NotAllowed, match="priority-privilege"):
-        world.do(c.ModifyJob(by=ADA, job=job, spec=sly, fields=("priority",)))
+        world.do(ModifyJob(by=ADA, job=job, spec=sly, fields=("priority",)))
     with pytest.raises(BadRequest, match="no-such-field"):
-        world.do(c.ModifyJob(by=ADA, job=job, spec=sly, fields=("nonsense",)))
+        world.do(ModifyJob(by=ADA, job=job, spec=sly, fields=("nonsense",)))
 
 
 @pytest.mark.parametrize("tasks", [(), (OTHER,), (OTHER, AGAIN), (AGAIN,)])
@@ -97,7 +99,7 @@ def test_tasks_that_a_job_has_are_neither_taken_away_nor_replaced(tasks: tuple[T
     world = World(1)
     job = world.submit(AGAIN)
     with pytest.raises(WrongState, match="stale-tasks"):
-        world.do(c.ModifyJob(by=ROOT, job=job, spec=JobSpec(tasks=tasks), fields=("tasks",)))
+        world.do(ModifyJob(by=ROOT, job=job, spec=JobSpec(tasks=tasks), fields=("tasks",)))
 
 
 def test_a_job_may_name_a_queued_parent_that_is_finished_in_the_same_batch() -> None:
@@ -107,8 +109,8 @@ def test_a_job_may_name_a_queued_parent_that_is_finished_in_the_same_batch() -> 
     spec = JobSpec(tasks=(AGAIN,), parents=(parent,))
     answers = world.engine.handle(
         [
-            c.StopJob(by=ROOT, job=parent, outcome="finished"),
-            c.CreateJob(by=ROOT, spec=spec, submit=True),
+            StopJob(by=ROOT, job=parent, outcome="finished"),
+            CreateJob(by=ROOT, spec=spec, submit=True),
         ]
     )
     assert isinstance(answers[1], tuple), answers[1]
@@ -118,8 +120,8 @@ def test_a_job_may_name_a_queued_parent_that_is_finished_in_the_same_batch() -> 
 def test_canceling_a_job_that_is_on_its_way_back_to_the_queue_cancels_it() -> None:
     world = World(1)
     job = world.submit(AGAIN, AGAIN, minimum=1, maximum=1)
-    world.do(c.RequeueJob(by=ROOT, job=job))
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", message="enough"))
+    world.do(RequeueJob(by=ROOT, job=job))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled", message="enough"))
     world.end(job, 1, kind="stopped")
     record = world.record(job)
     assert (record.state, record.message) == (JobState.CANCELED, "enough")
@@ -130,16 +132,16 @@ def test_canceling_a_job_that_is_on_its_way_back_to_the_queue_cancels_it() -> No
 def test_a_task_of_a_job_on_its_way_back_to_the_queue_cannot_be_canceled_yet() -> None:
     world = World(1)
     job = world.submit(AGAIN)
-    world.do(c.RequeueJob(by=ROOT, job=job))
+    world.do(RequeueJob(by=ROOT, job=job))
     with pytest.raises(WrongState, match="requeueing"):
-        world.do(c.StopTask(by=ROOT, job=job, task=1))
+        world.do(StopTask(by=ROOT, job=job, task=1))
 
 
 def test_a_job_that_was_not_submitted_loses_no_task_to_a_second_writer_either() -> None:
     world = World(1)
-    job = world.do(c.CreateJob(by=ROOT, spec=JobSpec(tasks=(AGAIN,))))[0].job  # type: ignore[union-attr]
+    job = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=(AGAIN,))))[0].job  # type: ignore[union-attr]
     add = [
-        c.ModifyJob(by=ROOT, job=job, spec=JobSpec(tasks=(AGAIN, new)), fields=("tasks",))
+        ModifyJob(by=ROOT, job=job, spec=JobSpec(tasks=(AGAIN, new)), fields=("tasks",))
         for new in (OTHER, AGAIN)
     ]
     assert isinstance(world.engine.handle(add)[1], WrongState)
@@ -149,5 +151,5 @@ def test_a_job_that_was_not_submitted_loses_no_task_to_a_second_writer_either() 
 def test_a_change_of_nothing_changes_nothing_in_any_state() -> None:
     world = World(1)
     job = world.submit(AGAIN)
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
-    assert world.do(c.ModifyJob(by=ROOT, job=job, spec=JobSpec(), fields=())) == ()
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
+    assert world.do(ModifyJob(by=ROOT, job=job, spec=JobSpec(), fields=())) == ()

@@ -3,12 +3,11 @@
 import msgspec
 from worlds import ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.events import Ended
-from headnode.core.lifecycle.records import decode_record, encode_record
-from headnode.core.lifecycle.usage import Usage
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state import modify as c
+from headnode.core.state.job_events import InstanceEnd
+from headnode.core.state.job_record import Usage, decode_record, encode_record
 
 ONE = TaskSpec(command="x")
 
@@ -119,7 +118,7 @@ def test_an_instance_that_ran_on_several_nodes_names_them_all_and_older_ones_are
         ("node1", ()),
     ]
     old = msgspec.msgpack.encode([1, 1, 1, "finished", 0])
-    assert msgspec.msgpack.decode(old, type=Ended).nodes == ()
+    assert msgspec.msgpack.decode(old, type=InstanceEnd).nodes == ()
 
 
 def test_a_record_from_before_usage_was_kept_is_read() -> None:

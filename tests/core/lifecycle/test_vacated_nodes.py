@@ -5,15 +5,20 @@ from itertools import product
 import pytest
 from worlds import ADA, ROOT, World
 
-from headnode.apps.server.answers_nodes import detailed_node
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.states import JobState
+from headnode.apps.server.api.nodes import detailed_node
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state import job_events as e
+from headnode.core.state.drain import DrainNode
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.node_loss import GiveUpNode
+from headnode.core.state.nodes import ChangeNode, NodeVanished, SetParameter
+from headnode.core.state.stop import StopJob
+from headnode.core.state.suspend import SuspendJob
+from headnode.core.state.transitions import JobState
 
 AGAIN = TaskSpec(command="x", rerunnable=True)
 ONCE = TaskSpec(command="x", rerunnable=False)
@@ -24,11 +29,11 @@ def sweep(instances: int) -> TaskSpec:
 
 
 def offline(world: World, node: str = "node1", reason: str = "") -> None:
-    world.do(c.DrainNode(by=ROOT, node=node, reason=reason, force=True))
+    world.do(DrainNode(by=ROOT, node=node, reason=reason, force=True))
 
 
 def come_back(world: World, processors: int, node: str = "node1") -> None:
-    world.do(c.RegisterNode(facts=NodeFacts(name=node, processors=processors, memory=1024)))
+    world.do(RegisterNode(facts=NodeFacts(name=node, processors=processors, memory=1024)))
 
 
 def report_stopped(world: World) -> int:
@@ -68,12 +73,12 @@ def test_a_job_of_several_nodes_goes_on_without_the_one_that_is_taken_offline() 
 
 def test_a_job_that_has_too_little_left_runs_again_elsewhere_and_no_retry_is_counted() -> None:
     world = World(2)
-    world.do(c.SetParameter(by=ROOT, name="JobRetryCount", value="0"))
+    world.do(SetParameter(by=ROOT, name="JobRetryCount", value="0"))
     job = world.submit(AGAIN, AGAIN, minimum=2, maximum=2)
     offline(world)
     assert report_stopped(world) == 2
     assert world.record(job).state is JobState.QUEUED
-    world.do(c.RegisterNode(facts=NodeFacts(name="node9", processors=2, memory=1024), approved=True))
+    world.do(RegisterNode(facts=NodeFacts(name="node9", processors=2, memory=1024), approved=True))
     assert where(world, job) == ["node9", "node9"]
     world.check_replay()
 
@@ -150,7 +155,7 @@ def test_a_gang_that_is_taken_a_node_stops_as_a_whole_and_runs_again_as_a_whole(
     offline(world)
     assert report_stopped(world) == 2
     assert world.record(job).state is JobState.QUEUED
-    world.do(c.ChangeNode(by=ROOT, node="node1", wish="resume"))
+    world.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
     assert len(world.dispatched(job)) == 2
     world.check_replay()
 
@@ -158,15 +163,15 @@ def test_a_gang_that_is_taken_a_node_stops_as_a_whole_and_runs_again_as_a_whole(
 def test_what_is_taken_by_force_gets_no_grace() -> None:
     world = World(1)
     world.submit(AGAIN)
-    events = world.do(c.DrainNode(by=ROOT, node="node1", force=True))
+    events = world.do(DrainNode(by=ROOT, node="node1", force=True))
     assert [event.force for event in events if isinstance(event, e.InstancesStopping)] == [True]
 
 
 def test_what_was_to_end_with_grace_ends_at_once_and_as_it_was_to() -> None:
     world = World(1)
     job = world.submit(AGAIN)
-    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
-    events = world.do(c.DrainNode(by=ROOT, node="node1", force=True))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
+    events = world.do(DrainNode(by=ROOT, node="node1", force=True))
     (hurried,) = [event for event in events if isinstance(event, e.InstancesStopping)]
     assert hurried.force
     report_stopped(world)
@@ -178,7 +183,7 @@ def test_what_was_to_end_with_grace_ends_at_once_and_as_it_was_to() -> None:
 def test_a_node_that_is_away_loses_at_once_what_may_not_run_twice_and_the_rest_when_it_is_given_up() -> None:
     world = World(2, 1)
     job = world.submit(ONCE, AGAIN, AGAIN, minimum=3, maximum=3, fail_on_task_failure=False)
-    world.do(c.NodeVanished(node="node1"))
+    world.do(NodeVanished(node="node1"))
     offline(world, reason="it burns")
     record = world.record(job)
     assert record.run is not None
@@ -187,7 +192,7 @@ def test_a_node_that_is_away_loses_at_once_what_may_not_run_twice_and_the_rest_w
     assert row is not None
     assert row.message == "node node1 was taken offline by root: it burns, and it is not rerunnable"
     assert held(world, job) == {"node1": (1,), "node2": (0,)}  # a task that may run twice may still run there
-    world.do(c.GiveUpNode(node="node1"))
+    world.do(GiveUpNode(node="node1"))
     assert held(world, job) == {"node2": (0,)}
     world.end(job, 3)
     assert world.dispatched(job)[-1] == (2, 1)  # not counted as a loss
@@ -200,7 +205,7 @@ def test_a_node_that_is_away_loses_at_once_what_may_not_run_twice_and_the_rest_w
 def test_a_suspended_job_goes_back_to_the_queue_and_lets_go_of_all_its_nodes() -> None:
     world = World(1, 1)
     job = world.submit(AGAIN, AGAIN, minimum=2, maximum=2, suspendable=True)
-    world.do(c.SuspendJob(by=ROOT, job=job))
+    world.do(SuspendJob(by=ROOT, job=job))
     world.do(*world.nodes.stopped(job))
     assert world.record(job).state is JobState.SUSPENDED
     offline(world)
@@ -213,10 +218,10 @@ def test_a_suspended_job_goes_back_to_the_queue_and_lets_go_of_all_its_nodes() -
 def test_a_suspended_job_that_loses_a_node_it_cannot_do_without_lets_go_of_the_others() -> None:
     world = World(1, 1)
     job = world.submit(AGAIN, ONCE, minimum=2, maximum=2, suspendable=True, fail_on_task_failure=False)
-    world.do(c.SuspendJob(by=ROOT, job=job))
+    world.do(SuspendJob(by=ROOT, job=job))
     world.do(*world.nodes.stopped(job))
-    world.do(c.NodeVanished(node="node1"))
-    world.do(c.GiveUpNode(node="node1"))
+    world.do(NodeVanished(node="node1"))
+    world.do(GiveUpNode(node="node1"))
     report_stopped(world)
     assert world.record(job).state is not JobState.SUSPENDED
     assert not world.cluster.on_node("node2")
@@ -227,12 +232,12 @@ def test_force_is_for_now_and_for_administrators_and_lasts_until_the_node_is_res
     world = World(1)
     later = Instant(world.clock.now() + 60)
     with pytest.raises(BadRequest, match="force and a date"):
-        world.do(c.DrainNode(by=ROOT, node="node1", force=True, closes=later))
+        world.do(DrainNode(by=ROOT, node="node1", force=True, closes=later))
     offline(world)
     job = world.submit(AGAIN, by=ADA)
-    world.do(c.DrainNode(by=ROOT, node="node1", reason="another word"))
+    world.do(DrainNode(by=ROOT, node="node1", reason="another word"))
     assert world.cluster.usable("node1") == 0
-    world.do(c.ChangeNode(by=ROOT, node="node1", wish="resume"))
+    world.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
     assert world.record(job).state is JobState.RUNNING
     assert world.cluster.usable("node1") == 1
 
@@ -300,7 +305,7 @@ def test_all_is_right_in_the_end_in_every_small_world() -> None:
         if again or force:  # nothing goes on where it may not
             assert all(max(n) < world.cluster.usable("node1") for n in numbers_on(world, "node1"))
         world.check_replay()
-        world.do(c.ChangeNode(by=ROOT, node="node1", wish="resume"))
+        world.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
         for _ in range(20):
             for each in list(world.nodes.running()):
                 world.do(world.nodes.ended(each, world.clock.now(), exit_code=0))

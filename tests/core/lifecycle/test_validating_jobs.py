@@ -5,27 +5,33 @@ from asked_filters import FilteredWorld
 from msgspec.structs import replace
 from worlds import ADA, ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest, Refused, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId, Priority
 from headnode.core.model.task import TaskSpec
+from headnode.core.state.events import Event
+from headnode.core.state.filters import RejectJob, ValidateJob
+from headnode.core.state.hold import HoldJob
+from headnode.core.state.job_events import JobValidated
+from headnode.core.state.modify import ModifyJob, RequeueJob
+from headnode.core.state.nodes import SetParameter
+from headnode.core.state.stop import StopJob
+from headnode.core.state.submit import SubmitJob
+from headnode.core.state.transitions import JobState
 
 
 def filtering_world() -> World:
     """Return a world whose jobs pass a submission filter."""
     world = World(4)
-    world.do(c.SetParameter(by=ROOT, name="SubmissionFilterProgram", value="/opt/names.sh"))
+    world.do(SetParameter(by=ROOT, name="SubmissionFilterProgram", value="/opt/names.sh"))
     return world
 
 
-def validated(world: World, job: JobId, **changes: object) -> tuple[e.Event, ...]:
+def validated(world: World, job: JobId, **changes: object) -> tuple[Event, ...]:
     """Let the filters pass a job, with these changes."""
     record = world.record(job)
     spec = replace(world.cluster.written(record), **changes) if changes else None
-    return world.do(c.ValidateJob(by=ADA, job=job, order=record.order, filters=("names.sh",), spec=spec))
+    return world.do(ValidateJob(by=ADA, job=job, order=record.order, filters=("names.sh",), spec=spec))
 
 
 def test_a_submitted_job_is_validating_and_durable_until_its_filters_let_it_in() -> None:
@@ -41,7 +47,7 @@ def test_a_submitted_job_is_validating_and_durable_until_its_filters_let_it_in()
 
 def test_places_in_the_queue_are_those_of_the_submission_not_of_the_answer() -> None:
     world = filtering_world()
-    world.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value="fcfs"))
+    world.do(SetParameter(by=ROOT, name="SchedulingPolicy", value="fcfs"))
     first, second = (world.submit(TaskSpec(command="x", minimum=3, maximum=3)) for _ in range(2))
     third = world.submit(TaskSpec(command="x", minimum=4, maximum=4))
     validated(world, third)
@@ -56,7 +62,7 @@ def test_a_filter_may_change_properties_of_the_job_and_the_history_says_which() 
     world = filtering_world()
     job = world.submit(TaskSpec(command="x"), by=ADA, project="")
     events = validated(world, job, project="physics", priority=Priority(3000))
-    told = next(event for event in events if isinstance(event, e.JobValidated))
+    told = next(event for event in events if isinstance(event, JobValidated))
     assert told.what == "priority, project"
     record = world.record(job)
     assert (world.cluster.written(record).project, record.priority) == ("physics", 3000)
@@ -94,16 +100,16 @@ def test_a_job_that_a_filter_fails_says_so_and_cannot_come_into_the_queue_by_the
     world = filtering_world()
     job = world.submit(TaskSpec(command="x"), by=ADA)
     order = world.record(job).order
-    world.do(c.RejectJob(job=job, order=order, message="submission filter 'names.sh' failed the job"))
+    world.do(RejectJob(job=job, order=order, message="submission filter 'names.sh' failed the job"))
     record = world.record(job)
     assert record.state is JobState.FAILED
     assert "names.sh" in record.message
     with pytest.raises(WrongState, match="not-validated"):
-        world.do(c.RequeueJob(by=ADA, job=job, archived=world.archived(job)))
+        world.do(RequeueJob(by=ADA, job=job, archived=world.archived(job)))
     changed = JobSpec(tasks=(TaskSpec(command="x"),), project="physics")
-    modify = c.ModifyJob(by=ADA, job=job, spec=changed, fields=("project",), archived=world.archived(job))
+    modify = ModifyJob(by=ADA, job=job, spec=changed, fields=("project",), archived=world.archived(job))
     world.do(modify)
-    world.do(c.SubmitJob(by=ADA, job=job))
+    world.do(SubmitJob(by=ADA, job=job))
     assert world.record(job).state is JobState.VALIDATING
     validated(world, job)
     assert world.record(job).state is JobState.RUNNING
@@ -114,11 +120,11 @@ def test_an_answer_about_an_earlier_submission_does_nothing() -> None:
     world = filtering_world()
     job = world.submit(TaskSpec(command="x"), by=ADA)
     order = world.record(job).order
-    assert world.do(c.ValidateJob(by=ADA, job=job, order=order + 1)) == ()
-    assert world.do(c.RejectJob(job=job, order=order + 1, message="no")) == ()
-    world.do(c.StopJob(by=ADA, job=job, outcome="canceled"))
+    assert world.do(ValidateJob(by=ADA, job=job, order=order + 1)) == ()
+    assert world.do(RejectJob(job=job, order=order + 1, message="no")) == ()
+    world.do(StopJob(by=ADA, job=job, outcome="canceled"))
     assert world.record(job).state is JobState.CANCELED
-    assert world.do(c.ValidateJob(by=ADA, job=job, order=order)) == ()
+    assert world.do(ValidateJob(by=ADA, job=job, order=order)) == ()
 
 
 def test_a_job_in_validation_can_be_canceled_but_neither_finished_nor_changed() -> None:
@@ -126,14 +132,14 @@ def test_a_job_in_validation_can_be_canceled_but_neither_finished_nor_changed() 
     job = world.submit(TaskSpec(command="x"), by=ADA)
     spec = world.cluster.written(world.record(job))
     for wish in (
-        c.StopJob(by=ADA, job=job, outcome="finished"),
-        c.ModifyJob(by=ADA, job=job, spec=spec, fields=("name",)),
-        c.SubmitJob(by=ADA, job=job),
-        c.HoldJob(by=ADA, job=job, name="User"),
+        StopJob(by=ADA, job=job, outcome="finished"),
+        ModifyJob(by=ADA, job=job, spec=spec, fields=("name",)),
+        SubmitJob(by=ADA, job=job),
+        HoldJob(by=ADA, job=job, name="User"),
     ):
         with pytest.raises(WrongState):
             world.do(wish)
-    world.do(c.StopJob(by=ADA, job=job, outcome="canceled"))
+    world.do(StopJob(by=ADA, job=job, outcome="canceled"))
     assert world.record(job).state is JobState.CANCELED
 
 

@@ -3,25 +3,26 @@
 import pytest
 from worlds import ROOT, World
 
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.events import Place
-from headnode.core.lifecycle.records import TaskProgress, all_queued
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.ranges import Ranges
 from headnode.core.model.task import TaskSpec
+from headnode.core.state.job_events import NodeCores
+from headnode.core.state.job_record import TaskProgress, all_queued
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.submit import CreateJob
 
 
 def two_nodes() -> World:
     """Return a head with two nodes of two processors; the second is in group ``large``."""
     world = World(2)
     facts = NodeFacts(name="node2", processors=2, memory=1024, groups=("large",))
-    world.do(c.RegisterNode(facts=facts, approved=True))
+    world.do(RegisterNode(facts=facts, approved=True))
     return world
 
 
-def place_of(task: TaskSpec) -> Place:
+def place_of(task: TaskSpec) -> NodeCores:
     """Return where the one task of a job on all four processors goes."""
     world = two_nodes()
     world.submit(task, minimum=4, maximum=4)
@@ -69,7 +70,7 @@ def test_what_cannot_even_be_kept_is_refused_by_its_rule(spec: JobSpec, code: st
     world = World(1)
     for _ in range(2):  # what was refused once is refused again
         with pytest.raises(BadRequest) as refused:
-            world.do(c.CreateJob(by=ROOT, spec=spec))
+            world.do(CreateJob(by=ROOT, spec=spec))
         assert refused.value.code == code
     assert not world.cluster.jobs
 

@@ -1,12 +1,7 @@
 """A whole head in one process: the real engine and policies, a journal in memory, nodes without machines."""
 
-from headnode.adapters.clock.virtual import VirtualClock
+from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.events import Event, JobCreated
-from headnode.core.lifecycle.invariants import check_cluster
-from headnode.core.lifecycle.records import JobRecord, decode_record
 from headnode.core.model.errors import HeadnodeError
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
@@ -14,9 +9,17 @@ from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
 from headnode.core.scheduling.policies import POLICIES
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.command import Command
+from headnode.core.state.events import Event
+from headnode.core.state.invariants import check_cluster
+from headnode.core.state.job_events import JobCreated
+from headnode.core.state.job_record import JobRecord, decode_record
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.submit import CreateJob
 from headnode.engine.engine import Engine
 from headnode.engine.recovery import recover, save
-from headnode.testing.in_process import InProcessNodes
+from testbed.in_process import InProcessNodes
 
 ROOT = User(name="root", uid=0, gid=0, administrator=True)
 ADA = User(name="ada", uid=1001, gid=1001)
@@ -33,13 +36,13 @@ class World:
         self.engine = Engine(self.journal, self.clock, dict(POLICIES), self.nodes)
         for number, count in enumerate(processors, 1):
             facts = NodeFacts(name=f"node{number}", processors=count, memory=1024)
-            self.do(c.RegisterNode(facts=facts, approved=True))
+            self.do(RegisterNode(facts=facts, approved=True))
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ClusterState:
         return self.engine.cluster
 
-    def do(self, *commands: c.Command) -> tuple[Event, ...]:
+    def do(self, *commands: Command) -> tuple[Event, ...]:
         """Give commands as one batch; return the events of the last; raise what refuses it."""
         answers = self.engine.handle(commands)
         check_cluster(self.cluster)
@@ -51,7 +54,7 @@ class World:
     def submit(self, *tasks: TaskSpec, by: User = ROOT, **options: object) -> JobId:
         """Create and submit a job; return its id."""
         spec = JobSpec(tasks=tasks, **options)  # type: ignore[arg-type]
-        events = self.do(c.CreateJob(by=by, spec=spec, submit=True))
+        events = self.do(CreateJob(by=by, spec=spec, submit=True))
         return next(event.job for event in events if isinstance(event, JobCreated))
 
     def end(self, job: JobId, task: int, instance: int = 1, exit_code: int = 0, kind: str = "exited") -> None:
@@ -83,7 +86,7 @@ class World:
         self.engine.tick()
         check_cluster(self.cluster)
 
-    def replayed(self) -> Cluster:
+    def replayed(self) -> ClusterState:
         """Return the cluster that a restart would make, checked."""
         cluster, _, _ = recover(self.journal)
         cluster.release_due(self.clock.now())

@@ -9,13 +9,12 @@ from msgspec.structs import replace
 
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import NEVER, JobId
-from headnode.core.scheduling.balanced.plan import in_mode
-from headnode.core.scheduling.balanced.share_out import Bias
-from headnode.core.scheduling.balanced.sharers import Balancing, Held, Sharer
-from headnode.core.scheduling.decision import Plan
-from headnode.core.scheduling.easy_backfill import plan as easy
+from headnode.core.scheduling.balanced.balanced_pass import plan_in_mode
+from headnode.core.scheduling.node_view import NodeView
+from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import Policy
-from headnode.core.scheduling.view import NodeView, RunningJob, View
+from headnode.core.scheduling.policies import plan_easy as easy
+from headnode.core.scheduling.view import Balancing, Bias, NodeSurplus, RunningJob, ShareInfo, View
 from headnode.testing import scene
 from headnode.testing.scenes import turn_of
 
@@ -88,7 +87,7 @@ class World:
         sharers = {JobId(job.number): self.sharer(job) for job in running}
         return replace(shown, balancing=Balancing(self.bias, self.immediate, due, sharers=sharers))
 
-    def sharer(self, job: Job) -> Sharer:
+    def sharer(self, job: Job) -> ShareInfo:
         held = []
         for node, count in job.holds.items():
             leaving, runs = job.leaving.get(node, 0), job.runs.get(node, 0)
@@ -96,7 +95,7 @@ class World:
             rest = runs - awaited if not job.whole else runs
             idle = count - leaving - (rest if not job.whole or not leaving else 0)
             held.append(
-                Held(
+                NodeSurplus(
                     node,
                     count,
                     leaving - awaited,
@@ -112,10 +111,10 @@ class World:
             waits = job.tasks - sum(1 for _, runs, leaving in there if runs or not leaving)
         else:
             waits = job.tasks - sum(max(runs, count - leaving) for count, runs, leaving in there)
-        return Sharer(JobId(job.number), job.tasks, max(0, waits), tuple(held), lasting=not job.rerunnable)
+        return ShareInfo(JobId(job.number), job.tasks, max(0, waits), tuple(held), lasting=not job.rerunnable)
 
     def do_pass(self, *, due: bool = True) -> Plan:
-        made = in_mode(self.policy, self.view(due=due))
+        made = plan_in_mode(self.policy, self.view(due=due))
         by = {job.number: job for job in self.jobs}
         for recall in made.recalls:
             self.recall(by[recall.job], dict(recall.allocation), immediate=recall.immediate)

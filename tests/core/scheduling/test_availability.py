@@ -6,19 +6,20 @@ from math import inf
 
 import pytest
 
-from headnode.core.model.held import Held as OfNodes
+from headnode.core.model.job import HeldAmounts as OfNodes
 from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, UnitType
 from headnode.core.scheduling.availability import Availability
-from headnode.core.scheduling.board import Board
-from headnode.core.scheduling.decision import Shares
-from headnode.core.scheduling.future import release_of
-from headnode.core.scheduling.kinds import Kinds
-from headnode.core.scheduling.need import need_of
+from headnode.core.scheduling.free_resources import FreeResources
+from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.placement import shares
-from headnode.core.scheduling.view import NodeView, RunningJob, View
+from headnode.core.scheduling.plan import Shares
+from headnode.core.scheduling.release_profile import NodeKinds
+from headnode.core.scheduling.request import resolve
+from headnode.core.scheduling.shadow_reservation import release_of
+from headnode.core.scheduling.view import RunningJob, View
 from headnode.testing import gang, part
-from headnode.testing.holding import Held, held_by_running, world
-from headnode.testing.specification import Ground, World, allowed, ways
+from headnode.testing.held_shares import HeldShares, held_by_running, world
+from headnode.testing.specification import FreeNode, World, allowed, ways
 
 from .scenes import MINUTE, NOW, asks, node, runs, scene
 
@@ -112,12 +113,12 @@ def test_the_first_slot_is_the_earliest_there_is(nodes: list[NodeView]) -> None:
     later = 0
     for (view, reserved), request in product(list(worlds(nodes)), REQUESTS):
         availability = booked_out(view, reserved, [request, asks(1, single_node=True)])
-        need = need_of(request, view.terrain())
+        need = resolve(request, view.node_table())
         slot = availability.first_fit(need, request.run_time, NOW)
         at = earliest(view, reserved, request)
         assert (None if slot is None else slot.at) == at, (request, view, reserved)
         if slot is not None:
-            where = shares(slot.fit, view.terrain())
+            where = shares(slot.fit, view.node_table())
             assert fits(view, reserved, request, slot.at, where), (request, view, reserved, where)
             later += slot.at > NOW
     assert later > 100
@@ -127,7 +128,7 @@ def test_the_first_slot_is_the_earliest_there_is(nodes: list[NodeView]) -> None:
 def test_no_slot_is_found_where_it_is_not_wanted(nodes: list[NodeView]) -> None:
     for (view, reserved), request in product(list(worlds(nodes)), REQUESTS[::3]):
         availability = booked_out(view, reserved, [request, asks(1, single_node=True)])
-        need = need_of(request, view.terrain())
+        need = resolve(request, view.node_table())
         at = earliest(view, reserved, request)
         if at is not None:
             assert availability.first_fit(need, request.run_time, NOW, until=at) is None
@@ -145,26 +146,28 @@ def test_what_was_taken_and_given_back_leaves_no_trace() -> None:
             other.give(piece, start, start + request.run_time)
         for start, end in product((0, 90, 180, 400), (30, 200, inf)):
             one, two = (
-                plain.board(NOW + start, NOW + start + end),
-                other.board(NOW + start, NOW + start + end),
+                plain.resources(NOW + start, NOW + start + end),
+                other.resources(NOW + start, NOW + start + end),
             )
             assert (one.free, one.amounts, one.licences) == (two.free, two.amounts, two.licences)
 
 
 def test_a_job_over_its_limit_is_expected_to_end_soon_but_not_now() -> None:
     view = scene([node("a", 2)], [runs(1, asks(2), ("a", 2), minutes_left=-5)])
-    slot = booked_out(view, [], [asks(1)]).first_fit(need_of(asks(1), view.terrain()), 60, NOW)
+    slot = booked_out(view, [], [asks(1)]).first_fit(resolve(asks(1), view.node_table()), 60, NOW)
     assert slot is not None
     assert NOW < slot.at <= NOW + 1
 
 
 def booked_out(view: View, reserved: Sequence[Booked], requests: Sequence[JobRequest]) -> Availability:
     """Return what is free with these reservations taken out."""
-    terrain = view.terrain()
-    needs = [need_of(each, terrain) for each in [*requests, *(request for request, _, _ in reserved)]]
-    board = Board.now(terrain, view.nodes, {name: free for name, (_, free) in view.licences.items()})
-    releases = [release_of(job, view.now, terrain) for job in view.running]
-    availability = Availability(view.now, board, Kinds(terrain, needs), releases, amounts=True)
+    node_table = view.node_table()
+    needs = [resolve(each, node_table) for each in [*requests, *(request for request, _, _ in reserved)]]
+    resources = FreeResources.now(
+        node_table, view.nodes, {name: free for name, (_, free) in view.licences.items()}
+    )
+    releases = [release_of(job, view.now, node_table) for job in view.running]
+    availability = Availability(view.now, resources, NodeKinds(node_table, needs), releases, amounts=True)
     for request, minutes, where in reserved:
         start, piece = NOW + minutes * MINUTE, piece_of(view, request, where)
         assert availability.has_room(piece, start, start + request.run_time)
@@ -174,8 +177,8 @@ def booked_out(view: View, reserved: Sequence[Booked], requests: Sequence[JobReq
 
 def piece_of(view: View, request: JobRequest, where: Shares):  # type: ignore[no-untyped-def]
     """Return what a reservation takes."""
-    terrain = view.terrain()
-    return need_of(request, terrain).piece(tuple((terrain.numbers[name], n) for name, n in where))
+    node_table = view.node_table()
+    return resolve(request, node_table).piece(tuple((node_table.numbers[name], n) for name, n in where))
 
 
 def earliest(view: View, reserved: Sequence[Booked], request: JobRequest) -> float | None:
@@ -205,8 +208,8 @@ def at_instant(view: View, reserved: Sequence[Booked], at: float) -> World:
     for job, (request, minutes, where) in enumerate(reserved, start=100):
         start = NOW + minutes * MINUTE
         if start <= at < start + request.run_time:
-            held.append(Held(start, 0, job, request, where))  # type: ignore[arg-type]
+            held.append(HeldShares(start, 0, job, request, where))  # type: ignore[arg-type]
     grounds, licences = world(
         view, [each._replace(processors=sum(n for _, n in each.shares)) for each in held]
     )
-    return tuple(Ground(*each) for each in grounds), licences
+    return tuple(FreeNode(*each) for each in grounds), licences

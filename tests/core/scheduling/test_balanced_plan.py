@@ -6,9 +6,10 @@ import pytest
 
 from depth import seeds
 from headnode.core.model.job import UnitType
-from headnode.core.scheduling.balanced.share_out import Bias, Claim, share_out, weight_of
-from headnode.core.scheduling.decision import Why
+from headnode.core.scheduling.balanced.shares import ShareClaim, share_out, weight_of
+from headnode.core.scheduling.plan import Why
 from headnode.core.scheduling.policies import POLICIES
+from headnode.core.scheduling.view import Bias
 from headnode.testing import asks, node
 
 from .balanced_world import Job, World
@@ -131,7 +132,7 @@ def test_jobs_that_can_run_anywhere_have_exactly_their_shares(seed: int) -> None
     world.settle()
     running = [job for job in world.jobs if job.holds]
     claims = [
-        Claim(
+        ShareClaim(
             (-job.priority, job.number, job.number),
             job.request.maximum - job.request.minimum,
             1,

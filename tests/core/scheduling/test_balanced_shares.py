@@ -5,24 +5,25 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headnode.core.scheduling.balanced.share_out import Bias, Claim, share_out, weight_of
+from headnode.core.scheduling.balanced.shares import ShareClaim, share_out, weight_of
+from headnode.core.scheduling.view import Bias
 
 BIASES = st.sampled_from(list(Bias))
 PRIORITIES = st.sampled_from([0, 500, 1000, 1999, 2000, 3000, 4000])
 
 
 @st.composite
-def claims(draw: st.DrawFn, sizes: tuple[int, ...] = (1,)) -> list[Claim]:
+def claims(draw: st.DrawFn, sizes: tuple[int, ...] = (1,)) -> list[ShareClaim]:
     bias = draw(BIASES)
     wanted = draw(st.lists(st.tuples(PRIORITIES, st.integers(0, 30), st.sampled_from(sizes)), max_size=8))
     turns = [(-priority, number, number) for number, (priority, _, _) in enumerate(wanted)]
     return [
-        Claim(turn, most, size, weight_of(turn, bias))
+        ShareClaim(turn, most, size, weight_of(turn, bias))
         for turn, (_, most, size) in zip(turns, wanted, strict=True)
     ]
 
 
-def one_at_a_time(wanted: list[Claim], processors: int) -> list[int]:
+def one_at_a_time(wanted: list[ShareClaim], processors: int) -> list[int]:
     """Share out as the page says it: each next unit to whom it lifts least, until nobody can use any."""
     given = [0] * len(wanted)
     while True:
@@ -41,12 +42,12 @@ def one_at_a_time(wanted: list[Claim], processors: int) -> list[int]:
 
 
 @given(claims(sizes=(1, 2, 4)), st.integers(0, 100))
-def test_it_is_what_giving_units_one_at_a_time_comes_to(wanted: list[Claim], processors: int) -> None:
+def test_it_is_what_giving_units_one_at_a_time_comes_to(wanted: list[ShareClaim], processors: int) -> None:
     assert share_out(wanted, processors) == one_at_a_time(wanted, processors)
 
 
 @given(claims(), st.integers(0, 100))
-def test_everything_is_given_away_that_somebody_can_use(wanted: list[Claim], processors: int) -> None:
+def test_everything_is_given_away_that_somebody_can_use(wanted: list[ShareClaim], processors: int) -> None:
     given = share_out(wanted, processors)
     assert all(0 <= units <= each.most for units, each in zip(given, wanted, strict=True))
     assert sum(given) == min(processors, sum(each.most for each in wanted))
@@ -54,7 +55,7 @@ def test_everything_is_given_away_that_somebody_can_use(wanted: list[Claim], pro
 
 @given(claims(), st.integers(0, 100))
 def test_of_two_that_could_use_more_the_higher_priority_has_no_less(
-    wanted: list[Claim], processors: int
+    wanted: list[ShareClaim], processors: int
 ) -> None:
     given = share_out(wanted, processors)
     for units, each in zip(given, wanted, strict=True):
@@ -64,7 +65,7 @@ def test_of_two_that_could_use_more_the_higher_priority_has_no_less(
 
 
 @given(claims(), st.integers(0, 100))
-def test_extras_are_as_the_bias_says_within_one_unit(wanted: list[Claim], processors: int) -> None:
+def test_extras_are_as_the_bias_says_within_one_unit(wanted: list[ShareClaim], processors: int) -> None:
     """Nobody could have one more without having more for its weight than another has now."""
     given = share_out(wanted, processors)
     for units, each in zip(given, wanted, strict=True):
@@ -76,14 +77,14 @@ def test_extras_are_as_the_bias_says_within_one_unit(wanted: list[Claim], proces
 
 
 @given(claims(), st.integers(0, 100))
-def test_one_processor_more_takes_nothing_from_anybody(wanted: list[Claim], processors: int) -> None:
+def test_one_processor_more_takes_nothing_from_anybody(wanted: list[ShareClaim], processors: int) -> None:
     before, after = share_out(wanted, processors), share_out(wanted, processors + 1)
     assert all(now >= then for now, then in zip(after, before, strict=True))
 
 
 @given(claims(), st.integers(0, 100), st.data())
 def test_a_job_that_goes_takes_nothing_from_anybody(
-    wanted: list[Claim], processors: int, data: st.DataObject
+    wanted: list[ShareClaim], processors: int, data: st.DataObject
 ) -> None:
     if not wanted:
         return
@@ -96,7 +97,7 @@ def test_a_job_that_goes_takes_nothing_from_anybody(
 def test_the_words_of_the_parameter() -> None:
     high, normal = (-3000, 1, 1), (-2000, 2, 2)
     for bias, times in ((Bias.HIGH, 10), (Bias.MEDIUM, 2), (Bias.LOW, 1), (Bias.NONE, 1)):
-        wanted = [Claim(turn, 1000, 1, weight_of(turn, bias)) for turn in (high, normal)]
+        wanted = [ShareClaim(turn, 1000, 1, weight_of(turn, bias)) for turn in (high, normal)]
         assert share_out(wanted, 66 * (times + 1)) == [66 * times, 66]
-    halfway = [Claim(turn, 1000, 1, weight_of(turn, Bias.MEDIUM)) for turn in ((-4000, 1, 1), normal)]
+    halfway = [ShareClaim(turn, 1000, 1, weight_of(turn, Bias.MEDIUM)) for turn in ((-4000, 1, 1), normal)]
     assert share_out(halfway, 50) == [40, 10]

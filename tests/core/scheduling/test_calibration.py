@@ -4,14 +4,14 @@ import msgspec
 import pytest
 
 from headnode.core.model.quantities import FOREVER, Instant, Seconds
-from headnode.core.scheduling.predicting.calibration import FEWEST, Calibration, Learned
-from headnode.core.scheduling.predicting.foresight import Foreseen
+from headnode.core.scheduling.prediction.predictor import FEWEST, Calibration, CalibrationRecord
+from headnode.core.scheduling.prediction.replays import PredictedWait
 
 SHORT = 600  # added to both sides of a ratio
 
 
-def foreseen(middle: float, longest: float | None = None, by_limits: float = 1e6) -> Foreseen:
-    return Foreseen(Seconds(middle), Seconds(middle if longest is None else longest), Seconds(by_limits))
+def foreseen(middle: float, longest: float | None = None, by_limits: float = 1e6) -> PredictedWait:
+    return PredictedWait(Seconds(middle), Seconds(middle if longest is None else longest), Seconds(by_limits))
 
 
 def taught(middle: float, waits: list[float]) -> Calibration:
@@ -110,7 +110,7 @@ def test_what_was_learned_survives_a_snapshot() -> None:
     calibration = taught(3000, [float(100 * count) for count in range(1, 101)])
     calibration.learn(foreseen(3000), Seconds(5.0), Instant(77.0))
     for codec in (msgspec.json, msgspec.msgpack):
-        state = codec.decode(codec.encode(calibration.state()), type=tuple[Learned, ...])
+        state = codec.decode(codec.encode(calibration.state()), type=tuple[CalibrationRecord, ...])
         again = Calibration(state)
         assert again.state() == calibration.state()
         assert again.expected(foreseen(4000)) == calibration.expected(foreseen(4000))

@@ -5,13 +5,13 @@ from itertools import product
 import pytest
 
 from headnode.core.model.job import UnitType
-from headnode.core.scheduling.decision import Plan
-from headnode.core.scheduling.lawful import unlawful
-from headnode.core.scheduling.need import growth_of
+from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.profile import Profile
+from headnode.core.scheduling.request import resolve_growth
+from headnode.core.scheduling.verify_plan import plan_violation
 from headnode.core.scheduling.view import View
-from headnode.engine.course import run_course, to_the_limits
+from headnode.engine.simulate_ahead import simulate_ahead, to_the_limits
 
 from .scenes import INF, MINUTE, NOW, asks, node, reserved, runs, scene, start, started
 
@@ -52,7 +52,7 @@ def test_nothing_is_given_or_promised_that_may_not_be_over_when_its_node_closes(
         plan = POLICIES[policy](view)
         seen += len(plan.starts)
         assert keeps_to_the_closing(view, plan), view
-        assert not unlawful(plan, view)
+        assert not plan_violation(plan, view)
     assert seen > 500
 
 
@@ -119,7 +119,7 @@ def test_a_running_job_grows_onto_a_node_only_if_it_is_over_before_it_closes() -
         view = scene([node("a", 2, minutes_open=10), node("b", 1)], [growing])
         plan = POLICIES["easy"](view)
         assert sum(count for grow in plan.grows for _, count in grow.allocation) == grows
-        need = growth_of(growing, view.terrain())
+        need = resolve_growth(growing, view.node_table())
         assert need is not None
         assert any(need.alternatives) == bool(grows) or need.alternatives == ((1,),)
 
@@ -160,7 +160,7 @@ def test_what_is_to_come_knows_that_nodes_close() -> None:
     """The second job may start on the node at first, but not when the first is over."""
     queue = [(1, asks(2, minutes=30)), (2, asks(2, minutes=31))]
     view = scene([node("a", 2, minutes_open=60)], [], queue)
-    course = run_course(view, POLICIES["easy"], {}, to_the_limits(view), lambda: False)
+    course = simulate_ahead(view, POLICIES["easy"], {}, to_the_limits(view), lambda: False)
     assert course.starts == {1: NOW}
 
 

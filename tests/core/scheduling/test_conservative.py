@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from headnode.core.model.job import JobRequest, Licence, UnitType
-from headnode.core.scheduling.decision import Plan
+from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.view import View
 

@@ -37,7 +37,7 @@ def placements(act: Callable[[], object]) -> int:
 
     def seen(frame: FrameType, event: str, _argument: object) -> None:
         nonlocal calls
-        calls += event == "call" and frame.f_code is placement.fit.__code__
+        calls += event == "call" and frame.f_code is placement.find_placement.__code__
 
     before = sys.getprofile()
     sys.setprofile(seen)

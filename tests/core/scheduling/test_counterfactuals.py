@@ -10,18 +10,28 @@ from depth import seeds
 from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, UnitType
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import HIGHEST, JobId, Priority, Seconds
-from headnode.core.scheduling.counterfactuals.axes import LONGEST_LIMIT, Axis, Room, What, axes_of
-from headnode.core.scheduling.counterfactuals.search import (
-    Change,
-    Found,
-    Offer,
-    counterfactuals,
-    searching,
+from headnode.core.scheduling.explain.change_words import changes_in_words
+from headnode.core.scheduling.explain.changes import (
+    LONGEST_LIMIT,
+    ChangeAxis,
+    ChangeKind,
+    ChangeLimits,
+    Subject,
+    axes_of,
+    planned_start,
+    with_job,
+    without_job,
 )
-from headnode.core.scheduling.counterfactuals.subject import Subject, outcome_of, with_job, without
-from headnode.core.scheduling.counterfactuals.wording import in_words
+from headnode.core.scheduling.explain.counterfactual import (
+    RequestChange,
+    Suggestion,
+    Suggestions,
+    counterfactuals,
+    search_changes,
+)
+from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.policies import POLICIES
-from headnode.core.scheduling.view import NodeView, RunningJob, View
+from headnode.core.scheduling.view import RunningJob, View
 from headnode.testing import gang, part
 
 from .scenes import INF, asks, node, runs, scene, turn_of
@@ -29,18 +39,22 @@ from .scenes import INF, asks, node, runs, scene, turn_of
 POLICY = sorted(POLICIES)
 MINE = 50
 NORMAL = Priority(2000)
-PLAIN = Room(highest=NORMAL)
+PLAIN = ChangeLimits(highest=NORMAL)
 PARTED = 0.4  # so often has a job of a random small world parts
 
 
-def found_for(view: View, request: JobRequest, policy: str = "easy", room: Room | None = None) -> Found:
+def found_for(
+    view: View, request: JobRequest, policy: str = "easy", room: ChangeLimits | None = None
+) -> Suggestions:
     """Return what is found for job 50, which queues behind all others of its priority."""
     subject = Subject(turn_of(MINE), request)
     return counterfactuals(with_job(view, subject), POLICIES[policy], subject, room or PLAIN)
 
 
-def told(view: View, request: JobRequest, policy: str = "easy", room: Room | None = None) -> list[str]:
-    return [in_words(offer, request) for offer in found_for(view, request, policy, room).offers]
+def told(
+    view: View, request: JobRequest, policy: str = "easy", room: ChangeLimits | None = None
+) -> list[str]:
+    return [changes_in_words(offer, request) for offer in found_for(view, request, policy, room).offers]
 
 
 BLOCKED = scene(
@@ -69,22 +83,22 @@ def test_a_job_too_large_for_what_is_free_is_told_the_size_that_fits() -> None:
 
 def test_size_that_the_tasks_need_is_only_offered_for_a_new_submission() -> None:
     view = scene([node("a", 8)], [runs(1, asks(2), ("a", 2), minutes_left=60)])
-    assert told(view, asks(8), room=Room(least=7)) == []
-    again = Room(least=8, most=8, again=turn_of(60))
+    assert told(view, asks(8), room=ChangeLimits(least=7)) == []
+    again = ChangeLimits(least=8, most=8, again=turn_of(60))
     (offer,) = found_for(view, asks(8), room=again).offers
-    assert in_words(offer, asks(8)) == "with 6 processors instead of 8, submitted again"
+    assert changes_in_words(offer, asks(8)) == "with 6 processors instead of 8, submitted again"
     assert (offer.subject.job, offer.subject.request) == (60, asks(6))
 
 
 def test_a_maximum_that_tasks_need_stays() -> None:
     view = scene([node("a", 8)], [runs(1, asks(2), ("a", 2), minutes_left=60)])
-    (offer,) = found_for(view, asks(8), room=Room(least=4, most=8)).offers
+    (offer,) = found_for(view, asks(8), room=ChangeLimits(least=4, most=8)).offers
     assert (offer.subject.request.minimum, offer.subject.request.maximum) == (6, 8)
 
 
 def test_two_changes_are_told_when_no_single_one_helps() -> None:
     offers = found_for(BLOCKED, asks(12, minutes=600)).offers
-    assert [in_words(offer, asks(12, minutes=600)) for offer in offers] == [
+    assert [changes_in_words(offer, asks(12, minutes=600)) for offer in offers] == [
         "with a run time limit of at most 2h instead of 10h and 8 processors instead of 12",
     ]
 
@@ -139,7 +153,7 @@ def test_what_a_job_or_one_of_its_tasks_demands_of_nodes_is_offered_to_be_droppe
 def test_the_size_of_a_gang_is_not_offered_to_be_less_because_its_tasks_make_it() -> None:
     view = scene([node("a", 4)], [runs(1, asks(1), ("a", 1), minutes_left=60)])
     assert told(view, asks(4)) == ["with 3 processors instead of 4"]
-    assert told(view, gang(part(1, 4)), room=Room(again=turn_of(60))) == []
+    assert told(view, gang(part(1, 4)), room=ChangeLimits(again=turn_of(60))) == []
 
 
 def test_exclusive_and_single_node_jobs_are_told_what_sharing_and_spreading_would_do() -> None:
@@ -170,15 +184,15 @@ def test_memory_that_jobs_hold_is_offered_to_be_less() -> None:
 
 def test_a_priority_is_offered_that_passes_those_in_the_way_and_no_higher() -> None:
     view = scene([node("a", 4)], [runs(1, asks(2), ("a", 2))], [(2, asks(3), 2500), (3, asks(2), 2200)])
-    room = Room(fixed=frozenset({What.SIZE}), highest=HIGHEST)
+    room = ChangeLimits(fixed=frozenset({ChangeKind.SIZE}), highest=HIGHEST)
     assert told(view, asks(2), "fcfs", room) == ["with priority AboveNormal-499 or higher"]
-    mine = Room(fixed=frozenset({What.SIZE}), highest=NORMAL)
+    mine = ChangeLimits(fixed=frozenset({ChangeKind.SIZE}), highest=NORMAL)
     assert told(view, asks(2), "fcfs", mine) == []
 
 
 def test_the_same_priority_is_enough_to_pass_those_who_came_later() -> None:
     view = scene([node("a", 4)], [runs(1, asks(2), ("a", 2))], [(60, asks(3), 2500)])
-    room = Room(fixed=frozenset({What.SIZE}), highest=HIGHEST)
+    room = ChangeLimits(fixed=frozenset({ChangeKind.SIZE}), highest=HIGHEST)
     assert told(view, asks(2), "fcfs", room) == ["with priority Normal+500 or higher"]
 
 
@@ -186,19 +200,19 @@ def test_the_same_priority_is_enough_to_pass_those_who_came_later() -> None:
 def test_only_limits_shorter_than_what_is_asked_are_tried(asked: float, longest: int | None) -> None:
     subject = Subject(turn_of(MINE), asks(1, minutes=asked / 60))
     axes = axes_of(subject, BLOCKED, POLICIES["easy"](BLOCKED), PLAIN)
-    limits = next((axis.values for axis in axes if axis.what is What.RUN_TIME), ())
+    limits = next((axis.values for axis in axes if axis.what is ChangeKind.RUN_TIME), ())
     assert next(iter(limits), None) == longest
 
 
 def test_what_cannot_be_changed_is_not_offered() -> None:
-    room = Room(fixed=frozenset({What.RUN_TIME}), highest=NORMAL)
+    room = ChangeLimits(fixed=frozenset({ChangeKind.RUN_TIME}), highest=NORMAL)
     assert told(BLOCKED, asks(4, minutes=600), room=room) == []
-    longer = Room(shortest=Seconds(121 * 60.0), highest=NORMAL)
+    longer = ChangeLimits(shortest=Seconds(121 * 60.0), highest=NORMAL)
     assert told(BLOCKED, asks(4, minutes=600), room=longer) == []
 
 
 def test_a_job_that_starts_anyway_is_offered_nothing() -> None:
-    assert found_for(BLOCKED, asks(8, minutes=120)) == Found()
+    assert found_for(BLOCKED, asks(8, minutes=120)) == Suggestions()
 
 
 def test_when_nothing_lets_it_start_now_it_is_told_what_lets_it_start_sooner() -> None:
@@ -207,7 +221,7 @@ def test_when_nothing_lets_it_start_now_it_is_told_what_lets_it_start_sooner() -
         [runs(1, asks(8), ("a", 8), minutes_left=60), runs(2, asks(8), ("b", 8), minutes_left=300)],
     )
     (offer,) = found_for(view, asks(16, minutes=60)).offers
-    assert in_words(offer, asks(16)) == "with 8 processors instead of 16"
+    assert changes_in_words(offer, asks(16)) == "with 8 processors instead of 16"
     assert offer.outcome.at == view.now + 60 * 60
 
 
@@ -215,20 +229,20 @@ def test_the_search_says_when_it_was_cut_short_and_what_it_tells_is_true_all_the
     request = asks(4, minutes=600)
     subject = Subject(turn_of(MINE), request)
     view = with_job(BLOCKED, subject)
-    none = counterfactuals(view, POLICIES["easy"], subject, Room(), most=0)
-    assert none == Found((), 0, cut=True)
-    one = counterfactuals(view, POLICIES["easy"], subject, Room(), most=1)
+    none = counterfactuals(view, POLICIES["easy"], subject, ChangeLimits(), most=0)
+    assert none == Suggestions((), 0, cut=True)
+    one = counterfactuals(view, POLICIES["easy"], subject, ChangeLimits(), most=1)
     assert (one.plans, one.cut, len(one.offers)) == (1, True, 1)
 
 
 def test_whoever_plans_himself_may_stop_at_any_plan() -> None:
     subject = Subject(turn_of(MINE), asks(4, minutes=600))
     view = with_job(BLOCKED, subject)
-    search = searching(view, POLICIES["easy"](view), subject, Room())
+    search = search_changes(view, POLICIES["easy"](view), subject, ChangeLimits())
     next(search)
     with pytest.raises(StopIteration) as ended:
         search.send(None)
-    assert ended.value.value == Found((), 0, cut=True)
+    assert ended.value.value == Suggestions((), 0, cut=True)
 
 
 # Random small worlds
@@ -330,17 +344,17 @@ def _with_parts(dice: random.Random, names: Sequence[str]) -> JobRequest:
     return asks(1, dice.randint(2, 8), minutes, parts=tuple(parts), needs=wanted)
 
 
-def milder(axis: Axis, change: Change) -> int | None:
+def milder(axis: ChangeAxis, change: RequestChange) -> int | None:
     """Return the value before that of the change, or None if it is the mildest."""
     place = axis.values.index(change.value)
     return axis.values[place - 1] if place else None
 
 
-def axis_of(axes: Sequence[Axis], change: Change) -> Axis:
+def axis_of(axes: Sequence[ChangeAxis], change: RequestChange) -> ChangeAxis:
     return next(axis for axis in axes if (axis.what, axis.about) == (change.what, change.about))
 
 
-def changed(subject: Subject, axes: Sequence[Axis], changes: Sequence[Change]) -> Subject:
+def changed(subject: Subject, axes: Sequence[ChangeAxis], changes: Sequence[RequestChange]) -> Subject:
     for change in changes:
         subject = axis_of(axes, change).change(subject, change.value)
     return subject
@@ -353,11 +367,11 @@ def test_every_offer_in_random_small_worlds_is_true_and_one_less_would_not_do(po
     offered = {"now": 0, "pairs": 0, "sooner": 0}
     for view, subject in worlds(seed, 120):
         plan = plan_of(view)
-        base = outcome_of(plan, view, subject)
-        found = counterfactuals(view, plan_of, subject, Room(highest=HIGHEST), most=200)
+        base = planned_start(plan, view, subject)
+        found = counterfactuals(view, plan_of, subject, ChangeLimits(highest=HIGHEST), most=200)
         assert not found.cut
         assert not (base.now and found.offers)
-        axes = axes_of(subject, view, plan, Room())
+        axes = axes_of(subject, view, plan, ChangeLimits())
         for offer in found.offers:
             check_offer(view, plan_of, subject, axes, offer, base.at)
             offered["now" if offer.outcome.now else "sooner"] += 1
@@ -366,17 +380,17 @@ def test_every_offer_in_random_small_worlds_is_true_and_one_less_would_not_do(po
 
 
 def check_offer(
-    view: View, plan_of, subject: Subject, axes: Sequence[Axis], offer: Offer, base: float
+    view: View, plan_of, subject: Subject, axes: Sequence[ChangeAxis], offer: Suggestion, base: float
 ) -> None:  # type: ignore[no-untyped-def]
     """The change is one, does what is said of it, and the next milder one does not."""
 
-    def outcome(changes: Sequence[Change]):  # type: ignore[no-untyped-def]
+    def outcome(changes: Sequence[RequestChange]):  # type: ignore[no-untyped-def]
         asked = changed(subject, axes, changes)
-        world = with_job(without(view, subject), asked)
-        return outcome_of(plan_of(world), world, asked)
+        world = with_job(without_job(view, subject), asked)
+        return planned_start(plan_of(world), world, asked)
 
     assert offer.subject == changed(subject, axes, offer.changes) != subject
-    assert in_words(offer, subject.request)
+    assert changes_in_words(offer, subject.request)
     what = outcome(offer.changes)
     assert what == offer.outcome
     assert what.now or what.at < base
@@ -392,12 +406,12 @@ def test_the_world_without_a_job_is_the_one_it_was_put_into() -> None:
     subject = Subject(turn_of(MINE), asks(16, minutes=60))
     alike = with_job(BLOCKED, subject)
     assert [len(waiting.turns) for waiting in alike.queue] == [2]
-    assert [list(each.turns) for each in without(alike, subject).queue] == [
+    assert [list(each.turns) for each in without_job(alike, subject).queue] == [
         list(each.turns) for each in BLOCKED.queue
     ]
     alone = with_job(scene([node("a")]), subject)
-    assert without(alone, subject).queue == []
-    assert without(BLOCKED, subject) is BLOCKED
+    assert without_job(alone, subject).queue == []
+    assert without_job(BLOCKED, subject) is BLOCKED
 
 
 def test_a_limit_is_offered_to_jobs_without_one_up_to_a_year() -> None:

@@ -3,9 +3,9 @@
 import pytest
 
 from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, UnitType
-from headnode.core.scheduling.kinds import Kinds
-from headnode.core.scheduling.need import need_of
-from headnode.core.scheduling.terrain import Terrain
+from headnode.core.scheduling.node_table import NodeTable
+from headnode.core.scheduling.release_profile import NodeKinds
+from headnode.core.scheduling.request import resolve
 from headnode.testing import gang, part
 
 from .scenes import asks, node
@@ -16,10 +16,10 @@ WHOLE, PARTS = asks(1, exclusive=True), asks(1)
 def kinds(*requests: JobRequest) -> list[tuple[str, bool]]:
     """Return the kinds of three equal nodes and a larger one, and which are counted in whole nodes."""
     nodes = [*(node(name, 4, sockets=2, groups=("g", "h")) for name in "abc"), node("d", 8)]
-    terrain = Terrain({each.facts.name: each for each in nodes})
-    found = Kinds(terrain, [need_of(each, terrain) for each in requests])
+    node_table = NodeTable({each.facts.name: each for each in nodes})
+    found = NodeKinds(node_table, [resolve(each, node_table) for each in requests])
     assert [found.all[found.of[number]].nodes.count(number) for number in range(4)] == [1, 1, 1, 1]
-    return [("".join(terrain.names[number] for number in kind.nodes), kind.whole) for kind in found.all]
+    return [("".join(node_table.names[number] for number in kind.nodes), kind.whole) for kind in found.all]
 
 
 @pytest.mark.parametrize(

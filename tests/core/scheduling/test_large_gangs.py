@@ -8,14 +8,20 @@ import pytest
 from depth import seeds
 from headnode.core.model.job import JobRequest, Licence, UnitType
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.scheduling.board import Board, Divided
-from headnode.core.scheduling.conservative import plan
-from headnode.core.scheduling.decision import Reservation, Shares
-from headnode.core.scheduling.lawful import may_not_have
-from headnode.core.scheduling.need import Need, need_of
-from headnode.core.scheduling.placement import fit, fit_again, part_shares, place, shares
-from headnode.core.scheduling.terrain import Terrain
-from headnode.core.scheduling.view import NodeView
+from headnode.core.scheduling.conservative import plan_conservative
+from headnode.core.scheduling.free_resources import FreeResources, GangPlacement
+from headnode.core.scheduling.node_table import NodeTable
+from headnode.core.scheduling.node_view import NodeView
+from headnode.core.scheduling.placement import (
+    find_placement,
+    find_promised_placement,
+    part_shares,
+    place,
+    shares,
+)
+from headnode.core.scheduling.plan import Reservation, Shares
+from headnode.core.scheduling.request import ResolvedRequest, resolve
+from headnode.core.scheduling.verify_plan import allocation_violation
 from headnode.testing import gang, part, reserved
 
 from .scenes import NOW, asks, node, runs, scene, turn_of
@@ -38,9 +44,9 @@ def filled(seed: int, count: int = 150) -> tuple[dict[str, NodeView], JobRequest
     return nodes, gang(*(part(size, times) for size, times in lumps.items()), minutes=60), parts
 
 
-def needed(nodes: dict[str, NodeView], request: JobRequest) -> tuple[Need, Board]:
-    terrain = Terrain(nodes)
-    return need_of(request, terrain), Board.now(terrain, nodes, {})
+def needed(nodes: dict[str, NodeView], request: JobRequest) -> tuple[ResolvedRequest, FreeResources]:
+    node_table = NodeTable(nodes)
+    return resolve(request, node_table), FreeResources.now(node_table, nodes, {})
 
 
 def test_lumps_of_one_size_for_many_tasks_fill_a_cluster_exactly() -> None:
@@ -68,15 +74,17 @@ def test_parts_make_room_for_each_other_though_the_first_choice_was_wrong() -> N
 @pytest.mark.parametrize("seed", seeds(4))
 def test_a_promised_division_is_taken_when_the_search_does_not_find_one_again(seed: int) -> None:
     nodes, request, parts = filled(seed)
-    need, board = needed(nodes, request)
-    assert fit(need, board) is None, "else this shows nothing: take lumps that are harder to pack"
+    need, resources = needed(nodes, request)
+    assert find_placement(need, resources) is None, (
+        "else this shows nothing: take lumps that are harder to pack"
+    )
     union = tuple((number, 16) for number in range(len(nodes)))
-    numbers = board.terrain.numbers
-    promised = Divided.of(union, [tuple((numbers[name], n) for name, n in each) for each in parts])
-    assert fit_again(need, board, promised) == promised
-    board.free[0] -= 1
-    assert fit_again(need, board, promised) is None
-    assert fit_again(need, board, union) is None
+    numbers = resources.node_table.numbers
+    promised = GangPlacement.of(union, [tuple((numbers[name], n) for name, n in each) for each in parts])
+    assert find_promised_placement(need, resources, promised) == promised
+    resources.free[0] -= 1
+    assert find_promised_placement(need, resources, promised) is None
+    assert find_promised_placement(need, resources, union) is None
 
 
 def test_a_gang_whose_reservation_falls_due_starts_as_it_was_promised() -> None:
@@ -84,7 +92,7 @@ def test_a_gang_whose_reservation_falls_due_starts_as_it_was_promised() -> None:
     union = tuple((name, 16) for name in nodes)
     kept = Reservation(JobId(7), Instant(NOW), union, turn_of(7), request, 0, parts)
     view = scene(list(nodes.values()), [], [(7, request)], before=[kept], freed=False)
-    (begun,) = plan(view).starts
+    (begun,) = plan_conservative(view).starts
     assert (begun.allocation, begun.parts) == (union, parts)
 
 
@@ -92,10 +100,12 @@ def test_a_reservation_of_a_gang_says_what_is_for_which_task_and_is_kept() -> No
     nodes = [node("a", 4), node("b", 4)]
     running = [runs(1, asks(3), ("a", 3), minutes_left=10)]
     request = gang(part(3, 2), part(1, 2), minutes=5)
-    (held,) = plan(scene(nodes, running, [(2, request)])).reservations
+    (held,) = plan_conservative(scene(nodes, running, [(2, request)])).reservations
     assert held.at == NOW + 600
     assert held.parts == ((("a", 3), ("b", 3)), (("a", 1), ("b", 1)))
-    (again,) = plan(scene(nodes, running, [(2, request)], before=[held], freed=False)).reservations
+    (again,) = plan_conservative(
+        scene(nodes, running, [(2, request)], before=[held], freed=False)
+    ).reservations
     assert again == held
 
 
@@ -108,26 +118,26 @@ def test_a_gang_is_backfilled_and_never_grows() -> None:
     short, long = gang(part(1), part(2), minutes=5), gang(part(1), part(2), minutes=20)
     before = [reserved(2, asks(6), ("a", 4), ("b", 2), minutes=10)]
     for request, starts in ((short, [4]), (long, [])):
-        decided = plan(scene(nodes, running, [(2, asks(6)), (4, request)], before=before))
+        decided = plan_conservative(scene(nodes, running, [(2, asks(6)), (4, request)], before=before))
         assert [each.job for each in decided.starts] == starts
         assert decided.grows == ()
 
 
 def test_what_a_gang_is_given_follows_resource_order_and_the_order_of_its_tasks() -> None:
     nodes = {each.facts.name: each for each in (node("a", 4), node("b", 4, memory=9), node("c", 4, memory=5))}
-    need, board = needed(nodes, gang(part(2, 2), part(1, 2)))
-    found = fit(need, board)
+    need, resources = needed(nodes, gang(part(2, 2), part(1, 2)))
+    found = find_placement(need, resources)
     assert found is not None
-    assert shares(found, board.terrain) == (("b", 4), ("c", 2))
-    assert part_shares(found, board.terrain) == ((("b", 4),), (("c", 2),))
+    assert shares(found, resources.node_table) == (("b", 4), ("c", 2))
+    assert part_shares(found, resources.node_table) == ((("b", 4),), (("c", 2),))
 
 
 def test_a_part_that_is_to_be_spread_has_one_on_each_node_before_the_second_on_any() -> None:
     nodes = {each.facts.name: each for each in (node("a", 4), node("b", 1), node("c", 4))}
-    need, board = needed(nodes, gang(part(1, 6, spread=True)))
-    found = fit(need, board)
+    need, resources = needed(nodes, gang(part(1, 6, spread=True)))
+    found = find_placement(need, resources)
     assert found is not None
-    assert shares(found, board.terrain) == (("a", 3), ("b", 1), ("c", 2))
+    assert shares(found, resources.node_table) == (("a", 3), ("b", 1), ("c", 2))
 
 
 def test_licences_for_every_processor_let_a_gang_pass_over_nodes_that_cost_too_many() -> None:
@@ -164,20 +174,20 @@ def test_processes_of_tasks_that_share_are_laid_where_the_job_has_most_already()
 
 def test_tasks_of_a_gang_share_a_node_by_sockets_though_these_differ_in_size() -> None:
     nodes = {each.facts.name: each for each in (node("a", 5, sockets=2), node("b", 4, sockets=2))}
-    need, board = needed(nodes, gang(part(1), part(1), part(2), unit=UnitType.SOCKET))
-    found = fit(need, board)
+    need, resources = needed(nodes, gang(part(1), part(1), part(2), unit=UnitType.SOCKET))
+    found = find_placement(need, resources)
     assert found is not None
-    given, parts = shares(found, board.terrain), part_shares(found, board.terrain)
+    given, parts = shares(found, resources.node_table), part_shares(found, resources.node_table)
     assert given == (("a", 5), ("b", 4))
     assert parts == ((("b", 2),), (("b", 2),), (("a", 5),))
-    assert may_not_have(need, given, board, parts) == ""
+    assert allocation_violation(need, given, resources, parts) == ""
     swapped = (parts[2], parts[1], parts[0])
-    assert may_not_have(need, given, board, swapped) == "part 1 of it is not what task 1 needs"
+    assert allocation_violation(need, given, resources, swapped) == "part 1 of it is not what task 1 needs"
     assert place(gang(part(2, 2), part(1), unit=UnitType.SOCKET), nodes) is None
     uneven, one = needed({"a": nodes["a"]}, gang(part(1), part(1), unit=UnitType.SOCKET))
-    halves = fit(uneven, one)
+    halves = find_placement(uneven, one)
     assert halves is not None
-    assert part_shares(halves, one.terrain) == ((("a", 3),), (("a", 2),))
+    assert part_shares(halves, one.node_table) == ((("a", 3),), (("a", 2),))
 
 
 def test_nodes_that_differ_only_in_disk_or_swap_are_told_apart() -> None:
@@ -189,13 +199,18 @@ def test_nodes_that_differ_only_in_disk_or_swap_are_told_apart() -> None:
 
 def test_a_division_of_strangers_gives_a_task_neither_more_nodes_nor_parts_of_them() -> None:
     nodes = {"a": node("a", 2), "b": node("b", 2)}
-    need, board = needed(nodes, gang(part(1, whole=True)))
+    need, resources = needed(nodes, gang(part(1, whole=True)))
     both = (("a", 2), ("b", 2))
-    assert may_not_have(need, both, board, [both]) == "part 1 of it is not what task 1 needs"
-    assert may_not_have(need, both[:1], board, [both[:1]]) == ""
-    need, board = needed(nodes, gang(part(), unit=UnitType.NODE))
-    assert may_not_have(need, (("a", 2),), board, [(("a", 1),)]) == "some of it belongs to no task"
-    assert may_not_have(need, (("a", 2),), board, [(("a", 2),)]) == ""
-    need, board = needed(nodes, gang(part(whole=True), part()))
+    assert allocation_violation(need, both, resources, [both]) == "part 1 of it is not what task 1 needs"
+    assert allocation_violation(need, both[:1], resources, [both[:1]]) == ""
+    need, resources = needed(nodes, gang(part(), unit=UnitType.NODE))
+    assert (
+        allocation_violation(need, (("a", 2),), resources, [(("a", 1),)]) == "some of it belongs to no task"
+    )
+    assert allocation_violation(need, (("a", 2),), resources, [(("a", 2),)]) == ""
+    need, resources = needed(nodes, gang(part(whole=True), part()))
     twice = [(("a", 2),), (("a", 1),)]
-    assert may_not_have(need, (("a", 2),), board, twice) == "its parts do not add up to its allocation"
+    assert (
+        allocation_violation(need, (("a", 2),), resources, twice)
+        == "its parts do not add up to its allocation"
+    )

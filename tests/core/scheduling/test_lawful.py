@@ -5,13 +5,13 @@ from itertools import product
 import pytest
 
 from headnode.core.model.job import Licence, UnitType
-from headnode.core.scheduling.board import Board
-from headnode.core.scheduling.decision import Grow, Plan, Shares
-from headnode.core.scheduling.lawful import may_not_have, unlawful
-from headnode.core.scheduling.need import need_of
+from headnode.core.scheduling.free_resources import FreeResources
+from headnode.core.scheduling.node_table import NodeTable
+from headnode.core.scheduling.node_view import NodeView
+from headnode.core.scheduling.plan import Grow, Plan, Shares
 from headnode.core.scheduling.policies import POLICIES
-from headnode.core.scheduling.terrain import Terrain
-from headnode.core.scheduling.view import NodeView
+from headnode.core.scheduling.request import resolve
+from headnode.core.scheduling.verify_plan import allocation_violation, plan_violation
 from headnode.testing import Arrival, History, live, random_history
 from headnode.testing.random_histories import MANNERS
 from headnode.testing.specification import allowed
@@ -26,11 +26,11 @@ def test_exactly_what_the_specification_allows_is_lawful() -> None:
         if number % 7:
             continue
         licences = {"x": 3} if request.licences else {}
-        terrain = Terrain(nodes)
-        board, need = Board.now(terrain, nodes, licences), need_of(request, terrain)
+        node_table = NodeTable(nodes)
+        resources, need = FreeResources.now(node_table, nodes, licences), resolve(request, node_table)
         world = as_world(nodes, licences)
         for shares in every_allocation(nodes):
-            lawful = not may_not_have(need, shares, board)
+            lawful = not allocation_violation(need, shares, resources)
             assert lawful == allowed(request, world, shares), (request, world, shares)
             seen[lawful] += 1
     assert min(seen.values()) > 1000
@@ -57,7 +57,7 @@ def test_everything_our_policies_give_is_lawful(policy: str) -> None:
     )
     for history in histories:
         for moment in live(history, POLICIES[policy]):
-            assert unlawful(moment.plan, moment.view) == ""
+            assert plan_violation(moment.plan, moment.view) == ""
 
 
 @pytest.mark.parametrize(
@@ -83,4 +83,4 @@ def test_what_is_not_lawful_is_named(starts: list[object], grows: list[Grow], to
     running = [runs(1, asks(1), ("b", 1)), runs(5, asks(1, 2), ("a", 1), wants=1)]
     queue = [(2, asks(1, licences=solver)), (3, asks(1, memory=16)), (4, asks(1, minutes=1, licences=solver))]
     view = scene(nodes, running, queue, {"x": (1, 1)})
-    assert told in unlawful(Plan(tuple(starts), tuple(grows), {}), view)  # type: ignore[arg-type]
+    assert told in plan_violation(Plan(tuple(starts), tuple(grows), {}), view)  # type: ignore[arg-type]

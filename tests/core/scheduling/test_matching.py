@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, combinations, product
 
-from headnode.core.scheduling.gangs.matching import assign
+from headnode.core.scheduling.gang_search import match_claims
 
 Case = tuple[tuple[int, ...], tuple[dict[int, int], ...], dict[int, int]]
 
@@ -40,7 +40,7 @@ def test_everybody_gets_enough_exactly_when_that_is_possible() -> None:
     seen = {True: 0, False: 0}
     for demands, most, room in cases():
         possible = can_all_have_enough(demands, most, room)
-        given = assign(demands, most, room)
+        given = match_claims(demands, most, room)
         assert (given is not None) == possible, (demands, most, room)
         if given is not None:
             check(demands, most, room, given)

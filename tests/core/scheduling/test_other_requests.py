@@ -7,11 +7,11 @@ import pytest
 
 from headnode.core.model.job import Licence
 from headnode.core.model.quantities import NEVER
-from headnode.core.scheduling.decision import Plan, Start, Why
-from headnode.core.scheduling.explain import explain
-from headnode.core.scheduling.lawful import unlawful
+from headnode.core.scheduling.explain.reasons import explain
+from headnode.core.scheduling.node_table import KnownNodes, NodeTable
+from headnode.core.scheduling.plan import Plan, Start, Why
 from headnode.core.scheduling.policies import POLICIES
-from headnode.core.scheduling.terrain import Ground, Terrain
+from headnode.core.scheduling.verify_plan import plan_violation
 from headnode.core.scheduling.view import View
 from headnode.testing import OURS, Arrival, History, Promise, check_history, check_scene
 
@@ -95,7 +95,7 @@ def test_a_second_pass_over_the_same_nodes_promises_the_same_request(policy: str
 
 def on_one_ground(view: View) -> View:
     """Return the view with what will be remembered of its nodes."""
-    return msgspec.structs.replace(view, ground=Ground(view.nodes, Terrain(view.nodes)))
+    return msgspec.structs.replace(view, ground=KnownNodes(view.nodes, NodeTable(view.nodes)))
 
 
 def test_a_kept_place_is_for_the_request_that_it_was_given_for() -> None:
@@ -218,7 +218,7 @@ def test_a_plan_is_lawful_only_for_an_option_that_there_is_and_with_what_that_as
     view = scene([node("a", 4)], queue=[(1, wishes)])
 
     def fault(option: int, processors: int) -> str:
-        return unlawful(Plan((under(option, start(1, ("a", processors))),), (), {}), view)
+        return plan_violation(Plan((under(option, start(1, ("a", processors))),), (), {}), view)
 
     assert fault(0, 4) == fault(1, 2) == ""
     assert "needs at least 4" in fault(0, 2)

@@ -8,8 +8,8 @@ import pytest
 
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import NEVER
-from headnode.core.scheduling.decision import Why
-from headnode.core.scheduling.policies import DEFAULT, POLICIES
+from headnode.core.scheduling.plan import Why
+from headnode.core.scheduling.policies import DEFAULT_POLICY, POLICIES
 from headnode.core.scheduling.view import RunningJob, View
 from headnode.testing import gang, part
 
@@ -77,6 +77,6 @@ def test_the_page_has_scenes_and_names_every_policy_and_every_reason_a_pass_give
     page = PAGE.read_text(encoding="utf-8")
     assert len(SCENES) == 6
     assert all(f"`{policy}`" in page for policy in POLICIES)
-    assert f"`{DEFAULT}`, the default" in page
+    assert f"`{DEFAULT_POLICY}`, the default" in page
     elsewhere = {Why.DEPENDENCY, Why.HOLD}  # such jobs are not in the line yet
     assert all(f"`{why}`" in page for why in Why if why not in elsewhere)

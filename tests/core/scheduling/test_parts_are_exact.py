@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from itertools import islice, product
 
-from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, Part, UnitType
+from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, RequestPart, UnitType
 from headnode.core.model.node_needs import NodeNeeds
-from headnode.core.scheduling.board import Board
-from headnode.core.scheduling.decision import Shares
-from headnode.core.scheduling.lawful import may_not_have
-from headnode.core.scheduling.need import need_of
-from headnode.core.scheduling.placement import fewest, fit, part_shares, shares
-from headnode.core.scheduling.terrain import Terrain
-from headnode.core.scheduling.view import NodeView
+from headnode.core.scheduling.free_resources import FreeResources
+from headnode.core.scheduling.node_table import NodeTable
+from headnode.core.scheduling.node_view import NodeView
+from headnode.core.scheduling.placement import at_minimum, find_placement, part_shares, shares
+from headnode.core.scheduling.plan import Shares
+from headnode.core.scheduling.request import resolve
+from headnode.core.scheduling.verify_plan import allocation_violation
 from headnode.testing import gang, part
 from headnode.testing.specification import allowed, divided, ways
 
@@ -31,8 +31,8 @@ SINGLE = (
     part(1, whole=True),
     part(3, 1, whole=True, apart=True),
     part(1, 2, required_nodes=("B",)),
-    Part(((2, 1), (1, 1)), apart=True),
-    Part(((1, 2),), needs=NodeNeeds(names=("a", "b")), required_nodes=("a", "b")),
+    RequestPart(((2, 1), (1, 1)), apart=True),
+    RequestPart(((1, 2),), needs=NodeNeeds(names=("a", "b")), required_nodes=("a", "b")),
     part(1, 2, whole=True, required_nodes=("a", "c")),
 )
 PECULIAR: tuple[dict[str, object], ...] = (
@@ -86,12 +86,12 @@ def test_a_gang_is_placed_exactly_when_there_is_a_way_and_its_tasks_get_what_the
             continue
         licences = {"x": 3} if request.licences else {}
         world = as_world(nodes, licences)
-        terrain = Terrain(nodes)
-        found = fit(need_of(request, terrain), Board.now(terrain, nodes, licences))
+        node_table = NodeTable(nodes)
+        found = find_placement(resolve(request, node_table), FreeResources.now(node_table, nodes, licences))
         possible = ways(request, world)
         assert (found is not None) == bool(possible), (request, world, possible)
         if found is not None:
-            given, parts = shares(found, terrain), part_shares(found, terrain)
+            given, parts = shares(found, node_table), part_shares(found, node_table)
             assert allowed(request, world, given), (request, world, given)
             assert divided(request, world, given, parts), (request, world, given, parts)
         seen[bool(possible)] += 1
@@ -105,7 +105,7 @@ def sharing() -> Iterator[JobRequest]:
         part(1, 2, **BLUE),
         part(1, 3, **NOT_C),
         part(1, 2, group="red"),
-        Part(((2, 1), (1, 1)), apart=True),
+        RequestPart(((2, 1), (1, 1)), apart=True),
         part(2, 2, apart=True, **RED),
         part(1, 2, whole=True, **BLUE),
     )
@@ -125,12 +125,16 @@ def test_a_job_is_given_exactly_what_all_its_tasks_find_room_in() -> None:
             continue
         licences = {"x": 3} if request.licences else {}
         world = as_world(nodes, licences)
-        terrain = Terrain(nodes)
-        need, board = need_of(request, terrain), Board.now(terrain, nodes, licences)
+        node_table = NodeTable(nodes)
+        need, resources = resolve(request, node_table), FreeResources.now(node_table, nodes, licences)
         possible = ways(request, world)
-        for found in (fit(need, board), fit(fewest(need), board)):
+        for found in (find_placement(need, resources), find_placement(at_minimum(need), resources)):
             assert (found is not None) == bool(possible), (request, world, possible)
-            assert found is None or allowed(request, world, shares(found, terrain)), (request, world, found)
+            assert found is None or allowed(request, world, shares(found, node_table)), (
+                request,
+                world,
+                found,
+            )
         seen[bool(possible)] += 1
     assert min(seen.values()) > 1000, "both outcomes must be well represented"
 
@@ -141,11 +145,11 @@ def test_what_tasks_share_is_lawful_exactly_when_the_specification_allows_it() -
         if number % 43:
             continue
         licences = {"x": 3} if request.licences else {}
-        terrain = Terrain(nodes)
-        board, need = Board.now(terrain, nodes, licences), need_of(request, terrain)
+        node_table = NodeTable(nodes)
+        resources, need = FreeResources.now(node_table, nodes, licences), resolve(request, node_table)
         world = as_world(nodes, licences)
         for given in every_allocation(nodes):
-            lawful = not may_not_have(need, given, board)
+            lawful = not allocation_violation(need, given, resources)
             assert lawful == allowed(request, world, given), (request, world, given)
             seen[lawful] += 1
     assert min(seen.values()) > 500
@@ -157,13 +161,13 @@ def test_a_gang_may_have_exactly_what_the_specification_allows_in_any_division()
         if number % 13 or len(request.parts) > 2:
             continue
         licences = {"x": 3} if request.licences else {}
-        terrain = Terrain(nodes)
-        board, need = Board.now(terrain, nodes, licences), need_of(request, terrain)
+        node_table = NodeTable(nodes)
+        resources, need = FreeResources.now(node_table, nodes, licences), resolve(request, node_table)
         world = as_world(nodes, licences)
         for given in every_allocation(nodes)[::2]:
             right = allowed(request, world, given)
             for parts in islice(divisions(given, len(request.parts)), None if right else 3):
-                lawful = not may_not_have(need, given, board, parts)
+                lawful = not allocation_violation(need, given, resources, parts)
                 assert lawful == (right and divided(request, world, given, parts)), (request, given, parts)
                 seen[lawful] += 1
     assert min(seen.values()) > 300

@@ -1,8 +1,8 @@
 """Where jobs are put: order, whole nodes, limits of the request."""
 
 from headnode.core.model.job import Licence, NodeGroupOp, OrderKey, UnitType
+from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.placement import place
-from headnode.core.scheduling.view import NodeView
 
 from .scenes import asks, node, runs, scene
 

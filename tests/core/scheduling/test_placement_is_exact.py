@@ -6,10 +6,10 @@ from itertools import product
 import pytest
 
 from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, UnitType
-from headnode.core.scheduling.decision import Shares
+from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.placement import place
-from headnode.core.scheduling.view import NodeView
-from headnode.testing.specification import Ground, World, allowed, ways
+from headnode.core.scheduling.plan import Shares
+from headnode.testing.specification import FreeNode, World, allowed, ways
 
 from .scenes import asks, node
 
@@ -104,7 +104,9 @@ def _nodes(
 def as_world(nodes: dict[str, NodeView], licences: dict[str, int]) -> World:
     """Return the same as the specification sees it."""
     seen = tuple(
-        Ground(n.facts, n.free, n.jobs, n.exclusive_to is not None, n.facts.memory - n.memory_held, n.closed)
+        FreeNode(
+            n.facts, n.free, n.jobs, n.exclusive_to is not None, n.facts.memory - n.memory_held, n.closed
+        )
         for n in nodes.values()
     )
     return seen, tuple(licences.items())

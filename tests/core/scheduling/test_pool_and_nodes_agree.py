@@ -6,9 +6,8 @@ import pytest
 
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.policies import POLICIES
-from headnode.core.scheduling.pool.policies import POLICIES as POOL_POLICIES
-from headnode.core.scheduling.pool.replay import replay
-from headnode.core.scheduling.pool.ties import Ties
+from headnode.core.scheduling.pool.policies import POOL_POLICIES
+from headnode.core.scheduling.pool.replay import Ties, replay
 from headnode.testing import NOW, Arrival, History, asks, live, node
 
 SIZE = 6

@@ -7,12 +7,12 @@ import pytest
 from msgspec.structs import replace
 
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.scheduling.as_if import given_up, nobody_grows, queue_up_to, with_least
-from headnode.core.scheduling.decision import Plan, Shares, Start
-from headnode.core.scheduling.lawful import unlawful
+from headnode.core.scheduling.plan import Plan, Shares, Start
 from headnode.core.scheduling.policies import POLICIES, Policy
-from headnode.core.scheduling.preemption import Candidate, Scene, plan
+from headnode.core.scheduling.preempt import PreemptionCandidate, PreemptionState, preempting_plan
+from headnode.core.scheduling.verify_plan import plan_violation
 from headnode.core.scheduling.view import Turn, View
+from headnode.core.scheduling.what_if_view import nobody_grows, queue_up_to, with_given_up, with_least
 from headnode.testing import SMALL_WORLDS
 
 EVERY = {"easy": 60}  # of the small worlds; under other policies fewer
@@ -34,12 +34,14 @@ def lower(view: View, turn: Turn) -> dict[JobId, Shares]:
     return {job.job: job.allocation for job in view.running if job.turn[0] > turn[0]}
 
 
-def scene(view: View, *, graceful: bool = False, in_parts: bool = False) -> Scene:
-    return Scene(
+def scene(view: View, *, graceful: bool = False, in_parts: bool = False) -> PreemptionState:
+    return PreemptionState(
         giving=(),
         ending={},
         candidates=lambda priority: [
-            Candidate(job.job, Instant(float(job.job))) for job in view.running if -job.turn[0] < priority
+            PreemptionCandidate(job.job, Instant(float(job.job)))
+            for job in view.running
+            if -job.turn[0] < priority
         ],
         graceful=graceful,
         in_parts=in_parts,
@@ -50,7 +52,7 @@ def scene(view: View, *, graceful: bool = False, in_parts: bool = False) -> Scen
 def starts(policy: Policy, view: View, turn: Turn, gifts: dict[JobId, Shares]) -> bool:
     """Whether the policy starts a job, which asks for its least, when these have given that up."""
     queue = with_least(queue_up_to(view, turn), {turn[2]})
-    there = replace(nobody_grows(given_up(view, gifts)), queue=queue)
+    there = replace(nobody_grows(with_given_up(view, gifts)), queue=queue)
     return turn[2] in {start.job for start in policy(there).starts}
 
 
@@ -66,7 +68,9 @@ def gifts_of(found: Plan, view: View) -> dict[JobId, Shares]:
 def test_who_is_preempted_is_lower_and_needed_and_the_other_starts(name: str, how: str) -> None:
     policy, served, refused = POLICIES[name], 0, 0
     for view in worlds(EVERY.get(name, FEWER)):
-        found = plan(view, policy, scene(view, graceful=how == "graceful", in_parts=how == "in parts"))
+        found = preempting_plan(
+            view, policy, scene(view, graceful=how == "graceful", in_parts=how == "in parts")
+        )
         turns = {turn[2]: turn for each in view.queue for turn in each.turns}
         running = {job.job: job for job in view.running}
         gifts = gifts_of(found, view)
@@ -79,7 +83,9 @@ def test_who_is_preempted_is_lower_and_needed_and_the_other_starts(name: str, ho
         whole = [Start(claim.job, claim.allocation, None, claim.option) for claim in found.claims]
         if not any(each.together for each in (waiting.request for waiting in view.queue)):
             together = Plan((*whole, *found.starts), (), {})
-            assert unlawful(together, given_up(view, gifts)) == "", "they find room, beside who starts"
+            assert plan_violation(together, with_given_up(view, gifts)) == "", (
+                "they find room, beside who starts"
+            )
         first = min((turns[job] for job in turns if job not in {s.job for s in found.starts}), default=None)
         if first is None:
             continue

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 import headnode.testing
-from headnode.core.scheduling.decision import Plan, Reservation, Wait
 from headnode.core.scheduling.placement import place
+from headnode.core.scheduling.plan import Plan, Reservation, Wait
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.view import View, WaitingClass
 from headnode.testing import (
@@ -25,8 +25,7 @@ from headnode.testing import (
     show_history,
     show_scene,
 )
-from headnode.testing.random_histories import random_histories
-from headnode.testing.streams import streams
+from headnode.testing.random_histories import random_histories, streams
 
 P = Promise
 easy, fcfs, conservative, anew = (

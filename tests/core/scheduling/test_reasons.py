@@ -1,10 +1,9 @@
 """What people are told when a job does not fit."""
 
 from headnode.core.model.job import Licence, UnitType
-from headnode.core.scheduling.decision import Why
-from headnode.core.scheduling.easy_backfill import plan
-from headnode.core.scheduling.explain import explain
-from headnode.core.scheduling.reasons import MOST_NODES_NAMED, never_fits
+from headnode.core.scheduling.explain.reasons import MOST_NODES_NAMED, explain, never_fits
+from headnode.core.scheduling.plan import Why
+from headnode.core.scheduling.policies import plan_easy
 
 from .scenes import asks, node, runs, scene
 
@@ -84,7 +83,7 @@ def test_every_node_that_gives_nothing_says_why() -> None:
     ]
     wish = asks(5, exclusive=True, minimum_memory=4)
     view = scene(nodes, running, [(7, wish)])
-    reasons = explain(view, plan(view), wish)
+    reasons = explain(view, plan_easy(view), wish)
     assert {reason.what: reason.text for reason in reasons if reason.why is Why.NODE} == {
         "busy": "node 'busy' has 1 job running, and this job needs exclusive nodes",
         "mine": "node 'mine' is used exclusively by one job",
@@ -93,26 +92,26 @@ def test_every_node_that_gives_nothing_says_why() -> None:
         "small": "node 'small' has 1 MB of memory; the job needs at least 4",
     }
     assert reasons[0].why is Why.PROCESSORS
-    assert explain(view, plan(view), asks(1)) == ()
+    assert explain(view, plan_easy(view), asks(1)) == ()
 
 
 def test_an_explanation_counts_what_the_same_pass_has_given_away() -> None:
     large, small = asks(2), asks(1)
     view = scene([node("a", 2)], [], [(1, large), (2, small)])
-    reasons = explain(view, plan(view), small)
+    reasons = explain(view, plan_easy(view), small)
     assert "node 'a' has all 2 processors in use" in [reason.text for reason in reasons]
 
 
 def test_an_explanation_counts_growth_too() -> None:
     running = runs(1, asks(1, 2), ("a", 1), wants=1)
     view = scene([node("a", 2)], [running], [(2, asks(1))])
-    texts = [reason.text for reason in explain(view, plan(view), asks(1))]
+    texts = [reason.text for reason in explain(view, plan_easy(view), asks(1))]
     assert "node 'a' has all 2 processors in use" in texts
 
 
 def test_a_pass_names_only_a_few_of_many_closed_nodes() -> None:
     nodes = [node(f"n{i:02}", closed="paused") for i in range(30)]
-    decided = plan(scene(nodes, [], [(1, asks(1))]))
+    decided = plan_easy(scene(nodes, [], [(1, asks(1))]))
     reasons = decided.waits[asks(1)].reasons
     assert len([reason for reason in reasons if reason.why is Why.NODE]) == MOST_NODES_NAMED + 1
     assert reasons[-1].text == "22 more nodes are not available"

@@ -3,12 +3,10 @@
 import pytest
 
 from headnode.core.model.job import JobRequest, UnitType
-from headnode.core.model.node_needs import NodeNeeds
-from headnode.core.model.node_words import in_words
-from headnode.core.scheduling.decision import Why
-from headnode.core.scheduling.easy_backfill import plan
-from headnode.core.scheduling.explain import explain
-from headnode.core.scheduling.reasons import never_fits
+from headnode.core.model.node_needs import NodeNeeds, needs_in_words
+from headnode.core.scheduling.explain.reasons import explain, never_fits
+from headnode.core.scheduling.plan import Why
+from headnode.core.scheduling.policies import plan_easy
 from headnode.testing import RunningJob, gang, part
 
 from .scenes import asks, node, runs, scene
@@ -20,7 +18,7 @@ NODES = [node("a", 4, features=("gpu",)), node("b", 4), node("c", 2, groups=("ol
 def told(request: JobRequest, *running: RunningJob) -> list[str]:
     """Return what a job of this request is told while these run, but for what is said node by node."""
     view = scene(NODES, running, [(9, request)])
-    return [reason.text for reason in explain(view, plan(view), request) if reason.why is not Why.NODE]
+    return [reason.text for reason in explain(view, plan_easy(view), request) if reason.why is not Why.NODE]
 
 
 def never(request: JobRequest) -> list[str]:
@@ -93,14 +91,14 @@ def test_a_gang_that_waits_is_told_which_task_finds_no_room_now() -> None:
 def test_of_a_node_is_told_which_tasks_it_cannot_serve() -> None:
     request = gang(part(4, 2), part(1, 1, **GPU), part(1, 1, lacking=("gpu",)))
     view = scene(NODES, [], [(9, request)])
-    assert [reason.text for reason in explain(view, plan(view), request) if reason.what] == [
+    assert [reason.text for reason in explain(view, plan_easy(view), request) if reason.what] == [
         "node 'a' cannot serve task 3: it has the feature 'gpu', which is excluded",
         "node 'b' cannot serve task 2: it has no feature 'gpu'",
         "node 'c' cannot serve task 2: it has no feature 'gpu'",
     ]
     shared = asks(1, 9, parts=(part(1, 4, **GPU),))
     view = scene(NODES, [runs(1, asks(1), ("a", 1))], [(9, shared)])
-    texts = [reason.text for reason in explain(view, plan(view), shared)]
+    texts = [reason.text for reason in explain(view, plan_easy(view), shared)]
     needed = "a task that needs 4 processors on nodes with feature 'gpu'"
     assert f"node 'b' cannot serve {needed}: it has no feature 'gpu'" in texts
 
@@ -112,7 +110,7 @@ def test_what_a_job_demands_of_all_its_nodes_is_told_of_each_that_lacks_it() -> 
         "each of b, c has no feature 'GPU'",
     ]
     view = scene(NODES, [runs(1, asks(1), ("a", 1))], [(9, asks(4, needs=NodeNeeds(features=(("GPU",),))))])
-    texts = [reason.text for reason in explain(view, plan(view), view.queue[0].request)]
+    texts = [reason.text for reason in explain(view, plan_easy(view), view.queue[0].request)]
     assert "node 'b' has no feature 'GPU'" in texts
 
 
@@ -130,7 +128,7 @@ def test_needs_are_said_in_words() -> None:
         minimum_disk=5,
         minimum_virtual=7,
     )
-    assert in_words(needs).split(", ") == [
+    assert needs_in_words(needs).split(", ") == [
         "named 'a' or 'b'",
         "not named 'c'",
         "with a name that matches 'n.*'",
@@ -143,4 +141,4 @@ def test_needs_are_said_in_words() -> None:
         "with at least 5 MB of disk",
         "with at least 7 MB of memory and swap together",
     ]
-    assert in_words(NodeNeeds(names=tuple("abcdef"))) == "named 'a' or 'b' or 'c' or 'd' or 2 more"
+    assert needs_in_words(NodeNeeds(names=tuple("abcdef"))) == "named 'a' or 'b' or 'c' or 'd' or 2 more"

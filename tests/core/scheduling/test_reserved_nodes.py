@@ -6,12 +6,12 @@ from itertools import product
 import pytest
 
 from headnode.core.model.job import JobRequest, UnitType
-from headnode.core.scheduling.decision import Plan, Why
-from headnode.core.scheduling.lawful import unlawful
+from headnode.core.scheduling.explain.reasons import never_fits
+from headnode.core.scheduling.plan import Plan, Why
 from headnode.core.scheduling.policies import POLICIES
-from headnode.core.scheduling.reasons import never_fits
+from headnode.core.scheduling.verify_plan import plan_violation
 from headnode.core.scheduling.view import View
-from headnode.engine.course import run_course, to_the_limits
+from headnode.engine.simulate_ahead import simulate_ahead, to_the_limits
 from headnode.testing.scenes import kept_for
 
 from .scenes import INF, MINUTE, NOW, asks, node, reserved, runs, scene, started
@@ -51,7 +51,7 @@ def keeps_all_reservations(view: View, plan: Plan) -> None:
     given += [(each.job, each.at, each.allocation) for each in plan.reservations]
     for job, at, shares in given:
         assert not breaks_a_reservation(view, requests[job], at, (name for name, _ in shares)), (view, plan)
-    assert not unlawful(plan, view)
+    assert not plan_violation(plan, view)
 
 
 def earliest(view: View, request: JobRequest) -> float:
@@ -216,7 +216,7 @@ def test_what_is_to_come_knows_when_reservations_begin_and_end(policy: str) -> N
     nodes = [node("a", 2, kept=[kept_for("r", 10, 20)])]
     queue = [(1, asks(2, minutes=30)), (2, inside(2, 5)), (3, asks(1, minutes=10))]
     view = scene(nodes, [], queue)
-    course = run_course(view, POLICIES[policy], {}, to_the_limits(view), lambda: False)
+    course = simulate_ahead(view, POLICIES[policy], {}, to_the_limits(view), lambda: False)
     after = NOW if policy != "fcfs" else NOW + 50 * MINUTE
     assert course.starts == {1: NOW + 20 * MINUTE, 2: NOW + 10 * MINUTE, 3: after}
 

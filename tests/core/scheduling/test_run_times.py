@@ -4,29 +4,34 @@ import msgspec
 import pytest
 
 from headnode.core.model.quantities import FOREVER, Seconds
-from headnode.core.scheduling.predicting.recent import quantile
-from headnode.core.scheduling.predicting.run_times import REMEMBERED, Asked, History, Remembered
+from headnode.core.scheduling.prediction.run_times import (
+    REMEMBERED,
+    JobTraits,
+    RunTimeHistory,
+    RunTimeRecord,
+    quantile,
+)
 
 HOUR = Seconds(3600.0)
 
 
-def asked(user: str = "ann", name: str = "", limit: float = 3600.0) -> Asked:
-    return Asked(user, name, Seconds(limit))
+def asked(user: str = "ann", name: str = "", limit: float = 3600.0) -> JobTraits:
+    return JobTraits(user, name, Seconds(limit))
 
 
-def taught(*lessons: tuple[Asked, float]) -> History:
-    history = History()
+def taught(*lessons: tuple[JobTraits, float]) -> RunTimeHistory:
+    history = RunTimeHistory()
     for job, used in lessons:
         history.learn(job, Seconds(used))
     return history
 
 
 def test_without_a_past_a_job_takes_its_limit() -> None:
-    assert History().forecast(asked()).at(0.5) == HOUR
+    assert RunTimeHistory().forecast(asked()).at(0.5) == HOUR
 
 
 def test_without_a_past_and_a_limit_nothing_is_known() -> None:
-    assert History().forecast(asked(limit=FOREVER)).at(0.5) == FOREVER
+    assert RunTimeHistory().forecast(asked(limit=FOREVER)).at(0.5) == FOREVER
 
 
 def test_the_same_part_of_another_limit_is_used() -> None:
@@ -92,7 +97,7 @@ def test_the_oldest_of_a_kind_are_forgotten() -> None:
 
 
 def test_the_kinds_not_seen_for_longest_are_forgotten_first() -> None:
-    history = History(kinds=5)
+    history = RunTimeHistory(kinds=5)
     for user in ("ann", "bob", "ann", "eve"):  # two kinds of each, two of all
         history.learn(asked(user), Seconds(36))
     assert {kind.user for kind in history.state()} == {"ann", "eve", None}
@@ -111,8 +116,8 @@ def test_a_history_survives_a_snapshot() -> None:
         (asked(name="fit"), 60), (asked(name="fit"), 90), (asked(limit=FOREVER), 5), (asked(limit=FOREVER), 7)
     )
     for codec in (msgspec.json, msgspec.msgpack):
-        state = codec.decode(codec.encode(history.state()), type=tuple[Remembered, ...])
-        again = History.restored(state)
+        state = codec.decode(codec.encode(history.state()), type=tuple[RunTimeRecord, ...])
+        again = RunTimeHistory.restored(state)
         assert again.state() == history.state()
         for job in (asked(name="fit"), asked(limit=FOREVER), asked("bob")):
             assert again.forecast(job) == history.forecast(job)

@@ -6,8 +6,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as some
 
-from headnode.core.scheduling.profile import Profile
-from headnode.core.scheduling.sweep_line import Course, first_instants
+from headnode.core.scheduling.profile import AmountDemand, Profile, first_instants
 
 from .test_profile import PIECES, SIZE, filled
 
@@ -79,7 +78,7 @@ def test_the_first_instant_at_which_all_suffice_comes_first_and_every_other_afte
     until = after + wait
     profiles = [([filled(pieces)[0] for pieces in amounts], needed) for amounts, needed in told]
     courses = [
-        Course([list(each.windows(duration, after, until if cut else inf)) for each in amounts], needed)
+        AmountDemand([list(each.windows(duration, after, until if cut else inf)) for each in amounts], needed)
         for amounts, needed in profiles
     ]
 

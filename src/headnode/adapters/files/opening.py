@@ -1,11 +1,6 @@
 """Open files at paths that another user may change while they are opened.
 
-An ordinary user opens files as himself: the kernel refuses what he may not read or write.  Root may open
-everything, so the path decides, and a path can be changed by every user who owns a directory or a link on it.
-Therefore root walks: each step is opened relative to the directory before it, and a link is followed only if
-its owner is root.
-Standard library only: loaded by the shepherd factory and by each ``hn``.
-"""
+Standard library only: this is loaded by the shepherd factory and by `hn`."""
 # ruff: noqa: PTH103, PTH118, PTH120 (pathlib costs 6 ms of every command)
 
 import errno

@@ -1,16 +1,16 @@
-"""Who can change a file that this process runs or believes: its owner, and who may write on the way to it.
-
-What root runs must be writable by root alone, and so must each directory on the way to it, since who may
-write there can put another file in its place.  An ordinary user may also run what is his own.
-"""
+"""Who can change a file that this process runs or believes: its owner, and who may write on the way to it."""
 
 import grp
+import logging
 import os
 import pwd
 import shutil
 import stat
 from collections.abc import Sequence
 from pathlib import Path
+
+import headnode
+from headnode.core.model.errors import Unavailable
 
 _MOST_LINKS = 40  # as the kernel has it
 _MOST_INTERPRETERS = 4  # one that the first line of another names, as the kernel has it
@@ -171,3 +171,27 @@ def _group(number: int) -> str:
         return grp.getgrgid(number).gr_name
     except KeyError:
         return str(number)
+
+
+FILE_MODE_MASK = 0o022  # of the head and the agents, whoever starts them: group and others write nothing
+
+
+def refuse_unsafe_state(state: Path) -> None:
+    """Refuse, as root, a state directory that another user can change or replace.
+
+    Raises:  Unavailable ``unsafe-state``.
+    """
+    if os.geteuid() != 0:
+        return
+    if why_not := why_not_trusted(str(state)):
+        raise Unavailable(
+            code="unsafe-state",
+            what=f"root does not use {str(state)!r}: {why_not}",
+            fix="correct that, or choose a directory that belongs to root",
+        )
+
+
+def warn_of_unsafe_code(log: logging.Logger) -> None:
+    """Warn, as root, if another user can change the program itself."""
+    if os.geteuid() == 0 and (why_not := why_not_trusted(str(Path(headnode.__file__).parent))):
+        log.warning("Headnode runs as root, and others can change its code: %s", why_not)

@@ -1,4 +1,4 @@
-"""Filters that are Python: each plug-in lives in a worker process of its own, which a hang or crash ends."""
+"""Filters that are Python: each plug-in runs in a worker process of its own, which a hang or crash ends."""
 
 import asyncio
 import contextlib
@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from headnode.adapters.filters.calling import Call, Returned
+from headnode.adapters.filters.programs import FilterRequest, FilterReturn
 from headnode.adapters.filters.worker import GROUP
 from headnode.adapters.processes.process_tree import descendants, picture, send
-from headnode.core.filtering.answer import BY_SIGNAL, Answer, How, last_words
+from headnode.core.filtering.answers import BY_SIGNAL, CallOutcome, FilterAnswer, last_words
 
 log = logging.getLogger("headnode.filters")
 
@@ -44,7 +44,7 @@ class PlugIn:
         self._turn = asyncio.Lock()
         self._ready = False  # the plug-in is loaded
 
-    async def call(self, call: Call) -> Returned:
+    async def call(self, call: FilterRequest) -> FilterReturn:
         """Call the plug-in about a job, and return what it answered and what it made of the job."""
         request = _request(next(self._numbers), call)
         sent_to = self._send_ahead(request)
@@ -52,16 +52,16 @@ class PlugIn:
             if sent_to is None or sent_to is not self._process:
                 why = await self._load()
                 if why:
-                    return Returned(Answer(How.MISSING, words=why))
+                    return FilterReturn(FilterAnswer(CallOutcome.MISSING, words=why))
                 self._send(request)
             try:
                 async with asyncio.timeout(call.seconds):
                     said = await self._answer()
             except TimeoutError:
                 await self._kill()
-                return Returned(Answer(How.TIMED_OUT))
+                return FilterReturn(FilterAnswer(CallOutcome.TIMED_OUT))
             except (asyncio.IncompleteReadError, OSError, msgspec.DecodeError, ValueError):
-                return Returned(await self._died())
+                return FilterReturn(await self._died())
         return _returned(said, call)
 
     def _send_ahead(self, request: dict[str, Any]) -> "subprocess.Popen[bytes] | None":
@@ -116,14 +116,14 @@ class PlugIn:
             await self._kill()
         return why
 
-    async def _died(self) -> Answer:
+    async def _died(self) -> FilterAnswer:
         """Return how the worker ended in the middle of a call."""
         process = self._process
         await self._kill()
         status = process.returncode if process is not None else None
         if status is not None and status < 0:
-            return Answer(How.SIGNALLED, BY_SIGNAL, f"signal {-status} ended its process")
-        return Answer(How.BROKEN, words=f"its process ended with {status}")
+            return FilterAnswer(CallOutcome.SIGNALLED, BY_SIGNAL, f"signal {-status} ended its process")
+        return FilterAnswer(CallOutcome.BROKEN, words=f"its process ended with {status}")
 
     async def close(self) -> None:
         """Let the plug-in unload; kill what does not end by itself."""
@@ -154,7 +154,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def _request(number: int, call: Call) -> dict[str, Any]:
+def _request(number: int, call: FilterRequest) -> dict[str, Any]:
     as_object = call.filter.dialect == "native-json"
     offered = call.offered
     return {
@@ -167,16 +167,16 @@ def _request(number: int, call: Call) -> dict[str, Any]:
     }
 
 
-def _returned(said: dict[str, Any], call: Call) -> Returned:
+def _returned(said: dict[str, Any], call: FilterRequest) -> FilterReturn:
     """Return what a worker said, as any filter's answer."""
     if "error" in said:
-        return Returned(Answer(How.BROKEN, words=last_words(str(said["error"]))))
-    answer = Answer(exit_code=said["code"] % 256, words=last_words(said.get("words", "")))
+        return FilterReturn(FilterAnswer(CallOutcome.BROKEN, words=last_words(str(said["error"]))))
+    answer = FilterAnswer(exit_code=said["code"] % 256, words=last_words(said.get("words", "")))
     if answer.exit_code != 1 or call.kind != "submission":
-        return Returned(answer, call.paper)
+        return FilterReturn(answer, call.paper)
     job = said.get("job")
     if isinstance(job, str):
-        return Returned(answer, job.encode(errors="replace"))
+        return FilterReturn(answer, job.encode(errors="replace"))
     if isinstance(job, bytes):
-        return Returned(answer, job)
-    return Returned(answer, msgspec.json.encode(job))
+        return FilterReturn(answer, job)
+    return FilterReturn(answer, msgspec.json.encode(job))

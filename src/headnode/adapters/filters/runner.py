@@ -1,10 +1,4 @@
-"""A process that runs filter programs for the head, and leaves nothing of them behind.
-
-It is the reaper of all that filters start: what a filter leaves when it ends becomes a child of this process,
-which kills it.  When the head is gone, however it went, everything is killed and this process ends.
-
-Standard library only: it starts quickly and stays small.  Requests and answers are JSON behind their length.
-"""
+"""A process that runs filter programs for the head, and leaves nothing of them behind."""
 
 import contextlib
 import ctypes
@@ -27,7 +21,7 @@ LAST_SWEEPS = 2.0  # seconds for killing what is left when the head is gone
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
 
-class Run:
+class FilterRun:
     """One filter that runs, and what it has said.
 
     `ends`: where it writes.  They stay open here, so that nobody is woken because it closes them: its end is
@@ -68,8 +62,8 @@ class Runner:
 
     def __init__(self, head: socket.socket) -> None:
         self._head = head
-        self._runs: dict[int, Run] = {}  # by process
-        self._listening: dict[int, Run] = {}  # by the pipe in which it writes
+        self._runs: dict[int, FilterRun] = {}  # by process
+        self._listening: dict[int, FilterRun] = {}  # by the pipe in which it writes
         self._environment: dict[str, str] = {}
         self._poll = select.epoll()
         self._arrived = bytearray()
@@ -152,13 +146,13 @@ class Runner:
             return
         until = time.monotonic() + wish["seconds"]
         pipes, ends = (output, errors), (output_end, errors_end)
-        run = self._runs[process] = Run(wish["number"], process, until, pipes, ends, wish["whole"])
+        run = self._runs[process] = FilterRun(wish["number"], process, until, pipes, ends, wish["whole"])
         for pipe in pipes:
             os.set_blocking(pipe, False)
             self._poll.register(pipe, select.EPOLLIN)
             self._listening[pipe] = run
 
-    def _listen(self, run: Run, pipe: int) -> bool:
+    def _listen(self, run: FilterRun, pipe: int) -> bool:
         """Take what a filter has said; return whether there may be more now."""
         try:
             data = os.read(pipe, READ)
@@ -184,7 +178,7 @@ class Runner:
         if not swept:
             self._sweep()
 
-    def _finish(self, run: Run, how: str, status: int | None = None) -> None:
+    def _finish(self, run: FilterRun, how: str, status: int | None = None) -> None:
         """Kill what is left of a filter, then tell how it ended."""
         del self._runs[run.process]
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -1,7 +1,4 @@
-"""A process that runs one plug-in filter for the head, call after call, and ends with the head.
-
-What the plug-in prints is its last words.  It may raise whatever it likes: that is a failed call.
-"""
+"""A process that runs one plug-in filter for the head, call after call, and ends with the head."""
 
 import contextlib
 import ctypes
@@ -22,7 +19,7 @@ LOADED = 0  # the number of the answer that tells how loading went
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 
-class _Unusable(Exception):
+class _UnusablePlugIn(Exception):
     """Why a plug-in cannot be used."""
 
 
@@ -30,9 +27,9 @@ def load(name: str) -> Any:
     """Return the plug-in of this name: an object, or a module, with some of the methods of a filter."""
     found = {point.value: point for point in entry_points(group=GROUP, name=name)}
     if not found:
-        raise _Unusable(f"no installed package has a filter {name!r} (entry points {GROUP})")
+        raise _UnusablePlugIn(f"no installed package has a filter {name!r} (entry points {GROUP})")
     if len(found) > 1:
-        raise _Unusable(f"several packages have a filter {name!r}: {', '.join(sorted(found))}")
+        raise _UnusablePlugIn(f"several packages have a filter {name!r}: {', '.join(sorted(found))}")
     (point,) = found.values()
     loaded = point.load()
     return loaded() if inspect.isclass(loaded) else loaded

@@ -1,1 +1,1 @@
-"""Who is on the other end of a socket."""
+"""Who is on the other end of a socket, and the log of what they did."""

@@ -1,7 +1,4 @@
-"""A file that is only appended to, one JSON object on each line; what is said to be written is on the disk.
-
-It may be moved away at any time: the next line goes into a new file of that name.
-"""
+"""The audit log: only appended to, one JSON object on each line; a line that was accepted is on the disk."""
 
 import asyncio
 import logging

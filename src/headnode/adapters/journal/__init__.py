@@ -1,1 +1,1 @@
-"""Where events are kept: in memory, or in SQLite."""
+"""Where events are kept: in memory, or in SQLite; and backups of it."""

@@ -1,7 +1,4 @@
-"""Looks for damage in a journal: in the structure of its tables, and row by row.
-
-SQLite's own check sees damaged pages, not a byte that changed inside a value: rows have checksums for that.
-"""
+"""Looks for damage in a journal: in the structure of its tables, and row by row."""
 
 import math
 import sqlite3
@@ -11,11 +8,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from headnode.adapters.journal.damage import Damage
+from headnode.adapters.journal.errors import Damage, damaged, from_sqlite, missing
 from headnode.adapters.journal.event_table import is_intact
-from headnode.adapters.journal.single import SingleProcess
-from headnode.adapters.journal.troubles import damaged, from_sqlite, missing
-from headnode.adapters.journal.write_ahead import check_log
+from headnode.adapters.journal.journal_file import SingleProcess, check_log
 from headnode.core.model.quantities import JobId
 
 _INSTRUCTIONS: Final = 20_000  # of SQLite between two looks at the clock, about a millisecond
@@ -23,7 +18,7 @@ _ROWS: Final = 1_000  # between two looks at the clock
 _MOST_TOLD: Final = 20  # faults of the structure
 
 
-class Table(NamedTuple):
+class CheckedTable(NamedTuple):
     """A table whose rows have checksums.  `query`: key columns, then key of the sum, body and sum."""
 
     name: str
@@ -32,19 +27,21 @@ class Table(NamedTuple):
 
 
 TABLES: Final = (
-    Table("snapshots", "the snapshot after event {}", "select number, number, state, sum from snapshots"),
-    Table("events", "event {}", "select number, number, body, sum from events order by number desc"),
-    Table("ended_jobs", "ended job {}", "select id, id, body, sum from ended_jobs order by id desc"),
-    Table(
+    CheckedTable(
+        "snapshots", "the snapshot after event {}", "select number, number, state, sum from snapshots"
+    ),
+    CheckedTable("events", "event {}", "select number, number, body, sum from events order by number desc"),
+    CheckedTable("ended_jobs", "ended job {}", "select id, id, body, sum from ended_jobs order by id desc"),
+    CheckedTable(
         "ended_instances",
         "ended instance {}",
         "select job || '.' || task || '.' || instance, job, body, sum from ended_instances order by job desc",
     ),
-    Table("predictions", "the prediction of job {}", "select job, job, body, sum from predictions"),
+    CheckedTable("predictions", "the prediction of job {}", "select job, job, body, sum from predictions"),
 )
 
 
-class Examined(NamedTuple):
+class TableCheck(NamedTuple):
     """What was found in a table.  `complete`: all of its rows were read."""
 
     name: str
@@ -67,7 +64,7 @@ def look_over(database: sqlite3.Connection, path: Path, damage: Damage, seconds:
             damage.note(f"{bad} has changed since it was written")
 
 
-def check_file(path: Path) -> list[Examined]:
+def check_file(path: Path) -> list[TableCheck]:
     """Examine the whole journal of a head that does not run, and change nothing.
 
     Raises:  Unavailable ``already-running``, ``journal-damaged`` when its log does not read, or
@@ -81,7 +78,7 @@ def check_file(path: Path) -> list[Examined]:
         database = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
         try:
             faults = faults_of_structure(database, math.inf)
-            structure = Examined("pages", _pages(database), tuple(faults), complete=True)
+            structure = TableCheck("pages", _pages(database), tuple(faults), complete=True)
             return [structure, *(_examined(database, table) for table in TABLES)]
         finally:
             database.close()
@@ -95,12 +92,12 @@ def _pages(database: sqlite3.Connection) -> int:
     return int(database.execute("pragma page_count").fetchone()[0])
 
 
-def _examined(database: sqlite3.Connection, table: Table) -> Examined:
+def _examined(database: sqlite3.Connection, table: CheckedTable) -> TableCheck:
     """Examine a table; one whose pages are damaged is told as a whole."""
     try:
         return examine(database, table, math.inf)
     except sqlite3.DatabaseError as error:
-        return Examined(table.name, 0, (f"its pages cannot be read: {error}",), complete=False)
+        return TableCheck(table.name, 0, (f"its pages cannot be read: {error}",), complete=False)
 
 
 def cluster_and_last_event(path: Path) -> tuple[str, int]:
@@ -134,7 +131,7 @@ def faults_of_structure(database: sqlite3.Connection, until: float) -> list[str]
     return [] if rows == [("ok",)] else [str(row[0]).splitlines()[0] for row in rows]
 
 
-def examine(database: sqlite3.Connection, table: Table, until: float) -> Examined:
+def examine(database: sqlite3.Connection, table: CheckedTable, until: float) -> TableCheck:
     """Read the rows of a table until then, on the monotonic clock; name those that are damaged."""
     rows, bad = 0, []
     cursor = database.execute(table.query)
@@ -144,10 +141,10 @@ def examine(database: sqlite3.Connection, table: Table, until: float) -> Examine
             if not isinstance(summed, int) or not is_intact(body, JobId(summed), said):
                 bad.append(table.row.format(key))
             if rows % _ROWS == 0 and time.monotonic() > until:
-                return Examined(table.name, rows, tuple(bad), complete=False)
+                return TableCheck(table.name, rows, tuple(bad), complete=False)
     finally:
         cursor.close()
-    return Examined(table.name, rows, tuple(bad), complete=True)
+    return TableCheck(table.name, rows, tuple(bad), complete=True)
 
 
 def _whole(cursor: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:

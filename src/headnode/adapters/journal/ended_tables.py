@@ -1,7 +1,4 @@
-"""The tables of ended jobs and ended instances.  The caller begins and ends the transactions.
-
-Cost:  every question is a walk over as many index entries as it has answers, however many jobs have ended.
-"""
+"""The tables of ended jobs and ended instances.  The caller begins and ends the transactions."""
 
 import sqlite3
 from collections import Counter
@@ -12,12 +9,12 @@ from typing import Final
 
 import msgspec
 
-from headnode.adapters.journal.damage import Damage
+from headnode.adapters.journal.errors import Damage, damaged
 from headnode.adapters.journal.event_table import checksum, is_intact
 from headnode.adapters.journal.projection import Drop, DropAll, DropUnfinished, Put, changes, row_of
-from headnode.adapters.journal.troubles import damaged
-from headnode.core.lifecycle.events import Ended, Event
 from headnode.core.model.quantities import Instant, JobId
+from headnode.core.state.events import Event
+from headnode.core.state.job_events import InstanceEnd
 from headnode.engine.ports import EndedJob, InstanceRow
 
 _ANY_ID: Final = 2**63 - 1  # above every id
@@ -41,7 +38,7 @@ class _Body(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 _job_decoder = msgspec.msgpack.Decoder(_Body)
-_instance_decoder = msgspec.msgpack.Decoder(Ended)
+_instance_decoder = msgspec.msgpack.Decoder(InstanceEnd)
 
 
 class EndedTables:
@@ -172,7 +169,7 @@ class EndedTables:
 
     def project(self, events: Sequence[Event]) -> None:
         """Bring the ended instances up to date with the events."""
-        pending: dict[_Key, Ended | None] = {}  # None: it will run again
+        pending: dict[_Key, InstanceEnd | None] = {}  # None: it will run again
         for change in changes(events):
             match change:
                 case Put(job, ended):
@@ -185,7 +182,7 @@ class EndedTables:
                     self._drop(change)
         self._write(pending)
 
-    def _write(self, pending: dict[_Key, Ended | None]) -> None:
+    def _write(self, pending: dict[_Key, InstanceEnd | None]) -> None:
         rows = []
         gone = []
         for key, ended in pending.items():

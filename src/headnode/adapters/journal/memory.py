@@ -19,8 +19,9 @@ from headnode.adapters.journal.projection import (
     kind_of,
     row_of,
 )
-from headnode.core.lifecycle.events import Ended, Event, JobFact, JobStarted, ParameterSet, node_of
 from headnode.core.model.quantities import Instant, JobId
+from headnode.core.state.events import Event, ParameterSet, node_of
+from headnode.core.state.job_events import InstanceEnd, JobEvent, JobStarted
 from headnode.engine.ports import MOST_PREDICTIONS, EndedJob, InstanceRow, Prediction
 
 
@@ -33,7 +34,7 @@ class MemoryJournal:
         self._ended: dict[JobId, EndedJob] = {}
         self._ended_ids: list[JobId] = []  # ascending
         self._counts: Counter[tuple[str, str]] = Counter()  # (owner, state) -> jobs
-        self._instances: dict[JobId, dict[int, dict[int, Ended]]] = {}  # job -> task -> instance
+        self._instances: dict[JobId, dict[int, dict[int, InstanceEnd]]] = {}  # job -> task -> instance
         self._snapshots: list[tuple[int, bytes]] = []
         self._predictions: dict[JobId, Prediction] = {}  # in the order they came
 
@@ -44,7 +45,7 @@ class MemoryJournal:
         self._events.extend(events)
         told = self._told
         for event in events:
-            if kind_of(event) == OF_JOB and isinstance(event, JobFact):
+            if kind_of(event) == OF_JOB and isinstance(event, JobEvent):
                 if event.job in told:
                     told[event.job].append(event)
                 else:
@@ -212,11 +213,11 @@ class MemoryJournal:
                 case DropAll(job):
                     self._instances.pop(job, None)
 
-    def _rows(self, job: JobId, task: int) -> dict[int, Ended]:
+    def _rows(self, job: JobId, task: int) -> dict[int, InstanceEnd]:
         return self._instances.get(job, {}).get(task, {})
 
 
-def _drop(rows: dict[int, Ended], numbers: Sequence[int]) -> None:
+def _drop(rows: dict[int, InstanceEnd], numbers: Sequence[int]) -> None:
     wanted = numbers if len(numbers) < len(rows) else [number for number in rows if number in numbers]
     for number in wanted:
         rows.pop(number, None)

@@ -5,25 +5,25 @@ from typing import Final, get_args
 
 import msgspec
 
-from headnode.core.lifecycle.events import (
+from headnode.core.model.quantities import JobId
+from headnode.core.state.events import Event
+from headnode.core.state.job_events import (
     AllocationGrown,
     AllocationLost,
     AllocationShrunk,
-    Ended,
-    Event,
+    InstanceEnd,
     InstancesDispatched,
     InstancesEnded,
     InstancesStarted,
     InstancesStopping,
     JobConfigured,
-    JobFact,
+    JobEvent,
     JobRequeued,
     JobResumed,
     JobStarted,
     JobSuspended,
     TaskRequeued,
 )
-from headnode.core.model.quantities import JobId
 from headnode.engine.ports import InstanceRow
 
 OF_CLUSTER: Final = 0
@@ -50,7 +50,7 @@ _CHANGING = frozenset({InstancesEnded, TaskRequeued, JobRequeued, JobConfigured}
 def _kind(event: type) -> int:
     if event in _INSTANCE_EVENTS:
         return OF_INSTANCES
-    return OF_JOB if issubclass(event, JobFact) else OF_CLUSTER
+    return OF_JOB if issubclass(event, JobEvent) else OF_CLUSTER
 
 
 _KINDS: Mapping[type, int] = {event: _kind(event) for event in get_args(Event)}
@@ -60,7 +60,7 @@ class Put(msgspec.Struct, frozen=True, gc=False):
     """An instance ended; what is known of an earlier attempt is replaced."""
 
     job: JobId
-    ended: Ended
+    ended: InstanceEnd
 
 
 class Drop(msgspec.Struct, frozen=True, gc=False):
@@ -113,7 +113,7 @@ def changes(events: Sequence[Event]) -> Iterator[Change]:
                 yield DropAll(job)
 
 
-def row_of(job: JobId, ended: Ended) -> InstanceRow:
+def row_of(job: JobId, ended: InstanceEnd) -> InstanceRow:
     """Return an ended instance as the archive tells it."""
     return InstanceRow(
         job=job,

@@ -1,7 +1,4 @@
-"""The journal of a real cluster: one SQLite file, one writer, one transaction for each batch.
-
-It may be called from several threads; one call at a time gets in.
-"""
+"""The journal of a real cluster: one SQLite file, one writer, one transaction for each batch."""
 
 import logging
 import os
@@ -16,17 +13,12 @@ from typing import Final
 
 from headnode import __version__
 from headnode.adapters.journal.checking import look_over
-from headnode.adapters.journal.damage import Damage
 from headnode.adapters.journal.ended_tables import EndedTables
-from headnode.adapters.journal.event_table import EventTable, checksum, is_intact
-from headnode.adapters.journal.open_files import OpenFiles
-from headnode.adapters.journal.prediction_table import PredictionTable
-from headnode.adapters.journal.schema import connect
-from headnode.adapters.journal.single import SingleProcess
-from headnode.adapters.journal.troubles import damaged, from_sqlite, from_system
-from headnode.adapters.journal.write_ahead import check_log
-from headnode.core.lifecycle.events import Event, ParameterSet
+from headnode.adapters.journal.errors import Damage, damaged, from_sqlite, from_system, other_cluster
+from headnode.adapters.journal.event_table import EventTable, PredictionTable, checksum, is_intact
+from headnode.adapters.journal.journal_file import OpenFiles, SingleProcess, check_log, connect
 from headnode.core.model.quantities import Instant, JobId
+from headnode.core.state.events import Event, ParameterSet
 from headnode.engine.ports import EndedJob, InstanceRow, Prediction
 
 _PAGE: Final = 1000  # events read at a time when replaying
@@ -299,3 +291,53 @@ class _Access:
             raise damaged(self._path, "its tables cannot be read") from error
         if isinstance(error, OSError):
             raise from_system(self._path, error) from error
+
+
+JOURNAL: Final = "journal.db"
+CLUSTER_ID: Final = "cluster-id"
+
+
+def open_journal(state: Path) -> SqliteJournal:
+    """Open the journal of a state directory; make both when the directory belongs to no cluster yet.
+
+    Raises:  Unavailable ``journal-missing``, ``other-cluster``, or what `SqliteJournal` raises.
+    """
+    path, beside = state / JOURNAL, cluster_id(state)
+    journal = SqliteJournal(path, may_create=not beside)
+    try:
+        if beside and beside != journal.cluster_id:
+            raise other_cluster(path, beside, journal.cluster_id)
+        if not beside:
+            write_cluster_id(state, journal.cluster_id)
+    except BaseException:
+        journal.close()
+        raise
+    return journal
+
+
+def cluster_id(state: Path) -> str:
+    """Return the id of the cluster that a state directory belongs to; empty: to none.
+
+    Raises:  Unavailable ``journal-error``.
+    """
+    file = state / CLUSTER_ID
+    try:
+        return file.read_text(encoding="ascii").strip() if file.exists() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise from_system(file, OSError(getattr(error, "errno", 0) or 0, f"{file} does not read")) from error
+
+
+def write_cluster_id(state: Path, cluster: str) -> None:
+    """Write the id, so that it survives a power cut.
+
+    Raises:  Unavailable ``journal-error``.
+    """
+    scratch = state / f"{CLUSTER_ID}.new"
+    try:
+        with scratch.open("w", encoding="ascii") as file:
+            file.write(cluster + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(state / CLUSTER_ID)
+    except OSError as error:
+        raise from_system(scratch, error) from error

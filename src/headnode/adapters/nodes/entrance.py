@@ -1,10 +1,4 @@
-"""The port for other machines: who is not known yet gets little time and memory, and addresses take turns.
-
-A connection first waits, as a descriptor and nothing else.  Then it is a stranger: it has the memory of TLS
-and a place of its address, until somebody says that it is known.  While others wait, a stranger that has been
-silent for a while must go, first one of the address that has most.  So neither silent connections nor many
-connections of one address keep others out.
-"""
+"""The port for other machines: unknown peers get little time, memory and log; addresses take turns."""
 
 import asyncio
 import ipaddress
@@ -12,11 +6,43 @@ import logging
 import resource
 import socket
 import ssl
+import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from headnode.core.model import bounds as b
+from headnode.core.model.bounds import STRANGER_LINES
+
+LOG_WINDOW = 60.0  # seconds
+
+
+class LogRateLimit(logging.Filter):
+    """Lets the first lines of each kind pass; lines are of one kind when their text before arguments is."""
+
+    def __init__(self, most: int = STRANGER_LINES.most, window: float = LOG_WINDOW) -> None:
+        super().__init__()
+        self._most, self._window = most, window
+        self._seen: dict[str, tuple[float, int]] = {}  # when the window began, and the lines in it
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether the line is written; the first after a window tells how many were not."""
+        kind, now = str(record.msg)[:200], time.monotonic()
+        with self._lock:
+            began, lines = self._seen.get(kind, (now, 0))
+            over = now - began >= self._window
+            left_out = max(0, lines - self._most) if over else 0
+            began, lines = (now, 1) if over else (began, lines + 1)
+            self._seen[kind] = began, lines
+            if len(self._seen) > 1000:
+                self._seen.clear()
+        if left_out:
+            record.msg = f"{record.msg} (and {left_out} more lines like this were left out)"
+        if lines == self._most:
+            record.msg = f"{record.msg} (further lines like this are left out for {self._window:.0f} s)"
+        return lines <= self._most
+
 
 log = logging.getLogger("headnode.strangers")
 
@@ -24,10 +50,10 @@ LOOK = 0.25  # seconds between two looks at who must go
 STALLED = 0.5  # seconds by which a look may be late before it judges nobody: this process was busy
 AT_ONCE = 100  # connections that are accepted in one step
 
-Known = Callable[[], None]
+KnownPeers = Callable[[], None]
 """To be called when it is known who is on the other end."""
 
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter, Known], Awaitable[None]]
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter, KnownPeers], Awaitable[None]]
 """Serves one connection until it is over."""
 
 

@@ -1,34 +1,75 @@
-"""One node's connection, as the head has it."""
+"""One node's connection, as the head has it, from its first message."""
 
 import asyncio
 import logging
+import os
+import socket
 import time
+from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.framing import frame
+from headnode.adapters.identity.peers import peer_ids
+from headnode.adapters.wire.agent_messages import (
+    LARGEST_GREETING,
+    LARGEST_MESSAGE,
+    LARGEST_REPORT,
+    OLDEST,
+    PROTOCOL,
+    Hello,
+    Join,
+    OutputListed,
+    OutputRead,
+    ProgramTried,
+    Started,
+    Table,
+)
+from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.messages import (
+    HOOKS_SINCE,
+    SINCE,
+    FromHead,
+    ListOutput,
+    ReadFile,
+    ReadOutput,
+    RemoveOutput,
+    Run,
+    TellTable,
+    TryProgram,
+)
 from headnode.core.model.bounds import WORDS
 from headnode.core.model.errors import Unavailable
-from headnode.core.model.quantities import JobId
+from headnode.core.model.node import NodeFacts, NodeState
+from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.user import User
+from headnode.core.state.cluster_state import ClusterState
+
+
+class Contact(NamedTuple):
+    """The last heartbeat of a node, or its greeting.  `load`: the mean of one minute; None: not said."""
+
+    at: Instant
+    load: float | None = None
+
 
 log = logging.getLogger("headnode.nodes")
 
 TRIAL = 5.0  # seconds that an agent has to look at a program
 PATIENCE = 15.0  # seconds that an agent has for its first message, and for an answer
-MOST_UNREAD = 2 * m.LARGEST_MESSAGE  # bytes that wait for a node that does not read
+MOST_UNREAD = 2 * LARGEST_MESSAGE  # bytes that wait for a node that does not read
 
-Question = m.ReadOutput | m.ReadFile | m.ListOutput | m.TryProgram
-Answer = m.OutputRead | m.OutputListed | m.ProgramTried
+Question = ReadOutput | ReadFile | ListOutput | TryProgram
+Answer = OutputRead | OutputListed | ProgramTried
 
 _encoder = msgspec.msgpack.Encoder()
 
 
-class Link:
+class NodeLink:
     """One node's connection."""
 
-    def __init__(self, node: str, writer: asyncio.StreamWriter, protocol: int = m.PROTOCOL) -> None:
+    def __init__(self, node: str, writer: asyncio.StreamWriter, protocol: int = PROTOCOL) -> None:
         self.node, self.protocol = node, protocol
         self._writer = writer
         self.heard = time.monotonic()  # when it said something last
@@ -40,12 +81,12 @@ class Link:
             None  # attempts that are news since; None: not asked
         )
 
-    def send(self, message: m.FromHead) -> None:
+    def send(self, message: FromHead) -> None:
         """Send a message; a connection that is going down loses it, and reconciling sends it again.
 
         An agent that is too old for it does not hear it.
         """
-        if m.SINCE.get(type(message), 0) > self.protocol:
+        if SINCE.get(type(message), 0) > self.protocol:
             return
         self.send_encoded(_encoder.encode(message))
 
@@ -58,12 +99,12 @@ class Link:
             log.warning("node %s does not read its messages; its connection was closed", self.node)
             self.abort()
 
-    def hand_over(self, message: m.Run) -> None:
+    def hand_over(self, message: Run) -> None:
         """Let the node run something."""
         self._note(*((message.job, message.task, *who) for who in message.attempts))
         self.send(message)
 
-    def began(self, message: m.Started) -> None:
+    def began(self, message: Started) -> None:
         """The node has said that something runs."""
         self._note(*((message.job, each.task, each.instance, each.attempt) for each in message.begun))
 
@@ -75,34 +116,34 @@ class Link:
         """Ask for all that the node has; an answer that is not the last one's is of no use."""
         self._table += 1
         self._fresh = set()
-        self.send(m.TellTable(number=self._table))
+        self.send(TellTable(number=self._table))
 
-    def fresh_at(self, table: m.Table) -> set[tuple[int, int, int, int]] | None:
+    def fresh_at(self, table: Table) -> set[tuple[int, int, int, int]] | None:
         """Return the attempts of which a table cannot tell yet; None when it is not the one asked for."""
         if table.number != self._table or self._fresh is None:
             return None
         fresh, self._fresh = self._fresh, None
         return fresh
 
-    async def read_output(self, job: JobId, task: int, instance: int, span: tuple[int, int]) -> m.OutputRead:
+    async def read_output(self, job: JobId, task: int, instance: int, span: tuple[int, int]) -> OutputRead:
         """Return captured output of an instance: `span` is the offset and how many bytes at most.
 
         Raises:  Unavailable ``node-away`` when the node does not answer.
         """
         self._asked += 1
-        answer = await self._answer_to(m.ReadOutput(self._asked, job, task, instance, *span))
-        if not isinstance(answer, m.OutputRead):
+        answer = await self._answer_to(ReadOutput(self._asked, job, task, instance, *span))
+        if not isinstance(answer, OutputRead):
             raise node_away(self.node)
         return answer
 
     async def read_file(
         self, path: str, user: User, span: tuple[int, int], *, same_numbers: bool
-    ) -> m.OutputRead:
+    ) -> OutputRead:
         """Return what is in a file of a user's task; `span` as in `read_output`, the rest as in `ReadFile`.
 
         Raises:  Unavailable ``node-away`` when the node does not answer, ``old-agent`` when it cannot.
         """
-        if self.protocol < m.SINCE[m.ReadFile]:
+        if self.protocol < SINCE[ReadFile]:
             raise Unavailable(
                 code="old-agent",
                 what=f"the agent of node {self.node!r} is too old to read {path!r} for others",
@@ -110,8 +151,8 @@ class Link:
             )
         self._asked += 1
         who = user.name, user.uid, user.gid
-        answer = await self._answer_to(m.ReadFile(self._asked, path, *who, same_numbers, *span))
-        if not isinstance(answer, m.OutputRead):
+        answer = await self._answer_to(ReadFile(self._asked, path, *who, same_numbers, *span))
+        if not isinstance(answer, OutputRead):
             raise node_away(self.node)
         return answer
 
@@ -120,30 +161,30 @@ class Link:
 
         Raises:  Unavailable ``node-away`` when the node does not answer.
         """
-        if self.protocol < m.SINCE[m.ListOutput]:
+        if self.protocol < SINCE[ListOutput]:
             return ()
         self._asked += 1
-        answer = await self._answer_to(m.ListOutput(self._asked, after, most))
-        return answer.jobs if isinstance(answer, m.OutputListed) else ()
+        answer = await self._answer_to(ListOutput(self._asked, after, most))
+        return answer.jobs if isinstance(answer, OutputListed) else ()
 
     def remove_output(self, jobs: tuple[JobId, ...]) -> None:
         """Let the node remove the captured output of these jobs."""
         if jobs:
-            self.send(m.RemoveOutput(jobs=jobs))
+            self.send(RemoveOutput(jobs=jobs))
 
     async def try_program(self, program: str, filters: str) -> str:
         """Return why the agent cannot run a program or the filters of a directory; empty if it can.
 
         An agent that does not answer, or is too old, finds nothing wrong.
         """
-        if self.protocol < m.SINCE[m.TryProgram]:
+        if self.protocol < SINCE[TryProgram]:
             return ""
         self._asked += 1
         try:
-            answer = await self._answer_to(m.TryProgram(self._asked, program, filters), TRIAL)
+            answer = await self._answer_to(TryProgram(self._asked, program, filters), TRIAL)
         except Unavailable:
             return ""
-        return answer.trouble[: WORDS.most] if isinstance(answer, m.ProgramTried) else ""
+        return answer.trouble[: WORDS.most] if isinstance(answer, ProgramTried) else ""
 
     async def _answer_to(self, question: Question, patience: float = PATIENCE) -> Answer:
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -179,3 +220,79 @@ def node_away(node: str) -> Unavailable:
         what=f"node {node!r}, which has the output, does not answer",
         fix="try again when `hn node list` shows it as Ready",
     )
+
+
+class PeerCredentials(NamedTuple):
+    """What the certificate of a connection says: the node, and the digest of its key."""
+
+    node: str
+    key: str
+
+
+class Handshake:
+    """The connections of nodes that have not said hello."""
+
+    def __init__(self, cluster: Callable[[], ClusterState]) -> None:
+        self._cluster = cluster
+        self._arriving: dict[str, asyncio.StreamWriter] = {}
+
+    async def first_message(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, shown: PeerCredentials | None
+    ) -> bytes | None:
+        """Return the first message of a connection; each certificate may have one that has said nothing yet.
+
+        Who shows a certificate and is no node of ours, or not yet, may only say little.
+        """
+        if shown is None:
+            async with asyncio.timeout(PATIENCE):
+                return await read_frame(reader, LARGEST_REPORT)
+        before = self._arriving.get(shown.node)
+        if before is not None:
+            before.transport.abort()
+        self._arriving[shown.node] = writer
+        node = self._cluster().nodes.get(shown.node)
+        is_in = node is not None and node.key == shown.key and node.state is not NodeState.PENDING
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await read_frame(reader, LARGEST_REPORT if is_in else LARGEST_GREETING)
+        finally:
+            if self._arriving.get(shown.node) is writer:
+                del self._arriving[shown.node]
+
+
+def misunderstanding(protocol: int) -> str:
+    """Return why nobody who speaks this protocol is understood; empty when he is."""
+    if OLDEST <= protocol <= PROTOCOL:
+        return ""
+    spoken = f"this head speaks protocols {OLDEST} to {PROTOCOL}, not {protocol}"
+    where = "on the head node first" if protocol > PROTOCOL else "on this node"
+    return f"{spoken}; update Headnode {where}"
+
+
+def facts_of(greeting: Hello | Join, address: str = "") -> NodeFacts:
+    """Return what a machine says of itself, with what its protocol and its address say of that."""
+    return replace(greeting.facts, hooks=greeting.protocol >= HOOKS_SINCE, address=address)
+
+
+def address_of(writer: asyncio.StreamWriter) -> str:
+    """Return the address that a connection comes from; empty for one of this machine."""
+    peer = writer.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) and peer else ""
+
+
+def refusal(hello: Hello, shown: PeerCredentials | None) -> str:
+    """Return why somebody may not be a node, whatever the cluster says; empty when nothing is wrong."""
+    if why_not := misunderstanding(hello.protocol):
+        return why_not
+    if shown is not None and shown.node != hello.facts.name:
+        return f"the certificate is that of node {shown.node!r}"
+    return ""
+
+
+def may_join(writer: asyncio.StreamWriter) -> bool:
+    """Only root and the head's own user may speak for this machine's nodes."""
+    connection: socket.socket | None = writer.get_extra_info("socket")
+    if connection is None:
+        return False
+    _, uid, _ = peer_ids(connection)
+    return uid in (0, os.geteuid())

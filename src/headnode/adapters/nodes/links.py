@@ -9,62 +9,96 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.arrivals import Arrivals, Shown, address_of, facts_of, may_join, refusal
-from headnode.adapters.nodes.contacts import Contact
-from headnode.adapters.nodes.framing import frame, read_frame
-from headnode.adapters.nodes.hooks import cleaned_on, unready_on
-from headnode.adapters.nodes.keeping_alive import keep_alive
-from headnode.adapters.nodes.link import Link
-from headnode.adapters.nodes.plausible import Nonsense, believable, read_message
-from headnode.adapters.nodes.reconciling import (
-    awaits_word,
+from headnode.adapters.nodes.event_dispatch import EventDispatch, cleaned_on, time_for_nodes, unready_on
+from headnode.adapters.nodes.link import (
+    Contact,
+    Handshake,
+    NodeLink,
+    PeerCredentials,
+    address_of,
+    facts_of,
+    may_join,
+    refusal,
+)
+from headnode.adapters.nodes.reconcile import (
+    AttemptsByNode,
+    attempts_to_stop,
+    awaits_report,
     expected_digest,
     health_check,
-    still,
-    unwanted,
-    wanted,
+    orders_to_repeat,
+    suspensions_to_repeat,
 )
-from headnode.adapters.nodes.relaying import Relay
-from headnode.adapters.nodes.reports import Reports
-from headnode.adapters.nodes.sessions import Sessions
-from headnode.adapters.nodes.tables import check_text
-from headnode.adapters.nodes.telling import Telling, told_now
-from headnode.adapters.nodes.whereabouts import Whereabouts
-from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import deciding_drains as drains
-from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.cluster import Cluster
+from headnode.adapters.nodes.relay import Relay
+from headnode.adapters.nodes.report_queue import ReportQueue, attempt_report
+from headnode.adapters.nodes.streams import Sessions
+from headnode.adapters.wire.agent_messages import (
+    LARGEST_REPORT,
+    Health,
+    Heartbeat,
+    Hello,
+    Holdings,
+    HookFailed,
+    JobClosed,
+    JobReady,
+    Launch,
+    LaunchesOver,
+    LaunchPiece,
+    LaunchTaken,
+    NotUnderstood,
+    OutputListed,
+    OutputRead,
+    ProgramTried,
+    ReportedAttempt,
+    Results,
+    Started,
+    Suspended,
+    Table,
+)
+from headnode.adapters.wire.frames import frame, keep_alive, read_frame
+from headnode.adapters.wire.message_checks import Nonsense, checked_results, health_check_text, read_message
+from headnode.adapters.wire.messages import HOOKS_SINCE, Ack, FromHead, Goodbye, Heard, HookHeard, Welcome
 from headnode.core.model.bounds import WORDS
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable
 from headnode.core.model.quantities import JobId, Seconds
+from headnode.core.state import drain as drains
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.command import Command
+from headnode.core.state.drain import ReportHealth, ReportNonsense
+from headnode.core.state.events import Event
+from headnode.core.state.hooks import OLD_AGENT, ReportClosed, ReportHook, ReportReady
+from headnode.core.state.job_events import InstanceStart
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.nodes import NodeVanished
+from headnode.core.state.report import ReportStarted
+from headnode.core.state.suspend import ReportSuspended
 from headnode.engine.settings import Settings
 
 log = logging.getLogger("headnode.nodes")
 strangers = logging.getLogger("headnode.strangers")
 
-Ask = Callable[[c.Command], Awaitable[object]]
+Ask = Callable[[Command], Awaitable[object]]
 """Give a command to the engine; the answer comes when it is durable.  Raises what refuses it."""
 
 
 class NodeLinks:
     """All connections, and what durable events mean for the nodes behind them."""
 
-    def __init__(self, ask: Ask, welcome: Callable[[], m.Welcome], cluster: Callable[[], Cluster]) -> None:
-        self._ask, self._reports = ask, Reports(ask)
+    def __init__(self, ask: Ask, welcome: Callable[[], Welcome], cluster: Callable[[], ClusterState]) -> None:
+        self._ask, self._reports = ask, ReportQueue(ask)
         self._welcome = welcome
         self._cluster = cluster
-        self.links: dict[str, Link] = {}
+        self.links: dict[str, NodeLink] = {}
         self.contacts: dict[str, Contact] = {}  # the last of each node, also of those that are away
-        self._telling = Telling(self.links)
+        self._telling = EventDispatch(self.links)
         # Seconds for which a node may believe that nobody gets what it runs.
         self.leases: dict[str, float] = {}
         self.sessions = Sessions(self._say)
         self._relay = Relay(self._say, self.sessions)
-        self._whereabouts: Whereabouts | None = None  # worked out when it is needed first
-        self._arrivals = Arrivals(cluster)
+        self._whereabouts: AttemptsByNode | None = None  # worked out when it is needed first
+        self._arrivals = Handshake(cluster)
 
-    def perform(self, events: Sequence[e.Event], cluster: Cluster) -> None:
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Tell the nodes what follows from durable events."""
         self._telling.perform(events, cluster)
         self._relay.end_what_is_over(events, cluster)
@@ -75,12 +109,12 @@ class NodeLinks:
         """The nodes that have been told of each job."""
         return self._telling.open_jobs
 
-    def _where(self) -> Whereabouts:
+    def _where(self) -> AttemptsByNode:
         if self._whereabouts is None:
-            self._whereabouts = Whereabouts(self._cluster())
+            self._whereabouts = AttemptsByNode(self._cluster())
         return self._whereabouts
 
-    def _say(self, node: str, message: m.FromHead) -> None:
+    def _say(self, node: str, message: FromHead) -> None:
         if node in self.links:
             self.links[node].send(message)
 
@@ -110,16 +144,16 @@ class NodeLinks:
     ) -> None:
         """Talk to one agent of another machine, who showed the certificate of `node`, until it goes away."""
         welcome = replace(self._welcome(), state_directory="", far=True)
-        await self._converse(reader, writer, welcome, Shown(node, key))
+        await self._converse(reader, writer, welcome, PeerCredentials(node, key))
 
     async def _converse(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        welcome: m.Welcome,
-        shown: Shown | None = None,
+        welcome: Welcome,
+        shown: PeerCredentials | None = None,
     ) -> None:
-        link: Link | None = None
+        link: NodeLink | None = None
         keep_alive(writer)
         try:
             link = await self._greet(reader, writer, welcome, shown)
@@ -131,7 +165,7 @@ class NodeLinks:
             if link is None:
                 writer.write(frame(_goodbye(f"the head refused a message of this machine: {error}")))
             else:
-                link.send(m.NotUnderstood(said=str(error)))
+                link.send(NotUnderstood(said=str(error)))
             await self._doubt(shown, link, str(error))
         except HeadnodeError as error:
             strangers.warning("a node's connection was dropped: %s", error)
@@ -142,7 +176,7 @@ class NodeLinks:
                 self._vanished(link.node)
             writer.close()
 
-    async def _doubt(self, shown: Shown | None, link: Link | None, problem: str) -> None:
+    async def _doubt(self, shown: PeerCredentials | None, link: NodeLink | None, problem: str) -> None:
         """Note what a node has said that cannot be; a node that we know takes no more jobs."""
         name = link.node if link is not None else shown.node if shown is not None else ""
         strangers.warning("the connection of node %s was dropped: %s", name or "?", problem)
@@ -150,28 +184,28 @@ class NodeLinks:
         if known is None or (shown is not None and known.key != shown.key):
             return
         try:
-            await self._ask(c.ReportNonsense(node=name, said=problem))
+            await self._ask(ReportNonsense(node=name, said=problem))
         except Unavailable as error:
             log.error("node %s could not be drained: %s", name, error)
 
     def _vanished(self, node: str) -> None:
         log.info("node %s cannot be reached", node)
-        self._reports.give(c.NodeVanished(node=node), lambda _: None)
+        self._reports.give(NodeVanished(node=node), lambda _: None)
 
     async def _greet(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        welcome: m.Welcome,
-        shown: Shown | None,
-    ) -> Link | None:
+        welcome: Welcome,
+        shown: PeerCredentials | None,
+    ) -> NodeLink | None:
         first = await self._arrivals.first_message(reader, writer, shown)
-        hello = read_message(first, told_now()) if first is not None else None
-        if not isinstance(hello, m.Hello):
+        hello = read_message(first, time_for_nodes()) if first is not None else None
+        if not isinstance(hello, Hello):
             return None
-        link = Link(hello.facts.name, writer, hello.protocol)
+        link = NodeLink(hello.facts.name, writer, hello.protocol)
         if why_not := refusal(hello, shown):
-            link.send(m.Goodbye(reason=why_not))
+            link.send(Goodbye(reason=why_not))
             return None
         try:
             key = "" if shown is None else shown.key
@@ -180,20 +214,20 @@ class NodeLinks:
             )
             facts = facts_of(hello, address_of(writer))
             boot = self._boot_of(facts.name)
-            known = c.RegisterNode(facts=facts, approved=shown is None, key=key, kept=kept)
+            known = RegisterNode(facts=facts, approved=shown is None, key=key, kept=kept)
             await self._reports.recorded(known)
             if boot not in ("", facts.boot_id):
                 log.warning("node %s has rebooted: its tasks are lost", facts.name)
         except NotAllowed as error:
-            link.send(m.Goodbye(reason=str(error)))
+            link.send(Goodbye(reason=str(error)))
             raise
         before = self.links.get(link.node)
         if before is not None:
             log.warning("node %s connected a second time; the newer connection stays", link.node)
             before.close()
         self.links[link.node] = link
-        self.contacts[link.node] = Contact(told_now())
-        link.send(replace(welcome, now=told_now()))
+        self.contacts[link.node] = Contact(time_for_nodes())
+        link.send(replace(welcome, now=time_for_nodes()))
         self._telling.order_check(link, self._cluster())
         self._put_right(link, hello)
         log.info("node %s is connected: %d live tasks", link.node, len(hello.live))
@@ -205,12 +239,12 @@ class NodeLinks:
         return "" if known is None else known.facts.boot_id
 
     def _put_right(
-        self, link: Link, holdings: m.Holdings, fresh: Collection[tuple[int, int, int, int]] = ()
+        self, link: NodeLink, holdings: Holdings, fresh: Collection[tuple[int, int, int, int]] = ()
     ) -> None:
         """Put the node's table and ours right, whatever was lost since they last agreed."""
         cluster = self._cluster()
         held, opened = cluster.on_node(link.node), dict(holdings.opened)
-        anew = isinstance(holdings, m.Hello)  # commands of people end with the connection, and not before
+        anew = isinstance(holdings, Hello)  # commands of people end with the connection, and not before
         dirty = cleaned_on(cluster, link.node)
         for job in holdings.open_jobs:
             if job in dirty:
@@ -219,13 +253,13 @@ class NodeLinks:
                 self._telling.knows(job, link.node)
             elif job > 0 or anew:
                 self._telling.close_on(link, job)
-        plan = wanted(link.node, self._where().of(link.node, cluster), holdings, fresh)
-        for job in sorted((held & cluster.flows.keys()) - dirty):
+        plan = orders_to_repeat(link.node, self._where().of(link.node, cluster), holdings, fresh)
+        for job in sorted((held & cluster.graphs.keys()) - dirty):
             if job not in opened or link.opened.get(job) != opened[job]:
                 self._telling.open_job(cluster, job, only=link.node)
         for message in (
-            *still(cluster, link.node, holdings),
-            *unwanted(cluster, link.node, holdings),
+            *suspensions_to_repeat(cluster, link.node, holdings),
+            *attempts_to_stop(cluster, link.node, holdings),
             *plan.messages,
         ):
             link.send(message)
@@ -233,152 +267,126 @@ class NodeLinks:
         for report in plan.reports:
             self._report(report, link, None)
         for job in sorted(dirty - set(holdings.open_jobs)):
-            self._report(c.ReportClosed(node=link.node, job=job), link, None)
+            self._report(ReportClosed(node=link.node, job=job), link, None)
 
-    def _learn_launched(self, link: Link, launched: Sequence[m.Live]) -> None:
+    def _learn_launched(self, link: NodeLink, launched: Sequence[ReportedAttempt]) -> None:
         if launched:
             self._relay.greeted(link.node, launched, self._cluster())
 
-    async def _listen(self, reader: asyncio.StreamReader, link: Link) -> None:
-        while (data := await read_frame(reader, m.LARGEST_REPORT)) is not None:
-            message = read_message(data, told_now())
+    async def _listen(self, reader: asyncio.StreamReader, link: NodeLink) -> None:
+        while (data := await read_frame(reader, LARGEST_REPORT)) is not None:
+            message = read_message(data, time_for_nodes())
             link.heard = time.monotonic()
             match message:
-                case m.Heartbeat():
+                case Heartbeat():
                     self._answer(link, message)
-                case m.Table():
+                case Table():
                     self._compare(link, message)
-                case m.Started(job=job, begun=begun):
+                case Started(job=job, begun=begun):
                     link.began(message)
-                    said = tuple(e.Begun(b.task, b.instance, b.attempt, b.at) for b in begun)
-                    self._report(c.ReportStarted(node=link.node, job=job, begun=said), link, None)
-                case m.JobReady(job=job):
-                    self._report(c.ReportReady(node=link.node, job=job), link, None)
-                case m.JobClosed(job=job) if job in cleaned_on(self._cluster(), link.node):
-                    self._report(c.ReportClosed(node=link.node, job=job), link, None)
-                case m.HookFailed():
+                    said = tuple(InstanceStart(b.task, b.instance, b.attempt, b.at) for b in begun)
+                    self._report(ReportStarted(node=link.node, job=job, begun=said), link, None)
+                case JobReady(job=job):
+                    self._report(ReportReady(node=link.node, job=job), link, None)
+                case JobClosed(job=job) if job in cleaned_on(self._cluster(), link.node):
+                    self._report(ReportClosed(node=link.node, job=job), link, None)
+                case HookFailed():
                     self._hook_failed(message, link)
-                case m.Suspended(job=job, number=number):
-                    self._report(c.ReportSuspended(node=link.node, job=job, number=number), link, None)
-                case m.OutputRead() | m.OutputListed() | m.ProgramTried():
+                case Suspended(job=job, number=number):
+                    self._report(ReportSuspended(node=link.node, job=job, number=number), link, None)
+                case OutputRead() | OutputListed() | ProgramTried():
                     link.answered(message.number, message)
-                case m.Launch() | m.LaunchPiece() | m.LaunchTaken() | m.LaunchesOver():
+                case Launch() | LaunchPiece() | LaunchTaken() | LaunchesOver():
                     self._relay.pass_on(link.node, message, self._cluster())
-                case m.Health(well=well, said=said):
+                case Health(well=well, said=said):
                     cut = said[: WORDS.most]
-                    self._report(c.ReportHealth(node=link.node, well=well, said=cut), link, None)
-                case m.Results():
+                    self._report(ReportHealth(node=link.node, well=well, said=cut), link, None)
+                case Results():
                     self._take(message, link)
-                case m.NotUnderstood(said=said):
+                case NotUnderstood(said=said):
                     strangers.warning(
                         "node %s refused a message of this head: %s", link.node, said[: WORDS.most]
                     )
                 case _:
                     pass
 
-    def _answer(self, link: Link, heartbeat: m.Heartbeat) -> None:
+    def _answer(self, link: NodeLink, heartbeat: Heartbeat) -> None:
         """Answer a heartbeat, and ask for the table when something must have been lost, or may have been."""
         cluster = self._cluster()
-        self.contacts[link.node] = Contact(told_now(), heartbeat.load)
+        self.contacts[link.node] = Contact(time_for_nodes(), heartbeat.load)
         known = self._where().of(link.node, cluster)
         if heartbeat.digest and (
             heartbeat.digest != expected_digest(cluster, link.node, known, link.opened.items())
-            or awaits_word(cluster, link.node, known)
+            or awaits_report(cluster, link.node, known)
         ):
             link.ask_for_table()
         self._learn_launched(link, _of_tasks(heartbeat.launched))
-        if link.protocol < m.HOOKS_SINCE:
+        if link.protocol < HOOKS_SINCE:
             for job in unready_on(cluster, link.node):
-                report = c.ReportHook(node=link.node, job=job, hook=c.OLD_AGENT, said=drains.OLD_AGENT)
+                report = ReportHook(node=link.node, job=job, hook=OLD_AGENT, said=drains.OLD_AGENT_REASON)
                 self._report(report, link, None)
         lease = Settings(cluster.parameters).lease()
         self.leases[link.node] = max(heartbeat.lease, lease)
-        link.send(m.Heard(number=heartbeat.number, lease=lease, now=told_now()))
+        link.send(Heard(number=heartbeat.number, lease=lease, now=time_for_nodes()))
 
-    def _compare(self, link: Link, table: m.Table) -> None:
+    def _compare(self, link: NodeLink, table: Table) -> None:
         """Put right what a node's table shows; one that is twice or too late shows nothing."""
         fresh = link.fresh_at(table)
         if fresh is None:
             return
         check = health_check(self._cluster(), link.node)
-        if table.check != check_text(check.program, check.every):
+        if table.check != health_check_text(check.program, check.every):
             link.send(check)
         self._put_right(link, table, fresh)
 
-    def _take(self, message: m.Results, link: Link) -> None:
+    def _take(self, message: Results, link: NodeLink) -> None:
         """Report how attempts ended, as far as it can be believed."""
-        results, problem = believable(message.results, told_now())
+        results, problem = checked_results(message.results, time_for_nodes())
         if problem:
             strangers.warning("node %s sent an impossible report: %s", link.node, problem)
-            self._report(c.ReportNonsense(node=link.node, said=problem), link, None)
-        self._report(_report_of(link.node, replace(message, results=results)), link, message.number)
+            self._report(ReportNonsense(node=link.node, said=problem), link, None)
+        self._report(attempt_report(link.node, replace(message, results=results)), link, message.number)
 
-    def _hook_failed(self, message: m.HookFailed, link: Link) -> None:
+    def _hook_failed(self, message: HookFailed, link: NodeLink) -> None:
         """Note that a prolog or an epilog failed; the node hears when that is durable."""
         said = message.said[: WORDS.most]
         hook, of_node = message.hook, message.of_node
-        command = c.ReportHook(node=link.node, job=message.job, hook=hook, said=said, of_node=of_node)
+        command = ReportHook(node=link.node, job=message.job, hook=hook, said=said, of_node=of_node)
 
         def heard(error: BaseException | None) -> None:
             _acknowledge(error, link, None)
             if error is None:
-                link.send(m.HookHeard(job=message.job, hook=message.hook))
+                link.send(HookHeard(job=message.job, hook=message.hook))
 
         self._reports.give(command, heard, (link, message.job, message.hook))
 
-    def _report(self, command: c.Command, link: Link, number: int | None) -> None:
+    def _report(self, command: Command, link: NodeLink, number: int | None) -> None:
         key = command if number is None else (link, number)
         self._reports.give(command, lambda error: _acknowledge(error, link, number), key)
 
 
 def _goodbye(reason: str) -> bytes:
-    return msgspec.msgpack.encode(m.Goodbye(reason=reason))
+    return msgspec.msgpack.encode(Goodbye(reason=reason))
 
 
-def _of_tasks(launched: Sequence[m.Live]) -> list[m.Live]:
+def _of_tasks(launched: Sequence[ReportedAttempt]) -> list[ReportedAttempt]:
     """Return those that tasks have launched, not people."""
     return [live for live in launched if live.job > 0 and live.task > 0]
 
 
-def _acknowledge(error: BaseException | None, link: Link, number: int | None) -> None:
+def _acknowledge(error: BaseException | None, link: NodeLink, number: int | None) -> None:
     """Acknowledge what is durable.  What was refused is said again after the next hello."""
     if error is None:
         if number is not None:
-            link.send(m.Ack(number=number))
+            link.send(Ack(number=number))
         return
     log.error("a report of node %s could not be recorded: %s", link.node, error)
     link.close()
 
 
-def _report_of(node: str, message: m.Results) -> c.ReportEnded:
-    """Return what the results of a node say, as a command."""
-    reports = tuple(
-        c.Report(
-            task=r.task,
-            instance=r.instance,
-            attempt=r.attempt,
-            kind=r.kind,
-            exit_code=r.exit_code,
-            signal=r.signal,
-            started=r.started,
-            ended=r.ended,
-            user_time=r.user_time,
-            system_time=r.system_time,
-            peak_memory=r.peak_memory,
-            message=r.message,
-            average_memory=r.average_memory,
-            bytes_read=r.bytes_read,
-            bytes_written=r.bytes_written,
-            trouble=r.trouble,
-        )
-        for r in message.results
-    )
-    return c.ReportEnded(node=node, job=message.job, reports=reports)
-
-
-def welcome(cluster: str, heartbeat: float, grace: float, state_directory: str, host: str = "") -> m.Welcome:
+def welcome(cluster: str, heartbeat: float, grace: float, state_directory: str, host: str = "") -> Welcome:
     """Return the head's answer to a hello.  `heartbeat` and `grace` in seconds."""
-    return m.Welcome(
+    return Welcome(
         cluster=cluster,
         heartbeat=Seconds(heartbeat),
         grace=Seconds(grace),

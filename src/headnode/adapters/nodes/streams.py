@@ -1,12 +1,16 @@
-"""One side of a conversation with a launched command: in order, bounded, whole though messages be lost."""
+"""Streams to launched commands, in order and bounded though messages are lost; and those of the head."""
 
 import asyncio
 import contextlib
+import secrets
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from headnode.adapters.nodes import messages as m
 from headnode.adapters.processes.launcher import CHUNK
+from headnode.adapters.wire.agent_messages import Launch, LaunchPiece, LaunchTaken, Route
+from headnode.adapters.wire.messages import FromHead, Launching
+from headnode.core.model.quantities import JobId
+from headnode.core.state.job_events import NodeCores
 
 WINDOW = 8  # pieces that may be on their way
 REPEAT = 2.0  # seconds until what was not taken is said again
@@ -14,24 +18,24 @@ SHOW_LIFE = 3.0  # seconds after which something is said to the other side, thou
 _GONE = "its launcher has ended"
 _LARGEST = 2 * CHUNK  # bytes of a piece that is believed
 
-Say = Callable[[m.Launching], None]
+Say = Callable[[Launching], None]
 
 
-class Stream:
+class LaunchStream:
     """What this side says, kept until it is taken; what the other side says, in order and once.
 
     The other side is only told that a piece is taken once it was dealt with: so nobody need keep more than
     a window of pieces, however slow the reader.
     """
 
-    def __init__(self, say: Say, route: m.Route, back: bool) -> None:
+    def __init__(self, say: Say, route: Route, back: bool) -> None:
         """`back`: this is the side of the command."""
         self.route, self.back = route, back
         self._say = say
-        self._unheard: deque[tuple[int, m.Launch | m.LaunchPiece]] = deque()
+        self._unheard: deque[tuple[int, Launch | LaunchPiece]] = deque()
         self._said = 0  # the number of the last piece said
         self._arrived, self._taken = 0, 0  # of the last piece that arrived, and that was dealt with
-        self._pieces: asyncio.Queue[m.LaunchPiece] = asyncio.Queue()
+        self._pieces: asyncio.Queue[LaunchPiece] = asyncio.Queue()
         self._changed = asyncio.Event()
         now = asyncio.get_running_loop().time()
         self._spoke, self.heard = now, now
@@ -39,7 +43,7 @@ class Stream:
         self._last_kind = ""
         self.over = False  # the other side has said how the command ended
 
-    def launch(self, message: m.Launch) -> None:
+    def launch(self, message: Launch) -> None:
         """Say the first message of all."""
         self._unheard.append((0, message))
         self._tell(message)
@@ -49,7 +53,7 @@ class Stream:
         while self._must_wait() and not self.failed:
             await self._change()
         self._said += 1
-        piece = m.LaunchPiece(self.route, self.back, self._said, kind, data, code)  # type: ignore[arg-type]
+        piece = LaunchPiece(self.route, self.back, self._said, kind, data, code)  # type: ignore[arg-type]
         self._unheard.append((self._said, piece))
         self._tell(piece)
 
@@ -57,7 +61,7 @@ class Stream:
         """Whether too much is on its way, or the first message: who knows nothing of a launch ends it."""
         return len(self._unheard) >= WINDOW or (bool(self._unheard) and self._unheard[0][0] == 0)
 
-    async def next(self) -> m.LaunchPiece:
+    async def next(self) -> LaunchPiece:
         """Return the next piece, to be followed by `took`; one of kind ``failed`` when there are no more."""
         while self._pieces.empty() and not self.failed:
             await self._change()
@@ -65,7 +69,7 @@ class Stream:
             piece = self._pieces.get_nowait()
             self._last_kind = piece.kind
             return piece
-        return m.LaunchPiece(self.route, not self.back, 0, "failed", self.failed.encode())
+        return LaunchPiece(self.route, not self.back, 0, "failed", self.failed.encode())
 
     def took(self) -> None:
         """The last piece that `next` returned is dealt with."""
@@ -75,7 +79,7 @@ class Stream:
 
     def acknowledge(self) -> None:
         """Say what was dealt with."""
-        self._tell(m.LaunchTaken(self.route, self.back, self._taken))
+        self._tell(LaunchTaken(self.route, self.back, self._taken))
 
     async def all_heard(self) -> None:
         """Wait until the other side has taken all, or never will."""
@@ -99,13 +103,13 @@ class Stream:
                 await self.say("gone")
                 await self.all_heard()
         if self._unheard and not self.failed:
-            self._tell(m.LaunchPiece(self.route, self.back, 0, "failed", _GONE.encode()))
+            self._tell(LaunchPiece(self.route, self.back, 0, "failed", _GONE.encode()))
         self.fail(_GONE)
 
-    def hear(self, message: m.LaunchPiece | m.LaunchTaken) -> None:
+    def hear(self, message: LaunchPiece | LaunchTaken) -> None:
         """Take in what the other side says."""
         self.heard = asyncio.get_running_loop().time()
-        if isinstance(message, m.LaunchTaken):
+        if isinstance(message, LaunchTaken):
             while self._unheard and self._unheard[0][0] <= message.sequence:
                 self._unheard.popleft()
         elif message.kind == "failed":
@@ -117,7 +121,7 @@ class Stream:
             self._pieces.put_nowait(message)
         self._changed.set()
 
-    def _may_arrive(self, piece: m.LaunchPiece) -> bool:
+    def _may_arrive(self, piece: LaunchPiece) -> bool:
         return self._pieces.qsize() <= WINDOW and len(piece.data) <= _LARGEST
 
     def look(self, now: float) -> None:
@@ -128,7 +132,7 @@ class Stream:
         elif now - self._spoke >= SHOW_LIFE:
             self.acknowledge()
 
-    def _tell(self, message: m.Launching) -> None:
+    def _tell(self, message: Launching) -> None:
         self._spoke = asyncio.get_running_loop().time()
         self._say(message)
 
@@ -137,7 +141,7 @@ class Stream:
         await self._changed.wait()
 
 
-async def look_after(streams: Callable[[], Iterable[Stream]], lost_after: Callable[[], float]) -> None:
+async def look_after(streams: Callable[[], Iterable[LaunchStream]], lost_after: Callable[[], float]) -> None:
     """Repeat what was not taken, for ever; give up those of which nothing was heard for so long (seconds)."""
     loop = asyncio.get_running_loop()
     while True:
@@ -146,3 +150,84 @@ async def look_after(streams: Callable[[], Iterable[Stream]], lost_after: Callab
             stream.look(loop.time())
             if loop.time() - stream.heard > lost_after():
                 stream.fail(f"the other node has sent nothing for {lost_after():.0f} s")
+
+
+HEAD = ""
+LOST_AFTER = 30.0  # seconds in which nothing came from the node
+_MOST_JOBS = 1 << 53
+
+SessionKey = tuple[int, int, int]
+"""Task, instance and attempt."""
+BESIDE: SessionKey = (0, 0, 0)
+"""No attempt: a command beside the tasks."""
+
+
+def number_outside() -> JobId:
+    """Return the number of a job outside the queue; none before had it, whichever head made it."""
+    return JobId(-1 - secrets.randbelow(_MOST_JOBS))
+
+
+class Sessions:
+    """All conversations of the head."""
+
+    def __init__(self, say: Callable[[str, FromHead], None]) -> None:
+        """`say` sends a message to a node, if it is there."""
+        self._say = say
+        self._streams: dict[str, LaunchStream] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    def begin(
+        self, node: str, job: JobId, attempt: SessionKey, launch: Callable[[Route], Launch]
+    ) -> LaunchStream:
+        """Begin a conversation with what `launch` asks for; to be ended with `end`."""
+        route = Route(job, *attempt, secrets.token_hex(8), HEAD, node)
+
+        def say(message: Launching) -> None:
+            self._say(node, message)
+
+        stream = self._streams[route.number] = LaunchStream(say, route, back=False)
+        if self._looking is None:
+            self._looking = asyncio.ensure_future(look_after(self._streams.values, lambda: LOST_AFTER))
+        stream.launch(launch(route))
+        return stream
+
+    async def end(self, stream: LaunchStream) -> None:
+        """Let go of a conversation: a command that still runs is ended."""
+        try:
+            if not stream.failed:
+                await stream.leave()
+        finally:
+            self._streams.pop(stream.route.number, None)
+            if not self._streams and self._looking is not None:
+                self._looking.cancel()
+                self._looking = None
+
+    def hear(self, node: str, message: LaunchPiece | LaunchTaken) -> None:
+        """Take in what a node says of a command of ours."""
+        stream = self._streams.get(message.route.number)
+        if stream is not None and stream.route.target == node and message.back:
+            stream.hear(message)
+        elif not isinstance(message, LaunchPiece) or message.kind != "failed":
+            self._say(node, LaunchPiece(message.route, False, 0, "failed", b"nobody listens any more"))
+
+    def here(self, node: str, job: JobId) -> bool:
+        """Tell whether a job has conversations with a node."""
+        return any((each.route.target, each.route.job) == (node, job) for each in self._streams.values())
+
+    def node_away(self, node: str) -> None:
+        """The connection of a node is gone, and with it what it ran outside the queue."""
+        for stream in self._streams.values():
+            if stream.route.target == node and stream.route.job < 0:
+                stream.fail(f"node {node} went away")
+
+    def keep_only(self, job: JobId, places: Mapping[str, object] | NodeCores) -> None:
+        """End the conversations of a job with nodes that it does not have any more."""
+        held = set(places) if isinstance(places, Mapping) else {node for node, _ in places}
+        for stream in self._streams.values():
+            if stream.route.job == job and stream.route.target not in held:
+                stream.fail(f"job {job} does not run on node {stream.route.target} any more")
+
+    @property
+    def jobs(self) -> set[JobId]:
+        """The jobs that have conversations."""
+        return {stream.route.job for stream in self._streams.values()}

@@ -1,1 +1,1 @@
-"""Telling people: notices that wait on the disk, and the ways to bring them."""
+"""Notices that wait on the disk, and their delivery."""

@@ -1,7 +1,4 @@
-"""Notices that wait to be brought, on the disk: one row for each notice and address.
-
-They follow from the journal's events: `seen` is the last event whose notices are here, or were.
-"""
+"""Notices that wait for delivery, on the disk, and by which parameters they are delivered."""
 
 import logging
 import sqlite3
@@ -10,7 +7,56 @@ from pathlib import Path
 
 import msgspec
 
-from headnode.core.lifecycle.notices import Notice
+from headnode.core.model.errors import BadRequest
+from headnode.core.state.notices import Notice
+from headnode.engine.settings import Settings
+
+
+class DeliverySettings(msgspec.Struct, frozen=True):
+    """Mail goes by `server` (host or host:port; empty: by none); hooks may begin as one of `hooks` does."""
+
+    server: str = ""
+    encryption: str = "none"
+    sender: str = ""
+    credentials: str = ""  # path of a file with user:password
+    domain: str = ""  # of owners whose jobs name no address
+    hooks: tuple[str, ...] = ()
+    everything: tuple[str, ...] = ()  # addresses that are told of every notice
+
+
+def delivery_settings(settings: Settings) -> DeliverySettings:
+    """Return the ways that the cluster's parameters allow."""
+    return DeliverySettings(
+        server=settings.text("EmailSmtpServer"),
+        encryption=settings.text("EmailEncryption"),
+        sender=settings.text("EmailFrom"),
+        credentials=settings.text("EmailCredentialsFile"),
+        domain=settings.text("EmailDomain"),
+        hooks=_words(settings.text("NotificationWebhooks")),
+        everything=_words(settings.text("NotificationCopies")),
+    )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (word.strip() for word in text.split(","))))
+
+
+def host_and_port(server: str) -> tuple[str, int]:
+    """Return host and port of a mail server; 0 where the usual one is meant.
+
+    Raises:  BadRequest ``mail-server``.
+    """
+    host, colon, port = server.rpartition(":")
+    if not colon or port.endswith("]"):  # an address of IPv6 has colons of its own
+        return server.strip("[]"), 0
+    if not port.isdecimal():
+        raise BadRequest(
+            code="mail-server",
+            what=f"{server!r} is not a mail server",
+            fix="set EmailSmtpServer to a host, or to host:port",
+        )
+    return host.strip("[]"), int(port)
+
 
 log = logging.getLogger("headnode.notices")
 
@@ -21,7 +67,7 @@ create table if not exists seen (only integer primary key check (only = 1), numb
 """
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class PendingNotice(msgspec.Struct, frozen=True):
     """A notice that was not brought yet, and where it goes."""
 
     notice: Notice
@@ -57,7 +103,7 @@ class Outbox:
         row = self._database.execute("select number from seen").fetchone()
         return None if row is None else row[0]
 
-    def add(self, seen: int, waiting: Sequence[Waiting] = ()) -> None:
+    def add(self, seen: int, waiting: Sequence[PendingNotice] = ()) -> None:
         """Keep what is to be told of the events up to `seen`."""
         rows = [(one.notice.number, one.address, msgspec.msgpack.encode(one.notice)) for one in waiting]
         with self._database:
@@ -65,12 +111,14 @@ class Outbox:
             self._database.executemany("insert or ignore into waiting values (?, ?, ?)", rows)
             self._database.execute("insert or replace into seen values (1, ?)", (seen,))
 
-    def waiting(self, limit: int) -> list[Waiting]:
+    def waiting(self, limit: int) -> list[PendingNotice]:
         """Return the oldest that wait, up to so many."""
         rows = self._database.execute(
             "select notice, address from waiting order by number, address limit ?", (limit,)
         ).fetchall()
-        return [Waiting(msgspec.msgpack.decode(notice, type=Notice), address) for notice, address in rows]
+        return [
+            PendingNotice(msgspec.msgpack.decode(notice, type=Notice), address) for notice, address in rows
+        ]
 
     def count(self) -> int:
         """Return how many wait."""

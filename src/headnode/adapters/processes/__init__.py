@@ -1,1 +1,1 @@
-"""How a node runs tasks: shepherds, their factory, cgroups."""
+"""How a node runs tasks: shepherds, their factory, control groups."""

@@ -1,7 +1,6 @@
-"""The shepherd's end of its connection to the agent: JSON lists, each behind 4 bytes of length.
+"""The shepherd's end of its connection to the agent, and until when tasks may go on without it.
 
-Standard library only: this is loaded by the shepherd factory.
-"""
+Standard library only: this is loaded by the shepherd factory."""
 
 import json
 import select
@@ -9,6 +8,35 @@ import socket
 import struct
 import time
 from typing import Any
+
+FOR_EVER = float("inf")
+
+
+def boot_time() -> float:
+    """Return the seconds since this machine was started."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Lease:
+    """For ever, until somebody says until when."""
+
+    def __init__(self) -> None:
+        self._until = FOR_EVER
+
+    def renew(self, until: float | None) -> None:
+        """Go by this from now on: seconds since the machine was started; None: for ever."""
+        self._until = FOR_EVER if until is None else until
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left; infinite for ever, below 0 when it is over."""
+        return self._until - boot_time()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether tasks must stand still."""
+        return self.left <= 0
+
 
 REDIAL = 0.1  # seconds between two attempts to reach an agent that is away
 AGENT_SOCKET = "agent.sock"

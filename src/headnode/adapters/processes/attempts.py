@@ -1,24 +1,108 @@
-"""The attempts a shepherd has in hand: in lanes, one after the other; lanes run side by side.
+"""The attempts that a shepherd has: in lanes, one after the other; and what their processes used.
 
-Standard library only: this is loaded by the shepherd factory.
-"""
+Standard library only: this is loaded by the shepherd factory."""
 
+import contextlib
 import os
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from headnode.adapters.processes import process_tree
-from headnode.adapters.processes.bounds import Bounds
-from headnode.adapters.processes.job_journal import Key
-from headnode.adapters.processes.limits import Asked
-from headnode.adapters.processes.memory import Memory
-from headnode.adapters.processes.spawning import Program
-from headnode.adapters.processes.task_groups import Figures, Group
-from headnode.adapters.processes.used import Used
+from headnode.adapters.processes.cgroup_helper import CgroupFigures, TaskCgroup
+from headnode.adapters.processes.job_journal import EndedRecord, Key
+from headnode.adapters.processes.limits import Bounds, RequestedLimit
+from headnode.adapters.processes.spawning import CannotStart, TaskProgram
 
 
-class Attempt:
+class Used(NamedTuple):
+    """Times in seconds, of the user and the system; bytes read and written, whatever from and to."""
+
+    user: float = 0.0
+    system: float = 0.0
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+    def and_also(self, other: "Used") -> "Used":
+        """Return both together."""
+        return Used(
+            self.user + other.user,
+            self.system + other.system,
+            self.bytes_read + other.bytes_read,
+            self.bytes_written + other.bytes_written,
+        )
+
+
+def open_counters(process: int) -> int:
+    """Return a descriptor of what a process has read and written, to be read when it has ended; -1: none.
+
+    It must be opened while the process runs: of one that has ended it belongs to root.
+    """
+    try:
+        return os.open(f"/proc/{process}/io", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return -1
+
+
+def read_counters(counters: int) -> tuple[int, int]:
+    """Return the bytes that a process and the children it has reaped have read and written, and close it.
+
+    The process may have ended, but must not be reaped.  Nothing is told of one that is not ours any more.
+    """
+    if counters < 0:
+        return 0, 0
+    try:
+        words = os.read(counters, 4096).split(None, 4)
+    except OSError:
+        return 0, 0
+    finally:
+        os.close(counters)
+    return (int(words[1]), int(words[3])) if words[:3:2] == [b"rchar:", b"wchar:"] else (0, 0)
+
+
+def session_of(process: int) -> int:
+    """Return the session of a process, also of one that has ended and is not reaped; 0 when there is none."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{process}/stat", "rb") as file:  # noqa: PTH123
+        return int(file.read().rpartition(b")")[2].split()[3])
+    return 0
+
+
+FIRST_LOOK = 1.0  # seconds after the start
+_SELDOMEST = 30.0  # seconds between two looks
+_AGE_SHARE = 8  # the next look comes after this part of the age
+
+
+class MemoryUse:
+    """What was seen of one attempt.  Memory in kB, times of the monotonic clock."""
+
+    __slots__ = ("_area", "_began", "_seen_at", "next_look", "peak")
+
+    def __init__(self, began: float, pause: float = FIRST_LOOK) -> None:
+        self._began = self._seen_at = began
+        self._area = 0.0  # kB times seconds
+        self.peak = 0
+        self.next_look = began + pause
+
+    @property
+    def average(self) -> int:
+        """The mean over the time until the last look; 0 before the first."""
+        seconds = self._seen_at - self._began
+        return round(self._area / seconds) if seconds > 0 else 0
+
+    def see(self, resident: int, now: float, pause: float | None = None) -> None:
+        """Note how much there is now; it is taken for what there was since the last look.
+
+        The next look comes after `pause` seconds; None: more and more rarely.
+        """
+        self._area += resident * (now - self._seen_at)
+        self._seen_at = now
+        self.peak = max(self.peak, resident)
+        rarely = min(max((now - self._began) / _AGE_SHARE, FIRST_LOOK), _SELDOMEST)
+        self.next_look = now + (rarely if pause is None else pause)
+
+
+class ShepherdAttempt:
     """One attempt of an instance: what to start, and how it goes."""
 
     __slots__ = (
@@ -39,7 +123,7 @@ class Attempt:
     )
 
     def __init__(
-        self, key: Key, lane: str, program: Program, limit: float | None, bounds: Bounds | None = None
+        self, key: Key, lane: str, program: TaskProgram, limit: float | None, bounds: Bounds | None = None
     ) -> None:
         self.key, self.lane, self.program, self.limit = key, lane, program, limit
         self.bounds = bounds or Bounds()
@@ -49,15 +133,15 @@ class Attempt:
         self.usage: tuple[int, float, float, int] | None = (
             None  # status, user, system, peak; None: still runs
         )
-        self.memory: Memory | None = None  # what was seen of it, once it has run for a while
-        self.group: Group | None = None  # its own control group, if it has one
+        self.memory: MemoryUse | None = None  # what was seen of it, once it has run for a while
+        self.group: TaskCgroup | None = None  # its own control group, if it has one
         self.used = Used()  # what its processes used, as far as it is known by now
         self.counters = -1  # a descriptor that tells what its process reads and writes
-        self.figures: Figures | None = None  # what its group told at its end
+        self.figures: CgroupFigures | None = None  # what its group told at its end
         self.verdict: tuple[str, str] = ("exited", "")  # the kind of its result, and why
 
     @property
-    def limits(self) -> tuple[Asked, ...]:
+    def limits(self) -> tuple[RequestedLimit, ...]:
         """What each of its processes may have."""
         return self.program.limits
 
@@ -70,7 +154,7 @@ class Attempt:
         return process_tree.descendants({self.process, *orphans}, picture)
 
 
-def attempts_of(message: list[Any]) -> list[Attempt]:
+def attempts_of(message: list[Any]) -> list[ShepherdAttempt]:
     """Read a ``run`` message: task, lane, shared environment, limit in seconds or None, items, and more.
 
     That is limits of processes, whether directories are private, and bounds of the whole attempt: left out
@@ -83,10 +167,10 @@ def attempts_of(message: list[Any]) -> list[Attempt]:
     limits = tuple((name, soft, hard) for name, soft, hard in asked)
     found = []
     for instance, attempt, argv, variables, *files in items:
-        program = Program(argv, {**shared, **variables}, *files)
+        program = TaskProgram(argv, {**shared, **variables}, *files)
         if more:
             program = program._replace(limits=limits, private=private)
-        found.append(Attempt((task, instance, attempt), lane, program, limit, own))
+        found.append(ShepherdAttempt((task, instance, attempt), lane, program, limit, own))
     return found
 
 
@@ -94,12 +178,12 @@ class Lanes:
     """What waits and what runs."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, deque[Attempt]] = {}
-        self._queued: dict[Key, Attempt] = {}
+        self._waiting: dict[str, deque[ShepherdAttempt]] = {}
+        self._queued: dict[Key, ShepherdAttempt] = {}
         self._free: dict[str, None] = {}  # lanes that have something waiting and run nothing
         self._busy: dict[str, Key] = {}
-        self.running: dict[Key, Attempt] = {}
-        self.by_process: dict[int, Attempt] = {}
+        self.running: dict[Key, ShepherdAttempt] = {}
+        self.by_process: dict[int, ShepherdAttempt] = {}
 
     def __contains__(self, key: Key) -> bool:
         return key in self._queued or key in self.running
@@ -114,18 +198,18 @@ class Lanes:
         """The attempts that wait."""
         return self._queued
 
-    def add(self, attempt: Attempt) -> None:
+    def add(self, attempt: ShepherdAttempt) -> None:
         """Put an attempt at the end of its lane."""
         self._queued[attempt.key] = attempt
         self._waiting.setdefault(attempt.lane, deque()).append(attempt)
         if attempt.lane not in self._busy:
             self._free[attempt.lane] = None
 
-    def take_back(self, key: Key) -> Attempt | None:
+    def take_back(self, key: Key) -> ShepherdAttempt | None:
         """Take out an attempt that waits; None when it does not."""
         return self._queued.pop(key, None)
 
-    def next_ones(self) -> Iterator[Attempt]:
+    def next_ones(self) -> Iterator[ShepherdAttempt]:
         """Yield the next attempt of every free lane; each is running from then on."""
         while self._free:
             lane = next(iter(self._free))
@@ -136,7 +220,7 @@ class Lanes:
                 self.running[attempt.key] = attempt
                 yield attempt
 
-    def _first(self, lane: str) -> Attempt | None:
+    def _first(self, lane: str) -> ShepherdAttempt | None:
         waiting = self._waiting[lane]
         while waiting:
             attempt = waiting.popleft()
@@ -145,15 +229,56 @@ class Lanes:
         del self._waiting[lane]
         return None
 
-    def has_process(self, attempt: Attempt, process: int) -> None:
+    def has_process(self, attempt: ShepherdAttempt, process: int) -> None:
         """Note the process of a running attempt."""
         attempt.process = process
         self.by_process[process] = attempt
 
-    def is_over(self, attempt: Attempt) -> None:
+    def is_over(self, attempt: ShepherdAttempt) -> None:
         """Take out a running attempt; its lane is free for the next."""
         del self.running[attempt.key]
         self.by_process.pop(attempt.process, None)
         del self._busy[attempt.lane]
         if attempt.lane in self._waiting:
             self._free[attempt.lane] = None
+
+
+def ended_record(number: int, attempt: ShepherdAttempt, by_limit: str) -> EndedRecord:
+    status, _, _, peak = attempt.usage or (0, 0.0, 0.0, 0)
+    kind, message = attempt.verdict
+    by_signal = os.WIFSIGNALED(status)
+    memory, used = attempt.memory, attempt.used
+    peak = max(peak, memory.peak if memory else 0)
+    if attempt.figures is not None and attempt.figures.peak is not None:
+        peak = attempt.figures.peak
+    return EndedRecord(
+        number,
+        *attempt.key,
+        kind,
+        None if by_signal else os.WEXITSTATUS(status),
+        os.WTERMSIG(status) if by_signal else None,
+        attempt.started,
+        attempt.ended,
+        used.user,
+        used.system,
+        peak,
+        message or by_limit,
+        min((memory.average if memory else 0) or peak, peak),
+        used.bytes_read,
+        used.bytes_written,
+    )
+
+
+def never_ran_record(number: int, key: Key) -> EndedRecord:
+    return EndedRecord(number, *key, "never-ran", None, None, None, None, 0.0, 0.0, 0, "")
+
+
+def not_started_record(number: int, key: Key, why: CannotStart) -> EndedRecord:
+    said, now = str(why), time.time()
+    return EndedRecord(
+        number, *key, "not-started", None, None, None, now, 0.0, 0.0, 0, said, trouble=why.trouble
+    )
+
+
+def with_unwritten(record: EndedRecord, why: str) -> EndedRecord:
+    return record._replace(message="; ".join(filter(None, (record.message, why))))

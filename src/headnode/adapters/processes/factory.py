@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from headnode.adapters.processes.file_passing import close_all, receive_files
+from headnode.adapters.processes.program_start import close_all, receive_files
 from headnode.core.model.errors import NotFound, Unavailable
 
 _SOURCE_ROOT = Path(__file__).parents[3]
@@ -51,7 +51,7 @@ class OpeningOrder(msgspec.Struct, frozen=True):
     gid: int
 
 
-class Listener(Protocol):
+class FactoryListener(Protocol):
     """Who hears what becomes of shepherds."""
 
     def shepherd_failed(self, marker: str, why: str, trouble: str) -> None:
@@ -61,10 +61,10 @@ class Listener(Protocol):
         """Its process has ended."""
 
 
-class Factory:
+class ShepherdFactory:
     """Starts the factory when it is needed, and again should it be killed; shepherds do not mind."""
 
-    def __init__(self, log: Path, listener: Listener) -> None:
+    def __init__(self, log: Path, listener: FactoryListener) -> None:
         self._log, self._listener = log, listener
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None

@@ -1,11 +1,6 @@
 """The shepherd factory: a small process that forks a shepherd for each job, and becomes it in the child.
 
-It also opens files of tasks for the agent, as their user, in a child for each.
-
-It is small so that forking is quick, and has everything loaded so that the child, who may not be able to read
-our files any more once it is the user, needs to load nothing.
-Standard library only: run by ``python3 -I -S``.
-"""
+Standard library only."""
 
 import contextlib
 import ctypes
@@ -23,12 +18,11 @@ from typing import Any, NoReturn
 
 from headnode.adapters.files.opening import open_plain
 from headnode.adapters.processes import cgroups, limits
-from headnode.adapters.processes.file_passing import keep_only
-from headnode.adapters.processes.grooming import be_groom
-from headnode.adapters.processes.hierarchies import Hierarchies
+from headnode.adapters.processes.cgroup_helper import TaskCgroups, run_cgroup_helper
+from headnode.adapters.processes.cgroups import Hierarchies
 from headnode.adapters.processes.job_journal import Header, Writer
+from headnode.adapters.processes.program_start import keep_only
 from headnode.adapters.processes.shepherd import Shepherd
-from headnode.adapters.processes.task_groups import Groups
 from headnode.core.model import faults
 
 _SET_CHILD_SUBREAPER = 36  # prctl
@@ -168,7 +162,7 @@ def _fork_from_groom(channel: socket.socket, marker: str, found: Hierarchies) ->
         return ours
     ours.close()
     channel.close()
-    be_groom(theirs, marker, found)
+    run_cgroup_helper(theirs, marker, found)
     os.waitpid(shepherd, 0)
     os._exit(0)
 
@@ -185,7 +179,7 @@ def _prepare(order: dict[str, Any], found: Hierarchies, groom: socket.socket | N
     header = Header(order["job"], order["marker"], order["boot"], os.getpid(), order["uid"])
     journal = Writer(order["journal"], header)
     freezer = _freezer(order) if groom is not None and order["suspendable"] else None
-    groups = Groups(groom, order["marker"], found) if groom is not None else None
+    groups = TaskCgroups(groom, order["marker"], found) if groom is not None else None
     output = _output_directory(order)
     run = os.open(order["run_directory"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     os.chdir("/")
@@ -233,7 +227,7 @@ def _take_identity(uid: int, gid: int) -> None:
     try:
         user = pwd.getpwuid(uid).pw_name
         groups = [name_of(group) for group in os.getgrouplist(user, gid)]
-        limits.take(limits.limits_of(user, groups, limits.lines_of()))
+        limits.set_limits(limits.limits_of(user, groups, limits.lines_of()))
         os.initgroups(user, gid)
     except KeyError:  # a user of the head whom this machine has no name for
         os.setgroups([gid])

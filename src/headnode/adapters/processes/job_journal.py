@@ -1,13 +1,6 @@
-"""What a shepherd writes down of each instance, so that another agent can read it when the shepherd is gone.
+"""What a shepherd writes down of each instance, so that another agent can read it when the shepherd is
+gone.
 
-One file for each shepherd, a JSON list on each line.  The first line says whose it is: ``["shepherd", job,
-marker, boot id, process, uid]``; then, in order of happening, ``["queued", task, [[instance, attempt],
-...]]``, ``["started", task, instance, attempt, at]``, ``["private", directory]``, ``["ended", number, task,
-instance, attempt, kind, exit code, signal, started, ended, user time, system time, peak memory, message,
-average memory, bytes read, bytes written, trouble]`` and ``["told", first, last]``: these ended ones are
-known to the head for ever. The shepherd holds a lock on the file while it lives.  A process that is killed
-leaves at worst half a last line.  Lines survive the death of every process; after a power cut nothing that
-was started runs any more, so the file is not forced to the disk.
 Standard library only: this is loaded by the shepherd factory.
 """
 
@@ -67,7 +60,7 @@ class EndedRecord(NamedTuple):
         return (self.task, self.instance, self.attempt)
 
 
-class Story(NamedTuple):
+class JournalContent(NamedTuple):
     """What a journal tells: the attempts that are not over, and the results that the head may not know."""
 
     header: Header
@@ -119,7 +112,7 @@ def lives(path: Path) -> bool:
     return False
 
 
-def read(path: Path) -> Story | None:
+def read(path: Path) -> JournalContent | None:
     """Return what a journal tells; None when not even its first line is whole."""
     lines = path.read_bytes().split(b"\n")
     try:
@@ -129,7 +122,7 @@ def read(path: Path) -> Story | None:
         return None
     if word != "shepherd":
         return None
-    story = Story(header, {}, {}, {}, {})
+    story = JournalContent(header, {}, {}, {}, {})
     for line in lines[1:-1]:  # behind the last line end there is nothing, or half a line
         try:
             record = json.loads(line)
@@ -142,7 +135,7 @@ def read(path: Path) -> Story | None:
     return story
 
 
-def _take(story: Story, record: list[Any]) -> None:
+def _take(story: JournalContent, record: list[Any]) -> None:
     match record:
         case ["queued", task, attempts]:
             story.queued.update({(task, instance, attempt): None for instance, attempt in attempts})

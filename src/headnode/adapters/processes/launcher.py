@@ -1,11 +1,6 @@
 """``hn-launch [options] HOST COMMAND...``: run a command on another node of the task, as rsh would.
 
-The words of the command are joined by spaces and read by ``/bin/sh`` there, in the same directory; standard
-input, output and error go through; the exit status is that of the command, 255 when it could not be run or
-nobody knows how it ended.  Who asks is known by a secret that the task finds in its environment.
-
-Standard library only and in one file: each agent puts a copy where its users can read it, to be run by
-``python3 -I -S``.
+A file of its own that imports the standard library only: the agent copies it for the tasks of other users.
 """
 
 import json

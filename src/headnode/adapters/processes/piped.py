@@ -1,7 +1,6 @@
-"""A command and its three streams, which are pipes to us; what goes through them is told to the agent.
+"""A command and its three streams, which are pipes; what goes through them goes to the agent.
 
-Standard library only: this is loaded by the shepherd factory, and by tasks that wait for somebody.
-"""
+Imports the launcher only: the agent copies both for the tasks of other users."""
 
 import errno
 import fcntl

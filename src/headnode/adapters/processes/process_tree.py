@@ -1,7 +1,6 @@
-"""Which processes there are, whose children they are, and how to end a whole tree of them.
+"""The processes of this machine, their parents, and how to end a whole tree of them.
 
-Standard library only: this is loaded by the shepherd factory.
-"""
+Standard library only: this is loaded by the shepherd factory."""
 
 import contextlib
 import os

@@ -1,9 +1,6 @@
 """A shepherd: runs the instances of one job on one node, as the job's user, whatever becomes of the agent.
 
-It writes down each start before it starts and each end before it tells the agent; it keeps the time limits by
-itself; and it is the reaper of everything its instances start, so that nothing gets away from it.
-Standard library only: it is forked from the shepherd factory.
-"""
+Standard library only: this is loaded by the shepherd factory."""
 
 import contextlib
 import heapq
@@ -16,21 +13,33 @@ from collections.abc import Sequence
 from typing import Any
 
 from headnode.adapters.processes import process_tree
-from headnode.adapters.processes.agent_link import REDIAL, AgentLink
-from headnode.adapters.processes.attempts import Attempt, Lanes, attempts_of
+from headnode.adapters.processes.agent_link import REDIAL, AgentLink, Lease, boot_time
+from headnode.adapters.processes.attempt_limits import CgroupPlacement, MemoryWatch
+from headnode.adapters.processes.attempts import (
+    Lanes,
+    ShepherdAttempt,
+    Used,
+    attempts_of,
+    ended_record,
+    never_ran_record,
+    not_started_record,
+    open_counters,
+    read_counters,
+    session_of,
+    with_unwritten,
+)
+from headnode.adapters.processes.cgroup_helper import TaskCgroups
 from headnode.adapters.processes.cgroups import Freezer
-from headnode.adapters.processes.ending import Endings, kill_all_descendants
 from headnode.adapters.processes.job_journal import EndedRecord, Key, Writer
-from headnode.adapters.processes.launched import Launches, Order
-from headnode.adapters.processes.lease import Lease, boot_time
-from headnode.adapters.processes.lodging import Lodging
-from headnode.adapters.processes.memory import MemoryWatch
-from headnode.adapters.processes.outposts import Outpost
-from headnode.adapters.processes.private_directories import Removals
+from headnode.adapters.processes.process_control import (
+    AttemptEndings,
+    ProcessSuspension,
+    kill_all_descendants,
+)
+from headnode.adapters.processes.program_start import Removals
+from headnode.adapters.processes.remote_command import LaunchOrder
+from headnode.adapters.processes.remote_steps import RemoteCommands, RemoteStep
 from headnode.adapters.processes.spawning import CannotStart, discard_if_empty
-from headnode.adapters.processes.suspension import Suspension
-from headnode.adapters.processes.task_groups import Groups
-from headnode.adapters.processes.used import Used, open_counters, read_counters, session_of
 from headnode.core.model import faults
 
 COALESCE = 0.005  # seconds: results that come faster are told together
@@ -51,7 +60,7 @@ class Shepherd:
         output_directory: int,
         order: dict[str, Any],
         freezer: Freezer | None = None,
-        groups: Groups | None = None,
+        groups: TaskCgroups | None = None,
     ) -> None:
         self._journal, self._output = journal, output_directory
         self._job, self._marker = order["job"], order["marker"]
@@ -59,12 +68,12 @@ class Shepherd:
         self._grace: float = order["grace"]
         self._poller = select.poll()
         self._link = AgentLink(run_directory, (0, order["agent_uid"]), self._poller)
-        self._lodging = Lodging(output_directory, groups)
-        self._lanes, self._suspension = Lanes(), Suspension(freezer)
-        self._endings = Endings(self._lodging.kill)
+        self._lodging = CgroupPlacement(output_directory, groups)
+        self._lanes, self._suspension = Lanes(), ProcessSuspension(freezer)
+        self._endings = AttemptEndings(self._lodging.kill)
         self._memory, self._removals = MemoryWatch(), Removals()
         self._launches, self._lease = (
-            Launches(run_directory, groups, self._memory.begin, self._link.say),
+            RemoteCommands(run_directory, groups, self._memory.begin, self._link.say),
             Lease(),
         )
         self._limits: list[tuple[float, Key]] = []
@@ -158,7 +167,7 @@ class Shepherd:
             case ["lease", until]:
                 self._lease.renew(until)
             case ["launch", *order]:
-                self._launches.keep(Order(*order))
+                self._launches.keep(LaunchOrder(*order))
             case ["end-launches", numbers, grace]:
                 self._launches.end(numbers, self._grace_now(grace))
             case ["end-task-launches", task]:
@@ -166,7 +175,7 @@ class Shepherd:
             case ["close"]:
                 self._closing = True
 
-    def _accept(self, attempts: list[Attempt]) -> None:
+    def _accept(self, attempts: list[ShepherdAttempt]) -> None:
         known = {record.key for record in self._unacknowledged.values()}
         new = [attempt for attempt in attempts if attempt.key not in self._lanes and attempt.key not in known]
         for attempt in new:
@@ -177,13 +186,13 @@ class Shepherd:
     def _stop(self, key: Key, grace: float) -> None:
         waiting = self._lanes.take_back(key)
         if waiting is not None:
-            self._record(_never_ran(self._next_number(), key))
+            self._record(never_ran_record(self._next_number(), key))
             return
         attempt = self._lanes.running.get(key)
         if attempt is not None:
             self._end(attempt, "stopped", "", grace)
 
-    def _end(self, attempt: Attempt, kind: str, message: str, grace: float) -> None:
+    def _end(self, attempt: ShepherdAttempt, kind: str, message: str, grace: float) -> None:
         if attempt.verdict[0] == "exited" and attempt.usage is None:
             attempt.verdict = (kind, message)
         self._endings.begin(attempt, grace)
@@ -249,9 +258,9 @@ class Shepherd:
         self._endings.forget(ended)
         self._end_or_finish(over)
 
-    def _reaped(self) -> list[Attempt]:
+    def _reaped(self) -> list[ShepherdAttempt]:
         """Reap what has died, and count what it used; return the attempts whose programs have ended."""
-        over: list[Attempt] = []
+        over: list[ShepherdAttempt] = []
         while True:
             try:
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -276,11 +285,11 @@ class Shepherd:
                     over.append(attempt)
         return over
 
-    def _owner_of_stray(self, process: int) -> Attempt | None:
+    def _owner_of_stray(self, process: int) -> ShepherdAttempt | None:
         """Return the attempt that a process belonged to which was left to us, as far as that can be told."""
         return self._endings.owner_of(process) or self._lanes.by_process.get(session_of(process))
 
-    def _end_or_finish(self, attempts: list[Attempt]) -> None:
+    def _end_or_finish(self, attempts: list[ShepherdAttempt]) -> None:
         """What a program leaves behind would run on processors that are given to others: it ends, too."""
         if not attempts:
             return
@@ -292,13 +301,13 @@ class Shepherd:
             else:
                 self._finish(attempt)
 
-    def _finish(self, attempt: Attempt) -> None:
+    def _finish(self, attempt: ShepherdAttempt) -> None:
         self._lanes.is_over(attempt)
         self._just_started.pop(attempt.key, None)
         self._tidy(attempt)
-        self._record(_ended(self._next_number(), attempt, self._lodging.leave(attempt)))
+        self._record(ended_record(self._next_number(), attempt, self._lodging.leave(attempt)))
 
-    def _tidy(self, attempt: Attempt) -> None:
+    def _tidy(self, attempt: ShepherdAttempt) -> None:
         if attempt.program.captures:
             discard_if_empty(attempt.program.captured, self._output)
         if attempt.program.private:
@@ -307,9 +316,12 @@ class Shepherd:
     def _watch_memory(self) -> None:
         if time.monotonic() < self._memory.next_look:
             return
-        watched: list[Attempt | Outpost] = [*self._lanes.running.values(), *self._launches.outposts]
+        watched: list[ShepherdAttempt | RemoteStep] = [
+            *self._lanes.running.values(),
+            *self._launches.outposts,
+        ]
         for each, above in self._memory.look(watched):
-            if isinstance(each, Outpost):
+            if isinstance(each, RemoteStep):
                 self._launches.end_above(each, above)
             else:
                 self._end(each, "timed-out", above, self._grace)
@@ -349,7 +361,7 @@ class Shepherd:
             if not starting:
                 return
 
-    def _start(self, attempt: Attempt, no_journal: str) -> None:
+    def _start(self, attempt: ShepherdAttempt, no_journal: str) -> None:
         try:
             if no_journal:  # a start that is not written down might happen twice
                 raise CannotStart(no_journal, faults.JOURNAL)
@@ -357,7 +369,7 @@ class Shepherd:
             attempt.counters = open_counters(process)
         except CannotStart as why:
             self._lanes.is_over(attempt)
-            self._record(_not_started(self._next_number(), attempt.key, why))
+            self._record(not_started_record(self._next_number(), attempt.key, why))
             return
         self._lanes.has_process(attempt, process)
         self._memory.begin(attempt)
@@ -431,7 +443,7 @@ class Shepherd:
     def _tell_ended(self) -> None:
         ended = self._untold
         if self._no_journal:  # not on the disk: the head must know before we die
-            ended = [_unwritten(record, self._no_journal) for record in ended]
+            ended = [with_unwritten(record, self._no_journal) for record in ended]
         self._link.say(["ended", ended])
         self._untold, self._told_at = [], time.monotonic()
 
@@ -472,44 +484,3 @@ def _signal_socket() -> socket.socket:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(theirs.detach(), warn_on_full_buffer=False)
     return ours
-
-
-def _ended(number: int, attempt: Attempt, by_limit: str) -> EndedRecord:
-    status, _, _, peak = attempt.usage or (0, 0.0, 0.0, 0)
-    kind, message = attempt.verdict
-    by_signal = os.WIFSIGNALED(status)
-    memory, used = attempt.memory, attempt.used
-    peak = max(peak, memory.peak if memory else 0)
-    if attempt.figures is not None and attempt.figures.peak is not None:
-        peak = attempt.figures.peak
-    return EndedRecord(
-        number,
-        *attempt.key,
-        kind,
-        None if by_signal else os.WEXITSTATUS(status),
-        os.WTERMSIG(status) if by_signal else None,
-        attempt.started,
-        attempt.ended,
-        used.user,
-        used.system,
-        peak,
-        message or by_limit,
-        min((memory.average if memory else 0) or peak, peak),
-        used.bytes_read,
-        used.bytes_written,
-    )
-
-
-def _never_ran(number: int, key: Key) -> EndedRecord:
-    return EndedRecord(number, *key, "never-ran", None, None, None, None, 0.0, 0.0, 0, "")
-
-
-def _not_started(number: int, key: Key, why: CannotStart) -> EndedRecord:
-    said, now = str(why), time.time()
-    return EndedRecord(
-        number, *key, "not-started", None, None, None, now, 0.0, 0.0, 0, said, trouble=why.trouble
-    )
-
-
-def _unwritten(record: EndedRecord, why: str) -> EndedRecord:
-    return record._replace(message="; ".join(filter(None, (record.message, why))))

@@ -1,8 +1,6 @@
 """Start one program with its files, or say in a sentence why it cannot be started and what to do.
 
-Standard library only: this is loaded by the shepherd factory.  The caller is single-threaded, is the user
-already, and lets us change its working directory.
-"""
+Standard library only: this is loaded by the shepherd factory."""
 
 import errno
 import fcntl
@@ -12,11 +10,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from headnode.adapters.processes.affinity import bound_to
-from headnode.adapters.processes.limited_start import Files, GroupRefused, LimitRefused, start_limited
-from headnode.adapters.processes.limits import Asked, CannotSet, asked
-from headnode.adapters.processes.private_directories import make, remove
-from headnode.adapters.processes.shortage import SHORT, nothing_is_left, own_limit_is_reached
+from headnode.adapters.processes.limits import (
+    SHORT,
+    CannotSet,
+    RequestedLimit,
+    nothing_is_left,
+    own_limit_is_reached,
+    requested_limits,
+)
+from headnode.adapters.processes.program_start import (
+    Files,
+    GroupRefused,
+    LimitRefused,
+    bound_to,
+    make,
+    remove,
+    start_limited,
+)
 from headnode.core.model import faults
 
 SHELL = "/bin/sh"
@@ -67,7 +77,7 @@ def _shortage(error: OSError) -> CannotStart:
     )
 
 
-class Program(NamedTuple):
+class TaskProgram(NamedTuple):
     """What to start.  Paths are absolute or empty; `captured` is relative to the job's captured output."""
 
     argv: list[str]
@@ -79,7 +89,7 @@ class Program(NamedTuple):
     captured: str
     append_stdout: bool = False  # what the file holds stays, and output is written behind it
     append_stderr: bool = False
-    limits: tuple[Asked, ...] = ()
+    limits: tuple[RequestedLimit, ...] = ()
     private: bool = False  # the work directory is its own: it is made here
 
     @property
@@ -89,7 +99,7 @@ class Program(NamedTuple):
 
 
 def spawn(
-    program: Program, output_directory: int, processors: Sequence[int] = (), entrances: Sequence[int] = ()
+    program: TaskProgram, output_directory: int, processors: Sequence[int] = (), entrances: Sequence[int] = ()
 ) -> int:
     """Start the program in its own session; return its process number.
 
@@ -108,7 +118,7 @@ def spawn(
 
 
 def _spawn(
-    program: Program, output_directory: int, processors: Sequence[int], entrances: Sequence[int]
+    program: TaskProgram, output_directory: int, processors: Sequence[int], entrances: Sequence[int]
 ) -> int:
     _enter(program)
     opened: list[int] = []
@@ -132,7 +142,7 @@ def _make(work_directory: str) -> None:
         ) from None
 
 
-def _enter(program: Program) -> None:
+def _enter(program: TaskProgram) -> None:
     try:
         os.chdir(program.work_directory)
     except OSError as error:
@@ -144,12 +154,12 @@ def _enter(program: Program) -> None:
         ) from None
 
 
-def _on_node(program: Program) -> str:
+def _on_node(program: TaskProgram) -> str:
     node = program.environment.get("HEADNODE_NODE", "")
     return f" on node {node}" if node else " on this node"
 
 
-def _open_all(program: Program, output_directory: int, opened: list[int]) -> Files:
+def _open_all(program: TaskProgram, output_directory: int, opened: list[int]) -> Files:
     stdin = _open_input(program.stdin or "/dev/null")
     opened.append(stdin)
     captured = _open_captured(program.captured, output_directory) if program.captures else -1
@@ -251,7 +261,7 @@ def _blocking(file: int) -> int:
     return file
 
 
-def _start(program: Program, files: Files, entrances: Sequence[int]) -> int:
+def _start(program: TaskProgram, files: Files, entrances: Sequence[int]) -> int:
     path = _find(program)
     plain = not program.limits and not entrances
     start = _posix_spawn if plain else _with_limits(program.limits, entrances)
@@ -273,13 +283,13 @@ def _start(program: Program, files: Files, entrances: Sequence[int]) -> int:
         raise CannotStart(f"the command line or the environment is not valid: {error}; correct it") from None
 
 
-def _with_limits(limits: tuple[Asked, ...], entrances: Sequence[int]) -> Start:
+def _with_limits(limits: tuple[RequestedLimit, ...], entrances: Sequence[int]) -> Start:
     """Return how to start a program with these limits, in these groups.
 
     Raises:  CannotStart when they cannot be set here.
     """
     try:
-        wanted = asked(limits)
+        wanted = requested_limits(limits)
     except CannotSet as why:
         raise CannotStart(str(why), faults.LIMITS) from None
 
@@ -305,7 +315,7 @@ def _posix_spawn(path: str, argv: list[str], environment: dict[str, str], files:
     )
 
 
-def _find(program: Program) -> str:
+def _find(program: TaskProgram) -> str:
     name = program.argv[0]
     if "/" in name:
         return name
@@ -325,7 +335,7 @@ def _find(program: Program) -> str:
     )
 
 
-def _beside(program: Program) -> str:
+def _beside(program: TaskProgram) -> str:
     """Return what to do when the command lies in the work directory, which shells do not search either."""
     name = program.argv[0]
     path = f"{program.work_directory}/{name}"
@@ -333,7 +343,7 @@ def _beside(program: Program) -> str:
     return f"write ./{name} for the one in {program.work_directory!r}, or " if there else ""
 
 
-def _why_not(program: Program, path: str, error: OSError) -> str:
+def _why_not(program: TaskProgram, path: str, error: OSError) -> str:
     if error.errno == errno.ENOENT:
         if os.path.exists(path):  # noqa: PTH110
             return (

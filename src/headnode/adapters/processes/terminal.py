@@ -1,9 +1,6 @@
 """A program in a terminal of its own, whose other end is a connection with the agent.
 
-Standard library only: this is loaded by the shepherd factory, and runs alone as the first process of a task
-that waits for somebody to sit down at its terminal (`main`).
-Source: pty(7), termios(3), "The TTY demystified".
-"""
+Imports the launcher and its pipes only: the agent copies them for the tasks of other users."""
 
 import contextlib
 import errno

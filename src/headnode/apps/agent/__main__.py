@@ -8,14 +8,13 @@ import sys
 from collections.abc import Sequence
 
 from headnode import __version__
-from headnode.adapters.files.own_places import FILE_MODE_MASK, warn_of_unsafe_code
-from headnode.adapters.processes import hierarchies
+from headnode.adapters.files.owners import FILE_MODE_MASK, warn_of_unsafe_code
+from headnode.adapters.processes import cgroups
 from headnode.adapters.processes.job_journal import UnknownRecordError
 from headnode.apps.agent.agent import Agent
-from headnode.apps.agent.machine import facts_of_this_machine
-from headnode.apps.agent.options import Options, read_options
+from headnode.apps.agent.head_link import find_head
+from headnode.apps.agent.machine import AgentOptions, facts_of_this_machine, read_options
 from headnode.apps.agent.places import Places
-from headnode.apps.agent.reaching import reach_head
 from headnode.core.model.errors import HeadnodeError
 
 log = logging.getLogger("headnode.agent")
@@ -39,10 +38,10 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-async def _run(options: Options) -> None:
+async def _run(options: AgentOptions) -> None:
     places = Places(options.state)
-    hierarchies.switch_on()
-    transport, options = await reach_head(options)
+    cgroups.switch_on()
+    transport, options = await find_head(options)
     if options.only_join:
         return
     facts = facts_of_this_machine(options)

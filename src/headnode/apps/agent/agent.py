@@ -1,27 +1,137 @@
 """The agent: obeys the head, looks after the shepherds, and loses no result whoever dies."""
 
 import asyncio
+import contextlib
 import logging
+import math
 import os
+from collections.abc import Callable
+from pathlib import Path
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.identity import Identity
-from headnode.adapters.nodes.tables import check_text, digest_of_holdings
-from headnode.adapters.processes.captured import jobs_with_output, read_captured, remove_outputs
-from headnode.adapters.processes.lease import boot_time
-from headnode.apps.agent.head_link import HeadLink, LocalSocket, Transport
-from headnode.apps.agent.health import HealthCheck
+from headnode.adapters.nodes.membership import NodeIdentity
+from headnode.adapters.processes.agent_link import boot_time
+from headnode.adapters.wire.agent_messages import (
+    Health,
+    Heartbeat,
+    Hello,
+    Launch,
+    LaunchesOver,
+    LaunchPiece,
+    LaunchTaken,
+    NotUnderstood,
+    OutputListed,
+    OutputRead,
+)
+from headnode.adapters.wire.message_checks import digest_of_holdings, health_check_text
+from headnode.adapters.wire.messages import (
+    Ack,
+    CheckHealth,
+    CloseJob,
+    Continue,
+    EndLaunched,
+    FromHead,
+    Goodbye,
+    Heard,
+    HookHeard,
+    ListOutput,
+    OpenJob,
+    ReadFile,
+    ReadOutput,
+    RemoveOutput,
+    Run,
+    Stop,
+    Suspend,
+    TellTable,
+    TryProgram,
+    Welcome,
+)
+from headnode.apps.agent.head_link import HeadLink, LocalTransport, Transport
 from headnode.apps.agent.jobs import Jobs
-from headnode.apps.agent.last_run import LastRun
-from headnode.apps.agent.lease import HeldLease
+from headnode.apps.agent.node_programs import HealthCheck, ProgramTrials
+from headnode.apps.agent.output import TaskFileReader, jobs_with_output, read_captured, remove_outputs
 from headnode.apps.agent.places import Places
-from headnode.apps.agent.program_trials import ProgramTrials
-from headnode.apps.agent.reading import Reading
-from headnode.apps.agent.results import Results
-from headnode.core.launching.output import captured_name
+from headnode.apps.agent.results import ResultSender
+from headnode.core.launching.recipe import captured_name
 from headnode.core.model.errors import NotFound
 from headnode.core.model.node import NodeFacts
-from headnode.core.model.quantities import JobId
+from headnode.core.model.quantities import JobId, Seconds
+
+_FILE = "running"  # there while an agent runs; it says in which boot of the machine
+
+
+class LastRun:
+    """What an earlier agent has left of its run in the state directory."""
+
+    def __init__(self, state: Path, boot: str) -> None:
+        self._file, self._boot = state / _FILE, boot
+
+    def begin(self) -> str:
+        """Note that an agent runs; return in a sentence how the last one ended, unless it did as told."""
+        before = ""
+        with contextlib.suppress(OSError):
+            before = self._file.read_text(encoding="ascii", errors="replace")
+        with contextlib.suppress(OSError):  # a full disk keeps no agent from its work
+            self._file.write_text(self._boot, encoding="ascii")
+        if not before:
+            return ""
+        if before != self._boot:
+            return "the machine was rebooted while an agent ran: what ran here is lost"
+        return "the previous agent was killed or failed; the processes that it started are looked for"
+
+    def end(self) -> None:
+        """Note that the agent ends as it was told to."""
+        with contextlib.suppress(OSError):
+            self._file.unlink()
+
+
+MOST_UNANSWERED = 100  # heartbeats
+
+Tell = Callable[[float | None], None]
+"""Says until when (seconds since the machine was started), or with None that it is for ever."""
+
+
+class HeldLease:
+    """The lease of this node.  Until the head has said how long it is, nothing is said of it."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self.length = Seconds(0.0)  # 0: there is none
+        self._until = math.inf  # when it is over
+        self._number = 0
+        self._said: dict[int, float] = {}  # when each heartbeat was said that was not answered yet
+
+    @property
+    def is_over(self) -> bool:
+        """Whether others may be given what runs here."""
+        return boot_time() >= self._until
+
+    def next_heartbeat(self) -> int:
+        """Return the number of a heartbeat that is said now."""
+        self._number += 1
+        self._said[self._number] = boot_time()
+        self._said.pop(self._number - MOST_UNANSWERED, None)
+        return self._number
+
+    def heard(self, number: int, length: Seconds) -> None:
+        """The head has answered a heartbeat."""
+        said = self._said.pop(number, None)
+        if said is not None:  # else it comes a second time
+            self.length = length
+            self._is_over_at(said + length if length else math.inf)
+
+    def head_is_off(self, dialed: float) -> None:
+        """Nothing listened at the head's address when it was dialed, so many seconds after the boot."""
+        if self.length and dialed < self._until:
+            self._is_over_at(dialed + self.length)
+
+    def let_go(self) -> None:
+        """The head is stopped, on purpose: tasks go on without it."""
+        self._is_over_at(math.inf)
+
+    def _is_over_at(self, until: float) -> None:
+        self._until = until
+        self._tell(None if math.isinf(until) else until)
+
 
 log = logging.getLogger("headnode.agent")
 
@@ -35,10 +145,10 @@ class Agent:
     def __init__(self, places: Places, facts: NodeFacts, transport: Transport) -> None:
         self._places = places
         self._head = HeadLink(transport, self)
-        self._results = Results(self._head)
-        dial = transport.dial_for_tasks if isinstance(transport, Identity) else None
+        self._results = ResultSender(self._head)
+        dial = transport.dial_for_tasks if isinstance(transport, NodeIdentity) else None
         self._jobs = Jobs(places, facts, self._results, self._head.say, dial)
-        self._reading = Reading(facts.name, self._jobs.open_file, self._head.say)
+        self._reading = TaskFileReader(facts.name, self._jobs.open_file, self._head.say)
         self._trials = ProgramTrials(self._head.say)
         self._health = HealthCheck(facts.name, self._tell_health)
         self._lease = HeldLease(self._jobs.renew)
@@ -47,7 +157,7 @@ class Agent:
         self._leave = asyncio.Event()
         self._removing: set[asyncio.Future[list[str]]] = set()
         # Since when it looks for a head of this machine; None: it has met one, or is to wait for ever.
-        self._unmet = boot_time() if isinstance(transport, LocalSocket) else None
+        self._unmet = boot_time() if isinstance(transport, LocalTransport) else None
 
     async def run(self) -> None:
         """Work until told to leave.  Tasks go on without us, unless the head said to cancel them."""
@@ -75,10 +185,10 @@ class Agent:
 
     # What the head hears and says.
 
-    def hello(self) -> m.Hello:
+    def hello(self) -> Hello:
         """Return the full table of what is here."""
         self._jobs.taken.forget()
-        return self._jobs.hello(check_text(*self._health.ordered))
+        return self._jobs.hello(health_check_text(*self._health.ordered))
 
     def head_is_away(self) -> None:
         """Keep what happens for the next connection."""
@@ -98,11 +208,11 @@ class Agent:
         """Say that we live and what we have, and again what may be lost."""
         self._results.repeat()
         self._jobs.repeat_visits()
-        table = self._jobs.table(0, check_text(*self._health.ordered))
+        table = self._jobs.table(0, health_check_text(*self._health.ordered))
         number = self._lease.next_heartbeat()
         digest = digest_of_holdings(table)
         self._head.say(
-            m.Heartbeat(
+            Heartbeat(
                 number=number,
                 digest=digest,
                 lease=self._lease.length,
@@ -111,59 +221,59 @@ class Agent:
             )
         )
 
-    def obey(self, message: m.FromHead) -> None:
+    def obey(self, message: FromHead) -> None:
         """Do what the head says."""
         match message:
-            case m.Welcome():
+            case Welcome():
                 self._welcomed(message)
-            case m.Heard(number=number, lease=lease, now=now):
+            case Heard(number=number, lease=lease, now=now):
                 self._jobs.hear_time(now)
                 self._lease.heard(number, lease)
                 self._told_of_lease = False
                 self._head.beat(_between_heartbeats(self._jobs.head.heartbeat, lease))
-            case m.TellTable(number=number):
-                self._head.say(self._jobs.table(number, check_text(*self._health.ordered)))
-            case m.OpenJob():
+            case TellTable(number=number):
+                self._head.say(self._jobs.table(number, health_check_text(*self._health.ordered)))
+            case OpenJob():
                 self._jobs.open_job(message)
-            case m.Run():
+            case Run():
                 if not self._jobs.run(message):
                     self.beat()  # the head will see what was lost
-            case m.Stop():
+            case Stop():
                 self._jobs.stop(message)
-            case m.Suspend():
+            case Suspend():
                 self._jobs.suspend(message)
-            case m.Continue():
+            case Continue():
                 self._jobs.go_on(message)
-            case m.CloseJob(job=job):
+            case CloseJob(job=job):
                 self._jobs.close_job(job)
-            case m.HookHeard():
+            case HookHeard():
                 self._jobs.hook_heard(message)
-            case m.Ack(number=number):
+            case Ack(number=number):
                 self._jobs.acknowledged(number)
-            case m.ReadOutput():
+            case ReadOutput():
                 self._read_output(message)
-            case m.ReadFile():
+            case ReadFile():
                 self._reading.start(message, far=self._jobs.head.far)
-            case m.ListOutput(number=number, after=after, most=most):
+            case ListOutput(number=number, after=after, most=most):
                 jobs = jobs_with_output(self._places.output, after, most)
-                self._head.say(m.OutputListed(number=number, jobs=tuple(map(JobId, jobs))))
-            case m.RemoveOutput(jobs=jobs_over):
+                self._head.say(OutputListed(number=number, jobs=tuple(map(JobId, jobs))))
+            case RemoveOutput(jobs=jobs_over):
                 self._remove_output(jobs_over)
-            case m.Launch() | m.LaunchPiece() | m.LaunchTaken() | m.LaunchesOver() | m.EndLaunched():
+            case Launch() | LaunchPiece() | LaunchTaken() | LaunchesOver() | EndLaunched():
                 self._jobs.launching.hear(message)
-            case m.TryProgram():
+            case TryProgram():
                 self._trials.start(message)
-            case m.CheckHealth(program=program, every=every):
+            case CheckHealth(program=program, every=every):
                 self._health.order(program, every)
-            case m.NotUnderstood(said=said):
+            case NotUnderstood(said=said):
                 log.warning("the head refused a message of this node: %s", said)
-            case m.Goodbye(reason=reason):
+            case Goodbye(reason=reason):
                 self._goodbye(reason)
 
     def _tell_health(self, well: bool, said: str) -> None:
-        self._head.say(m.Health(well=well, said=said))
+        self._head.say(Health(well=well, said=said))
 
-    def _welcomed(self, message: m.Welcome) -> None:
+    def _welcomed(self, message: Welcome) -> None:
         self._jobs.head, self._unmet = message, None
         self._jobs.hear_time(message.now)
         self._head.beat(message.heartbeat)
@@ -171,15 +281,15 @@ class Agent:
         self._results.head_is_here()
         self.beat()
 
-    def _read_output(self, message: m.ReadOutput) -> None:
+    def _read_output(self, message: ReadOutput) -> None:
         name = captured_name(message.task, message.instance)
         folder, most = self._places.captured(message.job), min(message.most, MOST_OUTPUT)
         try:
             data, size = read_captured(folder, name, message.offset, most)
             gone = not size and not folder.exists()
-            self._head.say(m.OutputRead(number=message.number, data=data, size=size, gone=gone))
+            self._head.say(OutputRead(number=message.number, data=data, size=size, gone=gone))
         except NotFound as error:
-            self._head.say(m.OutputRead(number=message.number, data=b"", size=0, problem=error.what))
+            self._head.say(OutputRead(number=message.number, data=b"", size=0, problem=error.what))
 
     def _remove_output(self, jobs: tuple[JobId, ...]) -> None:
         """Remove old output beside everything else: there may be much of it."""

@@ -1,9 +1,4 @@
-"""The agent's door for users of this node: what their tasks ask, the head hears from us.
-
-The kernel says whose process asks.  The head is told by which attempt of that user, and nothing else: it
-knows the user of an attempt itself, and speaks only while that attempt runs here.
-Source:  docs/decisions/0027-hn-on-nodes.md.
-"""
+"""The agent's door for users of this node: passes requests of their tasks to the head."""
 
 import asyncio
 import contextlib
@@ -16,13 +11,12 @@ from typing import Protocol
 
 import msgspec
 
-from headnode.adapters.identity.peer import peer_ids
-from headnode.adapters.nodes.framing import frame, read_frame
-from headnode.adapters.nodes.sockets import listen, quiet_at_the_end
+from headnode.adapters.identity.peers import peer_ids
 from headnode.adapters.processes.job_journal import Key
+from headnode.adapters.wire.frames import frame, listen, quiet_at_the_end, read_frame
+from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
 from headnode.core.model.quantities import JobId
-from headnode.core.model.unreadable import UNREADABLE
 
 log = logging.getLogger("headnode.agent")
 
@@ -45,13 +39,13 @@ class Tasks(Protocol):
         """Return this attempt of a user (job.task.instance.attempt), if it may be here, else another one."""
 
 
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TaskEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a process says first: the attempt to which it belongs; empty for a process outside of tasks."""
 
     task: str = ""
 
 
-class ClientDoor:
+class AgentClientDoor:
     """Passes on what users of this node and the head say to each other, without looking into it."""
 
     def __init__(self, node: str, tasks: Tasks, dial: Dial) -> None:
@@ -130,7 +124,7 @@ class ClientDoor:
         Raises:  BadRequest; NotAllowed ``no-task``.
         """
         try:
-            entry = msgspec.json.decode(first, type=Entry)
+            entry = msgspec.json.decode(first, type=TaskEntry)
         except UNREADABLE as error:
             raise BadRequest(code="request", what=f"the request was not understood: {error}") from None
         found = self._tasks.attempt_of(uid, entry.task)

@@ -1,23 +1,85 @@
-"""The agent's end of its connection to the head: dialed again and again, whoever is away."""
+"""The agent's connection to its head: which head it is, joined where wished, dialed again and again."""
 
 import asyncio
 import contextlib
 import logging
 import os
+import socket
+import ssl
+import sys
+import time
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from headnode import __version__
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.framing import frame, read_frame
-from headnode.adapters.processes.lease import boot_time
-from headnode.apps.agent.waiting import Waiting, reason_of
-from headnode.core.lifecycle.records import decode_spec
+from headnode.adapters.nodes.membership import NodeIdentity, read_invitation
+from headnode.adapters.processes.agent_link import boot_time
+from headnode.adapters.wire.agent_messages import LARGEST_MESSAGE, Hello, NotUnderstood
+from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.messages import FromAgent, FromHead, Goodbye, OpenJob, Welcome
+from headnode.apps.agent.machine import AgentOptions, facts_of_this_machine
 from headnode.core.model.errors import BadRequest, UnknownDescription
+from headnode.core.state.job_record import decode_spec
 
 log = logging.getLogger("headnode.agent")
+
+AGAIN = 600.0  # seconds after which it is told anew that the same head is not reached for the same reason
+OTHER = 60.0  # seconds after which another reason is told, when some were told
+SOME = 3
+_JOIN = "join again with the line that `hn node invite` prints on the head node"
+
+
+class HeadContactLog:
+    """How long an agent has been without its head, and what was told of that."""
+
+    def __init__(self, head: str) -> None:
+        self._head = head
+        self._since: float | None = None
+        self._told, self._told_at, self._lines = "", 0.0, 0
+
+    def reached(self, cluster: str) -> None:
+        """The head has welcomed us."""
+        away = "" if self._since is None else f", after {time.monotonic() - self._since:.0f} s without it"
+        log.info("connected to the head of cluster %s at %s%s", cluster, self._head, away)
+        self._since, self._told, self._lines = None, "", 0
+
+    def failed(self, why: str) -> None:
+        """The head could not be reached, or has hung up."""
+        now = time.monotonic()
+        self._since = self._since or now
+        rest = AGAIN if why == self._told else OTHER if self._lines >= SOME else 0.0
+        if now - self._told_at < rest:
+            return
+        log.warning(
+            "no connection to the head at %s for %.0f s: %s; still trying",
+            self._head, now - self._since, why,
+        )  # fmt: skip
+        self._told, self._told_at, self._lines = why, now, self._lines + 1
+
+
+def reason_of(error: Exception) -> str:
+    """Return why the head was not reached, and what to do about it."""
+    match error:
+        case ssl.SSLCertVerificationError():
+            return (
+                f"its certificate is not trusted ({error.verify_message}): its authority is not the one "
+                f"that this node joined; restore authority/ on the head node (hn restore), or {_JOIN}"
+            )
+        case ssl.SSLError():
+            said = (error.reason or str(error)).lower().replace("_", " ")
+            return f"the encrypted connection failed ({said}); if the head does not know this node, {_JOIN}"
+        case ConnectionRefusedError():
+            return "nothing listens there"
+        case TimeoutError():
+            return "it does not answer"
+        case OSError():
+            return error.strerror or str(error) or type(error).__name__
+        case _:
+            return str(error)
+
 
 REDIAL = 0.15  # seconds between two attempts to reach a head that is away
 PATIENCE = 15.0  # seconds that a head has to answer our hello
@@ -25,19 +87,19 @@ MISSED = 3  # heartbeats without a word of the head, after which it is dialed an
 SILENCE = 30.0  # seconds that it may be silent anyway
 
 _encode = msgspec.msgpack.Encoder().encode
-_decoder: msgspec.msgpack.Decoder[m.FromHead] = msgspec.msgpack.Decoder(m.FromHead)
+_decoder: msgspec.msgpack.Decoder[FromHead] = msgspec.msgpack.Decoder(FromHead)
 
 
 _UNKNOWN = "message-unknown"
 
 
-async def _next(reader: asyncio.StreamReader) -> m.FromHead | None:
-    data = await read_frame(reader, m.LARGEST_MESSAGE)
+async def _next(reader: asyncio.StreamReader) -> FromHead | None:
+    data = await read_frame(reader, LARGEST_MESSAGE)
     if data is None:
         return None
     try:
         message = _decoder.decode(data)
-        if isinstance(message, m.OpenJob):
+        if isinstance(message, OpenJob):
             decode_spec(message.spec)
     except (msgspec.MsgspecError, UnknownDescription) as error:
         why = error.why if isinstance(error, UnknownDescription) else error
@@ -59,7 +121,7 @@ class Transport(Protocol):
         """
 
 
-class LocalSocket:
+class LocalTransport:
     """A head on this machine."""
 
     def __init__(self, path: Path) -> None:
@@ -85,10 +147,10 @@ class LocalSocket:
 class Speaker(Protocol):
     """Who talks to the head."""
 
-    def hello(self) -> m.Hello:
+    def hello(self) -> Hello:
         """Return the first message of a connection."""
 
-    def obey(self, message: m.FromHead) -> None:
+    def obey(self, message: FromHead) -> None:
         """Do what the head says."""
 
     def beat(self) -> None:
@@ -106,13 +168,13 @@ class HeadLink:
 
     def __init__(self, transport: Transport, speaker: Speaker) -> None:
         self._transport, self._speaker = transport, speaker
-        self._waiting = Waiting(str(transport))
+        self._waiting = HeadContactLog(str(transport))
         self._writer: asyncio.StreamWriter | None = None
         self._pulse: asyncio.TimerHandle | None = None
         self._heartbeat = 0.0
         self._heard = 0.0  # when the head said something last, on the loop's clock
 
-    def say(self, message: m.FromAgent) -> None:
+    def say(self, message: FromAgent) -> None:
         """Send a message; what is said while the head is away is lost."""
         if self._writer is None or self._writer.is_closing():
             return
@@ -153,7 +215,7 @@ class HeadLink:
             except (OSError, BadRequest) as error:  # a timeout is an OSError
                 why = reason_of(error)
                 if isinstance(error, BadRequest) and error.code == _UNKNOWN:
-                    self.say(m.NotUnderstood(said=why))
+                    self.say(NotUnderstood(said=why))
             self._hang_up()
             self._waiting.failed(why)
             self._speaker.head_is_away()
@@ -170,13 +232,13 @@ class HeadLink:
         self.say(self._speaker.hello())
         async with asyncio.timeout(PATIENCE):
             answer = await _next(reader)
-        if not isinstance(answer, m.Welcome | m.Goodbye | None):
+        if not isinstance(answer, Welcome | Goodbye | None):
             raise BadRequest(code="no-welcome", what="the head sent another message before its welcome")
         if answer is None:
             raise BadRequest(
                 code="no-welcome", what="it closed the connection without an answer; its log may say why"
             )
-        if isinstance(answer, m.Welcome):
+        if isinstance(answer, Welcome):
             self._waiting.reached(answer.cluster)
         while answer is not None:
             self._heard = asyncio.get_running_loop().time()
@@ -197,3 +259,42 @@ class HeadLink:
             with contextlib.suppress(OSError):
                 await self._writer.drain()
         self._hang_up()
+
+
+async def find_head(options: AgentOptions) -> tuple[Transport, AgentOptions]:
+    """Return how the head is reached, and the options with the name that it knows this node by.
+
+    Raises:  what keeps this node from joining; BadRequest ``no-head`` when nobody said where the head is.
+    """
+    machine = socket.gethostname().split(".")[0]
+    if options.head is not None:
+        return LocalTransport(options.head), replace(options, name=options.name or machine)
+    identity = NodeIdentity(options.state)
+    if options.join:
+        options = replace(options, name=options.name or machine)
+        await _join(identity, options)
+    belongs = identity.membership()
+    if belongs is None:
+        raise BadRequest(
+            code="no-head",
+            what=f"this node has joined no cluster: {str(options.state)!r} holds no certificate of one",
+            fix="paste the line that `hn node invite` prints on the head node",
+        )
+    if options.name and options.name != belongs.node:
+        raise BadRequest(
+            code="node-name",
+            what=f"this machine has joined as node {belongs.node!r}, not as {options.name!r}",
+            fix="leave --name out, or join again with a new invitation",
+        )
+    return identity, replace(options, name=belongs.node)
+
+
+async def _join(identity: NodeIdentity, options: AgentOptions) -> None:
+    """Become a node, and tell the one who types."""
+    text = sys.stdin.readline() if options.join == "-" else options.join
+    invitation = read_invitation(text)
+    ready = await identity.join(invitation, facts_of_this_machine(options))
+    head = f"{invitation.host}:{invitation.port}"
+    print(f"Node {options.name} has joined the cluster of {head}.", flush=True)
+    if not ready:
+        print(f"It waits for an administrator there: hn node approve {options.name}", flush=True)

@@ -1,31 +1,190 @@
-"""A job on this node: what the head said of it, and its shepherds."""
+"""A job on this node and its shepherds, as the agent sees them."""
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.processes.job_journal import Key
-from headnode.apps.agent.herd import Phase, Tended
-from headnode.apps.agent.ledger import Entry
-from headnode.apps.agent.orders import Orders
-from headnode.core.lifecycle.records import decode_spec
-from headnode.core.model.quantities import Instant, JobId
+import asyncio
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+from headnode.adapters.processes.job_journal import EndedRecord, JournalContent, Key
+from headnode.adapters.processes.shepherd_protocol import ToldLaunchesOver
+from headnode.adapters.wire import agent_messages as m
+from headnode.adapters.wire.agent_messages import ReportedAttempt
+from headnode.adapters.wire.frames import frame
+from headnode.adapters.wire.messages import OpenJob
+from headnode.apps.agent.results import LedgerEntry
+from headnode.apps.agent.task_orders import TaskOrders
+from headnode.core.model import faults
+from headnode.core.model.errors import BadRequest, Unavailable
+from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.ranges import Ranges
+from headnode.core.state.job_record import decode_spec
 
 
-class Job:
+class ShepherdPhase(StrEnum):
+    """Where a shepherd is in its life."""
+
+    AWAITED = "awaited"  # ordered, or alive since before this agent: it will dial
+    HERE = "here"  # connected
+    BURYING = "burying"  # its process is gone; what it left is being killed
+    GONE = "gone"  # nothing of it runs; its results may still wait for the head
+
+
+class Failure(NamedTuple):
+    """Why there is no shepherd: a sentence, and a word of `core.model.faults`."""
+
+    why: str
+    trouble: str
+
+
+class ShepherdHandle:
+    """One shepherd.  What is said to it while it is awaited is kept for it."""
+
+    def __init__(self, job: JobId, marker: str, journal: Path, uid: int) -> None:
+        self.job, self.marker, self.journal, self.uid = job, marker, journal, uid
+        self.phase = ShepherdPhase.AWAITED
+        self.closing = False  # told to end, or to be told so when it dials
+        self.live: dict[Key, float | None] = {}  # since when it runs; None: it waits
+        self._writer: asyncio.StreamWriter | None = None
+        self._kept: list[tuple[bytes, tuple[Key, ...]]] = []
+
+    def seed(self, story: JournalContent) -> None:
+        """Believe its journal until it speaks for itself."""
+        self.live = {**dict.fromkeys(story.queued), **story.started}
+
+    def has_dialed(self, writer: asyncio.StreamWriter, live: dict[Key, float | None]) -> list[Key]:
+        """Use this connection from now on, and believe what it says is live.
+
+        Return the attempts that we believed to be there, and that were lost on the way to it.
+        """
+        kept, self._kept = self._kept, []
+        still_to_be_said = {key for _, keys in kept for key in keys}
+        lost = [key for key in self.live if key not in live and key not in still_to_be_said]
+        self.live = {**{key: None for key in self.live if key in still_to_be_said}, **live}
+        self.phase, self._writer = ShepherdPhase.HERE, writer
+        for message, _ in kept:
+            self.say(message)
+        return lost
+
+    def has_hung_up(self) -> None:
+        """Wait for it to dial again, or to be found dead."""
+        self.phase, self._writer = ShepherdPhase.AWAITED, None
+
+    def say(self, message: bytes, about: Sequence[Key] = ()) -> None:
+        """Tell it something, now or when it dials; `about` are the attempts it is to run."""
+        if self._writer is None:
+            self._kept.append((message, tuple(about)))
+        elif not self._writer.is_closing():
+            self._writer.write(frame(message))
+
+
+Kind = Literal["exited", "timed-out", "stopped", "not-started", "never-ran", "lost"]
+_KINDS: dict[str, Kind] = {kind: kind for kind in get_args(Kind)}
+
+
+def result_of(record: EndedRecord) -> m.AttemptResult:
+    """Return a shepherd's record in the words of the wire.
+
+    Raises:  BadRequest ``shepherd-message`` when it is of no kind we know.
+    """
+    if record.kind not in _KINDS:
+        raise BadRequest(code="shepherd-message", what=f"a task cannot end as {record.kind!r}")
+    return m.AttemptResult(
+        task=record.task,
+        instance=record.instance,
+        attempt=record.attempt,
+        kind=_KINDS[record.kind],
+        exit_code=record.exit_code,
+        signal=record.signal,
+        started=None if record.started is None else Instant(record.started),
+        ended=None if record.ended is None else Instant(record.ended),
+        user_time=Seconds(record.user_time),
+        system_time=Seconds(record.system_time),
+        peak_memory=record.peak_memory,
+        message=record.message,
+        average_memory=record.average_memory,
+        bytes_read=record.bytes_read,
+        bytes_written=record.bytes_written,
+        trouble=record.trouble,
+    )
+
+
+def trouble_of(error: OSError | Unavailable) -> str:
+    """Return in a word of `core.model.faults` why this agent cannot start an attempt."""
+    return error.code if isinstance(error, Unavailable) else faults.AGENT
+
+
+def words_for(error: OSError | Unavailable) -> str:
+    """Return in a sentence why this agent cannot start an attempt."""
+    if isinstance(error, Unavailable):
+        return str(error)
+    what = f"cannot use {str(error.filename)!r}" if error.filename else "cannot do its work"
+    return f"the agent of the node {what}: {(error.strerror or str(error)).lower()}"
+
+
+def used_there(said: ToldLaunchesOver) -> m.RemoteUsage:
+    """Return in the words of the wire what a shepherd says that an attempt of another node used here."""
+    return m.RemoteUsage(
+        Seconds(said.user_time),
+        Seconds(said.system_time),
+        said.bytes_read,
+        said.bytes_written,
+        said.peak_memory,
+        said.average_memory,
+        said.why,
+    )
+
+
+def result_without_record(
+    key: Key, kind: Kind, message: str, started: float | None = None, trouble: str = ""
+) -> m.AttemptResult:
+    """Return a result that no shepherd gave."""
+    task, instance, attempt = key
+    since = None if started is None else Instant(started)
+    return m.AttemptResult(task, instance, attempt, kind, message=message, started=since, trouble=trouble)
+
+
+MOST_JOBS = 10_000  # of which the orders are remembered, also when they are closed
+
+
+class SeenDispatches:
+    """The attempts of one connection's orders, as spans of instances."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[JobId, dict[tuple[int, int], Ranges]] = {}
+
+    def add(self, job: JobId, task: int, instance: int, attempt: int) -> bool:
+        """Note an attempt; False when it was noted before."""
+        spans = self._jobs.setdefault(job, {}).setdefault((task, attempt), Ranges())
+        if instance in spans:
+            return False
+        spans.add(instance)
+        if len(self._jobs) > MOST_JOBS:
+            del self._jobs[next(iter(self._jobs))]
+        return True
+
+    def forget(self) -> None:
+        """Begin anew: what was said on another connection cannot come any more."""
+        self._jobs.clear()
+
+
+class NodeJob:
     """One job.  It has one shepherd at work; others may still be on their way out."""
 
     def __init__(self, job: JobId) -> None:
         self.id = job
-        self.opened: m.OpenJob | None = None  # None: closed, or not opened to this agent
-        self.herd: dict[str, Tended] = {}  # by marker
-        self.orders: Orders | None = None  # for the shepherd at work
+        self.opened: OpenJob | None = None  # None: closed, or not opened to this agent
+        self.herd: dict[str, ShepherdHandle] = {}  # by marker
+        self.orders: TaskOrders | None = None  # for the shepherd at work
         self.deaths = 0  # of its shepherds, one after the other without a task that started
-        self.held: dict[Key, Entry] = {}  # results that wait for what was used on other nodes
+        self.held: dict[Key, LedgerEntry] = {}  # results that wait for what was used on other nodes
         self.suspended = 0  # the number of the suspension by which nothing of it runs; 0: by none
 
     @property
-    def at_work(self) -> Tended | None:
+    def at_work(self) -> ShepherdHandle | None:
         """The shepherd that takes orders; None when a new one is needed."""
         for tended in self.herd.values():
-            if tended.phase in (Phase.AWAITED, Phase.HERE) and not tended.closing:
+            if tended.phase in (ShepherdPhase.AWAITED, ShepherdPhase.HERE) and not tended.closing:
                 return tended
         return None
 
@@ -34,18 +193,18 @@ class Job:
         """Whether the head may let others run what runs here, should it lose this node."""
         return self.opened is None or any(task.rerunnable for task in decode_spec(self.opened.spec).tasks)
 
-    def owner_of(self, key: Key) -> Tended | None:
+    def owner_of(self, key: Key) -> ShepherdHandle | None:
         """Return the shepherd that has this attempt, waiting or running."""
         for tended in self.herd.values():
             if key in tended.live:
                 return tended
         return None
 
-    def live(self) -> list[m.Live]:
+    def live(self) -> list[ReportedAttempt]:
         """Return the attempts that are not over."""
         held = [(key, entry.result.started) for key, entry in self.held.items()]
         return [
-            m.Live(self.id, *key, since is not None, None if since is None else Instant(since))
+            ReportedAttempt(self.id, *key, since is not None, None if since is None else Instant(since))
             for live in (*(tended.live.items() for tended in self.herd.values()), held)
             for key, since in live
         ]

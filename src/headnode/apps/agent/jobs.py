@@ -6,45 +6,65 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.tables import mark_of
-from headnode.adapters.processes import told
+from headnode.adapters.processes import shepherd_protocol
+from headnode.adapters.processes.agent_link import boot_time
 from headnode.adapters.processes.job_journal import EndedRecord, Key
-from headnode.adapters.processes.launched import outpost_of
-from headnode.adapters.processes.lease import boot_time
-from headnode.apps.agent.client_door import ClientDoor, Dial
-from headnode.apps.agent.filtering import Filtering
-from headnode.apps.agent.herd import (
+from headnode.adapters.processes.remote_steps import step_name
+from headnode.adapters.wire.agent_messages import (
+    PROTOCOL,
+    AttemptResult,
+    AttemptStart,
+    Hello,
+    JobClosed,
+    JobReady,
+    Launch,
+    ReportedAttempt,
+    Started,
+    Suspended,
+    Table,
+)
+from headnode.adapters.wire.message_checks import job_mark
+from headnode.adapters.wire.messages import (
+    Continue,
+    FromAgent,
+    HookHeard,
+    OpenJob,
+    Run,
+    Stop,
+    Suspend,
+    Welcome,
+)
+from headnode.apps.agent.client_door import AgentClientDoor, Dial
+from headnode.apps.agent.job import (
     Failure,
-    Phase,
-    Tended,
-    made_up,
+    NodeJob,
+    SeenDispatches,
+    ShepherdHandle,
+    ShepherdPhase,
     result_of,
+    result_without_record,
     trouble_of,
     used_there,
     words_for,
 )
-from headnode.apps.agent.hook_environment import hook_environment
-from headnode.apps.agent.job import Job
-from headnode.apps.agent.launch_places import LaunchPlaces
-from headnode.apps.agent.launching import Launching
-from headnode.apps.agent.ledger import Entry
-from headnode.apps.agent.orders import Orders
+from headnode.apps.agent.launch_server import size_in_words
+from headnode.apps.agent.launching import LaunchRouter
+from headnode.apps.agent.node_programs import hook_environment
+from headnode.apps.agent.output import as_here
 from headnode.apps.agent.places import Places
-from headnode.apps.agent.results import Results
+from headnode.apps.agent.prolog_epilog import PrologEpilog
+from headnode.apps.agent.results import LedgerEntry, ResultSender
 from headnode.apps.agent.shepherds import Shepherds
-from headnode.apps.agent.taken import Taken
-from headnode.apps.agent.task_terminals import size_in_words
-from headnode.apps.agent.users import as_here
-from headnode.apps.agent.visits import Visits
-from headnode.apps.agent.way_to_head import WayToHead
+from headnode.apps.agent.task_filters import TaskFilters
+from headnode.apps.agent.task_orders import TaskOrders
+from headnode.apps.agent.task_tools import LaunchPlaces, TaskAccess
 from headnode.core.launching.environment import TASK_MARKER
-from headnode.core.launching.node_filters import Filtered
-from headnode.core.lifecycle.events import Place
+from headnode.core.launching.node_filters import NodeFilterResult
 from headnode.core.model import faults
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.state.job_events import NodeCores
 
 log = logging.getLogger("headnode.agent")
 
@@ -60,22 +80,22 @@ class Jobs:
         self,
         places: Places,
         facts: NodeFacts,
-        results: Results,
-        say: Callable[[m.FromAgent], None],
+        results: ResultSender,
+        say: Callable[[FromAgent], None],
         dial: Dial | None = None,
     ) -> None:
         """`dial` returns connections for what tasks ask the head; None: it is on this machine."""
         self._places, self._facts, self._results, self._say = places, facts, results, say
-        self._jobs: dict[JobId, Job] = {}
+        self._jobs: dict[JobId, NodeJob] = {}
         self._shepherds = Shepherds(places, facts.boot_id, self)
-        self._visits = Visits(facts.boot_id, places.jobs, self, self.say)
-        self._filtering = Filtering(self._visits, self)
-        self.launching = Launching(facts.name, LaunchPlaces(places.state, places.run), self)
-        door = None if dial is None else ClientDoor(facts.name, self, dial)
-        self._way = WayToHead(self.launching.places, door)
-        self.head = m.Welcome(cluster="", heartbeat=Seconds(0.0), grace=Seconds(GRACE))
+        self._visits = PrologEpilog(facts.boot_id, places.jobs, self, self.say)
+        self._filtering = TaskFilters(self._visits, self)
+        self.launching = LaunchRouter(facts.name, LaunchPlaces(places.state, places.run), self)
+        door = None if dial is None else AgentClientDoor(facts.name, self, dial)
+        self._way = TaskAccess(self.launching.places, door)
+        self.head = Welcome(cluster="", heartbeat=Seconds(0.0), grace=Seconds(GRACE))
         self.when_empty: Callable[[], None] = lambda: None
-        self.taken = Taken()
+        self.taken = SeenDispatches()
         self._head_started = Instant(time.time() - boot_time())  # what time the head had at our start
         self._lease: float | None = None  # until when tasks may go on without the head; None: nobody said
 
@@ -102,21 +122,23 @@ class Jobs:
         """The name of this node."""
         return self._facts.name
 
-    def hello(self, check: str) -> m.Hello:
+    def hello(self, check: str) -> Hello:
         """Return the first words of a connection; `check` is the health check that was ordered."""
-        return m.Hello(protocol=m.PROTOCOL, facts=self._facts, **self._holdings(check))
+        return Hello(protocol=PROTOCOL, facts=self._facts, **self._holdings(check))
 
-    def table(self, number: int, check: str) -> m.Table:
+    def table(self, number: int, check: str) -> Table:
         """Return the answer to a question for all that is here."""
-        return m.Table(number=number, **self._holdings(check))
+        return Table(number=number, **self._holdings(check))
 
     def _holdings(self, check: str) -> dict[str, Any]:
         """Return the full table of what is here, as the fields of a message."""
         ledger = self._results.ledger
         live = [each for job in self._jobs.values() for each in job.live()]
-        live += [m.Live(job, *key, False) for job in self._jobs for key in self._filtering.waiting(job)]
-        ended = [m.Live(job, *key, False) for job in ledger.jobs() for key in ledger.over(job)]
-        opened = [(job.id, mark_of(job.opened)) for job in self._jobs.values() if job.opened is not None]
+        live += [
+            ReportedAttempt(job, *key, False) for job in self._jobs for key in self._filtering.waiting(job)
+        ]
+        ended = [ReportedAttempt(job, *key, False) for job in ledger.jobs() for key in ledger.over(job)]
+        opened = [(job.id, job_mark(job.opened)) for job in self._jobs.values() if job.opened is not None]
         return {
             "open_jobs": tuple(sorted(self.open_jobs())),
             "live": tuple(live),
@@ -145,7 +167,7 @@ class Jobs:
         """Let tasks that may be run elsewhere go on until then (seconds since the boot); None: for ever."""
         self._lease = until
         for job in self._jobs.values():
-            said = told.lease_message(until if job.may_run_elsewhere else None)
+            said = shepherd_protocol.lease_message(until if job.may_run_elsewhere else None)
             for tended in job.herd.values():
                 tended.say(said)
 
@@ -157,7 +179,7 @@ class Jobs:
 
     # What the head orders.
 
-    def open_job(self, message: m.OpenJob) -> None:
+    def open_job(self, message: OpenJob) -> None:
         """Make ready for a job, or hear of it anew."""
         self.hear_time(message.now)
         job = self._job(message.job)
@@ -168,7 +190,7 @@ class Jobs:
             here = as_here(message, self.name, far=self.head.far)
         except Unavailable:
             if message.hooks is not None:
-                self.say(m.JobReady(job=job.id))
+                self.say(JobReady(job=job.id))
             return  # whoever is to run there hears why
         try:
             self._enter(job, here)
@@ -177,21 +199,21 @@ class Jobs:
             if tended is None and self._visits.is_ready(job.id):
                 self._order_shepherd(job, here)
             elif tended is not None:
-                tended.say(told.deadline_message(self._ends(message), self.head.grace))
+                tended.say(shepherd_protocol.deadline_message(self._ends(message), self.head.grace))
         except (OSError, Unavailable) as error:
             log.error("job %d cannot be opened here: %s", message.job, error)
 
-    def _order_shepherd(self, job: Job, opened: m.OpenJob) -> Tended:
+    def _order_shepherd(self, job: NodeJob, opened: OpenJob) -> ShepherdHandle:
         job.orders = None
         tended = self._shepherds.order(opened, self._ends(opened), self.head.grace)
         job.herd[tended.marker] = tended
         if self._lease is not None and job.may_run_elsewhere:
-            tended.say(told.lease_message(self._lease))
+            tended.say(shepherd_protocol.lease_message(self._lease))
         if job.suspended:
-            tended.say(told.suspend_message(job.suspended))
+            tended.say(shepherd_protocol.suspend_message(job.suspended))
         return tended
 
-    def run(self, message: m.Run) -> bool:
+    def run(self, message: Run) -> bool:
         """Run instances that are not here yet; False when the job is not open here: it was not to be run.
 
         Then the head's word that opens it is lost, or this one comes after the job was closed.
@@ -202,12 +224,12 @@ class Jobs:
         fresh = self._fresh(job, message)
         if fresh and not self._visits.is_ready(job.id):  # the head believes otherwise
             for who in fresh:
-                self._settle(job.id, "", 0, made_up((message.task, *who), "never-ran", ""))
+                self._settle(job.id, "", 0, result_without_record((message.task, *who), "never-ran", ""))
         elif fresh:
             self._start(job, message, fresh)
         return True
 
-    def _fresh(self, job: Job, message: m.Run) -> list[tuple[int, int]]:
+    def _fresh(self, job: NodeJob, message: Run) -> list[tuple[int, int]]:
         over, task = self._results.ledger.over(job.id), message.task
         return [
             who
@@ -215,7 +237,7 @@ class Jobs:
             if not self._is_here(job, over, (task, *who)) and self.taken.add(job.id, task, *who)
         ]
 
-    def _start(self, job: Job, message: m.Run, fresh: list[tuple[int, int]]) -> None:
+    def _start(self, job: NodeJob, message: Run, fresh: list[tuple[int, int]]) -> None:
         try:
             tended, orders = self._ready(job, message.task)
             if self._filtering.sees(job.id):
@@ -231,11 +253,11 @@ class Jobs:
         tended.live.update(dict.fromkeys(keys))
         tended.say(said, keys)
 
-    def _is_here(self, job: Job, over: dict[Key, None], key: Key) -> bool:
+    def _is_here(self, job: NodeJob, over: dict[Key, None], key: Key) -> bool:
         on_its_way = key in job.held or key in self._filtering.waiting(job.id)
         return key in over or on_its_way or job.owner_of(key) is not None
 
-    def _ready(self, job: Job, task: int) -> tuple[Tended, Orders]:
+    def _ready(self, job: NodeJob, task: int) -> tuple[ShepherdHandle, TaskOrders]:
         """Return a shepherd for the job and what it needs to know.
 
         Raises:  Unavailable, OSError, when this node cannot run the job.
@@ -252,7 +274,7 @@ class Jobs:
         here = as_here(opened, self.name, far=self.head.far)
         tended = job.at_work or self._order_shepherd(job, here)
         if job.orders is None:
-            job.orders = Orders(here, self._facts, self.head, tended.marker, self._way)
+            job.orders = TaskOrders(here, self._facts, self.head, tended.marker, self._way)
         if not job.orders.has(task):
             raise Unavailable(code="no-such-task", what=f"job {job.id} has no task {task}")
         return tended, job.orders
@@ -266,7 +288,7 @@ class Jobs:
 
     # What tasks launch on other nodes.
 
-    def say(self, message: m.FromAgent) -> None:
+    def say(self, message: FromAgent) -> None:
         """Say something to the head, if it listens."""
         if self._results.welcome:
             self._say(message)
@@ -294,7 +316,7 @@ class Jobs:
                     return job.id, next(iter(tended.live))
         return None
 
-    def start_launched(self, launch: m.Launch) -> int:
+    def start_launched(self, launch: Launch) -> int:
         """Let the job's shepherd run a command; return its user.
 
         Raises:  OSError, Unavailable when that cannot be.
@@ -303,9 +325,9 @@ class Jobs:
         environment, directory = orders.launched(launch)
         terminal = size_in_words(launch.terminal)
         number, bounds = launch.route.number, orders.bounds_for(launch)
-        outpost = outpost_of(environment[TASK_MARKER]) if launch.route.task else ""
+        outpost = step_name(environment[TASK_MARKER]) if launch.route.task else ""
         limits = orders.limits_for(launch)
-        said = told.launch_message(
+        said = shepherd_protocol.launch_message(
             number, launch.command, environment, directory, terminal, bounds, outpost, limits
         )
         tended.say(said)
@@ -315,7 +337,7 @@ class Jobs:
         """Let the job's shepherd end commands."""
         job = self._jobs.get(number)
         for tended in job.herd.values() if job is not None else ():
-            tended.say(told.end_launches_message(launches, grace))
+            tended.say(shepherd_protocol.end_launches_message(launches, grace))
 
     def end_launched_by(self, number: JobId, key: Key) -> bool:
         """Let the job's shepherd kill whatever an attempt of another node has running here.
@@ -325,10 +347,10 @@ class Jobs:
         job = self._jobs.get(number)
         herd = list(job.herd.values()) if job is not None else []
         for tended in herd:
-            tended.say(told.end_task_launches_message(".".join(map(str, (number, *key)))))
-        return any(tended.phase in (Phase.AWAITED, Phase.HERE) for tended in herd)
+            tended.say(shepherd_protocol.end_task_launches_message(".".join(map(str, (number, *key)))))
+        return any(tended.phase in (ShepherdPhase.AWAITED, ShepherdPhase.HERE) for tended in herd)
 
-    def launches_over(self, job: JobId, said: told.ToldLaunchesOver) -> None:
+    def launches_over(self, job: JobId, said: shepherd_protocol.ToldLaunchesOver) -> None:
         """Nothing runs any more of what an attempt of another node launched here."""
         if said.task.partition(".")[0] == str(job):
             self.launching.launches_over(said.task, used_there(said))
@@ -337,7 +359,7 @@ class Jobs:
         """A shepherd could not start a command."""
         self.launching.not_launched(number, why)
 
-    def stop(self, message: m.Stop) -> None:
+    def stop(self, message: Stop) -> None:
         """Stop what is here of these."""
         job = self._jobs.get(message.job)
         if job is None:
@@ -346,22 +368,24 @@ class Jobs:
         for key in message.attempts:
             owner = job.owner_of(key)
             if self._filtering.take_back(job.id, key):
-                self._settle(job.id, "", 0, made_up(key, "never-ran", ""))
+                self._settle(job.id, "", 0, result_without_record(key, "never-ran", ""))
             elif owner is not None:
                 by_owner.setdefault(owner.marker, []).append(key)
         for marker, keys in by_owner.items():
-            job.herd[marker].say(told.stop_message(keys, 0.0 if message.force else self.head.grace))
+            job.herd[marker].say(
+                shepherd_protocol.stop_message(keys, 0.0 if message.force else self.head.grace)
+            )
 
-    def suspend(self, message: m.Suspend) -> None:
+    def suspend(self, message: Suspend) -> None:
         """Let everything of a job stand still."""
         job = self._job(message.job)
         job.suspended = message.number
         if job.at_work is None:
-            self._say(m.Suspended(job=job.id, number=job.suspended))
+            self._say(Suspended(job=job.id, number=job.suspended))
         else:
-            job.at_work.say(told.suspend_message(job.suspended))
+            job.at_work.say(shepherd_protocol.suspend_message(job.suspended))
 
-    def go_on(self, message: m.Continue) -> None:
+    def go_on(self, message: Continue) -> None:
         """Let everything of a job go on."""
         self.hear_time(message.now)
         job = self._jobs.get(message.job)
@@ -370,7 +394,7 @@ class Jobs:
         job.suspended = 0
         if job.at_work is not None:
             grace = self.head.grace
-            job.at_work.say(told.continue_message(self._ends(message), grace))
+            job.at_work.say(shepherd_protocol.continue_message(self._ends(message), grace))
 
     def close_job(self, number: JobId) -> None:
         """Kill whatever is left of a job, and forget it."""
@@ -379,7 +403,7 @@ class Jobs:
         self._places.forget(number)
         self.launching.job_over(number)
         for key in self._filtering.take_all_back(number):
-            self._settle(number, "", 0, made_up(key, "never-ran", ""))
+            self._settle(number, "", 0, result_without_record(key, "never-ran", ""))
         for entry in job.held.values():
             self._settle(job.id, *entry)
         job.held.clear()
@@ -395,13 +419,13 @@ class Jobs:
         job = self._job(found[0])
         for marker, first, last in _spans(found[1]):
             tended = job.herd.get(marker)
-            if tended is not None and tended.phase is not Phase.GONE:
-                tended.say(told.told_message(first, last))
+            if tended is not None and tended.phase is not ShepherdPhase.GONE:
+                tended.say(shepherd_protocol.told_message(first, last))
         self._forget_if_over(job)
 
     # What is done before and after, and what filters say.
 
-    def _enter(self, job: Job, here: m.OpenJob) -> None:
+    def _enter(self, job: NodeJob, here: OpenJob) -> None:
         """Let the visit of a job begin, or go by what the head says of it now."""
         if here.hooks is not None or not self._visits.is_ready(job.id) or job.id in self._visits.jobs():
             self._visits.enter(here, hook_environment(here, self._facts, self.head))
@@ -433,11 +457,11 @@ class Jobs:
             if job is None or not any(tended.live for tended in job.herd.values()):
                 self._visits.repeat(number)
 
-    def hook_heard(self, message: m.HookHeard) -> None:
+    def hook_heard(self, message: HookHeard) -> None:
         """The head will never forget that a hook failed."""
         self._visits.heard(message.job, message.hook)
 
-    def passed(self, number: JobId, key: Key, place: Place, filtered: Filtered) -> None:
+    def passed(self, number: JobId, key: Key, place: NodeCores, filtered: NodeFilterResult) -> None:
         """A task may start, as its filter wants it."""
         job, (task, *who) = self._job(number), key
         try:
@@ -451,26 +475,26 @@ class Jobs:
 
     def refused(self, number: JobId, key: Key, why: str, trouble: str) -> None:
         """A task cannot start."""
-        self._settle(number, "", 0, made_up(key, "not-started", why, trouble=trouble))
+        self._settle(number, "", 0, result_without_record(key, "not-started", why, trouble=trouble))
 
     # What becomes of the shepherds.
 
-    def started(self, tended: Tended, begun: list[tuple[int, int, int, float]]) -> None:
+    def started(self, tended: ShepherdHandle, begun: list[tuple[int, int, int, float]]) -> None:
         """These attempts run."""
         if begun:
             self._job(tended.job).deaths = 0
         tended.live.update({(task, instance, attempt): at for task, instance, attempt, at in begun})
         if self._results.welcome and begun:
             said = tuple(
-                m.Begun(task, instance, attempt, Instant(at)) for task, instance, attempt, at in begun
+                AttemptStart(task, instance, attempt, Instant(at)) for task, instance, attempt, at in begun
             )
-            self._say(m.Started(job=tended.job, begun=said))
+            self._say(Started(job=tended.job, begun=said))
 
-    def ended(self, tended: Tended, records: list[EndedRecord]) -> None:
+    def ended(self, tended: ShepherdHandle, records: list[EndedRecord]) -> None:
         """These attempts are over."""
         job = self._job(tended.job)
         for record in records:
-            entry = Entry(tended.marker, record.number, result_of(record))
+            entry = LedgerEntry(tended.marker, record.number, result_of(record))
             targets = self.launching.targets(job.id, record.key)
             if targets:
                 self._hold(job, entry, targets)
@@ -478,28 +502,28 @@ class Jobs:
                 self._settle(job.id, *entry)
             tended.live.pop(record.key, None)
 
-    def is_suspended(self, tended: Tended, number: int) -> None:
+    def is_suspended(self, tended: ShepherdHandle, number: int) -> None:
         """A shepherd lets nothing run, or soon nothing."""
         if not tended.closing:
             self._job(tended.job).suspended = number
 
-    def stands_still(self, tended: Tended, number: int) -> None:
+    def stands_still(self, tended: ShepherdHandle, number: int) -> None:
         """Nothing that a shepherd has runs any more."""
         job = self._job(tended.job)
         if self._results.welcome and job.at_work is tended and job.suspended == number:
-            self._say(m.Suspended(job=job.id, number=number))
+            self._say(Suspended(job=job.id, number=number))
 
-    def adopted(self, tended: Tended) -> None:
+    def adopted(self, tended: ShepherdHandle) -> None:
         """A shepherd of an earlier agent is here, dead or alive."""
         self._job(tended.job).herd[tended.marker] = tended
 
-    def never_arrived(self, tended: Tended, keys: list[Key]) -> None:
+    def never_arrived(self, tended: ShepherdHandle, keys: list[Key]) -> None:
         """These were lost on the way to a shepherd that lives."""
         for key in keys:
-            self._settle(tended.job, tended.marker, 0, made_up(key, "never-ran", ""))
+            self._settle(tended.job, tended.marker, 0, result_without_record(key, "never-ran", ""))
 
     def vanished(
-        self, tended: Tended, started: dict[Key, float], failure: Failure | None, *, rebooted: bool
+        self, tended: ShepherdHandle, started: dict[Key, float], failure: Failure | None, *, rebooted: bool
     ) -> None:
         """It is gone and nothing of it runs: what had started is lost, the rest never ran.
 
@@ -514,58 +538,58 @@ class Jobs:
             if key in started:
                 lost = "its shepherd on the node died; how the task ended is not known"
                 lost = f"node {self._facts.name} rebooted" if rebooted else lost
-                result = made_up(key, "lost", lost, started[key])
+                result = result_without_record(key, "lost", lost, started[key])
             elif failure is not None:
-                result = made_up(key, "not-started", failure.why, trouble=failure.trouble)
+                result = result_without_record(key, "not-started", failure.why, trouble=failure.trouble)
             else:
-                result = made_up(key, "never-ran", "")
+                result = result_without_record(key, "never-ran", "")
             self._settle(tended.job, tended.marker, 0, result)
         tended.live = {}
         if job.at_work is None:
             job.orders = None
             if job.suspended and self._results.welcome:
-                self._say(m.Suspended(job=job.id, number=job.suspended))
+                self._say(Suspended(job=job.id, number=job.suspended))
         self._forget_if_over(job)
 
-    def _hold(self, job: Job, entry: Entry, targets: frozenset[str]) -> None:
+    def _hold(self, job: NodeJob, entry: LedgerEntry, targets: frozenset[str]) -> None:
         """Keep a result back until it is known what its attempt used on other nodes."""
         job.held[entry.key] = entry
         self.launching.attempt_over(job.id, entry.key)
 
-        def settle(result: m.Result) -> None:
+        def settle(result: AttemptResult) -> None:
             if job.held.pop(entry.key, None) is not None:
                 self._settle(job.id, entry.marker, entry.number, result)
                 self._forget_if_over(job)
 
         self.launching.gather(job.id, entry.result, targets, settle)
 
-    def _settle(self, job: JobId, marker: str, number: int, result: m.Result) -> None:
+    def _settle(self, job: JobId, marker: str, number: int, result: AttemptResult) -> None:
         self.launching.attempt_over(job, (result.task, result.instance, result.attempt))
-        self._results.take(job, Entry(marker, number, result))
+        self._results.take(job, LedgerEntry(marker, number, result))
 
     def hear_time(self, now: Instant) -> None:
         """Learn what time the head has.  This machine's own may be another, and may be set."""
         if now:
             self._head_started = Instant(now - boot_time())
 
-    def _ends(self, message: m.OpenJob | m.Continue) -> float | None:
+    def _ends(self, message: OpenJob | Continue) -> float | None:
         """Return when the limit of a job is over, in seconds since this machine was started; None: never."""
         return None if math.isinf(message.deadline) else message.deadline - self._head_started
 
-    def _job(self, number: JobId) -> Job:
-        return self._jobs.setdefault(number, Job(number))
+    def _job(self, number: JobId) -> NodeJob:
+        return self._jobs.setdefault(number, NodeJob(number))
 
-    def _forget_if_over(self, job: Job) -> None:
+    def _forget_if_over(self, job: NodeJob) -> None:
         """Drop the shepherds that are settled, and the job when it is closed and none is left.
 
         Before that its epilog runs.
         """
-        gone = all(tended.phase is Phase.GONE for tended in job.herd.values())
+        gone = all(tended.phase is ShepherdPhase.GONE for tended in job.herd.values())
         if job.opened is None and gone and not self._visits.leave(job.id):
             return
         waiting = job.held or self._results.ledger.over(job.id)
         for marker, tended in list(job.herd.items()):
-            if tended.phase is Phase.GONE and not waiting:
+            if tended.phase is ShepherdPhase.GONE and not waiting:
                 self._shepherds.forget(tended)
                 self._results.ledger.forget_shepherd(marker)
                 del job.herd[marker]
@@ -573,7 +597,7 @@ class Jobs:
             self._jobs.pop(job.id, None)
             if job.id < 0:
                 self._places.forget_output(job.id)
-            self._say(m.JobClosed(job=job.id))
+            self._say(JobClosed(job=job.id))
             self._tell_if_empty()
 
     def _tell_if_empty(self) -> None:
@@ -581,7 +605,7 @@ class Jobs:
             self.when_empty()
 
 
-def _spans(entries: list[Entry]) -> list[tuple[str, int, int]]:
+def _spans(entries: list[LedgerEntry]) -> list[tuple[str, int, int]]:
     """Return the numbers of the entries as (marker, first, last), neighbours together."""
     spans: list[tuple[str, int, int]] = []
     for marker, number in sorted((entry.marker, entry.number) for entry in entries if entry.number):

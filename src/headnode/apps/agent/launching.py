@@ -1,4 +1,4 @@
-"""Commands that tasks launch on their other nodes: who connects here, and whose conversation a message is."""
+"""Remote commands of tasks: who connects here, and to which stream a message belongs."""
 
 import asyncio
 import logging
@@ -6,20 +6,28 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Protocol
 
-from headnode.adapters.identity.peer import peer_ids
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.framing import read_frame
-from headnode.adapters.nodes.sockets import listen
-from headnode.adapters.nodes.streams import Stream, look_after
+from headnode.adapters.identity.peers import peer_ids
+from headnode.adapters.nodes.streams import LaunchStream, look_after
 from headnode.adapters.processes import launcher as wire
 from headnode.adapters.processes.job_journal import Key
-from headnode.apps.agent import launch_asking, launch_serving
-from headnode.apps.agent.gathering import together
-from headnode.apps.agent.launch_places import LaunchPlaces
-from headnode.core.lifecycle.events import Place
+from headnode.adapters.wire.agent_messages import (
+    AttemptResult,
+    Launch,
+    LaunchesOver,
+    LaunchPiece,
+    LaunchTaken,
+    RemoteUsage,
+    ReportedAttempt,
+)
+from headnode.adapters.wire.frames import listen, read_frame
+from headnode.adapters.wire.messages import EndLaunched, Launching
+from headnode.apps.agent import launch_client, launch_server
+from headnode.apps.agent.launch_client import with_remote_usage
+from headnode.apps.agent.task_tools import LaunchPlaces
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import Distribution
+from headnode.core.state.job_events import NodeCores
 
 log = logging.getLogger("headnode.agent")
 
@@ -29,17 +37,17 @@ _MISSED = 3  # heartbeats in which nothing came from the other side
 _LEAST_LOST = 30.0  # seconds
 
 
-class Owner(launch_asking.Owner, launch_serving.Owner, Protocol):
+class LaunchServices(launch_client.LaunchClientServices, launch_server.LaunchServerServices, Protocol):
     """Who knows the jobs of this node, and the head."""
 
 
-class Launching:
+class LaunchRouter:
     """All conversations of this node with launched commands, from either side."""
 
-    def __init__(self, node: str, places: LaunchPlaces, owner: Owner) -> None:
+    def __init__(self, node: str, places: LaunchPlaces, owner: LaunchServices) -> None:
         self._node, self.places, self._owner = node, places, owner
-        self._asking = launch_asking.Asking(node, places, owner, self._begin)
-        self._serving = launch_serving.Serving(node, owner, self._begin)
+        self._asking = launch_client.LaunchClient(node, places, owner, self._begin)
+        self._serving = launch_server.LaunchServer(node, owner, self._begin)
         self._listening: set[Path] = set()
         self._servers: list[asyncio.Server] = []
         self._work: set[asyncio.Task[None]] = set()
@@ -64,7 +72,7 @@ class Launching:
         self._lost_after = max(_LEAST_LOST, _MISSED * heartbeat)
 
     def variables(
-        self, uid: int, task: str, place: Place, distribution: Distribution | None
+        self, uid: int, task: str, place: NodeCores, distribution: Distribution | None
     ) -> dict[str, str]:
         """Return what an mpiexec of an attempt (job.task.instance.attempt) must find, and listen for it.
 
@@ -98,14 +106,14 @@ class Launching:
 
     # What the head says.
 
-    def hear(self, message: m.Launching | m.EndLaunched) -> None:
+    def hear(self, message: Launching | EndLaunched) -> None:
         """Do what the head says, or pass it on to its conversation."""
         match message:
-            case m.EndLaunched(job=job, task=task, instance=instance, attempt=attempt):
+            case EndLaunched(job=job, task=task, instance=instance, attempt=attempt):
                 self._serving.end_of_attempt(job, (task, instance, attempt))
-            case m.Launch():
+            case Launch():
                 self._serving.launch(message)
-            case m.LaunchesOver(route=route, back=back):
+            case LaunchesOver(route=route, back=back):
                 if back:
                     self._asking.gathering.hear(message)
                 else:
@@ -113,16 +121,16 @@ class Launching:
             case _:
                 self._pass_on(message)
 
-    def _pass_on(self, message: m.LaunchPiece | m.LaunchTaken) -> None:
+    def _pass_on(self, message: LaunchPiece | LaunchTaken) -> None:
         number = message.route.number
         stream = self._asking.streams.get(number) if message.back else self._serving.stream(number)
         if stream is not None:
             stream.hear(message)
-        elif not isinstance(message, m.LaunchPiece) or message.kind != "failed":
+        elif not isinstance(message, LaunchPiece) or message.kind != "failed":
             unknown = f"node {self._node} no longer knows it".encode()
-            self._owner.say(m.LaunchPiece(message.route, not message.back, 0, "failed", unknown))
+            self._owner.say(LaunchPiece(message.route, not message.back, 0, "failed", unknown))
 
-    def launched(self) -> list[m.Live]:
+    def launched(self) -> list[ReportedAttempt]:
         """Return the attempts that have launched something here."""
         return self._serving.launched()
 
@@ -162,7 +170,7 @@ class Launching:
         """The shepherd could not start a command."""
         self._serving.not_launched(number, why)
 
-    def launches_over(self, task: str, used: m.UsedThere) -> None:
+    def launches_over(self, task: str, used: RemoteUsage) -> None:
         """Nothing runs any more of what an attempt of another node launched here."""
         self._serving.over(task, used)
 
@@ -173,18 +181,22 @@ class Launching:
     def gather(
         self,
         job: JobId,
-        result: m.Result,
+        result: AttemptResult,
         targets: frozenset[str],
-        settle: Callable[[m.Result], None],
+        settle: Callable[[AttemptResult], None],
     ) -> None:
         """Settle the result of an attempt with what it used on its other nodes, once that is known."""
         self._begin(self._gather(job, result, targets, settle))
 
     async def _gather(
-        self, job: JobId, result: m.Result, targets: frozenset[str], settle: Callable[[m.Result], None]
+        self,
+        job: JobId,
+        result: AttemptResult,
+        targets: frozenset[str],
+        settle: Callable[[AttemptResult], None],
     ) -> None:
         key = (result.task, result.instance, result.attempt)
-        settle(together(result, await self._asking.gathering.used(job, key, targets)))
+        settle(with_remote_usage(result, await self._asking.gathering.used(job, key, targets)))
 
     def attempt_over(self, job: JobId, key: Key) -> None:
         """An attempt that was started here is over: nobody asks for it any more."""
@@ -195,7 +207,7 @@ class Launching:
         """Nothing of a job is left here."""
         self._serving.job_over(job)
 
-    def _streams(self) -> list[Stream]:
+    def _streams(self) -> list[LaunchStream]:
         return [*self._asking.streams.values(), *self._serving.streams()]
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from headnode.adapters.files.own_places import refuse_unsafe_state
-from headnode.adapters.nodes import messages as m
+from headnode.adapters.files.local_daemons import take_agent_lock
+from headnode.adapters.files.owners import refuse_unsafe_state
 from headnode.adapters.processes.agent_link import AGENT_SOCKET
-from headnode.adapters.processes.agent_lock import take
+from headnode.adapters.wire import messages as m
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.quantities import JobId
 
@@ -32,7 +32,7 @@ class Places:
             refuse_unsafe_state(state)
             state.mkdir(parents=True, exist_ok=True)
             refuse_unsafe_state(state)
-            lock = take(state)
+            lock = take_agent_lock(state)
             self.restore()
         except OSError as error:
             raise Unavailable(

@@ -3,26 +3,57 @@
 import asyncio
 import logging
 import os
+import pwd
 import secrets
 import signal
+import subprocess
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from headnode.adapters.identity.peer import peer_ids
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.framing import read_frame
-from headnode.adapters.nodes.sockets import listen
-from headnode.adapters.processes import cgroups, job_journal, process_tree, told
-from headnode.adapters.processes.factory import Factory, ShepherdOrder
-from headnode.adapters.processes.job_journal import EndedRecord, Key, Story
-from headnode.adapters.processes.leftovers import remove_private
-from headnode.apps.agent.herd import Failure, Phase, Tended
+from headnode.adapters.identity.peers import peer_ids
+from headnode.adapters.processes import cgroups, job_journal, process_tree, shepherd_protocol
+from headnode.adapters.processes.factory import ShepherdFactory, ShepherdOrder
+from headnode.adapters.processes.job_journal import EndedRecord, JournalContent, Key
+from headnode.adapters.processes.program_start import PATH, REMOVE, SHELL
+from headnode.adapters.wire import messages as m
+from headnode.adapters.wire.frames import listen, read_frame
+from headnode.apps.agent.job import Failure, ShepherdHandle, ShepherdPhase
 from headnode.apps.agent.machine import most_processes
 from headnode.apps.agent.places import Places
 from headnode.core.launching.environment import SHEPHERD_MARKER
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import JobId
+
+
+def remove_leftovers(paths: Iterable[str], uid: int) -> None:
+    """Remove those of the directories that are still there, as the user whose tasks had them.
+
+    As nobody else: what lies on the way may be the user's, and lead anywhere.
+    """
+    for path in paths:
+        if os.path.lexists(path):  # a link is there even if it leads nowhere
+            user, group, others = _identity(uid)
+            subprocess.run(
+                [SHELL, "-c", REMOVE, path],
+                env=PATH,
+                check=False,
+                user=user,
+                group=group,
+                extra_groups=others,
+            )
+
+
+def _identity(uid: int) -> tuple[int | None, int | None, list[int] | None]:
+    """Return the user and groups to become; None where we are that user already."""
+    if uid == os.geteuid():
+        return None, None, None
+    try:
+        return uid, pwd.getpwuid(uid).pw_gid, []
+    except KeyError:  # a user of the head whom this machine has no name for
+        return uid, uid, []
+
 
 log = logging.getLogger("headnode.agent")
 
@@ -31,35 +62,35 @@ _KILL_PATIENCE = 2.0  # seconds for one try to kill everything a shepherd left
 DISMISSAL = 15.0  # seconds a dismissed shepherd has to end by itself
 
 
-class Owner(Protocol):
+class ShepherdListener(Protocol):
     """Who hears of the shepherds."""
 
-    def adopted(self, tended: Tended) -> None:
+    def adopted(self, tended: ShepherdHandle) -> None:
         """A shepherd of an earlier agent was found."""
 
-    def started(self, tended: Tended, begun: list[tuple[int, int, int, float]]) -> None:
+    def started(self, tended: ShepherdHandle, begun: list[tuple[int, int, int, float]]) -> None:
         """These run."""
 
-    def ended(self, tended: Tended, records: list[EndedRecord]) -> None:
+    def ended(self, tended: ShepherdHandle, records: list[EndedRecord]) -> None:
         """These are over."""
 
-    def is_suspended(self, tended: Tended, number: int) -> None:
+    def is_suspended(self, tended: ShepherdHandle, number: int) -> None:
         """It lets nothing run, or soon nothing, by the suspension of this number."""
 
-    def stands_still(self, tended: Tended, number: int) -> None:
+    def stands_still(self, tended: ShepherdHandle, number: int) -> None:
         """Nothing that it has runs any more, by the suspension of this number."""
 
     def not_launched(self, number: str, why: str) -> None:
         """A launch of this number came to nothing."""
 
-    def launches_over(self, job: JobId, said: told.ToldLaunchesOver) -> None:
+    def launches_over(self, job: JobId, said: shepherd_protocol.ToldLaunchesOver) -> None:
         """Nothing runs any more of what an attempt of another node launched here."""
 
-    def never_arrived(self, tended: Tended, keys: list[Key]) -> None:
+    def never_arrived(self, tended: ShepherdHandle, keys: list[Key]) -> None:
         """It was to run these and never heard of it."""
 
     def vanished(
-        self, tended: Tended, started: dict[Key, float], failure: Failure | None, *, rebooted: bool
+        self, tended: ShepherdHandle, started: dict[Key, float], failure: Failure | None, *, rebooted: bool
     ) -> None:
         """It is gone with all it ran; with a failure it never came to be."""
 
@@ -67,10 +98,10 @@ class Owner(Protocol):
 class Shepherds:
     """All shepherds of this node that are not settled."""
 
-    def __init__(self, places: Places, boot: str, owner: Owner) -> None:
+    def __init__(self, places: Places, boot: str, owner: ShepherdListener) -> None:
         self._places, self._boot, self._owner = places, boot, owner
-        self._factory = Factory(places.log, self)
-        self._herd: dict[str, Tended] = {}
+        self._factory = ShepherdFactory(places.log, self)
+        self._herd: dict[str, ShepherdHandle] = {}
         self._funerals: dict[str, asyncio.Task[None]] = {}
         self._conversations: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -101,7 +132,9 @@ class Shepherds:
         for path in self._places.journals():
             self._adopt(path)
         until = asyncio.get_running_loop().time() + patience
-        while any(each.phase in (Phase.AWAITED, Phase.BURYING) for each in self._herd.values()):
+        while any(
+            each.phase in (ShepherdPhase.AWAITED, ShepherdPhase.BURYING) for each in self._herd.values()
+        ):
             if asyncio.get_running_loop().time() > until:
                 return  # the journals say enough to go on with
             await asyncio.sleep(_LOOK)
@@ -112,7 +145,7 @@ class Shepherds:
             path.unlink()
             return
         header = story.header
-        tended = Tended(JobId(header.job), header.marker, path, header.uid)
+        tended = ShepherdHandle(JobId(header.job), header.marker, path, header.uid)
         tended.seed(story)
         self._herd[tended.marker] = tended
         self._owner.adopted(tended)
@@ -123,11 +156,11 @@ class Shepherds:
     async def open_file(self, path: str, uid: int, gid: int) -> int:
         """Open a plain file as a user of this machine; return its descriptor.
 
-        Raises:  as `Factory.open_file`.
+        Raises:  as `ShepherdFactory.open_file`.
         """
         return await self._factory.open_file(path, uid, gid)
 
-    def order(self, opened: m.OpenJob, deadline: float | None, grace: float) -> Tended:
+    def order(self, opened: m.OpenJob, deadline: float | None, grace: float) -> ShepherdHandle:
         """Order a shepherd for a job.
 
         Raises:  Unavailable ``factory``; OSError when the agent's directories cannot be made again.
@@ -153,19 +186,19 @@ class Shepherds:
                 most_processes=most_processes(opened.most_processes),
             )
         )
-        tended = self._herd[marker] = Tended(opened.job, marker, journal, opened.uid)
+        tended = self._herd[marker] = ShepherdHandle(opened.job, marker, journal, opened.uid)
         return tended
 
-    def dismiss(self, tended: Tended) -> None:
+    def dismiss(self, tended: ShepherdHandle) -> None:
         """Let a shepherd kill all it has and end; one that does not is killed."""
-        if tended.closing or tended.phase not in (Phase.AWAITED, Phase.HERE):
+        if tended.closing or tended.phase not in (ShepherdPhase.AWAITED, ShepherdPhase.HERE):
             return
         tended.closing = True
-        tended.say(told.close_message())
+        tended.say(shepherd_protocol.close_message())
         asyncio.get_running_loop().call_later(DISMISSAL, self._insist, tended)
 
-    def _insist(self, tended: Tended) -> None:
-        if tended.phase not in (Phase.AWAITED, Phase.HERE):
+    def _insist(self, tended: ShepherdHandle) -> None:
+        if tended.phase not in (ShepherdPhase.AWAITED, ShepherdPhase.HERE):
             return
         story = job_journal.read(tended.journal) if tended.journal.exists() else None
         if story is not None and job_journal.lives(tended.journal):
@@ -173,7 +206,7 @@ class Shepherds:
             process_tree.send([story.header.process], signal.SIGKILL)
         self._bury(tended)
 
-    def forget(self, tended: Tended) -> None:
+    def forget(self, tended: ShepherdHandle) -> None:
         """Remove what is kept of a settled shepherd."""
         tended.journal.unlink(missing_ok=True)
         self._herd.pop(tended.marker, None)
@@ -192,7 +225,7 @@ class Shepherds:
     def shepherd_failed(self, marker: str, why: str, trouble: str) -> None:
         """Tell the owner that there will be none, unless there is one after all."""
         tended = self._herd.get(marker)
-        if tended is not None and tended.phase is Phase.AWAITED:
+        if tended is not None and tended.phase is ShepherdPhase.AWAITED:
             log.error("no shepherd for job %d: %s", tended.job, why)
             self._bury(tended, Failure(why, trouble))
 
@@ -219,32 +252,36 @@ class Shepherds:
             writer.close()
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        first = await read_frame(reader, told.LARGEST)
-        said = told.read_told(first) if first is not None else None
-        tended = self._known(said, writer) if isinstance(said, told.Introduction) else None
-        if tended is None or not isinstance(said, told.Introduction):
+        first = await read_frame(reader, shepherd_protocol.LARGEST)
+        said = shepherd_protocol.read_shepherd_message(first) if first is not None else None
+        tended = self._known(said, writer) if isinstance(said, shepherd_protocol.Introduction) else None
+        if tended is None or not isinstance(said, shepherd_protocol.Introduction):
             return
         self._introduced(tended, said, writer)
         try:
-            while (data := await read_frame(reader, told.LARGEST)) is not None:
-                self._hear(tended, told.read_told(data))
+            while (data := await read_frame(reader, shepherd_protocol.LARGEST)) is not None:
+                self._hear(tended, shepherd_protocol.read_shepherd_message(data))
         finally:
-            if tended.phase is Phase.HERE:
+            if tended.phase is ShepherdPhase.HERE:
                 tended.has_hung_up()
                 self._bury(tended)
 
-    def _known(self, said: told.Introduction, writer: asyncio.StreamWriter) -> Tended | None:
+    def _known(
+        self, said: shepherd_protocol.Introduction, writer: asyncio.StreamWriter
+    ) -> ShepherdHandle | None:
         """Return the shepherd that speaks, if it is the one it says it is."""
         tended = self._herd.get(said.marker)
         process, _, _ = peer_ids(writer.get_extra_info("socket"))
-        if tended is not None and tended.phase is Phase.AWAITED and tended.job == said.job:
+        if tended is not None and tended.phase is ShepherdPhase.AWAITED and tended.job == said.job:
             story = job_journal.read(tended.journal)
             if story is not None and story.header.process == process and job_journal.lives(tended.journal):
                 return tended
         log.warning("process %d is not a shepherd of this agent; its connection was refused", process)
         return None
 
-    def _introduced(self, tended: Tended, said: told.Introduction, writer: asyncio.StreamWriter) -> None:
+    def _introduced(
+        self, tended: ShepherdHandle, said: shepherd_protocol.Introduction, writer: asyncio.StreamWriter
+    ) -> None:
         if said.suspended:
             self._owner.is_suspended(tended, said.suspended)
         live = {**dict.fromkeys(said.queued), **{(t, i, a): at for t, i, a, at in said.running}}
@@ -254,46 +291,46 @@ class Shepherds:
             self._owner.never_arrived(tended, lost)
         self._owner.started(tended, said.running)
 
-    def _hear(self, tended: Tended, said: told.Told) -> None:
+    def _hear(self, tended: ShepherdHandle, said: shepherd_protocol.ShepherdMessage) -> None:
         match said:
-            case told.ToldStarted(begun=begun):
+            case shepherd_protocol.ToldStarted(begun=begun):
                 self._owner.started(tended, begun)
-            case told.ToldEnded(ended=ended):
+            case shepherd_protocol.ToldEnded(ended=ended):
                 self._owner.ended(tended, ended)
-            case told.ToldSuspended(number=number):
+            case shepherd_protocol.ToldSuspended(number=number):
                 self._owner.stands_still(tended, number)
-            case told.ToldNotLaunched(number=number, why=why):
+            case shepherd_protocol.ToldNotLaunched(number=number, why=why):
                 self._owner.not_launched(number, why)
-            case told.ToldLaunchesOver():
+            case shepherd_protocol.ToldLaunchesOver():
                 self._owner.launches_over(tended.job, said)
-            case told.Introduction():
+            case shepherd_protocol.Introduction():
                 raise BadRequest(code="shepherd-message", what="a shepherd introduced itself twice")
 
     # The dead.
 
-    def _bury(self, tended: Tended, failure: Failure | None = None) -> None:
-        if tended.marker not in self._funerals and tended.phase is not Phase.GONE:
+    def _bury(self, tended: ShepherdHandle, failure: Failure | None = None) -> None:
+        if tended.marker not in self._funerals and tended.phase is not ShepherdPhase.GONE:
             funeral = asyncio.ensure_future(self._funeral(tended, failure))
             self._funerals[tended.marker] = funeral
             funeral.add_done_callback(lambda _: self._funerals.pop(tended.marker, None))
 
-    async def _funeral(self, tended: Tended, failure: Failure | None) -> None:
+    async def _funeral(self, tended: ShepherdHandle, failure: Failure | None) -> None:
         """Make sure that nothing of a dead shepherd runs, then read what it wrote and say what became."""
         while tended.journal.exists() and job_journal.lives(tended.journal):
-            if tended.phase is Phase.HERE:
+            if tended.phase is ShepherdPhase.HERE:
                 return  # it has dialed again
             await asyncio.sleep(_LOOK)
-        tended.phase = Phase.BURYING
+        tended.phase = ShepherdPhase.BURYING
         await self._end_what_is_left(tended)
         story = job_journal.read(tended.journal) if tended.journal.exists() else None
         if story is not None:
-            await asyncio.to_thread(remove_private, story.private, tended.uid)
+            await asyncio.to_thread(remove_leftovers, story.private, tended.uid)
             self._owner.ended(tended, list(story.ended.values()))
-        tended.phase = Phase.GONE
+        tended.phase = ShepherdPhase.GONE
         rebooted = story is not None and story.header.boot != self._boot
         self._owner.vanished(tended, _started(story), failure, rebooted=rebooted)
 
-    async def _end_what_is_left(self, tended: Tended) -> None:
+    async def _end_what_is_left(self, tended: ShepherdHandle) -> None:
         if cgroups.exists(tended.marker):  # nothing gets out of it
             while not await asyncio.to_thread(cgroups.end, tended.marker, _KILL_PATIENCE):
                 log.error("processes of job %d cannot be killed; trying on", tended.job)
@@ -303,5 +340,5 @@ class Shepherds:
             log.error("processes of job %d cannot be killed: %s; trying on", tended.job, sorted(left))
 
 
-def _started(story: Story | None) -> dict[Key, float]:
+def _started(story: JournalContent | None) -> dict[Key, float]:
     return {} if story is None else story.started

@@ -1,1 +1,1 @@
-"""The command line: `hn` and its long twin `headnode`.  The frequent verbs import next to nothing."""
+"""The command line: `hn` and its long twin `headnode`.  The frequent commands import next to nothing."""

@@ -3,18 +3,18 @@
 import os
 import sys
 
-from headnode.apps.cli.catalogue import ELSEWHERE, NOUNS, PLACES, find
+from headnode.apps.cli.catalogue import MODULES, NOUNS, OLDER_WORDS, find_command
 from headnode.apps.cli.options import nearest, read_arguments, usage
 from headnode.apps.cli.output import KINDS, Output, TableOutput
 from headnode.apps.client.client import Client
-from headnode.apps.client.where import head_to_ask
+from headnode.apps.client.head_location import head_to_ask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headnode.apps.cli.command import Command
-    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.catalogue import CliCommand
+    from headnode.apps.cli.options import Arguments
     from headnode.core.model.errors import HeadnodeError
 
 HELP_WORDS = ("help", "--help", "-h", "/?", "-?")
@@ -43,7 +43,7 @@ def main() -> int:
 
 def _obey_as(program: str, out: Output) -> int:
     """Carry out a command line that was typed for a program of HPC Pack, which is a link to `hn`."""
-    from headnode.apps.cli.hpc_pack.programs import obey_as
+    from headnode.apps.cli.hpc_pack_programs import obey_as
 
     _refuse_unreadable(sys.argv[1:])
     return obey_as(program, sys.argv[1:], lambda command, asked: _carry_out(command, asked, None), out.note)
@@ -63,9 +63,9 @@ def obey(arguments: "Sequence[str]") -> int:
     noun, rest = (arguments[0], arguments[1:]) if arguments[0] in NOUNS else ("", arguments)
     if not rest or rest[0] in HELP_WORDS:
         return _help([noun])
-    if not noun and rest[0] not in PLACES[""] and ("", rest[0]) not in ELSEWHERE:
+    if not noun and rest[0] not in MODULES[""] and ("", rest[0]) not in OLDER_WORDS:
         raise _no_such_word(rest[0])
-    command = find(noun, rest[0])
+    command = find_command(noun, rest[0])
     asked = read_arguments(rest[1:], command.options, command.positionals)
     if asked.flag("help"):
         return _help([noun, command.verb])
@@ -81,7 +81,7 @@ def _leading_state(arguments: "Sequence[str]") -> "tuple[str | None, Sequence[st
     return None, arguments
 
 
-def _carry_out(command: "Command", asked: "Asked", state: str | None) -> int:
+def _carry_out(command: "CliCommand", asked: "Arguments", state: str | None) -> int:
     _recall_last_job(asked, command.positionals)
     state = _given_state(asked) or state
     if state is not None:
@@ -97,7 +97,7 @@ def _carry_out(command: "Command", asked: "Asked", state: str | None) -> int:
     return status
 
 
-def _given_state(asked: "Asked") -> str | None:
+def _given_state(asked: "Arguments") -> str | None:
     """Return the state directory that was typed.
 
     Verbs that list things by state call that ``/state`` too; a directory is told by its slash.
@@ -109,7 +109,7 @@ def _given_state(asked: "Asked") -> str | None:
     return asked.text("state-directory") or (directories[-1] if directories else None)
 
 
-def _output(asked: "Asked") -> Output:
+def _output(asked: "Arguments") -> Output:
     kind = (
         "json" if asked.flag("json") else "quiet" if asked.flag("quiet") else asked.text("format") or "table"
     )
@@ -145,13 +145,13 @@ def _terminal_width() -> int | None:
     return os.get_terminal_size(1).columns or None if os.isatty(1) else None
 
 
-def _recall_last_job(asked: "Asked", positionals: int | None) -> None:
+def _recall_last_job(asked: "Arguments", positionals: int | None) -> None:
     """Put the id of the last job of this shell where ``!!`` or ``!!.1`` says so; not in a program's words."""
     ids = asked.words if positionals is None else asked.words[:positionals]
     given = (*ids, asked.text("id") or "")
     if not any(word.partition(".")[0] == "!!" for word in given):
         return
-    from headnode.apps.cli.last_job import recall
+    from headnode.apps.cli.shell import recall
 
     job = str(recall())
     asked.words[: len(ids)] = [job + word[2:] if word.partition(".")[0] == "!!" else word for word in ids]
@@ -160,14 +160,14 @@ def _recall_last_job(asked: "Asked", positionals: int | None) -> None:
 
 
 def _help(words: "Sequence[str]") -> int:
-    from headnode.apps.cli.help import help_on
+    from headnode.apps.cli.commands.help import help_on
 
     sys.stdout.write(help_on([word for word in words if word], _terminal_width()))
     return 0
 
 
 def _no_such_word(word: str) -> "HeadnodeError":
-    near = nearest(word, [*NOUNS, *PLACES[""]])
+    near = nearest(word, [*NOUNS, *MODULES[""]])
     return usage(f"there is no command {word!r}", f"did you mean: hn {near}" if near else "see: hn --help")
 
 

@@ -1,65 +1,115 @@
-"""Which module carries out which command.  Nothing is imported before it is needed."""
+"""The commands of `hn`: what a command is, and which module has which.  Modules are imported when needed."""
 
 from importlib import import_module
 
-from headnode.apps.cli.command import Command
-from headnode.apps.cli.options import nearest, usage
+from headnode.apps.cli.options import CliOption, nearest, usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+    from headnode.apps.cli.options import Arguments
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+    Run = Callable[[Arguments, Client, Output], int]
+
+COMMON_OPTIONS = (
+    CliOption("help", "", "Show what the command does and its options", ("?",), short="h"),
+    CliOption("json", "", "Print the head's own answer as one JSON document"),
+    CliOption("quiet", "", "Print only ids, one on a line", short="q"),
+    CliOption("state-directory", "DIRECTORY", "State directory of the head to talk to", ("state",)),
+    CliOption(
+        "scheduler", "NAME", "Head to talk to: one that hn login knows, a state directory or localhost"
+    ),
+)
+STATE = CliOption("state", "STATE,...", "Only those in these states; * for all", repeats=True)
+KEY = CliOption(
+    "idempotency-key",
+    "KEY",
+    "Requests with the same key are carried out once (default: a new key)",
+)
+FORMAT = CliOption("format", "list|table", "Print records of keys and values, or a table")
+
+
+class CliCommand:
+    """One verb.  `words` is its usage behind the options; `positionals` as in `read_arguments`."""
+
+    __slots__ = ("example", "notes", "options", "positionals", "run", "summary", "verb", "words")
+
+    def __init__(
+        self,
+        verb: str,
+        words: str,
+        summary: str,
+        run: "Run",
+        *,
+        options: "Sequence[CliOption]" = (),
+        example: str,
+        notes: "Sequence[str]" = (),
+        positionals: int | None = None,
+    ) -> None:
+        self.verb = verb
+        self.words = words
+        self.summary = summary
+        self.run = run
+        self.options = (*options, *COMMON_OPTIONS)
+        self.example = example
+        self.notes = tuple(notes)
+        self.positionals = positionals
+
 
 # noun -> verb -> the module under `commands`; the noun "" holds the verbs that stand alone.
-PLACES: dict[str, dict[str, str]] = {
+MODULES: dict[str, dict[str, str]] = {
     "job": {
         "submit": "job_submit",
         "shell": "job_shell",
-        "new": "job_new",
-        "add": "job_add",
-        "modify": "job_modify",
+        "new": "job_edit",
+        "add": "job_edit",
+        "modify": "job_edit",
         "list": "job_list",
-        "listtasks": "job_list_tasks",
+        "listtasks": "task",
         "view": "job_view",
         "explain": "job_explain",
         "wait": "job_wait",
-        "cancel": "job_change",
-        "finish": "job_change",
-        "requeue": "job_change",
-        "suspend": "job_waiting",
-        "resume": "job_waiting",
-        "hold": "job_waiting",
-        "release": "job_waiting",
-        "clone": "job_change",
-        "export": "job_export",
+        "cancel": "job_control",
+        "finish": "job_control",
+        "requeue": "job_control",
+        "suspend": "job_control",
+        "resume": "job_control",
+        "hold": "job_control",
+        "release": "job_control",
+        "clone": "job_control",
+        "export": "job_edit",
     },
     "task": {
-        "view": "task_view",
+        "view": "task",
         "output": "task_output",
-        "cancel": "task_change",
-        "finish": "task_change",
-        "requeue": "task_change",
-        "modify": "task_modify",
+        "cancel": "task",
+        "finish": "task",
+        "requeue": "task",
+        "modify": "task",
     },
     "node": {
         "list": "node_list",
-        "view": "node_view",
-        "listcores": "node_cores",
-        "approve": "node_change",
-        "pause": "node_change",
-        "drain": "node_drain",
-        "resume": "node_change",
-        "remove": "node_change",
-        "invite": "node_invite",
-        "set": "node_set",
+        "view": "node",
+        "listcores": "node",
+        "approve": "node",
+        "pause": "node",
+        "drain": "node",
+        "resume": "node",
+        "remove": "node",
+        "invite": "node",
+        "set": "node",
     },
     "cluster": {
         "view": "cluster",
         "params": "cluster",
-        "envs": "cluster_envs",
+        "envs": "cluster",
         "history": "cluster",
-        "audit": "audit",
+        "audit": "cluster",
     },
-    "journal": {"check": "journal"},
+    "journal": {"check": "backup"},
     "reservation": {
         "new": "reservation",
         "list": "reservation",
@@ -76,23 +126,23 @@ PLACES: dict[str, dict[str, str]] = {
     },
     "filter": {"list": "filter", "test": "filter"},
     "compat": {"install": "compat", "list": "compat", "remove": "compat"},
-    "token": {"new": "token", "list": "token", "revoke": "token"},
+    "token": {"new": "access", "list": "access", "revoke": "access"},
     "": {
         "run": "run",
-        "up": "up",
-        "down": "down",
-        "agent": "agent",
+        "up": "services",
+        "down": "services",
+        "agent": "services",
         "backup": "backup",
-        "restore": "restore",
+        "restore": "backup",
         "check": "check",
-        "convert": "convert",
+        "convert": "check",
         "simulate": "simulate",
-        "login": "login",
-        "logout": "login",
-        "whoami": "login",
-        "version": "version",
+        "login": "access",
+        "logout": "access",
+        "whoami": "access",
+        "version": "help",
         "completion": "completion",
-        "man": "man",
+        "man": "help",
     },
 }
 NOUNS = {
@@ -107,7 +157,7 @@ NOUNS = {
     "compat": "The programs job, task, node, cluscfg and clusrun of HPC Pack, as links to hn",
     "token": "Using the cluster from other machines",
 }
-ELSEWHERE = {  # the words of the older commands
+OLDER_WORDS = {  # the words of the older commands
     ("node", "offline"): ("node", "drain"),
     ("node", "online"): ("node", "resume"),
     ("cluster", "listparams"): ("cluster", "params"),
@@ -118,26 +168,26 @@ ELSEWHERE = {  # the words of the older commands
 }
 
 
-def find(noun: str, verb: str) -> Command:
+def find_command(noun: str, verb: str) -> CliCommand:
     """Return the command of these words; `noun` is "" for a verb that stands alone.
 
     Raises:  BadRequest ``usage`` with the nearest right word.
     """
-    noun, verb = ELSEWHERE.get((noun, verb), (noun, verb))
-    place = PLACES[noun].get(verb)
+    noun, verb = OLDER_WORDS.get((noun, verb), (noun, verb))
+    place = MODULES[noun].get(verb)
     if place is None:
-        near = nearest(verb, PLACES[noun])
+        near = nearest(verb, MODULES[noun])
         words = f"{noun} {verb}".strip()
         raise usage(
             f"there is no command {words!r}",
             f"did you mean: hn {f'{noun} {near}'.strip()}" if near else f"see: hn {noun} --help",
         )
-    commands: tuple[Command, ...] = import_module(f"headnode.apps.cli.commands.{place}").COMMANDS
+    commands: tuple[CliCommand, ...] = import_module(f"headnode.apps.cli.commands.{place}").COMMANDS
     return next(command for command in commands if command.verb == verb)
 
 
-def every_command() -> "Iterator[tuple[str, Command]]":
+def every_command() -> "Iterator[tuple[str, CliCommand]]":
     """Yield every command with its noun, in the order they are told."""
-    for noun, verbs in PLACES.items():
+    for noun, verbs in MODULES.items():
         for verb in verbs:
-            yield noun, find(noun, verb)
+            yield noun, find_command(noun, verb)

@@ -1,4 +1,4 @@
-"""Reads a job file here, without a head, and holds it to every rule that needs no cluster."""
+"""Reads a job file here, without a head, and checks it by every rule that needs no cluster."""
 
 import os
 import pwd
@@ -11,20 +11,19 @@ from msgspec.structs import replace
 from headnode.apps.cli.job_files import files_beside, read_bytes
 from headnode.core.formats.dialects import (
     DIALECTS,
-    How,
-    Reading,
+    ReadJobs,
+    ReadOptions,
     convert,
     convert_each,
     language_of,
     locate,
     read,
 )
-from headnode.core.formats.fidelity import Item, Report
-from headnode.core.formats.several_wrong import SeveralWrong
-from headnode.core.lifecycle.owners import plain_name
-from headnode.core.model.checks import check, check_runnable
+from headnode.core.formats.fidelity import FidelityReport, FileErrors, ReportItem
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
+from headnode.core.model.job_checks import check_job, check_runnable
+from headnode.core.state.permissions import plain_name
 
 ERROR = "error"
 NOT_RUNNABLE = "not-runnable"
@@ -32,7 +31,7 @@ _PLACE = re.compile(r"line (\d+), column (\d+): ")
 Finding = dict[str, Any]
 
 
-class Source:
+class JobFileSource:
     """A job file: its name, its bytes, and the files it names."""
 
     def __init__(self, name: str) -> None:
@@ -44,14 +43,16 @@ class Source:
         self.name = "standard input" if name == "-" else name
         self._files = {beside: text.encode() for beside, text in files_beside(name, self.data).items()}
 
-    def read(self, how: How) -> Reading:
+    def read(self, how: ReadOptions) -> ReadJobs:
         """Return what it says.
 
         Raises:  BadRequest as the reader of its language does.
         """
         return read(self.data, self._with_files(how))
 
-    def converted(self, how: How, to: str) -> tuple[str, Report, tuple[bytes, Report]]:
+    def converted(
+        self, how: ReadOptions, to: str
+    ) -> tuple[str, FidelityReport, tuple[bytes, FidelityReport]]:
         """Return what it was read as, the report of that, and its jobs in dialect `to` with their own.
 
         Raises:  BadRequest as `headnode.core.formats.dialects.convert`.
@@ -59,26 +60,26 @@ class Source:
         return convert(self.data, self._with_files(how), to)
 
     def converted_each(
-        self, how: How, to: str
-    ) -> tuple[str, Report, tuple[Sequence[tuple[str, bytes]], Report]]:
+        self, how: ReadOptions, to: str
+    ) -> tuple[str, FidelityReport, tuple[Sequence[tuple[str, bytes]], FidelityReport]]:
         """Return what it was read as, the report of that, and each job as a file, with their report.
 
         Raises:  BadRequest as `headnode.core.formats.dialects.convert_each`.
         """
         return convert_each(self.data, self._with_files(how), to)
 
-    def _with_files(self, how: How) -> How:
+    def _with_files(self, how: ReadOptions) -> ReadOptions:
         return replace(how, files=self._files)
 
 
-def findings(source: Source, how: How) -> tuple[str, list[Finding]]:
+def findings(source: JobFileSource, how: ReadOptions) -> tuple[str, list[Finding]]:
     """Return what a file was taken for, and all that is to be said of it.
 
     A finding of kind `ERROR` keeps it from being read, one of kind `NOT_RUNNABLE` from being submitted.
     """
     try:
         reading = source.read(how)
-    except SeveralWrong as several:
+    except FileErrors as several:
         return _taken_for(source, how), [*map(error_finding, several.each), *_unlisted(several)]
     except BadRequest as wrong:
         return _taken_for(source, how), [error_finding(wrong)]
@@ -87,7 +88,7 @@ def findings(source: Source, how: How) -> tuple[str, list[Finding]]:
     for number, spec in enumerate(reading.jobs):
         one_of_several = number if len(reading.jobs) > 1 else None
         try:
-            check(spec)
+            check_job(spec)
         except BadRequest as wrong:
             found.append(error_finding(locate(source.data, language, wrong, one_of_several)))
         else:
@@ -97,7 +98,7 @@ def findings(source: Source, how: How) -> tuple[str, list[Finding]]:
     return reading.dialect, found
 
 
-def _unlisted(several: SeveralWrong) -> list[Finding]:
+def _unlisted(several: FileErrors) -> list[Finding]:
     """Return what stands for the faults that are not listed."""
     if not several.unlisted:
         return []
@@ -105,7 +106,7 @@ def _unlisted(several: SeveralWrong) -> list[Finding]:
     return [{"kind": ERROR, "where": "", "what": what, "code": several.code, **_place(0, 0)}]
 
 
-def _taken_for(source: Source, how: How) -> str:
+def _taken_for(source: JobFileSource, how: ReadOptions) -> str:
     """Return the language of a file that cannot be read; "" when it is in none."""
     try:
         return (how.language or language_of(source.data)).value
@@ -147,7 +148,7 @@ def _not_runnable_finding(wrong: BadRequest, whose: str) -> Finding:
     return {"kind": NOT_RUNNABLE, "where": "", "what": what, "code": wrong.code, **_place(0, 0)}
 
 
-def finding_of(item: Item) -> Finding:
+def finding_of(item: ReportItem) -> Finding:
     """Return an item of a fidelity report as `hn` prints it."""
     return {"kind": str(item.kind), "where": item.where, "what": item.what, **_place(item.line, item.column)}
 
@@ -158,15 +159,15 @@ def _place(line: int, column: int) -> dict[str, int | None]:
 
 def error_finding(wrong: BadRequest) -> Finding:
     """Return an error as a finding; where it says its place in words, as numbers."""
-    line, column, what = parted(wrong.what)
+    line, column, what = split_converted(wrong.what)
     fix = f"; {wrong.fix}" if wrong.fix else ""
     return {"kind": ERROR, "where": "", "what": what + fix, "code": wrong.code, **_place(line, column)}
 
 
-def parted(what: str) -> tuple[int, int, str]:
+def split_converted(what: str) -> tuple[int, int, str]:
     """Return the line and column that a sentence begins with, 0 and 0 for none, and the rest of it.
 
-    >>> parted("line 4, column 3: no such word")
+    >>> split_converted("line 4, column 3: no such word")
     (4, 3, 'no such word')
     """
     place = _PLACE.match(what)
@@ -175,6 +176,6 @@ def parted(what: str) -> tuple[int, int, str]:
 
 def in_file(wrong: BadRequest, name: str) -> BadRequest:
     """Return an error of a file with the file's name before its line and column."""
-    line, column, what = parted(wrong.what)
+    line, column, what = split_converted(wrong.what)
     place = f"{name}:{line}:{column}" if line else name
     return BadRequest(code=wrong.code, what=f"{place}: {what}", fix=wrong.fix)

@@ -5,21 +5,21 @@ import re
 import sys
 
 from headnode.adapters.files.opening import directory_of, open_below, open_named
-from headnode.apps.cli.options import Option, usage
+from headnode.apps.cli.options import CliOption, usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.options import Arguments
     from headnode.core.model.errors import HeadnodeError
 
 HOW_TO_READ = (
-    Option("from", "LANGUAGE", "Read the file as this job language, if it is detected wrongly"),
-    Option("lenient", "", "Repair unambiguous damage in SSS and grid files, and report it"),
-    Option("strict", "", "Refuse values beyond the documented limits of CCS, in its XML files"),
-    Option("set", "NAME=VALUE", "In a grid file, replace {NAME} with VALUE", repeats=True),
+    CliOption("from", "LANGUAGE", "Read the file as this job language, if it is detected wrongly"),
+    CliOption("lenient", "", "Repair unambiguous damage in SSS and grid files, and report it"),
+    CliOption("strict", "", "Refuse values beyond the documented limits of CCS, in its XML files"),
+    CliOption("set", "NAME=VALUE", "In a grid file, replace {NAME} with VALUE", repeats=True),
 )
 """Options of every command that reads job files."""
 
@@ -54,7 +54,7 @@ def _looks_like_one(name: str) -> bool:
     return not name.lower().endswith(".js") and not any(mark in name for mark in " \t\n;|&")
 
 
-def refuse_how(asked: "Asked") -> None:
+def refuse_how(asked: "Arguments") -> None:
     """Refuse to be told how a job file is to be read where there is none.
 
     Raises:  BadRequest ``usage``.
@@ -66,7 +66,7 @@ def refuse_how(asked: "Asked") -> None:
             )
 
 
-def described_by(asked: "Asked", path: str) -> "dict[str, Any]":
+def described_by(asked: "Arguments", path: str) -> "dict[str, Any]":
     """Return what the head is told of the job file at `path`: its text, the files it names, how to read it.
 
     Raises:  BadRequest ``job-file``.
@@ -82,7 +82,7 @@ def described_by(asked: "Asked", path: str) -> "dict[str, Any]":
     }
 
 
-def values_given(asked: "Asked") -> "dict[str, str]":
+def values_given(asked: "Arguments") -> "dict[str, str]":
     """Return the values for names in a grid file that were given with --set.
 
     Raises:  BadRequest ``usage``.

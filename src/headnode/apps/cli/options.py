@@ -1,8 +1,4 @@
-"""Options as data, and the parser of all spellings: ``/runtime:90``, ``--runtime 90``, ``-runtime:90``.
-
-Source:  CCS and HPC Pack commands (slash spelling; names in any case; an option without value is true).
-Cost:    imports nothing.  argparse would be a quarter of the time a submit takes.
-"""
+"""Options as data, and the parser of all spellings: ``/runtime:90``, ``--runtime 90``, ``-runtime:90``."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +7,7 @@ if TYPE_CHECKING:
     from headnode.core.model.errors import BadRequest
 
 
-class Option:
+class CliOption:
     """One option.  `value` says in a word what follows it; "" makes it a flag, which may have a value too.
 
     `short` is the letter of its short form, ``n`` for ``-n 4`` and ``-n4``; `group` the heading of its
@@ -44,14 +40,14 @@ class Option:
         return (self.name, *self.aliases)
 
 
-def grouped(heading: str, *options: Option) -> "tuple[Option, ...]":
+def grouped(heading: str, *options: CliOption) -> "tuple[CliOption, ...]":
     """Put options into one paragraph of the help page."""
     for option in options:
         option.group = heading
     return options
 
 
-class Asked:
+class Arguments:
     """What was typed: the value of each option by its own name, and the words that are no options.
 
     `hpc_pack`: it was typed for a program of HPC Pack, such as ``job``; a value means what it means there.
@@ -94,24 +90,24 @@ class Asked:
         return int(value)
 
 
-class _Reader:
+class _ArgumentReader:
     """Reads one command's arguments.  `positionals` words come before the words that are left alone."""
 
     def __init__(
-        self, options: "Iterable[Option]", positionals: int | None, *, hpc_pack: bool = False
+        self, options: "Iterable[CliOption]", positionals: int | None, *, hpc_pack: bool = False
     ) -> None:
         self._hpc_pack = hpc_pack
-        self._known: dict[str, Option] = {}
-        self._shorts: dict[str, Option] = {}
+        self._known: dict[str, CliOption] = {}
+        self._shorts: dict[str, CliOption] = {}
         for option in options:
             if option.short:
                 self._shorts.setdefault(option.short, option)
             for spelling in option.spellings:  # where two options share a spelling, the first has it
                 self._known.setdefault(_plain(spelling), option)
         self._positionals = positionals
-        self._asked = Asked()
+        self._asked = Arguments()
 
-    def read(self, arguments: "Sequence[str]") -> Asked:
+    def read(self, arguments: "Sequence[str]") -> Arguments:
         rest = list(reversed(arguments))
         while rest:
             argument = rest.pop()
@@ -152,7 +148,7 @@ class _Reader:
             raise usage(f"option '/{name}' is unknown", f"did you mean /{near}? a program: write it after --")
 
     def _dash(self, argument: str, rest: "list[str]") -> None:
-        name, equals, value = _parted(argument.lstrip("-"))
+        name, equals, value = _split_word(argument.lstrip("-"))
         long = argument.startswith("--") or (self._hpc_pack and (len(name) > 1 or equals == ":"))
         option = self._known.get(_plain(name)) if long else None
         if option is None and not argument.startswith("--"):
@@ -166,7 +162,7 @@ class _Reader:
         else:
             raise _needs_value(argument, f"{argument} {option.value}")
 
-    def _short(self, argument: str) -> "tuple[Option | None, str, str]":
+    def _short(self, argument: str) -> "tuple[CliOption | None, str, str]":
         """Return the option of ``-n``, ``-n4`` or ``-?``, with what is attached; only a number may be."""
         if argument == "-?":
             return self._known["help"], "", ""
@@ -175,7 +171,7 @@ class _Reader:
             return None, "", ""
         return option, attached[:1], attached
 
-    def _keep(self, option: Option, value: str, argument: str) -> None:
+    def _keep(self, option: CliOption, value: str, argument: str) -> None:
         given = self._asked.options.setdefault(option.name, [])
         if given and not option.repeats and given[-1] != value:
             raise usage(f"{argument!r} was given before as {given[-1]!r}", "give it once")
@@ -193,11 +189,11 @@ class _Reader:
 
 def read_arguments(
     arguments: "Sequence[str]",
-    options: "Iterable[Option]",
+    options: "Iterable[CliOption]",
     positionals: int | None = None,
     *,
     hpc_pack: bool = False,
-) -> Asked:
+) -> Arguments:
     """Read the arguments of one command.
 
     `positionals` None takes options anywhere.  A number means that the word after so many words is a
@@ -206,7 +202,7 @@ def read_arguments(
     a long name too, and a short form is none.
     Raises:  BadRequest ``usage``, with the nearest right name for an unknown one.
     """
-    asked = _Reader(options, positionals, hpc_pack=hpc_pack).read(arguments)
+    asked = _ArgumentReader(options, positionals, hpc_pack=hpc_pack).read(arguments)
     asked.hpc_pack = hpc_pack
     return asked
 
@@ -229,7 +225,7 @@ def _needs_value(spelling: str, example: str) -> "BadRequest":
     return usage(f"option {spelling!r} needs a value", f"write {example}")
 
 
-def _parted(text: str) -> "tuple[str, str, str]":
+def _split_word(text: str) -> "tuple[str, str, str]":
     """Divide an option at its first = or colon, as in ``--runtime=90`` and ``--runtime:90``."""
     ends = [at for mark in "=:" if (at := text.find(mark)) >= 0]
     at = min(ends, default=len(text))
@@ -239,3 +235,40 @@ def _parted(text: str) -> "tuple[str, str, str]":
 def _plain(name: str) -> str:
     """Return a name as options are looked up: ``--num-processors`` is ``/NumProcessors``."""
     return name.lower().replace("-", "")
+
+
+STATES = ("Configuring", "Queued", "Running", "Suspended", "Finished", "Failed", "Canceled")
+_OTHER_JOB_STATES = {
+    "notsubmitted": "Configuring",
+    "cancelled": "Canceled",
+    "completed": "Finished",
+    "pending": "Queued",
+    "pd": "Queued",  # these are the short forms of squeue
+    "r": "Running",
+    "s": "Suspended",
+    "cd": "Finished",
+    "f": "Failed",
+    "ca": "Canceled",
+}
+NODE_STATES = ("Pending", "Ready", "Paused", "Draining", "Drained", "Unreachable")
+_OTHER_NODE_STATES = {"online": "Ready", "offline": "Drained"}
+
+
+def read_states(text: str | None, known: "tuple[str, ...]" = STATES) -> "list[str] | None":
+    """Read a list of states in anybody's spelling; None for no list, ``*`` or ``all``.
+
+    Raises:  BadRequest ``usage`` for a word that is no state.
+    """
+    if text is None or text.strip().lower() in ("*", "all"):
+        return None
+    return [_read_state(word, known) for word in text.split(",")]
+
+
+def _read_state(word: str, known: "tuple[str, ...]") -> str:
+    plain = word.lower().replace("_", "").replace(" ", "")
+    elsewhere = _OTHER_NODE_STATES if known is NODE_STATES else _OTHER_JOB_STATES
+    for state in known:
+        if plain == state.lower().replace(" ", "") or elsewhere.get(plain) == state:
+            return state
+
+    raise usage(f"state {word!r} is unknown", f"choose from: {', '.join(known)}")

@@ -1,7 +1,4 @@
-"""Options of Slurm and PBS that people type out of habit, and what they write here.
-
-Source: Slurm, ``sbatch`` and ``squeue``; PBS Professional and Grid Engine, ``qsub``.
-"""
+"""Options of Slurm and PBS that people type out of habit, and what they write here."""
 
 from types import MappingProxyType
 

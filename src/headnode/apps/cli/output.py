@@ -1,19 +1,24 @@
 """Where a command's results go: a table, a list of keys, one JSON document, or only ids.
 
-Source:  HPC Pack commands, ``/format``; scripts read the list as ``Key   : Value`` lines.
-"""
+Source:  HPC Pack commands, ``/format``; scripts read the list as ``Key   : Value`` lines."""
+
 # ruff: noqa: ARG002 (each output uses the part of what is said that its readers want)
+
+import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Callable, Iterable
+    from typing import Any, TypeVar
 
-    from headnode.apps.cli.sheet import Sheet
+    from headnode.apps.cli.table import RecordTable
     from headnode.core.model.errors import HeadnodeError
 
     Write = Callable[[str], object]
     WriteBytes = Callable[[bytes], object]
+
+    T = TypeVar("T")
 
 
 class Output:
@@ -36,12 +41,12 @@ class Output:
     def said(self, sentence: str, data: "dict[str, Any]", name: object = None) -> None:
         """Tell the outcome of a deed; `name` is what it was done to, such as a job's id."""
         if self.width is not None and len(sentence) > self.width:
-            from headnode.apps.cli.sheet import folded
+            from headnode.apps.cli.table import folded
 
             sentence = folded(sentence, self.width)
         self._write(f"{sentence}\n")
 
-    def sheet(self, sheet: "Sheet") -> None:
+    def show_table(self, sheet: "RecordTable") -> None:
         """Show records."""
         raise NotImplementedError
 
@@ -64,9 +69,9 @@ class Output:
 class TableOutput(Output):
     """Records as a table with two header lines; a single record as keys and values."""
 
-    def sheet(self, sheet: "Sheet") -> None:
+    def show_table(self, sheet: "RecordTable") -> None:
         """Show records."""
-        from headnode.apps.cli.sheet import as_list, as_table
+        from headnode.apps.cli.table import as_list, as_table
 
         if not sheet.columns:
             self._write(as_list(sheet, self.width))
@@ -74,12 +79,12 @@ class TableOutput(Output):
             self._write(as_table(sheet, self.width, coloured=self.coloured))
 
 
-class ListOutput(Output):
+class KeyValueOutput(Output):
     """Records as keys and values, divided by one empty line."""
 
-    def sheet(self, sheet: "Sheet") -> None:
+    def show_table(self, sheet: "RecordTable") -> None:
         """Show records."""
-        from headnode.apps.cli.sheet import as_list
+        from headnode.apps.cli.table import as_list
 
         self._write(as_list(sheet, self.width))
 
@@ -99,7 +104,7 @@ class JsonOutput(Output):
         """Keep the data for the document."""
         self._documents.append(data)
 
-    def sheet(self, sheet: "Sheet") -> None:
+    def show_table(self, sheet: "RecordTable") -> None:
         """Keep the data for the document."""
         self._documents.append(sheet.data)
 
@@ -127,7 +132,7 @@ class QuietOutput(Output):
         if name is not None:
             self._write(f"{name}\n")
 
-    def sheet(self, sheet: "Sheet") -> None:
+    def show_table(self, sheet: "RecordTable") -> None:
         """Print the id of each record."""
         for row in sheet.rows:
             self._write(f"{row[sheet.name]}\n")
@@ -138,7 +143,85 @@ class QuietOutput(Output):
 
 KINDS: "dict[str, type[Output]]" = {
     "table": TableOutput,
-    "list": ListOutput,
+    "list": KeyValueOutput,
     "json": JsonOutput,
     "quiet": QuietOutput,
 }
+
+
+def for_each(things: "Iterable[T]", deed: "Callable[[T], None]", out: "Output") -> int:
+    """Do the deed for each thing; tell each refusal; return the worst exit status.
+
+    Raises:  Unavailable, at once: what is away for one is away for all.
+    """
+    from headnode.core.model.errors import Refused
+
+    worst = 0
+    for thing in things:
+        try:
+            deed(thing)
+        except Refused as no:
+            out.problem(no)
+            worst = max(worst, no.exit_status)
+    return worst
+
+
+LOSSES = ("approximated", "not-supported")
+WORTH_TELLING = (*LOSSES, "note")
+
+
+def note_losses(report: "Iterable[dict[str, Any]]", source: str, out: "Output") -> None:
+    """Note every finding that changes what was asked for.  Harmless ones are left to ``hn check``."""
+    for finding in report:
+        if finding.get("kind") in LOSSES:
+            out.note(finding_line(finding, source))
+
+
+def finding_line(finding: "dict[str, Any]", source: str) -> str:
+    """Return a finding as ``file:line:column: kind: what``."""
+    place = [source, *([str(finding["line"]), str(finding["column"])] if finding.get("line") else [])]
+    where = f" ({finding['where']})" if finding.get("where") else ""
+    return f"{':'.join(place)}: {finding.get('kind', 'note')}: {finding.get('what', '')}{where}"
+
+
+LINE_INTERVAL = 5.0  # seconds before a file or pipe is told anything, and between two lines there
+TERMINAL_INTERVAL = 0.1  # seconds between two changes of a line on a terminal
+
+
+class ProgressLine:
+    """Tells on standard error; `with` it, the line of a terminal is gone at the end."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._next = time.monotonic() + (0.0 if self._terminal else LINE_INTERVAL)
+
+    def __enter__(self) -> "ProgressLine":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._terminal:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+
+    def tell(self, text: str) -> None:
+        """Tell it, unless the last time was just now."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + (TERMINAL_INTERVAL if self._terminal else LINE_INTERVAL)
+        sys.stderr.write(f"\r\033[K{text}" if self._terminal else f"hn: {text}\n")
+        sys.stderr.flush()
+
+
+def history_progress() -> "Callable[[int, int], None]":
+    """Return who tells how many jobs of the history have come; on a terminal the line is gone at the end."""
+
+    telling = ProgressLine()
+
+    def told(come: int, ended: int) -> None:
+        if come < ended:
+            telling.tell(f"asking the head: {come} of {ended} jobs")
+        else:
+            telling.__exit__()
+
+    return told

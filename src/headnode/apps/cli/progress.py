@@ -12,15 +12,15 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from headnode.apps.cli.screens.job_table import waits_in_words
-from headnode.apps.cli.sheet import printable
+from headnode.apps.cli.table import printable
 
-Shown = Callable[[list[dict[str, Any]]], None]
+ShowJobs = Callable[[list[dict[str, Any]]], None]
 MOST_BARS = 12  # more jobs than this share one bar
 BAR = 30  # columns
 
 
 @contextmanager
-def bars() -> Iterator[Shown]:
+def bars() -> Iterator[ShowJobs]:
     """Show one bar per job, or one for all when there are many, until the block ends.
 
     A job that waits has no bar but a line that says why, and when it should start.
@@ -65,10 +65,10 @@ class _Bars:
         waiting = [job for job in jobs if job["state"] == "Queued"]
         for job in jobs:
             if job["state"] != "Queued":
-                self._update(job["id"], f"{named(job)} {job['state'].lower()}", job["tasks"])
+                self._update(job["id"], f"{job_name(job)} {job['state'].lower()}", job["tasks"])
             elif job["id"] in self._bars:  # it is back in the queue
                 self._progress.update(self._bars[job["id"]], visible=False)
-        said = [f"{named(job)} queued: {waits_in_words(job, time.time())}" for job in waiting]
+        said = [f"{job_name(job)} queued: {waits_in_words(job, time.time())}" for job in waiting]
         self._live.update(Group(self._progress, Text("\n".join(map(printable, said)))), refresh=True)
 
     def _update(self, key: object, description: str, tasks: dict[str, int]) -> None:
@@ -85,7 +85,7 @@ class _Bars:
         )
 
 
-def named(job: dict[str, Any]) -> str:
+def job_name(job: dict[str, Any]) -> str:
     """Return a job by its id and its name, if it has one."""
     return f"Job {job['id']}" + (f' "{job["name"]}"' if job["name"] else "")
 

@@ -1,14 +1,12 @@
 """Writes the reference page of the command line from the tables the parser reads.
 
-Run:  python -m headnode.apps.cli.reference > docs/reference/command-line.md
-"""
+Run:  python -m headnode.apps.cli.reference > docs/reference/command-line.md"""
 
 import sys
 
-from headnode.apps.cli.catalogue import ELSEWHERE, NOUNS, every_command
-from headnode.apps.cli.command import EVERYWHERE, Command
-from headnode.apps.cli.help import INTRODUCTION, SPELLINGS, paragraphs, spelling, told, usage_of
-from headnode.apps.cli.options import Option
+from headnode.apps.cli.catalogue import COMMON_OPTIONS, NOUNS, OLDER_WORDS, CliCommand, every_command
+from headnode.apps.cli.commands.help import INTRODUCTION, SPELLINGS, described, paragraphs, spelling, usage_of
+from headnode.apps.cli.options import CliOption
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ is no option. Unknown options are refused with the nearest right one; `--` ends 
 
 def reference() -> str:
     """Return the page as Markdown."""
-    parts = [HEAD, "## Options of every command\n\n" + _table(EVERYWHERE) + _where()]
+    parts = [HEAD, "## Options of every command\n\n" + _table(COMMON_OPTIONS) + _where()]
     heading = None
     for noun, command in every_command():
         if noun != heading:
@@ -39,7 +37,7 @@ def reference() -> str:
     return "\n".join([*parts, _older_words()])
 
 
-def _command(noun: str, command: Command) -> str:
+def _command(noun: str, command: CliCommand) -> str:
     own = paragraphs(command)[:-1]
     lines = [
         f"### `{' '.join(['hn', *([noun] if noun else []), command.verb])}`",
@@ -53,8 +51,8 @@ def _command(noun: str, command: Command) -> str:
     return "\n".join(lines) + "".join(f"\n{table}" for table in tables)
 
 
-def _table(options: "Sequence[Option]", heading: str = "Options") -> str:
-    rows = [f"| `{_cell(spelling(option))}` | {_cell(told(option))} |" for option in options]
+def _table(options: "Sequence[CliOption]", heading: str = "Options") -> str:
+    rows = [f"| `{_cell(spelling(option))}` | {_cell(described(option))} |" for option in options]
     return "\n".join([f"| {heading} | |", "|---|---|", *rows, ""])
 
 
@@ -72,7 +70,7 @@ def _where() -> str:
 
 
 def _older_words() -> str:
-    rows = [f"| `hn {' '.join(old)}` | `hn {' '.join(new)}` |" for old, new in ELSEWHERE.items()]
+    rows = [f"| `hn {' '.join(old)}` | `hn {' '.join(new)}` |" for old, new in OLDER_WORDS.items()]
     return "\n".join(["## Older words\n", "| typed | means |", "|---|---|", *rows, ""])
 
 

@@ -1,7 +1,6 @@
 """The schemas of job languages, for editors and other programs: JSON Schema and XML Schema.
 
-``python -m headnode.apps.cli.schemas`` writes the JSON Schemas into the files that are shipped.
-"""
+``python -m headnode.apps.cli.schemas`` writes the JSON Schemas into the files that are shipped."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -9,13 +8,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from headnode.core.formats import grid, native_form
+from headnode.core.formats import grid, native
 from headnode.core.formats.dialects import dialect_named
 from headnode.core.model.errors import BadRequest
 
 _PACKAGE, _FOLDER = "headnode.core.formats", "schemas"
 MADE: Mapping[str, Callable[[], dict[str, Any]]] = {
-    "native": native_form.json_schema,
+    "native": native.json_schema,
     "grid": grid.job_schema,
     "grid-task": grid.task_schema,
 }
@@ -32,7 +31,7 @@ def schema_of(dialect: str) -> bytes:
     """
     name = dialect_named(dialect).name
     if name in _XML:
-        folder = files(f"{_PACKAGE}.compute_cluster_xml") / _FOLDER
+        folder = files(f"{_PACKAGE}.hpc_xml") / _FOLDER
         return (folder / f"{_XML[name]}.xsd").read_bytes()
     made = _SAME.get(name, name)
     if made not in MADE:

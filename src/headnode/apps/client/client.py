@@ -1,27 +1,27 @@
 """The head as a program sees it: questions with fields, answers or errors.
 
-Source:  docs/contracts/01-local-protocol.md, which lists the questions.
-"""
+Source:  docs/contracts/01-local-protocol.md, which lists the questions."""
+
 # ruff: noqa: PTH118 (pathlib costs 6 ms of every command)
 
 import os
+import time
 
-from headnode.apps.client.connection import Connection
-from headnode.apps.client.where import SOCKET_NAME, NodeDoor
+from headnode.apps.client.connection import Connection, granted
+from headnode.apps.client.local_addresses import SOCKET_NAME, AgentRoute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from headnode.apps.client.conversation import Conversation
-    from headnode.apps.client.logins import Login
-    from headnode.apps.client.where import Head
+    from headnode.apps.client.conversation import ClientConversation
+    from headnode.apps.client.head_location import Head
+    from headnode.apps.client.logins import HeadLogin
     from headnode.core.model.errors import HeadnodeError
 
-
 KEY = "idempotency"
-MAKING = frozenset(
+CREATING_QUESTIONS = frozenset(
     (
         "create_job",
         "submit_job",
@@ -61,9 +61,9 @@ class Client:
         return self.head if isinstance(self.head, str) else ""
 
     @property
-    def login(self) -> "Login | None":
+    def login(self) -> "HeadLogin | None":
         """What we are known by on the machine of the head; None when that is this one."""
-        return None if isinstance(self.head, str | NodeDoor) else self.head
+        return None if isinstance(self.head, str | AgentRoute) else self.head
 
     @property
     def shares_directories(self) -> bool:
@@ -78,7 +78,7 @@ class Client:
         Raises:  the head's refusal as the error it is; Unavailable ``no-head`` or ``head-gone``.
         """
         request = _request(question, fields)
-        if question in MAKING:
+        if question in CREATING_QUESTIONS:
             request.setdefault(KEY, os.urandom(16).hex())
         try:
             return granted(self._answer_to(request))
@@ -87,7 +87,6 @@ class Client:
             failure = self._unavailable(trouble)
         if not lost:
             raise failure
-        from headnode.apps.client.repeating import answer_again
 
         return granted(answer_again(self, request, failure))
 
@@ -117,12 +116,12 @@ class Client:
             if not done:
                 self.close()  # answers may still be on their way; a later question must not get them
 
-    def begin(self, question: str, **fields: "Any") -> "Conversation":
+    def begin(self, question: str, **fields: "Any") -> "ClientConversation":
         """Ask for a conversation; it has a connection of its own, and its first word is the head's.
 
         Raises:  Unavailable ``no-head``; what refuses it comes as the head's first word.
         """
-        from headnode.apps.client.conversation import Conversation
+        from headnode.apps.client.conversation import ClientConversation
 
         own = Client(self.head)
         try:
@@ -130,7 +129,7 @@ class Client:
             connection.send(_request(question, fields))
         except (OSError, OverflowError) as trouble:
             raise own._unavailable(trouble) from trouble
-        return Conversation(connection, own._unavailable)
+        return ClientConversation(connection, own._unavailable)
 
     def close(self) -> None:
         """Hang up; the next question connects anew."""
@@ -150,11 +149,11 @@ class Client:
         """
         if isinstance(self.head, str):
             return Connection.to(os.path.join(self.state_directory, SOCKET_NAME))
-        if isinstance(self.head, NodeDoor):
-            from headnode.apps.client.node_door import enter
+        if isinstance(self.head, AgentRoute):
+            from headnode.apps.client.agent_connection import connect_through_agent
 
-            return enter(self.head)
-        from headnode.apps.client.secure import connect
+            return connect_through_agent(self.head)
+        from headnode.apps.client.tls_connection import connect
 
         return connect(self.head)
 
@@ -171,10 +170,26 @@ def _request(question: str, fields: "dict[str, Any]") -> "dict[str, Any]":
     return {"do": question, **{name: value for name, value in fields.items() if value is not None}}
 
 
-def granted(answer: "dict[str, Any]") -> "dict[str, Any]":
-    """Return an answer that is no refusal; raise one that is, as the error it is."""
-    if answer.pop("ok", None) is True:
-        return answer
-    from headnode.apps.client.failures import refusal_in
+RETRY_TIME = 15.0  # seconds: a head that was killed and is started again is back sooner
+RETRY_PAUSE = 0.2
 
-    raise refusal_in(answer)
+
+def answer_again(client: Client, request: "dict[str, Any]", failure: "HeadnodeError") -> "dict[str, Any]":
+    """Return the answer to a request with a key whose first answer was lost.
+
+    Raises:  Unavailable with the code of `failure` and the key, when the head does not come back in time.
+    """
+    from headnode.core.model.errors import Unavailable
+
+    deadline = time.monotonic() + RETRY_TIME
+    while time.monotonic() < deadline:
+        time.sleep(RETRY_PAUSE)
+        try:
+            return client._answer_to(request)
+        except (OSError, EOFError, ValueError):
+            client.close()
+    raise Unavailable(
+        code=failure.code,
+        what=f"{failure.what}; whether the request was carried out is not known",
+        fix=f"repeat it with the same idempotency key, to carry it out only once: {request[KEY]}",
+    )

@@ -1,4 +1,4 @@
-"""A conversation with the head on a connection of its own: what somebody types, and what a program writes."""
+"""A conversation with the head on a connection of its own, as commands on nodes need it."""
 
 from binascii import a2b_base64, b2a_base64
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MOST_INPUT = 48 * 1024  # bytes in one piece
 
 
-class Conversation:
+class ClientConversation:
     """Goes both ways until the head says that it is done.  Whoever closes it ends what it is about."""
 
     def __init__(self, connection: "Connection", failure: "Callable[[Exception], HeadnodeError]") -> None:
@@ -36,7 +36,7 @@ class Conversation:
 
         Raises:  the head's refusal as the error it is; Unavailable ``head-gone``.
         """
-        from headnode.apps.client.client import granted
+        from headnode.apps.client.connection import granted
 
         try:
             return granted(self._connection.receive(patience=None))
@@ -57,11 +57,11 @@ class Conversation:
         self._connection.close()
 
 
-def in_text(data: bytes) -> str:
+def to_base64(data: bytes) -> str:
     """Return bytes as they are said."""
     return b2a_base64(data, newline=False).decode()
 
 
-def out_of_text(text: str) -> bytes:
+def from_base64(text: str) -> bytes:
     """Return the bytes that were said."""
     return a2b_base64(text)

@@ -1,4 +1,4 @@
-"""What goes wrong between a client and the head, as errors of ours.  Imported only when it does."""
+"""Failures between a client and the head, as errors of ours.  Imported only when there is one."""
 
 from typing import Any
 

@@ -1,13 +1,12 @@
-"""The heads of other machines that this user has logged in to, with his tokens, in a file for him alone.
+"""The logins of this user to heads of other machines, with his tokens, in a file for him alone.
 
-Source:  XDG Base Directory Specification.
-"""
+Source:  XDG Base Directory Specification."""
 
 import os
 
 from headnode.adapters.files.opening import make_own_directory, open_below, open_plain
-from headnode.apps.client.json_text import read_json, write_json
-from headnode.apps.client.where import login_file
+from headnode.apps.client.connection import read_json, write_json
+from headnode.apps.client.local_addresses import login_file
 from headnode.core.model.errors import HeadnodeError, NotAllowed, NotFound, Unavailable
 
 TYPE_CHECKING = False
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 _FIELDS = ("host", "port", "cluster", "user", "number", "token", "expires", "authority", "shared")
 
 
-class Login:
+class HeadLogin:
     """A head, and the token that says to it who we are.  `expires` in seconds since 1970.
 
     `shared`: the nodes have the directories of this machine, by the same paths.
@@ -56,7 +55,7 @@ class Login:
         return name in (self.address.lower(), host, short, self.cluster.lower())
 
 
-def logins(environ: "Mapping[str, str]") -> "list[Login]":
+def logins(environ: "Mapping[str, str]") -> "list[HeadLogin]":
     """Return all logins, the newest first.
 
     Raises:  NotAllowed ``login-file`` when others can read it; Unavailable ``login-file`` when it is damaged.
@@ -78,12 +77,12 @@ def logins(environ: "Mapping[str, str]") -> "list[Login]":
             )
         text = file.read().decode(errors="replace")
     try:
-        return [Login(**{name: each[name] for name in _FIELDS}) for each in read_json(text)["logins"]]
+        return [HeadLogin(**{name: each[name] for name in _FIELDS}) for each in read_json(text)["logins"]]
     except (ValueError, KeyError, TypeError) as error:
         raise _unreadable(path, f"it is damaged: {error}") from None
 
 
-def login_named(environ: "Mapping[str, str]", name: str) -> Login:
+def login_named(environ: "Mapping[str, str]", name: str) -> HeadLogin:
     """Return the login of the head that is called so; the newest of several.
 
     Raises:  NotFound ``not-logged-in``; as `logins`.
@@ -98,18 +97,18 @@ def login_named(environ: "Mapping[str, str]", name: str) -> Login:
     )
 
 
-def keep(environ: "Mapping[str, str]", login: Login) -> str:
+def keep(environ: "Mapping[str, str]", login: HeadLogin) -> str:
     """Keep a login as the newest, in place of one of the same head; return the file."""
     rest = [each for each in logins(environ) if each.address != login.address]
     return _write(environ, [login, *rest])
 
 
-def forget(environ: "Mapping[str, str]", login: Login) -> None:
+def forget(environ: "Mapping[str, str]", login: HeadLogin) -> None:
     """Forget a login."""
     _write(environ, [each for each in logins(environ) if each.address != login.address])
 
 
-def _write(environ: "Mapping[str, str]", all_of_them: "Sequence[Login]") -> str:
+def _write(environ: "Mapping[str, str]", all_of_them: "Sequence[HeadLogin]") -> str:
     path = login_file(environ)
     text = write_json({"logins": [{name: getattr(each, name) for name in _FIELDS} for each in all_of_them]})
     folder, name = os.path.split(path)

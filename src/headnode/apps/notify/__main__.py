@@ -1,7 +1,7 @@
-"""Bring notices for a head: reads deliveries from standard input, says what became of each.
+"""Send notices for a head: reads deliveries from standard input, says what became of each.
 
 Each message is MessagePack behind its length.  It ends when the head has hung up, or is gone; what was
-not brought by then is brought again.
+not sent by then is sent again.
 """
 
 import os
@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from headnode.adapters.nodes.framing import frame, next_frame
-from headnode.adapters.notify.bringing import Delivery, bring
+from headnode.adapters.notify.delivery import Delivery, deliver
+from headnode.adapters.wire.frames import frame, next_frame
 
 AT_ONCE = 4  # deliveries
 
@@ -24,7 +24,7 @@ def main() -> None:
     deliveries, speaking = msgspec.msgpack.Decoder(Delivery), threading.Lock()
 
     def bring_one(message: bytes) -> None:
-        answer = frame(msgspec.msgpack.encode(bring(deliveries.decode(message))))
+        answer = frame(msgspec.msgpack.encode(deliver(deliveries.decode(message))))
         with speaking:
             sys.stdout.buffer.write(answer)
             sys.stdout.buffer.flush()

@@ -1,1 +1,1 @@
-"""The head: chooses journal, clock, policies and links, and serves commands on a local socket."""
+"""The head: selects journal, clock, policies and links, and serves requests of clients and nodes."""

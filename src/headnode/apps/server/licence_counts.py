@@ -1,13 +1,13 @@
-"""Counts of licences that a program tells: what it prints becomes the cluster parameter Licences."""
+"""Counts of licences that a program prints: they become the cluster parameter Licences."""
 
 import asyncio
 import logging
 
 from headnode.adapters.processes.site_programs import run_site_program
-from headnode.apps.server.inbox import Inbox
-from headnode.core.lifecycle import commands as c
+from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.core.model.errors import BadRequest, Refused, Unavailable
 from headnode.core.model.user import User
+from headnode.core.state import nodes as c
 from headnode.engine.engine import Engine
 from headnode.engine.settings import read_licences
 
@@ -22,8 +22,8 @@ BY = User(name="LicenceProgram", uid=0, gid=0, administrator=True)
 class LicenceCounts:
     """Runs the program again and again.  While it fails the last counts hold, and `problem` says why."""
 
-    def __init__(self, engine: Engine, inbox: Inbox) -> None:
-        self._engine, self._inbox = engine, inbox
+    def __init__(self, engine: Engine, batcher: CommandBatcher) -> None:
+        self._engine, self._batcher = engine, batcher
         self.problem = ""
 
     async def keep(self) -> None:
@@ -60,6 +60,6 @@ class LicenceCounts:
         try:
             read_licences(told)
             if told != self._engine.settings.text("Licences"):
-                await self._inbox.ask(c.SetParameter(by=BY, name="Licences", value=told))
+                await self._batcher.ask(c.SetParameter(by=BY, name="Licences", value=told))
         except (BadRequest, Refused, Unavailable) as error:
             self.problem = f"the output of the licence program is not valid: {error}"

@@ -8,43 +8,47 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
 import msgspec
 
-from headnode.adapters.clock.wall import WallClock
-from headnode.adapters.files.local_heads import announced
-from headnode.adapters.files.own_places import FILE_MODE_MASK, refuse_unsafe_state, warn_of_unsafe_code
-from headnode.adapters.journal.sqlite import SqliteJournal
-from headnode.adapters.journal.state_directory import open_journal
-from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.entrance import Entrance
-from headnode.adapters.nodes.few_lines import FewLines
+from headnode.adapters.clock import WallClock
+from headnode.adapters.files.local_daemons import announced
+from headnode.adapters.files.owners import FILE_MODE_MASK, refuse_unsafe_state, warn_of_unsafe_code
+from headnode.adapters.journal.sqlite import SqliteJournal, open_journal
+from headnode.adapters.nodes.entrance import Entrance, LogRateLimit
 from headnode.adapters.nodes.links import NodeLinks, welcome
-from headnode.adapters.nodes.sockets import listen, quiet_at_the_end
-from headnode.adapters.plug_ins.policies import installed_policies
-from headnode.apps.server.client_door import ClientDoor
-from headnode.apps.server.desk import Desk
-from headnode.apps.server.filtering.activations import Activations
-from headnode.apps.server.filtering.asking import Asker
-from headnode.apps.server.filtering.submissions import Submissions
-from headnode.apps.server.inbox import Inbox
-from headnode.apps.server.keeper import Keeper
-from headnode.apps.server.local_socket import LocalSocket
-from headnode.apps.server.lost_nodes import Absences, given_up_in, watch_for_lost_nodes
-from headnode.apps.server.network import Network, address_to_listen_at
-from headnode.apps.server.notifying import Notices
-from headnode.apps.server.old_output import OldOutput
-from headnode.apps.server.options import Options, cluster_name, node_names, nodes_here, read_options
-from headnode.apps.server.retiring import retire_nodes
-from headnode.apps.server.task_door import TaskDoor
-from headnode.apps.server.watching import Several, Watchers
-from headnode.core.lifecycle import commands as c
+from headnode.adapters.policy_plug_ins import installed_policies
+from headnode.adapters.wire import messages as m
+from headnode.adapters.wire.frames import listen, quiet_at_the_end
+from headnode.apps.server.agent_supervisor import (
+    Absences,
+    AgentSupervisor,
+    given_up_in,
+    remove_former_nodes,
+    watch_for_lost_nodes,
+)
+from headnode.apps.server.api.streams import JobWatchers
+from headnode.apps.server.api.task_output import OutputRetention
+from headnode.apps.server.command_batcher import CommandBatcher
+from headnode.apps.server.doors.network import NetworkListener, address_to_listen_at
+from headnode.apps.server.doors.tasks import TaskDoor
+from headnode.apps.server.doors.tls import TlsDoor
+from headnode.apps.server.doors.unix import UnixDoor
+from headnode.apps.server.filtering.activation_offers import ActivationFilters
+from headnode.apps.server.filtering.filter_documents import FilterCaller
+from headnode.apps.server.filtering.submission_chain import SubmissionFilters
+from headnode.apps.server.job_notices import JobNotices
+from headnode.apps.server.options import HeadOptions, cluster_name, node_names, nodes_here, read_options
+from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import HeadnodeError, Unavailable
 from headnode.core.model.node import NodeState
-from headnode.engine.engine import Engine
-from headnode.engine.roster import Roster
+from headnode.core.state import nodes as c
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.events import Event
+from headnode.engine.engine import Effects, Engine
+from headnode.engine.policy_registry import PolicyRegistry
 
 log = logging.getLogger("headnode.server")
 
@@ -64,7 +68,7 @@ def main(arguments: list[str]) -> int:
     os.umask(FILE_MODE_MASK)
     warn_of_unsafe_code(log)
     for name in ("headnode.strangers", "asyncio"):  # others can make lines there
-        logging.getLogger(name).addFilter(FewLines())
+        logging.getLogger(name).addFilter(LogRateLimit())
     try:
         refuse_unsafe_state(options.state)
         options.state.mkdir(parents=True, exist_ok=True)
@@ -88,7 +92,7 @@ def main(arguments: list[str]) -> int:
         journal.close()
 
 
-def _remembered(options: Options) -> Options:
+def _remembered(options: HeadOptions) -> HeadOptions:
     """Return the options with what was said at an earlier start, and remember what was said at this one.
 
     Raises:  OSError; BadRequest ``nodes-here``.
@@ -101,45 +105,45 @@ def _remembered(options: Options) -> Options:
 class Head:
     """Everything of one head, put together."""
 
-    def __init__(self, options: Options, journal: SqliteJournal) -> None:
+    def __init__(self, options: HeadOptions, journal: SqliteJournal) -> None:
         self._options = options
         self._ended = asyncio.Event()
         self._status = 0
-        self.watchers = Watchers()
-        self._effects = Several(self.watchers)
+        self.watchers = JobWatchers()
+        self._effects = EffectsInOrder(self.watchers)
         clock = WallClock()
         gc.disable()  # nothing of what the journal brings back is garbage
-        self.engine = Engine(journal, clock, Roster(*installed_policies(), clock), self._effects)
+        self.engine = Engine(journal, clock, PolicyRegistry(*installed_policies(), clock), self._effects)
         gc.freeze()  # it lives long: collecting it again and again is waste
         gc.enable()
-        self.inbox = Inbox(self.engine, self._die)
-        self.links = NodeLinks(self.inbox.ask, self._welcome, lambda: self.engine.cluster)
+        self.batcher = CommandBatcher(self.engine, self._die)
+        self.links = NodeLinks(self.batcher.ask, self._welcome, lambda: self.engine.cluster)
         self._effects.effects.append(self.links)
-        self.desk = Desk(self.engine, journal, self.inbox, options.state, options.name)
-        self._effects.effects.append(self.desk.outlooks)
-        self.desk.notices = self._notices = Notices(
-            self.engine, self.desk.lookups, options.state, options.name
+        self.context = ServerContext(self.engine, journal, self.batcher, options.state, options.name)
+        self._effects.effects.append(self.context.predicted_starts)
+        self.context.notices = self._notices = JobNotices(
+            self.engine, self.context.lookups, options.state, options.name
         )
         self._effects.effects.append(self._notices)
-        self._asker = Asker(options.state, options.name)
-        self._submissions = Submissions(self.desk, self._asker)
-        self._activations = Activations(self.desk, self._asker)
-        self.desk.passage, self.desk.asker = self._submissions, self._asker
+        self._filter_caller = FilterCaller(options.state, options.name)
+        self._submissions = SubmissionFilters(self.context, self._filter_caller)
+        self._activations = ActivationFilters(self.context, self._filter_caller)
+        self.context.submission_chain, self.context.asker = self._submissions, self._filter_caller
         self._effects.effects.append(self._submissions)
         self.engine.offers.filters = self._activations
-        self.desk.shut_down, self.desk.copy_journal = self._shut_down, journal.copy_to
-        self.desk.watchers = self.watchers
+        self.context.shut_down, self.context.copy_journal = self._shut_down, journal.copy_to
+        self.context.watchers = self.watchers
         self._absences = Absences()
-        self.desk.contacts = self.links.contacts
-        self.desk.given_up_in = partial(given_up_in, self.engine, self.links, self._absences)
-        self.desk.links, self.desk.sessions = self.links.links, self.links.sessions
+        self.context.contacts = self.links.contacts
+        self.context.given_up_in = partial(given_up_in, self.engine, self.links, self._absences)
+        self.context.links, self.context.sessions = self.links.links, self.links.sessions
         if address := address_to_listen_at(options.state, options.listen):
-            clients = ClientDoor(self.desk, self.watchers)
-            tasks = TaskDoor(self.desk, self.watchers)
-            self.desk.network = Network(
-                options.state, address, self.inbox, self.links, clients.serve, tasks.serve
+            clients = TlsDoor(self.context, self.watchers)
+            tasks = TaskDoor(self.context, self.watchers)
+            self.context.network = NetworkListener(
+                options.state, address, self.batcher, self.links, clients.serve, tasks.serve
             )
-        self._keeper = Keeper(options.state, node_names(options), options.processors)
+        self._supervisor = AgentSupervisor(options.state, node_names(options), options.processors)
 
     def _welcome(self) -> m.Welcome:
         settings = self.engine.settings
@@ -183,16 +187,16 @@ class Head:
         """No node has dialled yet: say so, and each that does will be reachable again."""
         here = (NodeState.READY, NodeState.PAUSED)
         names = [name for name, node in self.engine.cluster.nodes.items() if node.state in here]
-        await asyncio.gather(*(self.inbox.ask(c.NodeVanished(node=name)) for name in names))
+        await asyncio.gather(*(self.batcher.ask(c.NodeVanished(node=name)) for name in names))
 
     @contextlib.asynccontextmanager
     async def _serving(self) -> AsyncIterator[None]:
         state = self._options.state
         doors: list[asyncio.Server | Entrance] = []
-        if self.desk.network is not None:  # first: who asks here whether the head is ready means that, too
-            doors.append(await self.desk.network.open())
-            log.info("nodes may join at %s port %d", self.desk.network.host, self.desk.network.port)
-        local = LocalSocket(self.desk, self.watchers)
+        if self.context.network is not None:  # first: who asks here whether the head is ready means that, too
+            doors.append(await self.context.network.open())
+            log.info("nodes may join at %s port %d", self.context.network.host, self.context.network.port)
+        local = UnixDoor(self.context, self.watchers)
         clients = await asyncio.start_unix_server(
             quiet_at_the_end(local.serve), sock=listen(state / "head.sock", 0o666)
         )
@@ -201,16 +205,18 @@ class Head:
         )
         doors += [clients, nodes]
         self._submissions.begin()
-        self.inbox.set_alarm()
+        self.batcher.set_alarm()
         beside = [
-            asyncio.create_task(self._keeper.keep(lambda name: name in self.links.links)),
+            asyncio.create_task(self._supervisor.keep(lambda name: name in self.links.links)),
             asyncio.create_task(self._snapshots()),
-            asyncio.create_task(watch_for_lost_nodes(self.engine, self.inbox, self.links, self._absences)),
-            asyncio.create_task(retire_nodes(self.engine, self.inbox, state, node_names(self._options))),
-            asyncio.create_task(self.desk.outlooks.keep()),
+            asyncio.create_task(watch_for_lost_nodes(self.engine, self.batcher, self.links, self._absences)),
+            asyncio.create_task(
+                remove_former_nodes(self.engine, self.batcher, state, node_names(self._options))
+            ),
+            asyncio.create_task(self.context.predicted_starts.keep()),
             asyncio.create_task(self._notices.keep()),
-            asyncio.create_task(self.desk.licences.keep()),
-            asyncio.create_task(OldOutput(self.engine, self.desk.lookups, self.links.links).keep()),
+            asyncio.create_task(self.context.licences.keep()),
+            asyncio.create_task(OutputRetention(self.engine, self.context.lookups, self.links.links).keep()),
         ]
         for task in beside:
             task.add_done_callback(_tell_if_broken)
@@ -221,7 +227,7 @@ class Head:
                 task.cancel()
             await self._submissions.close()
             await self._activations.close()
-            await self._asker.close()
+            await self._filter_caller.close()
             for door in doors:
                 door.close()
             (state / "head.sock").unlink(missing_ok=True)
@@ -239,3 +245,15 @@ def _tell_if_broken(task: "asyncio.Task[None]") -> None:
     """Say that a part of the head has ended which should go on for ever."""
     if not task.cancelled() and task.exception() is not None:
         log.critical("a part of the head has stopped: %s", task.get_coro(), exc_info=task.exception())
+
+
+class EffectsInOrder:
+    """Effects one after the other."""
+
+    def __init__(self, *effects: Effects) -> None:
+        self.effects = list(effects)
+
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
+        """Let each do its part."""
+        for effect in self.effects:
+            effect.perform(events, cluster)

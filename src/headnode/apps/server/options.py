@@ -1,4 +1,4 @@
-"""The options of the head's own command."""
+"""The options of the head's own command, and those that it remembers."""
 
 import argparse
 import os
@@ -12,7 +12,7 @@ from headnode.core.model.errors import BadRequest
 _NODES_HERE = "nodes-here"
 
 
-class Options(msgspec.Struct, frozen=True):
+class HeadOptions(msgspec.Struct, frozen=True):
     """How to start a head.  `nodes` 0: no nodes on this machine; None: as before."""
 
     state: Path
@@ -23,7 +23,7 @@ class Options(msgspec.Struct, frozen=True):
     verbose: bool = False
 
 
-def read_options(arguments: list[str]) -> Options:
+def read_options(arguments: list[str]) -> HeadOptions:
     """Return the options of the command line; argparse ends the process with 2 when they are wrong."""
     parser = argparse.ArgumentParser(
         prog="python -m headnode.apps.server", description="Run a head in the foreground."
@@ -39,7 +39,7 @@ def read_options(arguments: list[str]) -> Options:
     read = parser.parse_args(arguments)
     if (read.nodes is not None and read.nodes < 0) or (read.processors is not None and read.processors < 1):
         parser.error("--nodes must be 0 or more, --processors 1 or more")
-    return Options(
+    return HeadOptions(
         state=Path(os.path.abspath(read.state)),  # noqa: PTH100  (resolve() would follow a link that may move)
         name=read.name,
         nodes=read.nodes,
@@ -52,7 +52,7 @@ def read_options(arguments: list[str]) -> Options:
 def cluster_name(state: Path, wished: str) -> str:
     """Return the name of the cluster: as wished now, else as it was wished last, else that of the machine.
 
-    Raises:  OSError when the wish cannot be remembered.
+    Raises:  OSError when the request cannot be remembered.
     """
     remembered = state / "name"
     if wished:
@@ -66,7 +66,7 @@ def nodes_here(state: Path, nodes: int | None, processors: int | None) -> tuple[
 
     They are as wished now, else as they were wished last: a head that is started again without a word must
     find the nodes on which its tasks run.  Who wishes one of the two does not get the other of last time.
-    Raises:  OSError when the wish cannot be remembered; BadRequest ``nodes-here`` if it was changed.
+    Raises:  OSError when the request cannot be remembered; BadRequest ``nodes-here`` if it was changed.
     """
     if nodes is not None or processors is not None:
         words = [1 if nodes is None else nodes, *([] if processors is None else [processors])]
@@ -110,7 +110,7 @@ def _host() -> str:
     return socket.gethostname().split(".")[0]
 
 
-def node_names(options: Options) -> list[str]:
+def node_names(options: HeadOptions) -> list[str]:
     """Return the names of this machine's nodes."""
     host = _host()
     if options.nodes is None or options.nodes == 1:

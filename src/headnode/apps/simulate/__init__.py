@@ -1,1 +1,1 @@
-"""The policy lab: what another policy would have done to the jobs of the past."""
+"""Simulation: what another policy would have done to the jobs of the past."""

@@ -1,32 +1,137 @@
-"""Replays past jobs through the whole head: commands, life cycles, events, passes, a journal in memory.
-
-Nothing here knows how to schedule; nothing in the head knows that its clock and its nodes are not real.
-"""
+"""Replays past jobs through the whole head: commands, states, events, passes, a journal in memory."""
 
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from math import inf
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from headnode.adapters.clock.virtual import VirtualClock
+from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
-from headnode.adapters.nodes.timed import TimedNodes
-from headnode.apps.simulate.asking import AS_LOGGED, Asking
-from headnode.apps.simulate.machine import Machine
-from headnode.apps.simulate.submissions import Submissions
-from headnode.apps.simulate.toll import Toll, toll
-from headnode.apps.simulate.variants import Values
-from headnode.core.lifecycle import commands as c
+from headnode.adapters.nodes.timed_nodes import TimedNodes
+from headnode.apps.simulate.machine import SimulatedMachine
+from headnode.apps.simulate.preemption_cost import PreemptionCost, preemption_cost
+from headnode.apps.simulate.scenario import AS_LOGGED, NORMAL, RequestOverrides, Values
+from headnode.core.formats.swf_reading import Fits
 from headnode.core.model.errors import BadRequest, HeadnodeError
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.reservation import NodeReservation
+from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.user import User
 from headnode.core.model.workload import Workload
+from headnode.core.scheduling.node_view import NodeView
+from headnode.core.scheduling.placement import place
 from headnode.core.scheduling.policies import POLICIES, Policy
-from headnode.core.scheduling.pool.ties import Ties
+from headnode.core.scheduling.pool.replay import Ties
+from headnode.core.state import submit as c
+from headnode.core.state.command import Command
+from headnode.core.state.job_request import request_of
+from headnode.core.state.join import RegisterNode
+from headnode.core.state.nodes import SetParameter
+from headnode.core.state.reservations import MakeReservation
+from headnode.core.state.submit import CreateJob
 from headnode.engine.engine import Engine
+
+# Whose jobs the log does not name an owner for.  Everybody may have every priority, as operators can give it.
+_SOMEBODY = User(name="somebody", uid=1, gid=0, operator=True)
+_COMMAND = "as in the log"
+
+
+class _ReplayRequest(NamedTuple):
+    """What a job asks for; equal ones share a spec."""
+
+    processors: int
+    estimate: float
+    memory: int = 0  # MB for each processor
+    priority: Priority = NORMAL
+    once: bool = False
+
+
+class ReplaySubmissions:
+    """Makes the command that submits a job of the workload, known by its row.
+
+    A job belongs to its user in the log; its estimate is its run time limit.  What the log says of memory
+    counts where nodes have memory.  It has one task on all its processors; if it is content with fewer,
+    a sweep of tasks of one processor each, and the limit that these need then.
+    """
+
+    def __init__(
+        self, workload: Workload, machine: SimulatedMachine, asking: RequestOverrides = AS_LOGGED
+    ) -> None:
+        self._workload = workload
+        self._machine = machine
+        self._asking = asking
+        self._owners = {"": _SOMEBODY}
+        self._specs: dict[_ReplayRequest, JobSpec] = {}
+
+    def create(self, row: int) -> c.CreateJob:
+        """Return the command for one job."""
+        return c.CreateJob(by=self._owner(row), spec=self.spec(row), submit=True)
+
+    def spec(self, row: int) -> JobSpec:
+        """Return what one job asks for; equal jobs share it."""
+        work, asking = self._workload, self._asking
+        asked = _ReplayRequest(
+            work.processors[row],
+            work.estimates[row],
+            self._memory(row),
+            asking.priority(work, row),
+            asking.runs_once(work, row),
+        )
+        spec = self._specs.get(asked)
+        if spec is None:
+            spec = self._specs[asked] = _spec_of_request(asked, asking, whole_nodes=self._machine.whole_nodes)
+        return spec
+
+    def _owner(self, row: int) -> User:
+        number = self._workload.users[row] if self._workload.users else ""
+        owner = self._owners.get(number)
+        if owner is None:
+            owner = User(name=f"user{number}", uid=len(self._owners) + 1, gid=0, operator=True)
+            self._owners[number] = owner
+        return owner
+
+    def _memory(self, row: int) -> int:
+        """Return the MB for each processor; 0 if they do not count."""
+        memories = self._workload.memories
+        return memories[row] if memories and self._machine.counts_memory else 0
+
+
+def _spec_of_request(asked: _ReplayRequest, asking: RequestOverrides, *, whole_nodes: bool) -> JobSpec:
+    processors, minimum = asked.processors, asking.minimum(asked.processors)
+    if minimum == processors:
+        task = TaskSpec(command=_COMMAND, minimum=processors, maximum=processors, rerunnable=not asked.once)
+    else:
+        task = TaskSpec(
+            command=_COMMAND, kind=TaskType.SWEEP, start=1, end=processors, rerunnable=not asked.once
+        )
+    return JobSpec(
+        minimum=minimum,
+        maximum=processors,
+        run_time=Seconds(asked.estimate * -(-processors // minimum)),
+        priority=asked.priority,
+        exclusive=whole_nodes,
+        process_memory=asked.memory or None,
+        tasks=(task,),
+    )
+
+
+def fits(machine: SimulatedMachine, asking: RequestOverrides = AS_LOGGED) -> Fits:
+    """Return what says whether a job could run on the machine if nothing else did: placement itself."""
+    idle = {facts.name: NodeView(facts, facts.processors) for facts in machine.nodes}
+
+    @cache
+    def fits_when_idle(processors: int, memory: int) -> bool:
+        asked = _ReplayRequest(processors, 1.0, memory if machine.counts_memory else 0)
+        spec = _spec_of_request(asked, asking, whole_nodes=machine.whole_nodes)
+        return place(request_of(spec), idle) is not None
+
+    return fits_when_idle
+
 
 STEP = 256  # jobs between two reports of progress
 _YOUNG = 100_000  # objects before the collector looks for circles of garbage
@@ -39,19 +144,19 @@ class EngineReplay:
     def __init__(
         self,
         workload: Workload,
-        machine: Machine,
+        machine: SimulatedMachine,
         policy: str,
         policies: Mapping[str, Policy] = POLICIES,
         *,
         parameters: Values = (),
-        asking: Asking = AS_LOGGED,
+        asking: RequestOverrides = AS_LOGGED,
     ) -> None:
         """Start the head with parameters that have been checked.
 
         Raises:  BadRequest when it refuses a node.
         """
         self._workload = workload
-        self._submissions = Submissions(workload, machine, asking)
+        self._submissions = ReplaySubmissions(workload, machine, asking)
         self._keeps_sizes = asking.keeps_sizes
         self._submits = [*workload.submits, inf]
         self._come = 0
@@ -60,8 +165,8 @@ class EngineReplay:
         self.journal = MemoryJournal()
         self.engine = Engine(self.journal, self._clock, dict(policies), self._nodes)
         choices = (("SchedulingPolicy", policy), *parameters)
-        self._do([c.SetParameter(by=_OPERATOR, name=name, value=value) for name, value in choices])
-        self._do([c.RegisterNode(facts=facts, approved=True) for facts in machine.nodes])
+        self._do([SetParameter(by=_OPERATOR, name=name, value=value) for name, value in choices])
+        self._do([RegisterNode(facts=facts, approved=True) for facts in machine.nodes])
         self._do([_reserves(each, self._submits[0]) for each in machine.reservations])
 
     def run(self, ties: Ties = Ties.ENDS_FIRST, progress: Callable[[int], None] | None = None) -> list[float]:
@@ -75,9 +180,9 @@ class EngineReplay:
             self._replay(ties, progress)
         return self._starts()
 
-    def toll(self) -> Toll:
+    def preemption_cost(self) -> PreemptionCost:
         """Return what became of the jobs; once they are all over."""
-        return toll(self.journal, len(self._workload.submits))
+        return preemption_cost(self.journal, len(self._workload.submits))
 
     def _replay(self, ties: Ties, progress: Callable[[int], None] | None) -> None:
         at_once = self._ends_first if ties is Ties.ENDS_FIRST else self._arrivals_first
@@ -105,7 +210,7 @@ class EngineReplay:
 
     def _ends_first(self, now: float) -> None:
         """All ends and all arrivals are one batch, so one pass sees them all."""
-        commands: list[c.Command] = [*self._nodes.over(now)]
+        commands: list[Command] = [*self._nodes.over(now)]
         if self._submits[self._come] == now:
             commands += self._arrivals(now)
         self._do(commands)
@@ -123,7 +228,7 @@ class EngineReplay:
             if command not in limits:
                 self._do([command])
 
-    def _arrivals(self, now: float) -> list[c.CreateJob]:
+    def _arrivals(self, now: float) -> list[CreateJob]:
         first = self._come
         while self._submits[self._come] == now:
             self._come += 1
@@ -132,7 +237,7 @@ class EngineReplay:
     def _is_at_limit(self, job: JobId, now: float) -> bool:
         return self._nodes.starts[job] + self._submissions.spec(job - 1).run_time <= now
 
-    def _do(self, commands: Sequence[c.Command]) -> None:
+    def _do(self, commands: Sequence[Command]) -> None:
         for answer in self.engine.handle(commands):
             if isinstance(answer, HeadnodeError):
                 raise answer
@@ -149,14 +254,14 @@ class EngineReplay:
             )
         if self._keeps_sizes:
             return [starts[JobId(row + 1)] for row in rows]
-        ends = self.toll().ended
+        ends = self.preemption_cost().ended
         return [ends[row] - self._workload.run_times[row] for row in rows]
 
 
-def _reserves(reservation: NodeReservation, first: float) -> c.MakeReservation:
+def _reserves(reservation: NodeReservation, first: float) -> MakeReservation:
     """Return what reserves nodes for a time that counts from the first submission."""
     begins, ends = Instant(first + reservation.begins), Instant(first + reservation.ends)
-    return c.MakeReservation(by=_OPERATOR, reservation=replace(reservation, begins=begins, ends=ends))
+    return MakeReservation(by=_OPERATOR, reservation=replace(reservation, begins=begins, ends=ends))
 
 
 @contextmanager

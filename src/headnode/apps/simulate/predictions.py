@@ -1,4 +1,4 @@
-"""How often predicted starts would have held: a log lived through again, each job told when it starts."""
+"""How often predicted starts would have held: a log is replayed, and the start of each job is predicted."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -7,27 +7,27 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from headnode.apps.simulate.asking import AS_LOGGED
-from headnode.apps.simulate.log_file import read_log
+from headnode.apps.simulate.log_files import read_log
 from headnode.apps.simulate.report import about
-from headnode.apps.simulate.simulation import Progress, Scene
-from headnode.core.formats.swf import Log
+from headnode.apps.simulate.scenario import AS_LOGGED
+from headnode.apps.simulate.simulation import Progress, ReplaySetup
+from headnode.core.formats.swf_reading import SwfLog
 from headnode.core.model.errors import BadRequest
-from headnode.core.scheduling.pool.policies import POLICIES
+from headnode.core.scheduling.pool.policies import POOL_POLICIES
 from headnode.core.scheduling.pool.replay import replay
-from headnode.core.scheduling.predicting.foretelling import Foretelling
-from headnode.core.scheduling.predicting.manners import MANNERS
-from headnode.core.scheduling.predicting.scores import Score, by_predicted_wait, score
+from headnode.core.scheduling.prediction.predictor import PredictingPolicy
+from headnode.core.scheduling.prediction.replays import POLICY_TRAITS
+from headnode.core.scheduling.prediction.scores import PredictionScore, by_predicted_wait, score
 
 DAY = 86_400
 WARM_UP = 30 * DAY  # seconds, or half of a log that is shorter than twice that
 
 
-def _untold(_policy: str, _come: int, _jobs: int) -> None:
+def _no_progress(_policy: str, _come: int, _jobs: int) -> None:
     """Nobody wants to know."""
 
 
-class Foretold(NamedTuple):
+class PolicyPredictionScore(NamedTuple):
     """How the predictions under a policy turned out: all, of jobs that had to wait, and by what was told.
 
     `seconds` are those of reading the log and replaying it; `jobs` are those of the log, the ones that only
@@ -36,22 +36,24 @@ class Foretold(NamedTuple):
 
     policy: str
     jobs: int
-    all: Score
-    waited: Score
-    by_predicted_wait: dict[str, Score]
+    all: PredictionScore
+    waited: PredictionScore
+    by_predicted_wait: dict[str, PredictionScore]
     seconds: float
 
 
-class Predictions(NamedTuple):
+class PredictionScores(NamedTuple):
     """A log, how many seconds of it only taught, and how predictions turned out under each policy."""
 
-    log: Log
-    scene: Scene
+    log: SwfLog
+    scene: ReplaySetup
     warm_up: float
-    outcomes: tuple[Foretold, ...]
+    outcomes: tuple[PolicyPredictionScore, ...]
 
 
-def predict(path: str, policies: Sequence[str], scene: Scene, progress: Progress = _untold) -> Predictions:
+def predict(
+    path: str, policies: Sequence[str], scene: ReplaySetup, progress: Progress = _no_progress
+) -> PredictionScores:
     """Replay the log at `path` under each of the policies and predict the start of each job that must wait.
 
     A prediction is made when the job comes, from what was known then; those of the first 30 days only
@@ -68,12 +70,12 @@ def predict(path: str, policies: Sequence[str], scene: Scene, progress: Progress
     outcomes = []
     for policy in policies:
         began = time.perf_counter()
-        found = _foretold(log, policy, scene, warm_up, partial(progress, policy))
+        found = _score_policy(log, policy, scene, warm_up, partial(progress, policy))
         outcomes.append(found._replace(seconds=reading + time.perf_counter() - began))
-    return Predictions(log, scene, warm_up, tuple(outcomes))
+    return PredictionScores(log, scene, warm_up, tuple(outcomes))
 
 
-def _check(policy: str, scene: Scene) -> None:
+def _check(policy: str, scene: ReplaySetup) -> None:
     if scene.through_engine or scene.parameters or scene.asking != AS_LOGGED:
         raise BadRequest(
             code="predictions",
@@ -81,23 +83,23 @@ def _check(policy: str, scene: Scene) -> None:
             fix="leave out --engine, --nodes, and --set, --priority, --least and --once, which are for them; "
             "--processors gives the size of the pool",
         )
-    if policy not in MANNERS:
+    if policy not in POLICY_TRAITS:
         raise BadRequest(
             code="policy",
             what=f"there is no policy {policy!r} to make predictions for",
-            fix=f"choose {', '.join(MANNERS)}",
+            fix=f"choose {', '.join(POLICY_TRAITS)}",
         )
 
 
-def _foretold(
-    log: Log, policy: str, scene: Scene, warm_up: float, progress: Callable[[int, int], None]
-) -> Foretold:
+def _score_policy(
+    log: SwfLog, policy: str, scene: ReplaySetup, warm_up: float, progress: Callable[[int, int], None]
+) -> PolicyPredictionScore:
     workload, jobs = log.workload, len(log.workload.submits)
-    made = POLICIES[policy](workload, log.processors, scene.ties)
-    foretelling = Foretelling(workload, made, MANNERS[policy])
+    made = POOL_POLICIES[policy](workload, log.processors, scene.ties)
+    foretelling = PredictingPolicy(workload, made, POLICY_TRAITS[policy])
     replay(workload, foretelling, scene.ties, lambda come: progress(come, jobs))
     counted = [one for one in foretelling.judged if one.made >= workload.submits[0] + warm_up]
-    return Foretold(
+    return PolicyPredictionScore(
         policy,
         jobs,
         score(counted),
@@ -107,13 +109,13 @@ def _foretold(
     )
 
 
-def documents(predictions: Predictions) -> list[dict[str, Any]]:
+def documents(predictions: PredictionScores) -> list[dict[str, Any]]:
     """Return a document for each policy: parts of the jobs as fractions, times in seconds."""
     of_log = about(predictions.log) | {"warm_up": predictions.warm_up, "ties": predictions.scene.ties.value}
     return [_document(outcome) | of_log for outcome in predictions.outcomes]
 
 
-def _document(outcome: Foretold) -> dict[str, Any]:
+def _document(outcome: PolicyPredictionScore) -> dict[str, Any]:
     return {
         "policy": outcome.policy,
         "jobs": outcome.jobs,

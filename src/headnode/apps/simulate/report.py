@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from headnode.apps.simulate.by_priority import OfPriority, by_priority
-from headnode.apps.simulate.machine import Machine
-from headnode.apps.simulate.simulation import Outcome, Simulation
-from headnode.core.formats.swf import Log, Noticed
+from headnode.apps.simulate.job_classes import PriorityFigures, by_priority
+from headnode.apps.simulate.machine import SimulatedMachine
+from headnode.apps.simulate.simulation import PolicyOutcome, Simulation
+from headnode.core.formats.swf_reading import RemarkCount, SwfLog
 
 _TOLL = ("mean_first_wait", "jobs_returned", "tasks_stopped", "lost_processor_hours", "jobs_cut")
 
@@ -19,7 +19,7 @@ def documents(simulation: Simulation) -> list[dict[str, Any]]:
     ]
 
 
-def _document(outcome: Outcome) -> dict[str, Any]:
+def _document(outcome: PolicyOutcome) -> dict[str, Any]:
     return {
         "policy": outcome.variant.policy,
         "ties": outcome.ties.value,
@@ -29,7 +29,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _of_parameters(simulation: Simulation, outcome: Outcome) -> dict[str, Any]:
+def _of_parameters(simulation: Simulation, outcome: PolicyOutcome) -> dict[str, Any]:
     """Return the parameters, and what they meant for jobs of each priority; nothing where none is chosen."""
     if not simulation.is_about_parameters:
         return {}
@@ -42,7 +42,7 @@ def _of_parameters(simulation: Simulation, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def about(log: Log) -> dict[str, Any]:
+def about(log: SwfLog) -> dict[str, Any]:
     """Return the size of the machine, and what was noticed about the log."""
     return {
         "processors": log.processors,
@@ -53,7 +53,7 @@ def about(log: Log) -> dict[str, Any]:
     }
 
 
-def _described(machine: Machine | None) -> dict[str, Any]:
+def _described(machine: SimulatedMachine | None) -> dict[str, Any]:
     if machine is None:
         return {}
     return {"nodes": len(machine.nodes), "whole_nodes": machine.whole_nodes}
@@ -74,7 +74,7 @@ def rows(simulation: Simulation) -> list[dict[str, str]]:
 
 
 def _with_priorities(
-    simulation: Simulation, outcome: Outcome, row: dict[str, str]
+    simulation: Simulation, outcome: PolicyOutcome, row: dict[str, str]
 ) -> Iterator[dict[str, str]]:
     """Yield the row, with what jobs were stopped, and one for each priority, if there are several."""
     if not simulation.is_about_parameters:
@@ -86,7 +86,7 @@ def _with_priorities(
         yield from map(_class_row, classes)
 
 
-def _class_row(of: OfPriority) -> dict[str, str]:
+def _class_row(of: PriorityFigures) -> dict[str, str]:
     return {
         "Priority": of.priority,
         "Jobs": str(of.jobs),
@@ -99,7 +99,7 @@ def _class_row(of: OfPriority) -> dict[str, str]:
     }
 
 
-def _row(outcome: Outcome) -> dict[str, str]:
+def _row(outcome: PolicyOutcome) -> dict[str, str]:
     found = outcome.figures
     return {
         "Policy": outcome.name,
@@ -120,13 +120,13 @@ def _against(first: Sequence[float], second: Sequence[float]) -> dict[str, str]:
     }
 
 
-def remarks(log: Log) -> Iterator[str]:
+def remarks(log: SwfLog) -> Iterator[str]:
     """Yield a sentence for everything that was noticed about the log."""
     for remark, noticed in log.remarks.items():
         yield f"{_lines(noticed)}: {remark.value}"
 
 
-def _lines(noticed: Noticed) -> str:
+def _lines(noticed: RemarkCount) -> str:
     return (
         f"line {noticed.first_line}"
         if noticed.lines == 1

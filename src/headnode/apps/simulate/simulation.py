@@ -1,37 +1,71 @@
-"""Runs policies over a log and tells how it went and how long it took."""
+"""Runs policies over a log, those of other packages too, and tells how it went and how long it took."""
 
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
-from headnode.apps.simulate.asking import AS_LOGGED, Asking
-from headnode.apps.simulate.log_file import read_log
-from headnode.apps.simulate.machine import Machine, pool
-from headnode.apps.simulate.variants import Values, Variant, read_variants
-from headnode.core.formats.swf import Log
+from headnode.adapters.policy_plug_ins import installed_policies
+from headnode.apps.simulate.log_files import read_log
+from headnode.apps.simulate.machine import SimulatedMachine, pool
+from headnode.apps.simulate.scenario import AS_LOGGED, RequestOverrides, Values, Variant, read_variants
+from headnode.core.formats.swf_reading import SwfLog
 from headnode.core.model.errors import BadRequest
+from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import POLICIES as PRODUCTION
 from headnode.core.scheduling.policies import Policy
-from headnode.core.scheduling.pool.figures import Figures, figures
-from headnode.core.scheduling.pool.policies import POLICIES
-from headnode.core.scheduling.pool.replay import replay
-from headnode.core.scheduling.pool.ties import Ties
+from headnode.core.scheduling.pool.policies import POOL_POLICIES
+from headnode.core.scheduling.pool.replay import ScheduleFigures, Ties, replay, schedule_figures
+from headnode.core.scheduling.view import View
+from headnode.engine.policy_registry import plan_fault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from headnode.apps.simulate.toll import Toll
-    from headnode.core.lifecycle.events import Place  # the head is 40 ms to import
+    from headnode.apps.simulate.preemption_cost import PreemptionCost
+    from headnode.core.state.job_events import NodeCores  # the head is 40 ms to import
+
+
+@cache
+def plug_in_policies() -> Mapping[str, Policy]:
+    """Return the policies of installed packages by name; say on standard error which cannot be used."""
+    found = installed_policies()
+    for name, why in found.troubles.items():
+        sys.stderr.write(f"hn: the policy {name} cannot be used: {why}\n")
+    return {name: _strict(name, policy) for name, policy in found.policies.items()}
+
+
+def _strict(name: str, policy: Policy) -> Policy:
+    def plan(view: View, /) -> Plan:
+        try:
+            made = policy(view)
+            wrong = plan_fault(made, view)
+        except Exception as error:  # a stranger's code may raise anything
+            raise _plug_in_failed(name, f"{type(error).__name__}: {error}") from error
+        if wrong:
+            raise _plug_in_failed(name, wrong)
+        return made
+
+    return plan
+
+
+def _plug_in_failed(name: str, what: str) -> BadRequest:
+    return BadRequest(
+        code="policy-failed",
+        what=f"the policy {name!r} has failed: {what}",
+        fix="choose another, or report it to its author, who can test it with headnode.testing.check_policy",
+    )
+
 
 Progress = Callable[[str, int, int], None]
 """Is told the policy, how many jobs have come and how many there are."""
 
 
-def _untold(_policy: str, _come: int, _jobs: int) -> None:
+def _no_progress(_policy: str, _come: int, _jobs: int) -> None:
     """Nobody wants to know."""
 
 
-class Scene(NamedTuple):
+class ReplaySetup(NamedTuple):
     """Under what conditions policies are tried.
 
     `processors` None takes the size of the machine from the log.  With `engine` the jobs go through the head
@@ -43,9 +77,9 @@ class Scene(NamedTuple):
     ties: Ties = Ties.ENDS_FIRST
     processors: int | None = None
     engine: bool = False
-    machine: Machine | None = None
+    machine: SimulatedMachine | None = None
     parameters: Values = ()
-    asking: Asking = AS_LOGGED
+    asking: RequestOverrides = AS_LOGGED
 
     @property
     def through_engine(self) -> bool:
@@ -53,20 +87,20 @@ class Scene(NamedTuple):
         return self.engine or self.machine is not None
 
 
-class Outcome(NamedTuple):
+class PolicyOutcome(NamedTuple):
     """What a variant made of a log; `seconds` are those of reading the log and replaying it.
 
-    `places` are the processors that each job held on a described machine; a pool only counts them.  The
+    The places are the processors that each job held on a described machine; a pool only counts them.  The
     `toll` is known of jobs that went through the head.
     """
 
     variant: Variant
     ties: Ties
     starts: Sequence[float]
-    figures: Figures
+    figures: ScheduleFigures
     seconds: float
-    places: "Sequence[Place] | None" = None
-    toll: "Toll | None" = None
+    places: "Sequence[NodeCores] | None" = None
+    preemption_cost: "PreemptionCost | None" = None
 
     @property
     def name(self) -> str:
@@ -77,12 +111,12 @@ class Outcome(NamedTuple):
 class Simulation(NamedTuple):
     """A log, what each variant made of it in the order asked for, and in which scene."""
 
-    log: Log
-    outcomes: tuple[Outcome, ...]
-    scene: Scene = Scene()
+    log: SwfLog
+    outcomes: tuple[PolicyOutcome, ...]
+    scene: ReplaySetup = ReplaySetup()
 
     @property
-    def machine(self) -> Machine | None:
+    def machine(self) -> SimulatedMachine | None:
         """The machine, if one was described."""
         return self.scene.machine
 
@@ -93,7 +127,9 @@ class Simulation(NamedTuple):
         return chosen or self.scene.asking != AS_LOGGED
 
 
-def simulate(path: str, variants: Sequence[str], scene: Scene, progress: Progress = _untold) -> Simulation:
+def simulate(
+    path: str, variants: Sequence[str], scene: ReplaySetup, progress: Progress = _no_progress
+) -> Simulation:
     """Replay the log at `path` under each of the variants, such as ``easy+PreemptionType=Graceful``.
 
     Raises:  BadRequest ``policy``, ``simulation-engine`` and what `read_variants` raises, before anything is
@@ -115,7 +151,7 @@ def simulate(path: str, variants: Sequence[str], scene: Scene, progress: Progres
     return Simulation(log, tuple(outcomes), scene)
 
 
-def _check_engine(variant: Variant, scene: Scene) -> None:
+def _check_engine(variant: Variant, scene: ReplaySetup) -> None:
     if (variant.parameters or scene.asking != AS_LOGGED) and not scene.through_engine:
         raise BadRequest(
             code="simulation-engine",
@@ -124,12 +160,10 @@ def _check_engine(variant: Variant, scene: Scene) -> None:
         )
 
 
-def _check_known(policy: str, scene: Scene) -> None:
-    known: Collection[str] = PRODUCTION if scene.through_engine else POLICIES
+def _check_known(policy: str, scene: ReplaySetup) -> None:
+    known: Collection[str] = PRODUCTION if scene.through_engine else POOL_POLICIES
     if policy not in known and scene.through_engine:
-        from headnode.apps.simulate.plug_ins import plug_ins  # looking for them takes a while
-
-        known = [*known, *plug_ins()]
+        known = [*known, *plug_in_policies()]
     if policy not in known:
         raise BadRequest(
             code="policy",
@@ -143,21 +177,22 @@ def _check_known(policy: str, scene: Scene) -> None:
 def _policies(chosen: str) -> Mapping[str, Policy]:
     if chosen in PRODUCTION:
         return PRODUCTION
-    from headnode.apps.simulate.plug_ins import plug_ins
 
-    return plug_ins()
+    return plug_in_policies()
 
 
-def _read(path: str, scene: Scene) -> Log:
+def _read(path: str, scene: ReplaySetup) -> SwfLog:
     if scene.machine is None:
         return read_log(path, scene.processors, whose=scene.engine)
-    from headnode.apps.simulate.submissions import fits
+    from headnode.apps.simulate.engine_replay import fits
 
     suit = fits(scene.machine, scene.asking)
     return read_log(path, scene.machine.processors, fits=suit, whose=True)
 
 
-def _replayed(log: Log, variant: Variant, scene: Scene, progress: Callable[[int, int], None]) -> Outcome:
+def _replayed(
+    log: SwfLog, variant: Variant, scene: ReplaySetup, progress: Callable[[int, int], None]
+) -> PolicyOutcome:
     """Return the outcome, without how long it took."""
     jobs = len(log.workload.submits)
 
@@ -166,14 +201,18 @@ def _replayed(log: Log, variant: Variant, scene: Scene, progress: Callable[[int,
 
     if scene.through_engine:
         return _through_head(log, variant, scene, told)
-    chosen = POLICIES[variant.policy](log.workload, log.processors, scene.ties)
+    chosen = POOL_POLICIES[variant.policy](log.workload, log.processors, scene.ties)
     starts = replay(log.workload, chosen, scene.ties, told)
-    return Outcome(variant, scene.ties, starts, figures(log.workload, starts, log.processors), 0.0)
+    return PolicyOutcome(
+        variant, scene.ties, starts, schedule_figures(log.workload, starts, log.processors), 0.0
+    )
 
 
-def _through_head(log: Log, variant: Variant, scene: Scene, told: Callable[[int], None]) -> Outcome:
+def _through_head(
+    log: SwfLog, variant: Variant, scene: ReplaySetup, told: Callable[[int], None]
+) -> PolicyOutcome:
     from headnode.apps.simulate.engine_replay import EngineReplay
-    from headnode.apps.simulate.places import places_held
+    from headnode.apps.simulate.preemption_cost import last_allocations
 
     machine = scene.machine or pool(log.processors)
     head = EngineReplay(
@@ -185,12 +224,12 @@ def _through_head(log: Log, variant: Variant, scene: Scene, told: Callable[[int]
         asking=scene.asking,
     )
     starts = head.run(scene.ties, told)
-    return Outcome(
+    return PolicyOutcome(
         variant,
         scene.ties,
         starts,
-        figures(log.workload, starts, log.processors),
+        schedule_figures(log.workload, starts, log.processors),
         0.0,
-        None if scene.machine is None else places_held(head.journal, len(starts)),
-        head.toll(),
+        None if scene.machine is None else last_allocations(head.journal, len(starts)),
+        head.preemption_cost(),
     )

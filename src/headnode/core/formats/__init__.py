@@ -1,1 +1,1 @@
-"""Other people's words for a job, one folder or file each."""
+"""Job languages: each reads job files into the model and writes jobs back."""

@@ -1,9 +1,9 @@
 """What became of every word of a foreign job file: nothing is dropped silently.
 
-Source: SSS 3.1.0, awarenessPolicy, which Headnode honours for every dialect.
-"""
+Source: SSS 3.1.0, awarenessPolicy, which Headnode honours for every dialect."""
 
-from collections.abc import Iterable, Set
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from enum import StrEnum
 
 import msgspec
@@ -11,10 +11,10 @@ import msgspec
 from headnode.core.model.errors import BadRequest
 
 _SHOWN = 10  # of the things that a refusal names
-MOST_ITEMS = 1000  # of a report, each with its place; of the others their number is told
+MOST_REPORT_ITEMS = 1000  # of a report, each with its place; of the others their number is told
 
 
-class Kind(StrEnum):
+class Fidelity(StrEnum):
     """How well something was understood."""
 
     KEPT = "kept"  # as it stood
@@ -32,22 +32,24 @@ class Awareness(StrEnum):
     IGNORE = "Ignore"
 
 
-class Item(msgspec.Struct, frozen=True, gc=False):
+class ReportItem(msgspec.Struct, frozen=True, gc=False):
     """One finding.  `line` counts from 1, `column` is the characters before it; 0, 0 when it has no place."""
 
-    kind: Kind
+    kind: Fidelity
     where: str
     what: str
     line: int = 0
     column: int = 0
 
 
-Report = tuple[Item, ...]
+FidelityReport = tuple[ReportItem, ...]
 
 
-def unlisted(kind: Kind, number: int) -> Item:
+def unlisted(kind: Fidelity, number: int) -> ReportItem:
     """Return the finding that stands for so many more of its kind."""
-    return Item(kind, "document", f"{number} more of this kind, after the first {MOST_ITEMS} findings")
+    return ReportItem(
+        kind, "document", f"{number} more of this kind, after the first {MOST_REPORT_ITEMS} findings"
+    )
 
 
 def parse_awareness(text: str) -> Awareness:
@@ -65,19 +67,19 @@ def parse_awareness(text: str) -> Awareness:
     )
 
 
-def losses(report: Report) -> Report:
+def lossy_items(report: FidelityReport) -> FidelityReport:
     """Return the findings that say something has no effect, or not the same effect."""
-    return tuple(item for item in report if item.kind in (Kind.NOT_SUPPORTED, Kind.APPROXIMATED))
+    return tuple(item for item in report if item.kind in (Fidelity.NOT_SUPPORTED, Fidelity.APPROXIMATED))
 
 
-def honour(policy: Awareness, items: Iterable[Item]) -> Report:
+def apply_awareness(policy: Awareness, items: Iterable[ReportItem]) -> FidelityReport:
     """Return the report the submitter gets under `policy`.
 
     Raises:  BadRequest ``not-understood`` under Reject when anything has no effect; it lists what.
     Source:  SSS 3.1.0, awarenessPolicy: Reject refuses the job, Warn lists, Ignore is silent.
     """
     report = tuple(items)
-    unknown = [item for item in report if item.kind is Kind.NOT_SUPPORTED]
+    unknown = [item for item in report if item.kind is Fidelity.NOT_SUPPORTED]
     if policy is Awareness.REJECT and unknown:
         more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
         raise BadRequest(
@@ -86,14 +88,14 @@ def honour(policy: Awareness, items: Iterable[Item]) -> Report:
             fix="correct them, or read the job with awareness policy Warn or Ignore",
         )
     if policy is Awareness.IGNORE:
-        return tuple(item for item in report if item.kind is not Kind.NOT_SUPPORTED)
+        return tuple(item for item in report if item.kind is not Fidelity.NOT_SUPPORTED)
     return report
 
 
-def describe(item: Item) -> str:
+def describe(item: ReportItem) -> str:
     """Write one finding on a line.
 
-    >>> describe(Item(Kind.NOTE, "Job", "attribute 'Id' is not input", 3, 5))
+    >>> describe(ReportItem(Fidelity.NOTE, "Job", "attribute 'Id' is not input", 3, 5))
     "line 3, column 5: Job: attribute 'Id' is not input"
     """
     place = f"line {item.line}, column {item.column}: " if item.line else ""
@@ -107,3 +109,71 @@ def lost_fields(spec: msgspec.Struct, defaults: msgspec.Struct, written: Set[str
         for field in spec.__struct_fields__
         if field not in written and getattr(spec, field) != getattr(defaults, field, None)
     ]
+
+
+class CountedItems:
+    """Findings in the order in which they are made, beginning with `items`."""
+
+    def __init__(self, items: Iterable[ReportItem] = ()) -> None:
+        self._items = list(items)
+        self._first: dict[Hashable, int] = {}
+        self._times: Counter[Hashable] = Counter()
+        self._unlisted: Counter[Fidelity] = Counter()
+
+    def add(self, kind: Fidelity, made: Callable[[], ReportItem], key: Hashable = None) -> None:
+        """Add the finding that `made` makes; one of a `key` that was there before is only counted.
+
+        What is not listed is not made, since finding its place costs most.
+        """
+        if key in self._times:
+            self._times[key] += 1
+        elif len(self._items) >= MOST_REPORT_ITEMS:
+            self._unlisted[kind] += 1
+        else:
+            if key is not None:
+                self._times[key] = 1
+                self._first[key] = len(self._items)
+            self._items.append(made())
+
+    def report(self) -> tuple[ReportItem, ...]:
+        """Return all findings, each with the number of times that it came."""
+        items = list(self._items)
+        for key, at in self._first.items():
+            if self._times[key] > 1:
+                one = items[at]
+                what = f"{one.what} ({self._times[key]} times, here first)"
+                items[at] = ReportItem(one.kind, one.where, what, one.line, one.column)
+        return (*items, *(unlisted(kind, number) for kind, number in self._unlisted.items()))
+
+
+class LossReport:
+    """The report in the making: the same sentence about several tasks is said once, with their number."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[Fidelity, str], str] = {}
+        self._times: dict[tuple[Fidelity, str], int] = {}
+
+    def add(self, kind: Fidelity, where: str, what: str) -> None:
+        """Add a finding."""
+        key = (kind, what)
+        self._first.setdefault(key, where)
+        self._times[key] = self._times.get(key, 0) + 1
+
+    def report(self) -> FidelityReport:
+        """Return all findings, in the order in which they were made."""
+        return tuple(
+            ReportItem(kind, where, f"{what} ({times} times, here first)" if times > 1 else what)
+            for ((kind, what), where), times in zip(self._first.items(), self._times.values(), strict=True)
+        )
+
+
+MOST_ERRORS = 100  # of one file; of the others their number is told
+
+
+class FileErrors(BadRequest):
+    """A file with several faults of one kind; `each` has them in the order of the file."""
+
+    def __init__(self, each: Sequence[BadRequest], unlisted: int = 0) -> None:
+        first, more = each[0], len(each) - 1 + unlisted
+        super().__init__(code=first.code, what=f"{first.what} (and {more} more)", fix=first.fix)
+        self.each, self.unlisted = tuple(each), unlisted

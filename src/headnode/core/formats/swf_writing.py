@@ -1,16 +1,10 @@
-"""Writes job logs in the Standard Workload Format, which `swf` reads back as they were.
-
-Users, projects and programs are numbers, given in the order in which they come; their names stay out of
-the file.
-
-Source:  Parallel Workloads Archive, "The Standard Workload Format", version 2.2.
-"""
+"""Write job logs in the Standard Workload Format, so that `swf_reading` reads the same back."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import NamedTuple
 
-from headnode.core.formats.dates import format_date_time
+from headnode.core.formats.text.quantities import format_date_time
 from headnode.core.model.quantities import Instant
 
 UNKNOWN = -1
@@ -19,7 +13,7 @@ STATUS: Mapping[str, int] = {"failed": 0, "finished": 1, "canceled": 5}
 """How a job ended, as the format says it."""
 
 
-class LoggedJob(NamedTuple):
+class SwfJob(NamedTuple):
     """A job as the log tells it.  Instants since 1970; spans in seconds; None: unknown, or it never was.
 
     `requested` processors are None when what it held was not of its own choosing; `memory` is in MB for each
@@ -42,7 +36,7 @@ class LoggedJob(NamedTuple):
     priority: int  # 0 (lowest) to 4000 (highest)
 
 
-class About(NamedTuple):
+class SwfHeader(NamedTuple):
     """What the header of a log tells of the cluster."""
 
     cluster: str
@@ -52,7 +46,7 @@ class About(NamedTuple):
 
 
 def write_swf(
-    about: About, jobs: Sequence[LoggedJob], *, whole_seconds: bool = False
+    about: SwfHeader, jobs: Sequence[SwfJob], *, whole_seconds: bool = False
 ) -> tuple[Sequence[str], Iterator[str]]:
     """Return the lines of the header, and those of the jobs, in the order of `jobs`; each with its end.
 
@@ -65,12 +59,12 @@ def write_swf(
     )
 
 
-def _lines(jobs: Iterable[LoggedJob], start: int, write: _Write) -> Iterator[str]:
-    numbers = _Numbers(), _Numbers(), _Numbers()
+def _lines(jobs: Iterable[SwfJob], start: int, write: _Write) -> Iterator[str]:
+    numbers = _NameNumbers(), _NameNumbers(), _NameNumbers()
     return (_line(job, start, numbers, write) for job in jobs)
 
 
-def _header(about: About, jobs: Sequence[LoggedJob], start: int) -> Iterator[tuple[str, object]]:
+def _header(about: SwfHeader, jobs: Sequence[SwfJob], start: int) -> Iterator[tuple[str, object]]:
     yield "Version", "2.2"
     yield "Computer", f"cluster {about.cluster!a}"
     yield "Conversion", f"written by Headnode {about.version}"
@@ -88,11 +82,11 @@ def _header(about: About, jobs: Sequence[LoggedJob], start: int) -> Iterator[tup
     yield "Note", "job numbers are those of the cluster; -1 is unknown"
 
 
-def _last_sign(job: LoggedJob) -> float:
+def _last_sign(job: SwfJob) -> float:
     return job.submitted if job.started is None else job.started + (job.run_time or 0.0)
 
 
-class _Numbers(dict[str, int]):
+class _NameNumbers(dict[str, int]):
     """Gives every name a number, from 1, when it is first asked for; no name has none."""
 
     def __missing__(self, name: str) -> int:
@@ -102,7 +96,9 @@ class _Numbers(dict[str, int]):
         return number
 
 
-def _line(job: LoggedJob, start: int, numbers: tuple[_Numbers, _Numbers, _Numbers], write: _Write) -> str:
+def _line(
+    job: SwfJob, start: int, numbers: tuple[_NameNumbers, _NameNumbers, _NameNumbers], write: _Write
+) -> str:
     users, projects, programs = numbers
     wait = None if job.started is None else job.started - job.submitted
     fields = (

@@ -1,19 +1,82 @@
-"""The variables a task finds around it.
+"""The environment variables of a task, with those for every kind of mpiexec.
+
+Each of the four launchers reads its hosts from a file and starts its daemons by a program like rsh; both are
+told by variables.
 
 Precedence, the later wins: the user's base, the job's, the task's, the scheduler's.
+
+Source: Hydra, "Using the Hydra Process Manager"; Intel MPI, "Hydra Environment Variables"; Open MPI 4
+(plm/rsh, orte_default_hostfile); PRRTE, of Open MPI 5 (plm/ssh, prte_default_hostfile).
 Source: HPC Pack environment of a task; the names beginning with HEADNODE are our own.
 """
 
 from collections.abc import Mapping
+from itertools import groupby
 
 import msgspec
 
-from headnode.core.launching.processors import machine_numbers
-from headnode.core.lifecycle.events import Place
-from headnode.core.lifecycle.seating import BLOCKS, nodes_of, seats
+from headnode.core.launching.affinity import machine_numbers
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.quantities import FOREVER, JobId, Seconds
 from headnode.core.model.task import Distribution, TaskSpec, TaskType
+from headnode.core.state.job_events import NodeCores
+from headnode.core.state.task_layout import BLOCKS, instance_places, rank_nodes
+
+LAUNCHER = "HEADNODE_LAUNCH"  # the program that starts commands on the other nodes
+SECRET = "HEADNODE_LAUNCH_SECRET"  # noqa: S105 (the name of a variable)
+HOST_FILE = "CCP_MPI_HOSTFILE"
+
+
+def is_parallel(task: TaskSpec, place: NodeCores) -> bool:
+    """Tell whether a task may be started by an mpiexec: it is one program with several processors."""
+    return task.kind is TaskType.BASIC and sum(len(taken) for _, taken in place) > 1
+
+
+def host_files(place: NodeCores, distribution: Distribution | None) -> tuple[str, str, str]:
+    """Return the hosts as Hydra reads them, as Open MPI does, and as PBS writes them, which Intel MPI reads.
+
+    >>> host_files((("n1", (0, 1)), ("n2", (5,))), None)
+    ('n1:2\\nn2:1\\n', 'n1 slots=2\\nn2 slots=1\\n', 'n1\\nn1\\nn2\\n')
+    >>> host_files((("n1", (0, 1)), ("n2", (5,))), Distribution(round_robin=True))[0]
+    'n1:1\\nn2:1\\nn1:1\\n'
+    """
+    nodes = rank_nodes(distribution or BLOCKS, [len(taken) for _, taken in place])
+    counts = [(place[number][0], len(list(ranks))) for number, ranks in groupby(nodes)]
+    hydra = "".join(f"{node}:{count}\n" for node, count in counts)
+    open_mpi = "".join(f"{node} slots={count}\n" for node, count in counts)
+    return hydra, open_mpi, "".join(f"{place[number][0]}\n" for number in nodes)
+
+
+def launcher_variables(launcher: str, secret: str, hydra: str, open_mpi: str, pbs: str) -> dict[str, str]:
+    """Return the variables of all launchers: our program, its secret, and the paths of the host files.
+
+    Intel MPI takes from a host file of its own only the names, and fills the nodes; that of PBS it obeys.
+    """
+    return {
+        LAUNCHER: launcher,
+        SECRET: secret,
+        HOST_FILE: hydra,
+        "HYDRA_LAUNCHER": "rsh",
+        "HYDRA_LAUNCHER_EXEC": launcher,
+        "HYDRA_HOST_FILE": hydra,
+        "I_MPI_HYDRA_BOOTSTRAP": "rsh",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC": launcher,
+        "I_MPI_HYDRA_RMK": "pbs",
+        "PBS_NODEFILE": pbs,
+        "OMPI_MCA_plm_rsh_agent": launcher,
+        "OMPI_MCA_plm_rsh_no_tree_spawn": "1",  # only the task's first node may launch
+        "OMPI_MCA_orte_leave_session_attached": "1",  # its daemons stay where they can be ended
+        "OMPI_MCA_orte_default_hostfile": open_mpi,
+        "PRTE_MCA_plm_ssh_agent": launcher,
+        "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
+        "PRTE_MCA_prte_default_hostfile": open_mpi,
+    }
+
+
+def is_schedulers(name: str) -> bool:
+    """Tell whether a variable is the scheduler's, so that no task can change it."""
+    return name.startswith(("CCP_", "HEADNODE_"))
+
 
 INFINITE_RUN_TIME = 2147483647  # how CCP_RUNTIME says that there is no limit
 LONGEST_NODE_LIST = 2048  # characters; a longer CCP_NODES says OVERFLOW
@@ -24,7 +87,7 @@ TASK_MARKER = "HEADNODE_TASK"  # job.task.instance.attempt: which instance a pro
 SHEPHERD_MARKER = "HEADNODE_SHEPHERD"  # unique on the machine: which shepherd a process belongs to
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+class LaunchContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a recipe must know besides the job: who runs it, and where.
 
     `base` holds the user's own variables (at least HOME); `marker` is unique for each shepherd.
@@ -40,7 +103,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     previous_job: JobId | None = None
     processors_per_socket: int = 1
     machine_processors: tuple[int, ...] = ()  # what the node's machine calls its processors
-    parts: tuple[Place, ...] = ()  # of a gang: the processors of each task
+    parts: tuple[NodeCores, ...] = ()  # of a gang: the processors of each task
     state_directory: str = ""  # of the head: `hn` in a task finds it there
     agent: str = ""  # socket of the agent, by which `hn` reaches a head on another machine
 
@@ -50,14 +113,14 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
         return self.base["HOME"]
 
 
-def users_variables(around: Surroundings, task: TaskSpec) -> dict[str, str]:
+def users_variables(around: LaunchContext, task: TaskSpec) -> dict[str, str]:
     """Return what the user decides: base, job and task; an empty value takes a name away."""
     merged = {**around.base, **around.spec.environment, **task.environment}
     asked_away = {name for own in (around.spec.environment, task.environment) for name in own}
     return {name: value for name, value in merged.items() if value or name not in asked_away}
 
 
-def task_variables(around: Surroundings, number: int, task: TaskSpec, place: Place) -> dict[str, str]:
+def task_variables(around: LaunchContext, number: int, task: TaskSpec, place: NodeCores) -> dict[str, str]:
     """Return the scheduler's variables that are the same for every instance of a task at a place."""
     return {
         **_job_variables(around),
@@ -89,7 +152,7 @@ def instance_variables(
     return {**own, "HEADNODE_VALUE": str(task.value(instance))} if swept else own
 
 
-def node_list(place: Place, count_of: Mapping[str, int]) -> str:
+def node_list(place: NodeCores, count_of: Mapping[str, int]) -> str:
     """Return ``<nodes> <node> <count> ...``, or Overflow when that is too long for a variable.
 
     >>> node_list((("n1", (0, 1)), ("n2", (5,))), {"n1": 2, "n2": 1})
@@ -99,7 +162,7 @@ def node_list(place: Place, count_of: Mapping[str, int]) -> str:
     return text if len(text) <= LONGEST_NODE_LIST else OVERFLOW
 
 
-def host_list(place: Place, count_of: Mapping[str, int], distribution: Distribution) -> str:
+def host_list(place: NodeCores, count_of: Mapping[str, int], distribution: Distribution) -> str:
     """Return a node for each process, in their order, or Overflow when that is too long for a variable.
 
     >>> two = (("n1", (0, 1)), ("n2", (5,)))
@@ -108,12 +171,12 @@ def host_list(place: Place, count_of: Mapping[str, int], distribution: Distribut
     >>> host_list(two, {"n1": 2, "n2": 1}, Distribution(round_robin=True))
     'n1 n2 n1'
     """
-    nodes = nodes_of(distribution, [count_of[node] for node, _ in place])
+    nodes = rank_nodes(distribution, [count_of[node] for node, _ in place])
     text = " ".join(place[number][0] for number in nodes)
     return text if len(text) <= LONGEST_HOST_LIST else OVERFLOW
 
 
-def _job_variables(around: Surroundings) -> dict[str, str]:
+def _job_variables(around: LaunchContext) -> dict[str, str]:
     own = {
         "CCP_CLUSTER_NAME": around.cluster,
         "CCP_SCHEDULER": around.scheduler,
@@ -134,7 +197,7 @@ def _job_variables(around: Surroundings) -> dict[str, str]:
     return own
 
 
-def _place_variables(around: Surroundings, task: TaskSpec, place: Place) -> dict[str, str]:
+def _place_variables(around: LaunchContext, task: TaskSpec, place: NodeCores) -> dict[str, str]:
     swept = task.kind is TaskType.SWEEP  # then its distribution is that of its instances
     distribution = BLOCKS if swept or task.distribution is None else task.distribution
     processors = {node: len(taken) for node, taken in place}
@@ -149,19 +212,19 @@ def _place_variables(around: Surroundings, task: TaskSpec, place: Place) -> dict
     }
 
 
-def _gang_variables(around: Surroundings, number: int, task: TaskSpec) -> dict[str, str]:
+def _gang_variables(around: LaunchContext, number: int, task: TaskSpec) -> dict[str, str]:
     """Return the hosts of all instances of a sweep that start together: each is a process of one program."""
     if task.kind is not TaskType.SWEEP or number > len(around.parts):
         return {}
     size = task.minimum * (around.processors_per_socket if around.spec.unit is UnitType.SOCKET else 1)
-    places = seats(
+    places = instance_places(
         task, around.spec.unit, around.parts[number - 1], lambda _, held: [size] * max(1, held // size)
     )
     text = " ".join(node for place in places for node, _ in place)
     return {"HEADNODE_HOSTS": text if len(text) <= LONGEST_HOST_LIST else OVERFLOW}
 
 
-def _units(around: Surroundings, processors: int) -> int:
+def _units(around: LaunchContext, processors: int) -> int:
     """Count processors of one node in the job's unit; sockets are taken to be those of this node."""
     match around.spec.unit:
         case UnitType.NODE:

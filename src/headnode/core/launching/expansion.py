@@ -1,6 +1,6 @@
 """Names of variables in command lines and paths become their values.
 
-Source: CCS, "Standard job and task options": ``%NAME%`` in the command line and ``%USERPROFILE%`` in paths.
+Source: CCS, "Standard job and task options": ``%NAME%`` in the command line, ``%USERPROFILE%`` in paths.
 """
 
 import re

@@ -1,7 +1,6 @@
-"""What node filters read and write: a task as JSON, and what they make of it.
+"""What node filters read and write: a task as JSON, and the changes they make to it.
 
-Source: HPC Pack, execution filters of the Linux node manager.
-"""
+Source: HPC Pack, execution filters of the Linux node manager."""
 
 import posixpath
 import shlex
@@ -12,9 +11,10 @@ import msgspec
 from msgspec.structs import replace
 
 from headnode.core.launching.environment import SHEPHERD_MARKER, TASK_MARKER
-from headnode.core.launching.recipe import SHELL, Recipe, argv_of
+from headnode.core.launching.recipe import Recipe
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import JobId
+from headnode.core.model.task import SHELL, argv_of
 
 JOB_TASK_START, TASK_START, JOB_END = "OnJobTaskStart", "OnTaskStart", "OnJobEnd"
 """Before the first task of a job on a node, before each later one, and when the job leaves the node."""
@@ -26,14 +26,14 @@ _FILES = ("stdin", "stdout", "stderr")
 _OURS = (TASK_MARKER, SHEPHERD_MARKER)  # by these a task is found again; no filter may take them away
 
 
-class Filtered(msgspec.Struct, frozen=True):
+class NodeFilterResult(msgspec.Struct, frozen=True):
     """A task as its filter wants it; `processors` as the machine numbers them, empty: not bound."""
 
     recipe: Recipe
     processors: tuple[int, ...]
 
 
-class Asked(msgspec.Struct, frozen=True):
+class NodeFilterInput(msgspec.Struct, frozen=True):
     """What a filter is asked about: the attempt, how it would run, as whom, and on which processors."""
 
     job: JobId
@@ -45,7 +45,7 @@ class Asked(msgspec.Struct, frozen=True):
     held: tuple[int, ...]  # the numbers of the node's processors that the task has
 
 
-def question(asked: Asked) -> str:
+def question_at_start(asked: NodeFilterInput) -> str:
     """Return what a filter reads."""
     recipe = asked.recipe
     return _encoded(
@@ -82,7 +82,7 @@ def why_exit(code: int) -> str:
     return _EXIT_CODES.get(code, "")
 
 
-def filtered(asked: Asked, answer: bytes) -> Filtered:
+def apply_answer(asked: NodeFilterInput, answer: bytes) -> NodeFilterResult:
     """Return the task as a filter's answer has it; what the answer leaves out stays as it was.
 
     Raises:  BadRequest ``node-filter``, saying what is wrong with the answer.
@@ -104,10 +104,10 @@ def filtered(asked: Asked, answer: bytes) -> Filtered:
         work_directory=directory,
         **files,
     )
-    return Filtered(changed, _processors(start, asked.processors))
+    return NodeFilterResult(changed, _processors(start, asked.processors))
 
 
-def _start_of(asked: Asked, answer: bytes) -> Mapping[str, Any]:
+def _start_of(asked: NodeFilterInput, answer: bytes) -> Mapping[str, Any]:
     """Return what an answer says of how to start the task."""
     try:
         said = msgspec.json.decode(answer)

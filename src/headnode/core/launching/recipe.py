@@ -1,7 +1,6 @@
-"""A task instance becomes a recipe: what to run, with which variables, where, and with which files.
+"""The recipe of a task instance: its argv, environment, directories and files.
 
-Source: CCS, "Standard job and task options"; HPC Pack parametric sweeps.
-"""
+Source: CCS, "Standard job and task options"; HPC Pack parametric sweeps."""
 
 import posixpath
 
@@ -9,17 +8,35 @@ import msgspec
 
 from headnode.core.launching.environment import (
     TASK_MARKER,
-    Surroundings,
+    LaunchContext,
     instance_variables,
     task_variables,
     users_variables,
 )
 from headnode.core.launching.expansion import expand_path, expand_percent
-from headnode.core.lifecycle.events import Place
-from headnode.core.model.command_lines import SHELL as SHELL
-from headnode.core.model.command_lines import argv_of as argv_of
-from headnode.core.model.sweep import substitute
-from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.task import TaskSpec, TaskType, argv_of, substitute
+from headnode.core.state.job_events import NodeCores
+
+_SPREAD = 1000  # files in one directory, so that a sweep of a million stays quick to list
+
+
+def captured_path(state_output_dir: str, job: int, task: int, instance: int) -> str:
+    """Return the file that holds what an instance wrote and did not redirect.
+
+    >>> captured_path("/state/output", 7, 1, 3)
+    '/state/output/7/1/3.out'
+    >>> captured_path("/state/output", 7, 2, 41203)
+    '/state/output/7/2/41/41203.out'
+    """
+    return f"{state_output_dir}/{job}/{captured_name(task, instance)}"
+
+
+def captured_name(task: int, instance: int) -> str:
+    """Return the same file relative to the directory of its job."""
+    if instance < _SPREAD:
+        return f"{task}/{instance}.out"
+    return f"{task}/{instance // _SPREAD}/{instance}.out"
+
 
 TEMPORARY = "/tmp"  # noqa: S108 - where directories of tasks are made; who makes one there must find none
 _MARKER_LENGTH = 8  # of the shepherd's marker: enough to tell two heads on one machine apart
@@ -39,10 +56,10 @@ class Recipe(msgspec.Struct, frozen=True):
     append_stderr: bool = False
 
 
-class Preparation:
+class RecipeBuilder:
     """Everything about a task at a place that its instances share, so that each costs little."""
 
-    def __init__(self, around: Surroundings, number: int, task: TaskSpec, place: Place) -> None:
+    def __init__(self, around: LaunchContext, number: int, task: TaskSpec, place: NodeCores) -> None:
         self._around, self._number, self._task = around, number, task
         self._variables = {
             **users_variables(around, task),
@@ -94,7 +111,7 @@ class Preparation:
 
 
 def recipe(
-    around: Surroundings, number: int, task: TaskSpec, place: Place, instance: int, attempt: int
+    around: LaunchContext, number: int, task: TaskSpec, place: NodeCores, instance: int, attempt: int
 ) -> Recipe:
     """Return the recipe of one attempt of one instance of task `number`."""
-    return Preparation(around, number, task, place).recipe(instance, attempt)
+    return RecipeBuilder(around, number, task, place).recipe(instance, attempt)

@@ -6,6 +6,8 @@ Every door uses these rows: requests of clients, job files, greetings and report
 
 from typing import NamedTuple
 
+import msgspec
+
 
 class Bound(NamedTuple):
     """One row: `most` (and `least`, for numbers) of `what`, counted in `unit`, and the reason."""
@@ -242,3 +244,7 @@ def bounds_tables() -> str:
         lines += [f"| {row.what} | {row} | {row.why} |" for row in rows]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
+
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError)
+"""Wrong JSON or MessagePack, or of another shape; no UTF-8; too deep; a number that is too large."""

@@ -1,17 +1,16 @@
-"""Which jobs wait for which, and for what to become of them.
+"""Which jobs and tasks wait for which, and circles among them.
 
-Source: SSS 3.1.0, "Dependency" (attribute condition); HPC Pack, ParentJobIds.
-"""
+Source: SSS 3.1.0, "Dependency" (attribute condition); HPC Pack, ParentJobIds."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import msgspec
 
-from headnode.core.model.job import JobSpec
-from headnode.core.model.named_parents import Condition as Condition
+from headnode.core.model.job import Condition, JobSpec
 
 
-class Link(msgspec.Struct, frozen=True):
+class DependencyLink(msgspec.Struct, frozen=True):
     """Job `child` waits for job `parent`, both by their place among the jobs of a file, from 0."""
 
     child: int
@@ -19,7 +18,7 @@ class Link(msgspec.Struct, frozen=True):
     condition: Condition = Condition.ON_SUCCESS
 
 
-FIELDS = {
+DEPENDENCY_FIELDS = {
     Condition.ON_SUCCESS: "parents",
     Condition.ON_FAILURE: "after_failure",
     Condition.ON_EXIT: "after_exit",
@@ -30,7 +29,7 @@ FIELDS = {
 
 def dependencies(spec: JobSpec) -> Iterator[tuple[int, Condition]]:
     """Yield the id of every job that a job waits for, with what must have become of it."""
-    for condition, field in FIELDS.items():
+    for condition, field in DEPENDENCY_FIELDS.items():
         for parent in getattr(spec, field):
             yield parent, condition
 
@@ -38,3 +37,39 @@ def dependencies(spec: JobSpec) -> Iterator[tuple[int, Condition]]:
 def parents(spec: JobSpec) -> tuple[int, ...]:
     """Return the ids of the jobs that a job waits for, each once."""
     return tuple(dict.fromkeys(parent for parent, _ in dependencies(spec)))
+
+
+Step = TypeVar("Step", bound=Hashable)
+
+
+def find_cycle(graph: Mapping[Step, Iterable[Step]]) -> list[Step]:
+    """Return the steps of a circle, its first step again at its end; empty when there is none.
+
+    Cost:  O(steps + edges), without recursion.
+
+    >>> find_cycle({"a": ["b"], "b": ["c"], "c": ["a"]})
+    ['a', 'b', 'c', 'a']
+    """
+    done: set[Step] = set()
+    for start in graph:
+        circle = [] if start in done else _cycle_from(start, graph, done)
+        if circle:
+            return circle
+    return []
+
+
+def _cycle_from(start: Step, graph: Mapping[Step, Iterable[Step]], done: set[Step]) -> list[Step]:
+    """Walk depth first from `start`; what is found to lead into no circle goes into `done`."""
+    way: dict[Step, Iterator[Step]] = {start: iter(graph.get(start, ()))}  # in the order of the walk
+    while way:
+        here = next(reversed(way))
+        step = next(way[here], None)
+        if step is None:
+            del way[here]
+            done.add(here)
+        elif step in way:
+            steps = list(way)
+            return [*steps[steps.index(step) :], step]
+        elif step not in done:
+            way[step] = iter(graph.get(step, ()))
+    return []

@@ -1,4 +1,4 @@
-"""Whose fault it is when a node could not start an attempt: the job's, the node's, or nobody's.
+"""Whether the job, the node or neither is at fault when an attempt could not be started.
 
 A node names the trouble, and this table says whose fault that is.  A fault of the job fails the attempt.
 With a fault of the node or of nobody the attempt never ran: it is queued again, and that is not counted.
@@ -7,6 +7,7 @@ A node with a fault of its own is drained.
 What a user can bring about at will is the job's fault, whatever the system calls it: no job may drain nodes.
 So the paths that a job names are the job's, also on a disk that is broken.
 Standard library only: this is loaded by the shepherd factory.
+
 Source: Slurm, "slurmctld" and "slurmd": a launch failure of the node requeues the job and drains the node.
 """
 

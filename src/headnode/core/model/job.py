@@ -1,19 +1,62 @@
 """What a job asks for.  A `JobSpec` never changes; modifying a job replaces it.
 
+The head replaces named parents by ids when the job is made.  A job that still has one is never queued.
+
+Source: SSS 3.1.0, "Consumable Resources", Table 25-4 (Memory, Disk, Swap).
+Source: SSS 3.1.0, "Dependency" (attributes condition and designator).
 Source: CCS, "Standard job and task options"; HPC Pack job properties; design words of section 2.
-"""
+Source: SSS 3.1.0, "Requested" (attributes conj, group and preference)."""
 
 from enum import StrEnum
 from typing import Literal
 
 import msgspec
+from msgspec.structs import fields, replace
 
-from headnode.core.model.held import NOTHING_HELD, Held
-from headnode.core.model.limits import ResourceLimit
-from headnode.core.model.named_parents import NamedParent
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER, Instant, Priority, Seconds
-from headnode.core.model.task import Distribution, TaskSpec
+from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec
+
+
+class HeldAmounts(
+    msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False, forbid_unknown_fields=True
+):
+    """MB of every node that the job runs on, whatever number of processors it has there.
+
+    No other job is given them before the job ends.  Which nodes have so much in all is said elsewhere.
+    """
+
+    memory: int = 0
+    disk: int = 0
+    swap: int = 0
+
+    def __bool__(self) -> bool:
+        """Return whether anything is held."""
+        return bool(self.memory or self.disk or self.swap)
+
+
+NOTHING_HELD = HeldAmounts()
+
+
+class Condition(StrEnum):
+    """What must have become of the job that is waited for."""
+
+    ON_START = "OnStart"
+    ON_SUCCESS = "OnSuccess"
+    ON_FAILURE = "OnFailure"
+    ON_EXIT = "OnExit"
+
+
+class NamedParent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
+    """A job to wait for: the newest job of the same owner that is called so."""
+
+    called: str
+    by_id: bool = False  # `called` is the Id that the job was submitted with, not its name
+    condition: Condition = Condition.ON_SUCCESS
+
+    def __str__(self) -> str:
+        """Return how messages call it."""
+        return f"the id {self.called!r}" if self.by_id else f"the name {self.called!r}"
 
 
 class UnitType(StrEnum):
@@ -82,7 +125,7 @@ class Alternative(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True,
     minimum_memory: int | None = None
     maximum_memory: int | None = None
     process_memory: int | None = None
-    held: Held | None = None
+    held: HeldAmounts | None = None
     needs: NodeNeeds | None = None
     tasks: tuple[TaskAlternative, ...] = ()  # one for each task, or none
 
@@ -118,7 +161,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, for
     minimum_processors_per_node: int | None = None
     maximum_processors_per_node: int | None = None
     process_memory: int | None = None  # estimated, for each process; MB
-    held: Held = NOTHING_HELD  # of each node it runs on, while it runs
+    held: HeldAmounts = NOTHING_HELD  # of each node it runs on, while it runs
     needs: NodeNeeds = ANY_NODE  # of every node of the job, beside what stands above
     together: bool = False  # gang: all instances of all tasks start at once, each task on nodes it asks for
     alternatives: tuple[Alternative, ...] = ()  # tried in this order after what the job itself asks for
@@ -151,7 +194,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, for
     dialect: str = ""  # where it was read from: ccs, hpcpack-2008, hpcpack, terms; "" for native
 
 
-class Part(msgspec.Struct, frozen=True, gc=False):
+class RequestPart(msgspec.Struct, frozen=True, gc=False):
     """What one task of a job needs of its own: lumps of units (mostly processors), each lump on one node.
 
     The parts of a gang are held beside each other; else tasks share what the job holds one after the other,
@@ -175,7 +218,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 class JobRequest(msgspec.Struct, frozen=True, gc=False):
     """What the scheduler needs to know of a job: equal requests are one class in the queue.
 
-    Made by `headnode.core.lifecycle.requests.request_of`; minimum and maximum are calculated already.
+    Made by `headnode.core.state.job_request.request_of`; minimum and maximum are calculated already.
     Memory is in MB for each node.
     """
 
@@ -198,11 +241,11 @@ class JobRequest(msgspec.Struct, frozen=True, gc=False):
     maximum_processors_per_node: int | None
     node_share: int = 0  # largest minimum of an exclusive task that must own whole nodes; 0: none
     memory: int = 0  # MB that the job holds with each of its processors; 0: it is not counted
-    held: Held = NOTHING_HELD  # what it holds of each node beside that
+    held: HeldAmounts = NOTHING_HELD  # what it holds of each node beside that
     start_at_maximum: bool = False  # False: any number from minimum to maximum will do
     needs: NodeNeeds = ANY_NODE
     together: bool = False  # `parts` has one part for each task, and all are held at once
-    parts: tuple[Part, ...] = ()
+    parts: tuple[RequestPart, ...] = ()
     others: tuple["JobRequest", ...] = ()  # alternative requests, best first
     reservation: str = ""  # it runs nowhere but in this one; in lower case
     welcome: tuple[str, ...] = ()  # reservations that do not keep it out; in lower case, ascending
@@ -214,3 +257,24 @@ class JobRequest(msgspec.Struct, frozen=True, gc=False):
         Raises:  IndexError when there are not so many.
         """
         return self.others[number - 1] if number else self
+
+
+def with_option(spec: JobSpec, option: int) -> JobSpec:
+    """Return the job with its request replaced: option 0 is what it says itself, n its n-th alternative.
+
+    Raises:  IndexError when it has no such alternative.
+    """
+    if option == 0:
+        return spec
+    other = spec.alternatives[option - 1]
+    tasks = tuple(map(_task, spec.tasks, other.tasks)) if other.tasks else spec.tasks
+    return replace(spec, **_stated(other, "tasks"), tasks=tasks)
+
+
+def _task(task: TaskSpec, other: TaskAlternative) -> TaskSpec:
+    return replace(task, **_stated(other))
+
+
+def _stated(other: msgspec.Struct, *aside: str) -> dict[str, object]:
+    values = {field.name: getattr(other, field.name) for field in fields(other) if field.name not in aside}
+    return {name: value for name, value in values.items() if value is not None}

@@ -20,7 +20,7 @@ MOST_STATES = 5_000  # after {m,n} is written out
 _DEEPEST = 50  # parentheses inside of each other
 _MOST_TIMES = 1_000
 Test = Callable[[str], bool]
-Piece = Callable[["_Machine", int], int]
+Fragment = Callable[["_Machine", int], int]
 """Adds states that lead from a state to the one returned."""
 
 _KINDS: dict[str, Test] = {
@@ -105,7 +105,7 @@ class _Parser:
         self._at = 0
         self._depth = 0
 
-    def parse(self) -> Piece:
+    def parse(self) -> Fragment:
         """Return all of the pattern."""
         piece = self._alternatives()
         if self._at < len(self._text):
@@ -122,20 +122,20 @@ class _Parser:
         self._at += 1
         return sign
 
-    def _alternatives(self) -> Piece:
+    def _alternatives(self) -> Fragment:
         ways = [self._sequence()]
         while self._peek() == "|":
             self._take()
             ways.append(self._sequence())
         return ways[0] if len(ways) == 1 else _one_of(ways)
 
-    def _sequence(self) -> Piece:
+    def _sequence(self) -> Fragment:
         pieces = []
         while self._peek() not in ("", "|", ")"):
             pieces.append(self._repeated(self._atom()))
         return _all_of(pieces)
 
-    def _atom(self) -> Piece:
+    def _atom(self) -> Fragment:
         sign = self._take()
         if sign == "(":
             return self._group()
@@ -147,7 +147,7 @@ class _Parser:
             return _sign(lambda _: True)
         return _sign(self._escaped() if sign == "\\" else _is(sign))
 
-    def _group(self) -> Piece:
+    def _group(self) -> Fragment:
         self._depth += 1
         if self._depth > _DEEPEST:
             _refuse("its parentheses are nested too deeply", "write a simpler one")
@@ -192,7 +192,7 @@ class _Parser:
             _refuse(f"the range {first}-{last} is empty", "write the smaller character first")
         return lambda sign: first <= sign <= last
 
-    def _repeated(self, piece: Piece) -> Piece:
+    def _repeated(self, piece: Fragment) -> Fragment:
         while self._peek() and self._peek() in "*+?{":
             sign = self._take()
             least, most = self._times() if sign == "{" else {"*": (0, -1), "+": (1, -1), "?": (0, 1)}[sign]
@@ -221,7 +221,7 @@ def _is(wanted: str) -> Test:
     return lambda sign: sign == wanted
 
 
-def _sign(test: Test) -> Piece:
+def _sign(test: Test) -> Fragment:
     def build(machine: _Machine, start: int) -> int:
         end = machine.state()
         machine.steps[start] = (test, end)
@@ -230,7 +230,7 @@ def _sign(test: Test) -> Piece:
     return build
 
 
-def _all_of(pieces: list[Piece]) -> Piece:
+def _all_of(pieces: list[Fragment]) -> Fragment:
     def build(machine: _Machine, start: int) -> int:
         for piece in pieces:
             start = piece(machine, start)
@@ -239,7 +239,7 @@ def _all_of(pieces: list[Piece]) -> Piece:
     return build
 
 
-def _one_of(ways: list[Piece]) -> Piece:
+def _one_of(ways: list[Fragment]) -> Fragment:
     def build(machine: _Machine, start: int) -> int:
         end = machine.state()
         for way in ways:
@@ -249,7 +249,7 @@ def _one_of(ways: list[Piece]) -> Piece:
     return build
 
 
-def _times(piece: Piece, least: int, most: int) -> Piece:
+def _times(piece: Fragment, least: int, most: int) -> Fragment:
     if 0 <= most < least:
         _refuse(f"{{{least},{most}}} is empty", "write the smaller number first")
 

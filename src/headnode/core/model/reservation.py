@@ -1,4 +1,4 @@
-"""Nodes reserved in advance: kept for some users or projects, or for nobody, from one instant until another.
+"""Nodes reserved in advance: for some users or projects, or for nobody, for a time.
 
 Source: SSS 3.1.0, "Reservation": identifier for a reservation used by the job; Maui, advance reservations.
 """

@@ -1,15 +1,68 @@
-"""What a task asks for: a program, its files, and how many instances of it.
+"""What a task asks for: a program, its files and limits, and how many instances of it.
 
+Source: SSS 3.1.0, "ResourceLimit"; setrlimit(2).
 Source: CCS, "Standard job and task options" and task.xsd; HPC Pack task properties and types.
-"""
+Source: HPC Pack parametric sweeps: a run of k asterisks is the value, padded with zeros to width k;
+a caret before an asterisk or a caret takes its meaning away.
+Source: CCS, "Standard job and task options", row *command*."""
 
+import re
+import shlex
+from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
 
-from headnode.core.model.limits import ResourceLimit
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER, Seconds
+
+UNLIMITED = -1
+"""How setrlimit writes that there is no limit."""
+
+LIMITS = {
+    "as": "bytes of address space",
+    "core": "bytes of a core file",
+    "cpu": "seconds of processor time",
+    "data": "bytes of data segment",
+    "fsize": "bytes of a file written",
+    "memlock": "bytes locked in memory",
+    "msgqueue": "bytes in message queues",
+    "nofile": "open files",
+    "nproc": "processes of the user",
+    "rss": "bytes resident in memory",
+    "rtprio": "realtime priority",
+    "sigpending": "pending signals",
+    "stack": "bytes of stack",
+}
+"""The limits there are, and what each counts."""
+
+
+class ResourceLimit(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A limit by the name that setrlimit knows it by in small letters: cpu, core, data, fsize, nofile ...
+
+    Bytes or seconds or numbers, as setrlimit counts them; -1: no limit; None leaves that side as it was.
+    """
+
+    name: str
+    soft: int | None = None
+    hard: int | None = None
+
+
+def limits_in_force(job: Iterable[ResourceLimit], task: Iterable[ResourceLimit]) -> tuple[ResourceLimit, ...]:
+    """Return the limits of a task: the job's, with the task's own in place of those of the same name."""
+    return tuple({limit.name: limit for limit in (*job, *task)}.values())
+
+
+def reaches(limit: int | None, other: int | None) -> bool:
+    """Tell whether a limit is at least another; both as they are written, None when nothing is said.
+
+    >>> reaches(-1, 5), reaches(5, -1), reaches(4, 5), reaches(None, 5), reaches(5, None)
+    (True, False, False, True, True)
+    """
+    if limit is None or other is None or limit == UNLIMITED:
+        return True
+    return other != UNLIMITED and limit >= other
+
 
 MOST_INSTANCES = 1_000_000  # of one task
 
@@ -104,3 +157,52 @@ class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, fo
     def value(self, instance: int) -> int:
         """Return the swept value that stands for `instance` (from 1)."""
         return self.start + (instance - 1) * self.increment
+
+
+_PIECE = re.compile(r"\^([*^])|(\*+)")
+
+
+def substitute(text: str, value: int) -> str:
+    """Put the swept `value` into `text`.
+
+    >>> substitute("in.***.dat ^* ^^ ^x *", 7)
+    'in.007.dat * ^ ^x 7'
+    """
+    if "*" not in text and "^" not in text:
+        return text
+    return _PIECE.sub(lambda found: found[1] or str(value).zfill(len(found[2])), text)
+
+
+SHELL = "/bin/sh"
+
+_SHELL_CHARACTERS = re.compile(r"[|&;<>()$`\\*?\[#~{}!\n]")
+_PLAIN = re.compile(r"[!#-&(-\[\]-~ \t\r\n]*")  # no quote, no backslash, no white space beyond a shell's
+_ASSIGNMENT = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_]*=")
+_SHELL_WORDS = frozenset(
+    """. : alias bg break case cd command continue eval exec exit export fg for getopts hash if jobs read
+    readonly return set shift times trap type ulimit umask unalias unset until wait while""".split()  # noqa: SIM905
+)
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a command line as a shell splits it.  Raises ValueError for an open quote.
+
+    Same as `shlex.split`, which takes 60 microseconds a line: text without quotes needs no parser.
+    """
+    return text.split() if _PLAIN.fullmatch(text) else shlex.split(text)
+
+
+def argv_of(command: str) -> tuple[str, ...]:
+    """Split a command line; one that needs a shell is handed to ``/bin/sh -c`` whole.
+
+    >>> argv_of("prog 'one two' 3"), argv_of("a | b"), argv_of("exit 3")
+    (('prog', 'one two', '3'), ('/bin/sh', '-c', 'a | b'), ('/bin/sh', '-c', 'exit 3'))
+    """
+    through_shell = (SHELL, "-c", command)
+    if _SHELL_CHARACTERS.search(command) or _ASSIGNMENT.match(command):
+        return through_shell
+    try:
+        words = words_of(command)
+    except ValueError:  # a quote without its partner: the shell says so in the output of the task
+        return through_shell
+    return through_shell if not words or words[0] in _SHELL_WORDS else tuple(words)

@@ -1,7 +1,7 @@
-"""Job templates: what jobs of a kind get by themselves, and what they may ask for.
+"""Job templates: defaults and limits for jobs of a kind.
 
-Source: HPC Pack, job templates (TemplateItem: Default, ReadOnly, MinVal, MaxVal, ValueRange, RequiredValues).
-"""
+Source: HPC Pack, job templates (TemplateItem: Default, ReadOnly, MinVal, MaxVal, ValueRange,
+RequiredValues)."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ import msgspec
 
 from headnode.core.model.job import JobSpec, UnitType
 
-DEFAULT = "Default"
+DEFAULT_TEMPLATE = "Default"
 """The template of jobs that name none; there always is one."""
 
 UNSAID = JobSpec()
 
 
-class Rule(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
+class TemplateRule(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
     """What holds for one field of a job.  Values stand in the field of a description that says nothing else.
 
     `least` and `most` are in the unit of the field.  A rule for `minimum` or `maximum` says what is counted:
@@ -55,14 +55,14 @@ class JobTemplate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True,
 
     name: str
     description: str = ""
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[TemplateRule, ...] = ()
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     submission_filters: str = ""
     activation_filters: str = ""
 
 
-def said(field: str, value: Any) -> JobSpec:
+def stated_fields(field: str, value: Any) -> JobSpec:
     """Return the description that says nothing but this."""
     return JobSpec(**{field: value})
 

@@ -1,13 +1,34 @@
-"""Who asks."""
+"""The user of a request, and the receipt of a request with an idempotency key."""
 
 from enum import StrEnum
 
 import msgspec
 
-from headnode.core.model.receipt import Once
+from headnode.core.model.quantities import Instant
 
 
-class Role(StrEnum):
+class IdempotencyKey(msgspec.Struct, frozen=True):
+    """A request that is to be carried out once: `key` as its user chose it, a digest of all that it asks."""
+
+    key: str
+    digest: bytes
+    verb: str
+
+
+class Receipt(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """What a request made: jobs, or tasks `first_task` to `last_task` of a job.  Kept until `expires`."""
+
+    uid: int
+    key: str
+    digest: bytes
+    verb: str
+    expires: Instant
+    jobs: tuple[int, ...] = ()
+    first_task: int = 0
+    last_task: int = 0
+
+
+class UserRole(StrEnum):
     """What somebody may do beside what everybody may."""
 
     USER = "user"  # changes his own jobs
@@ -31,7 +52,7 @@ class User(msgspec.Struct, frozen=True):
     by_node: bool = False  # he asks by a node, where nobody has a role
     origin: str = ""  # from where he asks, as the audit log says it; empty: not said
     host: str = ""  # the host that he asks from: by name, or by address; empty: not said
-    once: Once | None = None  # what he asks for now must be carried out once only
+    once: IdempotencyKey | None = None  # what he asks for now must be carried out once only
 
     @property
     def oversees(self) -> bool:
@@ -39,8 +60,8 @@ class User(msgspec.Struct, frozen=True):
         return self.administrator or self.operator
 
     @property
-    def role(self) -> Role:
+    def role(self) -> UserRole:
         """The highest role he has."""
         if self.administrator:
-            return Role.ADMINISTRATOR
-        return Role.OPERATOR if self.operator else Role.USER
+            return UserRole.ADMINISTRATOR
+        return UserRole.OPERATOR if self.operator else UserRole.USER

@@ -1,4 +1,4 @@
-"""Past jobs to be scheduled again: when they came, how long they took, what was asked for them."""
+"""Past jobs to be scheduled again: arrival, run time and request of each."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

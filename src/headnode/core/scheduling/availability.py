@@ -1,28 +1,37 @@
-"""What is free from now on: processors, nodes, memory and licences over time.
+"""What is free from now on, over time, with the reservations of the plan before carried over.
 
-Running jobs give back what they hold when their limits are over; reservations are taken out.  Counted kind
-by kind of nodes; names matter only for what starts now (`Kinds`).  Whether a job fits is asked of the
-placement code, on the board of what is free all the time the job would run.
+Running jobs release what they hold when their limits are over; reservations are taken out.  Counted kind
+by kind of nodes; names matter only for what starts now (`NodeKinds`).  Whether a job fits is asked of the
+placement, on what is free all the time the job would run.
 
-Cost:  `first_fit` O(kinds the need may use + their stairs), and a placement where counts suffice.
+Cost:  `first_fit` O(kinds the request may use + their steps), and a placement where counts suffice.
 """
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf, nextafter
 from typing import NamedTuple
 
-from headnode.core.model.job import UnitType
-from headnode.core.model.quantities import Instant
-from headnode.core.scheduling import returns
-from headnode.core.scheduling.board import Board, Fit, Piece, amounts_of
-from headnode.core.scheduling.future import Release
-from headnode.core.scheduling.kinds import Kind, Kinds
-from headnode.core.scheduling.need import Need, later
-from headnode.core.scheduling.placement import fewest, fit
-from headnode.core.scheduling.profile import Profile
-from headnode.core.scheduling.reserved_times import own_time
-from headnode.core.scheduling.sweep_line import Changes, Course, first_instants
+from headnode.core.model.job import JobRequest, UnitType
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.scheduling import release_profile
+from headnode.core.scheduling.free_resources import (
+    Allocation,
+    FreeResources,
+    GangPlacement,
+    Placement,
+    amounts_of,
+)
+from headnode.core.scheduling.node_table import NodeTable
+from headnode.core.scheduling.node_view import own_time
+from headnode.core.scheduling.placement import at_minimum, find_placement
+from headnode.core.scheduling.plan import Reservation, Shares
+from headnode.core.scheduling.profile import AmountChanges, AmountDemand, Profile, first_instants
+from headnode.core.scheduling.release_profile import NodeKind, NodeKinds
+from headnode.core.scheduling.request import ResolvedRequest, resolve, resolved_later
+from headnode.core.scheduling.shadow_reservation import Release
+from headnode.core.scheduling.view import Turn, View
 
 SHUT = 1 << 40  # more than there is of anything: taken out where a need is kept out
 OVERDUE = 1.0  # seconds that a job over its limit is expected to go on
@@ -32,7 +41,7 @@ class Slot(NamedTuple):
     """A place in the future: when, and one way to place the job then."""
 
     at: Instant
-    fit: Fit
+    fit: Placement
 
 
 class Span(NamedTuple):
@@ -44,50 +53,62 @@ class Span(NamedTuple):
 
 
 class Availability:
-    """The future of a board.  The board itself is only looked at, for what is free of each node now.
+    """The future of what is free.  What is free now is only read, to know of which nodes it is.
 
     Of kinds of several nodes, a slot that begins later names nodes only as examples of their kind.
     """
 
     def __init__(
-        self, now: Instant, board: Board, kinds: Kinds, releases: Sequence[Release], *, amounts: bool
+        self,
+        now: Instant,
+        resources: FreeResources,
+        kinds: NodeKinds,
+        releases: Sequence[Release],
+        *,
+        amounts: bool,
     ) -> None:
-        self._now, self._board, self._kinds = now, board, kinds
+        self._now, self._resources, self._kinds = now, resources, kinds
         self._kinds_in: dict[int, list[list[int]]] = {}  # of each alternative, by rules
         due = [each if each.at > now else each._replace(at=Instant(now + OVERDUE)) for each in releases]
         counted = [node for kind in kinds.all for node in kind.nodes] if amounts else []
-        self._free = returns.processors_or_nodes(now, board, kinds, due)
+        self._free = release_profile.kind_profiles(now, resources, kinds, due)
         for kind, profile in zip(kinds.all, self._free, strict=True):
-            if board.terrain.open_for[kind.nodes[0]] < inf:  # so for all of a kind
-                profile.close(now + board.terrain.open_for[kind.nodes[0]])
-        self._amounts = returns.amounts(now, board, counted, due)
-        self._licences = returns.licences(now, board, due)
-        self._total = returns.total(now, kinds, self._free)
+            if resources.node_table.open_for[kind.nodes[0]] < inf:  # so for all of a kind
+                profile.close(now + resources.node_table.open_for[kind.nodes[0]])
+        self._amounts = release_profile.amount_profiles(now, resources, counted, due)
+        self._licences = release_profile.licence_profiles(now, resources, due)
+        self._total = release_profile.total_profile(now, kinds, self._free)
         self._seen: dict[tuple[tuple[str, ...], int], Profile] = {}  # by who is welcome, of reserved kinds
         self._opens = [stairs.opens() for stairs in self._free]  # when there is anything of a kind
 
-    def first_fit(self, need: Need, duration: float, after: Instant, until: float = inf) -> Slot | None:
+    def first_fit(
+        self, need: ResolvedRequest, duration: float, after: Instant, until: float = inf
+    ) -> Slot | None:
         """Return the first slot for the minimum that begins at or after an instant, and before `until`."""
         if need.impossible or any(self._kinds.of[node] < 0 for node in need.required):
             return None  # a closed node is of no kind
-        least, best = fewest(need), None
+        least, best = at_minimum(need), None
         after, until = self._within_own_time(need, Span(duration, after, until))
         after = Instant(self._total.first_fit(need.minimum, duration, after))  # not before, wherever
         for kinds in self._kinds_for(need) if after < until else ():
             open_by_then = [kind for kind in kinds if self._opens[kind] < until]
             courses = self._courses(least, open_by_then, Span(duration, after, until))
             for at in first_instants(courses, after, until):
-                then = least if need.access is None else later(least, self._board.terrain, at - self._now)
-                found = fit(then, self.board(at, at + duration))
+                then = (
+                    least
+                    if need.access is None
+                    else resolved_later(least, self._resources.node_table, at - self._now)
+                )
+                found = find_placement(then, self.resources(at, at + duration))
                 if found is not None:
                     best, until = Slot(Instant(at), found), at
                     break
         return best
 
-    def _within_own_time(self, need: Need, span: Span) -> tuple[Instant, float]:
+    def _within_own_time(self, need: ResolvedRequest, span: Span) -> tuple[Instant, float]:
         """Return between which instants a need must begin that is for one reservation only."""
         duration, after, until = span
-        access, reserved = need.access, self._board.terrain.reserved
+        access, reserved = need.access, self._resources.node_table.reserved
         if access is None or not access.reservation:
             return Instant(after), until
         own = next((time for times in reserved if (time := own_time(times, access)) is not None), None)
@@ -97,9 +118,9 @@ class Availability:
         last = nextafter(ends - duration, inf) if own.limits else ends
         return Instant(max(after, begins)), min(until, last)
 
-    def _for(self, need: Need, kind: int) -> Profile:
+    def _for(self, need: ResolvedRequest, kind: int) -> Profile:
         """Return what is free of a kind for a need: nothing while it is reserved for others."""
-        times = self._board.terrain.reserved[self._kinds.all[kind].nodes[0]]
+        times = self._resources.node_table.reserved[self._kinds.all[kind].nodes[0]]
         access = need.access
         if access is None or not times:
             return self._free[kind]
@@ -111,11 +132,11 @@ class Availability:
                     known.take(self._now + max(each.begins, 0.0), self._now + each.ends, SHUT)
         return known
 
-    def board(self, start: float, end: float) -> Board:
+    def resources(self, start: float, end: float) -> FreeResources:
         """Return what is free all the time between two instants; if it starts now, on which nodes it is."""
-        real, terrain = self._board, self._board.terrain
+        real, node_table = self._resources, self._resources.node_table
         now = start <= self._now
-        free = [0] * len(terrain.names)
+        free = [0] * len(node_table.names)
         for kind, profile in zip(self._kinds.all, self._free, strict=True):
             node = kind.nodes[0]
             if now and len(kind.nodes) == 1 and not real.free[node]:
@@ -125,30 +146,36 @@ class Availability:
                 free[node] = count
             elif count > 0:
                 _spread(kind, count, free, real if now else None)
-        holders = [int(left < size) for left, size in zip(free, terrain.processors, strict=True)]
-        amounts = (real.memory[:], real.disk[:], real.swap[:]) if now else amounts_of(terrain)
+        holders = [int(left < size) for left, size in zip(free, node_table.processors, strict=True)]
+        amounts = (real.memory[:], real.disk[:], real.swap[:]) if now else amounts_of(node_table)
         for left, rooms in zip(amounts, self._amounts, strict=True):
             for node, room in rooms.items():
                 left[node] = room.least(start, end)
         licences = {feature: stairs.least(start, end) for feature, stairs in self._licences.items()}
-        return Board(terrain, free, real.jobs if now else holders, [False] * len(free), amounts, licences)
+        return FreeResources(
+            node_table, free, real.jobs if now else holders, [False] * len(free), amounts, licences
+        )
 
-    def has_room(self, piece: Piece, start: float, end: float) -> bool:
+    def has_room(self, piece: Allocation, start: float, end: float) -> bool:
         """Return whether so much is free all the time between two instants, kind by kind."""
         return all(
             self._free[kind].least(start, end) >= count for kind, count in self._counts(piece).items()
         ) and all(stairs.least(start, end) >= amount for stairs, amount in self._beside(piece))
 
-    def take(self, piece: Piece, start: float, end: float) -> None:
+    def take(self, piece: Allocation, start: float, end: float) -> None:
         """Take a piece from one instant until another."""
         self._change(Profile.take, piece, start, end)
 
-    def give(self, piece: Piece, start: float, end: float) -> None:
+    def give(self, piece: Allocation, start: float, end: float) -> None:
         """Give back a piece that was taken."""
         self._change(Profile.give, piece, start, end)
 
     def _change(
-        self, change: Callable[[Profile, float, float, int], None], piece: Piece, start: float, end: float
+        self,
+        change: Callable[[Profile, float, float, int], None],
+        piece: Allocation,
+        start: float,
+        end: float,
     ) -> None:
         for kind, count in self._counts(piece).items():
             change(self._free[kind], start, end, count)
@@ -159,7 +186,7 @@ class Availability:
         for stairs, amount in self._beside(piece):
             change(stairs, start, end, amount)
 
-    def _counts(self, piece: Piece) -> Counter[int]:
+    def _counts(self, piece: Allocation) -> Counter[int]:
         """Return what a piece takes of each kind of node."""
         counts: Counter[int] = Counter()
         for node, processors in piece.fit:
@@ -167,7 +194,7 @@ class Availability:
             counts[kind] += 1 if self._kinds.all[kind].whole else processors
         return counts
 
-    def _beside(self, piece: Piece) -> list[tuple[Profile, int]]:
+    def _beside(self, piece: Allocation) -> list[tuple[Profile, int]]:
         """Return what a piece takes of what is not counted by kinds."""
         parts = [(self._total, sum([processors for _, processors in piece.fit]))]
         if (piece.memory or piece.held) and self._amounts[0]:
@@ -177,36 +204,36 @@ class Availability:
         wished = piece.licences.items()
         return parts + [(self._licences[name], count) for name, count in wished if name in self._licences]
 
-    def _courses(self, need: Need, kinds: Sequence[int], span: Span) -> list[Course]:
+    def _courses(self, need: ResolvedRequest, kinds: Sequence[int], span: Span) -> list[AmountDemand]:
         """Return what must come together for the minimum of a need on these kinds of nodes."""
         amounts = [
             _over_time(self._for(need, kind), span, self._worth(need, self._kinds.all[kind]))
             for kind in kinds
         ]
-        courses = [Course(amounts, 1 if need.single else need.minimum)]
+        courses = [AmountDemand(amounts, 1 if need.single else need.minimum)]
         for node in need.required:
-            courses.append(Course([_over_time(self._for(need, self._kinds.of[node]), span, _as_is)], 1))
+            courses.append(AmountDemand([_over_time(self._for(need, self._kinds.of[node]), span, _as_is)], 1))
         if need.share:
-            courses.append(Course([self._idle_units(need, kind, span) for kind in kinds], need.share))
+            courses.append(AmountDemand([self._idle_units(need, kind, span) for kind in kinds], need.share))
         for part in need.parts if not need.single else ():
             there = zip(kinds, amounts, strict=True)
             mine = [amount for kind, amount in there if self._kinds.all[kind].nodes[0] in part.nodes]
-            courses.append(Course(mine, part.units))
+            courses.append(AmountDemand(mine, part.units))
         for feature, stairs in self._licences.items():
             wanted = need.fixed.get(feature, 0) + (feature in need.each)
             if wanted:
-                courses.append(Course([_over_time(stairs, span, _as_is)], wanted))
+                courses.append(AmountDemand([_over_time(stairs, span, _as_is)], wanted))
         return courses
 
-    def _idle_units(self, need: Need, kind: int, span: Span) -> Changes:
+    def _idle_units(self, need: ResolvedRequest, kind: int, span: Span) -> AmountChanges:
         (node, *_), size, _ = self._kinds.all[kind]
-        units = self._board.terrain.units[need.unit][node]
+        units = self._resources.node_table.units[need.unit][node]
         return _over_time(self._for(need, kind), span, lambda count: units * (count == size))
 
-    def _worth(self, need: Need, kind: Kind) -> Callable[[int], int]:
+    def _worth(self, need: ResolvedRequest, kind: NodeKind) -> Callable[[int], int]:
         """Return how many units so much of a kind is at most; for jobs on one node, whether it is enough."""
         node, size = kind.nodes[0], kind.size
-        units = self._board.terrain.units[need.unit][node]
+        units = self._resources.node_table.units[need.unit][node]
         if kind.whole:
             return lambda count: count * units
         if need.single:
@@ -219,7 +246,7 @@ class Availability:
             return _as_is
         return lambda count: count * units // size
 
-    def _kinds_for(self, need: Need) -> list[list[int]]:
+    def _kinds_for(self, need: ResolvedRequest) -> list[list[int]]:
         """Return the kinds in each of a need's alternatives."""
         known = self._kinds_in.get(need.rules) if need.rules >= 0 else None
         if known is None:
@@ -229,7 +256,7 @@ class Availability:
         return known
 
 
-def _over_time(stairs: Profile, span: Span, worth: Callable[[int], int]) -> Changes:
+def _over_time(stairs: Profile, span: Span, worth: Callable[[int], int]) -> AmountChanges:
     """Return what the least that is free for a duration is worth, by when it begins."""
     duration, after, until = span
     if stairs.is_level(after, until + duration):
@@ -241,7 +268,7 @@ def _as_is(count: int) -> int:
     return count
 
 
-def _spread(kind: Kind, count: int, free: list[int], real: Board | None) -> None:
+def _spread(kind: NodeKind, count: int, free: list[int], real: FreeResources | None) -> None:
     """Put so much of a kind on its nodes: where it is free now, or in their order."""
     for node in kind.nodes:
         there = kind.size if real is None else 0 if real.owned[node] else real.free[node]
@@ -255,3 +282,98 @@ def _spread(kind: Kind, count: int, free: list[int], real: Board | None) -> None
         free[node] = taken
         if count <= 0:
             return
+
+
+class CarriedSlot(NamedTuple):
+    """A slot that a job has, and which of its requests it is for."""
+
+    slot: Slot
+    option: int
+
+
+class CarriedReservations(NamedTuple):
+    """What is still there of the reservations of the plan before, and whether any of it became free."""
+
+    slots: dict[JobId, CarriedSlot]
+    turns: dict[JobRequest, list[Turn]]  # of the jobs that have one, ascending
+    freed: bool
+
+
+def carry_over_reservations(
+    view: View, node_table: NodeTable, availability: Availability
+) -> CarriedReservations:
+    """Take every reservation of the plan before out of the availability, at the same instant or now.
+
+    In the order of their starts: then, whatever names were examples only, there is room for all of them.
+    Those of jobs that are gone or were modified, or whose nodes are, are not kept.
+    """
+    slots: dict[JobId, CarriedSlot] = {}
+    turns: dict[JobRequest, list[Turn]] = {}
+    reservations = view.before.reservations if view.before is not None else ()
+    for reservation in sorted(_still_waiting(view, reservations), key=lambda each: (each.at, each.turn)):
+        slot = _placed(reservation, view.now, node_table, availability)
+        if slot is not None:
+            slots[reservation.job] = CarriedSlot(slot, reservation.option)
+            turns.setdefault(reservation.request, []).append(reservation.turn)
+    for each in turns.values():
+        each.sort()
+    return CarriedReservations(slots, turns, view.freed or len(slots) < len(reservations))
+
+
+def _still_waiting(view: View, reservations: Sequence[Reservation]) -> Iterator[Reservation]:
+    waiting = {each.request: each.turns for each in view.queue} if reservations else {}
+    for reservation in reservations:
+        turns = waiting.get(reservation.request, ())
+        place = bisect_left(turns, reservation.turn)
+        if place < len(turns) and turns[place] == reservation.turn:
+            yield reservation
+
+
+def _placed(
+    reservation: Reservation, now: Instant, node_table: NodeTable, availability: Availability
+) -> Slot | None:
+    """Take what was reserved, on the same nodes or others like them, and return it; None if it is lost."""
+    request = reservation.request.option(reservation.option)
+    need, at = resolve(request, node_table), Instant(max(reservation.at, now))
+    end = at + request.run_time
+    named = _numbered(reservation.allocation, node_table)
+    if any(number < 0 or node_table.alike_of[number] < 0 for number, _ in named):
+        return None
+    access = need.access
+    if access is not None and not all(node_table.takes(number, access, at - now) for number, _ in named):
+        return None  # it was reserved since
+    found: Placement | None = named
+    if reservation.parts:
+        found = GangPlacement.of(named, [_numbered(part, node_table) for part in reservation.parts])
+    if not availability.has_room(need.piece(named), at, end):
+        found = _others_alike(need, named, node_table, availability.resources(at, end))
+    if found is None or not availability.has_room(need.piece(found), at, end):
+        return None
+    availability.take(need.piece(found), at, end)
+    return Slot(at, found)
+
+
+def _numbered(shares: Shares, node_table: NodeTable) -> Placement:
+    return tuple((node_table.numbers.get(name.casefold(), -1), count) for name, count in shares)
+
+
+def _others_alike(
+    need: ResolvedRequest, named: Sequence[tuple[int, int]], node_table: NodeTable, resources: FreeResources
+) -> Placement | None:
+    """Return as much of nodes like these, where only their number mattered."""
+    if not need.counted:
+        return None
+    wanted: Counter[int] = Counter()
+    for number, count in named:
+        wanted[node_table.alike_of[number]] += count
+    found: list[tuple[int, int]] = []
+    for group, count in wanted.items():
+        for number in node_table.alike[group]:
+            size = node_table.processors[number]
+            there = resources.free[number] if not need.whole or resources.free[number] == size else 0
+            taken = min(there, count)
+            found += [(number, taken)] if taken else []
+            count -= taken
+        if count:
+            return None
+    return tuple(found)

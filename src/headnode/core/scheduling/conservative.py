@@ -1,7 +1,7 @@
-"""Conservative backfill: many waiting jobs have a reservation, and nobody starts who would delay one.
+"""Conservative backfill: many waiting jobs have a reservation, and no job starts that would delay one.
 
 Each of the first jobs that must wait, as many as the view's depth allows, is given the earliest slot that
-touches no other; the jobs behind them start if they touch none either.  A kept reservation never moves
+touches no other; the jobs behind them start if they touch none either.  A carried reservation never moves
 later: when something becomes free unexpectedly, every job that has one is offered an earlier slot, in turn.
 Planned anew, all slots are given again at each pass, in turn; what helps one may then put off another.
 
@@ -17,74 +17,143 @@ from math import inf, nextafter
 
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import NEVER, Instant, JobId
-from headnode.core.scheduling.availability import Availability, Slot
-from headnode.core.scheduling.board import Board, Fit
-from headnode.core.scheduling.decision import Grow, Plan, Reason, Reservation, Start, Wait, Why
-from headnode.core.scheduling.endless import Endless
-from headnode.core.scheduling.future import releases_of
-from headnode.core.scheduling.kept import Held, Kept, keep
-from headnode.core.scheduling.kinds import Kinds
-from headnode.core.scheduling.need import Need
-from headnode.core.scheduling.otherwise import never_with_any, with_alternatives
-from headnode.core.scheduling.placement import fewest, fit, fit_again, part_shares, shares
-from headnode.core.scheduling.reasons import shortage
+from headnode.core.scheduling.availability import (
+    Availability,
+    CarriedReservations,
+    CarriedSlot,
+    Slot,
+    carry_over_reservations,
+)
+from headnode.core.scheduling.candidates import Candidate, CandidateQueue, candidate_options
+from headnode.core.scheduling.explain.reasons import never_with_any, shortage, with_alternatives
+from headnode.core.scheduling.free_resources import FreeResources, Placement
+from headnode.core.scheduling.node_table import NodeTable
+from headnode.core.scheduling.placement import (
+    at_minimum,
+    find_placement,
+    find_promised_placement,
+    part_shares,
+    shares,
+)
+from headnode.core.scheduling.plan import (
+    Grow,
+    LazyReasons,
+    LazyWait,
+    Plan,
+    Reason,
+    Reservation,
+    Start,
+    Wait,
+    Why,
+)
+from headnode.core.scheduling.release_profile import NodeKinds
+from headnode.core.scheduling.request import ResolvedRequest, resolved_at_some_time
+from headnode.core.scheduling.shadow_reservation import release_of, releases_of
 from headnode.core.scheduling.view import View
-from headnode.core.scheduling.waits import Telling, Waits
-from headnode.core.scheduling.wishes import Wish, Wishes, options
 
 
-def plan(view: View) -> Plan:
+class UnlimitedJobs:
+    """Keeps jobs without a limit from piling up in front of it; others end, and are no hindrance."""
+
+    def __init__(self, view: View, node_table: NodeTable) -> None:
+        self.head: Candidate | None = None
+        self._view, self._node_table = view, node_table
+        licences = {feature: total for feature, (total, _) in view.licences.items()}
+        self._empty = FreeResources.empty(node_table, licences)
+        self._last = self._empty.copy()
+
+    def can_run(self, candidate: Candidate) -> bool:
+        """Return whether the candidate would fit on the open nodes if nothing else ran there."""
+        return self._fits(candidate, self._empty)
+
+    def _fits(self, candidate: Candidate, resources: FreeResources) -> bool:
+        under = candidate_options(candidate, self._view.now, self._node_table)
+        return any(
+            find_placement(at_minimum(resolved_at_some_time(each.need, self._node_table)), resources)
+            is not None
+            for each in under
+        )
+
+    def wait(self, candidate: Candidate) -> None:
+        """Let this job be the one, if there is none, with jobs behind it that were given its place before."""
+        if self.head is not None or not self.can_run(candidate):
+            return
+        self.head = candidate
+        for job in self._view.running:
+            if job.end == NEVER and job.turn > candidate.turn:
+                self._last.put(release_of(job, Instant(self._view.now), self._node_table).piece)
+
+    def allows(self, candidate: Candidate, found: Placement) -> bool:
+        """Return whether the candidate leaves the job its place, and if so count what it takes.
+
+        A job that would do with several requests has its place where it fits under one of them.
+        """
+        if self.head is None or candidate.end < NEVER:
+            return True
+        then = self._last.copy()
+        then.put(candidate.need.piece(found))
+        if not self._fits(self.head, then):
+            return False
+        self._last = then
+        return True
+
+
+def plan_conservative(view: View) -> Plan:
     """Decide about every queued job; reservations of the plan before never move later."""
     return _Pass(view, anew=False).plan()
 
 
-def plan_anew(view: View) -> Plan:
+def plan_conservative_anew(view: View) -> Plan:
     """Decide about every queued job; every reservation is given anew."""
     return _Pass(view, anew=True).plan()
 
 
 class _Pass:
-    """Gives and reserves, wish by wish; a reservation is always out of the availability already."""
+    """Gives and reserves, candidate by candidate; a reservation is always out of the availability already."""
 
     def __init__(self, view: View, *, anew: bool) -> None:
-        self._view, self._terrain = view, view.terrain()
-        self._wishes = Wishes(view, self._terrain)
+        self._view, self._node_table = view, view.node_table()
+        self._candidates = CandidateQueue(view, self._node_table)
         free = {feature: free for feature, (_, free) in view.licences.items()}
-        self._board = Board.now(self._terrain, view.nodes, free)
+        self._resources = FreeResources.now(self._node_table, view.nodes, free)
         self._future = self._availability()
-        self._kept = Kept({}, {}, freed=True) if anew else keep(view, self._terrain, self._future)
-        self._endless = Endless(view, self._terrain)
+        self._kept = (
+            CarriedReservations({}, {}, freed=True)
+            if anew
+            else carry_over_reservations(view, self._node_table, self._future)
+        )
+        self._unlimited = UnlimitedJobs(view, self._node_table)
         self._in_vain: dict[JobRequest, Instant] = {}  # there is no slot for this request before
         self._starts: list[Start] = []
         self._grows: list[Grow] = []
-        self._waits: dict[JobRequest, Telling] = {}
+        self._waits: dict[JobRequest, LazyWait] = {}
         self._reservations: list[Reservation] = []
         self._head: JobId | None = None  # the first that must wait
         self._shallow = True
-        self._processors = sum(self._board.free)
+        self._processors = sum(self._resources.free)
 
     def _availability(self) -> Availability:
-        needs, view = self._wishes.needs, self._view
-        releases = releases_of(view, self._terrain)
-        kinds = Kinds(self._terrain, needs)
+        needs, view = self._candidates.needs, self._view
+        releases = releases_of(view, self._node_table)
+        kinds = NodeKinds(self._node_table, needs)
         return Availability(
-            view.now, self._board, kinds, releases, amounts=any(n.memory or n.held for n in needs)
+            view.now, self._resources, kinds, releases, amounts=any(n.memory or n.held for n in needs)
         )
 
     def plan(self) -> Plan:
-        """Decide about every wish in turn."""
-        for wish in self._wishes:
-            if not wish.starts:
-                self._grow(wish)
-            elif wish.job in self._kept.slots:
-                self._offer(wish, self._kept.slots.pop(wish.job))
+        """Decide about every candidate in turn."""
+        for candidate in self._candidates:
+            if not candidate.starts:
+                self._grow(candidate)
+            elif candidate.job in self._kept.slots:
+                self._offer(candidate, self._kept.slots.pop(candidate.job))
             elif self._is_shallow():
-                self._reserve(wish)
+                self._reserve(candidate)
             else:
-                self._start_or_wait(wish)
+                self._start_or_wait(candidate)
         wake = min((each.at for each in self._reservations), default=NEVER)
         held = tuple(self._reservations)
-        return Plan(tuple(self._starts), tuple(self._grows), Waits(self._waits), held, wake)
+        return Plan(tuple(self._starts), tuple(self._grows), LazyReasons(self._waits), held, wake)
 
     def _is_shallow(self) -> bool:
         """Return whether one more may have a reservation; after the first who may not, nobody may."""
@@ -92,45 +161,49 @@ class _Pass:
         self._shallow = self._shallow and len(self._reservations) + coming < self._view.depth
         return self._shallow
 
-    def _grow(self, wish: Wish) -> None:
-        found = self._room_now(wish)
-        if found is not None and self._endless.allows(wish, found):
-            self._give(wish, found)
-            self._grows.append(Grow(wish.job, shares(found, self._terrain)))
+    def _grow(self, candidate: Candidate) -> None:
+        found = self._room_now(candidate)
+        if found is not None and self._unlimited.allows(candidate, found):
+            self._give(candidate, found)
+            self._grows.append(Grow(candidate.job, shares(found, self._node_table)))
 
-    def _offer(self, wish: Wish, held: Held) -> None:
+    def _offer(self, candidate: Candidate, held: CarriedSlot) -> None:
         """Start a job whose slot has come, or whom a better one lets start; hold the best for it else.
 
         Better is an earlier slot, or one at the same instant for a request that the job prefers.
         """
-        slot, under = held.slot, self._options(wish)
+        slot, under = held.slot, self._options(candidate)
         own = under[held.option]
         if slot.at > self._view.now and not self._kept.freed:
-            self._hold(wish, own, slot)
+            self._hold(candidate, own, slot)
             return
         self._future.give(own.need.piece(slot.fit), slot.at, slot.at + own.asks.run_time)
         found = [(each, self._better(each, held)) for each in under]
         if any(better is not None for _, better in found):
             self._in_vain.clear()
         slots = [(each, better or (slot if each is own else None)) for each, better in found]
-        self._settle(wish, slots, promised=own)
+        self._settle(candidate, slots, promised=own)
 
-    def _better(self, wish: Wish, held: Held) -> Slot | None:
-        """Return a slot that is better than the one held, for the wish under one of its options."""
-        until = nextafter(held.slot.at, inf) if wish.option < held.option else held.slot.at
-        return self._earliest(wish, until) if until > self._view.now else None
+    def _better(self, candidate: Candidate, held: CarriedSlot) -> Slot | None:
+        """Return a slot that is better than the one held, for the candidate under one of its options."""
+        until = nextafter(held.slot.at, inf) if candidate.option < held.option else held.slot.at
+        return self._earliest(candidate, until) if until > self._view.now else None
 
-    def _reserve(self, wish: Wish) -> None:
+    def _reserve(self, candidate: Candidate) -> None:
         """Start the job or give it a slot; one that no end of a limit will help waits without."""
-        slots = [(each, self._earliest(each, NEVER)) for each in self._options(wish)]
+        slots = [(each, self._earliest(each, NEVER)) for each in self._options(candidate)]
         if any(slot is not None for _, slot in slots):
-            self._settle(wish, slots)
+            self._settle(candidate, slots)
         else:
-            self._endless.wait(wish)
-            self._wait(wish, NEVER)
+            self._unlimited.wait(candidate)
+            self._wait(candidate, NEVER)
 
     def _settle(
-        self, wish: Wish, slots: Iterable[tuple[Wish, Slot | None]], *, promised: Wish | None = None
+        self,
+        candidate: Candidate,
+        slots: Iterable[tuple[Candidate, Slot | None]],
+        *,
+        promised: Candidate | None = None,
     ) -> None:
         """Start the job in a slot that begins now, or hold it: the earliest there is under its options.
 
@@ -139,119 +212,129 @@ class _Pass:
         there = [(each, slot) for each, slot in slots if slot is not None]
         for option, slot in sorted(there, key=_begin):
             found = self._room_now(option, slot.fit) if slot.at <= self._view.now else slot.fit
-            if found is None or not (self._endless.allows(option, found) or option is promised):
+            if found is None or not (self._unlimited.allows(option, found) or option is promised):
                 continue
             if slot.at <= self._view.now:
-                self._start(wish, option, found)
+                self._start(candidate, option, found)
             else:
                 self._future.take(option.need.piece(found), slot.at, slot.at + option.asks.run_time)
-                self._hold(wish, option, slot)
+                self._hold(candidate, option, slot)
             return
-        self._wait(wish, NEVER)
+        self._wait(candidate, NEVER)
 
-    def _start_or_wait(self, wish: Wish) -> None:
+    def _start_or_wait(self, candidate: Candidate) -> None:
         """Start a job behind those with reservations, if it touches none of them."""
-        for option in self._options(wish):
+        for option in self._options(candidate):
             found = self._room_now(option) if self._fits_on_board(option.need) else None
-            if found is not None and self._endless.allows(option, found):
-                self._start(wish, option, found)
+            if found is not None and self._unlimited.allows(option, found):
+                self._start(candidate, option, found)
                 return
-        self._wait(wish, NEVER)
+        self._wait(candidate, NEVER)
 
-    def _options(self, wish: Wish) -> tuple[Wish, ...]:
-        return options(wish, self._view.now, self._terrain) if wish.request.others else (wish,)
+    def _options(self, candidate: Candidate) -> tuple[Candidate, ...]:
+        return (
+            candidate_options(candidate, self._view.now, self._node_table)
+            if candidate.request.others
+            else (candidate,)
+        )
 
-    def _earliest(self, wish: Wish, until: float) -> Slot | None:
+    def _earliest(self, candidate: Candidate, until: float) -> Slot | None:
         """Return the first slot before an instant.  Where an equal job found none, none is looked for.
 
         That does not help a job whose own slot comes before the one of its equal, for it was in the way.
         Nor one that would do with several requests: its slot may be for another than is looked for.
         """
-        now, asked = self._view.now, wish.request
+        now, asked = self._view.now, candidate.request
         if asked.others:
-            return self._future.first_fit(wish.need, wish.asks.run_time, now, until)
+            return self._future.first_fit(candidate.need, candidate.asks.run_time, now, until)
         after = self._in_vain.get(asked, now)
         after = after if after <= until else now
-        slot = self._future.first_fit(wish.need, asked.run_time, after, until)
+        slot = self._future.first_fit(candidate.need, asked.run_time, after, until)
         if slot is not None or until < NEVER:
             self._in_vain[asked] = Instant(until) if slot is None else slot.at
         return slot
 
-    def _room_now(self, wish: Wish, promised: Fit = ()) -> Fit | None:
-        """Return what the wish can have from now until its end without touching a reservation."""
+    def _room_now(self, candidate: Candidate, promised: Placement = ()) -> Placement | None:
+        """Return what the candidate can have from now until its end without touching a reservation."""
         now = self._view.now
-        return None if wish.end <= now else fit_again(wish.need, self._future.board(now, wish.end), promised)
+        return (
+            None
+            if candidate.end <= now
+            else find_promised_placement(candidate.need, self._future.resources(now, candidate.end), promised)
+        )
 
-    def _fits_on_board(self, need: Need) -> bool:
+    def _fits_on_board(self, need: ResolvedRequest) -> bool:
         """Return whether the minimum fits now, reservations or not; counts are asked first."""
         if self._processors < need.minimum and need.unit is not UnitType.NODE:
             return False
-        return fit(fewest(need), self._board) is not None
+        return find_placement(at_minimum(need), self._resources) is not None
 
-    def _give(self, wish: Wish, found: Fit) -> None:
+    def _give(self, candidate: Candidate, found: Placement) -> None:
         self._processors -= sum(processors for _, processors in found)
-        self._board.put(wish.need.piece(found))
-        self._future.take(wish.need.piece(found), self._view.now, wish.end)
+        self._resources.put(candidate.need.piece(found))
+        self._future.take(candidate.need.piece(found), self._view.now, candidate.end)
 
-    def _start(self, wish: Wish, option: Wish, found: Fit) -> None:
-        """Start the job of a wish under one of its options."""
+    def _start(self, candidate: Candidate, option: Candidate, found: Placement) -> None:
+        """Start the job of a candidate under one of its options."""
         self._give(option, found)
-        named, parts = shares(found, self._terrain), part_shares(found, self._terrain)
-        self._starts.append(Start(wish.job, named, self._head, option.option, parts))
-        self._wishes.granted(wish)
+        named, parts = shares(found, self._node_table), part_shares(found, self._node_table)
+        self._starts.append(Start(candidate.job, named, self._head, option.option, parts))
+        self._candidates.granted(candidate)
 
-    def _hold(self, wish: Wish, option: Wish, slot: Slot) -> None:
-        """Keep a slot for the job of a wish under one of its options."""
-        self._tell(wish, slot.at)
-        named, parts = shares(slot.fit, self._terrain), part_shares(slot.fit, self._terrain)
-        kept = Reservation(wish.job, slot.at, named, wish.turn, wish.request, option.option, parts)
+    def _hold(self, candidate: Candidate, option: Candidate, slot: Slot) -> None:
+        """Keep a slot for the job of a candidate under one of its options."""
+        self._tell(candidate, slot.at)
+        named, parts = shares(slot.fit, self._node_table), part_shares(slot.fit, self._node_table)
+        kept = Reservation(
+            candidate.job, slot.at, named, candidate.turn, candidate.request, option.option, parts
+        )
         self._reservations.append(kept)
-        self._wishes.granted(wish)
+        self._candidates.granted(candidate)
 
-    def _wait(self, wish: Wish, at: Instant) -> None:
+    def _wait(self, candidate: Candidate, at: Instant) -> None:
         """Let the job wait without a slot, and with it all of its class that have none."""
-        self._tell(wish, at)
-        turns = self._kept.turns.get(wish.request, [])
-        following = bisect_right(turns, wish.turn)
+        self._tell(candidate, at)
+        turns = self._kept.turns.get(candidate.request, [])
+        following = bisect_right(turns, candidate.turn)
         if following < len(turns):
-            self._wishes.skip(wish, turns[following])
+            self._candidates.skip(candidate, turns[following])
 
-    def _tell(self, wish: Wish, at: Instant) -> None:
+    def _tell(self, candidate: Candidate, at: Instant) -> None:
         """Remember what the first of a class waits for, and who is the first of all."""
-        if wish.request not in self._waits:
-            self._waits[wish.request] = partial(self._why, wish, at, self._head)
-        if self._head is None and self._endless.can_run(wish):
-            self._head = wish.job
+        if candidate.request not in self._waits:
+            self._waits[candidate.request] = partial(self._why, candidate, at, self._head)
+        if self._head is None and self._unlimited.can_run(candidate):
+            self._head = candidate.job
 
-    def _why(self, wish: Wish, at: Instant, head: JobId | None) -> Wait:
+    def _why(self, candidate: Candidate, at: Instant, head: JobId | None) -> Wait:
         """Say why it waits.  What did not fit during the pass does not fit after it."""
-        if not self._endless.can_run(wish):
-            never = never_with_any(wish.request, self._view)
+        if not self._unlimited.can_run(candidate):
+            never = never_with_any(candidate.request, self._view)
             if never:
                 return Wait(never)
         ahead = (
             () if head is None else (Reason(Why.PRIORITY, f"job {head} is ahead in the queue", str(head)),)
         )
-        told = with_alternatives(self._refused(each) for each in self._options(wish))
+        told = with_alternatives(self._refused(each) for each in self._options(candidate))
         return Wait((*ahead, *told), at)
 
-    def _refused(self, wish: Wish) -> tuple[Reason, ...]:
-        """Say what is missing for a wish under one of its options, or which slot is in the way."""
-        if self._fits_on_board(wish.need):
-            return (self._in_the_way(wish),)
-        return shortage(wish.need, wish.asks, self._board)
+    def _refused(self, candidate: Candidate) -> tuple[Reason, ...]:
+        """Say what is missing for a candidate under one of its options, or which slot is in the way."""
+        if self._fits_on_board(candidate.need):
+            return (self._in_the_way(candidate),)
+        return shortage(candidate.need, candidate.asks, self._resources)
 
-    def _in_the_way(self, wish: Wish) -> Reason:
+    def _in_the_way(self, candidate: Candidate) -> Reason:
         """Name the job whose slot comes first: it fits now, so slots are all that keeps it from starting."""
         slots = [(each.at, each.job) for each in self._reservations]
-        if wish.end == NEVER and self._endless.head is not None:
-            slots.append((NEVER, self._endless.head.job))
+        if candidate.end == NEVER and self._unlimited.head is not None:
+            slots.append((NEVER, self._unlimited.head.job))
         job = min(slots)[1] if slots else self._head
         what = f"it would fit, but could delay job {job}, which has a reservation"
-        if wish.end == NEVER:
+        if candidate.end == NEVER:
             what += "; with a run time limit it may be backfilled"
         return Reason(Why.RESERVATION, what, str(job))
 
 
-def _begin(found: tuple[Wish, Slot]) -> Instant:
+def _begin(found: tuple[Candidate, Slot]) -> Instant:
     return found[1].at

@@ -1,14 +1,16 @@
-"""A node as a policy sees it."""
+"""A node as a policy sees it, and the times for which it is reserved."""
 
+from collections.abc import Iterable, Sequence
 from math import inf
+from typing import NamedTuple
 
 import msgspec
 
 from headnode.core.model.node import NodeFacts
-from headnode.core.model.quantities import JobId
+from headnode.core.model.quantities import JobId, Seconds, format_time_limit
 
 
-class Reserved(msgspec.Struct, frozen=True, gc=False):
+class ReservedTime(msgspec.Struct, frozen=True, gc=False):
     """A time for which a node is kept for some; whoever is not welcome runs there before or after it."""
 
     name: str  # of the reservation, in lower case
@@ -28,6 +30,86 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
     closed: str = ""  # why it accepts no new jobs: paused, unreachable, pending; empty: it does
     memory_held: int = 0  # MB of its memory that jobs hold
     open_for: float = inf  # seconds from now until it closes; what may run longer does not start there
-    reserved: tuple[Reserved, ...] = ()  # in the order in which they begin
+    reserved: tuple[ReservedTime, ...] = ()  # in the order in which they begin
     disk_held: int = 0  # MB
     swap_held: int = 0  # MB
+
+
+class ReservationAccess(NamedTuple):
+    """What matters of a request where nodes are reserved."""
+
+    reservation: str  # it runs nowhere else; empty: wherever nobody keeps it out
+    welcome: tuple[str, ...]
+    lasts: float  # seconds
+
+
+def in_the_way(times: Iterable[ReservedTime], access: ReservationAccess, begin: float) -> ReservedTime | None:
+    """Return the first time of others into which the job would run that begins so long from now (seconds)."""
+    end = begin + access.lasts
+    for each in times:
+        meets = each.begins < end or each.begins <= begin
+        if meets and begin < each.ends and each.name not in access.welcome:
+            return each
+    return None
+
+
+def own_time(times: Iterable[ReservedTime], access: ReservationAccess) -> ReservedTime | None:
+    """Return the time of the reservation that the job names, if it may use it."""
+    if access.reservation not in access.welcome:
+        return None
+    return next((each for each in times if each.name == access.reservation), None)
+
+
+def takes(times: Sequence[ReservedTime], access: ReservationAccess, begin: float) -> bool:
+    """Return whether a node reserved for these times takes the job so long from now (seconds)."""
+    if access.reservation:
+        own = own_time(times, access)
+        if own is None or not own.begins <= begin < own.ends:
+            return False
+        if own.limits and begin + access.lasts > own.ends:
+            return False
+    return in_the_way(times, access, begin) is None
+
+
+def ever_takes(times: Sequence[ReservedTime], access: ReservationAccess) -> bool:
+    """Return whether the node would take the job at some time."""
+    if not access.reservation:
+        return True
+    own = own_time(times, access)
+    return own is not None and (not own.limits or access.lasts <= own.ends - max(own.begins, 0.0))
+
+
+def reserved_objection(times: Sequence[ReservedTime], access: ReservationAccess) -> str:
+    """Return why a node reserved for these times takes no such job now; nothing if it does."""
+    if takes(times, access, 0.0):
+        return ""
+    meets = in_the_way(times, access, 0.0)
+    if meets is not None:
+        return f"reserved {meets.says}" + ("" if meets.begins <= 0 else f"; {_may_run(access)}")
+    named = next((each for each in times if each.name == access.reservation), None)
+    if named is None:
+        return f"not in reservation {access.reservation!r}"
+    if access.reservation not in access.welcome:
+        return f"in reservation {named.name!r}, which the job's owner may not use"
+    if access.lasts > named.ends - max(named.begins, 0.0):
+        return f"reserved {named.says}; {_may_run(access)}, and must end with the reservation"
+    return f"reserved {named.says}, and the reservation has not begun"
+
+
+def _may_run(access: ReservationAccess) -> str:
+    return (
+        "the job has no run time limit"
+        if access.lasts == inf
+        else f"the job may run {typed_span(access.lasts)}"
+    )
+
+
+def typed_span(seconds: float) -> str:
+    """Return a span as run times are typed."""
+    return format_time_limit(Seconds(seconds))
+
+
+def instants_of(times: Iterable[Sequence[ReservedTime]]) -> set[float]:
+    """Return when any of these times begins or ends that is still to come, in seconds from now."""
+    edges = {edge for each in set(map(tuple, times)) for time in each for edge in (time.begins, time.ends)}
+    return {edge for edge in edges if 0 < edge < inf}

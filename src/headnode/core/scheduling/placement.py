@@ -1,8 +1,8 @@
-"""Where a job fits: the one piece of code that answers it, for starting, growing, reserving and explaining.
+"""Where a job fits: the one place that answers it, for starting, growing, reserving and explaining.
 
 Exact for the minimum: if there is any way to give a job its minimum, one is found.  So a job that fits
 still fits when more is free, and one that does not still does not when less is.  For gangs and for tasks
-with nodes of their own see `gangs.laying`, `gangs.gang` and `covering`, which say where they have a bound.
+with nodes of their own see `gang_layout` and `task_cover`, which say where they have a bound.
 
 Source: CCS, "Exclusive scheduling" and "Resource sorting"; HPC Pack job properties.
 """
@@ -11,18 +11,16 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from math import inf
 
-from headnode.core.model.held import NOTHING_HELD
-from headnode.core.model.job import JobRequest, UnitType
+from headnode.core.model.job import NOTHING_HELD, JobRequest, UnitType
 from headnode.core.model.quantities import JobId
-from headnode.core.scheduling.board import Board, Divided, Fit
-from headnode.core.scheduling.covering import covered
-from headnode.core.scheduling.decision import Shares, Start
-from headnode.core.scheduling.gangs.gang import gang_on
-from headnode.core.scheduling.lawful import may_not_have
-from headnode.core.scheduling.need import Need, need_of, processors_for
-from headnode.core.scheduling.terrain import Order, Terrain
-from headnode.core.scheduling.thrift import Offer, thriftiest
-from headnode.core.scheduling.view import NodeView
+from headnode.core.scheduling.free_resources import FreeResources, GangPlacement, Placement
+from headnode.core.scheduling.gang_layout import place_gang
+from headnode.core.scheduling.node_table import NodeOrder, NodeTable
+from headnode.core.scheduling.node_view import NodeView
+from headnode.core.scheduling.plan import Shares, Start
+from headnode.core.scheduling.request import ResolvedRequest, processors_for, resolve
+from headnode.core.scheduling.task_cover import NodeOffer, cheapest_nodes, cover_tasks
+from headnode.core.scheduling.verify_plan import allocation_violation
 
 _NONE: Mapping[str, tuple[int, int]] = {}
 
@@ -30,14 +28,16 @@ _NONE: Mapping[str, tuple[int, int]] = {}
 def place(
     request: JobRequest, nodes: Mapping[str, NodeView], licences: Mapping[str, tuple[int, int]] = _NONE
 ) -> Shares | None:
-    """Return where a job of this request would run now, or None; `explain` says why not.
+    """Return where a job of this request would run now, or None; `reasons` says why not.
 
     `licences` are (in all, free) by feature, as in a `View`.
     """
-    terrain = Terrain(nodes)
-    board = Board.now(terrain, nodes, {feature: free for feature, (_, free) in licences.items()})
-    found = fit(need_of(request, terrain), board)
-    return None if found is None else shares(found, terrain)
+    node_table = NodeTable(nodes)
+    resources = FreeResources.now(
+        node_table, nodes, {feature: free for feature, (_, free) in licences.items()}
+    )
+    found = find_placement(resolve(request, node_table), resources)
+    return None if found is None else shares(found, node_table)
 
 
 def start_now(
@@ -50,156 +50,174 @@ def start_now(
 
     For a gang it says what is for which task.
     """
-    terrain = Terrain(nodes)
-    board = Board.now(terrain, nodes, {feature: free for feature, (_, free) in licences.items()})
+    node_table = NodeTable(nodes)
+    resources = FreeResources.now(
+        node_table, nodes, {feature: free for feature, (_, free) in licences.items()}
+    )
     for option in range(len(request.others) + 1):
-        found = fit(need_of(request.option(option), terrain), board)
+        found = find_placement(resolve(request.option(option), node_table), resources)
         if found is not None:
-            return Start(job, shares(found, terrain), None, option, part_shares(found, terrain))
+            return Start(job, shares(found, node_table), None, option, part_shares(found, node_table))
     return None
 
 
-def shares(found: Fit, terrain: Terrain) -> Shares:
+def shares(found: Placement, node_table: NodeTable) -> Shares:
     """Return a fit with the names of its nodes."""
-    return tuple((terrain.names[number], processors) for number, processors in found)
+    return tuple((node_table.names[number], processors) for number, processors in found)
 
 
-def part_shares(found: Fit, terrain: Terrain) -> tuple[Shares, ...]:
+def part_shares(found: Placement, node_table: NodeTable) -> tuple[Shares, ...]:
     """Return what each part of a gang has of a fit, in the order of its tasks; nothing for other jobs."""
-    return tuple(shares(part, terrain) for part in found.parts) if isinstance(found, Divided) else ()
+    return tuple(shares(part, node_table) for part in found.parts) if isinstance(found, GangPlacement) else ()
 
 
-def fit(need: Need, board: Board) -> Fit | None:
+def find_placement(need: ResolvedRequest, resources: FreeResources) -> Placement | None:
     """Return the nodes and processors to take: the most there is up to the maximum, or None.
 
     Of several alternatives (single nodes, uniform groups) the one that gives most wins, then the first.
-    What a gang takes is `Divided`.
+    What a gang takes is `GangPlacement`.
     """
-    room = licence_room(need, board)
+    room = licence_room(need, resources)
     if need.impossible or room < 1:
         return None
     if need.together:
-        return _fit_gang(need, board, room)
-    best: list[Offer] = []
+        return _find_gang_placement(need, resources, room)
+    best: list[NodeOffer] = []
     for order in need.alternatives:
-        chosen = _on_one_node(need, board, order, room) if need.single else _choose(need, board, order, room)
+        chosen = (
+            _on_one_node(need, resources, order, room)
+            if need.single
+            else _choose(need, resources, order, room)
+        )
         if chosen and _units(chosen) > _units(best):
             best = chosen
-    return tuple((number, processors_for(need, number, units, board)) for number, units in best) or None
+    return tuple((number, processors_for(need, number, units, resources)) for number, units in best) or None
 
 
-def fit_again(need: Need, board: Board, promised: Fit) -> Fit | None:
+def find_promised_placement(
+    need: ResolvedRequest, resources: FreeResources, promised: Placement
+) -> Placement | None:
     """Return what fits, or else what was promised: a search with a bound may not find it a second time."""
-    found = fit(need, board)
-    if found is not None or not isinstance(promised, Divided):
+    found = find_placement(need, resources)
+    if found is not None or not isinstance(promised, GangPlacement):
         return found
-    terrain = board.terrain
-    wrong = may_not_have(need, shares(promised, terrain), board, part_shares(promised, terrain))
+    node_table = resources.node_table
+    wrong = allocation_violation(
+        need, shares(promised, node_table), resources, part_shares(promised, node_table)
+    )
     return None if wrong else promised
 
 
-def _fit_gang(need: Need, board: Board, room: float) -> Divided | None:
+def _find_gang_placement(
+    need: ResolvedRequest, resources: FreeResources, room: float
+) -> GangPlacement | None:
     for order in need.alternatives:
-        there = offers(need, board, order)
+        there = node_offers(need, resources, order)
         for some in [[offer] for offer in there] if need.single else [there]:
-            found = gang_on(need, board, some, room)
+            found = place_gang(need, resources, some, room)
             if found is not None:
                 return found
     return None
 
 
-def fewest(need: Need) -> Need:
+def at_minimum(need: ResolvedRequest) -> ResolvedRequest:
     """Return the need of a job that will do with its minimum."""
     return need._replace(maximum=need.minimum)
 
 
-def offers(need: Need, board: Board, order: Order) -> list[Offer]:
+def node_offers(need: ResolvedRequest, resources: FreeResources, order: NodeOrder) -> list[NodeOffer]:
     """Return which nodes have something for this need now, and how many units of it."""
     if need.held:
-        order = tuple([number for number in order if board.has(number, need.held)])
+        order = tuple([number for number in order if resources.has(number, need.held)])
     if need.memory:
-        return _offers_with_memory(need, board, order)
-    free, jobs, owned, size = board.free, board.jobs, board.owned, board.terrain.processors
+        return _offers_with_memory(need, resources, order)
+    free, jobs, owned, size = resources.free, resources.jobs, resources.owned, resources.node_table.processors
     if need.whole:
-        whole = board.terrain.units[need.unit]
+        whole = resources.node_table.units[need.unit]
         return [(n, whole[n]) for n in order if free[n] == size[n] and not jobs[n] and not owned[n]]
     if need.unit is UnitType.SOCKET:
-        sockets = board.terrain.sockets
+        sockets = resources.node_table.sockets
         return [(n, units) for n in order if (units := free[n] * sockets[n] // size[n]) > 0 and not owned[n]]
     return [(n, units) for n in order if (units := free[n]) > 0 and not owned[n]]
 
 
-def _offers_with_memory(need: Need, board: Board, order: Order) -> list[Offer]:
+def _offers_with_memory(need: ResolvedRequest, resources: FreeResources, order: NodeOrder) -> list[NodeOffer]:
     """Return what nodes have processors and memory for; a whole node is only worth what its memory allows."""
-    terrain, found = board.terrain, []
-    units = terrain.units[need.unit]
-    for number, _ in offers(need._replace(memory=0, held=NOTHING_HELD), board, order):
-        size = terrain.processors[number]
-        room = min(board.free[number], (board.memory[number] - need.held.memory) // need.memory)
+    node_table, found = resources.node_table, []
+    units = node_table.units[need.unit]
+    for number, _ in node_offers(need._replace(memory=0, held=NOTHING_HELD), resources, order):
+        size = node_table.processors[number]
+        room = min(resources.free[number], (resources.memory[number] - need.held.memory) // need.memory)
         worth = min(room, 1) if need.unit is UnitType.NODE else room * units[number] // size
         if worth > 0:
             found.append((number, worth))
     return found
 
 
-def licence_room(need: Need, board: Board) -> float:
+def licence_room(need: ResolvedRequest, resources: FreeResources) -> float:
     """Return how many processors the free licences allow; 0 if not even the fixed ones are free."""
     if not need.fixed and not need.each:
         return inf
-    free = board.licences
+    free = resources.licences
     if any(free.get(feature, inf) < amount for feature, amount in need.fixed.items()):
         return 0
     return min((free[f] - need.fixed.get(f, 0) for f in need.each if f in free), default=inf)
 
 
-def _on_one_node(need: Need, board: Board, order: Order, room: float) -> list[Offer] | None:
+def _on_one_node(
+    need: ResolvedRequest, resources: FreeResources, order: NodeOrder, room: float
+) -> list[NodeOffer] | None:
     """Choose the node that gives most; nodes too small for the minimum are not tried."""
-    large = [offer for offer in offers(need, board, order) if offer[1] >= need.minimum]
+    large = [offer for offer in node_offers(need, resources, order) if offer[1] >= need.minimum]
     large.sort(key=lambda offer: -min(offer[1], need.maximum))
-    best: list[Offer] = []
+    best: list[NodeOffer] = []
     for number, units in large:
         if min(units, need.maximum) <= _units(best):
             break
-        chosen = _choose(need, board, (number,), room)
+        chosen = _choose(need, resources, (number,), room)
         if chosen and _units(chosen) > _units(best):
             best = chosen
     return best or None
 
 
-def _choose(need: Need, board: Board, order: Order, room: float) -> list[Offer] | None:
+def _choose(
+    need: ResolvedRequest, resources: FreeResources, order: NodeOrder, room: float
+) -> list[NodeOffer] | None:
     """Choose from one list of nodes, within the processors that licences allow."""
-    there = offers(need, board, order)
+    there = node_offers(need, resources, order)
     if _units(there) < need.minimum:
         return None
-    chosen = _take(need, board, there)
-    if chosen is None or room == inf or _processors(need, board, chosen) <= room:
+    chosen = _take(need, resources, there)
+    if chosen is None or room == inf or _processors(need, resources, chosen) <= room:
         return chosen
-    return _within(need, board, there, room)
+    return _within(need, resources, there, room)
 
 
-def _within(need: Need, board: Board, there: list[Offer], room: float) -> list[Offer] | None:
+def _within(
+    need: ResolvedRequest, resources: FreeResources, there: list[NodeOffer], room: float
+) -> list[NodeOffer] | None:
     """Lower the maximum until the licences suffice; at the minimum, look for a cheaper set of nodes."""
 
     def cost(maximum: int) -> int:
-        lower = _take(need._replace(maximum=maximum), board, there)
-        return 0 if lower is None else _processors(need, board, lower)
+        lower = _take(need._replace(maximum=maximum), resources, there)
+        return 0 if lower is None else _processors(need, resources, lower)
 
     sizes = range(need.minimum, need.maximum)
     affordable = bisect_right(sizes, room, key=cost)
     if affordable:
-        chosen = _take(need._replace(maximum=sizes[affordable - 1]), board, there)
+        chosen = _take(need._replace(maximum=sizes[affordable - 1]), resources, there)
         if chosen is not None:
             return chosen
-    return thriftiest(need, board, there, room)
+    return cheapest_nodes(need, resources, there, room)
 
 
-def _take(need: Need, board: Board, there: list[Offer]) -> list[Offer] | None:
+def _take(need: ResolvedRequest, resources: FreeResources, there: list[NodeOffer]) -> list[NodeOffer] | None:
     """Take units in the order offered until the maximum is reached.
 
     A whole node of which only some units are wanted is still held whole: `processors_for` sees to it.
     """
     if need.required or need.share or need.parts:
-        return _take_obliged(need, board, there)
+        return _take_obliged(need, resources, there)
     left, chosen = need.maximum, []
     for number, units in there:
         taken = min(units, left)
@@ -210,9 +228,11 @@ def _take(need: Need, board: Board, there: list[Offer]) -> list[Offer] | None:
     return chosen
 
 
-def _take_obliged(need: Need, board: Board, there: list[Offer]) -> list[Offer] | None:
+def _take_obliged(
+    need: ResolvedRequest, resources: FreeResources, there: list[NodeOffer]
+) -> list[NodeOffer] | None:
     """Take what the job must have, fill those nodes up, then go on in the order offered."""
-    owed = _obligations(need, board, there)
+    owed = _obligations(need, resources, there)
     if owed is None:
         return None
     left, chosen = need.maximum - sum(owed.values()), []
@@ -225,25 +245,27 @@ def _take_obliged(need: Need, board: Board, there: list[Offer]) -> list[Offer] |
     return chosen
 
 
-def _obligations(need: Need, board: Board, there: list[Offer]) -> dict[int, int] | None:
+def _obligations(
+    need: ResolvedRequest, resources: FreeResources, there: list[NodeOffer]
+) -> dict[int, int] | None:
     """Return the units the job must have by node: something of required ones, all of those it owns."""
     offered = dict(there)
     if not need.required <= offered.keys():
         return None
     owed = {number: 1 for number in offered if number in need.required}
-    share, all_of = need.share, board.terrain.units[need.unit]
+    share, all_of = need.share, resources.node_table.units[need.unit]
     for number in sorted(offered, key=lambda number: number not in need.required):
-        if share > 0 and board.is_idle(number) and offered[number] == all_of[number]:
+        if share > 0 and resources.is_idle(number) and offered[number] == all_of[number]:
             owed[number] = offered[number]
             share -= offered[number]
     if share > 0:
         return None
-    return covered(need, board, there, owed) if need.parts else owed
+    return cover_tasks(need, resources, there, owed) if need.parts else owed
 
 
-def _units(chosen: list[Offer]) -> int:
+def _units(chosen: list[NodeOffer]) -> int:
     return sum([units for _, units in chosen])
 
 
-def _processors(need: Need, board: Board, chosen: list[Offer]) -> int:
-    return sum([processors_for(need, number, units, board) for number, units in chosen])
+def _processors(need: ResolvedRequest, resources: FreeResources, chosen: list[NodeOffer]) -> int:
+    return sum([processors_for(need, number, units, resources) for number, units in chosen])

@@ -1,15 +1,16 @@
-"""How many processors are free, from now on: a staircase over time, kept up to date step by step.
+"""How many processors are free from now on, as steps, and when several amounts suffice at once.
 
-Two parallel sorted lists: `_times[i]` is when the stair begins on which `_free[i]` processors are free; it
-lasts until the next stair, the last one for ever.  Neighbours of equal height are one stair.
+Two parallel sorted lists: `_times[i]` is when the step begins on which `_free[i]` processors are free; it
+lasts until the next step, the last one for ever.  Neighbours of equal height are one step.
 
-Cost:  finding a place O(stairs looked at), a change O(stairs within it) and a bisection.
+Cost:  finding a place O(steps looked at), a change O(steps within it) and a bisection.
 """
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
+from typing import NamedTuple
 
 
 class Profile:
@@ -177,3 +178,59 @@ class Profile:
         free = self._free
         if 0 < stair < len(free) and free[stair] == free[stair - 1]:
             del self._times[stair], free[stair]
+
+
+AmountChanges = Iterable[tuple[float, bool, int]]
+"""An amount over time: (instant, just after it, amount) until the next; the first is for the beginning."""
+
+
+class AmountDemand(NamedTuple):
+    """The sum of some amounts, and how much of it is needed."""
+
+    amounts: Sequence[AmountChanges]
+    needed: int
+
+
+def first_instants(courses: Sequence[AmountDemand], after: float, until: float) -> Iterator[float]:
+    """Yield every instant from `after` on, and before `until`, where all courses suffice and something rose.
+
+    What suffices between two of them sufficed at the first already.
+    """
+    totals, changes = _unrolled(courses, after)
+    lacking = sum(total < course.needed for total, course in zip(totals, courses, strict=True))
+    if not lacking and after < until:
+        yield after
+    place = 0
+    while place < len(changes) and (now := changes[place][0]) < until:
+        rose, later = False, False
+        while place < len(changes) and changes[place][0] == now:
+            _, just_after, which, by = changes[place]
+            if just_after and not later:
+                later = True
+                if rose and not lacking:
+                    yield now
+            needed = courses[which].needed
+            lacking += (totals[which] + by < needed) - (totals[which] < needed)
+            totals[which] += by
+            rose = rose or (by > 0 and not just_after)
+            place += 1
+        if rose and not later and not lacking:
+            yield now
+
+
+def _unrolled(
+    courses: Sequence[AmountDemand], after: float
+) -> tuple[list[int], list[tuple[float, bool, int, int]]]:
+    """Return the sums at the beginning, and every change of one: (instant, just after it, which, by)."""
+    totals, changes = [0] * len(courses), []
+    for which, course in enumerate(courses):
+        for amounts in course.amounts:
+            before = 0
+            for at, just_after, amount in amounts:
+                if at <= after and not just_after:
+                    totals[which] += amount
+                elif amount != before:
+                    changes.append((at, just_after, which, amount - before))
+                before = amount
+    changes.sort()
+    return totals, changes

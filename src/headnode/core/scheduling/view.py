@@ -1,18 +1,73 @@
-"""What a policy sees: a picture of the cluster at one instant.  Made by the engine, changed by nobody."""
+"""What a policy sees of the cluster at one instant.  Made by the engine, changed by nobody."""
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from math import inf
+from types import MappingProxyType
 
 import msgspec
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant, JobId
-from headnode.core.scheduling.balanced.sharers import Balancing
-from headnode.core.scheduling.decision import Plan
-from headnode.core.scheduling.node_view import NodeView as NodeView
-from headnode.core.scheduling.terrain import Ground, Terrain
-from headnode.core.scheduling.turns import Turn as Turn
-from headnode.core.scheduling.turns import turn as turn
+from headnode.core.model.quantities import NEVER, Instant, JobId, Priority
+from headnode.core.scheduling.node_table import KnownNodes, NodeTable
+from headnode.core.scheduling.node_view import NodeView
+from headnode.core.scheduling.plan import Plan
+
+Turn = tuple[int, int, int]
+"""A job's place in the queue: (-priority, submit order, id).  Smaller goes first."""
+
+
+def turn(priority: Priority, order: int, job: JobId) -> Turn:
+    """Return the place in the queue of a job."""
+    return (-priority, order, job)
+
+
+class Bias(StrEnum):
+    """How much more a job gets than one of lower priority, beyond the minimum of both."""
+
+    HIGH = "HighBias"
+    MEDIUM = "MediumBias"
+    LOW = "LowBias"
+    NONE = "NoBias"
+
+
+class NodeSurplus(msgspec.Struct, frozen=True, gc=False):
+    """What a job holds of a node that it could do without, in processors.
+
+    What is none of these runs tasks that must not be run twice.
+    """
+
+    node: str
+    processors: int  # in all
+    leaving: int = 0  # the job is to give up already, and nothing runs there or is being stopped
+    awaited: int = 0  # it is to give up already, as soon as the tasks there end
+    idle: int = 0
+    stoppable: int = 0  # run tasks that may be run again, the youngest of which would be stopped first
+
+
+class ShareInfo(msgspec.Struct, frozen=True, gc=False):
+    """A running job that has a share.  Nodes that its tasks ask for are not among `held`."""
+
+    job: JobId
+    could_use: int = 0  # units that its tasks use, and that those that wait could, whatever is free
+    waits: int = 0  # units more that its waiting tasks could use than it has idle: as much it can grow now
+    held: tuple[NodeSurplus, ...] = ()  # in the order of its allocation
+    rests: bool = False  # it may not grow now: filters have a say
+    lasting: bool = False  # what it starts next runs to its end: it must not be run twice
+
+
+class Balancing(msgspec.Struct, frozen=True):
+    """That the cluster is in balanced mode, and how.
+
+    `due`: now processors may be taken from one job for the share of another.  For the minimum of a job that
+    waits they may be taken at any time.
+    """
+
+    bias: Bias = Bias.MEDIUM
+    immediate: bool = True  # tasks are stopped, and run again; else jobs give back as their tasks end
+    due: bool = True
+    next_due: Instant = NEVER  # when it is due again though no job comes or goes
+    sharers: Mapping[JobId, ShareInfo] = MappingProxyType({})
 
 
 class WaitingClass(msgspec.Struct, frozen=True, gc=False):
@@ -48,10 +103,12 @@ class View(msgspec.Struct, frozen=True, gc=False):
     depth: float = inf  # how many waiting jobs may have a reservation, where the policy gives several
     before: Plan | None = None
     freed: bool = True
-    ground: Ground | None = None  # what somebody has worked out about these nodes before
+    ground: KnownNodes | None = None  # what somebody has worked out about these nodes before
     balancing: Balancing | None = None  # in balanced mode: how, and what jobs could use and give
 
-    def terrain(self) -> Terrain:
+    def node_table(self) -> NodeTable:
         """Return the nodes worked out."""
         ground = self.ground
-        return ground.terrain if ground is not None and ground.nodes is self.nodes else Terrain(self.nodes)
+        return (
+            ground.node_table if ground is not None and ground.nodes is self.nodes else NodeTable(self.nodes)
+        )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from headnode.core.model.workload import Workload
-from headnode.core.scheduling.pool.ties import Ties
+from headnode.core.scheduling.pool.replay import Ties
 
 HORIZON = 400  # seconds; every world of ours is over by then
 

@@ -8,18 +8,22 @@ from pool_worlds import crowded_worlds, random_worlds
 
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.workload import Workload
-from headnode.core.scheduling.pool.policies import POLICIES
-from headnode.core.scheduling.pool.policy import ForkablePolicy
-from headnode.core.scheduling.pool.replay import replay
-from headnode.core.scheduling.pool.ties import Ties
-from headnode.core.scheduling.predicting.foresight import Outlook, RunAhead, Scene, foresee, level
-from headnode.core.scheduling.predicting.foretelling import Foretelling
-from headnode.core.scheduling.predicting.manners import MANNERS
-from headnode.core.scheduling.predicting.run_times import Asked, History
-from headnode.core.scheduling.predicting.scores import Judged, by_predicted_wait, score
+from headnode.core.scheduling.pool.policies import POOL_POLICIES
+from headnode.core.scheduling.pool.replay import ForkablePolicy, Ties, replay
+from headnode.core.scheduling.prediction.predictor import PredictingPolicy
+from headnode.core.scheduling.prediction.replays import (
+    POLICY_TRAITS,
+    ReplayInput,
+    Replays,
+    RunAhead,
+    predict_waits,
+    replay_quantile,
+)
+from headnode.core.scheduling.prediction.run_times import JobTraits, RunTimeHistory
+from headnode.core.scheduling.prediction.scores import JudgedPrediction, by_predicted_wait, score
 
 SIZE = 6
-EVERY_POLICY = pytest.mark.parametrize("policy", POLICIES)
+EVERY_POLICY = pytest.mark.parametrize("policy", POOL_POLICIES)
 EVERY_ORDER = pytest.mark.parametrize("ties", Ties)
 
 
@@ -29,13 +33,13 @@ def worlds(seed: int) -> Iterator[Workload]:
 
 
 def made(policy: str, world: Workload, ties: Ties = Ties.ENDS_FIRST) -> ForkablePolicy:
-    return POLICIES[policy](world, SIZE, ties)
+    return POOL_POLICIES[policy](world, SIZE, ties)
 
 
 def foretold(
     policy: str, world: Workload, ties: Ties = Ties.ENDS_FIRST
-) -> tuple[Sequence[float], list[Judged]]:
-    foretelling = Foretelling(world, made(policy, world, ties), MANNERS[policy])
+) -> tuple[Sequence[float], list[JudgedPrediction]]:
+    foretelling = PredictingPolicy(world, made(policy, world, ties), POLICY_TRAITS[policy])
     return replay(world, foretelling, ties), foretelling.judged
 
 
@@ -70,7 +74,9 @@ class LookAtLast:
             self._running[job] = Instant(now)
             self._queued.remove(job)
         if self._come == len(self._world.submits) and not self.seen:
-            scene = Scene(Instant(now), self._policy, self._running, lambda _job: Asked("", "", Seconds(1.0)))
+            scene = ReplayInput(
+                Instant(now), self._policy, self._running, lambda _job: JobTraits("", "", Seconds(1.0))
+            )
             self.seen = RunAhead(scene, self._world.run_times.__getitem__).starts(self._queued)
         return started
 
@@ -145,11 +151,11 @@ def with_another_future(world: Workload, starts: Sequence[float], until: float) 
     return Workload(*(column[:come] for column in changed))
 
 
-def told_before(judged: Sequence[Judged], until: float) -> list[tuple[float, ...]]:
+def told_before(judged: Sequence[JudgedPrediction], until: float) -> list[tuple[float, ...]]:
     return sorted((one.made, one.promise, one.p50, one.p90) for one in judged if one.made < until)
 
 
-@pytest.mark.parametrize("policy", [policy for policy, manners in MANNERS.items() if manners.firm])
+@pytest.mark.parametrize("policy", [policy for policy, manners in POLICY_TRAITS.items() if manners.firm])
 def test_the_firm_promise_holds(policy: str) -> None:
     waited = 0
     for world in worlds(seed=9):
@@ -162,7 +168,7 @@ def test_the_firm_promise_holds(policy: str) -> None:
 
 def test_it_learns_less_from_a_crowd_that_waits_together() -> None:
     (world,) = crowded_worlds(1, jobs=300, size=SIZE, seed=17)
-    foretelling = Foretelling(world, made("fcfs", world), MANNERS["fcfs"])
+    foretelling = PredictingPolicy(world, made("fcfs", world), POLICY_TRAITS["fcfs"])
     replay(world, foretelling, Ties.ENDS_FIRST)
     (together, *_) = (one for one in foretelling.calibration.state() if one.length is None)
     assert 10 < len(together.ratios) < sum(one.waited for one in foretelling.judged) / 2
@@ -177,7 +183,7 @@ def test_a_promise_that_is_not_firm_does_not_bound_what_is_told() -> None:
 
 @EVERY_POLICY
 def test_manners_are_known_of_every_policy(policy: str) -> None:
-    assert MANNERS[policy].replays(10**6) >= 1
+    assert POLICY_TRAITS[policy].replays(10**6) >= 1
 
 
 def test_one_who_joins_behind_all_others_is_foreseen_as_in_a_new_look() -> None:
@@ -186,13 +192,15 @@ def test_one_who_joins_behind_all_others_is_foreseen_as_in_a_new_look() -> None:
     for job in range(20):
         policy.arrived(0.0, job)
     running = dict.fromkeys(policy.starts(0.0), Instant(0.0))
-    scene = Scene(Instant(0.0), policy, running, lambda job: Asked("", "", Seconds(world.estimates[job])))
-    old = Outlook(scene, History())
+    scene = ReplayInput(
+        Instant(0.0), policy, running, lambda job: JobTraits("", "", Seconds(world.estimates[job]))
+    )
+    old = Replays(scene, RunTimeHistory())
     old.foresee(Instant(0.0), [19])
     for job in range(20, 30):
         policy.arrived(0.0, job)
         old.joined(job)
-        assert old.foresee(Instant(0.0), [job]) == foresee(scene, History(), [job])
+        assert old.foresee(Instant(0.0), [job]) == predict_waits(scene, RunTimeHistory(), [job])
 
 
 def test_a_running_job_past_what_its_like_took_counts_from_now() -> None:
@@ -201,22 +209,22 @@ def test_a_running_job_past_what_its_like_took_counts_from_now() -> None:
     policy.arrived(0.0, 0)
     policy.arrived(0.0, 1)
     running = dict.fromkeys(policy.starts(0.0), Instant(0.0))
-    scene = Scene(Instant(7.0), policy, running, lambda _job: Asked("", "", Seconds(10.0)))
+    scene = ReplayInput(Instant(7.0), policy, running, lambda _job: JobTraits("", "", Seconds(10.0)))
     assert RunAhead(scene, lambda _job: 4.0).starts([1]) == {1: 7.0}
-    foreseen = foresee(scene, History(), [1])[1]
+    foreseen = predict_waits(scene, RunTimeHistory(), [1])[1]
     assert (foreseen.middle, foreseen.longest, foreseen.by_limits) == (3, 3, 3)
 
 
 def test_the_levels_of_a_job_over_the_replays_are_spread_evenly() -> None:
-    assert level(7, 0) == 0.5
+    assert replay_quantile(7, 0) == 0.5
     for job in range(50):
-        levels = sorted(level(job, replay) for replay in range(1, 10))
+        levels = sorted(replay_quantile(job, replay) for replay in range(1, 10))
         assert all(0 <= each < 1 for each in levels)
         assert max(high - low for low, high in zip([0.0, *levels], [*levels, 1.0], strict=True)) < 0.3
 
 
-def judged(wait: float, p50: float, p90: float, promise: float) -> Judged:
-    return Judged(Instant(100.0), *(Instant(100.0 + each) for each in (promise, p50, p90, wait)))
+def judged(wait: float, p50: float, p90: float, promise: float) -> JudgedPrediction:
+    return JudgedPrediction(Instant(100.0), *(Instant(100.0 + each) for each in (promise, p50, p90, wait)))
 
 
 def test_scores_count_what_held_and_how_far_off_it_was() -> None:

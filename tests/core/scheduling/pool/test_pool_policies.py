@@ -7,17 +7,15 @@ from naive_rules import starts_by_the_rules
 from pool_worlds import crowded_worlds, every_small_world, random_worlds, workload
 
 from headnode.core.model.workload import Workload
-from headnode.core.scheduling.pool.figures import figures
-from headnode.core.scheduling.pool.policies import POLICIES
-from headnode.core.scheduling.pool.replay import STEP, replay
-from headnode.core.scheduling.pool.ties import Ties
+from headnode.core.scheduling.pool.policies import POOL_POLICIES
+from headnode.core.scheduling.pool.replay import STEP, Ties, replay, schedule_figures
 
 EVERY_ORDER = pytest.mark.parametrize("ties", Ties)
-EVERY_POLICY = pytest.mark.parametrize("policy", POLICIES)
+EVERY_POLICY = pytest.mark.parametrize("policy", POOL_POLICIES)
 
 
 def starts(world: Workload, size: int, policy: str, ties: Ties = Ties.ENDS_FIRST) -> Sequence[float]:
-    return replay(world, POLICIES[policy](world, size, ties), ties)
+    return replay(world, POOL_POLICIES[policy](world, size, ties), ties)
 
 
 @EVERY_ORDER
@@ -101,14 +99,14 @@ def test_the_order_at_one_instant_changes_the_outcome() -> None:
 def test_progress_is_told_on_the_way(ties: Ties) -> None:
     world = workload([(1, 1, 1, 1)] * (2 * STEP))
     told: list[int] = []
-    replay(world, POLICIES["fcfs"](world, 1, ties), ties, told.append)
+    replay(world, POOL_POLICIES["fcfs"](world, 1, ties), ties, told.append)
     assert told == [STEP, 2 * STEP]
 
 
 def test_the_slowdown_of_a_short_job_is_that_of_ten_seconds() -> None:
     world = workload([(0, 1, 40, 40), (0, 1, 2, 2), (0, 1, 60, 30)])
-    found = figures(world, [0, 40, 42], 2)
+    found = schedule_figures(world, [0, 40, 42], 2)
     assert found.mean_bounded_slowdown == (1 + 42 / 10 + 72 / 30) / 3
     assert (found.mean_wait, found.makespan) == (82 / 3, 72)
     assert found.utilisation == 72 / (2 * 72)
-    assert figures(world, [0, 0, 0], 3).mean_bounded_slowdown == 1
+    assert schedule_figures(world, [0, 0, 0], 3).mean_bounded_slowdown == 1

@@ -1,1 +1,1 @@
-"""One file for each command: its arguments, and a function from a client and an output to an exit status."""
+"""The commands of `hn` by noun: options, and functions from a client and an output to an exit status."""

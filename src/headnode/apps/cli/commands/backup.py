@@ -1,20 +1,115 @@
-"""``hn backup``: save all that a head needs to come back, while it runs."""
+"""``hn backup``, ``hn restore`` and ``hn journal check``: save, restore and check the state of a head."""
 
-from headnode.apps.cli.command import Command
-from headnode.apps.cli.options import usage
-from headnode.apps.cli.words import counted
+from headnode.apps.cli.catalogue import CliCommand
+from headnode.apps.cli.options import CliOption, usage
+from headnode.apps.cli.table import RecordTable
+from headnode.apps.readable_values import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from headnode.adapters.backup.checking import Checked
-    from headnode.apps.cli.options import Asked
+    from headnode.adapters.journal.backup import CheckedBackup
+    from headnode.apps.cli.options import Arguments
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
+MOST_NAMED = 5  # damaged rows of a table; --json has all
 
-def run(asked: "Asked", client: "Client", out: "Output") -> int:
+
+def check_journal(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Read every row; tell table by table what is intact and what is damaged."""
+    from pathlib import Path
+
+    from headnode.adapters.journal.checking import check_file
+
+    if asked.words:
+        raise usage(f"{asked.words[0]!r} is not understood", "see: hn journal check --help")
+    if client.login is not None:
+        raise usage("a journal is checked on the machine of the head", "log in there and check it there")
+    found = check_file(Path(client.state_directory) / "journal.db")
+    rows = [
+        {
+            "Part": each.name,
+            "Rows": str(each.rows),
+            "Damaged": str(len(each.bad)),
+            "Which": ", ".join(each.bad[:MOST_NAMED]) + (", ..." if len(each.bad) > MOST_NAMED else ""),
+        }
+        for each in found
+    ]
+    data = [{"part": each.name, "rows": each.rows, "damaged": each.bad} for each in found]
+    columns = ("Part", "Rows", "Damaged", "Which")
+    bad = sum(len(each.bad) for each in found)
+    trailer = "The journal is intact" if not bad else "Restore a backup with: hn restore FILE"
+    out.show_table(RecordTable("Part", rows, {"tables": data}, columns=columns, trailer=trailer, prose=True))
+    return int(bad > 0)
+
+
+def restore(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Check the backup, and put it where a head will find it."""
+    import time
+    from pathlib import Path
+
+    from headnode.adapters.journal.backup import SKIPPED, restore
+    from headnode.core.model.errors import NotFound
+    from headnode.core.model.quantities import Instant
+
+    if len(asked.words) != 1:
+        raise usage("no backup is named", "write: hn restore FILE")
+    backup, state = Path(asked.words[0]).absolute(), Path(_directory(asked, client))
+    if not backup.is_file():
+        raise NotFound(code="no-backup", what=f"there is no backup {str(backup)!r}", fix="see the path")
+    skip = asked.number("skip")
+    skipped = SKIPPED if skip is None else skip
+    checked = restore(backup, state, Instant(time.time()), skipped)
+    if backup.stat().st_mode & 0o077:
+        out.note(f"others may read {backup}, which contains private keys: chmod 600 {backup}")
+    listen = _listen(state)
+    data = {
+        "state_directory": str(state),
+        "cluster": checked.manifest.cluster,
+        "made": checked.manifest.made,
+        "events": checked.manifest.events,
+        "listen": listen,
+        "next_job": checked.cluster.next_job + skipped,
+    }
+    out.said(_restored_text(state, checked, listen, skipped), data, state)
+    return 0
+
+
+def _directory(asked: "Arguments", client: "Client") -> str:
+    import os
+
+    from headnode.apps.client.local_addresses import own_state_directory
+
+    said = (asked.text("state-directory"), asked.text("scheduler"), os.environ.get("HEADNODE_STATE"))
+    if any(said) and client.login is None:
+        return client.state_directory
+    return own_state_directory(os.environ, os.geteuid())
+
+
+def _listen(state: "Path") -> str:
+    file = state / "listen"
+    return file.read_text(encoding="utf-8").strip() if file.exists() else ""
+
+
+def _restored_text(state: "Path", checked: "CheckedBackup", listen: str, skipped: int) -> str:
+    from datetime import UTC, datetime
+
+    manifest, cluster = checked
+    made = datetime.fromtimestamp(manifest.made, UTC).isoformat(timespec="seconds")
+    lines = [
+        f"Cluster {manifest.cluster} is in {state} as it was at {made}: "
+        f"{counted(len(cluster.jobs), 'job')} not over, {counted(len(cluster.nodes), 'node')}."
+    ]
+    if listen:
+        lines.append(f"Nodes of other machines look for it at {listen}: this machine must have that address.")
+    lines.append(f"The next job gets number {cluster.next_job + skipped}.")
+    start = f"hn --state {state} up" if str(state) else "hn up"
+    return "\n".join([*lines, f"Start it with: {start}"])
+
+
+def back_up(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Copy the journal, pack it with the keys and settings, and check the result."""
     import time
     from pathlib import Path
@@ -30,7 +125,7 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
         checked = _packed(target, state, copy)
     finally:
         copy.unlink(missing_ok=True)
-    out.said(_in_words(target, checked, time.monotonic() - begun), _as_data(target, checked), target)
+    out.said(_saved_text(target, checked, time.monotonic() - begun), _as_data(target, checked), target)
     return 0
 
 
@@ -38,12 +133,12 @@ def _copied(state: "Path", client: "Client") -> "Path":
     """Return a copy of the journal; of a head that does not run it is made here."""
     from pathlib import Path
 
-    from headnode.apps.cli import head_process
+    from headnode.apps.cli import daemons
 
-    if head_process.answers(client):
+    if daemons.ping(client):
         answers = list(client.follow("backup"))  # it may take longer than a single question
         return Path(answers[-1]["journal"])
-    from headnode.adapters.journal.state_directory import open_journal
+    from headnode.adapters.journal.sqlite import open_journal
     from headnode.core.model.errors import NotFound
 
     if not (state / "journal.db").exists():
@@ -60,13 +155,12 @@ def _copied(state: "Path", client: "Client") -> "Path":
     return copy
 
 
-def _packed(target: "Path", state: "Path", copy: "Path") -> "Checked":
+def _packed(target: "Path", state: "Path", copy: "Path") -> "CheckedBackup":
     import time
 
     from headnode import __version__
-    from headnode.adapters.backup.contents import FORMAT, Manifest, files_of
-    from headnode.adapters.backup.contents import VERSION as FORMAT_VERSION
-    from headnode.adapters.backup.writing import write_backup
+    from headnode.adapters.journal.backup import FORMAT, Manifest, files_of, write_backup
+    from headnode.adapters.journal.backup import VERSION as FORMAT_VERSION
     from headnode.adapters.journal.checking import cluster_and_last_event
     from headnode.apps.server.options import cluster_name
 
@@ -78,7 +172,7 @@ def _packed(target: "Path", state: "Path", copy: "Path") -> "Checked":
     return write_backup(target, files, manifest)
 
 
-def _in_words(target: "Path", checked: "Checked", seconds: float) -> str:
+def _saved_text(target: "Path", checked: "CheckedBackup", seconds: float) -> str:
     manifest, cluster = checked
     keys = "keys of nodes" if any(kept.name.startswith("authority/") for kept in manifest.files) else ""
     holds = [
@@ -93,7 +187,7 @@ def _in_words(target: "Path", checked: "Checked", seconds: float) -> str:
     )
 
 
-def _as_data(target: "Path", checked: "Checked") -> "dict[str, object]":
+def _as_data(target: "Path", checked: "CheckedBackup") -> "dict[str, object]":
     manifest = checked.manifest
     return {
         "backup": str(target),
@@ -106,11 +200,37 @@ def _as_data(target: "Path", checked: "Checked") -> "dict[str, object]":
 
 
 COMMANDS = (
-    Command(
+    CliCommand(
+        "check",
+        "",
+        "Look for damage in the journal; the head must not run",
+        check_journal,
+        example="hn journal check",
+        notes=(
+            "The exit status is 1 if something is damaged. Nothing is changed.",
+            "While the head runs, hn backup FILE checks a copy of all of it.",
+        ),
+    ),
+    CliCommand(
+        "restore",
+        "FILE",
+        "Make a state directory from a backup; nothing is overwritten",
+        restore,
+        options=(
+            CliOption(
+                "skip", "N", "Job numbers to leave out, for jobs made after the backup (10000 if not given)"
+            ),
+        ),
+        example="hn restore /backup/headnode-monday.tar.gz",
+        notes=(
+            "Each file is compared with its digest and the journal is replayed before it is put in place.",
+        ),
+    ),
+    CliCommand(
         "backup",
         "FILE",
         "Back up the state of a head, which may be running, and check the backup",
-        run,
+        back_up,
         example="hn backup /backup/headnode-monday.tar.gz",
         notes=(
             "In it: the journal, the keys and certificates, the name, the address for other machines, the",

@@ -1,36 +1,124 @@
-"""``hn cluster view``, ``params`` and ``history``: the cluster as a whole."""
+"""``hn cluster view``, ``params``, ``history``, ``envs`` and ``audit``: the cluster as a whole."""
 
-from headnode.apps.cli.command import FORMAT, Command
-from headnode.apps.cli.options import Option, nearest, usage
-from headnode.apps.cli.period import DAY, SINCE, UNTIL, period, told_on_terminal
-from headnode.apps.cli.screens.cluster import CHANGE_COLUMNS, PARAM_COLUMNS, change_row, param_row, past, view
-from headnode.apps.cli.screens.judged import NONE_YET, PREDICTION_COLUMNS, prediction_rows, trailer
-from headnode.apps.cli.sheet import Sheet
-from headnode.apps.cli.words import counted
+from headnode.apps.cli.arguments import AGO, DAY, SINCE, UNTIL, moment, period
+from headnode.apps.cli.catalogue import FORMAT, CliCommand
+from headnode.apps.cli.options import CliOption, nearest, usage
+from headnode.apps.cli.output import history_progress
+from headnode.apps.cli.screens.cluster import (
+    CHANGE_COLUMNS,
+    PARAM_COLUMNS,
+    change_row,
+    cluster_view,
+    history_view,
+    param_row,
+)
+from headnode.apps.cli.screens.prediction_score import (
+    NO_PREDICTIONS,
+    PREDICTION_COLUMNS,
+    prediction_rows,
+    prediction_trailer,
+)
+from headnode.apps.cli.table import RecordTable
+from headnode.apps.readable_values import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.options import Arguments
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
+
+PARAMETER = "ClusterEnvironment"
+
+
+def environment(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """List the variables; set those that are given as NAME=VALUE, remove those given as NAME=."""
+    variables = _cluster_variables(client)
+    changes = dict(word.split("=", 1) for word in asked.words if "=" in word)
+    names = [word for word in asked.words if "=" not in word]
+    if changes:
+        if wrong := next((name for name in changes if not name or ";" in changes[name]), None):
+            raise usage(f"variable {wrong!r} cannot be set so", "write NAME=VALUE, without a semicolon")
+        variables = {name: value for name, value in (variables | changes).items() if value}
+        text = ";".join(f"{name}={value}" for name, value in variables.items())
+        client.ask("set_params", values={PARAMETER: text or None})
+    shown = {name: value for name, value in variables.items() if not names or name in names}
+    if missing := [name for name in names if name not in variables]:
+        raise usage(f"the cluster has no variable {missing[0]!r}", f"set it with: {missing[0]}=VALUE")
+    if changes and out.for_people:
+        return 0
+    rows = [{"Name": name, "Value": value} for name, value in shown.items()]
+    out.show_table(RecordTable("Name", rows, shown, columns=("Name", "Value")))
+    return 0
+
+
+def _cluster_variables(client: "Client") -> "dict[str, str]":
+    params = client.ask("params")["params"]
+    text = next(str(param["value"] or "") for param in params if param["name"] == PARAMETER)
+    pairs = (piece.partition("=") for piece in text.split(";") if piece)
+    return {name: value for name, _, value in pairs}
+
+
+AUDIT_COLUMNS = (
+    "When",
+    "User",
+    "Verb",
+    "Outcome",
+    "About",
+    "From",
+)  # where a terminal is narrow, the last are cut
+_OWN_COLUMNS = frozenset({"when", "user", "uid", "from", "verb", "outcome"})
+
+
+def audit(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """List the newest entries, in the order in which they were written."""
+    if asked.words:
+        raise usage(f"{asked.words[0]!r} is not understood", "see: hn cluster audit --help")
+    wish = {
+        "job": asked.number("job"),
+        "user": asked.text("user"),
+        "since": moment(asked, "since"),
+        "limit": asked.number("limit"),
+    }
+    found = client.ask("audit", **wish)["entries"]
+    out.show_table(RecordTable("When", [_audit_row(entry) for entry in found], found, columns=AUDIT_COLUMNS))
+    return 0
+
+
+def _audit_row(entry: "dict[str, Any]") -> dict[str, str]:
+    about = {name: value for name, value in entry.items() if name not in _OWN_COLUMNS}
+    return {
+        "When": str(entry.get("when", "")),
+        "User": str(entry.get("user", "")),
+        "From": str(entry.get("from", "")),
+        "Verb": str(entry.get("verb", "")),
+        "About": " ".join(f"{name}={_audit_text(value)}" for name, value in about.items()),
+        "Outcome": str(entry.get("outcome", "")),
+    }
+
+
+def _audit_text(value: object) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{name}:{said}" for name, said in value.items())
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
 
 DAYS = 30  # of predictions that are told, if nobody says otherwise
 
 
-def show(asked: "Asked", client: "Client", out: "Output") -> int:
+def show(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Show what the cluster is and does, or how often it said rightly when jobs would start."""
     if asked.flag("predictions"):
         return _show_predictions(asked, client, out)
     if "days" in asked.options:
         raise usage("only predictions are those of some days", "give --predictions too, or leave out --days")
     cluster = client.ask("cluster")["cluster"]
-    out.sheet(Sheet("Name", [view(cluster)], cluster))
+    out.show_table(RecordTable("Name", [cluster_view(cluster)], cluster))
     return 0
 
 
-def _show_predictions(asked: "Asked", client: "Client", out: "Output") -> int:
+def _show_predictions(asked: "Arguments", client: "Client", out: "Output") -> int:
     import time
 
     days = asked.number("days")
@@ -38,13 +126,17 @@ def _show_predictions(asked: "Asked", client: "Client", out: "Output") -> int:
     told = client.ask("predictions", since=max(0.0, time.time() - days * DAY))
     rows = prediction_rows(told)
     if not rows:
-        out.note(NONE_YET.format(days=counted(days, "day")))
+        out.note(NO_PREDICTIONS.format(days=counted(days, "day")))
     if rows or not out.for_people:
-        out.sheet(Sheet("Jobs", rows, told, columns=PREDICTION_COLUMNS, trailer=trailer(told, days)))
+        out.show_table(
+            RecordTable(
+                "Jobs", rows, told, columns=PREDICTION_COLUMNS, trailer=prediction_trailer(told, days)
+            )
+        )
     return 0
 
 
-def params(asked: "Asked", client: "Client", out: "Output") -> int:
+def params(asked: "Arguments", client: "Client", out: "Output") -> int:
     """List the parameters named, or all; set those that are given as NAME=VALUE."""
     if asked.flag("history"):
         return _show_changes(asked, client, out)
@@ -57,11 +149,11 @@ def params(asked: "Asked", client: "Client", out: "Output") -> int:
         listed = client.ask("params")["params"]
     shown = _chosen(listed, [*names, *changes])
     rows = [param_row(param) for param in shown]
-    out.sheet(Sheet("Name", rows, shown, columns=PARAM_COLUMNS, prose=True))
+    out.show_table(RecordTable("Name", rows, shown, columns=PARAM_COLUMNS, prose=True))
     return 0
 
 
-def _show_changes(asked: "Asked", client: "Client", out: "Output") -> int:
+def _show_changes(asked: "Arguments", client: "Client", out: "Output") -> int:
     wrong = next((word for word in asked.words if "=" in word), None)
     if wrong is not None:
         raise usage(f"{wrong!r} would change a parameter", "leave out --history, or write only its name")
@@ -69,21 +161,23 @@ def _show_changes(asked: "Asked", client: "Client", out: "Output") -> int:
     if not found:
         out.note("No parameter was ever changed.")
     if found or not out.for_people:
-        out.sheet(Sheet("When", [change_row(change) for change in found], found, columns=CHANGE_COLUMNS))
+        out.show_table(
+            RecordTable("When", [change_row(change) for change in found], found, columns=CHANGE_COLUMNS)
+        )
     return 0
 
 
-def history(asked: "Asked", client: "Client", out: "Output") -> int:
+def history(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Tell what the jobs that are over were like, or write them as a job log."""
     from headnode.apps.simulate.history import ask_history, summary, write_history
 
     path, whole = asked.text("swf"), asked.flag("whole-seconds")
     if whole and path is None:
         raise usage("only a log has seconds that could be rounded", "give --swf FILE too, or leave it out")
-    found = ask_history(client, *period(asked), told_on_terminal())
+    found = ask_history(client, *period(asked), history_progress())
     if path is None:
         told = summary(found)
-        out.sheet(Sheet("Cluster", [past(told)], told))
+        out.show_table(RecordTable("Cluster", [history_view(told)], told))
         return 0
     write_history(path, found, whole_seconds=whole)
     jobs = counted(len(found.jobs), "job")
@@ -103,39 +197,71 @@ def _chosen(listed: "list[dict[str, Any]]", names: list[str]) -> "list[dict[str,
 
 
 COMMANDS = (
-    Command(
+    CliCommand(
+        "envs",
+        "[NAME | NAME=VALUE | NAME=]...",
+        "List or set the variables that every task gets; NAME= removes one",
+        environment,
+        options=(FORMAT,),
+        example="hn cluster envs LM_LICENSE_FILE=27000@licences SCRATCH=/scratch",
+        notes=(
+            "Variables of a job or task override those of the cluster.",
+            "They are the cluster parameter ClusterEnvironment. Tasks that run already keep theirs.",
+        ),
+    ),
+    CliCommand(
+        "audit",
+        "",
+        "List changes and attempts to change, with their users; for administrators",
+        audit,
+        options=(
+            CliOption("job", "ID", "Only about this job"),
+            CliOption("user", "NAME", "Only changes by this user, or of jobs made for this user"),
+            CliOption("since", "TIME", f"Only from this date and time on (UTC), {AGO}"),
+            CliOption("limit", "N", "The newest N (1000 if not given)"),
+            FORMAT,
+        ),
+        example="hn cluster audit --since 7d",
+    ),
+    CliCommand(
         "view",
         "",
         "Show the cluster, or the accuracy of its predicted starts",
         show,
         options=(
-            Option("predictions", "", "How often predicted starts were right, and by how much they were off"),
-            Option("days", "N", f"With --predictions: of jobs that started in the last N days ({DAYS})"),
+            CliOption(
+                "predictions", "", "How often predicted starts were right, and by how much they were off"
+            ),
+            CliOption("days", "N", f"With --predictions: of jobs that started in the last N days ({DAYS})"),
             FORMAT,
         ),
         example="hn cluster view --predictions --days 7",
     ),
-    Command(
+    CliCommand(
         "params",
         "[NAME | NAME=VALUE | NAME=]...",
         "List or set the cluster's parameters; NAME= sets the default",
         params,
         options=(
-            Option("history", "", "Show changes with their times; for administrators also user and origin"),
+            CliOption(
+                "history", "", "Show changes with their times; for administrators also user and origin"
+            ),
             FORMAT,
         ),
         example="hn cluster params HeartbeatInterval=30",
     ),
-    Command(
+    CliCommand(
         "history",
         "",
         "Summarize ended jobs, or write them as a job log",
         history,
         options=(
-            Option(
+            CliOption(
                 "swf", "FILE", "Write them in the Standard Workload Format; packed if it ends with .gz or .xz"
             ),
-            Option("whole-seconds", "", "With --swf: round times, for programs that read whole numbers only"),
+            CliOption(
+                "whole-seconds", "", "With --swf: round times, for programs that read whole numbers only"
+            ),
             SINCE,
             UNTIL,
             FORMAT,

@@ -3,23 +3,23 @@
 import os
 
 from headnode.adapters.files.opening import open_named
-from headnode.apps.cli.command import FORMAT, Command
-from headnode.apps.cli.options import Option, usage
-from headnode.apps.cli.sheet import Sheet
+from headnode.apps.cli.catalogue import FORMAT, CliCommand
+from headnode.apps.cli.options import CliOption, usage
+from headnode.apps.cli.table import RecordTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.options import Arguments
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
 COLUMNS = ("Name", "Kind", "Jobs", "Dialect", "Program")
 
 
-def listing(asked: "Asked", client: "Client", out: "Output") -> int:
+def listing(asked: "Arguments", client: "Client", out: "Output") -> int:
     """List every filter, in the order in which they are asked."""
     if asked.words:
         raise usage(f"{asked.words[0]!r} is not understood", "try one out: hn filter test NAME JOBFILE")
@@ -35,7 +35,7 @@ def listing(asked: "Asked", client: "Client", out: "Output") -> int:
         }
         for each in found
     ]
-    out.sheet(Sheet("Name", rows, found, columns=COLUMNS, prose=True))
+    out.show_table(RecordTable("Name", rows, found, columns=COLUMNS, prose=True))
     used = {each["plug_in"] for each in found}
     for name in told["plug_ins"]:
         if name not in used:
@@ -43,7 +43,7 @@ def listing(asked: "Asked", client: "Client", out: "Output") -> int:
     return 0
 
 
-def test(asked: "Asked", client: "Client", out: "Output") -> int:
+def test(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Call one filter about a job file, and print what would happen; 1 when the job would not go on."""
     if len(asked.words) != 2:
         raise usage("a filter and a job file are needed", "write: hn filter test FILTER JOBFILE")
@@ -88,7 +88,7 @@ def _text(path: str) -> str:
 
 
 COMMANDS = (
-    Command(
+    CliCommand(
         "list",
         "",
         "List the submission and activation filters, in the order in which they are asked",
@@ -96,17 +96,17 @@ COMMANDS = (
         options=(FORMAT,),
         example="hn filter list",
     ),
-    Command(
+    CliCommand(
         "test",
         "FILTER JOBFILE",
         "Call a filter about a job file outside the queue, and print what would happen; administrators only",
         test,
         options=(
-            Option("kind", "KIND", "submission or activation, for what is not registered"),
-            Option("from", "LANGUAGE", "The language of the job file, if it cannot be told"),
-            Option("resources", "N", "Number of units passed to an activation filter (default: 1)"),
-            Option("backfill", "", "As if the job would be backfilled"),
-            Option("running", "", "As if the job were running and would grow"),
+            CliOption("kind", "KIND", "submission or activation, for what is not registered"),
+            CliOption("from", "LANGUAGE", "The language of the job file, if it cannot be told"),
+            CliOption("resources", "N", "Number of units passed to an activation filter (default: 1)"),
+            CliOption("backfill", "", "As if the job would be backfilled"),
+            CliOption("running", "", "As if the job were running and would grow"),
         ),
         example="hn filter test /opt/filters/names.sh job.xml",
         notes=(

@@ -1,20 +1,75 @@
-"""``hn job explain``: why a job is not running, and when it will."""
+"""``hn job explain``: why a job is not running, and when it will; and the same of a job not submitted yet."""
 
-from headnode.apps.cli.command import Command
-from headnode.apps.cli.ids import job_id
+from headnode.apps.cli.arguments import job_id
+from headnode.apps.cli.catalogue import CliCommand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
-    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.options import Arguments
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
+
+
+def explain_dry_run(
+    request: "Callable[[], dict[str, Any]]", file: str | None, client: "Client", out: "Output"
+) -> int:
+    """Ask the head about the job that `request` describes, as submit_job takes it; print what it says.
+
+    Raises:  whatever would refuse the submission, and Unavailable when there is no head to ask.
+    """
+    answer = _answer(request, file, client)
+    if answer["report"]:
+        from headnode.apps.cli.output import note_losses
+
+        note_losses(answer["report"], file or "job", out)
+    if out.for_people:
+        out.text(_pages(answer, out.width or 100), answer)
+    else:
+        out.said("", answer)
+    return 0
+
+
+def _pages(answer: "dict[str, Any]", width: int) -> str:
+    """Return what would become of the job, or of each job of a file with several."""
+    import time
+
+    from headnode.apps.cli.screens.explain import explanation_page
+
+    several = answer.get("jobs")
+    pages = [
+        explanation_page(one["explanation"], one["job"], now=time.time(), width=width, dry_run=True)
+        for one in several or [answer]
+    ]
+    if several is None:
+        return pages[0]
+    count = answer["count"]
+    told = [f"Job {number} of {count}. {text}" for number, text in enumerate(pages, 1)]
+    if count > len(pages):
+        told.append(f"The other {count - len(pages)} jobs would be taken too.\n")
+    return "\n".join(told)
+
+
+def _answer(request: "Callable[[], dict[str, Any]]", file: str | None, client: "Client") -> "dict[str, Any]":
+    from headnode.core.model.errors import Unavailable
+
+    try:
+        return client.ask("check_job", **request())
+    except Unavailable as away:
+        without = f"; without a head the file alone can be checked: hn check {file}" if file else ""
+        raise Unavailable(
+            code=away.code,
+            what=f"only a head can tell what would become of the job, and {away.what}",
+            fix=away.fix + without,
+        ) from away
+
 
 MOST_TIMES = 5
 
 
-def run(asked: "Asked", client: "Client", out: "Output") -> int:
+def run(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Explain the job."""
     number = job_id(asked.words)
     if not out.for_people:
@@ -22,14 +77,14 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
         return 0
     import time
 
-    from headnode.apps.cli.screens.explain import page
+    from headnode.apps.cli.screens.explain import explanation_page
 
-    explanation, job = _told(client, number)
-    out.text(page(explanation, job, now=time.time(), width=out.width or 100), explanation)
+    explanation, job = _explain_again(client, number)
+    out.text(explanation_page(explanation, job, now=time.time(), width=out.width or 100), explanation)
     return 0
 
 
-def _told(client: "Client", number: int) -> "tuple[dict[str, Any], dict[str, Any]]":
+def _explain_again(client: "Client", number: int) -> "tuple[dict[str, Any], dict[str, Any]]":
     """Return the explanation and the job it is of, in one state.
 
     Explaining takes up to a second, in which a job may start or end: then it is explained again, a few
@@ -44,7 +99,7 @@ def _told(client: "Client", number: int) -> "tuple[dict[str, Any], dict[str, Any
 
 
 COMMANDS = (
-    Command(
+    CliCommand(
         "explain",
         "ID",
         "Explain why a job waits, and when it will start",

@@ -2,19 +2,18 @@
 
 import os
 
-from headnode.apps.cli.command import FORMAT, STATE, Command
-from headnode.apps.cli.groups import in_words
-from headnode.apps.cli.options import Option, usage
-from headnode.apps.cli.period import AGO, period
+from headnode.apps.cli.arguments import AGO, group_text, period
+from headnode.apps.cli.catalogue import FORMAT, STATE, CliCommand
+from headnode.apps.cli.options import CliOption, read_states, usage
 from headnode.apps.cli.screens.job import WIDTHS, row
-from headnode.apps.cli.sheet import Sheet
-from headnode.apps.cli.words import counted, states
+from headnode.apps.cli.table import RecordTable
+from headnode.apps.readable_values import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.options import Arguments
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
@@ -28,14 +27,14 @@ ORDERS = ("id", "name", "user", "state", "priority", "submitted", "start", "ende
 _PAST = ("since", "until", "group")  # with these, jobs of all states are listed
 
 
-def run(asked: "Asked", client: "Client", out: "Output") -> int:
+def run(asked: "Arguments", client: "Client", out: "Output") -> int:
     """List the jobs that were asked for."""
     if asked.words:
         raise usage(f"{asked.words[0]!r} is not understood", "one job: hn job view ID")
     limit = asked.number("limit")
     answer = _fetched(asked, client, PAGE if limit is None else limit)
     data = answer["jobs"] if "group" not in answer else {"group": answer["group"], "jobs": answer["jobs"]}
-    out.sheet(_sheet(answer, data, out.width))
+    out.show_table(_sheet(answer, data, out.width))
     if not answer["jobs"] and out.for_people and _default(asked) and answer.get("total"):
         out.note("none of your jobs is queued or running; those that are over: hn job list --state '*'")
     if found := answer.get("damage"):
@@ -44,14 +43,14 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     return 0
 
 
-def _sheet(answer: "Answer", data: "Any", width: int | None) -> Sheet:
+def _sheet(answer: "Answer", data: "Any", width: int | None) -> RecordTable:
     import time
 
     from headnode.apps.cli.screens import job_table
 
     now = time.time()
     wide = width is None or width >= job_table.WIDE_FROM
-    return Sheet(
+    return RecordTable(
         "Id",
         [row(job) for job in answer["jobs"]],
         data,
@@ -66,7 +65,7 @@ def _sheet(answer: "Answer", data: "Any", width: int | None) -> Sheet:
     )
 
 
-def _fetched(asked: "Asked", client: "Client", limit: int) -> "Answer":
+def _fetched(asked: "Arguments", client: "Client", limit: int) -> "Answer":
     """Return up to `limit` jobs; to sort them, as many as are looked at for that."""
     order = _order(asked)
     since, until = period(asked)
@@ -103,7 +102,7 @@ def _sorted(answer: "Answer", order: str, limit: int) -> "Answer":
     return answer | {"jobs": jobs[:limit]} | more
 
 
-def _order(asked: "Asked") -> str:
+def _order(asked: "Arguments") -> str:
     """Return what to sort by; "" for nothing.
 
     Raises:  BadRequest ``usage``.
@@ -116,11 +115,11 @@ def _order(asked: "Asked") -> str:
     return order
 
 
-def _default(asked: "Asked") -> bool:
+def _default(asked: "Arguments") -> bool:
     return not {"state", "all", "user", "group", "name", "projectname", "before", *_PAST} & {*asked.options}
 
 
-def _owner(asked: "Asked") -> str | None:
+def _owner(asked: "Arguments") -> str | None:
     user = asked.text("user")
     if user is not None:
         return None if user == "*" else user
@@ -136,10 +135,10 @@ def own_name() -> str:
         return str(os.geteuid())
 
 
-def _states(asked: "Asked") -> "list[str] | None":
+def _states(asked: "Arguments") -> "list[str] | None":
     if asked.text("state") is None:
         return None if asked.flag("all") or any(name in asked.options for name in _PAST) else LIVING
-    return states(asked.text("state"))
+    return read_states(asked.text("state"))
 
 
 def _trailer(answer: "Answer") -> str:
@@ -149,42 +148,44 @@ def _trailer(answer: "Answer") -> str:
         shown = f"{shown}, {answer['left']} more with a larger --limit"
     elif answer["more"] is not None:
         shown = f"{shown} on this page, more with --before {answer['more']}"
-    return f"{in_words(answer['group'])}\n{shown}" if "group" in answer else shown
+    return f"{group_text(answer['group'])}\n{shown}" if "group" in answer else shown
 
 
 COMMANDS = (
-    Command(
+    CliCommand(
         "list",
         "",
         "List jobs; by default your own that are queued, running or suspended",
         run,
         options=(
-            Option("all", "", "Jobs of all users in all states, including ended ones", short="a"),
-            Option(STATE.name, STATE.value, STATE.summary, repeats=True, short="t"),
-            Option("user", "NAME", "Only jobs of this user; * for all", short="u"),
-            Option(
+            CliOption("all", "", "Jobs of all users in all states, including ended ones", short="a"),
+            CliOption(STATE.name, STATE.value, STATE.summary, repeats=True, short="t"),
+            CliOption("user", "NAME", "Only jobs of this user; * for all", short="u"),
+            CliOption(
                 "name",
                 "PATTERN",
                 "Only jobs of this name (or of this command, if they have no name); *: any text",
                 short="n",
             ),
-            Option("projectname", "NAME", "Only jobs of this project", ("project",), short="A"),
-            Option("group", "NAME", "Only jobs of this job group, in all states, and the state of the group"),
-            Option(
+            CliOption("projectname", "NAME", "Only jobs of this project", ("project",), short="A"),
+            CliOption(
+                "group", "NAME", "Only jobs of this job group, in all states, and the state of the group"
+            ),
+            CliOption(
                 "since",
                 "TIME",
                 f"Only jobs made from this date and time on (UTC), {AGO}; in all states",
                 short="S",
             ),
-            Option(
+            CliOption(
                 "until",
                 "TIME",
                 f"Only jobs made before this date and time (UTC), {AGO}; in all states",
                 short="E",
             ),
-            Option("sort", "KEY", f"Sort by {', '.join(ORDERS)}; -KEY backwards"),
-            Option("limit", "N", f"How many at most ({PAGE} if not given)"),
-            Option("before", "ID", "Only jobs with a smaller id: the next page"),
+            CliOption("sort", "KEY", f"Sort by {', '.join(ORDERS)}; -KEY backwards"),
+            CliOption("limit", "N", f"How many at most ({PAGE} if not given)"),
+            CliOption("before", "ID", "Only jobs with a smaller id: the next page"),
             FORMAT,
         ),
         example="hn job list --all --since 1d --state failed --sort elapsed",

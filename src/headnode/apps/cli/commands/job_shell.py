@@ -1,42 +1,40 @@
 """``hn job shell``: a terminal in the cluster, for a new interactive job or in a job that runs."""
 
-from headnode.apps.cli.command import EVERYWHERE, Command
-from headnode.apps.cli.described import command_line, job_terms, only_task_terms
-from headnode.apps.cli.last_job import remember
-from headnode.apps.cli.options import Option, usage
-from headnode.apps.cli.submitter import ENV_ALL, take_over
-from headnode.apps.cli.terms import JOB_OPTIONS, TASK_OPTIONS
+from headnode.apps.cli.catalogue import COMMON_OPTIONS, CliCommand
+from headnode.apps.cli.options import CliOption, usage
+from headnode.apps.cli.shell import ENV_ALL, apply_shell, command_line, remember
+from headnode.apps.cli.terms import JOB_OPTIONS, TASK_OPTIONS, job_terms, only_task_terms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.options import Arguments
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
-    from headnode.apps.client.conversation import Conversation
+    from headnode.apps.client.conversation import ClientConversation
 
 _SPELLINGS = {spelling for option in JOB_OPTIONS for spelling in option.spellings}
 _OF_THE_TASK = ("workdir", "env")
 OPTIONS = (
-    Option("job", "ID", "Running job to open a shell in, or an interactive job to connect to"),
+    CliOption("job", "ID", "Running job to open a shell in, or an interactive job to connect to"),
     *(option for option in JOB_OPTIONS if option.name != "interactive"),
     *(option for option in TASK_OPTIONS if option.name in _OF_THE_TASK and option.name not in _SPELLINGS),
     ENV_ALL,
 )
 
 
-def run(asked: "Asked", client: "Client", out: "Output") -> int:
+def run(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Sit down at a terminal of a job; return the exit status of the program that ran there."""
-    from headnode.apps.cli.sitting import Left, size_of_terminal
+    from headnode.apps.cli.raw_terminal import TerminalClosed, terminal_size
 
     job, own = _job(asked, client, out)
-    rows, columns, kind = size_of_terminal()
+    rows, columns, kind = terminal_size()
     command = command_line(asked.words) if asked.words and not own else None
     conversation = client.begin("shell", job=job, command=command, rows=rows, columns=columns, kind=kind)
     try:
-        return _sit_down(conversation, job, out)
-    except Left as left:
+        return _join(conversation, job, out)
+    except TerminalClosed as left:
         out.note(f"left; {f'job {job} is ended with it' if own else 'the program there is ended'}")
         return left.status
     except KeyboardInterrupt:
@@ -46,12 +44,12 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
         conversation.close()
 
 
-def _job(asked: "Asked", client: "Client", out: "Output") -> "tuple[int, bool]":
+def _job(asked: "Arguments", client: "Client", out: "Output") -> "tuple[int, bool]":
     """Return the job, and whether it is one that was made for this."""
     if (named := asked.text("job")) is not None:
-        from headnode.apps.cli.ids import job_id
+        from headnode.apps.cli.arguments import job_id
 
-        anyway = ("job", *(option.name for option in EVERYWHERE))
+        anyway = ("job", *(option.name for option in COMMON_OPTIONS))
         others = [name for name in asked.options if name not in anyway]
         if others:
             raise usage(
@@ -60,16 +58,16 @@ def _job(asked: "Asked", client: "Client", out: "Output") -> "tuple[int, bool]":
         return job_id([named]), False
     terms = {"jobname": "shell", **job_terms(asked), "interactive": "true"}
     task = {"rerunnable": "false", **only_task_terms(asked, asked.words or [""])}
-    take_over(task, asked, client)
+    apply_shell(task, asked, client)
     job = int(client.ask("submit_job", terms=terms, tasks=[task])["job"])
     remember(job)
     out.note(f"job {job} is submitted")
     return job, True
 
 
-def _sit_down(conversation: "Conversation", job: int, out: "Output") -> int:
+def _join(conversation: "ClientConversation", job: int, out: "Output") -> int:
     """Wait until there is a terminal, saying why; use it to its end."""
-    from headnode.apps.cli.sitting import sit
+    from headnode.apps.cli.raw_terminal import join_terminal
 
     while True:
         answer = conversation.hear()
@@ -77,7 +75,7 @@ def _sit_down(conversation: "Conversation", job: int, out: "Output") -> int:
             _tell_wait(answer["waits"], job, out)
         elif "node" in answer:
             out.note(f"job {job} on node {answer['node']}")
-            return _tell_end(sit(conversation), out)
+            return _tell_end(join_terminal(conversation), out)
         elif answer.get("done"):
             return _tell_end(answer, out)
 
@@ -85,7 +83,7 @@ def _sit_down(conversation: "Conversation", job: int, out: "Output") -> int:
 def _tell_wait(waits: "dict[str, Any]", job: int, out: "Output") -> None:
     if not waits["reason"]:
         return
-    from headnode.apps.cli.words import instant
+    from headnode.apps.readable_values import instant
 
     expected, said = waits["expected"] or {}, ""
     if expected.get("p50") is not None:
@@ -102,7 +100,7 @@ def _tell_end(answer: "dict[str, Any]", out: "Output") -> int:
 
 
 COMMANDS = (
-    Command(
+    CliCommand(
         "shell",
         "[job options] [-- PROGRAM [ARGUMENT...]] | --job ID [-- PROGRAM [ARGUMENT...]]",
         "Get a terminal on a node: an interactive job, or a shell in a running job",

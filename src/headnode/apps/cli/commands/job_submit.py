@@ -2,19 +2,17 @@
 
 import os
 
-from headnode.apps.cli.command import EVERYWHERE, KEY, Command
-from headnode.apps.cli.described import job_terms, only_task_terms
+from headnode.apps.cli.catalogue import COMMON_OPTIONS, KEY, CliCommand
 from headnode.apps.cli.job_files import HOW_TO_READ, described_by, job_file_among, refuse_how
-from headnode.apps.cli.last_job import remember
-from headnode.apps.cli.options import Option, grouped, usage
-from headnode.apps.cli.submitter import ENV_ALL, take_over, tell_directory
-from headnode.apps.cli.terms import FILES, JOB_OPTIONS, TASK_OPTIONS
+from headnode.apps.cli.options import CliOption, grouped, usage
+from headnode.apps.cli.shell import ENV_ALL, apply_shell, note_directory, remember
+from headnode.apps.cli.terms import FILES, JOB_OPTIONS, TASK_OPTIONS, job_terms, only_task_terms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.options import Arguments
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
@@ -24,25 +22,25 @@ _JOB_SPELLINGS = {spelling for option in JOB_OPTIONS for spelling in option.spel
 OPTIONS = (
     *grouped(
         _FIRST,
-        Option("id", "ID", "Submit the job that 'hn job new' made"),
-        Option("group", "NAME", "Submit all jobs of this group that 'hn job new' made, in one step"),
-        Option("jobfile", "FILE", "Submit the job of this file; options on the command line override it"),
+        CliOption("id", "ID", "Submit the job that 'hn job new' made"),
+        CliOption("group", "NAME", "Submit all jobs of this group that 'hn job new' made, in one step"),
+        CliOption("jobfile", "FILE", "Submit the job of this file; options on the command line override it"),
         *HOW_TO_READ,
-        Option(
+        CliOption(
             "awareness",
             "WORD",
             "For unsupported requests of the job file: reject, warn (default) or ignore",
         ),
-        Option(
+        CliOption(
             "dryrun",
             "",
             "Submit nothing; show where the job would start or why it would wait",
         ),
-        Option(
+        CliOption(
             "wait", "", "Wait for the end and print captured output; exit status 0 only if the job finished"
         ),
         KEY,
-        Option("password", "TEXT", "Ignored: Headnode uses no passwords; leave it out"),
+        CliOption("password", "TEXT", "Ignored: Headnode uses no passwords; leave it out"),
     ),
     *JOB_OPTIONS,
     *(option for option in TASK_OPTIONS if option.name not in _JOB_SPELLINGS),
@@ -50,7 +48,7 @@ OPTIONS = (
 )
 
 
-def run(asked: "Asked", client: "Client", out: "Output") -> int:
+def run(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Submit one job; remember its id for this shell; wait for its end if told to.  Or only say what if."""
     if "jobfile" not in asked.options and (file := job_file_among(asked.words)):
         asked.options["jobfile"], asked.words = [file], []
@@ -68,14 +66,14 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     jobs = [int(one) for one in answer.get("jobs", [job])]
     remember(job)
     if answer.get("report"):
-        from headnode.apps.cli.fidelity import tell
+        from headnode.apps.cli.output import note_losses
 
-        tell(answer["report"], asked.text("jobfile") or "job", out)
+        note_losses(answer["report"], asked.text("jobfile") or "job", out)
     waits = asked.flag("wait")
     if not (waits and asked.flag("json")):  # then the document at the end holds the id
         _tell_submitted(jobs, answer, out)
     for task in request.get("tasks", ()):
-        tell_directory(task, asked, out)
+        note_directory(task, asked, out)
     return _wait(jobs, client, out) if waits else 0
 
 
@@ -90,14 +88,14 @@ def _refuse_batch_script(words: "list[str]") -> None:
     except OSError:
         return  # the node says what is wrong with it
     if start.startswith(b"#") and any(mark in start for mark in (b"\n#SBATCH", b"\n#PBS", b"\n#$ -")):
-        from headnode.apps.cli.batch_scripts import refuse_batch_script
+        from headnode.apps.cli.slurm_and_pbs import refuse_batch_script
 
         refuse_batch_script(program, start, words)
 
 
-def _submit_group(asked: "Asked", client: "Client", out: "Output") -> int:
+def _submit_group(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Submit what 'hn job new' made of a file with several jobs."""
-    anyway = ("group", "wait", *(option.name for option in EVERYWHERE))
+    anyway = ("group", "wait", *(option.name for option in COMMON_OPTIONS))
     others = [name for name in asked.options if name not in anyway]
     if asked.words or others:
         what = asked.words[0] if asked.words else f"option {others[0]!r}"
@@ -122,15 +120,15 @@ def _tell_submitted(jobs: "list[int]", answer: "dict[str, Any]", out: "Output") 
         out.said(f"Job has been submitted. ID: {job}.", answer, job)
 
 
-def _dry_run(asked: "Asked", client: "Client", out: "Output") -> int:
-    from headnode.apps.cli.dry_run import tell_what_would_be
+def _dry_run(asked: "Arguments", client: "Client", out: "Output") -> int:
+    from headnode.apps.cli.commands.job_explain import explain_dry_run
 
     if asked.flag("wait"):
         raise usage("a dry run submits nothing to wait for", "leave out --wait or --dry-run")
-    return tell_what_would_be(lambda: _request(asked, client), asked.text("jobfile"), client, out)
+    return explain_dry_run(lambda: _request(asked, client), asked.text("jobfile"), client, out)
 
 
-def _request(asked: "Asked", client: "Client") -> "dict[str, Any]":
+def _request(asked: "Arguments", client: "Client") -> "dict[str, Any]":
     made, file, words = asked.text("id"), asked.text("jobfile"), asked.words
     if made is None and file is None and not words and asked.text("rununtilcanceled"):
         _refuse_task_options(asked)
@@ -146,17 +144,17 @@ def _request(asked: "Asked", client: "Client") -> "dict[str, Any]":
     if not words:
         _refuse_task_options(asked)
     if made is not None:
-        from headnode.apps.cli.ids import job_id
+        from headnode.apps.cli.arguments import job_id
 
         return {"job": job_id([made]), "terms": terms}
     if file is not None:
         return {**_file_fields(asked, file), "terms": terms}
     task = only_task_terms(asked, words)
-    take_over(task, asked, client)
+    apply_shell(task, asked, client)
     return {"terms": terms, "tasks": [task]}
 
 
-def _refuse_task_options(asked: "Asked") -> None:
+def _refuse_task_options(asked: "Arguments") -> None:
     """Refuse what would describe a task where there is none to describe, instead of losing it."""
     lost = [option.name for option in (*TASK_OPTIONS, ENV_ALL) if option.name in asked.options]
     lost = [name for name in lost if name not in _JOB_SPELLINGS]
@@ -164,7 +162,7 @@ def _refuse_task_options(asked: "Asked") -> None:
         raise usage(f"option {lost[0]!r} describes a task", "put it into the job file, or give a program")
 
 
-def _file_fields(asked: "Asked", file: str) -> "dict[str, Any]":
+def _file_fields(asked: "Arguments", file: str) -> "dict[str, Any]":
     awareness = (asked.text("awareness") or "warn").lower()
     if awareness not in ("reject", "warn", "ignore"):
         raise usage(f"awareness {awareness!r} is unknown", "choose reject, warn or ignore")
@@ -172,13 +170,13 @@ def _file_fields(asked: "Asked", file: str) -> "dict[str, Any]":
 
 
 def _wait(jobs: "list[int]", client: "Client", out: "Output", *, together: bool = False) -> int:
-    from headnode.apps.cli.waiting import wait_for
+    from headnode.apps.cli.commands.job_wait import wait_for_jobs
 
-    return wait_for(jobs, client, out, show_output=True, together=together or len(jobs) > 1)
+    return wait_for_jobs(jobs, client, out, show_output=True, together=together or len(jobs) > 1)
 
 
 COMMANDS = (
-    Command(
+    CliCommand(
         "submit",
         "[options] PROGRAM [ARGUMENT...] | JOBFILE | --group NAME",
         "Submit a job: a program or a job file",

@@ -1,19 +1,19 @@
 """``hn job view``: all that is known of a job."""
 
-from headnode.apps.cli.command import FORMAT, Command
-from headnode.apps.cli.ids import job_id
-from headnode.apps.cli.options import Option, usage
+from headnode.apps.cli.arguments import job_id
+from headnode.apps.cli.catalogue import FORMAT, CliCommand
+from headnode.apps.cli.options import CliOption, usage
 from headnode.apps.cli.screens.job import view
-from headnode.apps.cli.sheet import Sheet
+from headnode.apps.cli.table import RecordTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.options import Arguments
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
 
-def run(asked: "Asked", client: "Client", out: "Output") -> int:
+def run(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Show the job."""
     number = job_id(asked.words)
     if "to" in asked.options:
@@ -22,32 +22,32 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     history = asked.flag("history")
     if history:
         job["history"] = client.ask("history", job=number)["history"]
-    out.sheet(Sheet("Id", [view(job, detailed=asked.flag("detailed"), history=history)], job))
+    out.show_table(RecordTable("Id", [view(job, detailed=asked.flag("detailed"), history=history)], job))
     return 0
 
 
-def _in_words(job: int, asked: "Asked", client: "Client", out: "Output") -> int:
+def _in_words(job: int, asked: "Arguments", client: "Client", out: "Output") -> int:
     """Show the job in a job language."""
-    from headnode.apps.cli.commands.job_export import export
+    from headnode.apps.cli.commands.job_edit import print_job_file
 
     for other in ("detailed", "history", "format"):
         if other in asked.options:
             raise usage(
                 f"option {other!r} is about the page, and --to prints a job file", "leave one of them out"
             )
-    return export(job, asked.text("to"), client, out)
+    return print_job_file(job, asked.text("to"), client, out)
 
 
 COMMANDS = (
-    Command(
+    CliCommand(
         "view",
         "ID",
         "Show a job",
         run,
         options=(
-            Option("detailed", "", "Show all properties of the job"),
-            Option("history", "", "Show its history"),
-            Option("to", "LANGUAGE", "Show it in a job language, as 'hn job export' does"),
+            CliOption("detailed", "", "Show all properties of the job"),
+            CliOption("history", "", "Show its history"),
+            CliOption("to", "LANGUAGE", "Show it in a job language, as 'hn job export' does"),
             FORMAT,
         ),
         example="hn job view 12 /detailed /history",

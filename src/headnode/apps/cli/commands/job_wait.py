@@ -1,31 +1,174 @@
-"""``hn job wait``: until jobs are over."""
+"""``hn job wait``: waits for jobs to end, with progress on a terminal; also for ``hn job submit --wait``."""
 
-from headnode.apps.cli.command import Command
-from headnode.apps.cli.groups import OF_GROUPS, group_fields, group_named
-from headnode.apps.cli.ids import job_ids
-from headnode.apps.cli.waiting import wait_for
+import os
+import time
+
+from headnode.apps.cli.arguments import GROUP_OPTIONS, group_fields, group_named, job_ids
+from headnode.apps.cli.catalogue import CliCommand
+from headnode.apps.cli.screens.job import ending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from headnode.apps.cli.options import Asked
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from typing import Any
+
+    from headnode.apps.cli.options import Arguments
     from headnode.apps.cli.output import Output
+    from headnode.apps.cli.progress import ShowJobs
     from headnode.apps.client.client import Client
 
+PATIENCE = 60.0  # seconds a head may be away, for a restart, before waiting for it is given up
+MOST_NAMED = 8  # jobs, when the waiting is interrupted
+MOST_SHOWN = 100  # outputs of a job that was waited for
+QUIET_TIME = 3.0  # seconds a job may wait before a pipe is told why
+REPEAT_TIME = 60.0  # seconds after which a pipe is told another reason why a job waits
+PAUSE = 0.25  # seconds between two attempts to reach it
 
-def run(asked: "Asked", client: "Client", out: "Output") -> int:
+
+def wait_for_jobs(
+    jobs: "Sequence[int]",
+    client: "Client",
+    out: "Output",
+    *,
+    show_output: bool = False,
+    together: bool = False,
+) -> int:
+    """Wait until all of these jobs are over; tell how each ended; return 0 if all finished, else 1.
+
+    With `show_output`, a job of one task whose output was captured shows it, as if it had run here: so it
+    is after a submission, which has told the ids, and scripts that read these find each once.
+    `together`: they are a group; those that were skipped are none the worse.
+    """
+    ended: list[dict[str, Any]] = []
+    try:
+        with _display(out) as shown:
+            for ended in _states(list(jobs), client):
+                shown(ended)
+    except KeyboardInterrupt:
+        out.note(_left_alone(jobs))
+        raise
+    for job in ended:
+        name = None if show_output else job["id"]
+        out.said(ending(job), job, name)
+        if out.for_people and job["state"] == "Failed" and job["tasks"]["failed"]:
+            _tell_why(job, client, out)
+        if show_output and out.for_people:
+            _show_output(job, client, out)
+    well = (job["state"] == "Finished" or (together and job["skipped"]) for job in ended)
+    return 0 if all(well) else 1
+
+
+def _left_alone(jobs: "Sequence[int]") -> str:
+    """Return what to say to somebody who has interrupted the waiting: which job it was, and how to go on."""
+    ids = " ".join(map(str, jobs[:MOST_NAMED])) + (" ..." if len(jobs) > MOST_NAMED else "")
+    what = f"job {ids} goes" if len(jobs) == 1 else f"jobs {ids} go"
+    return f"no longer waiting, {what} on; wait again: hn job wait {ids}; or cancel: hn job cancel {ids}"
+
+
+def _tell_why(ended: "dict[str, Any]", client: "Client", out: "Output") -> None:
+    """Tell how the first task that failed did, and where to see the others."""
+    from headnode.apps.cli.screens.task import failure
+
+    job = ended["id"]
+    wanted = {"job": job, "states": ["Failed"], "limit": 1}
+    failed = client.ask("tasks", **wanted)["tasks"]
+    if failed and failed[0].get("instances"):
+        failed = client.ask("tasks", expand=failed[0]["task"], **wanted)["tasks"]
+    for task in failed:
+        out.note(failure(task))
+    if ended["tasks"]["failed"] > len(failed):
+        out.note(f"all that failed: hn job listtasks {job} /state:failed /expandparametric")
+
+
+def _states(jobs: "list[int]", client: "Client") -> "Iterator[list[dict[str, Any]]]":
+    """Yield all job objects whenever one changed, across restarts of the head."""
+    from headnode.core.model.errors import Unavailable
+
+    known: dict[int, dict[str, Any]] = {}
+    away_since: float | None = None
+    while True:
+        try:
+            for answer in client.follow("watch_job", job=jobs):
+                away_since = None
+                known.update((job["id"], job) for job in answer["jobs"])
+                yield [known[job] for job in jobs if job in known]
+        except Unavailable:
+            away_since = away_since or time.monotonic()
+            if not known or time.monotonic() - away_since > PATIENCE:
+                raise
+            time.sleep(PAUSE)
+        else:
+            return
+
+
+def _display(out: "Output") -> "AbstractContextManager[ShowJobs]":
+    if out.for_people and os.isatty(1) and os.isatty(2):
+        from headnode.apps.cli.progress import bars
+
+        return bars()
+    from contextlib import nullcontext
+
+    return nullcontext(_ReasonLines(out).show if out.for_people else _show_nothing)
+
+
+def _show_nothing(_jobs: "list[dict[str, Any]]") -> None:
+    """A program gets no progress."""
+
+
+class _ReasonLines:
+    """Tells a pipe why the first job that waits does so, once it has waited for some seconds."""
+
+    def __init__(self, out: "Output") -> None:
+        self._out = out
+        self._said = ""
+        self._since = self._at = time.monotonic()
+
+    def show(self, jobs: "list[dict[str, Any]]") -> None:
+        waiting = [job for job in jobs if job["state"] == "Queued"]
+        now = time.monotonic()
+        if not waiting or now - self._since < QUIET_TIME or (self._said and now - self._at < REPEAT_TIME):
+            return
+        if (said := waiting[0]["pending_reason"]) != self._said:
+            from headnode.apps.cli.screens.job_table import waits_in_words
+
+            self._said, self._at = said, now
+            self._out.note(f"job {waiting[0]['id']} waits: {waits_in_words(waiting[0], time.time())}")
+
+
+def _show_output(ended: "dict[str, Any]", client: "Client", out: "Output") -> None:
+    """Show what was captured of a job: all of its only task, or of the first instances of many."""
+    from headnode.apps.cli.output_reading import copy_output, source_of
+
+    job = ended["id"]
+    if ended["tasks"]["total"] != 1:
+        from headnode.apps.cli.output_reading import WholeOutput
+
+        whole = WholeOutput(client, out, job, None, "kept", headers=out.width is not None)
+        if whole.print_all(MOST_SHOWN) > MOST_SHOWN:
+            out.note(f"only the first {MOST_SHOWN} outputs were shown; all: hn task output {job}")
+        return
+    question = {"job": job, "task": 1}
+    files = client.ask("output", **question)
+    if files.get("captured") and files.get("standard_output"):
+        source = source_of(client, question, files, files["standard_output"])
+        copy_output(source, out.raw, captured=True)
+
+
+def run(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Wait; exit status 0 if every job finished, else 1."""
     if group_named(asked) is None:
-        return wait_for(list(dict.fromkeys(job_ids(asked.words))), client, out)
-    return wait_for(client.ask("group", **group_fields(asked))["jobs"], client, out, together=True)
+        return wait_for_jobs(list(dict.fromkeys(job_ids(asked.words))), client, out)
+    return wait_for_jobs(client.ask("group", **group_fields(asked))["jobs"], client, out, together=True)
 
 
 COMMANDS = (
-    Command(
+    CliCommand(
         "wait",
         "ID... | --group NAME",
         "Wait until jobs have ended; exit status 0 only if all finished",
         run,
-        options=OF_GROUPS,
+        options=GROUP_OPTIONS,
         example="hn job wait 12 13",
         notes=(
             "On a terminal it shows the progress of running jobs, and why a queued job waits and when it "

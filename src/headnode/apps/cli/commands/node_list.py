@@ -1,40 +1,41 @@
 """``hn node list``: the nodes and how busy they are."""
 
-from headnode.apps.cli.command import FORMAT, STATE, Command
-from headnode.apps.cli.options import Option
+from headnode.apps.cli.catalogue import FORMAT, STATE, CliCommand
+from headnode.apps.cli.options import NODE_STATES, CliOption, read_states
 from headnode.apps.cli.screens.node import COLOURS, COLUMNS, REASON, WIDTHS, row
-from headnode.apps.cli.sheet import Sheet
-from headnode.apps.cli.words import NODE_STATES, states
+from headnode.apps.cli.table import RecordTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.options import Arguments
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
 
-def run(asked: "Asked", client: "Client", out: "Output") -> int:
+def run(asked: "Arguments", client: "Client", out: "Output") -> int:
     """List the nodes."""
-    nodes = client.ask("nodes", states=states(asked.text("state"), NODE_STATES))["nodes"]
+    nodes = client.ask("nodes", states=read_states(asked.text("state"), NODE_STATES))["nodes"]
     group = asked.text("group")
     if group is not None:
         nodes = [node for node in nodes if group in node["groups"]]
     rows = [row(node) for node in nodes]
     columns = (*COLUMNS, REASON) if any(REASON in each for each in rows) else COLUMNS
-    out.sheet(Sheet("Node Name", rows, nodes, columns=columns, widths=WIDTHS, prose=True, colours=COLOURS))
+    out.show_table(
+        RecordTable("Node Name", rows, nodes, columns=columns, widths=WIDTHS, prose=True, colours=COLOURS)
+    )
     return 0
 
 
 COMMANDS = (
-    Command(
+    CliCommand(
         "list",
         "",
         "List the nodes",
         run,
         options=(
             STATE,
-            Option("group", "NAME", "Only nodes of this group"),
-            Option("all", "", "Accepted from older commands; all nodes are listed anyway"),
+            CliOption("group", "NAME", "Only nodes of this group"),
+            CliOption("all", "", "Accepted from older commands; all nodes are listed anyway"),
             FORMAT,
         ),
         example="hn node list /format:list",

@@ -1,17 +1,22 @@
 """``hn reservation``: make, list, view, change and cancel reservations of nodes."""
 
-from headnode.apps.cli.command import FORMAT, Command
-from headnode.apps.cli.each import for_each
-from headnode.apps.cli.options import Option, usage
-from headnode.apps.cli.screens.reservation import COLUMNS, later, row, view
-from headnode.apps.cli.sheet import Sheet
-from headnode.apps.cli.words import counted
+from headnode.apps.cli.catalogue import FORMAT, CliCommand
+from headnode.apps.cli.options import CliOption, usage
+from headnode.apps.cli.output import for_each
+from headnode.apps.cli.screens.cluster import (
+    RESERVATION_COLUMNS,
+    later_start,
+    reservation_row,
+    reservation_view,
+)
+from headnode.apps.cli.table import RecordTable
+from headnode.apps.readable_values import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.options import Arguments
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
@@ -25,42 +30,46 @@ _LISTS = {
 }
 
 
-def new(asked: "Asked", client: "Client", out: "Output") -> int:
+def new(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Reserve nodes."""
     return _set(asked, client, out, "make_reservation", "has been made")
 
 
-def modify(asked: "Asked", client: "Client", out: "Output") -> int:
+def modify(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Change a reservation."""
     return _set(asked, client, out, "change_reservation", "has been changed")
 
 
-def _set(asked: "Asked", client: "Client", out: "Output", verb: str, done: str) -> int:
+def _set(asked: "Arguments", client: "Client", out: "Output", verb: str, done: str) -> int:
     answer = client.ask(verb, name=_name(asked), **_wished(asked))
     found = answer["reservation"]
     out.said(f"Reservation {found['name']} {done}: {found['node_set']}.", answer, found["name"])
     for each in answer["later"]:
-        out.note(later(each))
+        out.note(later_start(each))
     return 0
 
 
-def listing(asked: "Asked", client: "Client", out: "Output") -> int:
+def listing(asked: "Arguments", client: "Client", out: "Output") -> int:
     """List every reservation."""
     if asked.words:
         raise usage(f"{asked.words[0]!r} is not understood", "one reservation: hn reservation view NAME")
     found = client.ask("reservations")["reservations"]
-    out.sheet(Sheet("Name", [row(each) for each in found], found, columns=COLUMNS, prose=True))
+    out.show_table(
+        RecordTable(
+            "Name", [reservation_row(each) for each in found], found, columns=RESERVATION_COLUMNS, prose=True
+        )
+    )
     return 0
 
 
-def show(asked: "Asked", client: "Client", out: "Output") -> int:
+def show(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Show one reservation."""
     found = client.ask("reservation", name=_name(asked))["reservation"]
-    out.sheet(Sheet("Name", [view(found)], found))
+    out.show_table(RecordTable("Name", [reservation_view(found)], found))
     return 0
 
 
-def cancel(asked: "Asked", client: "Client", out: "Output") -> int:
+def cancel(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Cancel each reservation."""
     if not asked.words:
         raise usage("no reservation was given", "give the names of one or more: see hn reservation list")
@@ -76,13 +85,13 @@ def cancel(asked: "Asked", client: "Client", out: "Output") -> int:
     return for_each(asked.words, deed, out)
 
 
-def _name(asked: "Asked") -> str:
+def _name(asked: "Arguments") -> str:
     if len(asked.words) != 1:
         raise usage("one reservation is wanted", "give its name, for example: hn reservation view upgrade")
     return asked.words[0]
 
 
-def _wished(asked: "Asked") -> "dict[str, Any]":
+def _wished(asked: "Arguments") -> "dict[str, Any]":
     """Return the fields that were typed."""
     fields: dict[str, Any] = {
         field: [name.strip() for name in text.split(",") if name.strip()]
@@ -95,10 +104,10 @@ def _wished(asked: "Asked") -> "dict[str, Any]":
         if (text := asked.text(option)) is not None:
             fields[field] = _moment(text)
     if (text := asked.text("for")) is not None:
-        from headnode.apps.cli.typed_times import refuse_two_readings
-        from headnode.core.model.time_limits import parse_time_limit
+        from headnode.apps.cli.slurm_and_pbs import refuse_ambiguous_time
+        from headnode.core.model.quantities import parse_time_limit
 
-        refuse_two_readings(text)
+        refuse_ambiguous_time(text)
         fields["lasts"] = parse_time_limit(text)
         if fields["lasts"] == float("inf"):
             raise usage("a reservation has an end", "write --for 2h, for example")
@@ -120,33 +129,33 @@ def _moment(text: str) -> float:
         import time
 
         return time.time() + int(text) * MINUTE
-    from headnode.core.formats.dates import parse_date_time
+    from headnode.core.formats.text.quantities import parse_date_time
 
     return parse_date_time(text)
 
 
 _OPTIONS = (
-    Option("nodes", "NODES", "These nodes: names and sets of them, such as node[01-04],big2"),
-    Option("count", "N", "Reserve N nodes of any name; a lost node is replaced"),
-    Option("nodegroup", "NAME,...", "With --count: nodes in all of these groups", ("nodegroups",)),
-    Option("features", "NAME,...", "With --count: nodes with all of these features"),
-    Option("from", "TIME", "Start: a date and time (UTC), or minutes from now (default: now)"),
-    Option("to", "TIME", "End: a date and time (UTC), or minutes from now"),
-    Option("for", "TIME", "Duration: 90 (minutes), 1h30m, 2d"),
-    Option("users", "NAME,...", "These users may run jobs in it"),
-    Option("groups", "NAME,...", "Members of these system groups, as of now, may run jobs in it"),
-    Option("projects", "NAME,...", "Jobs of these projects may run in it"),
-    Option(
+    CliOption("nodes", "NODES", "These nodes: names and sets of them, such as node[01-04],big2"),
+    CliOption("count", "N", "Reserve N nodes of any name; a lost node is replaced"),
+    CliOption("nodegroup", "NAME,...", "With --count: nodes in all of these groups", ("nodegroups",)),
+    CliOption("features", "NAME,...", "With --count: nodes with all of these features"),
+    CliOption("from", "TIME", "Start: a date and time (UTC), or minutes from now (default: now)"),
+    CliOption("to", "TIME", "End: a date and time (UTC), or minutes from now"),
+    CliOption("for", "TIME", "Duration: 90 (minutes), 1h30m, 2d"),
+    CliOption("users", "NAME,...", "These users may run jobs in it"),
+    CliOption("groups", "NAME,...", "Members of these system groups, as of now, may run jobs in it"),
+    CliOption("projects", "NAME,...", "Jobs of these projects may run in it"),
+    CliOption(
         "atend", "WHAT", "Jobs inside must end with it (limit), continue (run-on) or are canceled (cancel)"
     ),
-    Option("automatic", "", "Eligible jobs use it without naming it"),
-    Option("reason", "TEXT", "Purpose, shown in lists"),
-    Option(
+    CliOption("automatic", "", "Eligible jobs use it without naming it"),
+    CliOption("reason", "TEXT", "Purpose, shown in lists"),
+    CliOption(
         "ignore-running", "", "Reserve nodes even if jobs may still run on them then; these jobs continue"
     ),
 )
 COMMANDS = (
-    Command(
+    CliCommand(
         "new",
         "NAME",
         "Reserve nodes for users or projects, or, if none are named, for maintenance",
@@ -158,8 +167,10 @@ COMMANDS = (
             "Other jobs start on its nodes only if they end before it begins.",
         ),
     ),
-    Command("list", "", "List the reservations", listing, options=(FORMAT,), example="hn reservation list"),
-    Command(
+    CliCommand(
+        "list", "", "List the reservations", listing, options=(FORMAT,), example="hn reservation list"
+    ),
+    CliCommand(
         "view",
         "NAME",
         "Show one reservation and its jobs",
@@ -167,7 +178,7 @@ COMMANDS = (
         options=(FORMAT,),
         example="hn reservation view upgrade",
     ),
-    Command(
+    CliCommand(
         "modify",
         "NAME",
         "Change a reservation; other properties stay as they are",
@@ -175,7 +186,7 @@ COMMANDS = (
         options=_OPTIONS,
         example="hn reservation modify upgrade --for 3h",
     ),
-    Command(
+    CliCommand(
         "cancel",
         "NAME...",
         "Cancel reservations; jobs inside continue",

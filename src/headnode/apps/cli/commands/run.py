@@ -1,45 +1,46 @@
 """``hn run``: a command on many nodes at once, outside the queue."""
 
-from headnode.apps.cli.command import Command
-from headnode.apps.cli.options import Option, usage
+from headnode.apps.cli.catalogue import CliCommand
+from headnode.apps.cli.options import CliOption, usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from headnode.apps.cli.everywhere_output import Report
-    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.fan_out import RunOutputSink
+    from headnode.apps.cli.options import Arguments
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
 OPTIONS = (
-    Option("all", "", "On all nodes (default)"),
-    Option("nodes", "NODES", "On these: a,b or node[1-8,12] or @GROUP, also with ! & ^ (not, both, either)"),
-    Option("nodegroup", "GROUP,...", "On the nodes that are in any of these groups"),
-    Option(
+    CliOption("all", "", "On all nodes (default)"),
+    CliOption(
+        "nodes", "NODES", "On these: a,b or node[1-8,12] or @GROUP, also with ! & ^ (not, both, either)"
+    ),
+    CliOption("nodegroup", "GROUP,...", "On the nodes that are in any of these groups"),
+    CliOption(
         "nodestate", "STATE,...", "On nodes in these states: Ready, Paused, Draining, Drained, Unreachable"
     ),
-    Option("job", "ID", "On the nodes of a running job"),
-    Option("task", "ID.TASK", "On the nodes that a task runs on"),
-    Option("template", "NAME", "Refused: use --nodegroup"),
-    Option("exclude", "NODES", "But not on these"),
-    Option("workdir", "DIRECTORY", "Work directory (default: the home directory of the user)"),
-    Option("env", "NAME=VALUE[;...]", "A variable for it; may be repeated", repeats=True),
-    Option("stdin", "FILE", "Standard input of the command on every node; - is your standard input"),
-    Option("outputdir", "DIRECTORY", "Write the output to DIRECTORY/NODE.txt instead"),
-    Option("interleaved", "", "Show each line as it comes, after the name of its node"),
-    Option("sorted", "", "Show the output in the order of the nodes"),
-    Option("timeout", "SECONDS", "Kill it after this time; these nodes count as failed"),
-    Option("fanout", "NUMBER", "Run it on so many nodes at a time (default 32)"),
-    Option("user", "NAME", "Run it as this user"),
-    Option("password", "TEXT", "Not needed, and ignored"),
+    CliOption("job", "ID", "On the nodes of a running job"),
+    CliOption("task", "ID.TASK", "On the nodes that a task runs on"),
+    CliOption("template", "NAME", "Refused: use --nodegroup"),
+    CliOption("exclude", "NODES", "But not on these"),
+    CliOption("workdir", "DIRECTORY", "Work directory (default: the home directory of the user)"),
+    CliOption("env", "NAME=VALUE[;...]", "A variable for it; may be repeated", repeats=True),
+    CliOption("stdin", "FILE", "Standard input of the command on every node; - is your standard input"),
+    CliOption("outputdir", "DIRECTORY", "Write the output to DIRECTORY/NODE.txt instead"),
+    CliOption("interleaved", "", "Show each line as it comes, after the name of its node"),
+    CliOption("sorted", "", "Show the output in the order of the nodes"),
+    CliOption("timeout", "SECONDS", "Kill it after this time; these nodes count as failed"),
+    CliOption("fanout", "NUMBER", "Run it on so many nodes at a time (default 32)"),
+    CliOption("user", "NAME", "Run it as this user"),
+    CliOption("password", "TEXT", "Not needed, and ignored"),
 )
 
 
-def run(asked: "Asked", client: "Client", out: "Output") -> int:
+def run(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Run the command; return 0 if it succeeded on all nodes."""
-    from headnode.apps.cli.everywhere import input_of, run_on
-    from headnode.apps.cli.everywhere_output import summary
+    from headnode.apps.cli.fan_out import input_of, run_on, summary
 
     fields, fan_out = _fields(asked), _fan_out(asked)
     with input_of(asked.text("stdin")) as stdin:
@@ -61,7 +62,7 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     return 1 if failed else 0
 
 
-def _fields(asked: "Asked") -> "dict[str, Any]":
+def _fields(asked: "Arguments") -> "dict[str, Any]":
     if not asked.words:
         raise usage("there is no command to run", "write it behind the options: hn run /all uptime")
     if asked.text("template") is not None:
@@ -98,8 +99,8 @@ def _words(text: str | None) -> "list[str] | None":
     return None if text is None else [word for word in text.split(",") if word]
 
 
-def _job_and_task(asked: "Asked") -> "dict[str, int]":
-    from headnode.apps.cli.ids import job_id, task_address
+def _job_and_task(asked: "Arguments") -> "dict[str, int]":
+    from headnode.apps.cli.arguments import job_id, task_address
 
     if (task := asked.text("task")) is not None:
         number, of_it, _ = task_address([task])
@@ -129,8 +130,8 @@ def _seconds(text: str | None) -> float | None:
     return seconds
 
 
-def _fan_out(asked: "Asked") -> int:
-    from headnode.apps.cli.everywhere import FAN_OUT, MOST_AT_ONCE
+def _fan_out(asked: "Arguments") -> int:
+    from headnode.apps.cli.fan_out import FAN_OUT, MOST_AT_ONCE
 
     wanted = asked.number("fanout")
     if wanted is not None and not 1 <= wanted <= MOST_AT_ONCE:
@@ -138,28 +139,28 @@ def _fan_out(asked: "Asked") -> int:
     return wanted or FAN_OUT
 
 
-def _report(asked: "Asked", nodes: "list[str]", out: "Output") -> "Report":
+def _report(asked: "Arguments", nodes: "list[str]", out: "Output") -> "RunOutputSink":
     import sys
 
-    from headnode.apps.cli import everywhere_output as kinds
+    from headnode.apps.cli import fan_out as kinds
 
     def complain(data: bytes) -> object:
         sys.stderr.buffer.write(data)
         return sys.stderr.buffer.flush()
 
-    report: Report
+    report: RunOutputSink
     if asked.flag("json"):
-        report = kinds.Json(out.raw)
+        report = kinds.JsonEvents(out.raw)
     elif asked.flag("interleaved"):
-        report = kinds.Interleaved(out.raw, complain)
+        report = kinds.InterleavedLines(out.raw, complain)
     else:
-        report = kinds.Blocks(out.raw, nodes if asked.flag("sorted") else ())
+        report = kinds.NodeBlocks(out.raw, nodes if asked.flag("sorted") else ())
     folder = asked.text("outputdir")
-    return report if folder is None else kinds.Files(folder, report)
+    return report if folder is None else kinds.NodeFiles(folder, report)
 
 
 COMMANDS = (
-    Command(
+    CliCommand(
         "run",
         "[options] COMMAND [ARGUMENT...]",
         "Run a command on many nodes at once, outside the queue (administrators)",

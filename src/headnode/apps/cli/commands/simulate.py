@@ -1,22 +1,23 @@
 """``hn simulate``: what a policy would have done to the jobs of a log, or of the cluster's own past."""
 
-from headnode.apps.cli.command import Command
-from headnode.apps.cli.options import Option, usage
-from headnode.apps.cli.period import SINCE, UNTIL, period, told_on_terminal
+from headnode.apps.cli.arguments import SINCE, UNTIL, period
+from headnode.apps.cli.catalogue import CliCommand
+from headnode.apps.cli.options import CliOption, usage
+from headnode.apps.cli.output import history_progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Protocol, TypeVar
 
-    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.options import Arguments
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
-    from headnode.apps.simulate.asking import Asking
-    from headnode.apps.simulate.machine import Machine
-    from headnode.apps.simulate.simulation import Progress, Scene, Simulation
-    from headnode.core.formats.swf import Log
-    from headnode.core.scheduling.pool.ties import Ties
+    from headnode.apps.simulate.machine import SimulatedMachine
+    from headnode.apps.simulate.scenario import RequestOverrides
+    from headnode.apps.simulate.simulation import Progress, ReplaySetup, Simulation
+    from headnode.core.formats.swf_reading import SwfLog
+    from headnode.core.scheduling.pool.replay import Ties
 
     T = TypeVar("T", covariant=True)
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
         """Replays a log under some policies, and tells how far it is."""
 
         def __call__(
-            self, path: str, policies: Sequence[str], scene: Scene, progress: Progress = ..., /
+            self, path: str, policies: Sequence[str], scene: ReplaySetup, progress: Progress = ..., /
         ) -> T: ...
 
 
@@ -44,7 +45,7 @@ _OF_PARAMETERS = (
 )
 
 
-def run(asked: "Asked", client: "Client", out: "Output") -> int:
+def run(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Replay the log or the cluster's past under the policies asked for; print the figures side by side."""
     if "example" in asked.options:
         return _replay_example(asked, out)
@@ -62,49 +63,50 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     return _replay(asked, asked.words[0], remarks, out)
 
 
-def _replay_example(asked: "Asked", out: "Output") -> int:
+def _replay_example(asked: "Arguments", out: "Output") -> int:
     """Replay the week of jobs that Headnode makes up; keep its log where a file is named."""
     if asked.words or asked.flag("history"):
         raise usage("the example is a log of its own", "leave out the log and --history, or --example")
     import os
     import tempfile
 
-    from headnode.apps.simulate.example import example
-    from headnode.apps.simulate.history import write_history
+    from headnode.apps.simulate.history import example_history, write_history
     from headnode.apps.simulate.report import remarks
 
     kept = asked.text("example") or ""
     if kept not in ("true", ""):
-        write_history(kept, example())
+        write_history(kept, example_history())
         return _replay(asked, kept, remarks, out)
     with tempfile.TemporaryDirectory() as directory:
         log = os.path.join(directory, "example.swf")  # noqa: PTH118
-        write_history(log, example())
+        write_history(log, example_history())
         return _replay(asked, log, remarks, out)
 
 
-def _replay_history(asked: "Asked", client: "Client", out: "Output") -> int:
+def _replay_history(asked: "Arguments", client: "Client", out: "Output") -> int:
     if asked.words:
         raise usage("with --history no log is read", f"leave out {asked.words[0]!r}, or --history")
     from headnode.apps.simulate.history import history_log, remarks_on_jobs
 
-    with history_log(client, *period(asked), told_on_terminal()) as past:
+    with history_log(client, *period(asked), history_progress()) as past:
         return _replay(asked, past.path, lambda log: remarks_on_jobs(log, past), out)
 
 
-def _replay(asked: "Asked", path: str, remarks: "Callable[[Log], Iterator[str]]", out: "Output") -> int:
+def _replay(
+    asked: "Arguments", path: str, remarks: "Callable[[SwfLog], Iterator[str]]", out: "Output"
+) -> int:
     policies, starts_file = _policies(asked), asked.text("starts")
     if asked.flag("predictions"):
         return _predict(asked, path, remarks, out)
     if starts_file is not None and len(policies) > 1:
         raise usage("a starts file is for one policy", "leave out --compare, or --starts")
     from headnode.apps.simulate.html.report_file import check_report
-    from headnode.apps.simulate.starts_file import write_starts
+    from headnode.apps.simulate.log_files import write_starts
 
     report = asked.text("html")
     if report is not None:
         check_report(report)
-    simulation = _simulated(path, policies, _scene(asked))
+    simulation = _simulated(path, policies, _setup(asked))
     noticed = list(remarks(simulation.log))
     for remark in noticed:
         out.note(remark)
@@ -116,25 +118,27 @@ def _replay(asked: "Asked", path: str, remarks: "Callable[[Log], Iterator[str]]"
     return 0
 
 
-def _predict(asked: "Asked", path: str, remarks: "Callable[[Log], Iterator[str]]", out: "Output") -> int:
+def _predict(
+    asked: "Arguments", path: str, remarks: "Callable[[SwfLog], Iterator[str]]", out: "Output"
+) -> int:
     """Tell how often predicted starts would have held."""
     for other in ("starts", "html"):
         if asked.text(other) is not None:
             raise usage(f"with --predictions there is no --{other}", "ask for one after the other")
-    from headnode.apps.cli.screens.foretold import COLUMNS, how_to_read, rows
-    from headnode.apps.cli.sheet import Sheet
+    from headnode.apps.cli.screens.prediction_score import LOG_COLUMNS, how_to_read, log_rows
+    from headnode.apps.cli.table import RecordTable
     from headnode.apps.simulate.predictions import documents, predict
 
-    predictions = _with_progress(predict, path, _policies(asked), _scene(asked))
+    predictions = _with_progress(predict, path, _policies(asked), _setup(asked))
     for remark in remarks(predictions.log):
         out.note(remark)
     data, trailer = documents(predictions), how_to_read(predictions)
-    out.sheet(
-        Sheet(
+    out.show_table(
+        RecordTable(
             "Policy",
-            rows(predictions),
+            log_rows(predictions),
             data if len(data) > 1 else data[0],
-            columns=COLUMNS,
+            columns=LOG_COLUMNS,
             trailer=trailer,
         )
     )
@@ -142,7 +146,7 @@ def _predict(asked: "Asked", path: str, remarks: "Callable[[Log], Iterator[str]]
 
 
 def _write_report(
-    path: str, asked: "Asked", simulation: "Simulation", noticed: "Sequence[str]", out: "Output"
+    path: str, asked: "Arguments", simulation: "Simulation", noticed: "Sequence[str]", out: "Output"
 ) -> None:
     import sys
 
@@ -160,9 +164,9 @@ def _write_report(
     out.note(f"report written to {path!r}, {size / 1e6:.1f} MB")
 
 
-def _policies(asked: "Asked") -> "Sequence[str]":
+def _policies(asked: "Arguments") -> "Sequence[str]":
     """Return the policies, each once, and with its own parameters: that of ``--policy`` first."""
-    from headnode.apps.simulate.variants import policy_first
+    from headnode.apps.simulate.scenario import policy_first
 
     compared = [name for names in asked.options.get("compare", ()) for name in names.split(",")]
     chosen = asked.text("policy")
@@ -170,29 +174,40 @@ def _policies(asked: "Asked") -> "Sequence[str]":
     return list(dict.fromkeys(policy_first([*first, *compared], (chosen or DEFAULT_POLICY).strip().lower())))
 
 
-def _scene(asked: "Asked") -> "Scene":
-    from headnode.apps.simulate.simulation import Scene
-    from headnode.apps.simulate.variants import read_parameters
+def _setup(asked: "Arguments") -> "ReplaySetup":
+    from headnode.apps.simulate.scenario import read_parameters
+    from headnode.apps.simulate.simulation import ReplaySetup
 
     parameters = read_parameters(asked.options.get("set", ()))
-    return Scene(
-        _ties(asked), _processors(asked), asked.flag("engine"), _machine(asked), parameters, _asking(asked)
+    return ReplaySetup(
+        _ties(asked),
+        _processors(asked),
+        asked.flag("engine"),
+        _machine(asked),
+        parameters,
+        _request_overrides(asked),
     )
 
 
-def _asking(asked: "Asked") -> "Asking":
-    from headnode.apps.simulate.asking import AS_LOGGED, Asking, read_least, read_priorities, read_selector
+def _request_overrides(asked: "Arguments") -> "RequestOverrides":
+    from headnode.apps.simulate.scenario import (
+        AS_LOGGED,
+        RequestOverrides,
+        read_least,
+        read_priorities,
+        read_selector,
+    )
 
     least = asked.text("least")
-    return Asking(
+    return RequestOverrides(
         read_priorities(asked.options.get("priority", ())),
         tuple(map(read_selector, asked.options.get("once", ()))),
         AS_LOGGED.least if least is None else read_least(least),
     )
 
 
-def _ties(asked: "Asked") -> "Ties":
-    from headnode.core.scheduling.pool.ties import Ties
+def _ties(asked: "Arguments") -> "Ties":
+    from headnode.core.scheduling.pool.replay import Ties
 
     text = asked.text("ties") or Ties.ENDS_FIRST.value
     if text.lower() not in set(Ties):
@@ -200,14 +215,14 @@ def _ties(asked: "Asked") -> "Ties":
     return Ties(text.lower())
 
 
-def _processors(asked: "Asked") -> int | None:
+def _processors(asked: "Arguments") -> int | None:
     processors = asked.number("processors")
     if processors == 0:
         raise usage("a machine of 0 processors runs nothing", "write --processors 128, for example")
     return processors
 
 
-def _machine(asked: "Asked") -> "Machine | None":
+def _machine(asked: "Arguments") -> "SimulatedMachine | None":
     described, whole = asked.text("nodes"), asked.flag("whole-nodes")
     reserved = asked.options.get("reservation", ())
     if described is None:
@@ -220,28 +235,27 @@ def _machine(asked: "Asked") -> "Machine | None":
         return None
     if asked.text("processors") is not None:
         raise usage("the nodes say how many processors there are", "leave out --processors, or --nodes")
-    from headnode.apps.simulate.described_nodes import read_nodes
-    from headnode.apps.simulate.machine import machine_of
+    from headnode.apps.simulate.machine import machine_of, read_nodes
 
     machine = machine_of(read_nodes(described), whole_nodes=whole)
     if not reserved:
         return machine
-    from headnode.apps.simulate.described_reservations import read_reservations
+    from headnode.apps.simulate.machine import read_reservations
 
     return machine._replace(reservations=read_reservations(reserved, machine))
 
 
-def _simulated(log: str, policies: "Sequence[str]", scene: "Scene") -> "Simulation":
+def _simulated(log: str, policies: "Sequence[str]", scene: "ReplaySetup") -> "Simulation":
     from headnode.apps.simulate.simulation import simulate
 
     return _with_progress(simulate, log, policies, scene)
 
 
-def _with_progress(replay: "Replay[T]", log: str, policies: "Sequence[str]", scene: "Scene") -> "T":
+def _with_progress(replay: "Replay[T]", log: str, policies: "Sequence[str]", scene: "ReplaySetup") -> "T":
     """Replay, and tell how far it is: a line of a terminal, or lines at intervals."""
-    from headnode.apps.cli.telling import Telling
+    from headnode.apps.cli.output import ProgressLine
 
-    with Telling() as telling:
+    with ProgressLine() as telling:
         return replay(
             log,
             policies,
@@ -251,45 +265,45 @@ def _with_progress(replay: "Replay[T]", log: str, policies: "Sequence[str]", sce
 
 
 def _show(simulation: "Simulation", out: "Output") -> None:
-    from headnode.apps.cli.sheet import Sheet
+    from headnode.apps.cli.table import RecordTable
     from headnode.apps.simulate.report import documents, rows
 
     data, several = documents(simulation), len(simulation.outcomes) > 1
     compared: Sequence[str] = (*_COLUMNS, "Earlier", "Later") if several else ()
     columns = _OF_PARAMETERS if simulation.is_about_parameters else compared
-    out.sheet(Sheet("Policy", rows(simulation), data if several else data[0], columns=columns))
+    out.show_table(RecordTable("Policy", rows(simulation), data if several else data[0], columns=columns))
 
 
 COMMANDS = (
-    Command(
+    CliCommand(
         "simulate",
         "LOG | --history | --example",
         "Tell what a policy would have done to the jobs of a log, or to the cluster's own",
         run,
         options=(
-            Option("history", "", "Instead of a log, the jobs of the running cluster that are over"),
-            Option(
+            CliOption("history", "", "Instead of a log, the jobs of the running cluster that are over"),
+            CliOption(
                 "example",
                 "",
                 "Instead of a log, a week of made-up jobs on 64 processors; --example=FILE keeps the log",
             ),
             SINCE,
             UNTIL,
-            Option("policy", "POLICY", "fcfs, easy (the default), conservative or conservative-replan"),
-            Option(
+            CliOption("policy", "POLICY", "fcfs, easy (the default), conservative or conservative-replan"),
+            CliOption(
                 "compare",
                 "POLICY,...",
                 "Run these as well and show all side by side; each may have parameters of its own, such as "
                 "easy+PreemptionType=Graceful, or these alone: PreemptionType=Graceful",
                 repeats=True,
             ),
-            Option(
+            CliOption(
                 "set",
                 "NAME=VALUE",
                 "With --engine or --nodes: a parameter as of hn cluster params, for all that is compared",
                 repeats=True,
             ),
-            Option(
+            CliOption(
                 "priority",
                 "WHICH=PRIORITY",
                 "With --engine or --nodes: of jobs by queue, group, user or size, such as "
@@ -297,38 +311,38 @@ COMMANDS = (
                 "hn cluster history wrote, and with --history the priorities that jobs had",
                 repeats=True,
             ),
-            Option(
+            CliOption(
                 "least",
                 "PERCENT",
                 "With --engine or --nodes: how much of their processors jobs are content with, such as 50%",
             ),
-            Option(
+            CliOption(
                 "once",
                 "WHICH",
                 "With --engine or --nodes: jobs that may not run twice, such as queue:3; all others may",
                 repeats=True,
             ),
-            Option("processors", "NUMBER", "Size of the machine; without it, what the log's header says"),
-            Option(
+            CliOption("processors", "NUMBER", "Size of the machine; without it, what the log's header says"),
+            CliOption(
                 "ties", "ORDER", "What goes first at one instant: ends-first (the default), arrivals-first"
             ),
-            Option("nodes", "NODES", "Machine of nodes: 100x16, big[1-8]x64:512000 (MB), or a TOML file"),
-            Option("whole-nodes", "", "With --nodes: every job takes whole nodes, and shares none"),
-            Option(
+            CliOption("nodes", "NODES", "Machine of nodes: 100x16, big[1-8]x64:512000 (MB), or a TOML file"),
+            CliOption("whole-nodes", "", "With --nodes: every job takes whole nodes, and shares none"),
+            CliOption(
                 "reservation",
                 "NODES@AFTER+LASTS",
                 "With --nodes: keep them free for maintenance, such as node[1-4]@1:18:00+2:00, counted from "
                 "the first job on",
                 repeats=True,
             ),
-            Option("engine", "", "Replay a pool, too, through the whole head: the same starts, slower"),
-            Option("html", "FILE", "Write a report to look at in a browser: one file, no network needed"),
-            Option(
+            CliOption("engine", "", "Replay a pool, too, through the whole head: the same starts, slower"),
+            CliOption("html", "FILE", "Write a report to look at in a browser: one file, no network needed"),
+            CliOption(
                 "predictions",
                 "",
                 "Instead of figures: tell every job that must wait when it starts, and how often that held",
             ),
-            Option("starts", "FILE", "Write job,submit,start,end,processors of every job, in seconds"),
+            CliOption("starts", "FILE", "Write job,submit,start,end,processors of every job, in seconds"),
         ),
         example="hn simulate SDSC-SP2.swf.gz --processors 128 --compare fcfs,easy,conservative",
         notes=(

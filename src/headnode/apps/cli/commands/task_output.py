@@ -2,23 +2,23 @@
 
 import time
 
-from headnode.apps.cli.command import Command
-from headnode.apps.cli.ids import output_address
-from headnode.apps.cli.options import Option
-from headnode.apps.cli.task_files import PAUSE, copy_output, follow_output, source_of
+from headnode.apps.cli.arguments import output_address
+from headnode.apps.cli.catalogue import CliCommand
+from headnode.apps.cli.options import CliOption
+from headnode.apps.cli.output_reading import PAUSE, copy_output, follow_output, source_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.options import Arguments
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 OVER = ("finished", "failed", "canceled")
 WAITING = ("not submitted", "configuring", "queued")
 
 
-def run(asked: "Asked", client: "Client", out: "Output") -> int:
+def run(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Print the file, or those of all instances; with ``--follow`` until the task or job is over."""
     job, task, instance = output_address(asked.words)
     stream = "standard_error" if asked.flag("stderr") else "standard_output"
@@ -50,10 +50,10 @@ def _files(client: "Client", question: "dict[str, Any]") -> "dict[str, Any] | No
 
 
 def _print_whole(
-    asked: "Asked", client: "Client", out: "Output", job: int, task: int | None, stream: str
+    asked: "Arguments", client: "Client", out: "Output", job: int, task: int | None, stream: str
 ) -> int:
     """Print what all instances of a sweep, or all tasks of a job, have printed."""
-    from headnode.apps.cli.whole_output import WholeOutput
+    from headnode.apps.cli.output_reading import WholeOutput
 
     headers = _wants_headers(asked, client, out, job, task)
     whole = WholeOutput(client, out, job, task, stream, headers=headers)
@@ -69,7 +69,7 @@ def _print_whole(
     return 1 if whole.troubles else 0
 
 
-def _wants_headers(asked: "Asked", client: "Client", out: "Output", job: int, task: int | None) -> bool:
+def _wants_headers(asked: "Arguments", client: "Client", out: "Output", job: int, task: int | None) -> bool:
     """Return what was said of headers; else they are for terminals, and for what has several outputs."""
     if "headers" in asked.options:
         return asked.flag("headers")
@@ -110,15 +110,15 @@ def _path(files: "dict[str, Any]", stream: str, question: "dict[str, Any]") -> s
 
 
 COMMANDS = (
-    Command(
+    CliCommand(
         "output",
         "JOB[.TASK[.INSTANCE]]",
         "Print the output of a task, of all instances of a sweep, or of all tasks of a job",
         run,
         options=(
-            Option("follow", "", "Continue until the task or the job has ended", short="f"),
-            Option("headers", "", "Print a header before each piece, as on a terminal; false: never"),
-            Option("stderr", "", "Print its standard error instead of its standard output"),
+            CliOption("follow", "", "Continue until the task or the job has ended", short="f"),
+            CliOption("headers", "", "Print a header before each piece, as on a terminal; false: never"),
+            CliOption("stderr", "", "Print its standard error instead of its standard output"),
         ),
         example="hn task output 12.1 --follow",
         notes=(

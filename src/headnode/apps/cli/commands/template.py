@@ -3,26 +3,26 @@
 import os
 
 from headnode.adapters.files.opening import open_named
-from headnode.apps.cli.command import FORMAT, Command
-from headnode.apps.cli.each import for_each
-from headnode.apps.cli.options import Option, usage
-from headnode.apps.cli.sheet import Sheet
+from headnode.apps.cli.catalogue import FORMAT, CliCommand
+from headnode.apps.cli.options import CliOption, usage
+from headnode.apps.cli.output import for_each
+from headnode.apps.cli.table import RecordTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.options import Arguments
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
 COLUMNS = ("Name", "Rules", "For", "Description")
 _RULE_COLUMNS = ("Property", "Default", "Read Only", "Least", "Most", "Allowed", "Required")
-_FORM = Option("to", "FORM", "toml (if not given), or hpcpack: the XML that HPC Pack imports")
+_FORM = CliOption("to", "FORM", "toml (if not given), or hpcpack: the XML that HPC Pack imports")
 
 
-def listing(asked: "Asked", client: "Client", out: "Output") -> int:
+def listing(asked: "Arguments", client: "Client", out: "Output") -> int:
     """List every template."""
     if asked.words:
         raise usage(f"{asked.words[0]!r} is not understood", "one template: hn template view NAME")
@@ -36,7 +36,7 @@ def listing(asked: "Asked", client: "Client", out: "Output") -> int:
         }
         for template in found
     ]
-    out.sheet(Sheet("Name", rows, found, columns=COLUMNS, prose=True))
+    out.show_table(RecordTable("Name", rows, found, columns=COLUMNS, prose=True))
     return 0
 
 
@@ -45,7 +45,7 @@ def _people(template: "Mapping[str, Any]") -> str:
     return ", ".join(named) or "everybody"
 
 
-def view(asked: "Asked", client: "Client", out: "Output") -> int:
+def view(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Show the rules of a template."""
     found = client.ask("template", template=_name(asked))["template"]
     rows = [
@@ -63,7 +63,7 @@ def view(asked: "Asked", client: "Client", out: "Output") -> int:
     if not rows:
         out.note(f"Template {found['name']} has no rules: it changes and refuses nothing.")
     if rows or not out.for_people:
-        out.sheet(Sheet("Property", rows, found, columns=_RULE_COLUMNS))
+        out.show_table(RecordTable("Property", rows, found, columns=_RULE_COLUMNS))
     return 0
 
 
@@ -75,7 +75,7 @@ def _shown(value: "Any") -> str:
     return ", ".join(map(_shown, value)) if isinstance(value, list) else str(value)
 
 
-def export(asked: "Asked", client: "Client", out: "Output") -> int:
+def export(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Print a template as a file."""
     found = client.ask("template", template=_name(asked), form=asked.text("to"))
     for item in found["report"]:
@@ -84,7 +84,7 @@ def export(asked: "Asked", client: "Client", out: "Output") -> int:
     return 0
 
 
-def import_(asked: "Asked", client: "Client", out: "Output") -> int:
+def import_(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Make or replace templates from files."""
     if not asked.words:
         raise usage("no file was given", "give the files of one or more templates")
@@ -107,7 +107,7 @@ def _text(path: str) -> str:
         raise usage(f"{path} cannot be read: {error}", "name a file of UTF-8 text") from None
 
 
-def remove(asked: "Asked", client: "Client", out: "Output") -> int:
+def remove(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Take templates away."""
     if not asked.words:
         raise usage("no template was given", "give the names of one or more templates")
@@ -118,15 +118,15 @@ def remove(asked: "Asked", client: "Client", out: "Output") -> int:
     return for_each(asked.words, deed, out)
 
 
-def _name(asked: "Asked") -> str:
+def _name(asked: "Arguments") -> str:
     if len(asked.words) != 1:
         raise usage("one template is looked at", "give its name: hn template list")
     return asked.words[0]
 
 
 COMMANDS = (
-    Command("list", "", "List the job templates", listing, options=(FORMAT,), example="hn template list"),
-    Command(
+    CliCommand("list", "", "List the job templates", listing, options=(FORMAT,), example="hn template list"),
+    CliCommand(
         "view",
         "NAME",
         "Show the defaults and limits of a template",
@@ -134,7 +134,7 @@ COMMANDS = (
         options=(FORMAT,),
         example="hn template view Default",
     ),
-    Command(
+    CliCommand(
         "export",
         "NAME",
         "Print a template as the file that import reads",
@@ -142,14 +142,14 @@ COMMANDS = (
         options=(_FORM,),
         example="hn template export Default > default.toml",
     ),
-    Command(
+    CliCommand(
         "import",
         "FILE...",
         "Make or replace templates from files: TOML, JSON, or the XML of HPC Pack; administrators only",
         import_,
         example="hn template import solver.toml",
     ),
-    Command(
+    CliCommand(
         "remove",
         "NAME...",
         "Remove templates; submitted jobs stay as they are; administrators only",

@@ -1,11 +1,62 @@
-"""What people see of the cluster and its parameters."""
+"""The cluster, its parameters, and its reservations of nodes."""
 
-from headnode.apps.cli.words import counted, instant, span
+from headnode.apps.readable_values import counted, duration, instant
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+RESERVATION_COLUMNS = ("Name", "State", "From", "To", "Nodes", "For")
+_AT_END = {
+    "limit": "jobs inside are over by then",
+    "run-on": "jobs inside go on",
+    "cancel": "jobs inside are canceled",
+}
+
+
+def reservation_row(told: "Mapping[str, Any]") -> dict[str, str]:
+    """Return a reservation's line."""
+    return {
+        "Name": told["name"],
+        "State": told["state"],
+        "From": instant(told["begins"]),
+        "To": instant(told["ends"]),
+        "Nodes": told["node_set"],
+        "For": _admitted(told),
+    }
+
+
+def reservation_view(told: "Mapping[str, Any]") -> dict[str, str]:
+    """Return all that is told of one; empty values are left out."""
+    chosen = ", ".join([*told["node_groups"], *told["features"]])
+    optional = {
+        "Chosen": f"{told['count']} of any" + (f" with {chosen}" if chosen else "") if told["count"] else "",
+        "At End": _AT_END[told["at_end"]],
+        "Automatic": "eligible jobs use it without naming it" if told["automatic"] else "",
+        "Reason": told["reason"],
+        "Made By": told["by"],
+        "Running": ", ".join(map(str, told["running"])),
+        "Waiting": ", ".join(map(str, told["waiting"])),
+    }
+    return {**reservation_row(told), **{key: value for key, value in optional.items() if value}}
+
+
+def later_start(told: "Mapping[str, Any]") -> str:
+    """Say what becomes of a promised start."""
+    now = instant(told["now"]) or "not known any more"
+    return f"job {told['job']} was promised to start at {instant(told['before'])}, and now: {now}"
+
+
+def _admitted(told: "Mapping[str, Any]") -> str:
+    if told["maintenance"]:
+        return "maintenance"
+    groups, projects = (
+        [f"@{name}" for name in told["groups"]],
+        [f"project {name}" for name in told["projects"]],
+    )
+    return ", ".join([*told["users"], *groups, *projects])
+
 
 CHANGE_COLUMNS = ("When", "Name", "Before", "After", "By", "From")
 PARAM_COLUMNS = ("Name", "Value", "Default", "Unit", "What it means")
@@ -23,7 +74,7 @@ def change_row(change: "Mapping[str, Any]") -> dict[str, str]:
     }
 
 
-def view(cluster: "Mapping[str, Any]") -> dict[str, str]:
+def cluster_view(cluster: "Mapping[str, Any]") -> dict[str, str]:
     """Return all that is told of the cluster."""
     journal = cluster["journal"]
     return {
@@ -90,7 +141,7 @@ def _counts(by_state: "Mapping[str, int]") -> str:
     return ", ".join(f"{count} {state.lower()}" for state, count in by_state.items() if count) or "none"
 
 
-def past(told: "Mapping[str, Any]") -> dict[str, str]:
+def history_view(told: "Mapping[str, Any]") -> dict[str, str]:
     """Return what is told of the jobs that are over."""
     wait = told["wait"]
     return {
@@ -102,7 +153,9 @@ def past(told: "Mapping[str, Any]") -> dict[str, str]:
         "Never Started": str(told["never_started"]),
         "Without Limit": str(told["without_limit"]),
         "Processor Hours": f"{told['processor_seconds'] / 3600:.1f}",
-        "Wait": "" if wait["mean"] is None else f"{span(wait['median'])} median, {span(wait['mean'])} mean",
+        "Wait": ""
+        if wait["mean"] is None
+        else f"{duration(wait['median'])} median, {duration(wait['mean'])} mean",
         "Not Over": f"{told['running']} running, {told['queued']} queued",
     }
 

@@ -1,25 +1,114 @@
-"""Why a job is not running, and when it will: the page of ``hn job explain`` and of a dry run."""
+"""Why a job is not running, when it will, and what its owner can do: ``hn job explain`` and dry runs."""
 
-from headnode.apps.cli.screens.explain_advice import advice
-from headnode.apps.cli.screens.explain_layout import laid_out, node_rows, places, section
-from headnode.apps.cli.screens.explain_numbers import numbers
+from shlex import quote
+
+from headnode.apps.cli.screens.explain_facts import facts, layout, node_rows, places, section
 from headnode.apps.cli.screens.job import alternative, ending
-from headnode.apps.cli.sheet import printable
-from headnode.apps.cli.words import instant, span
+from headnode.apps.cli.table import printable
+from headnode.apps.readable_values import duration, instant
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     Told = Mapping[str, Any]
+
+MOST_PARENTS = 3
+LATENESS = ("expected", "at_worst", "by_limits")  # ways to say by how much a job would be late
+SUSPENDED = "suspended"  # the head's word for what keeps a suspended job
+
+
+def advice(told: "Told", job: "Told", *, dry_run: bool = False) -> list[str]:
+    """Return what can be done, in the order of the reasons, each once."""
+    state = job["state"]
+    if told["refused"] and told["refused"]["fix"]:
+        return [told["refused"]["fix"]]
+    if state == "Configuring" and not dry_run:
+        return [f"submit it: hn job submit /id:{told['job']}"]
+    if job.get("skipped"):
+        return _about_skipped(told)
+    if state in ("Failed", "Canceled"):
+        return [*_about_failures(told, job), f"run it again: hn job requeue {told['job']}"]
+    late = [f"give it a later deadline: hn job modify {told['job']} /endby:..."] if at_risk(told) else []
+    kinds = dict.fromkeys(reason["why"] for reason in told["reasons"])
+    return [point for kind in kinds if kind in _ADVICE for point in _ADVICE[kind](told)] + late
+
+
+def _about_skipped(told: "Told") -> list[str]:
+    """Say what brings back a job that was canceled for how another ended."""
+    decided = [one for one in told["dependencies"] if one["standing"] == "never"][:MOST_PARENTS]
+    over = [one["job"] for one in decided if one["state"] == "Finished"]
+    if over:
+        return [
+            f"change what it waits for and submit it again: hn help job modify; job {over[0]} has finished"
+        ]
+    return [
+        f"run job {one['job']} again: hn job requeue {one['job']}; then this job is requeued too"
+        for one in decided
+    ] or [f"run it again: hn job requeue {told['job']}"]
+
+
+def _about_failures(told: "Told", job: "Told") -> list[str]:
+    if not job["tasks"]["failed"]:
+        return []
+    return [f"see how its tasks failed: hn job listtasks {told['job']} /state:failed /expandparametric"]
+
+
+def at_risk(told: "Told") -> bool:
+    """Tell whether a job that waits may start too late to end by its deadline."""
+    late = told.get("deadline") or {}
+    return told["job"] is not None and any((late.get(how) or 0) > 0 for how in LATENESS)
+
+
+def _about_hold(told: "Told") -> list[str]:
+    if told["changes"] or told["job"] is None:
+        return []
+    holds = [reason for reason in told["reasons"] if reason["why"] == "hold"]
+    named = [reason["what"] for reason in holds if reason.get("what") not in (None, "", SUSPENDED)]
+    points = [_release(told["job"], name) for name in named]
+    if any(not reason.get("what") for reason in holds):
+        points.append(f"lift the hold: hn job modify {told['job']} /holduntil:")
+    if any(reason.get("what") == SUSPENDED for reason in holds):
+        points.append(f"resume it: hn job resume {told['job']}")
+    return points
+
+
+def _release(job: int, name: str) -> str:
+    """Say who releases a hold, and how: not everybody may release those of operators."""
+    from headnode.core.model.value_checks import PRIVILEGED_HOLDS
+
+    command = f"hn job release {job} --name {quote(name)}"
+    above = name.casefold() in PRIVILEGED_HOLDS
+    return f"only operators and administrators release it: {command}" if above else f"release it: {command}"
+
+
+def _about_parents(told: "Told") -> list[str]:
+    named = [
+        reason["what"] for reason in told["reasons"] if reason["why"] == "dependency" and reason.get("what")
+    ]
+    return [f"see what job {parent} waits for: hn job explain {parent}" for parent in named[:MOST_PARENTS]]
+
+
+def _about_fit(told: "Told") -> list[str]:
+    return [f"ask for what the nodes have (hn node list), then: hn job modify {told['job']} ..."]
+
+
+_ADVICE: "dict[str, Callable[[Told], list[str]]]" = {
+    "hold": _about_hold,
+    "dependency": _about_parents,
+    "never-fits": _about_fit,
+}
+
 
 NARROW, WIDE = 40, 100  # columns a page keeps to
 OUTSIDE = ("hold", "dependency", "filter")  # kinds of reason for which a job is not considered at all
 OVER = ("Finished", "Failed", "Canceled")
 
 
-def page(told: "Told", job: "Told", *, now: float, width: int = WIDE, dry_run: bool = False) -> str:
+def explanation_page(
+    told: "Told", job: "Told", *, now: float, width: int = WIDE, dry_run: bool = False
+) -> str:
     """Return the page: what the job is, what it waits for, when it may start, what would start it.
 
     `told` is the head's explanation, `job` the job object; `now` in seconds since 1970.  With `dry_run` the
@@ -29,9 +118,9 @@ def page(told: "Told", job: "Told", *, now: float, width: int = WIDE, dry_run: b
     nodes = [reason for reason in told["reasons"] if _of_node(reason)]
     first, then = _reasons(told, now)
     blocks = [
-        "\n".join(laid_out(_headline(told, job, now, dry_run=dry_run), width)),
+        "\n".join(layout(_headline(told, job, now, dry_run=dry_run), width)),
         "\n".join(
-            line for key, value in numbers(told, job, now) for line in laid_out(value, width, f"  {key:<10} ")
+            line for key, value in facts(told, job, now) for line in layout(value, width, f"  {key:<10} ")
         ),
         section(_heading(job, dry_run=dry_run), first, width),
         section("Once released, it would wait because", then, width),
@@ -55,7 +144,7 @@ def _headline(told: "Told", job: "Told", now: float, *, dry_run: bool) -> str:
     if state == "Configuring":
         return f"{who} has not been submitted. Submitted now, it would {_would(told, now)}."
     if state == "Running":
-        since = span(max(0.0, now - job["started"])) if job["started"] else "now"
+        since = duration(max(0.0, now - job["started"])) if job["started"] else "now"
         under = f" with alternative {alternative(job)} of its request" if job.get("option") else ""
         return f"{who} has been running for {since}{under}."
     return f"{who} is {state.lower()}{_when(told, now)}."
@@ -81,7 +170,7 @@ def _when(told: "Told", now: float) -> str:
     if at is None:
         return ""
     wait = at - now
-    return " and should start at any moment" if wait < 1 else f" and should start in {span(wait)}"
+    return " and should start at any moment" if wait < 1 else f" and should start in {duration(wait)}"
 
 
 def _of_node(reason: "Told") -> bool:
@@ -107,7 +196,7 @@ def _reserved(behind: "Told", now: float) -> str:
     where = f"on {places(behind['nodes'])}"
     if behind["at"] is None:
         return f"{who} {where} when jobs without a run time limit have ended"
-    wait = span(max(0.0, behind["at"] - now))
+    wait = duration(max(0.0, behind["at"] - now))
     return f"{who} in {wait} at the latest ({instant(behind['at'])}), {where}"
 
 
@@ -126,11 +215,11 @@ def _changes(told: "Told", now: float, width: int) -> str:
         return ""
     none = "No change to one or two of its requirements would start it now."
     unknown = "It is not known whether a change would start it now: the search reached its limit."
-    return "\n".join(laid_out(unknown if cut else none, width))
+    return "\n".join(layout(unknown if cut else none, width))
 
 
 def _sooner(change: "Told", now: float) -> str:
-    return f"in {span(max(0.0, change['at'] - now))}, {change['text']}"
+    return f"in {duration(max(0.0, change['at'] - now))}, {change['text']}"
 
 
 def _way(change: "Told", job: int | None) -> str:

@@ -1,14 +1,87 @@
-"""What people see of a job."""
+"""A job with all that is known of it, and what its owner asked for in the words of the native form."""
 
-from headnode.apps.cli.screens.wishes import wishes
-from headnode.apps.cli.words import amount, counted, elapsed, instant, limits, memory, span, time_limit
+from headnode.apps.readable_values import (
+    counted,
+    duration,
+    elapsed,
+    instant,
+    limits,
+    memory,
+    size_of_bytes,
+    time_limit,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    Spec = Mapping[str, Any]
+
     Job = Mapping[str, Any]
+
+_TITLES = ("name", "project", "priority", "unit", "minimum", "maximum", "run_time", "tasks")
+_TIMES = ("hold_until", "end_by")
+_MOST_TASKS = 4  # of an alternative, told one by one
+
+
+def requested(spec: "Spec") -> dict[str, str]:
+    """Return what else the owner asked for, each wish under its name."""
+    return {
+        _title(name): _requested_value(name, value) for name, value in spec.items() if name not in _TITLES
+    }
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ").title()
+
+
+def _requested_value(name: str, value: "Any") -> str:
+    if name == "alternatives":
+        return "\n".join(f"{number}: {_alternative(one)}" for number, one in enumerate(value, start=1))
+    if name in _TIMES:
+        return instant(value)
+    if name == "valid_exit_codes":
+        return ", ".join(f"{low}" if low == high else f"{low}..{high}" for low, high in value)
+    return _plain(value)
+
+
+def _alternative(spec: "Spec") -> str:
+    """Return what an alternative says in one line; what it does not say is as in the job."""
+    tasks = [_in_one_line(task) for task in spec.get("tasks", ())]
+    said = [_in_one_line({name: value for name, value in spec.items() if name != "tasks"})]
+    if len(tasks) == 1:
+        said += tasks
+    else:
+        said += [f"task {number}: {text}" for number, text in enumerate(tasks[:_MOST_TASKS], start=1) if text]
+        said += [counted(len(tasks) - _MOST_TASKS, "more task")] if len(tasks) > _MOST_TASKS else []
+    return "; ".join(text for text in said if text) or "as the job"
+
+
+def _in_one_line(spec: "Spec") -> str:
+    said = [f"size {limits(spec)}"] if "minimum" in spec or "maximum" in spec else []
+    for name, value in spec.items():
+        if name == "run_time":
+            said.append(f"run time {time_limit(value)}")
+        elif isinstance(value, dict):
+            said += [f"{inner.replace('_', ' ')} {_plain(item)}" for inner, item in value.items()]
+        elif name not in ("minimum", "maximum"):
+            said.append(f"{name.replace('_', ' ')} {_plain(value)}")
+    return ", ".join(said)
+
+
+def _plain(value: "Any") -> str:
+    if isinstance(value, dict):
+        return "\n".join(f"{name}={_plain(item)}" for name, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(_choice(item) for item in value)
+    return "" if value is None else str(value)
+
+
+def _choice(item: "Any") -> str:
+    """Return one thing of a list; a list in a list is a choice, as ``/feature:big|huge`` writes it."""
+    return "|".join(map(str, item)) if isinstance(item, list) else _plain(item).replace("\n", " ")
+
 
 WIDTHS = {"Id": 6, "Owner": 10, "Name": 16, "State": 10, "Priority": 8}
 
@@ -51,7 +124,7 @@ def view(job: "Job", *, detailed: bool = False, history: bool = False) -> dict[s
         "State": job["state"],
         "Priority": job["priority_name"],
         **_filled(_course(job)),
-        **_filled(wishes(job.get("spec") or {}) if detailed else {}),
+        **_filled(requested(job.get("spec") or {}) if detailed else {}),
     }
     if history:
         told["History"] = "\n".join(f"{instant(entry['at'])}  {entry['text']}" for entry in job["history"])
@@ -75,7 +148,7 @@ def _course(job: "Job") -> dict[str, str]:
         **expected(job.get("expected")),
         "Start Time": instant(job["started"]),
         "End Time": instant(ended),
-        "Elapsed": span(took) if took is not None else "",
+        "Elapsed": duration(took) if took is not None else "",
         **_delivered(job.get("delivered"), took),
         "Tasks": tasks_in_words(job["tasks"]),
         "Progress": f"{job['progress']}%" if job.get("progress") is not None else "",
@@ -86,7 +159,7 @@ def _course(job: "Job") -> dict[str, str]:
         "Deadline": instant(job.get("end_by")),
         "Holds": "\n".join(_hold(hold) for hold in job.get("holds") or ()),
         "Suspended Since": instant(job.get("suspended_since")),
-        "Suspended For": span(job["suspended_for"]) if job.get("suspended_for") else "",
+        "Suspended For": duration(job["suspended_for"]) if job.get("suspended_for") else "",
         "Depends On": "\n".join(_dependency(one) for one in job.get("dependencies") or ()),
         "Needed By": "\n".join(_dependency(one) for one in job.get("dependents") or ()),
         "Prolog On": ", ".join(job.get("unready") or ()),
@@ -131,11 +204,11 @@ def _delivered(used: "Mapping[str, Any] | None", took: float | None) -> dict[str
         "Used Nodes": ", ".join(used["nodes"]),
         "Used Processors": str(used["processors"]),
         "Processor Time": f"{used['cpu_time']:.1f} s" if used["cpu_time"] else "",
-        "Wall Time": span(wall) if took is not None and abs(wall - took) >= 1 else "",
+        "Wall Time": duration(wall) if took is not None and abs(wall - took) >= 1 else "",
         "Peak Memory": memory(used["peak_memory"] or None),
         "Average Memory": memory(used["average_memory"] or None),
-        "Read": amount(used.get("bytes_read")),
-        "Written": amount(used.get("bytes_written")),
+        "Read": size_of_bytes(used.get("bytes_read")),
+        "Written": size_of_bytes(used.get("bytes_written")),
         "Exit Code": "" if used["exit_code"] is None else str(used["exit_code"]),
     }
 
@@ -185,7 +258,7 @@ def ending(job: "Job") -> str:
     said = f"Job {job['id']}{name} {_verb(job['state'])}" + (f": {', '.join(parts)}" if parts else "")
     if job["started"] and job["ended"]:
         took = elapsed(job["started"], job["ended"])
-        said += "" if took is None else f", in {span(took)}"
+        said += "" if took is None else f", in {duration(took)}"
     return said + (f"; {job['message']}" if job["message"] and job["state"] != "Finished" else "")
 
 

@@ -2,7 +2,7 @@
 
 import time
 
-from headnode.apps.cli.words import brief, instant_short, limits, time_limit
+from headnode.apps.readable_values import instant_short, limits, short_duration, time_limit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def cells(job: "Job", now: float) -> dict[str, str]:
         "Cores": str(job.get("allocated") or "") or limits(job),
         "Submitted": instant_short(job["submitted"], now),
         "Start": _start(job, now),
-        "Elapsed": brief(elapsed(job, now)),
+        "Elapsed": short_duration(elapsed(job, now)),
         "Limit": time_limit(job["run_time"]),
         LAST: _last(job, now),
     }
@@ -89,7 +89,7 @@ def expected_in(job: "Job", now: float) -> str:
     at = (job.get("expected") or {}).get("p50")
     if at is None:
         return ""
-    return f"in {brief(at - now)}" if at - now >= 1 else "soon"
+    return f"in {short_duration(at - now)}" if at - now >= 1 else "soon"
 
 
 def waits_in_words(job: "Job", now: float) -> str:

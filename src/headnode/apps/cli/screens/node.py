@@ -1,6 +1,6 @@
-"""What people see of a node."""
+"""Nodes and their processors."""
 
-from headnode.apps.cli.words import instant
+from headnode.apps.readable_values import instant
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def view(node: "Node") -> dict[str, str]:
         "Operating System": node["system"],
         "Machine Processors": _numbers(node.get("machine_processors") or ()),
         "Control Groups": _GROUPS.get(node.get("control_groups") or "", ""),
-        "Kept By System": _kept(node),
+        "Kept By System": _prep_text(node),
         "Looked At": _looked_at(node),
         "Comment": node.get("comment", ""),
         "Version": node.get("version", ""),
@@ -97,7 +97,7 @@ _GROUPS = {"v2": "version 2", "v1": "version 1", "none": "none"}
 _BOUNDS = ("memory", "processes", "processors")
 
 
-def _kept(node: "Node") -> str:
+def _prep_text(node: "Node") -> str:
     """Return what the system of a node holds tasks to; an affinity binds also where no group does."""
     if not node.get("control_groups"):
         return ""
@@ -144,7 +144,7 @@ def _oversubscribed(node: "Mapping[str, Any]") -> str:
     )
 
 
-_STAY = ("hook", "fault", "failures", "report")  # causes that nobody lifts but an administrator
+_PREP_STATES = ("hook", "fault", "failures", "report")  # causes that nobody lifts but an administrator
 _BY = {
     "health": "by its health check",
     "hook": "by a hook",
@@ -160,7 +160,9 @@ def _drain(name: str, drain: "Mapping[str, Any]") -> str:
     said = f"from {instant(drain['closes'])} on, {who}"
     said = f"{said}, by force" if drain.get("force") else said
     said = f"{said}: {drain['reason']}" if drain["reason"] else said
-    return f"{said}; when that is corrected: hn node resume {name}" if drain["cause"] in _STAY else said
+    return (
+        f"{said}; when that is corrected: hn node resume {name}" if drain["cause"] in _PREP_STATES else said
+    )
 
 
 def core_rows(node: "Node") -> list[dict[str, str]]:

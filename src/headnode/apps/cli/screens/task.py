@@ -1,6 +1,6 @@
-"""What people see of a task and of its instances."""
+"""Tasks and their instances."""
 
-from headnode.apps.cli.words import amount, elapsed, instant, limits, memory, span
+from headnode.apps.readable_values import duration, elapsed, instant, limits, memory, size_of_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ def _use(task: "Task") -> dict[str, str]:
         "Processor Numbers": _places(task),
         "Start Time": instant(started),
         "End Time": instant(ended),
-        "Elapsed": "" if (took := elapsed(started, ended)) is None else span(took),
+        "Elapsed": "" if (took := elapsed(started, ended)) is None else duration(took),
         "User Time": _seconds(task["user_time"]),
         "System Time": _seconds(task["system_time"]),
         "Peak Memory": memory(task["peak_memory"]),
         "Average Memory": memory(task.get("average_memory")),
-        "Read": amount(task.get("bytes_read")),
-        "Written": amount(task.get("bytes_written")),
+        "Read": size_of_bytes(task.get("bytes_read")),
+        "Written": size_of_bytes(task.get("bytes_written")),
         "Attempt": str(task["attempt"] or ""),
         "Signal": str(task.get("signal") or ""),
     }

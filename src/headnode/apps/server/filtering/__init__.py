@@ -1,1 +1,1 @@
-"""The site's filters at work: which paper each gets, in which order they are called, and who is told."""
+"""The site's filters: the document each gets, the order of their calls, and what becomes of their answers."""

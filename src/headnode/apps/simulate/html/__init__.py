@@ -1,1 +1,1 @@
-"""The report of the policy lab: one page that opens anywhere, without a network."""
+"""The report of a simulation: one page that opens anywhere, without a network."""

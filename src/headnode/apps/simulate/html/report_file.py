@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from headnode.apps.simulate.log_files import atomic_file
 from headnode.apps.simulate.simulation import Simulation
-from headnode.apps.simulate.whole_file import written_whole
 from headnode.core.model.errors import BadRequest, Unavailable
 
 _LIBRARY = "plotly>=6"
@@ -42,7 +42,7 @@ def write_report(path: str, log: str, simulation: Simulation, remarks: Sequence[
 
     content = page(study(log, simulation, remarks))
     try:
-        with written_whole(Path(path)) as file:
+        with atomic_file(Path(path)) as file:
             file.write(content)
     except OSError as trouble:
         raise _unwritable(path, trouble.strerror or str(trouble)) from trouble

@@ -1,47 +1,101 @@
-"""The tables of the report: figures of each policy, kinds of jobs, who gains and loses."""
+"""The elements of the page, and its tables: figures of each policy, kinds of jobs, who gains and loses."""
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nlargest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lxml.etree import _Element
 from lxml.html.builder import E
 
-from headnode.apps.cli.words import span
-from headnode.apps.simulate.by_priority import by_priority
-from headnode.apps.simulate.html.classes import JobClass, slowdowns, spread
-from headnode.apps.simulate.html.differences import most_gaining, most_losing
-from headnode.apps.simulate.html.elements import Content, folded, plain, table
-from headnode.apps.simulate.html.findings import Finding, percent
-from headnode.apps.simulate.html.study import Study
+from headnode.apps.readable_values import duration
+from headnode.apps.simulate.html.study import PolicyFinding, Study, most_gaining, most_losing, percent
+from headnode.apps.simulate.job_classes import JobClass, by_priority, slowdowns, spread
 from headnode.apps.simulate.simulation import Simulation
 from headnode.core.model.workload import Workload
+
+Content = Any
+"""A text, an element, or attributes."""
+
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+
+
+def plain(text: str) -> str:
+    """Return a text without characters that a page may not contain."""
+    return _FORBIDDEN.sub("\ufffd", text)
+
+
+def section(name: str, title: str, *content: Content) -> _Element:
+    """Return a part of the page that a link can name."""
+    found: _Element = E.section(
+        E.h2(title, id=f"{name}-title"), *content, {"id": name, "aria-labelledby": f"{name}-title"}
+    )
+    return found
+
+
+def figure(name: str, label: str, height: int, caption: str) -> _Element:
+    """Return the place of the chart of that name; `label` tells those who cannot see it what it shows."""
+    found: _Element = E.figure(
+        E.div(
+            {
+                "id": f"{name}-chart",
+                "class": "chart",
+                "role": "img",
+                "aria-label": plain(label),
+                "style": f"height:{height}px",
+            }
+        ),
+        E.figcaption(plain(caption)),
+    )
+    return found
+
+
+def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[Content]]) -> _Element:
+    """Return a table whose first column names the rows; the others are numbers, set to the right."""
+    head = E.tr(*(E.th(plain(text), scope="col") for text in heads))
+    body = [E.tr(E.th(_cell(row[0]), scope="row"), *(E.td(_cell(cell)) for cell in row[1:])) for row in rows]
+    found: _Element = E.div(
+        E.table(E.caption(plain(title)), E.thead(head), E.tbody(*body)),
+        {"class": "wide", "tabindex": "0", "role": "region", "aria-label": plain(title)},
+    )
+    return found
+
+
+def _cell(content: Content) -> Content:
+    return plain(content) if isinstance(content, str) else content
+
+
+def folded_section(summary: str, *content: Content, opened: bool = False) -> _Element:
+    """Return something that is shown on demand."""
+    found: _Element = E.details(E.summary(plain(summary)), *content, {"open": ""} if opened else {})
+    return found
+
 
 _MOST = 10  # jobs that gain, and as many that lose
 _LONGEST = 20  # waits, where nothing is compared
 
 
-class _Column(NamedTuple):
+class _FigureColumn(NamedTuple):
     title: str
-    value: Callable[[Finding], float]
+    value: Callable[[PolicyFinding], float]
     said: Callable[[float], str]
     best: Callable[[Sequence[float]], float] = min
 
 
 _COLUMNS = (
-    _Column("Mean wait", lambda one: one.outcome.figures.mean_wait, span),
-    _Column("Median wait", lambda one: spread(one.waits).median, span),
-    _Column("Nine in ten wait at most", lambda one: spread(one.waits).ninth, span),
-    _Column("Longest wait", lambda one: max(one.waits), span),
-    _Column(
+    _FigureColumn("Mean wait", lambda one: one.outcome.figures.mean_wait, duration),
+    _FigureColumn("Median wait", lambda one: spread(one.waits).median, duration),
+    _FigureColumn("Nine in ten wait at most", lambda one: spread(one.waits).ninth, duration),
+    _FigureColumn("Longest wait", lambda one: max(one.waits), duration),
+    _FigureColumn(
         "Bounded slowdown", lambda one: one.outcome.figures.mean_bounded_slowdown, lambda it: f"{it:,.2f}"
     ),
-    _Column("Utilisation", lambda one: one.outcome.figures.utilisation, percent, max),
-    _Column("Makespan", lambda one: one.outcome.figures.makespan, span),
+    _FigureColumn("Utilisation", lambda one: one.outcome.figures.utilisation, percent, max),
+    _FigureColumn("Makespan", lambda one: one.outcome.figures.makespan, duration),
 )
 
 
-def figures_table(found: Sequence[Finding]) -> _Element:
+def figures_table(found: Sequence[PolicyFinding]) -> _Element:
     """Return the figures of each policy; the best of a column stands out."""
     columns = [_cells(column, found) for column in _COLUMNS]
     compared = [_compared(one) for one in found] if len(found) > 1 else [()] * len(found)
@@ -54,7 +108,7 @@ def figures_table(found: Sequence[Finding]) -> _Element:
     return table("Figures of each policy", heads, rows)
 
 
-def _cells(column: _Column, found: Sequence[Finding]) -> list[Content]:
+def _cells(column: _FigureColumn, found: Sequence[PolicyFinding]) -> list[Content]:
     values = [column.value(one) for one in found]
     texts = [column.said(value) for value in values]
     best = column.said(column.best(values))
@@ -63,7 +117,7 @@ def _cells(column: _Column, found: Sequence[Finding]) -> list[Content]:
     return [E.strong(text) if text == best else text for text in texts]
 
 
-def _compared(one: Finding) -> Sequence[str]:
+def _compared(one: PolicyFinding) -> Sequence[str]:
     if one.difference is None:
         return ("", "")
     return f"{one.difference.earlier:,}", f"{one.difference.later:,}"
@@ -88,8 +142,8 @@ def priorities_table(simulation: Simulation) -> _Element:
             outcome.name,
             of.priority,
             f"{of.jobs:,}",
-            span(of.mean_first_wait),
-            span(of.mean_wait),
+            duration(of.mean_first_wait),
+            duration(of.mean_wait),
             f"{of.mean_bounded_slowdown:,.2f}",
             f"{of.jobs_returned:,}",
             f"{of.tasks_stopped:,}",
@@ -103,7 +157,7 @@ def priorities_table(simulation: Simulation) -> _Element:
 
 
 def classes_table(
-    workload: Workload, classes: Sequence[JobClass], found: Sequence[Finding], kind: str
+    workload: Workload, classes: Sequence[JobClass], found: Sequence[PolicyFinding], kind: str
 ) -> _Element:
     """Return medians and 90th percentiles of waits and slowdowns of classes of jobs."""
     rows = list(_class_rows(workload, classes, found))
@@ -116,14 +170,14 @@ def classes_table(
         "Median slowdown",
         "90th percentile",
     )
-    return folded(
+    return folded_section(
         f"The same as a table, by {kind.lower()}",
         table(f"Waits and slowdowns by {kind.lower()}", heads, rows),
     )
 
 
 def _class_rows(
-    workload: Workload, classes: Sequence[JobClass], found: Sequence[Finding]
+    workload: Workload, classes: Sequence[JobClass], found: Sequence[PolicyFinding]
 ) -> Iterator[Sequence[str]]:
     measures = [(one.waits, slowdowns(workload, one.outcome.starts)) for one in found]
     for jobs in classes:
@@ -133,8 +187,8 @@ def _class_rows(
                 jobs.name,
                 one.outcome.name,
                 f"{len(jobs.places):,}",
-                span(wait.median),
-                span(wait.ninth),
+                duration(wait.median),
+                duration(wait.ninth),
                 f"{slowdown.median:,.2f}",
                 f"{slowdown.ninth:,.2f}",
             )
@@ -146,10 +200,10 @@ def moved_tables(about: Study) -> Iterator[_Element]:
         if one.difference is not None:
             gain = _moved(about, one, most_gaining(one.difference, _MOST), "earlier")
             lose = _moved(about, one, most_losing(one.difference, _MOST), "later")
-            yield folded(f"Jobs that {one.outcome.name} moves most", gain, lose, opened=place == 0)
+            yield folded_section(f"Jobs that {one.outcome.name} moves most", gain, lose, opened=place == 0)
 
 
-def _moved(about: Study, one: Finding, places: Sequence[int], where: str) -> _Element:
+def _moved(about: Study, one: PolicyFinding, places: Sequence[int], where: str) -> _Element:
     first, policy = about.found[0], one.outcome.name
     if not places:
         nobody: _Element = E.p(plain(f"Under {policy}, no job starts {where}."))
@@ -159,7 +213,7 @@ def _moved(about: Study, one: Finding, places: Sequence[int], where: str) -> _El
     rows = []
     for job in places:
         old, new = first.waits[job], one.waits[job]
-        rows.append((*_job(about, job), span(old), span(new), span(abs(new - old))))
+        rows.append((*_job(about, job), duration(old), duration(new), duration(abs(new - old))))
     return table(title, heads, rows)
 
 
@@ -167,7 +221,7 @@ def longest_table(about: Study) -> _Element:
     """Return the jobs that wait longest under the only policy."""
     waits = about.found[0].waits
     places = [job for job in nlargest(_LONGEST, range(len(waits)), key=waits.__getitem__) if waits[job] > 0]
-    rows = [(*_job(about, job), span(waits[job])) for job in places]
+    rows = [(*_job(about, job), duration(waits[job])) for job in places]
     return table("Jobs that wait longest", (*_JOB, "Wait"), rows) if rows else E.p("No job waits.")
 
 
@@ -180,6 +234,6 @@ def _job(about: Study, job: int) -> Sequence[str]:
         str(work.numbers[job]),
         about.calendar.said(work.submits[job]),
         f"{work.processors[job]:,}",
-        span(work.run_times[job]),
-        span(work.estimates[job]),
+        duration(work.run_times[job]),
+        duration(work.estimates[job]),
     )

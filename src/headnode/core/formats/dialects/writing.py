@@ -1,68 +1,228 @@
-"""Writing a job in any dialect."""
+"""Write one job or several in any dialect, and convert files from one dialect to another."""
 
+import re
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from headnode.core.formats.dialects.table import Dialect, Language, dialect_named
-from headnode.core.formats.fidelity import Item, Kind, Report
+from headnode.core.formats.dialects.reading import (
+    JobDialect,
+    JobLanguage,
+    ReadJobs,
+    ReadOptions,
+    dialect_named,
+    language_of,
+    read,
+    sss_dialect,
+)
+from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem, apply_awareness
+from headnode.core.model.dependencies import DEPENDENCY_FIELDS, DependencyLink
+from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 
 if TYPE_CHECKING:
     from headnode.core.formats import sss
-    from headnode.core.formats.live_jobs import Live
+    from headnode.core.formats.job_views import ExportedJob
 
-Written = tuple[bytes, Report]
+Written = tuple[bytes, FidelityReport]
 
 
-def write(spec: JobSpec, dialect: str, live: "Live | None" = None) -> Written:
+def write(spec: JobSpec, dialect: str, live: "ExportedJob | None" = None) -> Written:
     """Write a job in `dialect`; say what the dialect cannot.  `live` adds what only the scheduler knows.
 
     Raises:  BadRequest ``dialect``, and what the writer of the dialect refuses: ``too-large``,
              ``no-tasks``, ``one-task``, ``not-unicode``.
     """
     found = dialect_named(dialect)
-    if found.language is Language.COMPUTE_CLUSTER:
-        from headnode.core.formats import compute_cluster_xml
+    if found.language is JobLanguage.COMPUTE_CLUSTER:
+        from headnode.core.formats import hpc_xml
 
-        return compute_cluster_xml.write_job(spec, found.name, live=live)
-    if found.language is Language.SSS:
+        return hpc_xml.write_job(spec, found.name, live=live)
+    if found.language is JobLanguage.SSS:
         return _document(spec, found, live)
     text, report = _description(spec, found)
     return text, report + (_not_told(found.title) if live is not None else ())
 
 
-def version_of(wanted: Dialect) -> "sss.Version":
+def version_of(wanted: JobDialect) -> "sss.SssVersion":
     """Return the version of SSS that a dialect of it is."""
     from headnode.core.formats import sss
 
-    return sss.Version.V3_1 if wanted.name == "sss" else sss.Version.V3_0
+    return sss.SssVersion.V3_1 if wanted.name == "sss" else sss.SssVersion.V3_0
 
 
-def _document(spec: JobSpec, wanted: Dialect, live: "Live | None") -> Written:
+def _document(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> Written:
     from headnode.core.formats import sss
-    from headnode.core.formats.sss import meaning
+    from headnode.core.formats.sss import conversion
 
     version = version_of(wanted)
     identifier = str(live.id) if live is not None else ""
-    document, report = meaning.document_of(spec, version, identifier=identifier)
+    document, report = conversion.document_of(spec, version, identifier=identifier)
     if live is not None:
-        from headnode.core.formats.dialects.sss_live import unlisted, with_live
+        from headnode.core.formats.sss.conversion.scheduler_properties import (
+            unlisted_instances,
+            with_scheduler_properties,
+        )
 
-        document = with_live(document, live, spec)
-        report += unlisted(live)
+        document = with_scheduler_properties(document, live, spec)
+        report += unlisted_instances(live)
     text, more = sss.write_document(document, version)
     return text, report + more
 
 
-def _description(spec: JobSpec, wanted: Dialect) -> Written:
-    if wanted.language is Language.GRID:
+def _description(spec: JobSpec, wanted: JobDialect) -> Written:
+    if wanted.language is JobLanguage.GRID:
         from headnode.core.formats import grid
 
         return grid.write_job(spec, wanted.name)
-    from headnode.core.formats import native_form
+    from headnode.core.formats import native
 
-    return native_form.write_job(spec, wanted.name)
+    return native.write_job(spec, wanted.name)
 
 
-def _not_told(title: str) -> Report:
+def _not_told(title: str) -> FidelityReport:
     what = f"its state, times and nodes are not written: {title} describes requests only"
-    return (Item(Kind.NOTE, "Job", what),)
+    return (ReportItem(Fidelity.NOTE, "Job", what),)
+
+
+_SUFFIXES = {JobLanguage.COMPUTE_CLUSTER: ".xml", JobLanguage.SSS: ".xml", JobLanguage.GRID: ".json"}
+_NO_FILE_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
+_LONGEST = 60  # characters of a job's name in the name of its file
+
+
+def write_together(reading: ReadJobs, dialect: str) -> Written:
+    """Write all jobs of a file as one file of `dialect`, with what they wait for.
+
+    Raises:  BadRequest ``several-jobs`` when a file of the dialect holds one job, ``no-jobs`` when there is
+             none; else as `write`.
+    """
+    wanted = dialect_named(dialect)
+    _refuse_none(reading)
+    if len(reading.jobs) == 1 and not reading.links:
+        return _one(reading.jobs[0], wanted)
+    if wanted.language is JobLanguage.NATIVE:
+        from headnode.core.formats import native
+
+        return native.write_jobs(reading.jobs, reading.links, wanted.name)
+    if wanted.language is JobLanguage.SSS:
+        return _sss_document(reading.jobs, reading.links, wanted)
+    raise BadRequest(
+        code="several-jobs",
+        what=f"the file holds {len(reading.jobs)} jobs, and a file in {wanted.name} holds one",
+        fix="write each into a file of its own with --directory DIR, or all of them as native or sss",
+    )
+
+
+def _one(spec: JobSpec, wanted: JobDialect) -> Written:
+    """Write the only job of a file; in SSS its tasks that wait for each other become jobs of a group."""
+    if wanted.language is JobLanguage.SSS:
+        from headnode.core.formats.sss.conversion.several_jobs import steps_of
+
+        steps = steps_of(spec)
+        if steps is not None:
+            text, report = _sss_document(steps.jobs, steps.links, wanted)
+            return text, steps.report + report
+    return write(spec, wanted.name)
+
+
+def _sss_document(jobs: Sequence[JobSpec], links: Sequence[DependencyLink], wanted: JobDialect) -> Written:
+    from headnode.core.formats import sss
+    from headnode.core.formats.sss import conversion
+
+    version = version_of(wanted)
+    document, report = conversion.document_of_jobs(jobs, links, version)
+    text, more = sss.write_document(document, version)
+    return text, report + more
+
+
+def write_each(reading: ReadJobs, dialect: str) -> tuple[list[tuple[str, bytes]], FidelityReport]:
+    """Write every job as a file of its own; return names for the files with their texts, and the report.
+
+    That a job waits for another of them cannot be said in files of one job, and is reported.
+    Raises:  BadRequest ``no-jobs``; else as `write`.
+    """
+    wanted = dialect_named(dialect)
+    _refuse_none(reading)
+    files: list[tuple[str, bytes]] = []
+    report: list[ReportItem] = list(_lost_links(reading))
+    width = len(str(len(reading.jobs)))
+    for number, spec in enumerate(reading.jobs, 1):
+        text, found = write(spec, wanted.name)
+        stem = _NO_FILE_NAME.sub("-", spec.name)[:_LONGEST].strip("-.") or "job"
+        files.append((f"{number:0{width}}-{stem}{suffix_of(wanted)}", text))
+        report += (_of_job(item, number, spec) for item in found)
+    return files, tuple(report)
+
+
+def _refuse_none(reading: ReadJobs) -> None:
+    if not reading.jobs:
+        what = "the file contains no job: all of its jobs are defined elsewhere"
+        raise BadRequest(code="no-jobs", what=what, fix="write a job into it")
+
+
+def suffix_of(dialect: JobDialect) -> str:
+    """Return what the name of a file in the dialect ends with.
+
+    >>> suffix_of(dialect_named("native")), suffix_of(dialect_named("grid"))
+    ('.toml', '.json')
+    """
+    if dialect.language is JobLanguage.NATIVE:
+        return ".toml" if dialect.name == "native" else ".json"
+    return _SUFFIXES[dialect.language]
+
+
+def _lost_links(reading: ReadJobs) -> Iterator[ReportItem]:
+    for link in reading.links:
+        child, parent = (_name_of(number, reading.jobs) for number in (link.child, link.parent))
+        what = (
+            f"{DEPENDENCY_FIELDS[link.condition]}: that it waits for {parent} has no equivalent across files"
+        )
+        yield ReportItem(Fidelity.NOT_SUPPORTED, child, what)
+
+
+def _name_of(number: int, jobs: Sequence[JobSpec]) -> str:
+    name = jobs[number].name
+    return f"job {number + 1} ({name!r})" if name else f"job {number + 1}"
+
+
+def _of_job(item: ReportItem, number: int, spec: JobSpec) -> ReportItem:
+    """Return a finding with the job that it is about."""
+    job = f"job {number} ({spec.name!r})" if spec.name else f"job {number}"
+    where = job if item.where.lower() == "job" else f"{job}: {item.where}"
+    return ReportItem(item.kind, where, item.what, item.line, item.column)
+
+
+def convert(data: bytes | str, how: ReadOptions, to: str) -> tuple[str, FidelityReport, Written]:
+    """Return what a job file was read as, the report of that, and all its jobs in dialect `to` with theirs.
+
+    Within SSS the document itself is written.
+    Raises:  as `read` and `write_together`; BadRequest ``several-jobs``; and ``not-understood`` under
+             awareness policy Reject when something is lost.
+    """
+    wanted = dialect_named(to)
+    if wanted.language is JobLanguage.SSS and (how.language or language_of(data)) is JobLanguage.SSS:
+        was, report, written = _respelled(data, how, wanted)
+    else:
+        reading = read(data, how)
+        was, report, written = reading.dialect, reading.report, write_together(reading, wanted.name)
+    return was, report, (written[0], apply_awareness(how.awareness, written[1]))
+
+
+def convert_each(
+    data: bytes | str, how: ReadOptions, to: str
+) -> "tuple[str, FidelityReport, tuple[Sequence[tuple[str, bytes]], FidelityReport]]":
+    """Return what a job file was read as, the report of that, and each job as a file, with their report.
+
+    Raises:  as `read` and `write_each`, and BadRequest ``not-understood`` as `convert`.
+    """
+    reading = read(data, how)
+    files, report = write_each(reading, to)
+    return reading.dialect, reading.report, (files, apply_awareness(how.awareness, report))
+
+
+def _respelled(
+    data: bytes | str, how: ReadOptions, wanted: JobDialect
+) -> tuple[str, FidelityReport, Written]:
+    from headnode.core.formats import sss
+
+    document, report = sss.read_document(data, awareness=how.awareness, lenient=how.lenient)
+    return sss_dialect(document), report, sss.write_document(document, version_of(wanted))

@@ -1,14 +1,17 @@
 """Grid job and task descriptions in JSON, version 2, read and written.
 
-Source: grid, "Grid job description in JSON, version 2"; the schemas and the behaviour of the Pilot service.
-"""
+Source: grid, "Grid job description in JSON, version 2"; schemas and behaviour of the Pilot service."""
 
-from headnode.core.formats.grid.locating import locate
-from headnode.core.formats.grid.needs_reading import refuse_other_batch
-from headnode.core.formats.grid.reading import JOB, TASK, Options, files_named, read_job
-from headnode.core.formats.grid.schema import job_schema, task_schema
+from headnode.core.formats.grid.keys import job_schema, task_schema
+from headnode.core.formats.grid.reading import JOB, TASK, GridOptions, files_named, locate, read_job
+from headnode.core.formats.grid.requirement_reading import refuse_other_batch
 from headnode.core.formats.grid.source import Behaviour
-from headnode.core.formats.grid.transfers import Direction, Transfer, refuse_transfers, transfers_of
+from headnode.core.formats.grid.transfers import (
+    FileTransfer,
+    TransferDirection,
+    refuse_transfers,
+    transfers_of,
+)
 from headnode.core.formats.grid.writing import DIALECTS, write_job
 
 __all__ = [
@@ -16,9 +19,9 @@ __all__ = [
     "JOB",
     "TASK",
     "Behaviour",
-    "Direction",
-    "Options",
-    "Transfer",
+    "FileTransfer",
+    "GridOptions",
+    "TransferDirection",
     "files_named",
     "job_schema",
     "locate",

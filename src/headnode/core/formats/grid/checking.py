@@ -1,14 +1,95 @@
-"""Whether a description keeps to the tables: no other keys, none missing, values of the right kind."""
+"""Check a description: its keys and values by the tables, and its tasks as a graph without circles."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
-from headnode.core.formats.fidelity import Kind
+from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, REQUIREMENT_ROWS, TASK_ROWS
-from headnode.core.formats.grid.page import Findings, Page
-from headnode.core.formats.grid.rows import Row, Table
-from headnode.core.formats.json_text import Path
-from headnode.core.formats.nearest import nearest
+from headnode.core.formats.grid.source import GridFindings, GridText
+from headnode.core.formats.grid.values import GridRow, GridTable
+from headnode.core.formats.text.json_text import Path
+from headnode.core.formats.text.source_text import nearest_name
+from headnode.core.model.dependencies import find_cycle
+
+Items = Sequence[dict[str, Any]]
+_SHOWN_TASKS = 12
+
+
+def check_graph(page: GridText, job: dict[str, Any]) -> None:
+    """Refuse ids that are there twice, unknown children and members of groups, and circles.
+
+    Raises:  BadRequest ``id-twice``, ``unknown-task``, ``dependency-circle``, with line and column.
+    Cost:    O(tasks + children).
+    """
+    items: Items = job["tasks"]
+    numbers: dict[str, int] = {}
+    for number, item in enumerate(items):
+        first = numbers.setdefault(item["id"], number)
+        if first != number:
+            before = page.place(("tasks", first, "id"))
+            what = f"a second task with the id {item['id']!r}, after the one at {before}"
+            page.refuse(("tasks", number, "id"), "id-twice", what, "give each task an id of its own")
+    for number, item in enumerate(items):
+        whose = f"task {item['id']!r}"
+        _check_known(page, item.get("children", ()), numbers, whose, ("tasks", number, "children"))
+    for number, group in enumerate(job.get("groups", ())):
+        _check_known(page, group, numbers, f"group {number + 1}", ("groups", number))
+    _check_circle(page, items, numbers)
+
+
+def _check_known(page: GridText, ids: Sequence[str], numbers: dict[str, int], whose: str, path: Path) -> None:
+    for at, name in enumerate(ids):
+        if name not in numbers:
+            meant = nearest_name(name, numbers)
+            known = ", ".join(list(numbers)[:_SHOWN_TASKS]) + (", ..." if len(numbers) > _SHOWN_TASKS else "")
+            fix = f"did you mean {meant!r}?" if meant else f"the ids are {known}"
+            page.refuse((*path, at), "unknown-task", f"{whose} names {name[:60]!r}, which is not a task", fix)
+
+
+def _check_circle(page: GridText, items: Items, numbers: dict[str, int]) -> None:
+    circle = find_cycle({item["id"]: item.get("children", ()) for item in items})
+    if not circle:
+        return
+    first = circle[0]
+    at = list(items[numbers[first]]["children"]).index(circle[1])
+    page.refuse(
+        ("tasks", numbers[first], "children", at),
+        "dependency-circle",
+        f"the tasks wait for each other in a circle: {circle_text(circle)}",
+        "remove one of these children",
+    )
+
+
+def connects(groups: Sequence[Sequence[str]], every: Iterable[str]) -> bool:
+    """Whether groups that share tasks bring all tasks together.
+
+    >>> connects([["a", "b"], ["b", "c"]], "abc"), connects([["a", "b"], ["c", "d"]], "abcd")
+    (True, False)
+    """
+    parents: dict[str, str] = {}
+
+    def first(name: str) -> str:
+        while parents.get(name, name) != name:
+            parents[name] = name = parents[parents[name]]
+        return name
+
+    for group in groups:
+        for name in group:
+            parents[first(name)] = first(group[0])
+    return len({first(name) for name in every}) == 1 and bool(groups)
+
+
+def circle_text(circle: Iterable[str]) -> str:
+    """Write a circle; a long one with its middle left out.
+
+    >>> circle_text(["a", "b", "a"])
+    'a -> b -> a'
+    """
+    shown = list(circle)
+    if len(shown) > _SHOWN_TASKS:
+        shown[_SHOWN_TASKS // 2 : 1 - _SHOWN_TASKS // 2] = ["..."]
+    return " -> ".join(shown)
+
 
 Found = dict[str, Any]
 Check = Callable[[Found, str, Path], Found]
@@ -17,14 +98,14 @@ Alike = tuple[str, tuple[str, ...], tuple[type, ...]]
 """The table, the keys and the types of the values of objects of which the same must be looked at."""
 
 Fault = Callable[[Any], Path | None]
-_SHOWN = 60
+_SHOWN_CHARACTERS = 60
 _MOST_ALIKE = 1000
 
 
-class Checker:
+class GridChecker:
     """Checks the objects of one page.  `lenient` repairs what is beyond doubt, and reports it."""
 
-    def __init__(self, page: Page, findings: Findings, *, lenient: bool) -> None:
+    def __init__(self, page: GridText, findings: GridFindings, *, lenient: bool) -> None:
         self._page, self._findings, self._lenient = page, findings, lenient
         self._alike: dict[Alike, list[tuple[str, Fault]]] = {}
 
@@ -56,7 +137,7 @@ class Checker:
     def _dressed(self, found: Found, whose: str, path: Path) -> Found:
         """Return a task whose definition was written into it."""
         what = "the keys of the definition are in the task itself: they are read as its definition"
-        self._findings.add(self._page, Kind.TRANSLATED, whose, what, (*path, "executable"))
+        self._findings.add(self._page, Fidelity.TRANSLATED, whose, what, (*path, "executable"))
         own = {key: value for key, value in found.items() if key in ITEM_ROWS.by_key}
         rest = {key: value for key, value in found.items() if key not in own}
         return own | {"definition": {"version": 2} | rest}
@@ -75,7 +156,7 @@ class Checker:
         checked = check(part, whose, (*path, key))
         return found if checked is part else found | {key: checked}
 
-    def _object(self, found: Found, table: Table, whose: str, path: Path) -> Found:
+    def _object(self, found: Found, table: GridTable, whose: str, path: Path) -> Found:
         """Return the object as it is; a new one when something had to be repaired."""
         alike = table.title, tuple(found), tuple(map(type, found.values()))
         checks = self._alike.get(alike)
@@ -106,7 +187,7 @@ class Checker:
             ]
         return found
 
-    def _refuse_value(self, row: Row, value: Any, whose: str, path: Path, fault: Path) -> NoReturn:
+    def _refuse_value(self, row: GridRow, value: Any, whose: str, path: Path, fault: Path) -> NoReturn:
         wrong = value
         for step in fault:
             wrong = wrong[step]
@@ -114,21 +195,21 @@ class Checker:
         fix = f"for {row.key!r}, {row.value.fix}"
         self._page.refuse((*path, *fault), "value", f"{whose}: {row.key}: {_shown(wrong)} {what}", fix)
 
-    def _refuse_missing(self, row: Row, whose: str, path: Path) -> NoReturn:
+    def _refuse_missing(self, row: GridRow, whose: str, path: Path) -> NoReturn:
         fix = f"add {row.key!r}: {row.value.fix}"
         self._page.refuse(path, "missing-key", f"{whose} has no {row.key!r}", fix)
 
-    def _repaired(self, found: Found, key: str, table: Table, whose: str, path: Path) -> Found:
+    def _repaired(self, found: Found, key: str, table: GridTable, whose: str, path: Path) -> Found:
         """Return the object with a key that is not known replaced by the one that was meant, or refuse it."""
-        meant = nearest(key, table.by_key)
+        meant = nearest_name(key, table.by_key)
         if not (self._lenient and meant and meant not in found):
             self._refuse_key(key, meant, table, whose, path)
         what = f"{key!r} is not known: it is read as {meant!r}"
-        self._findings.add(self._page, Kind.APPROXIMATED, whose, what, (*path, key))
+        self._findings.add(self._page, Fidelity.APPROXIMATED, whose, what, (*path, key))
         renamed = {meant if name == key else name: value for name, value in found.items()}
         return self._object(renamed, table, whose, path)
 
-    def _refuse_key(self, key: str, meant: str, table: Table, whose: str, path: Path) -> NoReturn:
+    def _refuse_key(self, key: str, meant: str, table: GridTable, whose: str, path: Path) -> NoReturn:
         if key in table.elsewhere:
             fix = f"it belongs in the {table.elsewhere[key]}"
         elif meant:
@@ -136,13 +217,16 @@ class Checker:
         else:
             fix = f"the keys of a {table.title} are {', '.join(table.by_key)}; 'meta' may contain anything"
         self._page.refuse(
-            (*path, key), "unknown-key", f"{whose}: {key[:_SHOWN]!r} is not a key of a {table.title}", fix
+            (*path, key),
+            "unknown-key",
+            f"{whose}: {key[:_SHOWN_CHARACTERS]!r} is not a key of a {table.title}",
+            fix,
         )
 
 
 def called(item: Found) -> str:
     """Return how a person would call a task of a job."""
-    return f"task {str(item['id'])[:_SHOWN]!r}" if "id" in item else "a task without an id"
+    return f"task {str(item['id'])[:_SHOWN_CHARACTERS]!r}" if "id" in item else "a task without an id"
 
 
 def _shown(value: Any) -> str:
@@ -157,4 +241,4 @@ def _shown(value: Any) -> str:
         case bool():
             return "true" if value else "false"
     text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."

@@ -1,16 +1,11 @@
-"""An executable and its arguments as a command line, and back.
-
-A command line is taken apart as a shell would, has ``%NAME%`` replaced, and goes through a shell when it
-has a character that a shell would act on; quoting protects from all three.
-Source: grid, "executable", "arguments" and "count"; CCS, "Standard job and task options", row *command*.
-"""
+"""An executable and its arguments as a command line, and back."""
 
 import re
 import shlex
 from collections.abc import Sequence
 
 from headnode.core.formats.grid.values import MOST_COUNT
-from headnode.core.model.command_lines import words_of
+from headnode.core.model.task import words_of
 
 SHELL = "/bin/sh"
 _MPI = ("mpiexec", "-n")

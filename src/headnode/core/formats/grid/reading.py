@@ -1,25 +1,105 @@
-"""Reading grid descriptions of jobs and of single tasks.
+"""Read grid descriptions of jobs and of single tasks, with values for the names in braces."""
 
-Source: grid; the schemas and the behaviour of the Pilot service.
-"""
-
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from headnode.core.formats.fidelity import Awareness, Kind, Report, honour
-from headnode.core.formats.grid.checking import Checker, called
-from headnode.core.formats.grid.graph import check_graph, connects
-from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, RESOURCE_KEYS
-from headnode.core.formats.grid.needs_reading import with_tasks
-from headnode.core.formats.grid.page import Findings, Page, read_page
-from headnode.core.formats.grid.source import Behaviour, Source, as_extension
-from headnode.core.formats.grid.substitution import Substitution
-from headnode.core.formats.grid.task_reading import TaskReader, check_base
+from headnode.core.formats.fidelity import Awareness, Fidelity, FidelityReport, apply_awareness
+from headnode.core.formats.grid.checking import GridChecker, called, check_graph, connects
+from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, RESOURCE_KEYS, TASK_ROWS
+from headnode.core.formats.grid.requirement_reading import with_tasks
+from headnode.core.formats.grid.source import (
+    Behaviour,
+    GridFindings,
+    GridObject,
+    GridText,
+    as_extension,
+    read_grid_text,
+)
+from headnode.core.formats.grid.task_reading import GridTaskReader, check_base
 from headnode.core.formats.grid.transfers import BASE
+from headnode.core.formats.grid.values import GridRow, GridTable
+from headnode.core.formats.text.json_text import Path
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
+
+_NAME = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+JsonObject = dict[str, Any]
+
+
+class Substitution:
+    """Puts values in for names, wherever the tables allow it.  Without values nothing is replaced."""
+
+    def __init__(self, page: GridText, findings: GridFindings, variables: Mapping[str, str]) -> None:
+        self._page, self._findings, self._variables = page, findings, variables
+        self._looks = bool(variables) or page.says(_NAME)
+
+    def job(self, job: JsonObject) -> JsonObject:
+        """Return the job with values for names in it and in the definitions that are written in it.
+
+        Raises:  BadRequest ``no-value`` for a name without one, when there are values; ``given-twice``.
+        """
+        if not self._looks:
+            return job
+        tasks = [self._item(item, number) for number, item in enumerate(job["tasks"])]
+        return self._object(job, JOB_ROWS, "job", ()) | {"tasks": tasks}
+
+    def task(self, task: JsonObject, whose: str, path: Path = ()) -> JsonObject:
+        """Return a task definition with values for names; raises as `job`."""
+        return self._object(task, TASK_ROWS, whose, path) if self._looks else task
+
+    def _item(self, item: JsonObject, number: int) -> JsonObject:
+        if "definition" not in item:
+            return item
+        whose, path = f"task {item['id']!r}", ("tasks", number, "definition")
+        return item | {"definition": self.task(item["definition"], whose, path)}
+
+    def _object(self, found: JsonObject, table: GridTable, whose: str, path: Path) -> JsonObject:
+        changed = {
+            key: self._value(value, table.by_key[key], whose, (*path, key))
+            for key, value in found.items()
+            if table.by_key[key].substituted
+        }
+        return found | changed
+
+    def _value(self, value: Any, row: GridRow, whose: str, path: Path) -> Any:
+        match value:
+            case str():
+                return self._text(value, whose, path)
+            case list():
+                return [self._value(part, row, whose, (*path, at)) for at, part in enumerate(value)]
+            case dict():
+                return self._pairs(value, row, whose, path)
+        return value
+
+    def _pairs(self, pairs: Mapping[str, Any], row: GridRow, whose: str, path: Path) -> JsonObject:
+        """Replace in values, and in names too, but not in those of variables of the environment."""
+        replaced: JsonObject = {}
+        for name, value in pairs.items():
+            inside = (*path, name)
+            new = name if row.key == "environment" else self._text(name, whose, inside)
+            if new in replaced:
+                what = f"{whose}: {name!r} becomes {new!r}, which already exists"
+                self._page.refuse(inside, "given-twice", what, "give the names other values")
+            replaced[new] = self._value(value, row, whose, inside)
+        return replaced
+
+    def _text(self, text: str, whose: str, path: Path) -> str:
+        def value_of(name: re.Match[str]) -> str:
+            if name[1] in self._variables:
+                return self._variables[name[1]]
+            if self._variables:
+                what = f"{whose}: {name[0]} has no value"
+                fix = f"add --set {name[1]}=VALUE; to keep the braces: --set {name[1]}='{name[0]}'"
+                self._page.refuse(path, "no-value", what, fix)
+            what = f"{name[0]} stays as it is; to put in a value: --set {name[1]}=VALUE"
+            self._findings.add(self._page, Fidelity.NOTE, whose, what, path)
+            return name[0]
+
+        return _NAME.sub(value_of, text) if "{" in text else text
+
 
 JOB, TASK = "grid", "grid-task"
 """The dialects: a job, and a task on its own."""
@@ -27,7 +107,7 @@ JOB, TASK = "grid", "grid-task"
 Found = dict[str, Any]
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class GridOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How to read.
 
     `lenient` reads what is wrong but beyond doubt, and reports it: the keys of a definition in the task
@@ -43,10 +123,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     files: Mapping[str, bytes] = {}
 
 
-_AS_PUBLISHED = Options()
+_AS_PUBLISHED = GridOptions()
 
 
-def read_job(data: bytes | str, options: Options = _AS_PUBLISHED) -> tuple[JobSpec, Report]:
+def read_job(data: bytes | str, options: GridOptions = _AS_PUBLISHED) -> tuple[JobSpec, FidelityReport]:
     """Read a grid description of a job, of a task, or what the Pilot service says of either.
 
     Raises:  BadRequest with line and column: as `read_json`, then ``not-a-job``, ``unknown-key``,
@@ -55,17 +135,17 @@ def read_job(data: bytes | str, options: Options = _AS_PUBLISHED) -> tuple[JobSp
              ``no-storage-base`` as the Pilot service; and ``not-understood`` under awareness policy Reject.
     Cost:    O(size); about 10 us for a task.
     """
-    findings = Findings()
-    page = _description(read_page(data), findings)
-    reader = _Reader(page, findings, options)
+    findings = GridFindings()
+    page = _description(read_grid_text(data), findings)
+    reader = _GridReader(page, findings, options)
     spec = reader.job() if "tasks" in page.value else reader.task()
-    return spec, honour(options.awareness, findings.report())
+    return spec, apply_awareness(options.awareness, findings.report())
 
 
 def files_named(data: bytes | str) -> tuple[str, ...]:
-    """Return the files a job refers to, which `Options.files` must hold; empty when it cannot be read."""
+    """Return the files a job refers to, which `GridOptions.files` must hold; empty when it cannot be read."""
     try:
-        value = read_page(data).value
+        value = read_grid_text(data).value
     except BadRequest:
         return ()
     tasks = value.get("tasks") if isinstance(value, dict) else None
@@ -74,7 +154,7 @@ def files_named(data: bytes | str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
-def _description(page: Page, findings: Findings) -> Page:
+def _description(page: GridText, findings: GridFindings) -> GridText:
     """Return the page where the description begins: a service writes its own words around it."""
     found = page.value
     if not isinstance(found, dict):
@@ -84,7 +164,7 @@ def _description(page: Page, findings: Findings) -> Page:
         strange = next((key for key in found if key not in RESOURCE_KEYS), None)
         if strange is None:
             what = "only the description is read, not what a service writes around it"
-            findings.add(page, Kind.NOTE, "document", what, ())
+            findings.add(page, Fidelity.NOTE, "document", what, ())
             return page.inside("definition")
     if "tasks" not in found and "executable" not in found:
         what = "neither a job, which has 'tasks', nor a task, which has an 'executable'"
@@ -92,24 +172,24 @@ def _description(page: Page, findings: Findings) -> Page:
     return page
 
 
-class _Reader:
+class _GridReader:
     """Reads one description."""
 
-    def __init__(self, page: Page, findings: Findings, options: Options) -> None:
+    def __init__(self, page: GridText, findings: GridFindings, options: GridOptions) -> None:
         self._page, self._findings, self._options = page, findings, options
-        self._checker = Checker(page, findings, lenient=options.lenient)
+        self._checker = GridChecker(page, findings, lenient=options.lenient)
         self._substitution = Substitution(page, findings, options.variables)
 
     def task(self) -> JobSpec:
         """Read a single task, as a job of that task."""
         what = "a task alone is read as a job of that one task"
-        self._findings.add(self._page, Kind.TRANSLATED, "task", what, ())
+        self._findings.add(self._page, Fidelity.TRANSLATED, "task", what, ())
         found = self._substitution.task(self._checker.task(self._page.value, "task", ()), "task")
         source = self._source((), "task", found)
         words = found.get("meta", {})
         is_own_words = bool(words) and all(isinstance(value, str) for value in words.values())
         inner = source._replace(found=_without(found, "meta")) if is_own_words else source
-        fields = TaskReader("", self._options.behaviour).fields(inner)
+        fields = GridTaskReader("", self._options.behaviour).fields(inner)
         fields |= _properties(source, {}) if is_own_words else {}
         spec = JobSpec(dialect=TASK, fail_on_task_failure=True)
         return with_tasks(spec, self._source((), "job", {}), [source], [fields])
@@ -122,17 +202,17 @@ class _Reader:
         source = self._source((), "job", found)
         spec = JobSpec(**self._job_fields(source), dialect=JOB, fail_on_task_failure=True)
         check_base(source, found.get(BASE, ""))
-        reader = TaskReader(found.get(BASE, ""), self._options.behaviour)
+        reader = GridTaskReader(found.get(BASE, ""), self._options.behaviour)
         items = [
             self._source(("tasks", number), called(item), item) for number, item in enumerate(found["tasks"])
         ]
         definitions = [self._definition(item) for item in items]
         return with_tasks(spec, source, definitions, _fields(items, definitions, reader))
 
-    def _source(self, path: tuple[str | int, ...], whose: str, found: Found) -> Source:
-        return Source(self._page, path, whose, found, self._findings)
+    def _source(self, path: tuple[str | int, ...], whose: str, found: Found) -> GridObject:
+        return GridObject(self._page, path, whose, found, self._findings)
 
-    def _job_fields(self, source: Source) -> Found:
+    def _job_fields(self, source: GridObject) -> Found:
         found = source.found
         extensions = source.kept(JOB_ROWS)
         fields: Found = {"name": found.get("description", ""), "extensions": extensions}
@@ -140,7 +220,7 @@ class _Reader:
             fields |= self._groups(source, extensions)
         return fields | _properties(source, extensions)
 
-    def _groups(self, source: Source, extensions: dict[str, str]) -> Found:
+    def _groups(self, source: GridObject, extensions: dict[str, str]) -> Found:
         """Bring all tasks together on one node if the groups connect them; a cluster is one resource."""
         groups = source.found["groups"]
         every = {item["id"] for item in source.found["tasks"]}
@@ -149,14 +229,14 @@ class _Reader:
             extensions["groups"] = as_extension(groups)
         if together:
             source.tell(
-                Kind.TRANSLATED, "groups", "all tasks are in one group: the job runs on a single node"
+                Fidelity.TRANSLATED, "groups", "all tasks are in one group: the job runs on a single node"
             )
             return {"single_node": True}
         what = "a cluster is one resource: tasks of a group may be on different nodes of it"
-        source.tell(Kind.APPROXIMATED, "groups", what)
+        source.tell(Fidelity.APPROXIMATED, "groups", what)
         return {}
 
-    def _definition(self, item: Source) -> Source | None:
+    def _definition(self, item: GridObject) -> GridObject | None:
         """Return the definition of a task of a job: written in it, in a file, or None."""
         if "filename" in item.found:
             return self._from_file(item)
@@ -164,27 +244,27 @@ class _Reader:
             path = (*item.path, "definition")
             return self._source(path, item.whose, item.found["definition"])
         what = "the task has no definition: it cannot run without one"
-        self._findings.add(self._page, Kind.NOTE, item.whose, what, item.path)
+        self._findings.add(self._page, Fidelity.NOTE, item.whose, what, item.path)
         return None
 
-    def _from_file(self, item: Source) -> Source:
+    def _from_file(self, item: GridObject) -> GridObject:
         name = item.found["filename"]
         if name not in self._options.files:
             what = f"file {name[:80]!r} with the definition is not there"
             item.refuse(
                 "filename", "no-file", what, "put it beside the file of the job, or write a definition"
             )
-        page = read_page(self._options.files[name], name)
+        page = read_grid_text(self._options.files[name], name)
         if not isinstance(page.value, dict):
             page.refuse((), "not-a-job", "the text is not a JSON object", "write a task definition")
-        checker = Checker(page, self._findings, lenient=self._options.lenient)
+        checker = GridChecker(page, self._findings, lenient=self._options.lenient)
         found = checker.task(page.value, item.whose, ())
         found = Substitution(page, self._findings, self._options.variables).task(found, item.whose)
-        return Source(page, (), item.whose, found, self._findings)
+        return GridObject(page, (), item.whose, found, self._findings)
 
 
 def _fields(
-    items: Sequence[Source], definitions: Sequence[Source | None], reader: TaskReader
+    items: Sequence[GridObject], definitions: Sequence[GridObject | None], reader: GridTaskReader
 ) -> Iterator[Found]:
     """Yield the fields of each task but for what it requires."""
     parents = _parents(item.found for item in items)
@@ -213,14 +293,37 @@ def _parents(items: Iterable[Found]) -> dict[str, dict[str, None]]:
     return parents
 
 
-def _properties(source: Source, extensions: dict[str, str]) -> Found:
+def _properties(source: GridObject, extensions: dict[str, str]) -> Found:
     """Return meta as properties, if all its values are texts; keep it as an extension if they are not."""
     meta: Found = source.found.get("meta", {})
     if not meta:
         return {}
     if all(isinstance(value, str) for value in meta.values()):
-        source.tell(Kind.TRANSLATED, "meta", "it becomes properties")
+        source.tell(Fidelity.TRANSLATED, "meta", "it becomes properties")
         return {"properties": meta}
-    source.tell(Kind.KEPT, "meta", "it is kept")
+    source.tell(Fidelity.KEPT, "meta", "it is kept")
     extensions["meta"] = as_extension(meta)
     return {}
+
+
+_TASK = re.compile(r"\btask (\d+)\b")
+_PLACED = re.compile(r"(?:file '.*', )?line \d+, column \d+: ")
+
+
+def locate(data: bytes | str, refusal: BadRequest) -> BadRequest:
+    """Return `refusal` with the line and column of the task it names, or of the description.
+
+    A refusal that has its place already stays as it is.
+    Raises:  BadRequest as `read_json` when `data` cannot be read.
+    """
+    if _PLACED.match(refusal.what):
+        return refusal
+    page = read_grid_text(data)
+    named = _TASK.search(refusal.what)
+    path = _task_path(page, int(named[1]) - 1) if named else ()
+    return BadRequest(code=refusal.code, what=f"{page.place(path)}: {refusal.what}", fix=refusal.fix)
+
+
+def _task_path(page: GridText, number: int) -> Path:
+    around: tuple[str, ...] = () if "tasks" in page.value or "executable" in page.value else ("definition",)
+    return (*around, "tasks", number)

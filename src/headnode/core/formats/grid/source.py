@@ -1,14 +1,135 @@
-"""One object of a description that is being translated: what it says, where it stands, what became of it."""
+"""A description that is read: its text with positions, its objects, and the findings about them."""
 
+import re
+from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
-from headnode.core.formats.fidelity import Kind
-from headnode.core.formats.grid.page import Findings, Page
-from headnode.core.formats.grid.rows import Row, Table
-from headnode.core.formats.json_text import Path
+from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem
+from headnode.core.formats.grid.values import GridRole, GridRow, GridTable
+from headnode.core.formats.text.json_text import JsonText, Path, read_json
+from headnode.core.model.errors import BadRequest
+
+
+class GridText:
+    """One text.  `file` is the name of a file that a job refers to; "" for the text of the job itself."""
+
+    def __init__(self, text: JsonText, file: str = "", below: Path = ()) -> None:
+        self._text, self._file, self._below = text, file, below
+
+    @property
+    def value(self) -> Any:
+        """What the text says, below where the description begins."""
+        value = self._text.value
+        for step in self._below:
+            value = value[step]
+        return value
+
+    def says(self, pattern: re.Pattern[str]) -> bool:
+        """Return whether the text as it is written has a match of `pattern`."""
+        return pattern.search(self._text.text) is not None
+
+    def inside(self, *steps: str) -> "GridText":
+        """Return the same text, where what is read begins further inside."""
+        return GridText(self._text, self._file, (*self._below, *steps))
+
+    def refuse(self, path: Path, code: str, what: str, fix: str) -> NoReturn:
+        """Refuse the text for what stands at `path`.
+
+        Raises:  BadRequest, always, with line and column.
+        """
+        raise BadRequest(code=code, what=f"{self.place(path)}: {what}", fix=fix)
+
+    def place(self, path: Path) -> str:
+        """Return the place of `path` as it is written in front of a sentence."""
+        place = self._text.find((*self._below, *path))
+        return f"file {self._file!r}, {place}" if self._file else str(place)
+
+    def item(self, kind: Fidelity, where: str, what: str, path: Path) -> ReportItem:
+        """Return a finding about what stands at `path`."""
+        place = self._text.find((*self._below, *path))
+        return ReportItem(kind, f"{where} in {self._file!r}" if self._file else where, what, *place)
+
+
+def read_grid_text(data: bytes | str, file: str = "") -> GridText:
+    """Read a JSON text.
+
+    Raises:  BadRequest as `read_json`; with the name of the file in front, if it has one.
+    """
+    try:
+        return GridText(read_json(data), file)
+    except BadRequest as wrong:
+        if not file:
+            raise
+        raise BadRequest(code=wrong.code, what=f"file {file!r}, {wrong.what}", fix=wrong.fix) from wrong
+
+
+class KeyOutcomes:
+    """What always becomes of the keys of objects that have the same ones; there are `more` than the first."""
+
+    __slots__ = ("kept", "more", "told")
+
+    def __init__(self, table: GridTable, keys: Iterable[str]) -> None:
+        rows = [row for row in map(table.by_key.__getitem__, keys) if row.becomes]
+        self.told = [(row.key, row.kind, f"{row.key}: {row.becomes}") for row in rows]
+        self.kept = [row.key for row in rows if row.role is GridRole.KEPT]
+        self.more = 0
+
+
+class GridFindings:
+    """The report in the making: what is the same with several tasks is said once, with their number."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[Fidelity, str], tuple[GridText, str, Path, str]] = {}
+        self._times: dict[tuple[Fidelity, str], int] = {}
+        self._outlines: dict[tuple[str, tuple[str, ...]], KeyOutcomes] = {}
+
+    def add(self, page: GridText, kind: Fidelity, where: str, what: str, path: Path, same: str = "") -> None:
+        """Add a finding about what stands at `path` of page; `same` is all that others like it share."""
+        if not self.again(kind, same or what):
+            key = (kind, same or what)
+            self._first[key] = (page, where, path, what)
+            self._times[key] = 1
+
+    def again(self, kind: Fidelity, same: str) -> bool:
+        """Count a finding if one like it was made before, and return whether it was."""
+        key = (kind, same)
+        times = self._times.get(key)
+        if times is None:
+            return False
+        self._times[key] = times + 1
+        return True
+
+    def outline(
+        self, page: GridText, table: GridTable, found: Mapping[str, Any], whose: str, path: Path
+    ) -> KeyOutcomes:
+        """Add what always becomes of the keys of an object, and return which of them are kept."""
+        alike = table.title, tuple(found)
+        outline = self._outlines.get(alike)
+        if outline is None:
+            outline = self._outlines[alike] = KeyOutcomes(table, found)
+            for key, kind, what in outline.told:
+                self.add(page, kind, whose, what, (*path, key))
+        else:
+            outline.more += 1
+        return outline
+
+    def report(self) -> FidelityReport:
+        """Return all findings, in the order in which they were made."""
+        for outline in self._outlines.values():
+            for _, kind, what in outline.told:
+                self._times[kind, what] += outline.more
+            outline.more = 0
+        return tuple(self._item(key, *first) for key, first in self._first.items())
+
+    def _item(
+        self, key: tuple[Fidelity, str], page: GridText, where: str, path: Path, what: str
+    ) -> ReportItem:
+        times = self._times[key]
+        return page.item(key[0], where, f"{what} ({times} times, here first)" if times > 1 else what, path)
+
 
 _EMPTY: tuple[Any, ...] = ("", {}, [])
 
@@ -24,16 +145,16 @@ class Behaviour(Enum):
     PILOT = auto()
 
 
-class Source(NamedTuple):
+class GridObject(NamedTuple):
     """An object at `path` of a page.  `whose` is how a person would call it."""
 
-    page: Page
+    page: GridText
     path: Path
     whose: str
     found: dict[str, Any]
-    findings: Findings
+    findings: GridFindings
 
-    def tell(self, kind: Kind, key: str, what: str, same: str = "") -> None:
+    def tell(self, kind: Fidelity, key: str, what: str, same: str = "") -> None:
         """Say what became of a key; `same` is all that it shares with others like it."""
         what = f"{key}: {what}"
         if not self.findings.again(kind, same or what):
@@ -46,7 +167,7 @@ class Source(NamedTuple):
         """
         self.page.refuse((*self.path, key), code, f"{self.whose}: {what}", fix)
 
-    def kept(self, table: Table, prefix: str = "") -> dict[str, str]:
+    def kept(self, table: GridTable, prefix: str = "") -> dict[str, str]:
         """Return the extensions for what is always kept, and report what always becomes the same.
 
         An empty value says nothing, and is not kept.
@@ -63,7 +184,7 @@ def as_extension(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def from_extension(row: Row, text: str) -> Any:
+def from_extension(row: GridRow, text: str) -> Any:
     """Read a value that `as_extension` wrote; None when it is not one of the row's values."""
     value: Any = text
     if row.value.fault(value) is not None:

@@ -1,18 +1,14 @@
-"""The definition of a grid task as fields of a task.
-
-Source: grid, "Attributes of task descriptions"; the Pilot service for what its schema has besides.
-"""
+"""The definition of a grid task as fields of a task."""
 
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from headnode.core.formats.fidelity import Kind
+from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.grid.command_lines import join, mpi, with_directory
 from headnode.core.formats.grid.keys import TASK_ROWS
-from headnode.core.formats.grid.source import Behaviour, Source, as_extension
-from headnode.core.formats.grid.storage import Base, is_url, local_path
-from headnode.core.formats.grid.transfers import BASE, STREAMS
+from headnode.core.formats.grid.source import Behaviour, GridObject, as_extension
+from headnode.core.formats.grid.transfers import BASE, STREAMS, StorageBase, is_url, local_path
 from headnode.core.formats.grid.values import MOST_CODE, MOST_COUNT
 from headnode.core.model.task import Distribution
 
@@ -27,18 +23,18 @@ _SHOWN = 3
 _LATER = "a head that cannot transfer files refuses the task"
 
 
-class TaskReader:
+class GridTaskReader:
     """Translates definitions of one job.  `base` is the storage base of the job, or ""."""
 
     def __init__(self, base: str, behaviour: Behaviour) -> None:
-        self._base, self._behaviour = Base(base), behaviour
+        self._base, self._behaviour = StorageBase(base), behaviour
 
-    def fields(self, source: Source) -> Fields:
+    def fields(self, source: GridObject) -> Fields:
         """Return the fields of a task that its definition fills; requirements are not among them."""
         extensions = source.kept(TASK_ROWS, PREFIX)
         base = self._base
         if BASE in source.found:
-            base = Base(source.found[BASE])
+            base = StorageBase(source.found[BASE])
             check_base(source, base.url)
         fields = _program(source, extensions) | _exit_codes(source.found)
         fields |= self._streams(source, base, extensions)
@@ -46,7 +42,7 @@ class TaskReader:
         fields["private_directory"] = True
         return fields | {"environment": self._environment(source, extensions), "extensions": extensions}
 
-    def _environment(self, source: Source, extensions: dict[str, str]) -> dict[str, str]:
+    def _environment(self, source: GridObject, extensions: dict[str, str]) -> dict[str, str]:
         written: Mapping[str, str | int] = source.found.get("environment", {})
         if not written:
             return {}
@@ -60,7 +56,7 @@ class TaskReader:
         self._tell_environment(source, bool(spelled), environment)
         return environment
 
-    def _refuse_same(self, source: Source, names: Iterable[str]) -> None:
+    def _refuse_same(self, source: GridObject, names: Iterable[str]) -> None:
         """Refuse the first name that is another one in upper case."""
         before: set[str] = set()
         for name in names:
@@ -70,13 +66,13 @@ class TaskReader:
                 source.refuse("environment", "given-twice", what, "write it once, in upper case")
             before.add(own)
 
-    def _tell_environment(self, source: Source, upper: bool, read: Mapping[str, str]) -> None:
+    def _tell_environment(self, source: GridObject, upper: bool, read: Mapping[str, str]) -> None:
         what = "names are in upper case" if upper else "it is the environment of the task"
-        source.tell(Kind.TRANSLATED if upper else Kind.KEPT, "environment", what)
+        source.tell(Fidelity.TRANSLATED if upper else Fidelity.KEPT, "environment", what)
         if not all(read.values()):
-            source.tell(Kind.APPROXIMATED, "environment", "a variable without a value is not set")
+            source.tell(Fidelity.APPROXIMATED, "environment", "a variable without a value is not set")
 
-    def _streams(self, source: Source, base: Base, extensions: dict[str, str]) -> Fields:
+    def _streams(self, source: GridObject, base: StorageBase, extensions: dict[str, str]) -> Fields:
         fields: Fields = {}
         for key, field in STREAMS.items():
             reference = source.found.get(key, "")
@@ -91,26 +87,26 @@ class TaskReader:
                 continue
             extensions[PREFIX + key] = reference
             if is_far or is_url(url):
-                source.tell(Kind.NOT_SUPPORTED, key, f"it needs a transfer; {_LATER}")
+                source.tell(Fidelity.NOT_SUPPORTED, key, f"it needs a transfer; {_LATER}")
             else:
                 self._ignore(source, key, reference)
         return fields
 
-    def _tell_path(self, source: Source, key: str, path: str) -> None:
+    def _tell_path(self, source: GridObject, key: str, path: str) -> None:
         if _EXPANDED.search(path):
-            source.tell(Kind.APPROXIMATED, key, "variables in the path are replaced by their values")
+            source.tell(Fidelity.APPROXIMATED, key, "variables in the path are replaced by their values")
         else:
-            source.tell(Kind.TRANSLATED, key, "a file:// URL is a path on the node")
+            source.tell(Fidelity.TRANSLATED, key, "a file:// URL is a path on the node")
 
-    def _ignore(self, source: Source, key: str, reference: str) -> None:
+    def _ignore(self, source: GridObject, key: str, reference: str) -> None:
         """Say that a path means nothing without a storage base; the Pilot service refused it."""
         if self._behaviour is Behaviour.PILOT:
             what = f"{key}: path {reference!r} is not below any {BASE}"
             source.refuse(key, "no-storage-base", what, f"write a URL, or add {BASE!r}")
         what = f"a path without {BASE} is ignored, as the specification says"
-        source.tell(Kind.NOT_SUPPORTED, key, what)
+        source.tell(Fidelity.NOT_SUPPORTED, key, what)
 
-    def _files(self, source: Source, base: Base, extensions: dict[str, str]) -> None:
+    def _files(self, source: GridObject, base: StorageBase, extensions: dict[str, str]) -> None:
         for key in ("input_files", "output_files"):
             files: Mapping[str, str] = source.found.get(key, {})
             if not files:
@@ -118,16 +114,16 @@ class TaskReader:
             extensions[PREFIX + key] = as_extension(files)
             moved = [name for name, reference in files.items() if base.makes_url(reference)]
             same = f"{key}: they need a transfer"
-            if moved and not source.findings.again(Kind.NOT_SUPPORTED, same):
+            if moved and not source.findings.again(Fidelity.NOT_SUPPORTED, same):
                 shown = ", ".join(map(repr, moved[:_SHOWN])) + (", ..." if len(moved) > _SHOWN else "")
                 what = f"{shown} need{'s' if len(moved) == 1 else ''} a transfer; {_LATER}"
-                source.tell(Kind.NOT_SUPPORTED, key, what, same)
+                source.tell(Fidelity.NOT_SUPPORTED, key, what, same)
             if len(moved) < len(files):
                 ignored = next(each for each in files.values() if not base.makes_url(each))
                 self._ignore(source, key, ignored)
 
 
-def check_base(source: Source, base: str) -> None:
+def check_base(source: GridObject, base: str) -> None:
     """Refuse a storage base that is no URL; say what becomes of one without a slash at its end.
 
     Raises:  BadRequest ``storage-base``.
@@ -138,29 +134,31 @@ def check_base(source: Source, base: str) -> None:
         what = f"{BASE} {base[:80]!r} is not a URL"
         source.refuse(BASE, "storage-base", what, "write its scheme, for example gsiftp://host/directory/")
     if not base.endswith("/"):
-        source.tell(Kind.NOTE, BASE, "it has no slash at its end: its last part is replaced, not followed")
+        source.tell(
+            Fidelity.NOTE, BASE, "it has no slash at its end: its last part is replaced, not followed"
+        )
 
 
-def _program(source: Source, extensions: dict[str, str]) -> Fields:
+def _program(source: GridObject, extensions: dict[str, str]) -> Fields:
     """Return command line, size and distribution."""
     found = source.found
     executable = with_directory(found["executable"])
     if executable != found["executable"]:
-        source.tell(Kind.TRANSLATED, "executable", "a path without a slash is one in the work directory")
+        source.tell(Fidelity.TRANSLATED, "executable", "a path without a slash is one in the work directory")
     words = [executable, *found.get("arguments", ())]
     if _SIZES.isdisjoint(found):
         return {"command": join(words), "minimum": 1, "maximum": 1, "distribution": None}
     count, parallel = _count(source, extensions)
     if parallel:
         words = mpi(count, words)
-        source.tell(Kind.TRANSLATED, "count", "more than 1: an MPI program, started with mpiexec")
+        source.tell(Fidelity.TRANSLATED, "count", "more than 1: an MPI program, started with mpiexec")
     elif count > 1:
-        source.tell(Kind.KEPT, "count", "processors for one process, as jobtype says")
+        source.tell(Fidelity.KEPT, "count", "processors for one process, as jobtype says")
     distribution = _distribution(source, count, parallel, extensions)
     return {"command": join(words), "minimum": count, "maximum": count, "distribution": distribution}
 
 
-def _count(source: Source, extensions: dict[str, str]) -> tuple[int, bool]:
+def _count(source: GridObject, extensions: dict[str, str]) -> tuple[int, bool]:
     """Return the number of processors, and whether that many processes are started."""
     found = source.found
     kind = found.get("jobtype", "")
@@ -176,46 +174,48 @@ def _count(source: Source, extensions: dict[str, str]) -> tuple[int, bool]:
 
 
 def _distribution(
-    source: Source, count: int, parallel: bool, extensions: dict[str, str]
+    source: GridObject, count: int, parallel: bool, extensions: dict[str, str]
 ) -> Distribution | None:
     """Return how the processes are laid on nodes.  What it does not say of nodes and ppn is kept."""
     nodes, per_node = (max(source.found.get(key, 0), 0) for key in ("nodes", "ppn"))
     if not parallel:
         what = "it is kept: there is one process"
-        _keep(source, ("nodes", "ppn"), Kind.NOT_SUPPORTED, what, extensions)
+        _keep(source, ("nodes", "ppn"), Fidelity.NOT_SUPPORTED, what, extensions)
         is_threads = source.found.get("jobtype") == "openmp" and count > 1
         return Distribution(nodes=1) if is_threads else None
     if per_node:
-        source.tell(Kind.TRANSLATED, "ppn", "this is the number of processes on each node")
+        source.tell(Fidelity.TRANSLATED, "ppn", "this is the number of processes on each node")
         fits = nodes * per_node == count
-        kind = Kind.KEPT if fits else Kind.APPROXIMATED
+        kind = Fidelity.KEPT if fits else Fidelity.APPROXIMATED
         _keep(source, ("nodes",), kind, "the number of nodes follows from count and ppn", extensions)
         return Distribution(per_node=per_node)
     if not nodes:
         return None
     if nodes > count:
         what = f"it is kept: {count} processes are on fewer nodes"
-        _keep(source, ("nodes",), Kind.APPROXIMATED, what, extensions)
+        _keep(source, ("nodes",), Fidelity.APPROXIMATED, what, extensions)
         return None
-    source.tell(Kind.TRANSLATED, "nodes", "the processes are spread evenly over this number of nodes")
+    source.tell(Fidelity.TRANSLATED, "nodes", "the processes are spread evenly over this number of nodes")
     return Distribution(nodes=nodes)
 
 
-def _keep(source: Source, keys: Iterable[str], kind: Kind, what: str, extensions: dict[str, str]) -> None:
+def _keep(
+    source: GridObject, keys: Iterable[str], kind: Fidelity, what: str, extensions: dict[str, str]
+) -> None:
     for key in keys:
         if source.found.get(key):
             extensions[PREFIX + key] = as_extension(source.found[key])
             source.tell(kind, key, what)
 
 
-def _tell_kind(source: Source, kind: str, count: int) -> None:
+def _tell_kind(source: GridObject, kind: str, count: int) -> None:
     if kind == "hybrid":
         what = "every processor runs one process: threads are not counted"
-        source.tell(Kind.APPROXIMATED, "jobtype", what)
+        source.tell(Fidelity.APPROXIMATED, "jobtype", what)
     elif kind == "mpi" and count == 1:
-        source.tell(Kind.NOTE, "jobtype", "without a count above 1 the task is not an MPI program")
+        source.tell(Fidelity.NOTE, "jobtype", "without a count above 1 the task is not an MPI program")
     else:
-        source.tell(Kind.KEPT, "jobtype", "it defines the meaning of count")
+        source.tell(Fidelity.KEPT, "jobtype", "it defines the meaning of count")
 
 
 def _exit_codes(found: Mapping[str, Any]) -> Fields:

@@ -1,24 +1,162 @@
-"""A task of a job as the definition of a grid task.
-
-Source: grid, "Attributes of task descriptions".
-"""
+"""A task of a job as the definition of a grid task, with its requirements."""
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from headnode.core.formats.fidelity import Kind, lost_fields
+from msgspec.structs import replace
+
+from headnode.core.formats.fidelity import Fidelity, LossReport, lost_fields
 from headnode.core.formats.grid.command_lines import SHELL, split
-from headnode.core.formats.grid.keys import TASK_ROWS
-from headnode.core.formats.grid.losses import Losses
-from headnode.core.formats.grid.needs_writing import NeedsWriter, extended, in_order
-from headnode.core.formats.grid.storage import file_url, joined_path, local_path
+from headnode.core.formats.grid.keys import REQUIREMENT_ROWS, TASK_ROWS
+from headnode.core.formats.grid.requirement_reading import (
+    AMOUNTS,
+    HERTZ,
+    JOB_PREFIX,
+    TASK_PREFIX,
+    Needs,
+    packages,
+    software_of,
+)
+from headnode.core.formats.grid.source import from_extension
 from headnode.core.formats.grid.task_reading import ONE_PROCESS, PREFIX, max_success_code
-from headnode.core.formats.grid.transfers import STREAMS
+from headnode.core.formats.grid.transfers import STREAMS, file_url, joined_path, local_path
+from headnode.core.formats.grid.values import MOST_COUNT, GridRole, GridTable
+from headnode.core.formats.job_views import unwritten_needs
 from headnode.core.model.job import JobSpec, UnitType
+from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.task import Distribution, TaskSpec
 
+_WORDS = {"platform": "architectures", "os_name": "systems"}
+_CHOICES = ("names", *_WORDS.values())
+_LEAST = ("minimum_speed", *AMOUNTS.values())
+_WRITTEN_NEEDS = {*_CHOICES, *_LEAST, "features"}
+
+
+def in_order(values: Mapping[str, Any], table: GridTable) -> Needs:
+    """Return the values that are there, in the order in which documents are written."""
+    return {key: values[key] for key in table.by_key if values.get(key) not in (None, "", {}, [])}
+
+
+def extended(extensions: Mapping[str, str], prefix: str, table: GridTable) -> tuple[Needs, set[str]]:
+    """Return the keys that extensions hold for `table`, and the names of the extensions that were read."""
+    values: Needs = {}
+    used: set[str] = set()
+    for row in table.rows:
+        text = extensions.get(prefix + row.key)
+        value = None if text is None or row.role is GridRole.FORM else from_extension(row, text)
+        if value is not None:
+            values[row.key] = value
+            used.add(prefix + row.key)
+    return values, used
+
+
+class RequirementWriter:
+    """Writes the requirements of one job, which are `job`, and of its tasks."""
+
+    def __init__(self, spec: JobSpec, losses: LossReport) -> None:
+        self._losses = losses
+        self._tell_unsaid(spec.needs, "job")
+        kept, self.used = extended(spec.extensions, JOB_PREFIX, REQUIREMENT_ROWS)
+        self._lists = [kept["software"]] if "software" in kept else []
+        fields = NodeNeeds(
+            names=spec.requested_nodes,
+            minimum_memory=spec.minimum_memory or 0,
+            minimum_processors=spec.minimum_processors_per_node or 0,
+        )
+        self._demanded = self._joined(fields, spec.needs, "job")
+        self.job = kept | self._requirements(self._demanded, self._lists, "job")
+        self.job = in_order(self.job | {"queue": spec.template or kept.get("queue")}, REQUIREMENT_ROWS)
+        self._leave_out(kept, self.job, self.used, JOB_PREFIX)
+
+    def task(self, task: TaskSpec, where: str) -> tuple[Needs, set[str]]:
+        """Return what a task requires beside its job, and the extensions that say it."""
+        kept, used = extended(task.extensions, TASK_PREFIX, REQUIREMENT_ROWS)
+        self._tell_unsaid(task.needs, where)
+        demanded = self._joined(self._demanded, task.needs, where)
+        if len(task.required_nodes) == 1:
+            self._losses.add(Fidelity.TRANSLATED, where, "required_nodes: the one node is a requirement")
+            demanded = self._joined(demanded, NodeNeeds(names=task.required_nodes), where)
+        elif task.required_nodes:
+            what = "required_nodes: in a grid task they mean one of several hosts"
+            self._losses.add(Fidelity.NOT_SUPPORTED, where, what)
+        own = [kept["software"]] if "software" in kept else []
+        found = (
+            self._requirements(demanded, [*own, *self._lists], where) if demanded != self._demanded else {}
+        )
+        beside = {key: value for key, value in found.items() if self.job.get(key) != value}
+        needs = in_order(kept | beside, REQUIREMENT_ROWS)
+        self._leave_out(kept, needs, used, TASK_PREFIX)
+        return needs, used
+
+    def _leave_out(self, kept: Needs, written: Needs, used: set[str], prefix: str) -> None:
+        """Take the extensions that something else stands for from those that are written."""
+        used -= {prefix + key for key, value in kept.items() if written.get(key) != value}
+
+    def _tell_unsaid(self, needs: NodeNeeds, where: str) -> None:
+        for field in unwritten_needs(needs):
+            if field in _WRITTEN_NEEDS:
+                self._losses.add(Fidelity.TRANSLATED, where, f"needs.{field}: it is a requirement")
+            else:
+                what = f"needs.{field}: a grid description has no such requirement on nodes"
+                self._losses.add(Fidelity.NOT_SUPPORTED, where, what)
+
+    def _joined(self, one: NodeNeeds, two: NodeNeeds, where: str) -> NodeNeeds:
+        """Return what both demand, as far as requirements can say it."""
+        if two == ANY_NODE:
+            return one
+        choices = {field: self._both(getattr(one, field), getattr(two, field), where) for field in _CHOICES}
+        least = {field: max(getattr(one, field), getattr(two, field)) for field in _LEAST}
+        features = tuple(dict.fromkeys([*one.features, *two.features]))
+        return replace(ANY_NODE, **choices, **least, features=features)
+
+    def _both(self, one: Sequence[str], two: Sequence[str], where: str) -> tuple[str, ...]:
+        if not one or not two:
+            return tuple(one or two)
+        common = {word.casefold() for word in one} & {word.casefold() for word in two}
+        if not common:
+            what = f"{two[0]!r} is asked for beside {one[0]!r}: one of them is left out"
+            self._losses.add(Fidelity.NOT_SUPPORTED, where, what)
+            return tuple(two)
+        return tuple(word for word in two if word.casefold() in common)
+
+    def _requirements(self, needs: NodeNeeds, lists: Iterable[str], where: str) -> Needs:
+        """Return the requirements that say it; `lists` are texts that may stand for the features."""
+        found: Needs = {"hostname": list(dict.fromkeys(needs.names))} if needs.names else {}
+        for key, field in _WORDS.items():
+            words = getattr(needs, field)
+            if len(words) == 1:
+                found[key] = words[0]
+            elif words:
+                what = f"needs.{field}: one of several cannot be written"
+                self._losses.add(Fidelity.NOT_SUPPORTED, where, what)
+        for key, field in AMOUNTS.items():
+            found[key] = self._amount(getattr(needs, field), key, where)
+        speed = needs.minimum_speed * HERTZ
+        found["cpu_hz"] = speed if speed <= MOST_COUNT else self._amount(needs.minimum_speed, "cpu_hz", where)
+        if needs.features:
+            found["software"] = self._software(needs, lists, where)
+        return {key: value for key, value in found.items() if value}
+
+    def _amount(self, amount: int, key: str, where: str) -> int:
+        most = MOST_COUNT if key != "cpu_hz" else HERTZ - 1
+        if amount > most:
+            self._losses.add(Fidelity.APPROXIMATED, where, f"{key}: {most} is the most that can be written")
+        return min(amount, most)
+
+    def _software(self, needs: NodeNeeds, lists: Iterable[str], where: str) -> str:
+        for text in lists:
+            understood = packages(text)
+            if understood and understood[0] == needs.features:
+                return text
+        software = software_of(needs)
+        if software is None:
+            self._losses.add(Fidelity.NOT_SUPPORTED, where, "needs.features: they are not a list of packages")
+        return software or ""
+
+
 Found = dict[str, Any]
-_SAID = {
+_WRITTEN_FIELDS = {
     *("name", "command", "kind", "minimum", "maximum", "standard_input", "standard_output", "standard_error"),
     *("required_nodes", "depends_on", "start", "end", "increment", "valid_exit_codes", "environment"),
     *("properties", "extensions", "group", "needs", "distribution", "private_directory"),
@@ -31,7 +169,7 @@ _EXPANDED = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%|\$\{?[A-Za-z_]")
 class DefinitionWriter:
     """Writes definitions of the tasks of one job."""
 
-    def __init__(self, spec: JobSpec, needs: NeedsWriter, losses: Losses) -> None:
+    def __init__(self, spec: JobSpec, needs: RequirementWriter, losses: LossReport) -> None:
         self._spec, self._needs, self._losses = spec, needs, losses
 
     def write(self, task: TaskSpec, where: str) -> tuple[Found, set[str]]:
@@ -42,11 +180,11 @@ class DefinitionWriter:
         if not task.command:
             if needs or values or task.private_directory:
                 what = "it has no command, so it has no definition: its options are left out"
-                self._tell(Kind.NOT_SUPPORTED, where, what)
+                self._tell(Fidelity.NOT_SUPPORTED, where, what)
             return {}, set()
         if not task.private_directory:
             what = "private_directory: a grid task always runs in a directory of its own"
-            self._tell(Kind.APPROXIMATED, where, what)
+            self._tell(Fidelity.APPROXIMATED, where, what)
         values |= self._program(task, values, where) | self._streams(task, where)
         values |= {
             "version": 2,
@@ -56,20 +194,20 @@ class DefinitionWriter:
         }
         return in_order(values, TASK_ROWS), used | needs_used
 
-    def _tell(self, kind: Kind, where: str, what: str) -> None:
+    def _tell(self, kind: Fidelity, where: str, what: str) -> None:
         self._losses.add(kind, where, what)
 
     def _tell_unsaid(self, task: TaskSpec, where: str) -> None:
-        for field in lost_fields(task, _DEFAULTS, _SAID):
-            self._tell(Kind.NOT_SUPPORTED, where, f"{field}: a grid task has no such property")
+        for field in lost_fields(task, _DEFAULTS, _WRITTEN_FIELDS):
+            self._tell(Fidelity.NOT_SUPPORTED, where, f"{field}: a grid task has no such property")
 
     def _program(self, task: TaskSpec, kept: Found, where: str) -> Found:
         words, parallel, lost = split(task.command, task.minimum)
         if words[0] == SHELL and words[1:] == ["-c", task.command]:
             what = f"command: it is run with {SHELL}, because an executable must be a path"
-            self._tell(Kind.TRANSLATED, where, what)
+            self._tell(Fidelity.TRANSLATED, where, what)
         if lost:
-            self._tell(Kind.APPROXIMATED, where, f"command: {lost}")
+            self._tell(Fidelity.APPROXIMATED, where, f"command: {lost}")
         values: Found = {"executable": words[0], "arguments": words[1:]}
         kind = _job_type(task, parallel, kept.get("jobtype", ""))
         if parallel or kind in ("mpi", "hybrid") or (kind and task.minimum > 1):
@@ -82,7 +220,7 @@ class DefinitionWriter:
         layout = task.distribution
         if not parallel:
             if layout is not None and not (layout == _ONE_NODE and task.minimum > 1):
-                self._tell(Kind.NOT_SUPPORTED, where, "distribution: there is one process")
+                self._tell(Fidelity.NOT_SUPPORTED, where, "distribution: there is one process")
             return {}
         if layout in (None, Distribution()):
             nodes = kept.get("nodes")
@@ -92,19 +230,21 @@ class DefinitionWriter:
         if layout == Distribution(nodes=layout.nodes) and layout.nodes <= task.minimum:
             return {"ppn": None, "nodes": layout.nodes}
         what = "distribution: only per node, or evenly over a number of nodes, can be written"
-        self._tell(Kind.NOT_SUPPORTED, where, what)
+        self._tell(Fidelity.NOT_SUPPORTED, where, what)
         return {"ppn": None, "nodes": None}
 
     def _tell_size(self, task: TaskSpec, counted: bool, where: str) -> None:
         if task.minimum > 1 and not counted:
             what = "minimum: a count above 1 means an MPI program: this program gets one processor"
-            self._tell(Kind.APPROXIMATED, where, what)
+            self._tell(Fidelity.APPROXIMATED, where, what)
             return
         if task.maximum != task.minimum:
-            self._tell(Kind.APPROXIMATED, where, "maximum: a grid task has one size, which is its minimum")
+            self._tell(
+                Fidelity.APPROXIMATED, where, "maximum: a grid task has one size, which is its minimum"
+            )
         if self._spec.unit is not UnitType.PROCESSOR:
             what = f"minimum: a grid task counts processors, not {self._spec.unit.value}s: the number is kept"
-            self._tell(Kind.APPROXIMATED, where, what)
+            self._tell(Fidelity.APPROXIMATED, where, what)
 
     def _environment(self, task: TaskSpec, spelled: Found, where: str) -> Found:
         """Return the variables; one that was read in another spelling, by `spelled`, is written in that."""
@@ -112,14 +252,18 @@ class DefinitionWriter:
         for name, value in {**self._spec.environment, **task.environment}.items():
             upper = name.upper()
             if upper in environment and name != upper:
-                self._tell(Kind.NOT_SUPPORTED, where, f"environment: {name!r} beside {upper!r} is left out")
+                self._tell(
+                    Fidelity.NOT_SUPPORTED, where, f"environment: {name!r} beside {upper!r} is left out"
+                )
                 continue
             environment[upper] = value
             if upper != name and spelled.get(upper) != name:
-                self._tell(Kind.APPROXIMATED, where, f"environment: {name!r} becomes {upper!r}")
+                self._tell(Fidelity.APPROXIMATED, where, f"environment: {name!r} becomes {upper!r}")
             if not value:
                 self._tell(
-                    Kind.APPROXIMATED, where, f"environment: {name!r} is set to an empty value, not removed"
+                    Fidelity.APPROXIMATED,
+                    where,
+                    f"environment: {name!r} is set to an empty value, not removed",
                 )
         return {_as_spelled(name, spelled): value for name, value in environment.items()}
 
@@ -128,16 +272,18 @@ class DefinitionWriter:
         for key, field in STREAMS.items():
             path = joined_path(task.work_directory, getattr(task, field)) if getattr(task, field) else ""
             if path.startswith("/") and local_path(file_url(path)) != path:
-                self._tell(Kind.NOT_SUPPORTED, where, f"{field}: {path[:80]!r} cannot be the URL of a file")
+                self._tell(
+                    Fidelity.NOT_SUPPORTED, where, f"{field}: {path[:80]!r} cannot be the URL of a file"
+                )
             elif path.startswith("/"):
                 values[key] = file_url(path)
                 if _EXPANDED.search(path):
                     self._tell(
-                        Kind.APPROXIMATED, where, f"{field}: variables in a path are not replaced there"
+                        Fidelity.APPROXIMATED, where, f"{field}: variables in a path are not replaced there"
                     )
             elif path:
                 what = f"{field}: it is below the home directory, so it has no URL"
-                self._tell(Kind.NOT_SUPPORTED, where, what)
+                self._tell(Fidelity.NOT_SUPPORTED, where, what)
         return values
 
     def _exit_code(self, task: TaskSpec, where: str) -> int:
@@ -148,7 +294,7 @@ class DefinitionWriter:
             return most
         most = _contiguous(codes)
         what = f"valid_exit_codes: only those from 0 to {most} can be written"
-        self._tell(Kind.APPROXIMATED, where, what)
+        self._tell(Fidelity.APPROXIMATED, where, what)
         return most
 
 

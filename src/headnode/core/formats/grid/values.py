@@ -1,12 +1,14 @@
-"""The kinds of values in a grid description: how they are checked, and their JSON Schema."""
+"""The kinds of values in a grid description, and the rows of its tables: a key, its values, its effect."""
 
 import re
 from collections.abc import Callable, Mapping
+from enum import Enum, auto
 from typing import Any
 
 import msgspec
 
-from headnode.core.formats.json_text import Path
+from headnode.core.formats.fidelity import Fidelity
+from headnode.core.formats.text.json_text import Path
 
 MOST_CODE = 2**32 - 1  # an exit code without sign
 MOST_COUNT = 2**31 - 1
@@ -17,7 +19,7 @@ WHOLE: Path = ()
 Schema = Mapping[str, Any]
 
 
-class Value(msgspec.Struct, frozen=True):
+class GridValue(msgspec.Struct, frozen=True):
     """A kind of value.  `fault` returns the way to what is wrong in a value, or None.
 
     `plain` is a type of which every value is right; what is of another may still be.
@@ -30,15 +32,15 @@ class Value(msgspec.Struct, frozen=True):
     plain: type | None = None
 
 
-def _single(title: str, schema: Schema, fits: Callable[[Any], bool], fix: str) -> Value:
-    return Value(title, schema, lambda value: None if fits(value) else WHOLE, fix)
+def _single(title: str, schema: Schema, fits: Callable[[Any], bool], fix: str) -> GridValue:
+    return GridValue(title, schema, lambda value: None if fits(value) else WHOLE, fix)
 
 
-def _any_of(plain: type, title: str, schema: Schema, fix: str) -> Value:
-    return Value(title, schema, lambda value: None if type(value) is plain else WHOLE, fix, plain)
+def _any_of(plain: type, title: str, schema: Schema, fix: str) -> GridValue:
+    return GridValue(title, schema, lambda value: None if type(value) is plain else WHOLE, fix, plain)
 
 
-def _list_of(item: Value, title: str, fix: str, *, least: int = 0) -> Value:
+def _list_of(item: GridValue, title: str, fix: str, *, least: int = 0) -> GridValue:
     def fault(value: Any) -> Path | None:
         if type(value) is not list or len(value) < least:
             return WHOLE
@@ -51,10 +53,10 @@ def _list_of(item: Value, title: str, fix: str, *, least: int = 0) -> Value:
         return None
 
     schema = {"type": "array", "items": item.schema} | ({"minItems": least} if least else {})
-    return Value(title, schema, fault, fix)
+    return GridValue(title, schema, fault, fix)
 
 
-def _object_of(schema: Schema, types: frozenset[type], title: str, fix: str) -> Value:
+def _object_of(schema: Schema, types: frozenset[type], title: str, fix: str) -> GridValue:
     def fault(value: Any) -> Path | None:
         if type(value) is not dict:
             return WHOLE
@@ -62,15 +64,15 @@ def _object_of(schema: Schema, types: frozenset[type], title: str, fix: str) -> 
             return None
         return next((key,) for key, part in value.items() if type(part) not in types)
 
-    return Value(title, {"type": "object", "additionalProperties": schema}, fault, fix)
+    return GridValue(title, {"type": "object", "additionalProperties": schema}, fault, fix)
 
 
-def _whole(title: str, least: int, most: int, fix: str) -> Value:
+def _whole(title: str, least: int, most: int, fix: str) -> GridValue:
     schema = {"type": "integer", "minimum": least, "maximum": most}
     return _single(title, schema, lambda value: type(value) is int and least <= value <= most, fix)
 
 
-def _part(name: str, title: str) -> Value:
+def _part(name: str, title: str) -> GridValue:
     """Return an object that has a table of its own, by which it is checked."""
     schema = {"$ref": f"#/$defs/{name}"}
     return _any_of(dict, title, schema, "write it in braces: {...}")
@@ -138,3 +140,47 @@ REQUIREMENTS = _part("requirements", "an object of requirements")
 
 def _is_name(name: Any) -> bool:
     return type(name) is str and name != "" and "," not in name and not any(map(str.isspace, name))
+
+
+class GridRole(Enum):
+    """What becomes of a key in the model."""
+
+    FORM = auto()  # it belongs to the form of the document: its version, its parts
+    FIELD = auto()  # it has a typed field
+    KEPT = auto()  # it has no effect here; it is kept in the extensions and written back
+
+
+class GridRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One key.  Rows stand in the order in which documents are written."""
+
+    key: str
+    value: GridValue
+    source: str
+    field: str = ""  # of JobSpec or TaskSpec, in words for the reference page
+    role: GridRole = GridRole.FIELD
+    kind: Fidelity = Fidelity.KEPT
+    becomes: str = ""  # said once in the report of a read; "": the code that reads the key says it
+    required: bool = False
+    substituted: bool = False  # ``{name}`` in its texts is replaced
+
+
+class GridTable(msgspec.Struct, frozen=True):
+    """The keys of one kind of object; no others may be in it."""
+
+    title: str  # what a person calls the object
+    by_key: Mapping[str, GridRow]
+    elsewhere: Mapping[str, str]  # keys that people write here, and where they belong
+    required: frozenset[str]
+    plain: Mapping[str, type]  # for keys of which every value of a type is right, that type
+
+    @property
+    def rows(self) -> tuple[GridRow, ...]:
+        """The rows in the order in which documents are written."""
+        return tuple(self.by_key.values())
+
+
+def table_of(title: str, *rows: GridRow, elsewhere: Mapping[str, str] | None = None) -> GridTable:
+    """Return the table of rows."""
+    required = frozenset(row.key for row in rows if row.required)
+    plain = {row.key: row.value.plain for row in rows if row.value.plain is not None}
+    return GridTable(title, {row.key: row for row in rows}, elsewhere or {}, required, plain)

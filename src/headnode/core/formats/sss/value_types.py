@@ -1,7 +1,4 @@
-"""The types of values in SSS job objects: how each is read from text and written.
-
-Source: SSS 3.0.3, 2.2 "Table Column Interpretations", which 3.1.0 repeats.
-"""
+"""The two versions of the job object, and the types of its values: how each is read from text and written."""
 
 import math
 import re
@@ -11,10 +8,23 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from headnode.core.formats.dates import parse_date_time
-from headnode.core.formats.nearest import nearest
+from headnode.core.formats.text.quantities import parse_date_time
+from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Instant, Seconds
+
+
+class SssVersion(StrEnum):
+    """Which spelling a document uses.
+
+    The job object is the same; 3.0.3 puts the name of the object before its properties (``JobId``), ends
+    names of other things in ``Id`` (``UserId``), and wraps what a node is in ``NodeProperties``.
+    Source:  SSS 3.1.0 and SSS 3.0.3, their examples; deployed peers speak 3.0.3.
+    """
+
+    V3_1 = "3.1.0"
+    V3_0 = "3.0.3"
+
 
 MOST_SECONDS = 2**32 - 1  # DateTime and Duration are unsigned 32-bit numbers
 MOST_INTEGER = 2**63 - 1
@@ -133,7 +143,7 @@ def choice(what: str, words: type[StrEnum], *, lower: bool = False) -> ValueType
 
     def read(text: str) -> StrEnum:
         if text.lower() not in known:
-            meant = nearest(text, words)
+            meant = nearest_name(text, words)
             hint = f"did you mean {meant!r}? " if meant else ""
             _refuse(what.replace(" ", "-"), text, f"a known {what}", f"{hint}write {', '.join(words)}")
         return known[text.lower()]

@@ -1,12 +1,57 @@
-"""Schedules past jobs again.  The clock jumps from event to event; nothing here waits or measures."""
+"""Schedules past jobs again over a pool of equal processors, and the figures of the schedule.
 
-from collections.abc import Callable, Sequence
+The clock jumps from event to event; nothing here waits or measures."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
 from heapq import heappop, heappush
 from math import inf
+from typing import NamedTuple, Protocol
 
 from headnode.core.model.workload import Workload
-from headnode.core.scheduling.pool.policy import PoolPolicy
-from headnode.core.scheduling.pool.ties import Ties
+
+
+class Ties(StrEnum):
+    """The orders that published tables were made with."""
+
+    ENDS_FIRST = "ends-first"
+    """All ends, all arrivals, then one pass."""
+
+    ARRIVALS_FIRST = "arrivals-first"
+    """A pass after each single event, arrivals before ends, ends by the order of their starts.
+
+    Jobs that have reached their estimated end count as ended from the first of those passes on.
+    """
+
+
+class PoolPolicy(Protocol):
+    """Told what happens to the jobs of a workload, known by their row; answers what starts.
+
+    A policy knows what was asked for, never the real run time.  Instants never go back.
+    """
+
+    def arrived(self, now: float, job: int, /) -> None:
+        """A job has come into the queue."""
+
+    def ended(self, now: float, job: int, /) -> None:
+        """A job it started has ended, at its estimated end or before."""
+
+    def expected_ends(self, now: float, /) -> None:
+        """Count jobs whose estimated end is now as ended; `ended` is still told of them later."""
+
+    def starts(self, now: float, /) -> Sequence[int]:
+        """Return the jobs that start now, in the order of their starts."""
+
+    def wakes(self) -> float:
+        """Return the next instant at which it may start jobs though nothing happens; inf if none."""
+
+
+class ForkablePolicy(PoolPolicy, Protocol):
+    """A policy that can be run ahead without being changed."""
+
+    def fork(self) -> PoolPolicy:
+        """Return an independent copy: queue, running jobs, reservations."""
+
 
 Progress = Callable[[int], None]
 """Is told now and then how many jobs have come so far."""
@@ -71,3 +116,51 @@ def _arrivals_first(workload: Workload, policy: PoolPolicy, starts: list[float],
         if coming - told >= STEP:
             told = coming
             progress(told)
+
+
+TAU = 10  # seconds; shorter jobs count as this long, or their slowdowns would be all that is seen
+
+
+class ScheduleFigures(NamedTuple):
+    """Of all jobs of a schedule.  Times in seconds.
+
+    `utilisation` is the part of all processors in use from the first arrival to the last end, which is the
+    `makespan`.  The slowdown of a job is (wait + run time) / run time, at least 1; bounded with `TAU`.
+    """
+
+    jobs: int
+    mean_wait: float
+    mean_bounded_slowdown: float
+    utilisation: float
+    makespan: float
+
+
+def schedule_figures(workload: Workload, starts: Sequence[float], processors: int) -> ScheduleFigures:
+    """Return the figures of a schedule of a workload on a machine of so many processors."""
+    jobs = len(starts)
+    waits = [start - submit for start, submit in zip(starts, workload.submits, strict=True)]
+    makespan = max(job_ends(workload, starts)) - workload.submits[0]
+    work = sum(map(_product, workload.run_times, workload.processors))
+    return ScheduleFigures(
+        jobs,
+        sum(waits) / jobs,
+        sum(_slowdowns(waits, workload.run_times)) / jobs,
+        work / (processors * makespan),
+        makespan,
+    )
+
+
+def job_ends(workload: Workload, starts: Sequence[float]) -> Iterator[float]:
+    """Yield the end of each job."""
+    return (start + run_time for start, run_time in zip(starts, workload.run_times, strict=True))
+
+
+def _slowdowns(waits: Iterable[float], run_times: Iterable[float]) -> Iterator[float]:
+    return (
+        max(1.0, (wait + run_time) / max(run_time, TAU))
+        for wait, run_time in zip(waits, run_times, strict=True)
+    )
+
+
+def _product(run_time: float, processors: int) -> float:
+    return run_time * processors

@@ -1,1 +1,0 @@
-"""What time it is."""

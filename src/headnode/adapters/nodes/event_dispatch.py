@@ -1,0 +1,255 @@
+"""What durable events mean for the nodes: which messages go to which node."""
+
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from headnode.adapters.nodes.link import NodeLink
+from headnode.adapters.nodes.reconcile import deadline_of, health_check, releases_nodes, suspend_or_continue
+from headnode.adapters.wire import messages as m
+from headnode.core.launching.affinity import binds
+from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.events import ClockSet, Event, NodeApproved, NodeRemoved, ParameterSet
+from headnode.core.state.job_events import (
+    AllocationGrown,
+    AllocationLost,
+    AllocationShrunk,
+    InstancesDispatched,
+    InstancesStopping,
+    JobEnded,
+    JobEnding,
+    JobModified,
+    JobRequeued,
+    JobResumed,
+    JobReturned,
+    JobStarted,
+    JobSuspending,
+    NodesCleaning,
+)
+from headnode.core.state.job_record import JobRecord, JobRun, decode_spec, encode_spec
+from headnode.engine.settings import Settings
+
+HOOK_PARAMETERS = frozenset(
+    {
+        "PrologProgram",
+        "PrologTimeout",
+        "EpilogProgram",
+        "EpilogTimeout",
+        "NodeFilterDirectory",
+        "NodeFilterTimeout",
+    }
+)
+"""The parameters of which jobs that are open on nodes must hear when they change."""
+
+
+def hooks_of(settings: Settings, run: JobRun) -> m.Hooks | None:
+    """Return what nodes do around a job; None if that is nothing, and nobody waits for them to be ready."""
+    prolog, epilog = settings.text("PrologProgram"), settings.text("EpilogProgram")
+    filters = settings.text("NodeFilterDirectory")
+    if not (prolog or epilog or filters or run.unready):
+        return None
+    return m.Hooks(
+        prolog=prolog,
+        prolog_timeout=Seconds(settings.number("PrologTimeout")),
+        epilog=epilog,
+        epilog_timeout=Seconds(settings.number("EpilogTimeout")),
+        filters=filters,
+        filter_timeout=Seconds(settings.number("NodeFilterTimeout")),
+    )
+
+
+def cleaned_on(cluster: ClusterState, node: str) -> set[JobId]:
+    """Return the jobs of which a node is being cleaned."""
+    return {
+        job
+        for job in cluster.holders.get(node, ())
+        if (run := cluster.jobs[job].run) is not None and node in run.cleaning
+    }
+
+
+def unready_on(cluster: ClusterState, node: str) -> set[JobId]:
+    """Return the jobs that wait for a node to say that it is ready for them."""
+    return {
+        job
+        for job in cluster.holders.get(node, ())
+        if (run := cluster.jobs[job].run) is not None and node in run.unready
+    }
+
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+class EventDispatch:
+    """Says to each node that is connected what follows for it; what is lost is said again by reconciling."""
+
+    def __init__(self, links: Mapping[str, NodeLink]) -> None:
+        self._links = links
+        self.open_jobs: dict[JobId, set[str]] = {}  # the nodes that have been told of a job
+
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
+        """Tell the nodes what follows from durable events."""
+        for event in events:
+            match event:
+                case InstancesDispatched():
+                    self._run(event)
+                case JobStarted() | AllocationGrown() | JobModified():
+                    self.open_job(cluster, event.job)
+                case InstancesStopping():
+                    self._stop(event, cluster)
+                case NodesCleaning(job=job, nodes=nodes):
+                    self.open_jobs.get(job, set()).difference_update(nodes)
+                    self._close(job, set(nodes))
+                case ParameterSet(name=name) if name in HOOK_PARAMETERS:
+                    for job in sorted(cluster.graphs):
+                        self.open_job(cluster, job)
+                case JobSuspending():
+                    self._standing(cluster, event.job)
+                case JobEnding() if releases_nodes(cluster, event.job):
+                    self.open_job(cluster, event.job)
+                    self._standing(cluster, event.job)
+                case ClockSet():
+                    for job in sorted(cluster.running):
+                        self.open_job(cluster, job)
+                case JobResumed():
+                    self.open_job(cluster, event.job)
+                    self._standing(cluster, event.job)
+                case JobEnded() | JobRequeued() | JobReturned():
+                    self._close(event.job, self.open_jobs.pop(event.job, set()))
+                case NodeRemoved(node=node) if node in self._links:
+                    self._links[node].send(m.Goodbye(reason="this node was removed from the cluster"))
+                    self._links[node].close()
+                case NodeApproved(node=node) if node in self._links:
+                    self.order_check(self._links[node], cluster)
+                case ParameterSet(name="HealthCheckProgram" | "HealthCheckInterval"):
+                    for link in self._links.values():
+                        self.order_check(link, cluster, changed=True)
+                case AllocationShrunk() | AllocationLost():
+                    self._shrink(event, cluster)
+                case _:
+                    pass
+
+    def _run(self, event: InstancesDispatched) -> None:
+        link = self._links.get(event.place[0][0])
+        if link is not None:
+            link.hand_over(m.Run(job=event.job, task=event.task, place=event.place, attempts=event.attempts))
+
+    def open_job(self, cluster: ClusterState, job: JobId, only: str | None = None) -> None:
+        """Tell the nodes of a job's allocation, or only one of them, about the job."""
+        record = cluster.jobs.get(job)
+        if record is None or record.run is None or not record.run.places:
+            return
+        if only is not None and only not in record.run.places:
+            return
+        entered = [node for node in record.run.places if node not in record.run.cleaning]
+        spec, settings = cluster.spec(record), Settings(cluster.parameters)
+        message = m.OpenJob(
+            job=job,
+            owner=record.owner,
+            uid=record.uid,
+            gid=record.gid,
+            spec=_with_variables(_spec_of(cluster, record), settings.environment()),
+            allocation=tuple(record.run.places.items()),
+            deadline=deadline_of(record),
+            suspendable=spec.suspendable,
+            parts=record.run.parts,
+            bound=binds(settings.text("AffinityType"), exclusive=spec.exclusive),
+            memory_limited=settings.text("EnforceMemory") == "yes",
+            most_processes=int(settings.number("JobProcessLimit")),
+            same_numbers=settings.text("UserMapping") == "name-and-number",
+            now=time_for_nodes(),
+            hooks=hooks_of(settings, record.run),
+        )
+        encoded = _encoder.encode(message)
+        mark = zlib.crc32(encoded)
+        for node in entered if only is None else {only} & set(entered):
+            link = self._links.get(node)
+            if link is not None:
+                link.send_encoded(encoded)
+                link.opened[job] = mark
+                self.knows(job, node)
+
+    def knows(self, job: JobId, node: str) -> None:
+        """Note that a node has been told of a job."""
+        self.open_jobs.setdefault(job, set()).add(node)
+
+    def _stop(self, event: InstancesStopping, cluster: ClusterState) -> None:
+        record = cluster.jobs.get(event.job)
+        if record is None or record.run is None:
+            return
+        live = record.run.tasks[event.task - 1].live
+        by_node: dict[str, list[tuple[int, int, int]]] = {}
+        for instance in event.instances:
+            if instance in live:
+                attempt = (event.task, instance, live[instance].attempt)
+                by_node.setdefault(live[instance].place[0][0], []).append(attempt)
+        for node, attempts in by_node.items():
+            link = self._links.get(node)
+            if link is not None:
+                link.send(m.Stop(job=event.job, attempts=tuple(attempts), force=event.force))
+
+    def _standing(self, cluster: ClusterState, job: JobId) -> None:
+        """Tell the nodes of a job whether its processes stand still, as it is by now."""
+        message = suspend_or_continue(cluster, job)
+        run = cluster.jobs[job].run if job in cluster.jobs else None
+        for node in run.places if message is not None and run is not None else ():
+            link = self._links.get(node)
+            if link is not None and message is not None:
+                link.send(
+                    replace(message, now=time_for_nodes()) if isinstance(message, m.Continue) else message
+                )
+
+    def _shrink(self, event: AllocationShrunk | AllocationLost, cluster: ClusterState) -> None:
+        record = cluster.jobs.get(event.job)
+        held = record.run.places if record is not None and record.run is not None else {}
+        left = {node for node, _ in event.removed if node not in held}
+        opened = self.open_jobs.get(event.job, set())
+        self._close(event.job, left & opened)  # the others were told when they were to be cleaned
+        opened.difference_update(left)
+
+    def _close(self, job: JobId, nodes: set[str]) -> None:
+        for node in sorted(nodes):
+            link = self._links.get(node)
+            if link is not None:
+                self.close_on(link, job)
+
+    def close_on(self, link: NodeLink, job: JobId) -> None:
+        link.opened.pop(job, None)
+        link.send(m.CloseJob(job=job))
+
+    def order_check(self, link: NodeLink, cluster: ClusterState, *, changed: bool = False) -> None:
+        """Tell a node which health check it runs, if there is one or was one."""
+        node, check = cluster.nodes.get(link.node), health_check(cluster, link.node)
+        if check.program or changed or (node is not None and any(x.cause == "health" for x in node.drains)):
+            link.send(check)
+
+
+def time_for_nodes() -> Instant:
+    """Return the time of day of this machine, by which deadlines are told."""
+    return Instant(time.time())
+
+
+def _with_variables(spec: bytes, variables: dict[str, str]) -> bytes:
+    """Return a description with the variables of the cluster, which give way to those of the job."""
+    if not variables:
+        return spec
+    plain = decode_spec(spec)
+    return encode_spec(replace(plain, environment=variables | plain.environment))
+
+
+def _spec_of(cluster: ClusterState, record: JobRecord) -> bytes:
+    """Return the description that a node is told: with the request that the job was given for its own.
+
+    The release of a node takes no longer than the cluster allows it.
+    """
+    given = record.run is not None and record.run.option
+    graph = cluster.graphs.get(record.id)
+    if graph is None or graph.release is None:
+        return encode_spec(cluster.spec(record)) if given else record.spec
+    spec, limit = graph.spec, Seconds(Settings(cluster.parameters).number("NodeReleaseTaskTimeout"))
+    tasks = list(spec.tasks)
+    tasks[graph.release] = replace(tasks[graph.release], run_time=min(tasks[graph.release].run_time, limit))
+    return encode_spec(replace(spec, tasks=tuple(tasks)))

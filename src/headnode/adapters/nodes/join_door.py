@@ -1,0 +1,169 @@
+"""The head's door for other machines: shows its certificate, admits invited nodes, recognises known ones."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from headnode.adapters.identity.peers import CLIENT, TASKS
+from headnode.adapters.nodes.entrance import KnownPeers
+from headnode.adapters.nodes.link import facts_of, misunderstanding
+from headnode.adapters.wire.agent_messages import LARGEST_GREETING, AskAuthority, Join, Mistrust
+from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.messages import AuthorityIs, FromStranger, Goodbye, Joined, ToStranger
+from headnode.adapters.wire.tls import Authority, peer_of, protocol_of
+from headnode.core.model.bounds import GREETING_TIME, NAME, UNREADABLE
+from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed
+from headnode.core.model.node import facts_objection
+from headnode.core.state import events as e
+from headnode.core.state.command import Command
+from headnode.core.state.join import AdmitNode
+
+log = logging.getLogger("headnode.nodes")
+strangers = logging.getLogger("headnode.strangers")
+
+PATIENCE = float(GREETING_TIME.most)  # seconds that a stranger has for all it wants to say
+
+ServeNode = Callable[[asyncio.StreamReader, asyncio.StreamWriter, str, str], Awaitable[None]]
+"""Serves a node that showed its certificate: its name and the digest of its key."""
+
+ServeClient = Callable[[asyncio.StreamReader, asyncio.StreamWriter, KnownPeers], Awaitable[None]]
+"""Serves a client, who has not shown yet who he is."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder: msgspec.msgpack.Decoder[FromStranger] = msgspec.msgpack.Decoder(FromStranger)
+
+
+def digest_of(secret: str) -> str:
+    """Return what the head keeps of the secret of an invitation."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _read(data: bytes) -> FromStranger:
+    """Return what a stranger says.
+
+    Raises:  BadRequest ``message``.
+    """
+    try:
+        return _decoder.decode(data)
+    except UNREADABLE as error:
+        raise BadRequest(code="message", what=f"it sent no valid message: {error}") from None
+
+
+class JoinDoor:
+    """Serves every connection from other machines.  A bad one costs itself only."""
+
+    def __init__(
+        self,
+        authority: Authority,
+        ask: Callable[[Command], Awaitable[Sequence[e.Event]]],
+        serve_node: ServeNode,
+        serve_client: ServeClient,
+        serve_task: ServeNode,
+    ) -> None:
+        self._authority, self._ask, self._serve_node = authority, ask, serve_node
+        self._serve_client, self._serve_task = serve_client, serve_task
+
+    async def serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, known: KnownPeers
+    ) -> None:
+        """Serve one connection until it is over; `known` is called once it is known whose it is."""
+        try:
+            node = peer_of(writer)
+            protocol = protocol_of(writer)
+            if protocol == CLIENT:
+                await self._let_client_in(reader, writer, node, known)
+            elif protocol == TASKS:
+                await self._let_task_in(reader, writer, node, known)
+            elif node is not None:
+                known()  # each certificate has one connection that has said nothing yet
+                await self._serve_node(reader, writer, *node)
+            else:
+                await self._receive(reader, writer)
+        except (HeadnodeError, OSError, TimeoutError) as error:
+            peer = writer.get_extra_info("peername")
+            strangers.warning(
+                "a connection from %s was dropped: %s", peer, error or "it sent nothing in time"
+            )
+        finally:
+            writer.close()
+
+    async def _let_client_in(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        node: tuple[str, str] | None,
+        known: KnownPeers,
+    ) -> None:
+        """Serve a client; the certificate of a node is worth nothing there.
+
+        Raises:  NotAllowed ``node-as-client``.
+        """
+        if node is not None:
+            raise NotAllowed(
+                code="node-as-client", what=f"the certificate of node {node[0]!r} was presented by a client"
+            )
+        await self._serve_client(reader, writer, known)
+
+    async def _let_task_in(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        node: tuple[str, str] | None,
+        known: KnownPeers,
+    ) -> None:
+        """Serve a user of a node, for whom the node speaks.
+
+        Raises:  NotAllowed ``no-node``.
+        """
+        if node is None:
+            raise NotAllowed(
+                code="no-node", what="a connection without a certificate sent the request of a task"
+            )
+        known()
+        await self._serve_task(reader, writer, *node)
+
+    async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer what somebody without a certificate asks, for a while."""
+        async with asyncio.timeout(PATIENCE):
+            while (data := await read_frame(reader, LARGEST_GREETING)) is not None:
+                writer.write(frame(_encode(await self._answer(_read(data)))))
+                await writer.drain()
+
+    async def _answer(self, message: FromStranger) -> ToStranger:
+        match message:
+            case Mistrust(node=node):
+                log.warning(
+                    "node %.64r does not trust the certificate of this head and does not connect: it joined "
+                    "a head with other keys; restore the directory authority/ from a backup (hn restore), or "
+                    "let the node join again (hn node invite --for NAME)",
+                    node,
+                )
+                return Goodbye()
+            case AskAuthority():
+                return AuthorityIs(certificate=self._authority.certificate)
+            case Join():
+                try:
+                    return await self._join(message)
+                except HeadnodeError as error:
+                    strangers.warning("node %r may not join: %s", message.facts.name[: NAME.most], error)
+                    return Goodbye(reason=str(error))
+
+    async def _join(self, message: Join) -> ToStranger:
+        """Let an invited node in.
+
+        Raises:  what refuses it.
+        """
+        if why_not := misunderstanding(message.protocol):
+            return Goodbye(reason=why_not)
+        if impossible := facts_objection(message.facts):
+            return Goodbye(reason=f"the machine reports impossible properties: {impossible}")
+        name = message.facts.name
+        certificate, key = self._authority.vouch_for(message.request, name)
+        admit = AdmitNode(digest=digest_of(message.secret), facts=facts_of(message), key=key)
+        events = await self._ask(admit)
+        log.info("node %s joined", name)
+        pending = any(isinstance(event, e.NodeRegistered) and not event.approved for event in events)
+        return Joined(certificate=certificate, ready=not pending)

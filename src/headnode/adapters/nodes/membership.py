@@ -1,0 +1,230 @@
+"""What a node of another machine keeps: the head it belongs to, its own key, the certificates of both."""
+
+import asyncio
+import contextlib
+import ssl
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from headnode.adapters.identity.peers import TASKS
+from headnode.adapters.wire.agent_messages import LARGEST_GREETING, PROTOCOL, AskAuthority, Join, Mistrust
+from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.messages import AuthorityIs, FromStranger, Goodbye, Joined, ToStranger
+from headnode.adapters.wire.tls import KeyPair, dial, fingerprint_of, node_side, request_for, stranger_side
+from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
+from headnode.core.model.node import NodeFacts
+
+DEFAULT_PORT = 5817
+_BETWEEN_COMPLAINTS = 300.0  # seconds
+_PATIENCE = 30.0  # seconds that the head has for each answer
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder: msgspec.msgpack.Decoder[ToStranger] = msgspec.msgpack.Decoder(ToStranger)
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Invitation(NamedTuple):
+    """What an administrator hands to the one who starts an agent."""
+
+    host: str
+    port: int
+    secret: str
+    fingerprint: str  # of the certificate of the cluster's authority
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}/{self.secret}.{self.fingerprint}"
+
+
+def read_invitation(text: str) -> Invitation:
+    """Read what `hn node invite` printed.
+
+    Raises:  BadRequest ``invitation``.
+    """
+    where, _, proof = text.strip().partition("/")
+    secret, _, fingerprint = proof.partition(".")
+    host, port = read_address(where, "invitation")
+    if not secret or len(fingerprint) != 64 or not all(sign in "0123456789abcdef" for sign in fingerprint):
+        raise BadRequest(
+            code="invitation",
+            what=f"{text.strip()[:40]!r} is no invitation, or only a part of one",
+            fix="paste the whole line that `hn node invite` printed",
+        )
+    return Invitation(host, port, secret, fingerprint)
+
+
+def read_address(text: str, code: str) -> tuple[str, int]:
+    """Read HOST, HOST:PORT or [HOST]:PORT.
+
+    Raises:  BadRequest with `code`.
+    """
+    host, colon, port = text.rpartition(":") if ":" in text and not text.endswith("]") else (text, "", "")
+    host = host.removeprefix("[").removesuffix("]")
+    wrong = not host or (bool(colon) and not (port.isascii() and port.isdigit() and int(port) < 65536))
+    if wrong or any(sign.isspace() or sign == "/" for sign in host):
+        raise BadRequest(
+            code=code,
+            what=f"{text[:80]!r} is not an address",
+            fix=f"write HOST or HOST:PORT, such as head:{DEFAULT_PORT}",
+        )
+    return host, int(port) if colon else DEFAULT_PORT
+
+
+class Membership(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Of which cluster a machine is which node."""
+
+    host: str
+    port: int
+    node: str
+
+
+class NodeIdentity:
+    """The files of one node, below the state directory of its agent."""
+
+    def __init__(self, state: Path) -> None:
+        self._directory = state / "identity"
+        self._authority = self._directory / "authority.pem"
+        self._own = KeyPair(self._directory / "node.pem", self._directory / "node.key")
+        self._membership = self._directory / "membership.json"
+        self._quiet_until = 0.0  # the head is not told of mistrust again before, on the monotonic clock
+
+    def membership(self) -> Membership | None:
+        """Return where this node belongs; None: it has not joined.
+
+        Raises:  Unavailable ``identity`` when the files are damaged.
+        """
+        try:
+            return msgspec.json.decode(self._membership.read_bytes(), type=Membership)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.MsgspecError) as error:
+            raise Unavailable(
+                code="identity",
+                what=f"{str(self._membership)!r} cannot be read: {error}",
+                fix="take the directory away and join again with a new invitation",
+            ) from None
+
+    async def join(self, invitation: Invitation, facts: NodeFacts) -> bool:
+        """Become a node of the cluster that invites; return whether it is ready at once.
+
+        Nothing is said to a head that is not the one the invitation means.
+        Raises:  NotAllowed ``not-joined`` when the head refuses; Unavailable ``head-away`` when it is not
+                 reached; NotAllowed ``wrong-head`` when another answers.
+        """
+        address = f"{invitation.host}:{invitation.port}"
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            await self._learn_authority(invitation)
+            request = request_for(facts.name, self._own.key)
+            joined = await self._ask_to_join(invitation, facts, request)
+        except TimeoutError:
+            raise _away(address, "it does not answer") from None
+        except OSError as error:
+            raise _away(address, str(error)) from None
+        self._own.certificate.write_bytes(joined.certificate)
+        scratch = self._membership.with_suffix(".new")
+        scratch.write_bytes(msgspec.json.encode(Membership(invitation.host, invitation.port, facts.name)))
+        scratch.replace(self._membership)
+        return joined.ready
+
+    async def _learn_authority(self, invitation: Invitation) -> None:
+        """Keep who vouches for the head."""
+        self._authority.write_bytes(await learn_authority(invitation))
+
+    async def _ask_to_join(self, invitation: Invitation, facts: NodeFacts, request: bytes) -> Joined:
+        context = node_side(self._authority)
+        wish = Join(protocol=PROTOCOL, secret=invitation.secret, facts=facts, request=request)
+        async with _conversation(await dial(invitation.host, invitation.port, context)) as streams:
+            answer = await _ask(streams, wish)
+        if isinstance(answer, Joined):
+            return answer
+        reason = answer.reason if isinstance(answer, Goodbye) else "its answer was not understood"
+        raise NotAllowed(code="not-joined", what=f"the head refused this node: {reason}")
+
+    def __str__(self) -> str:
+        belongs = self.membership()
+        return "an unknown address" if belongs is None else f"{belongs.host}:{belongs.port}"
+
+    async def dial(self) -> Streams:
+        """Return a new connection to the head, on which this node has shown its certificate.
+
+        Raises:  OSError.
+        """
+        return await self._dial("")
+
+    async def dial_for_tasks(self) -> Streams:
+        """Return the same for what a task of this node asks the head.
+
+        Raises:  OSError.
+        """
+        return await self._dial(TASKS)
+
+    async def _dial(self, protocol: str) -> Streams:
+        belongs = self.membership()
+        if belongs is None:
+            raise FileNotFoundError(f"this node has not joined: {self._membership} is missing")
+        try:
+            return await dial(belongs.host, belongs.port, node_side(self._authority, self._own, protocol))
+        except ssl.SSLCertVerificationError:
+            await self._tell_mistrust(belongs)
+            raise
+
+    async def _tell_mistrust(self, belongs: Membership) -> None:
+        """Let the log of the head say why this node stays away, now and then."""
+        now = time.monotonic()
+        if now < self._quiet_until:
+            return
+        self._quiet_until = now + _BETWEEN_COMPLAINTS
+        with contextlib.suppress(OSError, msgspec.MsgspecError, HeadnodeError):
+            async with _conversation(await dial(belongs.host, belongs.port, stranger_side())) as streams:
+                await _ask(streams, Mistrust(node=belongs.node))
+
+
+async def learn_authority(invitation: Invitation) -> bytes:
+    """Ask who vouches for the head; return the certificate (PEM) if it is whom the invitation means.
+
+    Raises:  NotAllowed ``wrong-head``; OSError; TimeoutError.
+    """
+    async with _conversation(await dial(invitation.host, invitation.port, stranger_side())) as streams:
+        answer = await _ask(streams, AskAuthority())
+    told = answer.certificate if isinstance(answer, AuthorityIs) else b""
+    if not told or fingerprint_of(told) != invitation.fingerprint:
+        raise NotAllowed(
+            code="wrong-head",
+            what=f"{invitation.host}:{invitation.port} is not the head that made this invitation",
+            fix="check the address, and whether the head's state directory was created again since",
+        )
+    return told
+
+
+@contextlib.asynccontextmanager
+async def _conversation(streams: Streams) -> AsyncIterator[Streams]:
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            yield streams
+    finally:
+        streams[1].close()
+        with contextlib.suppress(OSError):
+            await streams[1].wait_closed()
+
+
+async def _ask(streams: Streams, question: FromStranger) -> ToStranger:
+    reader, writer = streams
+    writer.write(frame(_encode(question)))
+    await writer.drain()
+    answer = await read_frame(reader, LARGEST_GREETING)
+    if answer is None:
+        raise ConnectionResetError("it hung up")
+    return _decoder.decode(answer)
+
+
+def _away(address: str, why: str) -> Unavailable:
+    return Unavailable(
+        code="head-away",
+        what=f"the head at {address} cannot be reached: {why}",
+        fix="check the address and the firewall, and that the head was started with --listen",
+    )

@@ -1,0 +1,161 @@
+"""Reports of nodes on their way into the journal: kept while it cannot be written, and given to it again."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from itertools import count
+from typing import NamedTuple
+
+from headnode.adapters.wire import agent_messages as m
+from headnode.core.model.errors import Unavailable
+from headnode.core.state import command as c
+from headnode.core.state.command import AttemptReport
+from headnode.core.state.report import ReportEnded
+
+log = logging.getLogger("headnode.nodes")
+
+AGAIN = 1.0  # seconds between two tries
+MOST_HELD = 10_000  # reports; more are not held: nodes say again what was not acknowledged
+PATIENCE = 12.0  # seconds for what somebody waits for; an agent waits for 15
+
+Ask = Callable[[c.Command], Awaitable[object]]
+"""Give a command to the engine; the answer comes when it is durable.  Raises what refuses it."""
+
+Then = Callable[[BaseException | None], None]
+"""Hears that a command is durable, or what refuses it."""
+
+
+class _QueuedReport(NamedTuple):
+    number: int
+    command: c.Command
+    then: Then
+    key: Hashable
+
+
+class ReportQueue:
+    """All that nodes have reported and that is not recorded yet."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._held: dict[int, _QueuedReport] = {}  # by number, also while they are tried again
+        self._numbers = count(1)
+        self._trying = 0
+        self._keys: set[Hashable] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._since = 0.0  # when the journal was found unable to write; 0: it can
+
+    def give(self, command: c.Command, then: Then, key: Hashable = None) -> None:
+        """Have a command recorded, behind those that wait.
+
+        One with the `key` of another that waits is left out, and so is one too many: `then` hears nothing.
+        """
+        if key in self._keys or len(self._held) >= MOST_HELD:
+            return
+        if key is not None:
+            self._keys.add(key)
+        report = _QueuedReport(next(self._numbers), command, then, key)
+        if self._since:
+            self._hold(report)
+        else:
+            self._try(report)
+
+    async def recorded(self, command: c.Command) -> None:
+        """Have a command recorded, and wait for that.
+
+        Raises:  Unavailable ``journal-waits`` when the journal cannot write for long; what refuses it.
+        """
+        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def then(error: BaseException | None) -> None:
+            if durable.done():  # nobody waits any more
+                return
+            if error is None:
+                durable.set_result(None)
+            else:
+                durable.set_exception(error)
+
+        self.give(command, then)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await durable
+        except TimeoutError:
+            raise Unavailable(
+                code="journal-waits",
+                what=f"the journal could not write for {PATIENCE:.0f} s",
+                fix="see the log of the head",
+            ) from None
+
+    def _hold(self, report: _QueuedReport) -> None:
+        self._held[report.number] = report
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(AGAIN, self._again)
+
+    def _again(self) -> None:
+        """Try all that is held, as one batch."""
+        self._timer = None
+        if self._trying:  # the last try takes long
+            self._set_timer()
+            return
+        for number in sorted(self._held):
+            self._try(self._held[number])
+
+    def _try(self, report: _QueuedReport) -> None:
+        self._trying += 1
+        asking = asyncio.ensure_future(self._ask(report.command))
+        asking.add_done_callback(lambda asked: self._asked(report, asked))
+
+    def _asked(self, report: _QueuedReport, asked: "asyncio.Future[object]") -> None:
+        self._trying -= 1
+        error = None if asked.cancelled() else asked.exception()
+        if isinstance(error, Unavailable):
+            self._cannot_write(error)
+            self._hold(report)
+            return
+        self._held.pop(report.number, None)
+        self._keys.discard(report.key)
+        if asked.cancelled():
+            return
+        self._can_write()
+        report.then(error)
+
+    def _cannot_write(self, error: Unavailable) -> None:
+        if not self._since:
+            self._since = time.monotonic()
+            log.error(
+                "reports of nodes cannot be recorded; they are kept and tried again every second: %s", error
+            )
+
+    def _can_write(self) -> None:
+        if self._since:
+            log.info("reports of nodes are recorded again, after %.0f s", time.monotonic() - self._since)
+            self._since = 0.0
+
+
+def attempt_report(node: str, message: m.Results) -> ReportEnded:
+    """Return what the results of a node say, as a command."""
+    reports = tuple(
+        AttemptReport(
+            task=r.task,
+            instance=r.instance,
+            attempt=r.attempt,
+            kind=r.kind,
+            exit_code=r.exit_code,
+            signal=r.signal,
+            started=r.started,
+            ended=r.ended,
+            user_time=r.user_time,
+            system_time=r.system_time,
+            peak_memory=r.peak_memory,
+            message=r.message,
+            average_memory=r.average_memory,
+            bytes_read=r.bytes_read,
+            bytes_written=r.bytes_written,
+            trouble=r.trouble,
+        )
+        for r in message.results
+    )
+    return ReportEnded(node=node, job=message.job, reports=reports)

@@ -1,0 +1,175 @@
+"""Delivery of one notice to one address, by mail or to a webhook.  It may take many seconds."""
+
+import errno
+import smtplib
+import socket
+import ssl
+import urllib.request
+from datetime import UTC, datetime
+from email.headerregistry import Address
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from headnode.adapters.files.owners import why_not_trusted
+from headnode.adapters.notify.outbox import DeliverySettings, host_and_port
+from headnode.core.model.errors import HeadnodeError
+from headnode.core.model.quantities import Instant
+from headnode.core.state.notices import Notice, is_hook, is_mail
+
+
+def mail(notice: Notice, sender: str, to: str) -> EmailMessage:
+    """Return the notice as mail; told twice, it has the same Message-ID both times."""
+    message = EmailMessage()
+    message["From"], message["To"], message["Subject"] = sender, to, subject(notice)
+    message["Date"] = datetime.fromtimestamp(notice.at, UTC)
+    domain = Address(addr_spec=sender).domain
+    message["Message-ID"] = f"<{notice.number}.{int(notice.at)}.{notice.job}@{domain}>"
+    message["Auto-Submitted"] = "auto-generated"
+    message.set_content("\n".join(_lines(notice)) + "\n")
+    return message
+
+
+def subject(notice: Notice) -> str:
+    """Return the notice in one line."""
+    named = f" ({_on_one_line(notice.name)})" if notice.name else ""
+    did = "has started" if notice.kind == "started" else f"is {notice.state}"
+    return f"[{notice.cluster}] job {notice.job}{named} {did}"
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def _lines(notice: Notice) -> list[str]:
+    facts = [
+        ("Job", f"{notice.job} {notice.name}".rstrip()),
+        ("State", notice.state.capitalize()),
+        ("Owner", notice.owner),
+        ("Project", notice.project),
+        ("Submitted", _time(notice.submitted)),
+        ("Started", _time(notice.started)),
+        ("Ended", _time(notice.at) if notice.kind == "ended" else ""),
+        ("Processors", str(notice.processors or "")),
+        ("Nodes", ", ".join(notice.nodes)),
+        ("Exit code", "" if notice.exit_code is None else str(notice.exit_code)),
+        ("Message", notice.message),
+    ]
+    shown = [f"{word + ':':<12} {value}" for word, value in facts if value]
+    return [*shown, "", f"Details: hn job view {notice.job}"]
+
+
+def _time(at: Instant | None) -> str:
+    return "" if at is None else datetime.fromtimestamp(at, UTC).astimezone().isoformat(timespec="seconds")
+
+
+def document(notice: Notice) -> dict[str, Any]:
+    """Return the notice as hooks get it; `text` is for those that show nothing else, such as chats."""
+    return {"text": subject(notice), **msgspec.to_builtins(notice)}
+
+
+PATIENCE = 20.0  # seconds for each answer of a server
+_TRY_AGAIN = {408, 425, 429}  # of the answers 400 to 499 of a web server
+Became = Literal["brought", "later", "never"]
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """A notice, where it goes and how."""
+
+    notice: Notice
+    address: str
+    ways: DeliverySettings
+
+
+class DeliveryResult(msgspec.Struct, frozen=True):
+    """What became of a delivery; `problem` says why it was not brought."""
+
+    number: int
+    address: str
+    became: Became
+    problem: str = ""
+
+
+def deliver(delivery: Delivery) -> DeliveryResult:
+    """Bring a notice; say what became of it."""
+    try:
+        became, problem = _deliver(delivery)
+    except (OSError, smtplib.SMTPException, HeadnodeError, ValueError) as error:
+        by = f"{delivery.ways.server}: " if is_mail(delivery.address) else ""
+        became, problem = _judged(error), f"{by}{str(error) or type(error).__name__}"
+    return DeliveryResult(delivery.notice.number, delivery.address, became, problem)
+
+
+def _deliver(delivery: Delivery) -> tuple[Became, str]:
+    if is_hook(delivery.address, delivery.ways.hooks):
+        return _post(delivery)
+    if not is_mail(delivery.address):
+        return "never", f"{delivery.address!r} is not an address to which this cluster sends notices"
+    if not delivery.ways.server:
+        return "later", "no mail server is set: hn cluster params EmailSmtpServer=HOST"
+    _send(delivery)
+    return "brought", ""
+
+
+def _judged(error: Exception) -> Became:
+    """Return whether it is worth another try."""
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        codes = [code for code, _ in error.recipients.values()]
+        return "never" if all(code >= 500 for code in codes) else "later"
+    if isinstance(error, smtplib.SMTPSenderRefused | smtplib.SMTPDataError):
+        return "never" if error.smtp_code >= 500 else "later"
+    return "later"
+
+
+def _send(delivery: Delivery) -> None:
+    ways, context = delivery.ways, ssl.create_default_context()
+    host, port = host_and_port(ways.server)
+    sender = ways.sender or f"headnode@{socket.getfqdn()}"
+    if ways.encryption == "tls":
+        server: smtplib.SMTP = smtplib.SMTP_SSL(host, port, timeout=PATIENCE, context=context)
+    else:
+        server = smtplib.SMTP(host, port, timeout=PATIENCE)
+    with server:
+        if ways.encryption == "starttls":
+            server.starttls(context=context)
+        if ways.credentials:
+            user, password = _credentials(ways.credentials)
+            server.login(user, password)
+        server.send_message(mail(delivery.notice, sender, delivery.address))
+
+
+def _credentials(path: str) -> tuple[str, str]:
+    """Return user and password for the mail server.
+
+    Raises:  OSError, also when another user could have written the file.
+    """
+    if why_not := why_not_trusted(path):
+        raise PermissionError(errno.EPERM, why_not)
+    user, _, password = Path(path).read_text(encoding="utf-8").strip().partition(":")
+    return user, password
+
+
+class _NoDetours(urllib.request.HTTPRedirectHandler):
+    """A hook that sends us elsewhere would take us round the list of hooks that are allowed."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Follow nothing."""
+
+
+def _post(delivery: Delivery) -> tuple[Became, str]:
+    body = msgspec.json.encode(document(delivery.notice))
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "headnode",
+        "Idempotency-Key": f"{delivery.notice.cluster}-{delivery.notice.number}",
+    }
+    request = urllib.request.Request(delivery.address, body, headers, method="POST")  # noqa: S310  (http or https only, see is_hook)
+    try:
+        with urllib.request.build_opener(_NoDetours).open(request, timeout=PATIENCE):
+            return "brought", ""
+    except urllib.error.HTTPError as error:
+        with error:
+            final = 300 <= error.code < 500 and error.code not in _TRY_AGAIN
+            return "never" if final else "later", f"it answered {error.code} {error.reason}"

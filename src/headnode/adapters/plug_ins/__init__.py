@@ -1,1 +1,0 @@
-"""What other packages offer, found by their entry points."""

@@ -1,0 +1,299 @@
+"""Control groups of tasks: the helper that makes them with root's rights, and the shepherd's side of it.
+
+Standard library only: this is loaded by the shepherd factory."""
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from headnode.adapters.processes import cgroups
+from headnode.adapters.processes.cgroups import Hierarchies
+from headnode.adapters.processes.program_start import receive_files
+
+_LARGEST = 65536  # bytes of a message
+_AGAIN = 0.02  # seconds between two tries to remove a group in which something still dies
+Wanted = tuple[int | None, int | None, list[int] | None]
+"""Memory in bytes, how many processes, which processors."""
+
+
+def group_name(number: int) -> str:
+    """Return what the group of a task is called."""
+    return f"t{number}"
+
+
+class CgroupHelper:
+    """One thread, one loop."""
+
+    def __init__(self, channel: socket.socket, marker: str, found: Hierarchies) -> None:
+        self._channel, self._found = channel, found
+        self._outer = {place: place / cgroups.name_of(marker) for place in found.places()}
+        self._leaving: dict[int, list[Path]] = {}  # groups that are to be removed, by number
+        if found.unified is not None:
+            self._outer[found.unified] = cgroups.make_tasks(self._outer[found.unified], found)
+
+    def run(self) -> None:
+        """Serve until the shepherd is gone."""
+        while True:
+            self._channel.settimeout(_AGAIN if self._leaving else None)
+            message = self._hear()
+            if message == b"":
+                return
+            if message is not None:
+                self._obey(json.loads(message))
+            self._remove_what_is_empty()
+
+    def _hear(self) -> bytes | None:
+        """Return what the shepherd says, nothing when it is gone, None when it is silent for a while."""
+        try:
+            return self._channel.recv(_LARGEST)
+        except TimeoutError:
+            return None
+        except ConnectionError:
+            return b""
+
+    def _obey(self, message: list[Any]) -> None:
+        match message:
+            case ["make", int(number), memory, processes, processors]:
+                self._answer(number, (memory, processes, processors))
+            case ["kill", int(number)]:
+                for group in self._groups(number):
+                    cgroups.kill(group)
+            case ["remove", int(number)]:
+                self._leaving[number] = self._groups(number)
+
+    def _groups(self, number: int) -> list[Path]:
+        return [outer / group_name(number) for outer in self._outer.values()]
+
+    def _answer(self, number: int, wanted: Wanted) -> None:
+        opened: list[int] = []
+        try:
+            for group in self._groups(number):
+                group.mkdir()
+            self._limit(number, wanted)
+            for group in self._groups(number):
+                opened.append(os.open(group / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
+            socket.send_fds(self._channel, [json.dumps(["made"]).encode()], opened)
+        except (OSError, TypeError, ValueError) as error:
+            self._leaving[number] = self._groups(number)
+            with contextlib.suppress(OSError):
+                self._channel.send(json.dumps(["failed", str(error)]).encode())
+        finally:
+            for file in opened:
+                os.close(file)
+
+    def _limit(self, number: int, wanted: Wanted) -> None:
+        memory, processes, processors = wanted
+        where = {
+            name: self._outer[place] / group_name(number) for name, place in self._found.controllers.items()
+        }
+        if memory is not None and "memory" in where:
+            limit_memory(where["memory"], int(memory), self._found.version)
+        if processes is not None and "pids" in where:
+            (where["pids"] / "pids.max").write_text(str(int(processes)))
+        if "cpuset" in where:
+            self._bind(where["cpuset"], processors)
+
+    def _bind(self, group: Path, processors: list[int] | None) -> None:
+        if self._found.version == "v1":
+            cgroups.inherit(group)
+        if processors:
+            with contextlib.suppress(OSError):  # one was taken from us since: the affinity must do
+                (group / "cpuset.cpus").write_text(",".join(str(int(each)) for each in processors))
+
+    def _remove_what_is_empty(self) -> None:
+        for number, groups in list(self._leaving.items()):
+            left = [group for group in groups if group.exists() and not cgroups.remove(group)]
+            for group in left:
+                cgroups.kill(group)
+            if left:
+                self._leaving[number] = left
+            else:
+                del self._leaving[number]
+
+
+def limit_memory(group: Path, most: int, version: str) -> None:
+    """Let a group have so many bytes and no swap beyond; who needs more is killed.
+
+    Raises:  OSError.
+    """
+    if version == "v2":
+        (group / "memory.max").write_text(str(most))
+        (group / "memory.oom.group").write_text("1")
+        swap, amount = group / "memory.swap.max", 0
+    else:
+        (group / "memory.limit_in_bytes").write_text(str(most))
+        swap, amount = group / "memory.memsw.limit_in_bytes", most  # of memory and swap together
+    with contextlib.suppress(OSError):  # systems that do not count swap have no such file
+        swap.write_text(str(amount))
+
+
+def run_cgroup_helper(channel: socket.socket, marker: str, found: Hierarchies) -> None:
+    """Be the groom of a shepherd until that is gone."""
+    try:
+        CgroupHelper(channel, marker, found).run()
+    except OSError as error:
+        print(f"the groom of shepherd {marker} ends: {error}", file=sys.stderr)  # noqa: T201 (the shepherds' log)
+
+
+SHARE = 0.02  # of the time, at most, goes into groups that are made only to measure
+SAVED = 0.02  # seconds: what may be spent at once, after a while without
+_PATIENCE = 5.0  # seconds for an answer of the groom
+_MOST_FILES = 8
+_KB = 1024
+_MICROSECONDS = 1_000_000
+
+
+class NoGroup(Exception):
+    """A group cannot be made; the attempt must do without."""
+
+
+class CgroupFigures(NamedTuple):
+    """What a group tells.  Times in seconds, memory in kB; None: the system does not say.
+
+    `killed`: how many of its processes were killed because there was no memory for them; `refused`: how
+    often it could not start another process.
+    """
+
+    peak: int | None = None
+    times: tuple[float, float] | None = None  # user, system
+    killed: int = 0
+    refused: int = 0
+
+
+class TaskCgroup:
+    """The group of one attempt."""
+
+    def __init__(self, number: int, entrances: list[int], paths: dict[str, Path], version: str) -> None:
+        self.number, self.entrances = number, entrances
+        self.keeps_memory, self.keeps_processes = "memory" in paths, "pids" in paths
+        self._paths, self._version = paths, version
+
+    def entered(self) -> None:
+        """Close what one enters by."""
+        for file in self.entrances:
+            os.close(file)
+        self.entrances = []
+
+    def members(self) -> set[int]:
+        """Return its processes."""
+        return cgroups.members(self._paths["unified"])
+
+    def figures(self) -> CgroupFigures:
+        """Return what it tells now."""
+        times = _numbers(self._paths["unified"] / "cpu.stat")
+        user, system = times.get("user_usec"), times.get("system_usec")
+        known = user is not None and system is not None
+        refused = _numbers(self._paths["pids"] / "pids.events").get("max", 0) if self.keeps_processes else 0
+        return CgroupFigures(
+            self._peak(),
+            (times["user_usec"] / _MICROSECONDS, times["system_usec"] / _MICROSECONDS) if known else None,
+            self.killed(),
+            refused,
+        )
+
+    def killed(self) -> int:
+        """Return how many of its processes were killed because there was no memory for them."""
+        return kills_in(self._paths["memory"], self._version) if self.keeps_memory else 0
+
+    def _peak(self) -> int | None:
+        if not self.keeps_memory:
+            return None
+        file = "memory.peak" if self._version == "v2" else "memory.max_usage_in_bytes"
+        with contextlib.suppress(OSError, ValueError):  # memory.peak is there since Linux 5.19
+            return -(-int((self._paths["memory"] / file).read_text()) // _KB)
+        return None
+
+
+def kills_in(group: Path, version: str) -> int:
+    """Return how many processes of a group were killed because there was no memory for them."""
+    return _numbers(group / ("memory.events" if version == "v2" else "memory.oom_control")).get("oom_kill", 0)
+
+
+def kills_on_machine() -> int:
+    """Return how many processes this machine has killed for want of memory since it was started."""
+    return _numbers(Path("/proc/vmstat")).get("oom_kill", 0)
+
+
+def _numbers(file: Path) -> dict[str, int]:
+    """Read lines of a name and a number; nothing when there is no such file."""
+    found = {}
+    with contextlib.suppress(OSError, ValueError):
+        for line in file.read_text().splitlines():
+            name, _, number = line.partition(" ")
+            found[name] = int(number)
+    return found
+
+
+class TaskCgroups:
+    """Asks the groom."""
+
+    def __init__(self, groom: socket.socket, marker: str, found: Hierarchies) -> None:
+        groom.settimeout(_PATIENCE)
+        self._groom, self._found = groom, found
+        self._outer = {name: place / cgroups.name_of(marker) for name, place in found.controllers.items()}
+        if found.version == "v2":
+            self._outer = {name: outer / cgroups.TASKS for name, outer in self._outer.items()}
+        if found.unified is not None:
+            self._outer["unified"] = found.unified / cgroups.name_of(marker) / cgroups.TASKS
+        self._loose = _loose(marker, found)
+        self._number = 0
+        self._saved, self._saved_at = SAVED, time.monotonic()
+
+    def may_measure(self) -> bool:
+        """Whether a group may be made only to measure: as many as take little of the time, and no more."""
+        now = time.monotonic()
+        self._saved = min(SAVED, self._saved + (now - self._saved_at) * SHARE)
+        self._saved_at = now
+        return self._saved > 0.0
+
+    def took(self, seconds: float) -> None:
+        """A group that was made only to measure cost so much."""
+        self._saved -= seconds
+
+    def make(self, memory: int | None, processes: int | None, processors: Sequence[int]) -> TaskCgroup:
+        """Make a group: memory in bytes, numbers of the machine's processors; None and nothing are no limits.
+
+        Raises:  NoGroup.
+        """
+        self._number += 1
+        try:
+            self._say("make", self._number, memory, processes, list(processors))
+            answer, files = receive_files(self._groom, 4096, _MOST_FILES)
+        except OSError as error:
+            raise NoGroup(f"the groom does not answer: {error}") from None
+        if not answer or json.loads(answer) != ["made"]:
+            raise NoGroup(answer.decode() or "the groom has ended")
+        paths = {name: outer / group_name(self._number) for name, outer in self._outer.items()}
+        return TaskCgroup(self._number, files, paths, self._found.version)
+
+    def kill(self, group: TaskCgroup) -> None:
+        """Kill all in a group, also what runs as somebody else by now."""
+        with contextlib.suppress(OSError):
+            self._say("kill", group.number)
+
+    def remove(self, group: TaskCgroup) -> None:
+        """Remove a group, soon; what is in it is killed."""
+        with contextlib.suppress(OSError):
+            self._say("remove", group.number)
+
+    def _say(self, *message: object) -> None:
+        self._groom.send(json.dumps(message).encode())
+
+    def killed_outside(self) -> int:
+        """Return how many processes without a group of their own were killed for want of memory until now."""
+        return kills_on_machine() if self._loose is None else kills_in(self._loose, self._found.version)
+
+
+def _loose(marker: str, found: Hierarchies) -> Path | None:
+    """Return the group of what has none of its own, if it tells of memory."""
+    place = found.controllers.get("memory")
+    if place is None:
+        return None
+    own = place / cgroups.name_of(marker)
+    return own / cgroups.SHEPHERD if found.version == "v2" else own

@@ -1,0 +1,189 @@
+"""What a shepherd tells its agent, and what the agent tells a shepherd."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from headnode.adapters.processes.job_journal import EndedRecord, Key
+from headnode.adapters.processes.limits import UNBOUND, Bounds, RequestedLimit
+from headnode.core.model.bounds import UNREADABLE
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.task import ResourceLimit
+
+LARGEST = 64 * 1024 * 1024  # bytes
+
+
+class Introduction(msgspec.Struct, frozen=True, array_like=True, tag="hello", forbid_unknown_fields=True):
+    """Who it is, what waits, what runs (and since when), what is over and not known to the head.
+
+    `suspended` is the number of the suspension by which it lets nothing run, or soon nothing; 0: by none.
+    """
+
+    job: int
+    marker: str
+    queued: list[Key]
+    running: list[tuple[int, int, int, float]]
+    ended: list[EndedRecord]
+    suspended: int = 0
+
+
+class ToldStarted(msgspec.Struct, frozen=True, array_like=True, tag="started", forbid_unknown_fields=True):
+    """These run: task, instance, attempt, since when."""
+
+    begun: list[tuple[int, int, int, float]]
+
+
+class ToldEnded(msgspec.Struct, frozen=True, array_like=True, tag="ended", forbid_unknown_fields=True):
+    """These are over."""
+
+    ended: list[EndedRecord]
+
+
+class ToldSuspended(
+    msgspec.Struct, frozen=True, array_like=True, tag="suspended", forbid_unknown_fields=True
+):
+    """Everything stands still, by the suspension of this number."""
+
+    number: int
+
+
+class ToldNotLaunched(
+    msgspec.Struct, frozen=True, array_like=True, tag="not-launched", forbid_unknown_fields=True
+):
+    """The launch of this number came to nothing."""
+
+    number: str
+    why: str
+
+
+class ToldLaunchesOver(
+    msgspec.Struct, frozen=True, array_like=True, tag="launches-over", forbid_unknown_fields=True
+):
+    """Nothing runs any more of what an attempt (job.task.instance.attempt) of another node launched here.
+
+    Times in seconds, memory in kB; `why`: a sentence, when there was no memory for it or it reached a limit.
+    """
+
+    task: str
+    user_time: float
+    system_time: float
+    bytes_read: int
+    bytes_written: int
+    peak_memory: int
+    average_memory: int
+    why: str
+
+
+ShepherdMessage = Introduction | ToldStarted | ToldEnded | ToldSuspended | ToldNotLaunched | ToldLaunchesOver
+_decoder: msgspec.json.Decoder[ShepherdMessage] = msgspec.json.Decoder(ShepherdMessage)
+
+
+def read_shepherd_message(data: bytes) -> ShepherdMessage:
+    """Read one message of a shepherd.
+
+    Raises:  BadRequest ``shepherd-message``.
+    """
+    try:
+        return _decoder.decode(data)
+    except UNREADABLE as error:
+        raise BadRequest(
+            code="shepherd-message", what=f"a message of a shepherd was not understood: {error}"
+        ) from None
+
+
+def run_message(
+    task: int,
+    lane: str,
+    shared: dict[str, str],
+    limit: float | None,
+    items: Sequence[Any],
+    limits: Sequence[ResourceLimit] = (),
+    private: bool = False,
+    bounds: Bounds = UNBOUND,
+) -> bytes:
+    """Run these, one after the other; `limit` in seconds, `limits` for each of their processes.
+
+    `private`: the work directories are to be made before, and removed afterwards.  `bounds` are those of each
+    attempt as a whole.
+
+    An item is [instance, attempt, argv, its own variables, work directory, stdin, stdout, stderr, captured],
+    and whether its stdout and its stderr are appended to, if one of them is.
+    """
+    asked = _asked(limits)
+    more = [asked, private, bounds] if asked or private or bounds != UNBOUND else []
+    return _encode(["run", task, lane, shared, limit, items, *more])
+
+
+def stop_message(keys: Sequence[Key], grace: float) -> bytes:
+    """Stop these; `grace` in seconds."""
+    return _encode(["stop", keys, grace])
+
+
+def deadline_message(deadline: float | None, grace: float) -> bytes:
+    """Say when the job's limit is over (seconds since the boot), and the grace for ending things."""
+    return _encode(["deadline", deadline, grace])
+
+
+def suspend_message(number: int) -> bytes:
+    """Let everything stand still; `number` is that of the suspension of the job."""
+    return _encode(["suspend", number])
+
+
+def continue_message(deadline: float | None, grace: float) -> bytes:
+    """Let everything go on; `deadline` and `grace` as in `deadline_message`."""
+    return _encode(["continue", deadline, grace])
+
+
+def lease_message(until: float | None) -> bytes:
+    """Let everything stand still from then on (seconds since the machine was started); None: never."""
+    return _encode(["lease", until])
+
+
+def launch_message(
+    number: str,
+    command: str,
+    environment: dict[str, str],
+    work_directory: str,
+    terminal: str = "",
+    bounds: Bounds = UNBOUND,
+    outpost: str = "",
+    limits: Sequence[ResourceLimit] = (),
+) -> bytes:
+    """Start a command for the shell beside the attempts; it connects with the agent by this number.
+
+    `terminal`: rows, columns and kind of the terminal that it is given; empty: none.  `bounds` are those of
+    its `outpost`: all of the same name have them together; empty: it stands for itself.  `limits` are for
+    each of its processes.
+    """
+    bound = [bounds.processors, bounds.memory, bounds.held]
+    more = [_asked(limits)] if limits else []
+    return _encode(["launch", number, command, environment, work_directory, terminal, *bound, outpost, *more])
+
+
+def end_launches_message(numbers: Sequence[str], grace: float) -> bytes:
+    """End what these launches started, with all that it did; kill it after `grace` seconds."""
+    return _encode(["end-launches", numbers, grace])
+
+
+def end_task_launches_message(task: str) -> bytes:
+    """Kill whatever an attempt (job.task.instance.attempt) of another node has running here."""
+    return _encode(["end-task-launches", task])
+
+
+def told_message(first: int, last: int) -> bytes:
+    """Say that the results with these numbers are known to the head for ever."""
+    return _encode(["told", first, last])
+
+
+def close_message() -> bytes:
+    """Say that the job is over."""
+    return _encode(["close"])
+
+
+def _asked(limits: Sequence[ResourceLimit]) -> list[RequestedLimit]:
+    return [(each.name, each.soft, each.hard) for each in limits]
+
+
+def _encode(message: list[Any]) -> bytes:
+    return msgspec.json.encode(message)

@@ -1,0 +1,318 @@
+"""What agents say to the head, and the messages of launched commands: msgpack, each behind its length."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from headnode.core.model import bounds
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.state.job_events import NodeCores
+
+PROTOCOL = 2
+OLDEST = 1  # that is still spoken: it has no hooks, and does not know what `SINCE` has
+LARGEST_MESSAGE = 64 * 1024 * 1024  # bytes, of the head: a description may be long
+LARGEST_REPORT = bounds.REPORT.most  # bytes, of an agent
+LARGEST_GREETING = bounds.GREETING.most  # bytes, of somebody who was not let in yet
+
+
+class Message(
+    msgspec.Struct,
+    tag=True,
+    frozen=True,
+    array_like=False,
+    omit_defaults=True,
+    gc=False,
+    forbid_unknown_fields=True,
+):
+    """Anything said."""
+
+
+class ReportedAttempt(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """One attempt that the agent has.  `since` is when it began to run, if that is known and it runs."""
+
+    job: JobId
+    task: int
+    instance: int
+    attempt: int
+    running: bool
+    since: Instant | None = None
+
+
+Jobs = Annotated[tuple[JobId, ...], Meta(max_length=bounds.ATTEMPTS.most)]
+Attempts = Annotated[tuple[ReportedAttempt, ...], Meta(max_length=bounds.ATTEMPTS.most)]
+
+
+class AskAuthority(Message, frozen=True):
+    """Somebody who knows nobody yet: who vouches for you?  The answer is `AuthorityIs`."""
+
+
+class Mistrust(Message, frozen=True):
+    """A node that does not trust the head's certificate any more, for the head's log; answered `Goodbye`."""
+
+    node: str
+
+
+class Join(Message, frozen=True):
+    """A machine with an invitation: let me be the node of these facts, and vouch for my key."""
+
+    protocol: int
+    secret: str
+    facts: NodeFacts
+    request: bytes  # a certificate request, PEM
+
+
+class Holdings(Message, frozen=True, kw_only=True):
+    """All that a node has.
+
+    `open_jobs` are the jobs that have a shepherd here.  `ended` are the attempts that are over and whose
+    results were not acknowledged yet: they follow.  What is in neither table is not here and never will be.
+    `opened` are the jobs that may run here, each with the mark of its `OpenJob` (`tables.mark_of`).
+    """
+
+    open_jobs: Jobs = ()
+    live: Attempts = ()
+    ended: Attempts = ()
+    suspended: Jobs = ()  # jobs of which nothing runs here, or soon nothing, until `Continue`
+    launched: Attempts = ()  # attempts of other nodes that have launched commands here
+    opened: Annotated[tuple[tuple[JobId, int], ...], Meta(max_length=bounds.ATTEMPTS.most)] = ()
+    check: str = ""  # the health check that was ordered, as `tables.check_text` writes it
+
+
+class Hello(Holdings, frozen=True, kw_only=True):
+    """Agent: who I am and all I have."""
+
+    protocol: int
+    facts: NodeFacts
+
+
+class Table(Holdings, frozen=True, kw_only=True):
+    """Agent: all I have; the answer to the `TellTable` of this number."""
+
+    number: int
+
+
+class AttemptStart(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """One attempt began to run."""
+
+    task: int
+    instance: int
+    attempt: int
+    at: Instant
+
+
+class Started(Message, frozen=True):
+    """Agent: these began to run.  Said once; a result tells the start again."""
+
+    job: JobId
+    begun: Annotated[tuple[AttemptStart, ...], Meta(max_length=bounds.ATTEMPTS.most)]
+
+
+class AttemptResult(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """How one attempt ended.
+
+    kind: ``exited``       the program ended by itself: `exit_code` or `signal` says how
+          ``timed-out``    a limit that its shepherd keeps was over and it was killed: run time, or `rss`
+          ``stopped``      it was killed because the head asked
+          ``not-started``  it could not be started; `message` says why and what to do, and `trouble` the
+                           same in a word of `core.model.faults`
+          ``never-ran``    it was taken back before it started
+          ``lost``         its shepherd died; nobody knows how it ended, but it does not run any more
+    Times in seconds, memory in kB: the most there was, and the mean over the time it ran.
+    """
+
+    task: int
+    instance: int
+    attempt: int
+    kind: Literal["exited", "timed-out", "stopped", "not-started", "never-ran", "lost"]
+    exit_code: int | None = None
+    signal: int | None = None
+    started: Instant | None = None
+    ended: Instant | None = None
+    user_time: Seconds = Seconds(0.0)
+    system_time: Seconds = Seconds(0.0)
+    peak_memory: int = 0
+    message: str = ""
+    average_memory: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    trouble: str = ""
+
+
+class Results(Message, frozen=True):
+    """Agent: these are over.  Repeated on each connection until `Ack` names the number."""
+
+    number: int
+    job: JobId
+    results: Annotated[tuple[AttemptResult, ...], Meta(max_length=bounds.RESULTS.most)]
+
+
+class Suspended(Message, frozen=True):
+    """Agent: everything of the job stands still here, by the suspension of this number."""
+
+    job: JobId
+    number: int
+
+
+class OutputRead(Message, frozen=True):
+    """Agent: what `ReadOutput` or `ReadFile` of this number found; `size` is that of the whole file."""
+
+    number: int
+    data: bytes
+    size: int
+    problem: str = ""  # why nothing was read
+    gone: bool = False  # nothing of the job is kept here, not even the place for it; or there is no such file
+
+
+class OutputListed(Message, frozen=True):
+    """Agent: what `ListOutput` of this number found, in the order of their ids."""
+
+    number: int
+    jobs: Jobs
+
+
+class ProgramTried(Message, frozen=True):
+    """Agent: why the agent cannot run what `TryProgram` of this number names; empty if it can."""
+
+    number: int
+    trouble: str = ""
+
+
+class Route(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """Between which nodes a launched command is told of, and for which attempt; `number` is unique.
+
+    `first` is the first node of the attempt's place, where the launcher is; the command is on `target`.
+    """
+
+    job: JobId
+    task: int
+    instance: int
+    attempt: int
+    number: str
+    first: str
+    target: str
+
+
+class TerminalSize(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """What somebody sits at: its size in characters, and its kind in the words of TERM."""
+
+    rows: int
+    columns: int
+    kind: str = ""
+
+
+class Launch(Message, frozen=True):
+    """First node: run this command for the shell; repeated until `LaunchTaken`.  The head adds the place.
+
+    The head itself says it with a route from no node: of task 0 for a command beside the tasks of a job, of a
+    task that waits for a terminal to give it one.  Without a command that is the login shell.
+    """
+
+    route: Route
+    command: str
+    directory: str
+    environment: dict[str, str]
+    place: NodeCores = ()
+    terminal: TerminalSize | None = None
+
+
+class LaunchPiece(Message, frozen=True):
+    """Either node: something of a launched command, in order; repeated until it is taken.
+
+    back:      it is the target that speaks
+    sequence:  counts the pieces of each direction from 1
+    kind:      ``in``, ``out``, ``err`` with data; ``in-end``, no more input; ``exit``, how it ended;
+               ``window``, the terminal has another size: rows and columns as text; ``gone``, the launcher
+               has gone; ``failed``, at once and out of order: no more will come.
+               With ``exit`` and ``failed`` the data are a sentence about a problem, or nothing.
+    """
+
+    route: Route
+    back: bool
+    sequence: int
+    kind: Literal["in", "in-end", "out", "err", "window", "exit", "gone", "failed"]
+    data: bytes = b""
+    code: int = 0
+
+
+class LaunchTaken(Message, frozen=True):
+    """Either node: all pieces up to this one have been dealt with; said without need to show that we live."""
+
+    route: Route
+    back: bool
+    sequence: int
+
+
+class RemoteUsage(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """What an attempt used on a node that is not its first.  Times in seconds, memory in kB.
+
+    `why` is a sentence, when it wanted for memory or reached a limit there.
+    """
+
+    user_time: Seconds = Seconds(0.0)
+    system_time: Seconds = Seconds(0.0)
+    bytes_read: int = 0
+    bytes_written: int = 0
+    peak_memory: int = 0
+    average_memory: int = 0
+    why: str = ""
+
+
+class LaunchesOver(Message, frozen=True):
+    """First node: the attempt is over; end what it launched on the target.  Repeated until answered.
+
+    Target (`back`): nothing of that runs any more, and this is what it used.
+    """
+
+    route: Route
+    back: bool = False
+    used: RemoteUsage | None = None
+
+
+class JobClosed(Message, frozen=True):
+    """Agent: nothing of the job is left here."""
+
+    job: JobId
+
+
+class JobReady(Message, frozen=True):
+    """Agent: the prolog of the job has ended; repeated with every heartbeat until something of it runs."""
+
+    job: JobId
+
+
+class HookFailed(Message, frozen=True):
+    """Agent: the prolog or the epilog of the job failed; repeated until `HookHeard`."""
+
+    job: JobId
+    hook: str  # prolog or epilog
+    said: str
+    of_node: bool = False  # it was not even started: the job is not to blame
+
+
+class Heartbeat(Message, frozen=True):
+    """Agent: I live, and what I have has this digest (`tables.digest_of`); answered with `Heard`.
+
+    `launched` as in `Holdings`; `lease` in seconds is the one it goes by, 0 for none.  `load` is that of its
+    machine, the mean of one minute.
+    """
+
+    number: int = 0
+    digest: bytes = b""
+    lease: Seconds = Seconds(0.0)
+    launched: Attempts = ()
+    load: float | None = None
+
+
+class Health(Message, frozen=True):
+    """Agent: what the health check said; `said` is why the node is not well."""
+
+    well: bool
+    said: str = ""
+
+
+class NotUnderstood(Message, frozen=True):
+    """Either side: a message was refused, nothing of it was carried out; the connection is closed next."""
+
+    said: str

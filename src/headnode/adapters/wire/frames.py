@@ -1,0 +1,159 @@
+"""Messages on a stream, each behind its length (4 bytes, big-endian), and the sockets that carry them."""
+
+import asyncio
+import contextlib
+import os
+import resource
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from headnode.core.model.errors import BadRequest
+
+HEADER = 4
+
+
+PIECE = 64 * 1024  # bytes that are read at once
+
+
+async def read_frame(reader: asyncio.StreamReader, largest: int) -> bytes | None:
+    """Return the next message, or None when the stream ended between messages.
+
+    Raises:  BadRequest ``frame`` when it is larger than `largest` or the stream ended inside it.
+    """
+    size = await read_size(reader, largest)
+    return None if size is None else await read_rest(reader, size)
+
+
+async def read_size(reader: asyncio.StreamReader, largest: int) -> int | None:
+    """Return the length of the next message, or None when the stream ended between messages.
+
+    Raises:  BadRequest ``frame`` when it is larger than `largest` or the stream ended inside of it.
+    """
+    try:
+        header = await reader.readexactly(HEADER)
+    except asyncio.IncompleteReadError as error:
+        if error.partial:
+            raise _cut() from None
+        return None
+    except ConnectionError:
+        return None
+    size = int.from_bytes(header, "big")
+    if size > largest:
+        raise BadRequest(
+            code="frame", what=f"a message of {size} bytes is too large", fix=f"send at most {largest} bytes"
+        )
+    return size
+
+
+async def read_rest(reader: asyncio.StreamReader, size: int) -> bytes:
+    """Return the message behind its length.
+
+    It is read in pieces: nothing keeps those of a message that never ends.
+    Raises:  BadRequest ``frame`` when the stream ended inside it.
+    """
+    pieces: list[bytes] = []
+    left = size
+    while left:
+        try:
+            piece = await reader.read(min(left, PIECE))
+        except ConnectionError:
+            piece = b""
+        if not piece:
+            pieces.clear()
+            raise _cut()
+        pieces.append(piece)
+        left -= len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _cut() -> BadRequest:
+    return BadRequest(code="frame", what="the stream ended inside a message")
+
+
+def next_frame(stream: BinaryIO) -> bytes | None:
+    """Return the next message of a pipe; None when it has ended, maybe inside of one."""
+    header = stream.read(HEADER)
+    if len(header) < HEADER:
+        return None
+    size = int.from_bytes(header, "big")
+    message = stream.read(size)
+    return message if len(message) == size else None
+
+
+def frame(message: bytes) -> bytes:
+    """Return the message behind its length."""
+    return len(message).to_bytes(HEADER, "big") + message
+
+
+BACKLOG = 1024
+
+
+def listen(path: Path, mode: int) -> socket.socket:
+    """Return a socket that listens at `path` with the given permissions; an old one left there is replaced.
+
+    The caller must hold the state directory's lock, so whatever lies at `path` is nobody's any more.
+    The directory is named through its descriptor, because the kernel takes no more than 107 bytes.
+    """
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        path.unlink(missing_ok=True)
+        listener.bind(f"/proc/self/fd/{directory}/{path.name}")
+        path.chmod(mode)
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    finally:
+        os.close(directory)
+    return listener
+
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+"""Serves one connection until it is over."""
+
+
+def quiet_at_the_end(serve: Serve) -> Serve:
+    """Return the same, but for a connection that is canceled because the process ends.
+
+    Python 3.11 logs a connection that ends canceled as an error of the program, with its traceback.
+    """
+
+    async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await serve(reader, writer)
+
+    return served
+
+
+IDLE = 20  # seconds without a word until the first look
+BETWEEN = 10  # seconds between two looks
+LOOKS = 4  # that may stay without an answer
+UNANSWERED = 60_000  # milliseconds that what was sent may stay without an answer
+
+
+def keep_alive(writer: asyncio.StreamWriter) -> None:
+    """Let the kernel end a TCP connection whose peer is gone; other connections need no such look."""
+    connection: socket.socket | None = writer.get_extra_info("socket")
+    if connection is None or connection.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for option, value in (
+        (socket.TCP_KEEPIDLE, IDLE),
+        (socket.TCP_KEEPINTVL, BETWEEN),
+        (socket.TCP_KEEPCNT, LOOKS),
+        (socket.TCP_USER_TIMEOUT, UNANSWERED),
+    ):
+        connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def allow_many() -> int:
+    """Raise our soft limit of open files to the hard one; return what it is now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard

@@ -1,0 +1,170 @@
+"""What a node says, held against the bounds, and the digest of what it has, by which both sides compare."""
+
+import hashlib
+import zlib
+from collections.abc import Iterable
+
+import msgspec
+from msgspec.structs import replace
+
+from headnode.adapters.wire.agent_messages import (
+    AttemptResult,
+    Heartbeat,
+    Hello,
+    Holdings,
+    Launch,
+    LaunchesOver,
+    LaunchPiece,
+    OutputRead,
+    RemoteUsage,
+    Started,
+    Table,
+)
+from headnode.adapters.wire.messages import FromAgent, OpenJob
+from headnode.core.model import bounds as b
+from headnode.core.model.bounds import UNREADABLE
+from headnode.core.model.faults import FAULTS
+from headnode.core.model.node import facts_objection, result_objection, time_objection
+from headnode.core.model.quantities import JobId
+
+MOST_LOAD = 1e7  # more than the threads that Linux can have
+
+
+class Nonsense(Exception):
+    """A node has said what cannot be; the text says what."""
+
+
+_decoder: msgspec.msgpack.Decoder[FromAgent] = msgspec.msgpack.Decoder(FromAgent)
+
+
+def read_message(data: bytes, now: float) -> FromAgent:
+    """Return the message of a node.
+
+    Raises:  Nonsense when it is none, or says what cannot be.
+    """
+    try:
+        message = _decoder.decode(data)
+    except UNREADABLE as error:
+        raise Nonsense(f"it sent no valid message: {error}") from None
+    if problem := _objection(message, now):
+        raise Nonsense(problem)
+    return message
+
+
+def _objection(message: FromAgent, now: float) -> str:
+    match message:
+        case Hello(facts=facts):
+            return facts_objection(facts) or _holdings_objection(message, now)
+        case Table():
+            return _holdings_objection(message, now)
+        case Started(begun=begun):
+            return next(filter(None, (time_objection(each.at, now) for each in begun)), "")
+        case Heartbeat(lease=lease) if not 0 <= lease <= b.RUN_TIME.most:
+            return f"a lease of {lease:g} s"
+        case Heartbeat(load=float() as load) if not 0 <= load < MOST_LOAD:
+            return f"a load of {load:g}"
+        case OutputRead(size=size) if not 0 <= size <= b.BYTES_MOVED.most:
+            return f"a file of {size} bytes"
+        case Launch(command=command, environment=environment):
+            return _launch_objection(command, environment)
+        case LaunchPiece(code=code) if not (b.CODE.least or 0) <= code <= b.CODE.most:
+            return f"an exit status of {code}"
+        case LaunchesOver(used=RemoteUsage() as used):
+            return _used_objection(used, now)
+    return ""
+
+
+def _used_objection(used: RemoteUsage, now: float) -> str:
+    return result_objection(
+        (None, None),
+        (),
+        (used.user_time, used.system_time),
+        (used.peak_memory, used.average_memory),
+        (used.bytes_read, used.bytes_written),
+        now,
+    )
+
+
+def _holdings_objection(holdings: Holdings, now: float) -> str:
+    times = (time_objection(each.since, now) for each in holdings.live)
+    return next(filter(None, times), "")
+
+
+def _launch_objection(command: str, environment: dict[str, str]) -> str:
+    if len(command.encode()) > b.COMMAND.most:
+        return f"a command line of {len(command):,} characters"
+    if len(environment) > b.LAUNCHES.most:
+        return f"a command with {len(environment):,} variables"
+    return ""
+
+
+def checked_results(results: tuple[AttemptResult, ...], now: float) -> tuple[tuple[AttemptResult, ...], str]:
+    """Return the results as they can be believed, and what was impossible in the first that cannot; or "".
+
+    Sentences are cut; of what is impossible nothing is left but that the attempt is lost.
+    """
+    found, first = [], ""
+    for result in results:
+        problem = result_objection(
+            (result.exit_code, result.signal),
+            (result.started, result.ended),
+            (result.user_time, result.system_time),
+            (result.peak_memory, result.average_memory),
+            (result.bytes_read, result.bytes_written),
+            now,
+        )
+        found.append(_lost(result, problem) if problem else _cut(result))
+        first = first or problem
+    return tuple(found), first
+
+
+def _lost(result: AttemptResult, problem: str) -> AttemptResult:
+    message = f"the node sent an impossible report ({problem}), so the result of the task is unknown"
+    return AttemptResult(result.task, result.instance, result.attempt, "lost", message=message)
+
+
+def _cut(result: AttemptResult) -> AttemptResult:
+    known = result.trouble in FAULTS or not result.trouble
+    if len(result.message) <= b.WORDS.most and known:
+        return result
+    return replace(result, message=result.message[: b.WORDS.most], trouble=result.trouble if known else "")
+
+
+Piece = tuple[JobId, int, int, int, bool]
+"""An attempt: job, task, instance, attempt, and whether it is known to have begun."""
+
+_DIGEST = 8  # bytes: a lost message is to be noticed, nobody is to be kept from lying about himself
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def job_mark(opened: OpenJob) -> int:
+    """Return what tells one description of an open job from another."""
+    return zlib.crc32(_encode(opened))
+
+
+def health_check_text(program: str, every: float) -> str:
+    """Return a health check in words that can be compared: its interval in seconds and its program."""
+    return f"{every:g} {program}" if program else ""
+
+
+def digest_of(
+    attempts: Iterable[Piece], opened: Iterable[tuple[JobId, int]], suspended: Iterable[JobId], check: str
+) -> bytes:
+    """Return what two tables have in common only if they are equal, whatever their order.
+
+    `suspended` are the jobs of which nothing may run, `check` the health check.
+    """
+    table = (sorted(attempts), sorted(opened), sorted(suspended), check)
+    return hashlib.blake2b(_encode(table), digest_size=_DIGEST).digest()
+
+
+def digest_of_holdings(holdings: Holdings) -> bytes:
+    """Return the digest of what a node says it has.  What is over and not acknowledged had begun.
+
+    Jobs below 0 are commands of people, which the head remembers only as long as they are connected.
+    """
+    live = [(x.job, x.task, x.instance, x.attempt, x.running) for x in holdings.live]
+    ended = [(x.job, x.task, x.instance, x.attempt, True) for x in holdings.ended]
+    opened = [(job, mark) for job, mark in holdings.opened if job > 0]
+    return digest_of(live + ended, opened, holdings.suspended, holdings.check)

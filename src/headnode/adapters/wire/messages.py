@@ -1,0 +1,301 @@
+"""What the head says to an agent, and the unions of all messages."""
+
+import msgspec
+
+from headnode.adapters.wire.agent_messages import (
+    AskAuthority,
+    Health,
+    Heartbeat,
+    Hello,
+    HookFailed,
+    JobClosed,
+    JobReady,
+    Join,
+    Launch,
+    LaunchesOver,
+    LaunchPiece,
+    LaunchTaken,
+    Message,
+    Mistrust,
+    NotUnderstood,
+    OutputListed,
+    OutputRead,
+    ProgramTried,
+    Results,
+    Started,
+    Suspended,
+    Table,
+)
+from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.state.job_events import NodeCores
+
+
+class AuthorityIs(Message, frozen=True):
+    """Head: this certificate (PEM) does; compare it with what the invitation says."""
+
+    certificate: bytes
+
+
+class Joined(Message, frozen=True):
+    """Head: you may; dial again and show this certificate (PEM).  `ready`: nobody need approve you."""
+
+    certificate: bytes
+    ready: bool
+
+
+class EndLaunched(Message, frozen=True):
+    """Head: the attempt is over; kill whatever it launched here."""
+
+    job: JobId
+    task: int
+    instance: int
+    attempt: int
+
+
+class CheckHealth(Message, frozen=True):
+    """Head: run this program now and every so many seconds, and answer `Health` each time; empty: none."""
+
+    program: str
+    every: Seconds
+
+
+class Heard(Message, frozen=True):
+    """Head: I have heard the `Heartbeat` of this number.
+
+    From when that was said, for `lease` seconds, nobody else is given what you run; 0: nothing is promised.
+    """
+
+    number: int
+    lease: Seconds = Seconds(0.0)
+    now: Instant = Instant(0.0)  # what time the head has; 0: it does not say
+
+
+class TellTable(Message, frozen=True):
+    """Head: what you have is not what I believe; answer `Table`."""
+
+    number: int
+
+
+class Welcome(Message, frozen=True):
+    """Head: you are known.  `heartbeat` in seconds, `grace` between asking a task to end and killing it."""
+
+    cluster: str
+    heartbeat: Seconds
+    grace: Seconds
+    state_directory: str = ""  # of the head, when its tasks may reach it there
+    far: bool = False  # the head is on another machine: users are known by their names
+    now: Instant = Instant(0.0)  # what time the head has; 0: it does not say
+    host: str = ""  # name of the head's machine, for tasks
+
+
+class Hooks(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """What the node does around a job: programs with their time-outs in seconds; empty: nothing.
+
+    `filters` is the directory of its node filters.
+    """
+
+    prolog: str = ""
+    prolog_timeout: Seconds = Seconds(0.0)
+    epilog: str = ""
+    epilog_timeout: Seconds = Seconds(0.0)
+    filters: str = ""
+    filter_timeout: Seconds = Seconds(0.0)
+
+
+class OpenJob(Message, frozen=True):
+    """Head: run this job's tasks as this user.  Repeated when the allocation changes.
+
+    `spec` is an encoded JobSpec; `deadline` is when the job's run time limit is over.
+    """
+
+    job: JobId
+    owner: str
+    uid: int
+    gid: int
+    spec: bytes
+    allocation: NodeCores
+    deadline: Instant
+    previous_job: JobId | None = None
+    suspendable: bool = False  # it may be told to stand still
+    parts: tuple[NodeCores, ...] = ()  # of a gang: the processors of each task
+    bound: bool = False  # its tasks run on their own processors only
+    memory_limited: bool = True  # its tasks get no more memory than they ask for
+    most_processes: int = 0  # of all its tasks on one node, with threads; 0: not limited
+    same_numbers: bool = False  # on another machine its user must have the number that he has on the head's
+    now: Instant = Instant(0.0)  # what time the head has, by which the deadline is one; 0: it does not say
+    hooks: Hooks | None = None  # with them the node says `JobReady` before anything of the job may run there
+
+
+class Run(Message, frozen=True):
+    """Head: run these instances of a task at the place, one after the other.
+
+    `attempts` holds (instance, attempt).  An attempt that is here already is left alone.
+    """
+
+    job: JobId
+    task: int
+    place: NodeCores
+    attempts: tuple[tuple[int, int], ...]
+
+
+class Stop(Message, frozen=True):
+    """Head: stop these (task, instance, attempt); the ones not yet started are given back.
+
+    `force`: kill at once, without grace.
+    """
+
+    job: JobId
+    attempts: tuple[tuple[int, int, int], ...]
+    force: bool = False
+
+
+class Suspend(Message, frozen=True):
+    """Head: let everything of this job stand still, and start nothing; answer `Suspended`, each time.
+
+    `number` counts the suspensions of the job.
+    """
+
+    job: JobId
+    number: int
+
+
+class Continue(Message, frozen=True):
+    """Head: let everything of this job go on.  `deadline` and `now` as in `OpenJob`."""
+
+    job: JobId
+    deadline: Instant
+    now: Instant = Instant(0.0)
+
+
+class ReadOutput(Message, frozen=True):
+    """Head: read captured output of an instance; a negative offset counts from the end."""
+
+    number: int
+    job: JobId
+    task: int
+    instance: int
+    offset: int
+    most: int  # bytes
+
+
+class ReadFile(Message, frozen=True):
+    """Head: read a file that a task of this user has named, as he; answered with `OutputRead`.
+
+    `owner`, `uid`, `gid` and `same_numbers` as in `OpenJob`, `offset` and `most` as in `ReadOutput`.
+    """
+
+    number: int
+    path: str
+    owner: str
+    uid: int
+    gid: int
+    same_numbers: bool
+    offset: int
+    most: int  # bytes
+
+
+class ListOutput(Message, frozen=True):
+    """Head: of which jobs is captured output here?  Of those with ids above `after`, the first `most`."""
+
+    number: int
+    after: JobId
+    most: int
+
+
+class RemoveOutput(Message, frozen=True):
+    """Head: the captured output of these jobs is too old; what a job that is open here has stays."""
+
+    jobs: tuple[JobId, ...]
+
+
+class CloseJob(Message, frozen=True):
+    """Head: the job is over here: kill whatever is left of it and forget it; answer `JobClosed`."""
+
+    job: JobId
+
+
+class HookHeard(Message, frozen=True):
+    """Head: the failure of this hook is durable; forget it."""
+
+    job: JobId
+    hook: str
+
+
+class TryProgram(Message, frozen=True):
+    """Head: may the agent run this program, or the node filters of this directory?  See `ProgramTried`.
+
+    program:  with its arguments as a shell would read them; empty for none
+    filters:  a directory of node filters; empty for none
+    """
+
+    number: int
+    program: str = ""
+    filters: str = ""
+
+
+class Ack(Message, frozen=True):
+    """Head: the results with this number are durable; forget them."""
+
+    number: int
+
+
+class Goodbye(Message, frozen=True):
+    """Head: end yourself; `cancel`: only after everything here was killed."""
+
+    reason: str = ""
+
+
+SINCE: dict[type[Message], int] = {
+    LaunchesOver: 2,
+    HookHeard: 2,
+    ReadFile: 2,
+    ListOutput: 2,
+    RemoveOutput: 2,
+    TryProgram: 2,
+}
+"""What the head may say only to agents that speak this protocol, or a later one: others would hang up."""
+HOOKS_SINCE = 2
+
+FromStranger = AskAuthority | Join | Mistrust
+ToStranger = AuthorityIs | Joined | Goodbye
+Launching = Launch | LaunchPiece | LaunchTaken | LaunchesOver
+FromAgent = (
+    Hello
+    | Table
+    | Started
+    | Results
+    | Suspended
+    | OutputRead
+    | OutputListed
+    | ProgramTried
+    | Launching
+    | JobReady
+    | HookFailed
+    | JobClosed
+    | Heartbeat
+    | Health
+    | NotUnderstood
+)
+FromHead = (
+    Welcome
+    | Heard
+    | TellTable
+    | CheckHealth
+    | OpenJob
+    | Run
+    | Stop
+    | Suspend
+    | Continue
+    | ReadOutput
+    | ReadFile
+    | ListOutput
+    | RemoveOutput
+    | Launching
+    | EndLaunched
+    | CloseJob
+    | HookHeard
+    | TryProgram
+    | Ack
+    | Goodbye
+    | NotUnderstood
+)

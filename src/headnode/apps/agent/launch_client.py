@@ -1,0 +1,241 @@
+"""Remote commands of tasks, the side of the task; and what an attempt used on its other nodes."""
+
+import asyncio
+import contextlib
+import hmac
+import json
+import logging
+import secrets
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from headnode.adapters.nodes.streams import LaunchStream
+from headnode.adapters.processes import launcher as wire
+from headnode.adapters.processes.job_journal import Key
+from headnode.adapters.wire.agent_messages import AttemptResult, Launch, LaunchesOver, RemoteUsage, Route
+from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.messages import FromAgent
+from headnode.apps.agent.task_tools import LaunchPlaces
+from headnode.core.model.bounds import UNREADABLE
+from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed
+from headnode.core.model.quantities import JobId, Seconds
+
+log = logging.getLogger("headnode.agent")
+
+PATIENCE = 6.0  # seconds for all the nodes to answer
+REPEAT = 2.0  # seconds until those that have not are asked again
+
+
+class UsageGathering:
+    """The attempts of this node that have launched something on others, and what is known of them there."""
+
+    def __init__(
+        self,
+        node: str,
+        say: Callable[[FromAgent], None],
+        repeat: float = REPEAT,
+        patience: float = PATIENCE,
+    ) -> None:
+        """`repeat` and `patience` in seconds."""
+        self._node, self._say = node, say
+        self._repeat, self._patience = repeat, patience
+        self._targets: dict[tuple[JobId, Key], set[str]] = {}
+        self._answers: dict[tuple[JobId, Key], dict[str, RemoteUsage]] = {}
+        self._arrived = asyncio.Event()
+
+    def launches(self, job: JobId, key: Key, target: str) -> None:
+        """An attempt launches something on a node."""
+        self._targets.setdefault((job, key), set()).add(target)
+
+    def targets(self, job: JobId, key: Key) -> frozenset[str]:
+        """Return the nodes on which an attempt has launched something; asked once, when it is over."""
+        return frozenset(self._targets.pop((job, key), ()))
+
+    def hear(self, message: LaunchesOver) -> None:
+        """Take in an answer."""
+        route = message.route
+        answers = self._answers.get((route.job, (route.task, route.instance, route.attempt)))
+        if answers is not None and message.used is not None:
+            answers[route.target] = message.used
+            self._arrived.set()
+
+    async def used(self, job: JobId, key: Key, targets: Iterable[str]) -> dict[str, RemoteUsage]:
+        """Let what an attempt has left on these nodes end; return what it used there, by node.
+
+        A node that does not answer in time is left out.
+        """
+        answers = self._answers[job, key] = {}
+        until = asyncio.get_running_loop().time() + self._patience
+        missing = set(targets)
+        while missing and (left := until - asyncio.get_running_loop().time()) > 0:
+            for node in sorted(missing):
+                self._say(LaunchesOver(Route(job, *key, "", self._node, node)))
+            await self._wait_for(missing, answers, min(left, self._repeat))
+        if missing:
+            log.warning("the resource use of job %d on %s is unknown", job, ", ".join(sorted(missing)))
+        del self._answers[job, key]
+        return answers
+
+    async def _wait_for(self, missing: set[str], answers: Mapping[str, RemoteUsage], patience: float) -> None:
+        try:
+            async with asyncio.timeout(patience):
+                while missing:
+                    self._arrived.clear()
+                    await self._arrived.wait()
+                    missing.difference_update(answers)
+        except TimeoutError:
+            return
+
+
+def with_remote_usage(result: AttemptResult, elsewhere: Mapping[str, RemoteUsage]) -> AttemptResult:
+    """Return the result of an attempt with what it used on its other nodes, by node.
+
+    The peak of its memory is the sum of those of its nodes, though they may not have been at the same moment.
+    """
+    used = elsewhere.values()
+    why = next((f"on node {node}: {each.why}" for node, each in sorted(elsewhere.items()) if each.why), "")
+    failed = result.kind == "exited" and bool(result.exit_code or result.signal)
+    return replace(
+        result,
+        user_time=Seconds(result.user_time + sum(each.user_time for each in used)),
+        system_time=Seconds(result.system_time + sum(each.system_time for each in used)),
+        peak_memory=result.peak_memory + sum(each.peak_memory for each in used),
+        average_memory=result.average_memory + sum(each.average_memory for each in used),
+        bytes_read=result.bytes_read + sum(each.bytes_read for each in used),
+        bytes_written=result.bytes_written + sum(each.bytes_written for each in used),
+        message=result.message or (why if failed else ""),
+    )
+
+
+OVER = "the task is over"
+_KINDS = {"out": wire.OUTPUT, "err": wire.ERROR}
+
+
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a launcher asks for."""
+
+    secret: str
+    task: str
+    host: str
+    command: str
+    directory: str
+    environment: dict[str, str]
+
+
+class LaunchClientServices(Protocol):
+    """Who knows the jobs of this node, and the head."""
+
+    def say(self, message: FromAgent) -> None:
+        """Say something to the head."""
+
+    def user_of(self, job: JobId, key: Key) -> int | None:
+        """Return the user whose attempt lives here; None when there is no such attempt."""
+
+
+class LaunchClient:
+    """Launchers of this node's tasks, each in a conversation with the command that it asked for."""
+
+    def __init__(
+        self,
+        node: str,
+        places: LaunchPlaces,
+        owner: LaunchClientServices,
+        begin: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        self._node, self._places, self._owner, self._begin = node, places, owner, begin
+        self.streams: dict[str, LaunchStream] = {}
+        self.gathering = UsageGathering(node, owner.say)
+
+    async def serve(
+        self, text: bytes, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Serve one launcher, from what it asks for to the end of its command."""
+        try:
+            request = self._request(text)
+            job, key = self._attempt_of(request, uid)
+        except HeadnodeError as error:
+            writer.write(_exit_frame(wire.FAILED, f"{error}"))
+            await writer.drain()
+            return
+        route = Route(job, *key, secrets.token_hex(8), self._node, request.host)
+        self.gathering.launches(job, key, request.host)
+        stream = self.streams[route.number] = LaunchStream(self._owner.say, route, back=False)
+        stream.launch(Launch(route, request.command, request.directory, request.environment))
+        listening = self._begin(self._hear_launcher(reader, stream))
+        try:
+            await self._answer_launcher(stream, writer)
+        finally:
+            listening.cancel()
+            del self.streams[route.number]
+
+    def _request(self, text: bytes) -> Request:
+        try:
+            return msgspec.json.decode(text, type=Request)
+        except UNREADABLE as error:
+            raise BadRequest(code="launch", what=f"the request was not understood: {error}") from None
+
+    def _attempt_of(self, request: Request, uid: int) -> tuple[JobId, Key]:
+        """Return the attempt that asks.
+
+        Raises:  NotAllowed ``launch``.
+        """
+        words = request.task.split(".")
+        if len(words) == 4 and all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
+            job, task, instance, attempt = (int(word) for word in words)
+            key = (task, instance, attempt)
+            right = hmac.compare_digest(self._places.secret(request.task), request.secret)
+            if right and self._owner.user_of(JobId(job), key) == uid:
+                return JobId(job), key
+        raise NotAllowed(
+            code="launch",
+            what=f"this is not task {request.task!r}, or it no longer runs here",
+            fix="launch commands from the first node of a parallel task that runs, as its user",
+        )
+
+    async def _hear_launcher(self, reader: asyncio.StreamReader, stream: LaunchStream) -> None:
+        """Pass on what a launcher reads, until it goes."""
+        try:
+            while (data := await read_frame(reader, 2 * wire.CHUNK)) is not None:
+                kind = {wire.INPUT: "in", wire.INPUT_END: "in-end"}.get(data[:1])
+                if kind is None:
+                    raise BadRequest(code="launch", what=f"a launcher sent {data[:1]!r}")
+                await stream.say(kind, data[1:])
+        except BadRequest as error:
+            log.warning("the connection of a launcher was closed: %s", error)
+        await stream.leave()
+
+    async def _answer_launcher(self, stream: LaunchStream, writer: asyncio.StreamWriter) -> None:
+        """Pass on what a command writes, until it is over."""
+        while True:
+            piece = await stream.next()
+            if piece.kind in ("exit", "failed"):
+                problem = piece.data.decode(errors="replace")
+                if problem == OVER:  # nothing that its user need be told
+                    problem = ""
+                elif piece.kind == "failed":
+                    problem = f"the command on node {stream.route.target!r} failed: {problem}"
+                writer.write(_exit_frame(piece.code if piece.kind == "exit" else wire.FAILED, problem))
+            elif piece.kind in ("out", "err"):
+                writer.write(frame(_KINDS[piece.kind] + piece.data))
+            with contextlib.suppress(ConnectionError):  # hearing it finds out
+                await writer.drain()
+            if piece.kind != "failed":
+                stream.took()
+            if piece.kind in ("exit", "failed"):
+                return
+
+    def attempt_over(self, job: JobId, key: Key) -> None:
+        """An attempt that was started here is over: nobody asks for it any more."""
+        self._places.forget(".".join(map(str, (job, *key))))
+        self.gathering.targets(job, key)
+        for stream in self.streams.values():
+            route = stream.route
+            if (route.job, route.task, route.instance, route.attempt) == (job, *key):
+                stream.fail(OVER)
+
+
+def _exit_frame(code: int, problem: str) -> bytes:
+    return frame(wire.EXIT + json.dumps({"code": code, "problem": problem}).encode())

@@ -1,0 +1,344 @@
+"""Remote commands of tasks, the side of the command; and the terminals of tasks."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, Protocol
+
+import msgspec
+from msgspec import Meta
+
+from headnode.adapters.nodes.streams import HEAD, LaunchStream
+from headnode.adapters.processes import launcher as wire
+from headnode.adapters.processes.job_journal import Key
+from headnode.adapters.wire import agent_messages as m
+from headnode.adapters.wire.agent_messages import (
+    Launch,
+    LaunchesOver,
+    LaunchPiece,
+    RemoteUsage,
+    ReportedAttempt,
+    Route,
+    TerminalSize,
+)
+from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.messages import FromAgent
+from headnode.apps.agent.launch_client import OVER
+from headnode.core.model.bounds import UNREADABLE
+from headnode.core.model.errors import BadRequest, HeadnodeError, Unavailable
+from headnode.core.model.quantities import JobId
+from headnode.core.model.value_checks import LEAST_CODE, MOST_CODE
+
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class UserLookup(Protocol):
+    """Who knows the jobs of this node."""
+
+    def user_of(self, job: JobId, key: Key) -> int | None:
+        """Return the user whose attempt lives here; None when there is no such attempt."""
+
+
+class TaskTerminals:
+    """Tasks and visitors come in any order; each waits for the other.  By task: job.task.instance.attempt."""
+
+    def __init__(self, owner: UserLookup) -> None:
+        self._owner = owner
+        self._tasks: dict[str, Connection] = {}
+        self._visitors: dict[str, asyncio.Future[Connection]] = {}
+
+    def user(self, route: m.Route) -> int:
+        """Return the user of the attempt that a visitor comes to.
+
+        Raises:  Unavailable ``no-terminal`` when it is not here.
+        """
+        uid = self._owner.user_of(route.job, (route.task, route.instance, route.attempt))
+        if uid is None:
+            raise Unavailable(
+                code="no-terminal", what=f"the task of job {route.job} does not run here any more"
+            )
+        return uid
+
+    def visit(self, route: m.Route, connected: "asyncio.Future[Connection]") -> None:
+        """Give a visitor the connection of the task, now or when the task comes."""
+        task = _name(route)
+        waiting = self._tasks.pop(task, None)
+        if waiting is not None:
+            connected.set_result(waiting)
+        else:
+            self._visitors[task] = connected
+
+    def has_dialed(self, task: str, uid: int, connection: Connection) -> bool:
+        """Keep the connection of a task for its visitor; False when it is none of ours, or another user's."""
+        words = task.split(".")
+        if len(words) != 4 or not all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
+            return False
+        job, number, instance, attempt = map(int, words)
+        if self._owner.user_of(JobId(job), (number, instance, attempt)) != uid:
+            return False
+        visitor = self._visitors.pop(task, None)
+        if visitor is not None and not visitor.done():
+            visitor.set_result(connection)
+            return True
+        self.over(task)
+        self._tasks[task] = connection
+        return True
+
+    def over(self, task: str) -> None:
+        """A task is over, or has come anew: forget what is kept of it."""
+        self._visitors.pop(task, None)
+        waiting = self._tasks.pop(task, None)
+        if waiting is not None:
+            waiting[1].close()
+
+
+def at_terminal(route: m.Route) -> bool:
+    """Tell whether somebody comes to the terminal of a task."""
+    return route.first == HEAD and route.task > 0
+
+
+def size_in_words(terminal: m.TerminalSize | None) -> str:
+    """Return how a terminal is told to who makes it; nothing for none."""
+    return "" if terminal is None else f"{terminal.rows} {terminal.columns} {terminal.kind}"
+
+
+def _name(route: m.Route) -> str:
+    return f"{route.job}.{route.task}.{route.instance}.{route.attempt}"
+
+
+log = logging.getLogger("headnode.agent")
+
+PATIENCE = 20.0  # seconds for a command to start
+_WORD = 1.0  # seconds for a shepherd to say why a command ended without a word
+GRACE = 1.0  # seconds a command has to end when its launcher is gone
+_KINDS = {"in": wire.INPUT, "in-end": wire.INPUT_END, "window": wire.WINDOW}
+
+
+class LaunchServerServices(Protocol):
+    """Who knows the jobs of this node, and the head."""
+
+    def say(self, message: FromAgent) -> None:
+        """Say something to the head."""
+
+    def start_launched(self, launch: Launch) -> int:
+        """Let the job's shepherd run a command; return its user.
+
+        Raises:  OSError, HeadnodeError when that cannot be.
+        """
+
+    def user_of(self, job: JobId, key: Key) -> int | None:
+        """Return the user whose attempt lives here; None when there is no such attempt."""
+
+    def end_launched(self, job: JobId, numbers: list[str], grace: float) -> None:
+        """Let the job's shepherd end commands."""
+
+    def end_launched_by(self, job: JobId, key: Key) -> bool:
+        """Let the job's shepherd kill whatever an attempt of another node has running here.
+
+        False when the job has no shepherd here; else it tells when that is done, and what was used.
+        """
+
+
+class _Served:
+    """A command that was launched here.  When it has ended its stream is gone; what it left may not be."""
+
+    def __init__(self, route: Route, stream: LaunchStream, uid: int) -> None:
+        self.route, self.uid = route, uid
+        self.terminal: TerminalSize | None = None
+        self.stream: LaunchStream | None = stream
+        self.connected: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+
+
+class LaunchServer:
+    """Commands that were launched here."""
+
+    def __init__(
+        self,
+        node: str,
+        owner: LaunchServerServices,
+        begin: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        self._node, self._owner, self._begin = node, owner, begin
+        self._served: dict[str, _Served] = {}
+        self._terminals = TaskTerminals(owner)
+        self._asked: dict[str, Route] = {}  # by attempt: who wants to know when all is over
+
+    def streams(self) -> list[LaunchStream]:
+        """Return the conversations that go on."""
+        return [served.stream for served in self._served.values() if served.stream is not None]
+
+    def stream(self, number: str) -> LaunchStream | None:
+        """Return the conversation of a launch; None when there is none."""
+        served = self._served.get(number)
+        return served.stream if served is not None else None
+
+    def launched(self) -> list[ReportedAttempt]:
+        """Return the attempts that have launched something here, and jobs with something beside tasks."""
+        routes = [
+            served.route for served in self._served.values() if served.route.first or not served.route.task
+        ]
+        found = {ReportedAttempt(r.job, r.task, r.instance, r.attempt, True): None for r in routes}
+        return list(found)
+
+    def has_dialed(
+        self, number: str, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
+        """Hand the connection of a command to its conversation; False when it has none, or another user.
+
+        That of a task's terminal waits until somebody comes to it.
+        """
+        if "." in number:
+            return self._terminals.has_dialed(number, uid, (reader, writer))
+        served = self._served.get(number)
+        if served is None or served.uid != uid or served.connected.done():
+            return False
+        served.connected.set_result((reader, writer))
+        return True
+
+    def launch(self, launch: Launch) -> None:
+        """Let a command run, once."""
+        route = launch.route
+        served = self._served.get(route.number)
+        if served is not None:
+            if served.stream is not None:
+                served.stream.acknowledge()
+            return
+        stream = LaunchStream(self._owner.say, route, back=True)
+        try:
+            if at_terminal(route):
+                uid = self._terminals.user(route)
+            else:
+                uid = self._owner.start_launched(launch)
+        except (OSError, HeadnodeError) as error:
+            self._owner.say(LaunchPiece(route, True, 0, "failed", str(error).encode()))
+            return
+        served = self._served[route.number] = _Served(route, stream, uid)
+        served.terminal = launch.terminal
+        if at_terminal(route):
+            self._terminals.visit(route, served.connected)
+        stream.acknowledge()
+        self._begin(self._serve(served, stream))
+
+    def not_launched(self, number: str, why: str) -> None:
+        """The shepherd could not start a command."""
+        served = self._served.get(number)
+        if served is not None and served.stream is not None:
+            self._owner.say(LaunchPiece(served.route, True, 0, "failed", why.encode()))
+            served.stream.fail(why)
+
+    async def _serve(self, served: _Served, stream: LaunchStream) -> None:
+        """See a command to its end, and what it started to its own where the launcher has gone."""
+        route, over = served.route, False
+        with contextlib.suppress(TimeoutError, BadRequest, ConnectionError):
+            async with asyncio.timeout(PATIENCE):
+                reader, writer = await asyncio.shield(served.connected)
+            if at_terminal(route):  # one that the shepherd starts knows its size already
+                writer.write(frame(wire.WINDOW + size_in_words(served.terminal).encode()))
+            telling = self._begin(self._tell(reader, stream))
+            others = [self._begin(self._feed(stream, writer)), self._begin(stream.until_failed())]
+            await asyncio.wait((telling, *others), return_when=asyncio.FIRST_COMPLETED)
+            over = telling.done() and not telling.cancelled() and telling.exception() is None
+            if over:  # a task's terminal waits for this: with the end of the task all is forgotten
+                await stream.all_heard()
+            for each in (telling, *others):
+                each.cancel()
+            writer.close()
+        if not over and not stream.failed:  # the shepherd may be about to say why
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_WORD):
+                    await stream.until_failed()
+        if not over:  # else it has ended by itself; daemons that it left may go on as long as the task
+            if not stream.failed:
+                lost = "it was ended, or could not be started"
+                self._owner.say(LaunchPiece(route, True, 0, "failed", lost.encode()))
+            self._owner.end_launched(route.job, [route.number], GRACE)
+        served.stream = None
+
+    async def _feed(self, stream: LaunchStream, writer: asyncio.StreamWriter) -> None:
+        """Pass on what a command reads, until its launcher goes."""
+        while True:
+            piece = await stream.next()
+            if piece.kind in _KINDS:
+                writer.write(frame(_KINDS[piece.kind] + piece.data))
+                with contextlib.suppress(ConnectionError):  # it reads no more: what it says last is awaited
+                    await writer.drain()
+            if piece.kind != "failed":
+                stream.took()
+            if piece.kind in ("gone", "failed"):
+                stream.fail("its launcher has ended")
+                return
+
+    async def _tell(self, reader: asyncio.StreamReader, stream: LaunchStream) -> None:
+        """Pass on what a command writes, until it is over.
+
+        Raises:  BadRequest when it ends without a word.
+        """
+        while (data := await read_frame(reader, 2 * wire.CHUNK)) is not None:
+            kind, rest = data[:1], data[1:]
+            if kind == wire.EXIT:
+                code, problem = _read_exit(rest)
+                await stream.say("exit", problem.encode(), code)
+                return
+            if kind not in (wire.OUTPUT, wire.ERROR):
+                break
+            await stream.say("out" if kind == wire.OUTPUT else "err", rest)
+        raise BadRequest(code="launch", what="a launched command ended without a result")
+
+    def end_of_attempt(self, job: JobId, key: Key) -> None:
+        """An attempt is over: what it launched here is to end."""
+        found = [
+            number
+            for number, served in self._served.items()
+            if (served.route.job, served.route.task, served.route.instance, served.route.attempt)
+            == (job, *key)
+        ]
+        elsewhere = any(self._served[number].route.first != self._node for number in found)
+        self._forget(job, found)
+        if elsewhere:
+            self._owner.end_launched_by(job, key)
+
+    def end_and_tell(self, route: Route) -> None:
+        """An attempt is over: end what it launched here, and tell its first node what that used."""
+        key = (route.task, route.instance, route.attempt)
+        self._asked[".".join(map(str, (route.job, *key)))] = route
+        self.end_of_attempt(route.job, key)
+        if not self._owner.end_launched_by(route.job, key):
+            self.over(".".join(map(str, (route.job, *key))), RemoteUsage())
+
+    def over(self, task: str, used: RemoteUsage) -> None:
+        """Nothing runs any more of what an attempt (job.task.instance.attempt) launched here."""
+        route = self._asked.pop(task, None)
+        if route is not None:
+            self._owner.say(LaunchesOver(route, True, used))
+
+    def attempt_over(self, job: JobId, key: Key) -> None:
+        """An attempt of this node is over, and with it its terminal."""
+        self._terminals.over(".".join(map(str, (job, *key))))
+
+    def job_over(self, job: JobId) -> None:
+        """Nothing of a job is left here."""
+        self._forget(job, [number for number, each in self._served.items() if each.route.job == job])
+
+    def _forget(self, job: JobId, numbers: list[str]) -> None:
+        if numbers:
+            self._owner.end_launched(job, numbers, 0.0)
+        for number in numbers:
+            served = self._served.pop(number)
+            if served.stream is not None:
+                served.stream.fail(OVER)
+
+
+class _Exit(msgspec.Struct, frozen=True):
+    """How a command ended."""
+
+    code: Annotated[int, Meta(ge=LEAST_CODE, le=MOST_CODE)]
+    problem: str
+
+
+def _read_exit(data: bytes) -> tuple[int, str]:
+    try:
+        said = msgspec.json.decode(data, type=_Exit)
+    except UNREADABLE:
+        raise BadRequest(code="launch", what="the result of a launched command was not understood") from None
+    return said.code, said.problem

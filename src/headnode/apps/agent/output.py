@@ -1,0 +1,178 @@
+"""Output of tasks for the head: captured, or in files that they named; read as their users."""
+
+import asyncio
+import contextlib
+import heapq
+import os
+import pwd
+import shutil
+import stat
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from headnode.adapters.wire import messages as m
+from headnode.adapters.wire.agent_messages import OutputRead
+from headnode.adapters.wire.messages import FromAgent, ReadFile
+from headnode.core.model.errors import HeadnodeError, NotFound, Unavailable
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def read_captured(job_directory: Path, name: str, offset: int, most: int) -> tuple[bytes, int]:
+    """Return up to `most` bytes from `offset` on, and the size of the file; a missing file is an empty one.
+
+    A negative offset counts from the end.
+    Raises:  NotFound ``no-output`` when what is there is not a regular file of the job's user.
+    """
+    try:
+        with contextlib.ExitStack() as opened:
+            file = _open(job_directory, name, opened)
+            size = os.fstat(file).st_size
+            start = offset if offset >= 0 else max(0, size + offset)
+            return os.pread(file, most, start), size
+    except FileNotFoundError:
+        return b"", 0
+    except OSError as error:
+        raise NotFound(
+            code="no-output", what=f"captured output {name!r} cannot be read: {os.strerror(error.errno or 0)}"
+        ) from None
+
+
+def jobs_with_output(output: Path, after: int, most: int) -> list[int]:
+    """Return the first `most` of the jobs with ids above `after` that have a directory below `output`."""
+    with os.scandir(output) as found:
+        jobs = (int(entry.name) for entry in found if entry.name.isascii() and entry.name.isdecimal())
+        return heapq.nsmallest(most, (job for job in jobs if job > after))
+
+
+def remove_outputs(output: Path, jobs: Iterable[int], stay: Collection[int]) -> list[str]:
+    """Remove what was captured of these jobs, but for those that `stay`; return what went wrong."""
+    troubles: list[str] = []
+    for job in jobs:
+        if job not in stay:
+            shutil.rmtree(
+                output / str(job), onerror=lambda _, path, why: troubles.append(f"{path}: {why[1]}")
+            )
+    return troubles
+
+
+def _open(job_directory: Path, name: str, opened: contextlib.ExitStack) -> int:
+    folder = _entered(os.open(job_directory, _DIRECTORY), opened)
+    owner = os.fstat(folder).st_uid
+    *folders, last = name.split("/")
+    for part in folders:
+        folder = _entered(os.open(part, _DIRECTORY, dir_fd=folder), opened)
+    file = _entered(os.open(last, _FILE, dir_fd=folder), opened)
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != owner:
+        raise NotFound(
+            code="no-output", what=f"captured output {name!r} is not a regular file of the job's user"
+        )
+    return file
+
+
+def _entered(descriptor: int, opened: contextlib.ExitStack) -> int:
+    opened.callback(os.close, descriptor)
+    return descriptor
+
+
+Said = TypeVar("Said", m.OpenJob, m.ReadFile)
+
+
+def as_here(opened: Said, node: str, *, far: bool) -> Said:
+    """Return what was said of a user with the numbers that he has on this machine.
+
+    `far`: the head is on another.
+    Raises:  Unavailable ``no-such-user``, ``other-number`` or ``other-user`` when it cannot run here.
+    """
+    here = _named(opened, node) if far else opened
+    if os.geteuid() not in (0, here.uid):
+        raise Unavailable(
+            code="other-user",
+            what=f"the agent of node {node!r} cannot run programs as {opened.owner!r}",
+            fix="start the agent as root, or submit as the user who started it",
+        )
+    return here
+
+
+def _named(opened: Said, node: str) -> Said:
+    try:
+        found = pwd.getpwnam(opened.owner)
+    except (KeyError, ValueError):
+        raise Unavailable(
+            code="no-such-user",
+            what=f"user {opened.owner!r} does not exist on node {node!r}",
+            fix="create the user there, or request other nodes",
+        ) from None
+    if opened.same_numbers and found.pw_uid != opened.uid:
+        raise Unavailable(
+            code="other-number",
+            what=f"user {opened.owner!r} is {found.pw_uid} on node {node!r}, and {opened.uid} on the head",
+            fix="use the same uid on both, or map users by name: hn cluster params UserMapping=name",
+        )
+    return replace(opened, uid=found.pw_uid, gid=found.pw_gid)
+
+
+MOST = 1 << 20  # bytes in one message
+MOST_AT_ONCE = 8  # files: each is opened by a process of its own
+
+
+class Opener(Protocol):
+    """Who opens files as their users."""
+
+    def __call__(self, path: str, uid: int, gid: int) -> Awaitable[int]:
+        """Open a plain file as a user of this machine; return its descriptor.
+
+        Raises:  FileNotFoundError; HeadnodeError.
+        """
+
+
+class TaskFileReader:
+    """What is read now.  A file system that does not answer holds up nobody but who asked."""
+
+    def __init__(self, node: str, opened: Opener, say: Callable[[FromAgent], None]) -> None:
+        self._node, self._open, self._say = node, opened, say
+        self._turns = asyncio.Semaphore(MOST_AT_ONCE)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, message: ReadFile, *, far: bool) -> None:
+        """Read, and answer the head; `far`: it is on another machine."""
+        task = asyncio.get_running_loop().create_task(self._read(message, far=far))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Read nothing more."""
+        for task in self._tasks:
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _read(self, message: ReadFile, *, far: bool) -> None:
+        number = message.number
+        try:
+            async with self._turns:
+                user = as_here(message, self._node, far=far)
+                file = await self._open(message.path, user.uid, user.gid)
+                data, size = await asyncio.to_thread(_piece, file, message.offset, min(message.most, MOST))
+            self._say(OutputRead(number=number, data=data, size=size))
+        except FileNotFoundError:
+            self._say(OutputRead(number=number, data=b"", size=0, gone=True))
+        except HeadnodeError as error:
+            self._say(OutputRead(number=number, data=b"", size=0, problem=error.what))
+        except OSError as error:
+            self._say(OutputRead(number=number, data=b"", size=0, problem=os.strerror(error.errno or 0)))
+
+
+def _piece(file: int, offset: int, most: int) -> tuple[bytes, int]:
+    """Return up to `most` bytes from `offset` on, a negative one from the end, and the size of the file."""
+    try:
+        size = os.fstat(file).st_size
+        start = offset if offset >= 0 else max(0, size + offset)
+        return os.pread(file, most, start), size
+    finally:
+        os.close(file)

@@ -1,0 +1,303 @@
+"""What is done on this node before the first task of each job and after its last process."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+
+from headnode.adapters.processes.site_programs import HookProgram, run_once
+from headnode.adapters.wire.agent_messages import HookFailed, JobReady
+from headnode.adapters.wire.messages import FromAgent, Hooks, OpenJob
+from headnode.apps.agent.node_programs import registered
+from headnode.core.launching.node_filters import JOB_END, question_at_end, why_exit
+from headnode.core.model.errors import Unavailable
+from headnode.core.model.quantities import JobId
+
+log = logging.getLogger("headnode.agent")
+
+MOST_SAID = 400  # characters of a program's last words that are told
+_SUFFIX = ".visit"
+_OUTCOMES = (".prolog", f".{JOB_END}", ".epilog")
+
+
+class VisitStage(StrEnum):
+    """Where a visit is."""
+
+    ENTERING = "entering"  # its prolog runs, or is about to
+    READY = "ready"  # tasks may come
+    REFUSED = "refused"  # the prolog failed
+    LEAVING = "leaving"  # its epilog runs, or is about to
+    LEFT = "left"  # over; the head has not heard that its epilog failed
+
+
+class NodeVisit(msgspec.Struct, forbid_unknown_fields=True):
+    """One job on this node."""
+
+    job: JobId
+    boot: str  # of the machine, when the prolog began
+    stage: VisitStage
+    hooks: Hooks
+    environment: dict[str, str]
+    failed: dict[str, str] = {}  # why the prolog or the epilog failed, until the head has heard it
+    begun: bool = False  # a filter has let the first task start
+    prolog: Literal["ended", "failed", "not run"] = "not run"
+    of_node: bool = False  # the prolog, or a filter, cannot be run here at all
+
+
+class VisitListener(Protocol):
+    """Who hears of visits."""
+
+    def entered(self, job: JobId) -> None:
+        """The prolog of a job is over, well or not."""
+
+    def left(self, job: JobId) -> None:
+        """The epilog of a job is over."""
+
+
+class PrologEpilog:
+    """All visits of this node that are not over."""
+
+    def __init__(
+        self, boot: str, folder: Path, owner: VisitListener, say: Callable[[FromAgent], None]
+    ) -> None:
+        self._boot, self._folder, self._owner, self._say = boot, folder, owner, say
+        self._visits: dict[JobId, NodeVisit] = {}
+        self._filters: dict[JobId, dict[str, str] | Unavailable] = {}
+        self._work: dict[JobId, asyncio.Task[None]] = {}
+
+    def start(self) -> list[JobId]:
+        """Go on with what an earlier agent left; return the jobs that have a visit here."""
+        for visit in self._kept():
+            self._visits[visit.job] = visit
+            if visit.boot != self._boot and visit.stage in (
+                VisitStage.ENTERING,
+                VisitStage.READY,
+                VisitStage.REFUSED,
+            ):
+                self._forget_outcomes(visit.job)  # what was made ready was so until the machine stopped
+                visit.stage, visit.boot, visit.begun = VisitStage.ENTERING, self._boot, False
+                visit.failed.clear()
+                visit.of_node = False
+            if visit.stage is VisitStage.READY:
+                self._look_at_filters(visit)
+            if visit.stage in (VisitStage.ENTERING, VisitStage.LEAVING):
+                self._go_on(visit)
+        return [job for job, visit in self._visits.items() if visit.stage is not VisitStage.LEFT]
+
+    def _kept(self) -> Iterator[NodeVisit]:
+        for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
+            try:
+                yield msgspec.msgpack.decode(path.read_bytes(), type=NodeVisit)
+            except msgspec.DecodeError as error:
+                log.error("%s cannot be read and is ignored: %s", path, error)
+
+    def close(self) -> None:
+        """Let go; programs that run go on, and the next agent hears how they ended."""
+        for work in self._work.values():
+            work.cancel()
+
+    def enter(self, opened: OpenJob, environment: dict[str, str]) -> None:
+        """A job comes here, or is described anew: from now on its hooks are these."""
+        hooks, visit = opened.hooks, self._visits.get(opened.job)
+        if visit is None or visit.stage is VisitStage.LEFT:
+            if hooks is None:
+                return
+            visit = NodeVisit(opened.job, self._boot, VisitStage.ENTERING, hooks, environment)
+            self._visits[opened.job] = visit
+            trouble = self._keep(visit)
+            if trouble:  # nothing is begun of which another agent would not know
+                visit.stage, visit.failed["prolog"], visit.of_node = VisitStage.REFUSED, trouble, True
+                self.repeat(visit.job)
+            else:
+                self._go_on(visit)
+        elif visit.stage is not VisitStage.LEAVING:
+            changed = visit.hooks.filters != (hooks.filters if hooks is not None else "")
+            visit.hooks, visit.environment = hooks or Hooks(), environment
+            self._keep(visit)
+            if changed and visit.stage is VisitStage.READY:
+                self._look_at_filters(visit)
+
+    def is_ready(self, job: JobId) -> bool:
+        """Whether tasks of a job may run here."""
+        visit = self._visits.get(job)
+        return visit is None or visit.stage is VisitStage.READY
+
+    def jobs(self) -> list[JobId]:
+        """Return the jobs whose visit is not over, or of which the head has not heard all."""
+        return list(self._visits)
+
+    def leave(self, job: JobId) -> bool:
+        """Let the epilog of a job run of which nothing is left here; True when nothing is to be done (more).
+
+        Else the owner hears when that may be asked again.
+        """
+        visit = self._visits.get(job)
+        if visit is None or visit.stage is VisitStage.LEFT:
+            return True
+        if visit.stage in (VisitStage.READY, VisitStage.REFUSED):
+            visit.stage = VisitStage.LEAVING
+            self._keep(visit)
+            self._go_on(visit)
+        return False
+
+    def filters_of(self, job: JobId) -> dict[str, str]:
+        """Return the paths of the node filters that see a job's tasks, by the event that each is for.
+
+        Raises:  Unavailable ``node-filters`` when they cannot be used: no task runs unseen for that.
+        """
+        found = self._filters.get(job, {})
+        if isinstance(found, Unavailable):
+            raise found
+        return found
+
+    def patience_of_filters(self, job: JobId) -> float:
+        """Return how many seconds a node filter may take."""
+        return self._visits[job].hooks.filter_timeout
+
+    def environment(self, job: JobId) -> dict[str, str]:
+        """Return what the programs around a job find in their environment."""
+        return self._visits[job].environment
+
+    def has_begun(self, job: JobId) -> bool:
+        """Whether a filter has let the first task of a job start here."""
+        return self._visits[job].begun
+
+    def begin(self, job: JobId) -> None:
+        """A filter lets the first task of a job start here."""
+        visit = self._visits[job]
+        if not visit.begun:
+            visit.begun = True
+            self._keep(visit)
+
+    def repeat(self, job: JobId) -> None:
+        """Say again of a job what the head may not have heard."""
+        visit = self._visits[job]
+        if visit.stage is VisitStage.READY:
+            self._say(JobReady(job=job))
+        for hook, said in visit.failed.items():
+            of_node = hook == "prolog" and visit.of_node
+            self._say(HookFailed(job=job, hook=hook, said=said, of_node=of_node))
+
+    def heard(self, job: JobId, hook: str) -> None:
+        """The head will never forget that a hook failed."""
+        visit = self._visits.get(job)
+        if visit is None or visit.failed.pop(hook, None) is None:
+            return
+        if visit.stage is VisitStage.LEFT and not visit.failed:
+            self._forget(visit)
+        else:
+            self._keep(visit)
+
+    # What is done.
+
+    def _go_on(self, visit: NodeVisit) -> None:
+        doing = self._enter if visit.stage is VisitStage.ENTERING else self._leave
+        work = self._work[visit.job] = asyncio.ensure_future(doing(visit))
+        work.add_done_callback(lambda done: self._worked(visit.job, done))
+
+    def _worked(self, job: JobId, done: "asyncio.Task[None]") -> None:
+        if self._work.get(job) is done:
+            del self._work[job]
+        if not done.cancelled() and (error := done.exception()) is not None:
+            log.error("the preparation or release of this node for job %d failed", job, exc_info=error)
+
+    async def _enter(self, visit: NodeVisit) -> None:
+        trouble = ""
+        if visit.hooks.prolog:
+            trouble = await self._run(visit, "prolog", visit.hooks.prolog, visit.hooks.prolog_timeout)
+            visit.prolog = "failed" if trouble else "ended"
+        if not trouble and (trouble := self._look_at_filters(visit)):
+            visit.of_node = True
+        visit.stage = VisitStage.REFUSED if trouble else VisitStage.READY
+        if trouble:
+            visit.failed["prolog"] = trouble
+        self._keep(visit)
+        self._owner.entered(visit.job)
+        self.repeat(visit.job)
+
+    def _look_at_filters(self, visit: NodeVisit) -> str:
+        """Find the filters of the node; return why they cannot be used."""
+        self._filters.pop(visit.job, None)
+        if not visit.hooks.filters:
+            return ""
+        try:
+            self._filters[visit.job] = registered(visit.hooks.filters)
+        except Unavailable as error:
+            self._filters[visit.job] = error
+            return str(error)
+        return ""
+
+    async def _leave(self, visit: NodeVisit) -> None:
+        if visit.begun:
+            await self._tell_filter(visit)
+        trouble = ""
+        if visit.hooks.epilog:
+            trouble = await self._run(visit, "epilog", visit.hooks.epilog, visit.hooks.epilog_timeout)
+        if trouble:
+            visit.failed["epilog"] = trouble
+        visit.stage = VisitStage.LEFT
+        if visit.failed:
+            self._keep(visit)
+            self.repeat(visit.job)
+        else:
+            self._forget(visit)
+        self._forget_outcomes(visit.job)
+        self._owner.left(visit.job)
+
+    async def _tell_filter(self, visit: NodeVisit) -> None:
+        """Let the filter of the node know that the job has left; what it says keeps nobody from anything."""
+        try:
+            path = registered(visit.hooks.filters).get(JOB_END) if visit.hooks.filters else None
+        except Unavailable as error:
+            log.error("job %d ends on this node without its job end filter: %s", visit.job, error)
+            return
+        if path is not None:
+            question = question_at_end(visit.job, visit.environment["HEADNODE_USER"])
+            trouble = await self._run(visit, JOB_END, path, visit.hooks.filter_timeout, question)
+            if trouble:
+                log.error("%s", trouble)
+
+    async def _run(
+        self, visit: NodeVisit, hook: str, program: str, patience: float, question: str = ""
+    ) -> str:
+        """Run a program of the visit, once; return why it failed, and its last words."""
+        around = {"HEADNODE_HOOK": hook, "HEADNODE_PROLOG": visit.prolog}
+        called = "the node filter" if question else f"the {hook}"
+        kept = HookProgram(program, called, {**visit.environment, **around}, patience, question)
+        ran = await run_once(kept, self._path(visit.job, f".{hook}"))
+        if not ran.trouble:
+            return ""
+        visit.of_node = visit.of_node or (hook == "prolog" and not ran.started)
+        why, words = why_exit(ran.status or 0) if question else "", ran.line[-MOST_SAID:]
+        return ": ".join(filter(None, (ran.trouble, why, words)))
+
+    # What is kept.
+
+    def _path(self, job: JobId, suffix: str) -> Path:
+        return self._folder / f"{job}{suffix}"
+
+    def _keep(self, visit: NodeVisit) -> str:
+        """Write down where a visit is; return why that is not possible."""
+        path = self._path(visit.job, _SUFFIX)
+        scratch = path.with_suffix(".visit-new")
+        try:
+            scratch.write_bytes(msgspec.msgpack.encode(visit))
+            scratch.replace(path)
+        except OSError as error:
+            why = f"this node cannot record what it does for job {visit.job}: {error.strerror}"
+            log.error("%s; free some space in the state directory of its agent", why)
+            return why
+        return ""
+
+    def _forget(self, visit: NodeVisit) -> None:
+        self._visits.pop(visit.job, None)
+        self._filters.pop(visit.job, None)
+        self._path(visit.job, _SUFFIX).unlink(missing_ok=True)
+
+    def _forget_outcomes(self, job: JobId) -> None:
+        for suffix in _OUTCOMES:
+            self._path(job, suffix).unlink(missing_ok=True)

@@ -1,0 +1,241 @@
+"""The head's orders for a job become messages to its shepherd."""
+
+import socket
+from typing import Any
+
+import msgspec
+
+from headnode.adapters.identity.users import base_environment
+from headnode.adapters.processes.job_journal import Key
+from headnode.adapters.processes.limits import Bounds
+from headnode.adapters.processes.remote_steps import MARKER as LAUNCHED
+from headnode.adapters.processes.shepherd_protocol import run_message
+from headnode.adapters.wire.agent_messages import Launch
+from headnode.adapters.wire.messages import OpenJob, Welcome
+from headnode.apps.agent.launching import LaunchRouter
+from headnode.apps.agent.task_tools import TaskAccess
+from headnode.core.launching.affinity import bound_to
+from headnode.core.launching.environment import (
+    SHEPHERD_MARKER,
+    TASK_MARKER,
+    LaunchContext,
+    is_parallel,
+    is_schedulers,
+)
+from headnode.core.launching.node_filters import NodeFilterInput, NodeFilterResult
+from headnode.core.launching.recipe import Recipe, RecipeBuilder, captured_name
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import FOREVER
+from headnode.core.model.task import ResourceLimit, TaskSpec, limits_in_force
+from headnode.core.state.job_events import NodeCores
+from headnode.core.state.job_record import decode_spec
+
+
+class TaskOrders:
+    """Knows one job as the head opened it for one shepherd; remembers what the instances of a task share."""
+
+    def __init__(
+        self, opened: OpenJob, facts: NodeFacts, head: Welcome, marker: str, way: TaskAccess
+    ) -> None:
+        base = base_environment(opened.uid)
+        base["PATH"] = way.path(opened.uid, base["PATH"])
+        self._tasks = decode_spec(opened.spec).tasks
+        self._uid = opened.uid
+        self._around = LaunchContext(
+            job=opened.job,
+            spec=decode_spec(opened.spec),
+            node=facts.name,
+            cluster=head.cluster,
+            state_directory=head.state_directory,
+            agent=way.socket(opened.uid),
+            scheduler=head.host or socket.gethostname(),
+            base=base,
+            marker=marker,
+            previous_job=opened.previous_job,
+            parts=opened.parts,
+            processors_per_socket=max(1, facts.processors // facts.sockets),
+            machine_processors=facts.machine_processors,
+        )
+        self._bound, self._memory_limited = opened.bound, opened.memory_limited
+        self._allocation = opened.allocation
+        self._prepared: dict[tuple[int, NodeCores], RecipeBuilder] = {}
+
+    def has(self, task: int) -> bool:
+        """Tell whether the job has such a task; 0 stands for what runs beside them."""
+        return 0 <= task <= len(self._tasks)
+
+    def recipes(
+        self, task: int, place: NodeCores, attempts: list[tuple[int, int]], launching: LaunchRouter
+    ) -> list[Recipe]:
+        """Return how these (instance, attempt) run.
+
+        Raises:  OSError, Unavailable when a parallel task cannot be given what its mpiexec needs.
+        """
+        spec = self._tasks[task - 1]
+        preparation = self._preparation(task, spec, place)
+        recipes = [preparation.recipe(instance, attempt) for instance, attempt in attempts]
+        if is_parallel(spec, place):
+            recipes = [self._with_launcher(recipe, spec, place, launching) for recipe in recipes]
+        return recipes
+
+    def run(
+        self, task: int, place: NodeCores, attempts: list[tuple[int, int]], launching: LaunchRouter
+    ) -> bytes:
+        """Return the message that runs these (instance, attempt) one after the other.
+
+        Raises:  OSError, Unavailable as `recipes` does, and where a terminal cannot be had.
+        """
+        recipes = self.recipes(task, place, attempts, launching)
+        return self._message(task, place, attempts, recipes, launching)
+
+    def questions(
+        self, task: int, place: NodeCores, attempts: list[tuple[int, int]], launching: LaunchRouter
+    ) -> list[tuple[Key, NodeFilterInput]]:
+        """Return what the filters of the node are asked about these (instance, attempt).
+
+        Raises:  OSError, Unavailable as `recipes` does.
+        """
+        held = dict(place).get(self._around.node, ())
+        bounds = self.bounds(place)
+        user = self._around.base["USER"]
+        return [
+            (
+                (task, *who),
+                NodeFilterInput(self._around.job, task, who[1], user, recipe, bounds.processors, held),
+            )
+            for who, recipe in zip(attempts, self.recipes(task, place, attempts, launching), strict=True)
+        ]
+
+    def run_filtered(
+        self,
+        task: int,
+        place: NodeCores,
+        who: tuple[int, int],
+        filtered: NodeFilterResult,
+        launching: LaunchRouter,
+    ) -> bytes:
+        """Return the message that runs one (instance, attempt) as its filter wants it."""
+        recipe = filtered.recipe
+        mine = {**recipe.environment, SHEPHERD_MARKER: self._around.marker}  # it may have another by now
+        recipe = msgspec.structs.replace(recipe, environment=mine)
+        return self._message(task, place, [who], [recipe], launching, filtered.processors)
+
+    def _message(
+        self,
+        task: int,
+        place: NodeCores,
+        attempts: list[tuple[int, int]],
+        recipes: list[Recipe],
+        launching: LaunchRouter,
+        processors: tuple[int, ...] | None = None,
+    ) -> bytes:
+        """Return the message that runs them as these recipes say; `processors`: instead of their own."""
+        spec = self._tasks[task - 1]
+        if self._around.spec.interactive:
+            recipes = [self._in_terminal(recipe, spec, launching) for recipe in recipes]
+        shared = recipes[0].environment
+        items = [_item(task, who, recipe, shared) for who, recipe in zip(attempts, recipes, strict=True)]
+        limit = None if spec.run_time == FOREVER else spec.run_time
+        limits = self._limits(spec)
+        private = spec.private_directory
+        bounds = self.bounds(place, parallel=is_parallel(spec, place))
+        if processors is not None:
+            bounds = bounds._replace(processors=processors)
+        return run_message(task, f"{task}@{place}", shared, limit, items, limits, private, bounds)
+
+    def bounds(self, place: NodeCores, *, parallel: bool = True) -> Bounds:
+        """Return what an attempt at a place may have of this node."""
+        here = dict(place).get(self._around.node, ())
+        memory = self._around.spec.process_memory if self._memory_limited else None
+        return Bounds(
+            processors=bound_to(here, self._around.machine_processors) if self._bound else (),
+            memory=memory or 0,
+            held=max(1, len(here)),
+            parallel=parallel,
+        )
+
+    def _with_launcher(
+        self, recipe: Recipe, spec: TaskSpec, place: NodeCores, launching: LaunchRouter
+    ) -> Recipe:
+        """Return the recipe with the variables of launchers, which a user may set otherwise."""
+        task = recipe.environment[TASK_MARKER]
+        variables = launching.variables(self._uid, task, place, spec.distribution)
+        chosen = {name: value for name, value in recipe.environment.items() if not is_schedulers(name)}
+        return msgspec.structs.replace(recipe, environment={**recipe.environment, **variables, **chosen})
+
+    def _in_terminal(self, recipe: Recipe, spec: TaskSpec, launching: LaunchRouter) -> Recipe:
+        """Return the recipe of a program that waits for a terminal; without a command it is a login shell."""
+        argv = recipe.argv if spec.command.strip() else ()
+        return msgspec.structs.replace(recipe, argv=(launching.terminal(self._uid), *argv))
+
+    def launched(self, launch: Launch) -> tuple[dict[str, str], str]:
+        """Return the variables and the directory of a command that an attempt of another node launches here.
+
+        The task's own, then those of the launcher, then the scheduler's as they are on this node.
+        """
+        route = launch.route
+        if not route.task:
+            return self._beside(launch)
+        preparation = self._preparation(route.task, self._tasks[route.task - 1], launch.place)
+        own = preparation.recipe(route.instance, route.attempt).environment
+        sent = {name: value for name, value in launch.environment.items() if not is_schedulers(name)}
+        schedulers = {name: value for name, value in own.items() if is_schedulers(name)}
+        return {**own, **sent, **schedulers, LAUNCHED: route.number}, launch.directory
+
+    def bounds_for(self, launch: Launch) -> Bounds:
+        """Return what all that an attempt launches here may have; beside the tasks: the job's processors."""
+        if launch.route.task:
+            return self.bounds(launch.place)
+        return self.bounds(self._allocation)._replace(memory=0)
+
+    def limits_for(self, launch: Launch) -> tuple[ResourceLimit, ...]:
+        """Return the limits of each process that is launched here; beside the tasks: those of the job."""
+        return self._limits(self._tasks[launch.route.task - 1] if launch.route.task else None)
+
+    def _limits(self, task: TaskSpec | None) -> tuple[ResourceLimit, ...]:
+        own = () if task is None else task.resource_limits
+        return limits_in_force(self._around.spec.resource_limits, own)
+
+    def _beside(self, launch: Launch) -> tuple[dict[str, str], str]:
+        """Return the variables and the directory of a command that somebody runs beside the tasks.
+
+        What runs outside the queue belongs to no job that could be named.
+        """
+        own = self._preparation(0, TaskSpec(work_directory=launch.directory), self._allocation).recipe(0, 0)
+        variables = {**own.environment, **launch.environment, LAUNCHED: launch.route.number}
+        if self._around.job < 0:
+            kept = (
+                "CCP_CLUSTER_NAME",
+                "CCP_SCHEDULER",
+                "HEADNODE_NODE",
+                TASK_MARKER,
+                SHEPHERD_MARKER,
+                LAUNCHED,
+            )
+            variables = {
+                name: variables[name] for name in variables if name in kept or not is_schedulers(name)
+            }
+            variables["CCP_JOBTYPE"] = "Admin"
+        return variables, own.work_directory
+
+    def _preparation(self, task: int, spec: TaskSpec, place: NodeCores) -> RecipeBuilder:
+        found = self._prepared.get((task, place))
+        if found is None:
+            found = self._prepared[task, place] = RecipeBuilder(self._around, task, spec, place)
+        return found
+
+
+def _item(task: int, attempt: tuple[int, int], recipe: Recipe, shared: dict[str, str]) -> list[Any]:
+    own = {name: value for name, value in recipe.environment.items() if shared[name] != value}
+    appends = [recipe.append_stdout, recipe.append_stderr]
+    return [
+        *attempt,
+        recipe.argv,
+        own,
+        recipe.work_directory,
+        recipe.stdin,
+        recipe.stdout,
+        recipe.stderr,
+        captured_name(task, attempt[0]),
+        *(appends if any(appends) else ()),
+    ]

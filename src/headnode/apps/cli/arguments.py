@@ -1,0 +1,170 @@
+"""Ids, groups and times that people type: ``12``, ``12-15``, ``12.3.7``, ``--group``, ``--since 2d``."""
+
+from headnode.apps.cli.options import CliOption, usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from headnode.apps.cli.options import Arguments
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+MOST_IN_A_RANGE = 100_000
+
+
+def job_id(words: "Sequence[str]") -> int:
+    """Return the one job id that was given.
+
+    Raises:  BadRequest ``usage`` when there is none, or more than one.
+    """
+    ids = job_ids(words)
+    if len(ids) != 1:
+        raise usage(f"{len(ids)} jobs were given", "give the id of one job")
+    return ids[0]
+
+
+def job_ids(words: "Sequence[str]") -> list[int]:
+    """Return the ids of one or several jobs; ``12-15`` are four of them.
+
+    Raises:  BadRequest ``usage``.
+    """
+    ids = [id_ for word in words for part in word.split(",") for id_ in _range(part)]
+    if not ids:
+        raise usage("no job was given", "give the id of a job, or !! for the last one this shell made")
+    return ids
+
+
+def task_address(words: "Sequence[str]") -> tuple[int, int, int | None]:
+    """Return job, task and instance of ``12.3`` (no instance) or ``12.3.7``.
+
+    Raises:  BadRequest ``usage``.
+    """
+    parts = words[0].split(".") if len(words) == 1 else []
+    if len(parts) not in (2, 3):
+        job = parts[0] if len(parts) == 1 and parts[0].isdigit() else "12"
+        raise usage(
+            f"{' '.join(words)!r} is no task", f"write job.task or job.task.instance, for example {job}.1"
+        )
+    numbers = [_number(part) for part in parts]
+    return numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else None
+
+
+def output_address(words: "Sequence[str]") -> tuple[int, int | None, int | None]:
+    """Return job, task and instance of ``12`` (all of the job), ``12.3`` or ``12.3.7``.
+
+    Raises:  BadRequest ``usage``.
+    """
+    if len(words) == 1 and "." not in words[0]:
+        return _number(words[0]), None, None
+    return task_address(words)
+
+
+def _range(text: str) -> "Sequence[int]":
+    first, dash, last = text.partition("-")
+    if not dash:
+        return (_number(first),)
+    low, high = _number(first), _number(last)
+    if not 0 <= high - low < MOST_IN_A_RANGE:
+        raise usage(f"{text!r} is no range of jobs", f"write FIRST-LAST, {MOST_IN_A_RANGE} jobs at most")
+    return range(low, high + 1)
+
+
+def _number(text: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) <= 18:
+        return int(text)
+    if text.startswith(("/", "-")):
+        raise usage(f"{text!r} is no id, and no option of this command", "see the options with --help")
+    raise usage(f"{text!r} is no id", "ids are whole numbers, for example 12, or 12.1 for a task")
+
+
+GROUP = CliOption("group", "NAME", "All jobs of this job group, in place of ids")
+OWNER = CliOption("user", "NAME", "With --group: of this user instead of your own; * for all")
+GROUP_OPTIONS = (GROUP, OWNER)
+"""Options of commands that take several jobs."""
+
+
+def selected_jobs(asked: "Arguments", client: "Client", out: "Output") -> list[int]:
+    """Return the jobs that are named, or those of the group that is named and that are not over.
+
+    Raises:  BadRequest ``usage``; NotFound ``no-such-group``.
+    """
+    if group_named(asked) is None:
+        return job_ids(asked.words)
+    group = client.ask("group", **group_fields(asked))
+    if not group["open"]:
+        note_empty_group(group["group"], out)
+    return [int(job) for job in group["open"]]
+
+
+def group_named(asked: "Arguments") -> str | None:
+    """Return the name of the group that is meant; None when jobs are named by their ids.
+
+    Raises:  BadRequest ``usage`` when both are, or a user without a group.
+    """
+    name = asked.text("group")
+    if name is not None and asked.words:
+        raise usage("both a group and ids were given", "give either --group NAME or the ids of jobs")
+    if name is None and "user" in asked.options:
+        raise usage("option 'user' says whose group is meant, and none was given", "add --group NAME")
+    return name
+
+
+def group_fields(asked: "Arguments") -> "dict[str, Any]":
+    """Return what the head is asked about the group that was named."""
+    return {"group": asked.text("group"), "owner": asked.text("user")}
+
+
+def note_empty_group(group: str, out: "Output") -> None:
+    """Tell that all is over."""
+    out.note(f"all jobs of group {group!r} are over")
+
+
+def group_text(group: "dict[str, Any]") -> str:
+    """Return the state of a group in a line, such as ``Group render is Active: 2 finished, 1 running``."""
+    order = ("Configuring", "Queued", "Suspended", "Running", "Finished", "Failed", "Canceled")
+    counts = group["counts"]
+    parts = [f"{counts[state]} {state.lower()}" for state in order if counts.get(state)]
+    skipped = len(group["skipped"])
+    told = f" ({skipped} of them skipped)" if skipped else ""
+    return f"Group {group['group']} is {group['state']}: {', '.join(parts)}{told}"
+
+
+AGO = "or 90m, 1h, 2d, 1w: so long ago"
+SINCE = CliOption("since", "TIME", f"Only jobs submitted from this date and time on (UTC), {AGO}")
+UNTIL = CliOption("until", "TIME", f"Only jobs submitted before this date and time (UTC), {AGO}")
+DAY = 86400.0  # seconds
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY, "w": 7 * DAY}
+
+
+def moment(asked: "Arguments", name: str, *, ahead: bool = False) -> float | None:
+    """Return the point of time that an option names, in seconds since 1970; None when it was not given.
+
+    A number with a unit is so long ago; with `ahead`, so long from now.
+    Raises:  BadRequest ``date-time``.
+    """
+    text = asked.text(name)
+    if text is None:
+        return None
+    count, unit = text.strip()[:-1], text.strip()[-1:].lower()
+    if unit in _UNITS and count.isascii() and count.isdigit() and len(count) <= 6:
+        import time
+
+        return time.time() + (1 if ahead else -1) * int(count) * _UNITS[unit]
+    from headnode.apps.cli.slurm_and_pbs import refuse_ambiguous_date
+    from headnode.core.formats.text.quantities import parse_date_time
+
+    refuse_ambiguous_date(text)
+    return parse_date_time(text)
+
+
+def period(asked: "Arguments") -> tuple[float | None, float | None]:
+    """Return since when and until when; None for no bound.
+
+    Raises:  BadRequest ``date-time``; ``usage`` when nothing can be between them.
+    """
+    since, until = moment(asked, "since"), moment(asked, "until")
+    if since is not None and until is not None and since >= until:
+        raise usage("the period ends before it begins", "give the earlier date to --since")
+    return since, until

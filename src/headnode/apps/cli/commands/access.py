@@ -1,0 +1,221 @@
+"""``hn login``, ``logout``, ``whoami`` and ``hn token``: working from other machines than the head's."""
+
+import os
+import sys
+
+from headnode.apps.cli.catalogue import FORMAT, CliCommand
+from headnode.apps.cli.options import CliOption, usage
+from headnode.apps.cli.table import RecordTable
+from headnode.apps.readable_values import instant
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from headnode.apps.cli.options import Arguments
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+
+def log_in(asked: "Arguments", client: "Client", out: "Output") -> int:  # noqa: ARG001  (it is asked before there is one)
+    """Take a login for a token, and keep it."""
+    from headnode.apps.client.head_location import head_to_ask
+    from headnode.apps.client.logins import keep
+    from headnode.apps.client.tls_connection import redeem_login
+
+    if len(asked.words) > 1:
+        raise usage(
+            f"{asked.words[1]!r} is not understood", "paste the line that hn token new printed, or nothing"
+        )
+    word = asked.words[0] if asked.words else ""
+    shared = asked.flag("sharedfiles")
+    login = redeem_login(word, shared=shared) if "/" in word else redeem_login(_line(), word, shared=shared)
+    path = keep(os.environ, login)
+    told = {"head": login.address, "cluster": login.cluster, "user": login.user, "expires": login.expires}
+    out.said(
+        f"You are {login.user} at cluster {login.cluster} ({login.address}) until {instant(login.expires)}.",
+        told,
+    )
+    if isinstance(head := head_to_ask(os.environ, os.geteuid()), str):
+        out.note(f"commands go to the head in {head} if you do not say: --scheduler {login.host}")
+    out.note(f"the token is in {path}, for you alone; hn logout ends it")
+    return 0
+
+
+def _line() -> str:
+    """Read the line from standard input, where no other user and no history sees it."""
+    if sys.stdin.isatty():
+        import getpass
+
+        return getpass.getpass("Paste the line that hn token new printed (it is not shown): ")
+    return sys.stdin.readline()
+
+
+def log_out(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Revoke the token and forget it."""
+    from headnode.apps.client.logins import forget, login_named
+    from headnode.core.model.errors import HeadnodeError, WrongState
+
+    login = login_named(os.environ, asked.words[0]) if asked.words else client.login
+    if login is None:
+        raise WrongState(
+            code="not-logged-in",
+            what="commands go to a head on this machine, which needs no login",
+            fix="name the head: hn logout HEAD",
+        )
+    from headnode.apps.client.client import Client as Asking
+
+    other = Asking(login)
+    try:
+        other.ask("revoke_token", token=login.number)
+        said = f"You are logged out of cluster {login.cluster}."
+    except HeadnodeError as error:
+        said = f"The token for cluster {login.cluster} is forgotten here."
+        out.note(f"it was not revoked there: {error.what}")
+    finally:
+        other.close()
+    forget(os.environ, login)
+    out.said(said, {"head": login.address, "cluster": login.cluster})
+    return 0
+
+
+def who_am_i(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Tell as whom the head knows the user."""
+    if asked.words:
+        raise usage(f"{asked.words[0]!r} is not understood", "see: hn whoami --help")
+    answer = client.ask("whoami")
+    row = {
+        "User": answer["user"],
+        "Role": answer["role"],
+        "Cluster": answer["cluster"],
+        "Head": client.head if isinstance(client.head, str) else client.head.address,
+    }
+    if client.login is not None:
+        row["Token Expires"] = instant(client.login.expires)
+    out.show_table(RecordTable("User", [row], answer))
+    return 0
+
+
+TOKEN_COLUMNS = ("Token", "User", "Made", "Expires", "Last Used", "From")
+
+
+def new_token(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Print the line that logs in from another machine."""
+    from headnode.core.formats.text.quantities import parse_span
+
+    if asked.words:
+        raise usage(f"{asked.words[0]!r} is not understood", "name the user with --user NAME")
+    expires = asked.text("expires")
+    wish: dict[str, object] = {"user": asked.text("user")}
+    if expires:
+        wish["lifetime"] = parse_span(expires)
+    made = client.ask("new_token", **wish)
+    out.text(f"hn login {made['login']}\n", made)
+    return 0
+
+
+def list_tokens(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """List tokens."""
+    user = "*" if asked.flag("all") else asked.text("user")
+    found = client.ask("tokens", user=user)["tokens"]
+    rows = [
+        {
+            "Token": str(token["token"]),
+            "User": token["user"],
+            "Made": instant(token["made"]),
+            "Expires": instant(token["expires"]),
+            "Last Used": instant(token["used"]) if token["used"] is not None else "never",
+            "From": token["address"],
+        }
+        for token in found
+    ]
+    out.show_table(RecordTable("Token", rows, found, columns=TOKEN_COLUMNS))
+    return 0
+
+
+def revoke_token(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Make tokens worth nothing."""
+    numbers = [word for word in asked.words if word.isascii() and word.isdigit()]
+    if not numbers or len(numbers) != len(asked.words):
+        raise usage("it is not clear which token to revoke", "give its number: hn token list")
+    for number in numbers:
+        answer = client.ask("revoke_token", token=int(number))
+        out.said(f"Token {number} is revoked.", answer, number)
+    return 0
+
+
+COMMANDS = (
+    CliCommand(
+        "login",
+        "[HOST:PORT/SECRET... | HOST[:PORT]]",
+        "Use a cluster whose head is on another machine",
+        log_in,
+        options=(
+            CliOption(
+                "sharedfiles",
+                "",
+                "Nodes share this machine's directories: jobs run in your current directory",
+            ),
+        ),
+        example="hn login",
+        notes=(
+            "On the head node, 'hn token new' prints a line that works once, within an hour. Run 'hn login' "
+            "alone and paste the line, so that it is in no shell history; or give it as argument.",
+            "HOST[:PORT] overrides the address of the head in that line.",
+            "Jobs from here run in your home directory on the nodes, unless you use --shared-files or "
+            "--workdir.",
+        ),
+    ),
+    CliCommand(
+        "logout",
+        "[HEAD]",
+        "Revoke and delete the token of hn login",
+        log_out,
+        example="hn logout",
+    ),
+    CliCommand(
+        "whoami",
+        "",
+        "Show your user name and role at the head",
+        who_am_i,
+        example="hn whoami",
+    ),
+    CliCommand(
+        "new",
+        "",
+        "Print a login line for another machine",
+        new_token,
+        options=(
+            CliOption("user", "NAME", "For another user; administrators only"),
+            CliOption(
+                "expires",
+                "SPAN",
+                "How long the token is valid, such as 30d (default: 90d; at most 366d)",
+            ),
+        ),
+        example="hn token new --expires 30d",
+        notes=(
+            "On the head node only. The line works once, within an hour; give it to 'hn login' on the other "
+            "machine. Keep it secret, like a password.",
+            "The head must listen: hn up --listen HOST",
+        ),
+    ),
+    CliCommand(
+        "list",
+        "",
+        "List your tokens, and when each was used last",
+        list_tokens,
+        options=(
+            CliOption("user", "NAME", "Those of another user; administrators only"),
+            CliOption("all", "", "Those of all users; administrators only"),
+            FORMAT,
+        ),
+        example="hn token list",
+        notes=("The time of the last use is exact to ten minutes.",),
+    ),
+    CliCommand(
+        "revoke",
+        "NUMBER...",
+        "Revoke tokens at once",
+        revoke_token,
+        example="hn token revoke 3",
+    ),
+)

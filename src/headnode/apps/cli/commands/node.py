@@ -1,0 +1,320 @@
+"""``hn node``, all but ``list``: view and list processors, admit, pause, drain, set and remove nodes."""
+
+from headnode.apps.cli.arguments import moment
+from headnode.apps.cli.catalogue import FORMAT, STATE, CliCommand
+from headnode.apps.cli.options import CliOption, read_states, usage
+from headnode.apps.cli.output import for_each
+from headnode.apps.cli.screens.node import CORE_COLUMNS, CORE_STATES, CORE_WIDTHS, core_rows, history, view
+from headnode.apps.cli.table import RecordTable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from headnode.apps.cli.options import Arguments
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+MOST_NODES = 100_000
+_SET_CHARACTERS = frozenset("[]!&^")
+ALL_NODES = CliOption("all", "", "All nodes of the cluster, in place of names")
+
+
+def all_or_named(asked: "Arguments", client: "Client") -> list[str]:
+    """Return the nodes that were typed, or every node where ``/all`` was.
+
+    Raises:  BadRequest ``usage`` for both; ``nodes``.
+    """
+    if not asked.flag("all"):
+        return names_of(asked.words)
+    if asked.words:
+        raise usage(f"all nodes were chosen, and {asked.words[0]!r} too", "leave out one of them")
+    return [str(node["name"]) for node in client.ask("nodes")["nodes"]]
+
+
+def names_of(words: "Sequence[str]") -> list[str]:
+    """Return the names that words stand for, in the order in which they were typed.
+
+    Raises:  BadRequest ``nodes``.
+
+    >>> names_of(["a,n[08-10]", "b"]), names_of(["n[1-4]!n3"])
+    (['a', 'n08', 'n09', 'n10', 'b'], ['n1', 'n2', 'n4'])
+    """
+    found: list[str] = []
+    for word in words:
+        found += _expand_set(word) if _SET_CHARACTERS & set(word) else word.split(",")
+    return [name for name in found if name]
+
+
+def _expand_set(text: str) -> list[str]:
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
+
+    from headnode.core.model.errors import BadRequest
+
+    try:
+        found = NodeSet(text, resolver=RESOLVER_NOGROUP)
+        if len(found) > MOST_NODES:
+            raise NodeSetException(f"it names more than {MOST_NODES} nodes")
+    except NodeSetException as error:
+        raise BadRequest(
+            code="nodes", what=f"{text!r} is no set of nodes: {error}", fix="write names as in node[1-8,12]"
+        ) from None
+    return [str(name) for name in found]
+
+
+SHOWN_JOBS = 20  # jobs
+JOB_PAGE = 1000  # jobs
+MOST_JOBS_SEARCHED = 100_000  # jobs
+
+
+def view_node(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Show the node."""
+    if len(asked.words) != 1:
+        raise usage(f"{len(asked.words)} nodes were given", "give the name of one node")
+    if asked.flag("history"):
+        told = client.ask("node_history", node=asked.words[0])
+        shown = {"Node Name": asked.words[0], "History": history(told["history"])}
+        out.show_table(RecordTable("Node Name", [shown], told))
+        return 0
+    node = client.ask("node", node=asked.words[0])["node"]
+    if asked.flag("jobhistory"):
+        return _jobs_of(node["name"], asked, client, out)
+    out.show_table(RecordTable("Node Name", [view(node)], node))
+    return 0
+
+
+def _jobs_of(node: str, asked: "Arguments", client: "Client", out: "Output") -> int:
+    """List the newest jobs that used the node; looks at `MOST_JOBS_SEARCHED` jobs at most."""
+    from headnode.apps.cli.screens.job import WIDTHS, row
+
+    found: list[dict[str, Any]] = []
+    most, before, looked_at = asked.number("lastrows") or SHOWN_JOBS, None, 0
+    while len(found) < most and looked_at < MOST_JOBS_SEARCHED:
+        page = client.ask("jobs", before=before, limit=JOB_PAGE)
+        looked_at += len(page["jobs"])
+        ids = [job["id"] for job in page["jobs"]]
+        found += [job for job in page["jobs"] if node in names_of([job["nodes"]])]
+        before = page["more"]
+        if before is None or not ids:
+            break
+    found = found[:most]
+    columns = ("Id", "Owner", "Name", "State", "Priority")
+    out.show_table(RecordTable("Id", [row(job) for job in found], found, columns=columns, widths=WIDTHS))
+    return 0
+
+
+def list_cores(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """List the processors of all nodes, or those in some states."""
+    wanted = read_states(asked.text("state"), CORE_STATES)
+    names = [node["name"] for node in client.ask("nodes")["nodes"]]
+    nodes = [client.ask("node", node=name)["node"] for name in names]
+    pairs = [(node, list(zip(core_rows(node), node["cores"], strict=True))) for node in nodes]
+    if (job := asked.number("jobid")) is not None:
+        pairs = [(node, [each for each in cores if each[0]["Job ID"] == str(job)]) for node, cores in pairs]
+    if wanted:
+        pairs = [(node, [each for each in cores if each[0]["State"] in wanted]) for node, cores in pairs]
+    rows = [row for _, cores in pairs for row, _ in cores]
+    data = [
+        {"node": node["name"], "state": node["state"], "cores": [core for _, core in cores]}
+        for node, cores in pairs
+    ]
+    out.show_table(RecordTable("Node Processor", rows, data, columns=CORE_COLUMNS, widths=CORE_WIDTHS))
+    return 0
+
+
+def approve(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Let each node take jobs for the first time."""
+    return _change_each(asked, client, out, "approve_node", "approved")
+
+
+def pause(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Give each node no new jobs; those it runs go on."""
+    return _change_each(asked, client, out, "pause_node", "paused")
+
+
+def resume(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Let each node take jobs again."""
+    return _change_each(asked, client, out, "resume_node", "resumed")
+
+
+def remove(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Let each node be part of the cluster no longer."""
+    return _change_each(asked, client, out, "remove_node", "removed")
+
+
+def _change_each(asked: "Arguments", client: "Client", out: "Output", question: str, done: str) -> int:
+    names = all_or_named(asked, client)
+    if not names:
+        raise usage("no node was given", "give the names of one or more nodes")
+
+    def deed(name: str) -> None:
+        out.said(f"Node {name} has been {done}.", client.ask(question, node=name), name)
+
+    return for_each(names, deed, out)
+
+
+def drain_nodes(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Drain each node."""
+    names = all_or_named(asked, client)
+    if not names:
+        raise usage("no node was given", "give the names of one or more nodes")
+    closes, reason = moment(asked, "at", ahead=True), asked.text("reason") or ""
+
+    def deed(name: str) -> None:
+        answer = client.ask("drain_node", node=name, closes=closes, reason=reason, force=asked.flag("force"))
+        out.said(f"Node {name} {_drain_text(answer['node'])}.", answer, name)
+
+    return for_each(names, deed, out)
+
+
+def _drain_text(node: "dict[str, Any]") -> str:
+    if node["state"] == "Drained":
+        return "has been drained; nothing runs there"
+    if node["state"] == "Draining" and any(drain["force"] for drain in node["drains"]):
+        return "is draining; what runs there is being stopped"
+    if node["state"] == "Draining":
+        return "is draining; what runs there goes on"
+    return "will start only jobs that end by then"
+
+
+def set_node(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Set it for each node."""
+    names = names_of(asked.words)
+    if not names:
+        raise usage("no node was given", "give the names of one or more nodes")
+    wish: dict[str, object] = {}
+    for what in ("groups", "features"):
+        text = asked.text(what)
+        if text is not None:
+            wish[what] = [word.strip() for word in text.split(",") if word.strip()]
+    if asked.text("comment") is not None:
+        wish["comment"] = asked.text("comment")
+    if not wish:
+        raise usage("nothing was given to set", "give --groups, --features or --comment")
+
+    def deed(name: str) -> None:
+        out.said(f"Node {name} has been changed.", client.ask("set_node", node=name, **wish), name)
+
+    return for_each(names, deed, out)
+
+
+def invite_node(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Print the line."""
+    from headnode.core.formats.text.quantities import parse_span
+
+    if asked.words:
+        raise usage(f"{asked.words[0]!r} is not understood", "name the node with --for NAME")
+    lifetime = asked.text("lifetime")
+    wish: dict[str, object] = {"approve": asked.flag("approve"), "node": asked.text("for") or ""}
+    if lifetime:
+        wish["lifetime"] = parse_span(lifetime)
+    made = client.ask("invite_node", **wish)
+    name = f" --name {made['node']}" if made["node"] else ""
+    out.text(f"hn agent --join {made['invitation']}{name}\n", made)
+    return 0
+
+
+COMMANDS = (
+    CliCommand(
+        "view",
+        "NODE",
+        "Show a node",
+        view_node,
+        options=(
+            CliOption("history", "", "Show what happened to it, instead: drained and why, away, rebooted"),
+            CliOption("jobhistory", "", "List the newest jobs that used the node, instead"),
+            CliOption("lastrows", "N", f"With /jobhistory: how many ({SHOWN_JOBS} if not given)"),
+            CliOption("detailed", "", "Accepted from older commands; everything is shown anyway"),
+            FORMAT,
+        ),
+        example="hn node view node01 /history",
+    ),
+    CliCommand(
+        "listcores",
+        "",
+        "List the processors and what runs on them",
+        list_cores,
+        options=(STATE, CliOption("jobid", "ID", "Only processors that this job holds"), FORMAT),
+        example="hn node listcores /state:idle",
+    ),
+    CliCommand(
+        "approve",
+        "NODE...",
+        "Approve new nodes, so that they accept jobs",
+        approve,
+        example="hn node approve node03",
+    ),
+    CliCommand(
+        "pause",
+        "NODE...",
+        "Start only jobs of administrators on nodes; running jobs continue",
+        pause,
+        example="hn node pause node03",
+    ),
+    CliCommand(
+        "resume",
+        "NODE...",
+        "Make paused and drained nodes accept jobs again",
+        resume,
+        options=(ALL_NODES,),
+        example="hn node resume node03",
+    ),
+    CliCommand(
+        "remove",
+        "NODE...",
+        "Remove nodes from the cluster; to return they need a new invitation",
+        remove,
+        example="hn node remove node03",
+    ),
+    CliCommand(
+        "drain",
+        "NODE...",
+        "Start no new jobs on nodes; running jobs continue",
+        drain_nodes,
+        options=(
+            ALL_NODES,
+            CliOption("reason", "TEXT", "Reason, shown where a job waits for the node"),
+            CliOption("force", "", "Kill the tasks there: rerunnable tasks are requeued, other tasks fail"),
+            CliOption(
+                "at",
+                "TIME",
+                "Drain at this date and time (UTC), or 2h: in two hours; jobs that end before may start",
+            ),
+        ),
+        example="hn node drain node03 --at 2030-01-31T18:00 --reason 'new memory'",
+        notes=("hn node resume makes them accept jobs again, before and after the date.",),
+    ),
+    CliCommand(
+        "set",
+        "NODE...",
+        "Set groups, features and comment of nodes; they override what the agents report",
+        set_node,
+        options=(
+            CliOption("groups", "A,B", "Node groups; empty: none"),
+            CliOption("features", "A,B", "Features; empty: none"),
+            CliOption("comment", "TEXT", "Comment, shown by hn node view"),
+        ),
+        example="hn node set node03 --features gpu,ssd",
+    ),
+    CliCommand(
+        "invite",
+        "",
+        "Print the command that makes another machine a node",
+        invite_node,
+        options=(
+            CliOption(
+                "approve", "", "The node accepts jobs at once; otherwise an administrator must approve it"
+            ),
+            CliOption(
+                "for", "NAME", "Only a node of this name may join; it replaces an existing node of that name"
+            ),
+            CliOption("lifetime", "SPAN", "How long the invitation is valid, such as 2h (default: 1d)"),
+        ),
+        example="hn node invite --approve",
+        notes=(
+            "The invitation works once. Keep it secret, like a password.",
+            "The head must listen: hn up --listen HOST",
+        ),
+    ),
+)

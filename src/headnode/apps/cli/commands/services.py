@@ -1,0 +1,245 @@
+"""``hn up``, ``hn down`` and ``hn agent``: start and end the head and the agents of this machine."""
+
+import os
+
+from headnode.apps.cli.catalogue import CliCommand
+from headnode.apps.cli.options import CliOption, usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from headnode.apps.cli.options import Arguments
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+PATIENCE = 60.0  # seconds a head may take to end
+PAUSE = 0.05
+
+
+def end_head(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """End the head and wait until it is gone; say what goes on without it."""
+    process = client.ask("ping")["pid"]
+    answer = client.ask("down", cancel_jobs=asked.flag("cancel-jobs") or None)
+    client.close()
+    if client.login is None:
+        _wait_for_end_of(process)
+    running = answer["running_tasks"]
+    said = "The head has ended."
+    if running:
+        from headnode.apps.readable_values import counted
+
+        said += f" {counted(running, 'task goes', 'tasks go')} on without it; hn up takes up where it was."
+    out.said(said, answer)
+    return 0
+
+
+def _wait_for_end_of(process: int) -> None:
+    import time
+
+    deadline = time.monotonic() + PATIENCE
+    while _lives(process):
+        if time.monotonic() > deadline:
+            from headnode.core.model.errors import Unavailable
+
+            raise Unavailable(
+                code="head-slow",
+                what=f"the head, process {process}, still has not ended after {PATIENCE:.0f} seconds",
+                fix=f"see its log; if it must end: kill {process}; nothing acknowledged is lost",
+            )
+        time.sleep(PAUSE)
+
+
+def _lives(process: int) -> bool:
+    """Whether the process is there and no zombie, which a parent that does not look may leave."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:  # noqa: PTH123 (pathlib costs 6 ms)
+            return file.read().rpartition(b")")[2].split()[0] != b"Z"
+    except OSError:
+        return False
+
+
+_AGENT_SETTINGS = ("name", "processors", "sockets", "memory", "speed", "disk", "swap", "groups", "features")
+
+
+def run_agent(asked: "Arguments", client: "Client", out: "Output") -> int:  # noqa: ARG001
+    """Join where that is wished, then start the agent in the background or become it."""
+    from headnode.apps.cli import daemons
+    from headnode.apps.client.local_addresses import own_agent_directory
+
+    if asked.words:
+        raise usage(f"{asked.words[0]!r} is not understood", "see: hn agent --help")
+    directory = asked.text("directory") or own_agent_directory(os.environ, os.geteuid())
+    if asked.flag("stop"):
+        return _end_agent(directory, out)
+    settings = {name: asked.text(name) for name in _AGENT_SETTINGS}
+    invitation = asked.text("join")
+    if asked.flag("foreground"):
+        daemons.become_agent(directory, settings, invitation)
+    if invitation:
+        daemons.join_cluster(directory, settings, invitation)
+    number = daemons.start_agent(directory, settings)
+    log = daemons.agent_log(directory)
+    out.said(f"The agent runs as process {number}; its log is {log}.", {"pid": number, "log": log}, number)
+    return 0
+
+
+def _end_agent(directory: str, out: "Output") -> int:
+    """End the agent; what runs on this node goes on."""
+    from headnode.apps.cli import daemons
+
+    number = daemons.stop_agent(directory)
+    if number is None:
+        out.note(f"no agent runs in {directory}")
+        return 0
+    out.said(
+        "The agent has ended. Tasks continue without it; hn agent reconnects to them.",
+        {"pid": number},
+        number,
+    )
+    return 0
+
+
+def start_head_and_agents(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Start the head unless one runs; say what to do next once a node is ready."""
+    from headnode.apps.cli import daemons
+
+    if asked.words:
+        raise usage(f"{asked.words[0]!r} is not understood", "see: hn up --help")
+    directory = _directory(asked, client)
+    settings = {name: asked.text(name) for name in ("name", "nodes", "processors", "listen")}
+    if asked.number("processors") == 0:
+        raise usage("a node without processors runs nothing", "leave --processors out for all of the machine")
+    client = daemons.client_of(directory)
+    running = daemons.ping(client)
+    if running:
+        out.said(_runs_already(running), running, running["cluster"])
+        for lost in [name for name, given in settings.items() if given is not None]:
+            out.note(f"--{lost} has no effect on a head that runs: hn down first, then this again")
+        return 0
+    if asked.flag("foreground"):
+        daemons.become_head(directory, settings)
+    started = daemons.start_head(directory, settings, nodes=_nodes(asked, directory))
+    out.text(_welcome(started, directory), started)
+    return 0
+
+
+def _nodes(asked: "Arguments", directory: str) -> int:
+    """Return how many nodes of this machine to wait for."""
+    wanted = asked.number("nodes")
+    if wanted is None and asked.number("processors") is None:
+        from pathlib import Path
+
+        from headnode.apps.server.options import nodes_as_before
+
+        return nodes_as_before(Path(directory))[0]
+    return 1 if wanted is None else wanted
+
+
+def _directory(asked: "Arguments", client: "Client") -> str:
+    """Return where to start: where the user said, else the user's own place, never another's head."""
+    from headnode.apps.client.local_addresses import own_state_directory
+
+    if (asked.text("scheduler") or asked.text("state-directory")) and client.login is not None:
+        raise usage("a head is started on its own machine", "log in there, and start it: hn up")
+    said = (asked.text("state-directory"), asked.text("scheduler"), os.environ.get("HEADNODE_STATE"))
+    return client.state_directory if any(said) else own_state_directory(os.environ, os.geteuid())
+
+
+def _runs_already(running: "dict[str, Any]") -> str:
+    return (
+        f"A head is running already: cluster {running['cluster']}, process {running['pid']}, "
+        f"state in {running['state_directory']}."
+    )
+
+
+def _welcome(started: "dict[str, Any]", directory: str) -> str:
+    from headnode.apps.readable_values import counted
+
+    processors = counted(started["processors"]["ready"], "processor")
+    nodes, states = counted(sum(started["nodes"].values()), "node"), started["nodes"]
+    closed = [f"{number} {state.lower()}" for state, number in sorted(states.items()) if state != "Ready"]
+    which = f" ({', '.join([str(states.get('Ready', 0)) + ' ready', *closed])})" if closed else ""
+    return (
+        f"Cluster {started['name']} is up: {nodes}{which}, {processors}. State and log are in {directory}.\n"
+        "\n"
+        "  first job    hn job submit --wait echo hello from job %CCP_JOBID%\n"
+        "  a sweep      hn job submit --wait /parametric:1-100 echo '*'\n"
+        "  your jobs    hn job list /state:*\n"
+        "  the nodes    hn node list\n"
+        "  stop it      hn down\n"
+    )
+
+
+COMMANDS = (
+    CliCommand(
+        "down",
+        "",
+        "Stop the cluster of this machine",
+        end_head,
+        options=(CliOption("cancel-jobs", "", "Cancel all jobs first (default: their tasks continue)"),),
+        example="hn down",
+        notes=("Running tasks continue; the next hn up reconnects to them. Queued jobs stay queued.",),
+    ),
+    CliCommand(
+        "agent",
+        "",
+        "Make this machine a node of a cluster, or start its agent again",
+        run_agent,
+        options=(
+            CliOption(
+                "join", "INVITATION", "Invitation printed by hn node invite; -: read it from standard input"
+            ),
+            CliOption("name", "NAME", "Name of this node (default: the machine's)"),
+            CliOption("processors", "N", "Processors of this node (default: the machine's)"),
+            CliOption("sockets", "N", "Sockets (default: the machine's)"),
+            CliOption("memory", "MB", "Memory (default: the machine's)"),
+            CliOption("speed", "MHZ", "Speed of a processor (default: the machine's)"),
+            CliOption(
+                "disk",
+                "MB",
+                "Disk space for tasks (default: that of the directory for temporary files)",
+            ),
+            CliOption("swap", "MB", "Swap (default: the machine's)"),
+            CliOption("groups", "A,B", "Node groups that this node is in"),
+            CliOption("features", "A,B", "Features that this node has"),
+            CliOption("directory", "DIRECTORY", "State directory of the agent"),
+            CliOption(
+                "stop", "", "Stop the agent of this machine; tasks continue, and hn agent reconnects to them"
+            ),
+            CliOption("foreground", "", "Stay in the foreground, for service managers"),
+        ),
+        example="hn agent --join head.example.org:5817/...",
+        notes=(
+            "After joining, hn agent without options starts it again.",
+            "Started by root, it runs each job as its owner; started by a user, only jobs of that user.",
+        ),
+    ),
+    CliCommand(
+        "up",
+        "",
+        "Start a cluster on this machine",
+        start_head_and_agents,
+        options=(
+            CliOption("name", "NAME", "Name of the cluster (default: as before)"),
+            CliOption(
+                "nodes",
+                "N",
+                "Nodes to run on this machine (default: as before; 1 if only /processors is given)",
+            ),
+            CliOption(
+                "processors",
+                "N",
+                "Processors of each node (default: as before; the machine's if only /nodes is given)",
+            ),
+            CliOption(
+                "listen",
+                "HOST[:PORT]",
+                "Listen on this address for nodes and clients on other machines",
+            ),
+            CliOption("foreground", "", "Stay in the foreground, for service managers"),
+        ),
+        example="hn up --processors 4",
+        notes=("Its log is head.log in the state directory.",),
+    ),
+)

@@ -1,0 +1,221 @@
+"""``hn job listtasks``; ``hn task view``, ``modify``, ``cancel``, ``finish`` and ``requeue``."""
+
+from headnode.apps.cli.arguments import job_id, task_address
+from headnode.apps.cli.catalogue import FORMAT, STATE, CliCommand
+from headnode.apps.cli.options import CliOption, read_states, usage
+from headnode.apps.cli.output import for_each
+from headnode.apps.cli.screens.task import COLUMNS, WIDTHS, row, view
+from headnode.apps.cli.table import RecordTable
+from headnode.apps.cli.terms import TASK_OPTIONS, changed_terms
+from headnode.apps.readable_values import counted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from headnode.apps.cli.options import Arguments
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+PAGE = 1000  # tasks
+
+
+def list_tasks(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """List the tasks; with ``/expandparametric`` the instances of sweeps too."""
+    job, wanted, limit = job_id(asked.words), read_states(asked.text("state")), asked.number("limit")
+    most = PAGE if limit is None else limit
+    tasks, more = _task_page(client, most, job=job, after=asked.number("after"), states=wanted)
+    if asked.flag("expandparametric"):
+        tasks = _with_instances(client, tasks, wanted, most)
+    trailer = counted(len(tasks), "task")
+    if more is not None:
+        trailer += f", more with --after {more}"
+    rows = [row(task) for task in tasks]
+    from headnode.apps.cli.screens.job_table import COLOURS
+
+    sheet = RecordTable(
+        "Task Id", rows, tasks, columns=COLUMNS, widths=WIDTHS, trailer=trailer, prose=True, colours=COLOURS
+    )
+    out.show_table(sheet)
+    return 0
+
+
+def _task_page(client: "Client", most: int, **fields: "Any") -> "tuple[list[dict[str, Any]], int | None]":
+    answer = client.ask("tasks", limit=most, **fields)
+    return answer["tasks"], answer["more"]
+
+
+def _with_instances(
+    client: "Client", tasks: "list[dict[str, Any]]", wanted: "list[str] | None", most: int
+) -> "list[dict[str, Any]]":
+    shown: list[dict[str, Any]] = []
+    for task in tasks:
+        shown.append(task)
+        after: int | None = None
+        while task.get("instances") and len(shown) < most:
+            found, after = _task_page(
+                client, most - len(shown), job=task["job"], expand=task["task"], after=after, states=wanted
+            )
+            shown += found
+            if after is None:
+                break
+    return shown
+
+
+PEEK = 4096  # bytes
+
+
+def view_task(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Show the task, and the end of its output if told to."""
+    job, number, instance = task_address(asked.words)
+    task = client.ask("task", job=job, task=number, instance=instance)["task"]
+    told = view(task)
+    if asked.flag("peekoutput"):
+        told["Output"] = task["output"] = _end_of_output(client, job, number, instance)
+    out.show_table(RecordTable("Task Id", [told], task))
+    return 0
+
+
+def _end_of_output(client: "Client", job: int, task: int, instance: int | None) -> str:
+    from headnode.apps.cli.output_reading import copy_output, source_of
+
+    question = {"job": job, "task": task, "instance": instance}
+    files = client.ask("output", **question)
+    path = files["standard_output"]
+    pieces: list[bytes] = []
+    if path:
+        source = source_of(client, question, files, path)
+        copy_output(source, pieces.append, last=PEEK, captured=path == files["kept"])
+    return b"".join(pieces).decode(errors="replace").rstrip("\n")
+
+
+def modify_task(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Change the task; tell what is different now."""
+    job, task, instance = task_address(asked.words)
+    if instance is not None:
+        raise usage("a sub-task has no options of its own", f"change the task: {job}.{task}")
+    terms = changed_terms(asked)
+    if (command := asked.text("commandline")) is not None:
+        terms["command"] = command
+    if not terms:
+        raise usage("nothing is to be changed", "give options that are to be different, such as /stdout:FILE")
+    changed = client.ask("modify_task", job=job, task=task, terms=terms)["changed"]
+    said = ", ".join(changed) if changed else "it was so already"
+    out.said(
+        f"Task {job}.{task} has been modified: {said}.", {"job": job, "changed": changed}, f"{job}.{task}"
+    )
+    return 0
+
+
+_STOPPING = (
+    CliOption("message", "TEXT", "Reason, stored with the task"),
+    CliOption("force", "", "Kill it at once, without TaskCancelGracePeriod"),
+)
+
+
+def cancel(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Cancel each task, or the whole of a sweep."""
+    message, force = asked.text("message"), asked.flag("force") or None
+
+    def deed(word: str) -> None:
+        job, task, instance = task_address([word])
+        answer = client.ask(
+            "cancel_task", job=job, task=task, instance=instance, message=message, force=force
+        )
+        out.said(f"Task {word} has been canceled.", answer, word)
+
+    return for_each(_named_tasks(asked), deed, out)
+
+
+def finish(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Stop each task, or the whole of a sweep, and count what ran as finished."""
+    message, force = asked.text("message"), asked.flag("force") or None
+
+    def deed(word: str) -> None:
+        job, task, instance = task_address([word])
+        answer = client.ask(
+            "finish_task", job=job, task=task, instance=instance, message=message, force=force
+        )
+        never = answer["state"] == "Canceled"
+        said = "had not started, and has been canceled" if never else "has been finished"
+        out.said(f"Task {word} {said}.", answer, word)
+
+    return for_each(_named_tasks(asked), deed, out)
+
+
+def requeue(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Put each task back into its job's queue."""
+
+    def deed(word: str) -> None:
+        job, task, instance = task_address([word])
+        answer = client.ask("requeue_task", job=job, task=task, instance=instance)
+        out.said(f"Task {word} has been requeued.", answer, word)
+
+    return for_each(_named_tasks(asked), deed, out)
+
+
+def _named_tasks(asked: "Arguments") -> list[str]:
+    if not asked.words:
+        raise usage("no task was given", "write job.task or job.task.instance, for example 12.1")
+    return asked.words
+
+
+COMMANDS = (
+    CliCommand(
+        "listtasks",
+        "ID",
+        "List the tasks of a job",
+        list_tasks,
+        options=(
+            STATE,
+            CliOption(
+                "expandparametric", "", "List the instances of sweeps, services and tasks of nodes, too"
+            ),
+            CliOption("limit", "N", f"How many at most ({PAGE} if not given)"),
+            CliOption("after", "TASK", "Only tasks with a larger number: the next page"),
+            FORMAT,
+        ),
+        example="hn job listtasks 12 /state:failed /expandparametric",
+    ),
+    CliCommand(
+        "view",
+        "JOB.TASK[.INSTANCE]",
+        "Show a task",
+        view_task,
+        options=(
+            CliOption("detailed", "", "Accepted from older commands; everything is shown anyway"),
+            CliOption("peekoutput", "", f"Show the last {PEEK} bytes of what it printed"),
+            FORMAT,
+        ),
+        example="hn task view 12.3",
+    ),
+    CliCommand(
+        "modify",
+        "JOB.TASK [task options]",
+        "Change a task of a job that was not submitted",
+        modify_task,
+        options=(*TASK_OPTIONS, CliOption("commandline", "TEXT", "The program and its arguments")),
+        example="hn task modify 12.1 /stdout:result.txt",
+        notes=("The tasks of a job that was submitted do not change: clone the job, and change the copy.",),
+    ),
+    CliCommand(
+        "cancel",
+        "JOB.TASK[.INSTANCE]...",
+        "Cancel tasks",
+        cancel,
+        options=_STOPPING,
+        example="hn task cancel 12.3",
+    ),
+    CliCommand(
+        "finish",
+        "JOB.TASK[.INSTANCE]...",
+        "Stop tasks and count them as finished",
+        finish,
+        options=_STOPPING,
+        example="hn task finish 12.3",
+        notes=("Instances that have not started are canceled.",),
+    ),
+    CliCommand(
+        "requeue", "JOB.TASK[.INSTANCE]...", "Run tasks again", requeue, example="hn task requeue 12.3.17"
+    ),
+)

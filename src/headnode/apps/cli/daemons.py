@@ -1,0 +1,252 @@
+"""Starts and stops heads and agents in the background."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from headnode.adapters.files import local_daemons
+from headnode.apps.client.client import Client
+from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable
+
+LAST_LINES = 15  # of a log, told when a program does not stay
+
+
+class BackgroundProgram:
+    """A program that was started, and where its log began for it."""
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        """Start it, in a session of its own; what it says is appended to the log.
+
+        Raises:  OSError.
+        """
+        self.log = log
+        with log.open("ab") as file:
+            self._began = file.tell()
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+                cwd="/",
+            )
+
+    def last_lines(self) -> str:
+        """Return the end of what it has said, each line on one of its own."""
+        with self.log.open("rb") as file:
+            file.seek(self._began)
+            lines = file.read().decode(errors="replace").splitlines()[-LAST_LINES:]
+        return "".join(f"\n  | {line}" for line in lines)
+
+
+def make_directory(directory: str, code: str, what: str, fix: str) -> Path:
+    """Make the directory of a program unless it is there: root's is open to all, else it is private.
+
+    Raises:  Unavailable of this code; `what` names the directory, `fix` says how to choose another.
+    """
+    folder = Path(directory)
+    try:
+        folder.mkdir(mode=0o755 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
+    except OSError as trouble:
+        why = os.strerror(trouble.errno or 0)
+        raise Unavailable(code=code, what=f"{what} {directory!r} cannot be made: {why}", fix=fix) from trouble
+    return folder
+
+
+PATIENCE = 30.0  # seconds a head may take until a node is ready
+PAUSE = 0.05  # seconds between two looks
+RECONNECT_TIME = 2.0  # seconds for nodes of other machines to dial again
+_AWAY = ("Pending", "Unreachable")
+
+HeadSettings = dict[str, str | None]
+
+
+def client_of(directory: str) -> Client:
+    """Return a client of the head in `directory`, which need not run."""
+    return Client(str(Path(directory).absolute()))
+
+
+def ping(client: Client) -> dict[str, Any] | None:
+    """Return what the head says of itself, or None when it does not run.
+
+    Raises:  NotAllowed ``no-access`` when it is somebody else's.
+    """
+    try:
+        return client.ask("ping")
+    except Unavailable:
+        return None
+
+
+def become_head(directory: str, settings: HeadSettings) -> NoReturn:
+    """Turn this process into the head."""
+    _make_state_directory(directory)
+    os.execv(sys.executable, head_command(directory, settings))
+
+
+def start_head(directory: str, settings: HeadSettings, *, nodes: int = 1) -> dict[str, Any]:
+    """Start a head in the background; return the cluster once it answers and so many `nodes` are ready.
+
+    Raises:  Unavailable ``head-died`` or ``head-slow``, with the end of its log.
+    """
+    folder = _make_state_directory(directory)
+    return _when_ready(BackgroundProgram(head_command(directory, settings), folder / "head.log"), nodes)
+
+
+def head_command(directory: str, settings: HeadSettings) -> list[str]:
+    """Return the words that start a head in the foreground."""
+    given = [word for name, value in settings.items() if value for word in (f"--{name}", value)]
+    return [
+        sys.executable,
+        "-m",
+        "headnode.apps.server",
+        "--state",
+        str(Path(directory).absolute()),
+        *given,
+    ]
+
+
+def _make_state_directory(directory: str) -> Path:
+    fix = "give another with: hn up --state DIRECTORY"
+    return make_directory(directory, "state-directory", "state directory", fix)
+
+
+def _here(nodes: list[dict[str, Any]]) -> int:
+    """Return how many nodes of this machine answer: one that takes no jobs is here, too."""
+    return sum(not node["remote"] and node["state"] not in _AWAY for node in nodes)
+
+
+def _are_back(nodes: list[dict[str, Any]]) -> bool:
+    """Return whether the nodes of other machines answer again."""
+    return not any(node["remote"] and node["state"] == "Unreachable" for node in nodes)
+
+
+def _when_ready(started: BackgroundProgram, nodes: int) -> dict[str, Any]:
+    process, log = started.process, started.log
+    client, deadline, here_since = client_of(str(log.parent)), time.monotonic() + PATIENCE, 0.0
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise _died(started)
+        try:
+            seen: list[dict[str, Any]] = client.ask("nodes")["nodes"]
+            here_since = here_since or (time.monotonic() if _here(seen) >= nodes else 0.0)
+            if here_since and (_are_back(seen) or time.monotonic() - here_since > RECONNECT_TIME):
+                cluster: dict[str, Any] = client.ask("cluster")["cluster"]
+                return cluster
+        except Unavailable:
+            here_since = 0.0
+        time.sleep(PAUSE)
+    raise Unavailable(
+        code="head-slow",
+        what=f"the head runs as process {process.pid}, but not all nodes are ready after {PATIENCE:.0f} s",
+        fix=f"stop it with: hn down; its log {log} ends:" + started.last_lines(),
+    )
+
+
+def _died(started: BackgroundProgram) -> HeadnodeError:
+    return Unavailable(
+        code="head-died",
+        what=f"the head ended with status {started.process.returncode} before it answered",
+        fix=f"its log {started.log} ends:" + started.last_lines(),
+    )
+
+
+_EARLY_END = 0.5  # seconds in which an agent that cannot run ends
+_STOP_TIME = 30.0  # seconds an agent may take to end
+_STOP_PAUSE = 0.02  # seconds
+
+AgentSettings = Mapping[str, str | None]
+
+
+def agent_log(directory: str) -> str:
+    """Return the file that holds what the agent says."""
+    return str(Path(directory).absolute() / "agent.log")
+
+
+def join_cluster(directory: str, settings: AgentSettings, invitation: str) -> None:
+    """Become a node; what keeps this machine from it is told by the agent.
+
+    Raises:  SystemExit with the status of the agent.
+    """
+    _make_agent_directory(directory)
+    joining = subprocess.run(
+        [*_agent_command(directory, settings), "--only-join", "--join", invitation], check=False
+    )
+    if joining.returncode != 0:
+        raise SystemExit(joining.returncode)
+
+
+def start_agent(directory: str, settings: AgentSettings) -> int:
+    """Start the agent in the background; return its process id.
+
+    Raises:  Unavailable ``agent-died``.
+    """
+    _make_agent_directory(directory)
+    started = BackgroundProgram(_agent_command(directory, settings), Path(agent_log(directory)))
+    deadline = time.monotonic() + _EARLY_END
+    while time.monotonic() < deadline:
+        if started.process.poll() is not None:
+            raise Unavailable(
+                code="agent-died",
+                what=f"the agent ended with status {started.process.returncode}",
+                fix=f"its log {agent_log(directory)} ends:" + started.last_lines(),
+            )
+        time.sleep(_STOP_PAUSE)
+    return started.process.pid
+
+
+def stop_agent(directory: str) -> int | None:
+    """Tell the agent to end, and wait until it has; return its process id, None when there is none.
+
+    Raises:  NotAllowed ``not-yours``; Unavailable ``agent-slow``.
+    """
+    folder = Path(directory)
+    try:
+        number = local_daemons.agent_lock_holder(folder)
+        if number is None:
+            return None
+        process = os.pidfd_open(number)
+        try:
+            if local_daemons.is_agent_locked(folder):  # so the number is still that of the agent
+                signal.pidfd_send_signal(process, signal.SIGTERM)
+        finally:
+            os.close(process)
+    except PermissionError:
+        raise NotAllowed(
+            code="not-yours",
+            what=f"the agent in {directory!r} belongs to another user",
+            fix="stop it as that user",
+        ) from None
+    except ProcessLookupError:
+        return None
+    deadline = time.monotonic() + _STOP_TIME
+    while local_daemons.is_agent_locked(folder):
+        if time.monotonic() > deadline:
+            raise Unavailable(
+                code="agent-slow",
+                what=f"the agent, process {number}, has not ended after {_STOP_TIME:.0f} seconds",
+                fix=f"see its log {agent_log(directory)}",
+            )
+        time.sleep(_STOP_PAUSE)
+    return number
+
+
+def become_agent(directory: str, settings: AgentSettings, invitation: str | None) -> NoReturn:
+    """Turn this process into the agent."""
+    _make_agent_directory(directory)
+    joining = ["--join", invitation] if invitation else []
+    command = [*_agent_command(directory, settings), *joining]
+    os.execv(command[0], command)
+
+
+def _agent_command(directory: str, settings: AgentSettings) -> list[str]:
+    given = [word for name, value in settings.items() if value for word in (f"--{name}", value)]
+    return [sys.executable, "-m", "headnode.apps.agent", "--state", str(Path(directory).absolute()), *given]
+
+
+def _make_agent_directory(directory: str) -> None:
+    make_directory(directory, "agent-state", "directory", "give another with --directory")

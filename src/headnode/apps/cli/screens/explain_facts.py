@@ -1,0 +1,216 @@
+"""The facts of an explanation (request, queue position, start, nodes), and lines that keep to the width."""
+
+from textwrap import wrap
+
+from headnode.apps.cli.screens.job import request, tasks_in_words
+from headnode.apps.cli.table import printable
+from headnode.apps.readable_values import counted, duration, instant
+from headnode.core.model.node_sets import natural_order
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
+
+    Told = Mapping[str, Any]
+
+POINT, BELOW = "  - ", "    "
+MOST_NODES = 3  # named one by one
+
+
+def layout(text: str, width: int, lead: str = "") -> list[str]:
+    """Return the lines of a text; those after the first begin below the end of `lead`."""
+    return wrap(
+        printable(text),
+        max(width, len(lead) + 20),
+        initial_indent=lead,
+        subsequent_indent=" " * len(lead),
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+def section(title: str, points: "Iterable[str | tuple[str, str]]", width: int) -> str:
+    """Return a heading with its points; nothing when there are none.
+
+    A point may have something to type, which is never broken: behind it where there is room, or below.
+    """
+    lines: list[str] = []
+    for point in points:
+        text, typed = (point, "") if isinstance(point, str) else point
+        said = layout(text + (":" if typed else ""), width, POINT)
+        if typed and len(said) == 1 and len(said[0]) + 1 + len(typed) <= width:
+            lines.append(f"{said[0]} {printable(typed)}")
+        else:
+            lines += [*said, f"{BELOW}  {printable(typed)}"] if typed else said
+    return "\n".join([title, *lines] if title else lines) if lines else ""
+
+
+def node_rows(title: str, reasons: "Iterable[Told]", now: float, width: int) -> str:
+    """Return the nodes with why each is out and who holds it; those with the same reason share a line."""
+    alike: dict[str, list[str]] = {}
+    for reason in reasons:
+        text = _without(reason["text"], reason["what"]) + _held(reason, now)
+        alike.setdefault(text, []).append(reason["what"])
+    if not alike:
+        return ""
+    rows = [(printable(_together(sorted(nodes, key=natural_order))), text) for text, nodes in alike.items()]
+    column = min(max(len(names) for names, _ in rows), width // 2)
+    return "\n".join(
+        [title, *(line for names, text in rows for line in layout(text, width, f"  {names:<{column}}  "))]
+    )
+
+
+def _held(reason: "Told", now: float) -> str:
+    """Return who holds processors of a busy node, and until when at the latest."""
+    parts = []
+    for each in reason.get("holders") or ():
+        until = each["until"]
+        when = (
+            "has no run time limit"
+            if until is None
+            else f"ends in {duration(max(0.0, until - now))} at the latest"
+        )
+        parts.append(f"job {each['job']} of {each['owner']} holds {each['processors']} and {when}")
+    if parts and reason.get("more_holders"):
+        parts.append(f"{reason['more_holders']} more jobs hold some")
+    return f": {'; '.join(parts)}" if parts else ""
+
+
+def places(nodes: "Iterable[Told]") -> str:
+    """Return where processors are, such as ``node1 (4), node2 (2)``; of many nodes the first and the rest."""
+    each = [(place["node"], place["processors"]) for place in nodes]
+    shown = ", ".join(f"{node} ({processors})" for node, processors in each[:MOST_NODES])
+    left = each[MOST_NODES:]
+    if not left:
+        return shown
+    count = f"{len(left)} more node" + ("s" if len(left) > 1 else "")
+    return f"{shown} and {count} ({sum(processors for _, processors in left)})"
+
+
+def _without(text: str, node: str) -> str:
+    """Return the reason without the name of its node in front, so that equal ones are seen to be equal."""
+    for start in (f"node {node!r}", f"node {node}", repr(node), node):
+        if text.startswith(start) and not text[len(start) : len(start) + 1].isalnum():
+            return text[len(start) :].lstrip(" :,")
+    return text
+
+
+def _together(names: list[str]) -> str:
+    shown = ", ".join(names[:MOST_NODES])
+    return shown + (f" and {len(names) - MOST_NODES} more" if len(names) > MOST_NODES else "")
+
+
+SAME = 60.0  # seconds between two instants that are told as one
+
+
+def facts(told: "Told", job: "Told", now: float) -> "Iterator[tuple[str, str]]":
+    """Yield each fact with its name; facts that there are not are left out."""
+    facts = {
+        "requests": f"{request(job)}, run time {_run_time(job['run_time'])}, priority {job['priority_name']}",
+        "submitted": _ago(job["submitted"], now),
+        "turn": _turn(told),
+        "expected": _expected(told, now),
+        "promised": _promised(told),
+        "deadline": _deadline(told),
+        "holds": _holds(job),
+        "share": f"{counted(job['share'], 'processor')} in balanced mode" if job.get("share") else "",
+        "ends by": _ends(job, now),
+        "tasks": tasks_in_words(job["tasks"]) if job["tasks"]["total"] else "none",
+    }
+    return ((key, value) for key, value in facts.items() if value)
+
+
+def _deadline(told: "Told") -> str:
+    """Return when it must have ended, and by how much it would be late by what is known of its start."""
+    deadline = told.get("deadline")
+    if not deadline:
+        return ""
+    said = f"it must end by {instant(deadline['at'])}"
+    words = {
+        "expected": "as things stand",
+        "at_worst": "in 1 of 10 cases",
+        "by_limits": "by run time limits",
+    }
+    late = next(((how, deadline[how]) for how in words if (deadline[how] or 0) > 0), None)
+    if late is None:
+        return said
+    how, seconds = late
+    return f"{said}; at risk: {words[how]} it would start {duration(seconds)} too late"
+
+
+def _run_time(seconds: float | None) -> str:
+    return "without limit" if seconds is None else duration(seconds)
+
+
+def _ago(at: float | None, now: float) -> str:
+    return f"{instant(at)}, {duration(max(0.0, now - at))} ago" if at else ""
+
+
+def _waits(told: "Told") -> bool:
+    return told["state"] in ("Queued", "Configuring") and not told["would_start"] and not told["refused"]
+
+
+def _turn(told: "Told") -> str:
+    if not _waits(told):
+        return ""
+    if not told["ahead"]:
+        return "first in the queue"
+    named = ", ".join(map(_other, told["jobs_ahead"]))
+    more = told["ahead"] - len(told["jobs_ahead"])
+    some = f": {named}" + (f" and {more} more" if more else "") if named else ""
+    return f"{counted(told['ahead'], 'job')} ahead of it in the queue{some}"
+
+
+def _other(job: "Told") -> str:
+    priority = "" if job["priority_name"] == "Normal" else f", {job['priority_name']}"
+    return f"{job['job']} of {job['owner']} ({request(job)}, {_short(job['run_time'])}{priority})"
+
+
+def _short(seconds: float | None) -> str:
+    return "no limit" if seconds is None else duration(seconds)
+
+
+def _expected(told: "Told", now: float) -> str:
+    """Return when the run times of the past let it start, unless that is what is promised."""
+    expected = told["expected"]
+    if not expected or expected["p50"] is None or _alike(expected["p50"], expected["promise"]):
+        return ""
+    late = expected["p90"] is not None and not _alike(expected["p50"], expected["p90"])
+    nine = f"; in 9 of 10 cases by {instant(expected['p90'])}" if late else ""
+    wait = duration(max(0.0, expected["p50"] - now))
+    return f"{instant(expected['p50'])} (in {wait}), from past run times{nine}"
+
+
+def _alike(one: float, other: float | None) -> bool:
+    return other is not None and abs(one - other) < SAME
+
+
+def _promised(told: "Told") -> str:
+    if not _waits(told):
+        return ""
+    expected = told["expected"] or {"promise": None}
+    at = told["not_before"] or expected["promise"]
+    if at is None:
+        return "no start can be promised yet"
+    held = told["reservation"]
+    where = f"; then on {places(held['nodes'])}" if held else ""
+    return f"{instant(at)} or sooner, if running jobs end by their limits{where}"
+
+
+def _holds(job: "Told") -> str:
+    if not job["allocated"]:
+        return ""
+    allocation = [
+        {"node": share["node"], "processors": len(share["processors"])}
+        for share in job.get("allocation") or ()
+    ]
+    where = f": {places(allocation)}" if allocation else ""
+    return counted(job["allocated"], "processor") + where
+
+
+def _ends(job: "Told", now: float) -> str:
+    if job["state"] != "Running" or job["run_time"] is None or not job["started"]:
+        return ""
+    end = job["started"] + job["run_time"]
+    return f"{instant(end)} at the latest, in {duration(max(0.0, end - now))}"

@@ -1,0 +1,278 @@
+"""What a command takes from its shell (words, work directory, variables), and the shell's last job."""
+
+# ruff: noqa: PTH109, PTH110, PTH111, PTH117, PTH118, PTH123 (pathlib costs 6 ms of every submit)
+
+import os
+
+from headnode.adapters.files.opening import make_own_directory, open_below, open_own_directory
+from headnode.apps.cli.options import CliOption, usage
+from headnode.apps.client.local_addresses import user_state_home
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from headnode.apps.cli.options import Arguments
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_^")
+
+
+def command_line(words: "Sequence[str]") -> str:
+    """Return the words of a program as one command line.
+
+    A single word is a command line already, as in ``hn job submit "echo a b"``; several are quoted where
+    they need it, so that the program gets them as they were typed and no shell on the way changes them.
+
+    >>> command_line(["echo", "a b", "*"]), command_line(["echo a b"])
+    ("echo 'a b' '*'", 'echo a b')
+    """
+    return words[0] if len(words) == 1 else " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    if word and set(word) <= _PLAIN:
+        return word
+    return "'" + word.replace("'", "'\"'\"'") + "'"
+
+
+ENV_ALL = CliOption(
+    "envall", "", "Pass the variables of your shell to the task, without those of the session; false: none"
+)
+CURRENT = "Current"  # DefaultWorkDirectory: the directory where the submitter stands
+EVERYTHING = "all"  # SubmitterEnvironment: all variables of the submitter
+
+_NOT_PASSED = frozenset(
+    """HOME USER LOGNAME SHELL MAIL PWD OLDPWD SHLVL _ PS1 PS2 PS4 PROMPT_COMMAND TERM COLORTERM COLUMNS
+    LINES DISPLAY WAYLAND_DISPLAY XAUTHORITY DBUS_SESSION_BUS_ADDRESS WINDOWID TMUX TMUX_PANE STY GPG_TTY
+    GPG_AGENT_INFO INVOCATION_ID JOURNAL_STREAM NOTIFY_SOCKET LISTEN_PID LISTEN_FDS LISTEN_FDNAMES
+    MANAGERPID SYSTEMD_EXEC_PID LD_PRELOAD LD_AUDIT LD_DEBUG PBS_NODEFILE""".split()  # noqa: SIM905
+)
+_NOT_PASSED_PREFIXES = (
+    "CCP_", "HEADNODE_", "SSH_", "SUDO_", "LESS_TERMCAP_", "XDG_", "VTE_", "TERM_", "HYDRA_",
+    "I_MPI_HYDRA_", "PMI_", "PMIX_", "PRTE_", "OMPI_", "SLURM_",
+)  # fmt: skip
+"""Variables of the login, of the terminal, of the loader and of the job that the shell itself runs in."""
+
+
+def passed_variables(mine: "Mapping[str, str]") -> "dict[str, str]":
+    """Return the variables that ``--env-all`` passes to a task: without those of the session.
+
+    >>> passed_variables({"HOME": "/home/ann", "SSH_AUTH_SOCK": "/tmp/a", "VIRTUAL_ENV": "/v", "EMPTY": ""})
+    {'VIRTUAL_ENV': '/v'}
+    """
+    return {
+        name: value
+        for name, value in mine.items()
+        if value and name not in _NOT_PASSED and not name.startswith(_NOT_PASSED_PREFIXES)
+    }
+
+
+def apply_shell(task: "dict[str, Any]", asked: "Arguments", client: "Client") -> None:
+    """Complete the terms of a task by what it takes from this shell, as the cluster wants it.
+
+    Raises:  BadRequest ``usage`` when this directory cannot be the work directory of a task.
+    """
+    defaults, given = client.ask("defaults"), asked.text("workdir") or ""
+    if given.startswith(("/", "%", "$")):
+        pass  # the node knows where that is
+    elif given == "~" or given.startswith("~/"):
+        task["workdir"] = given[2:].lstrip("/") or "."  # what is relative there is below the home directory
+    elif asked.hpc_pack:
+        pass  # there the home directory is the default, and what is relative is below it
+    elif defaults["work_directory"] == CURRENT and client.shares_directories:
+        task["workdir"] = below(current_directory(), given, swept="parametric" in task)
+    variables = _variables(asked, defaults["environment"])
+    if variables:
+        task["env"] = {**variables, **task.get("env", {})}
+
+
+def note_directory(task: "dict[str, Any]", asked: "Arguments", out: "Output") -> None:
+    """Tell people where a task runs, if they did not say it and it is not where they would look first.
+
+    Scripts of HPC Pack hear its sentences and nothing beside them.
+    """
+    if "workdir" in asked.options or not out.for_people or asked.hpc_pack:
+        return
+    home, here = os.path.expanduser("~"), current_directory()
+    if here != home:
+        out.note(f"it runs in {here if 'workdir' in task else 'your home directory'}")
+
+
+def below(here: str, given: str, *, swept: bool) -> str:
+    """Return the work directory of a task that is `given` relative to the directory `here`.
+
+    Raises:  BadRequest ``usage`` when the node would read the name of `here` as something else.
+
+    >>> below("/data/a*b", "", swept=True), below("/data/a*b", "run1", swept=False)
+    ('/data/a^*b', '/data/a*b/run1')
+    """
+    if "$" in here or "%" in here:
+        _refuse_variables(here)
+    escaped = here.replace("^", "^^").replace("*", "^*") if swept else here
+    return os.path.join(escaped, given) if given else escaped
+
+
+def _refuse_variables(here: str) -> None:
+    from headnode.core.launching.expansion import names_a_variable
+
+    if names_a_variable(here):
+        raise usage(
+            f"the directory {here!r} has a name that stands for a variable in a work directory",
+            "change to another directory, or name one: --workdir DIRECTORY",
+        )
+
+
+def current_directory() -> str:
+    """Return the directory of this process by the name that its shell has for it.
+
+    Raises:  BadRequest ``usage`` when it has no name any more, or one that is not UTF-8.
+    """
+    try:
+        here = os.getcwd()
+        named = os.environ.get("PWD", "")
+        if named != here and os.path.isabs(named) and _is_here(named):
+            here = named
+        here.encode()
+    except OSError:
+        what = "the directory you stand in was removed"
+    except UnicodeEncodeError:
+        what = f"the name of the directory {here!a} is not UTF-8"
+    else:
+        return here
+    raise usage(what, "change to another directory, or name one: --workdir DIRECTORY")
+
+
+def _is_here(path: str) -> bool:
+    """Whether a path without dots in it leads to the directory of this process."""
+    if {".", ".."} & set(path.split("/")):
+        return False
+    try:
+        return os.path.samestat(os.stat(path), os.stat("."))  # noqa: PTH116
+    except OSError:
+        return False
+
+
+def _variables(asked: "Arguments", wanted: str) -> "dict[str, str]":
+    """Return the variables of this shell that the user asks for, or else the cluster."""
+    if "envall" in asked.options:
+        return passed_variables(_of_this_user()) if asked.flag("envall") else {}
+    if wanted.lower() == EVERYTHING:
+        return passed_variables(_of_this_user())
+    mine, names = _of_this_user(), [name.strip() for name in wanted.split(",")]
+    return {name: mine[name] for name in names if name in mine}
+
+
+def _of_this_user() -> "dict[str, str]":
+    """Return the variables of this process that a job can have."""
+    return {
+        name: value for name, value in os.environ.items() if name == name.strip() and _is_text(name + value)
+    }
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def remember(job: int, environ: "Mapping[str, str]" = os.environ, shell: int | None = None) -> None:
+    """Keep `job` as the last one of the shell that called us.  Does nothing where CCP_NO_JOB_ID is set."""
+    if environ.get("CCP_NO_JOB_ID"):
+        return
+    name = _name(_shell() if shell is None else shell)
+    try:
+        folder = make_own_directory(_folder(environ))
+        try:
+            _write(folder, name, str(job))
+        finally:
+            os.close(folder)
+    except OSError:
+        return  # the job is made; a full or read-only disk must not make it look as if it were not
+
+
+def _write(folder: int, name: str, job: str) -> None:
+    try:
+        file = open_below(folder, name, os.O_WRONLY | os.O_TRUNC)
+    except FileNotFoundError:
+        _forget_ended_shells(folder)
+        file = open_below(folder, name, os.O_WRONLY | os.O_CREAT, 0o600)
+    with os.fdopen(file, "w", encoding="utf-8") as opened:
+        opened.write(job)
+
+
+def recall(environ: "Mapping[str, str]" = os.environ, shell: int | None = None) -> int:
+    """Return the last job of the shell that called us.
+
+    Raises:  BadRequest ``usage`` when there is none.
+    """
+    text = _remembered(environ, shell) or environ.get("CCP_PREVIOUS_JOB_ID", "")
+    if environ.get("CCP_NO_JOB_ID") or not (text.isascii() and text.isdigit()):
+        from headnode.apps.cli.options import usage
+
+        raise usage("this shell has made no job that '!!' could stand for", "write the job's id")
+    return int(text)
+
+
+def _remembered(environ: "Mapping[str, str]", shell: int | None) -> str:
+    name = _name(_shell() if shell is None else shell)
+    try:
+        folder = open_own_directory(_folder(environ))
+        try:
+            with os.fdopen(open_below(folder, name), encoding="utf-8") as file:
+                return file.read(20)
+        finally:
+            os.close(folder)
+    except OSError:
+        return ""
+
+
+def _folder(environ: "Mapping[str, str]") -> str:
+    runtime = environ.get("XDG_RUNTIME_DIR", "")
+    home = os.path.join(runtime if os.path.isabs(runtime) else user_state_home(environ), "headnode")
+    return os.path.join(home, "last-job")
+
+
+_STAND_BETWEEN = frozenset((b"timeout", b"time", b"sudo", b"doas", b"strace", b"ltrace", b"setsid"))
+"""Programs that a shell puts before others, and that stay their parent."""
+_MOST_BETWEEN = 8
+
+
+def _shell() -> int:
+    """Return the process that called us, or the one that had a program such as timeout call us."""
+    shell = os.getppid()
+    for _ in range(_MOST_BETWEEN):
+        program, parent, _ = _status(shell)
+        if program not in _STAND_BETWEEN or parent <= 1:
+            break
+        shell = parent
+    return shell
+
+
+def _name(shell: int) -> str:
+    """Return a file name for a shell; its start time tells it from a later process of the same number."""
+    return f"{shell}-{_status(shell)[2]}"
+
+
+def _status(process: int) -> tuple[bytes, int, str]:
+    """Return the name of a process, its parent, and when it started; nothing of one that has ended.
+
+    Source:  proc_pid_stat(5).
+    """
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            before, _, after = file.read().rpartition(b")")
+    except OSError:
+        return b"", 0, "0"
+    fields = after.split()
+    return before.partition(b"(")[2], int(fields[1]), fields[19].decode()
+
+
+def _forget_ended_shells(folder: int) -> None:
+    for name in os.listdir(folder):
+        if not os.path.exists(f"/proc/{name.partition('-')[0]}"):
+            os.unlink(name, dir_fd=folder)

@@ -1,0 +1,49 @@
+"""Predict starts for a head: reads situations from standard input, writes predictions to standard output.
+
+Each message is MessagePack behind its length.  It ends when the head has hung up, or is gone.
+"""
+
+import os
+import signal
+import sys
+import time
+
+import msgspec
+
+from headnode.adapters.wire.frames import frame, next_frame
+from headnode.apps.predict import PredictionRequest
+from headnode.core.scheduling.policies import POLICIES
+from headnode.engine.prediction import PredictionResult, look_ahead
+
+NICE = 10  # the head, its agents and their jobs go first
+
+
+def main() -> int:
+    """Answer questions until there are no more; return the exit status."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the head, which will hang up
+    os.nice(NICE)
+    head = os.getppid()
+    questions = msgspec.msgpack.Decoder(PredictionRequest)
+    while (message := next_frame(sys.stdin.buffer)) is not None:
+        answer = msgspec.msgpack.encode(_answer(questions.decode(message), head))
+        try:
+            sys.stdout.buffer.write(frame(answer))
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:  # the head is gone; nothing is left to be said when this ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            break
+    return 0
+
+
+def _answer(question: PredictionRequest, head: int) -> PredictionResult:
+    """Look ahead until the time is over, or the head is gone."""
+    until = time.monotonic() + question.seconds
+
+    def stop() -> bool:
+        return time.monotonic() > until or os.getppid() != head
+
+    return look_ahead(question.situation, POLICIES[question.situation.policy], stop)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,249 @@
+"""Looks after nodes: starts the agents of this machine, removes its former nodes, gives up lost ones.
+
+Time is taken by a clock that nobody can set: a wrong date must not cost a node its tasks.
+"""
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from headnode.adapters.files.local_daemons import is_agent_locked
+from headnode.adapters.nodes.links import NodeLinks
+from headnode.apps.server.command_batcher import CommandBatcher
+from headnode.core.model.errors import HeadnodeError, Unavailable
+from headnode.core.model.node import NodeState
+from headnode.core.model.user import User
+from headnode.core.state import nodes as c
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.command import Command
+from headnode.core.state.node_loss import GiveUpNode
+from headnode.core.state.nodes import NodeVanished
+from headnode.engine.engine import Engine
+
+log = logging.getLogger("headnode.server")
+
+BETWEEN_AGENT_CHECKS = 0.5  # seconds
+LONGEST_PAUSE = 60.0  # seconds between two starts of an agent that does not stay alive
+
+
+class AgentSupervisor:
+    """Starts an agent for each node that has none."""
+
+    def __init__(self, state: Path, names: list[str], processors: int | None) -> None:
+        self._state = state
+        self._names = names
+        self._processors = processors
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
+        self._pauses: dict[
+            str, float
+        ] = {}  # seconds; doubled each time an agent ends without having connected
+        self._not_before: dict[str, float] = {}  # monotonic
+
+    def directory(self, name: str) -> Path:
+        """Return where a node of this machine keeps its things."""
+        return self._state / "nodes" / name
+
+    async def keep(self, connected: Callable[[str], bool]) -> None:
+        """Look after the agents for ever."""
+        while True:
+            for name in self._names:
+                if connected(name):
+                    self._pauses.pop(name, None)
+                else:
+                    self._start_if_missing(name)
+            await asyncio.sleep(BETWEEN_AGENT_CHECKS)
+
+    def _start_if_missing(self, name: str) -> None:
+        before = self._started.get(name)
+        if before is not None and before.poll() is None:
+            return
+        directory = self.directory(name)
+        directory.mkdir(parents=True, exist_ok=True)
+        if is_agent_locked(directory):
+            return  # an agent of an earlier head; it will dial in
+        if before is not None and not self._may_start_again(name):
+            return
+        if before is not None:
+            log.warning("the agent of node %s ended with %s; starting another", name, before.returncode)
+        self._started[name] = self._start(name, directory)
+
+    def _may_start_again(self, name: str) -> bool:
+        """Whether the pause after an agent that ended is over; pauses grow while none stays."""
+        now = time.monotonic()
+        if name not in self._not_before:
+            pause = self._pauses.get(name, 0.0)
+            self._not_before[name] = now + pause
+            self._pauses[name] = min(max(2 * pause, BETWEEN_AGENT_CHECKS), LONGEST_PAUSE)
+        if now < self._not_before[name]:
+            return False
+        del self._not_before[name]
+        return True
+
+    def _start(self, name: str, directory: Path) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "headnode.apps.agent"]
+        command += ["--head", str(self._state / "nodes.sock"), "--state", str(directory), "--name", name]
+        if self._processors is not None or len(self._names) > 1:  # nodes that share a machine bind nothing
+            command += ["--processors", str(self._processors or len(os.sched_getaffinity(0)))]
+        log.info("starting the agent of node %s", name)
+        with (directory / "agent.log").open("ab") as output:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd="/",
+                start_new_session=True,
+                env=dict(os.environ),
+            )
+
+
+BETWEEN_REMOVALS = 5.0  # seconds
+_HEAD_USER = User(name="headnode", uid=0, gid=0, administrator=True)
+
+
+def nodes_to_remove(cluster: ClusterState, state: Path, names: Collection[str]) -> list[str]:
+    """Return the nodes that this machine no longer runs: they are away, without an agent, and free of jobs.
+
+    Only a head makes a directory below `state` for a node; those that somebody started by hand have none.
+    """
+    return [
+        name
+        for name, node in cluster.nodes.items()
+        if not node.key
+        and name not in names
+        and node.state in (NodeState.UNREACHABLE, NodeState.LOST_PAUSED)
+        and (state / "nodes" / name).is_dir()
+        and not is_agent_locked(state / "nodes" / name)
+        and not cluster.on_node(name)
+    ]
+
+
+async def remove_former_nodes(
+    engine: Engine, batcher: CommandBatcher, state: Path, names: Collection[str]
+) -> None:
+    """Look after them for ever."""
+    while True:
+        await asyncio.sleep(BETWEEN_REMOVALS)
+        for name in nodes_to_remove(engine.cluster, state, names):
+            log.info("node %s of this machine is no longer used and was removed", name)
+            try:
+                await batcher.ask(c.ChangeNode(by=_HEAD_USER, node=name, wish="remove"))
+            except HeadnodeError as error:
+                log.warning("node %s could not be removed: %s", name, error)
+
+
+BETWEEN_HEARTBEAT_CHECKS = 1.0  # seconds
+STOOD_STILL = 2 * BETWEEN_HEARTBEAT_CHECKS  # seconds from one look to the next
+TO_STAND_STILL = 1.25  # of a lease: in its last fifth a node lets its tasks stand still
+AWAY = (NodeState.UNREACHABLE, NodeState.LOST_PAUSED)
+
+
+async def watch_for_lost_nodes(
+    engine: Engine, batcher: CommandBatcher, links: NodeLinks, absences: "Absences"
+) -> None:
+    """Look after nodes for ever: what a node runs is lost once it missed its heartbeats.
+
+    A connection may end while the tasks go on: then the node has that time to come back.  One that stays and
+    is silent has used the time up already.  No node is to blame for the time in which this process, or its
+    whole machine, stood still: what was said meanwhile may still be on its way.
+    """
+    looked = time.monotonic()
+    unrecorded: set[Command] = set()  # of what the journal could not write, and that was told
+    while True:
+        await asyncio.sleep(BETWEEN_HEARTBEAT_CHECKS)
+        looked, before = time.monotonic(), looked
+        if looked - before > STOOD_STILL:
+            log.warning(
+                "this head has stood still for %.0f s, which no node is to blame for", looked - before
+            )
+            links.forgive(looked - before)
+            absences.forgive(looked - before)
+        for name in links.silent(silence_limits(engine, links.leases)):
+            log.warning("node %s is silent: its tasks are given up", name)
+            await _record(batcher, NodeVanished(node=name), unrecorded)
+            await _record(batcher, GiveUpNode(node=name), unrecorded)
+        states = {name: node.state for name, node in engine.cluster.nodes.items()}
+        for name in absences.too_long(states, absence_limits(engine, links.leases), time.monotonic()):
+            if engine.cluster.on_node(name):
+                if GiveUpNode(node=name) not in unrecorded:
+                    log.warning("node %s has been away too long: its tasks are given up", name)
+                await _record(batcher, GiveUpNode(node=name), unrecorded)
+
+
+SilenceLimits = Mapping[str, float]
+"""Seconds that a node may be silent, by its name."""
+
+
+def silence_limits(engine: Engine, leases: SilenceLimits) -> dict[str, float]:
+    """Return how long each node may be silent: always longer than it believes that nobody has its tasks."""
+    usual = engine.settings.patience() + BETWEEN_HEARTBEAT_CHECKS
+    beats = 2 * engine.settings.number("HeartbeatInterval") + BETWEEN_HEARTBEAT_CHECKS
+    taken, lease = _taken_by_force(engine), engine.settings.lease()
+    return {
+        name: max(min(beats, usual) if name in taken else usual, _stands_still_after(leases, name, lease))
+        for name in engine.cluster.nodes
+    }
+
+
+def absence_limits(engine: Engine, leases: SilenceLimits) -> dict[str, float]:
+    """Return how long each node may be away; one that was taken offline by force, as long as its lease."""
+    lease = engine.settings.lease()
+    taken = {name: _stands_still_after(leases, name, lease) for name in _taken_by_force(engine)}
+    return silence_limits(engine, leases) | taken
+
+
+def _stands_still_after(leases: SilenceLimits, name: str, lease: float) -> float:
+    return TO_STAND_STILL * max(leases.get(name, 0.0), lease)
+
+
+def _taken_by_force(engine: Engine) -> set[str]:
+    nodes = engine.cluster.nodes.items()
+    return {name for name, node in nodes if any(drain.force for drain in node.drains)}
+
+
+class Absences:
+    """Since when nodes are away, as far as this head has seen it."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+
+    def too_long(self, states: Mapping[str, NodeState], patience: SilenceLimits, now: float) -> list[str]:
+        """Return the nodes that have been away longer than they may; `now` in seconds of a steady clock."""
+        away = [name for name, state in states.items() if state in AWAY]
+        self._since = {name: self._since.get(name, now) for name in away}
+        return [name for name in away if now - self._since[name] > patience[name]]
+
+    def since(self, name: str) -> float | None:
+        """Return since when a node is away, in seconds of the steady clock; None if it is here."""
+        return self._since.get(name)
+
+    def forgive(self, seconds: float) -> None:
+        """Let those that are away have so much more time."""
+        self._since = {name: since + seconds for name, since in self._since.items()}
+
+
+def given_up_in(engine: Engine, links: NodeLinks, absences: Absences, name: str) -> float | None:
+    """Return in how many seconds the tasks of a node are given up that is away; None if none are there."""
+    since = absences.since(name)
+    if since is None or not engine.cluster.on_node(name):
+        return None
+    return max(0.0, since + absence_limits(engine, links.leases)[name] - time.monotonic())
+
+
+async def _record(
+    batcher: CommandBatcher, command: NodeVanished | GiveUpNode, unrecorded: set[Command]
+) -> None:
+    """Record what became of a node; where that is not possible it comes again, and is told once."""
+    try:
+        await batcher.ask(command)
+    except Unavailable as error:
+        if command not in unrecorded:
+            log.error("what became of node %s could not be recorded: %s", command.node, error)
+        unrecorded.add(command)
+    else:
+        unrecorded.discard(command)

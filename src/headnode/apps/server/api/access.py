@@ -1,0 +1,352 @@
+"""Who may use which verb, tokens of clients on other machines, and the audit log of what was changed.
+
+Rights of owners are checked where the job is known, in core; those of administrators here, too.
+A verb without a row is for administrators, and counts as a change.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import msgspec
+
+from headnode.adapters.identity.users import account
+from headnode.adapters.nodes.join_door import digest_of
+from headnode.adapters.nodes.membership import Invitation
+from headnode.apps.server.api import requests as w
+from headnode.apps.server.api.job_objects import Object
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.model.errors import NotAllowed, NotFound, Unavailable, WrongState
+from headnode.core.model.quantities import Instant, Seconds
+from headnode.core.model.user import User
+from headnode.core.state import tokens as c
+from headnode.core.state.node_record import TokenRecord
+from headnode.core.state.permissions import must_administer
+from headnode.core.state.tokens import LOGIN_LIFETIME
+
+
+class Who(StrEnum):
+    """Who may."""
+
+    EVERYBODY = "everybody"
+    OVERSEER = "its owner, operators, administrators"  # of the job that it is about
+    OWNER = "its owner, administrators"
+    OPERATOR = "operators, administrators"
+    ADMINISTRATOR = "administrators"
+
+
+class VerbAccess(NamedTuple):
+    """The row of a verb.
+
+    changes: it is written to the audit log, and refused when that cannot be written
+    near:    only from the head's own machine
+    """
+
+    who: Who
+    changes: bool = False
+    near: bool = False
+
+
+_READS = VerbAccess(Who.EVERYBODY)
+_CREATES = VerbAccess(Who.EVERYBODY, changes=True)
+_OVERSEES = VerbAccess(Who.OVERSEER, changes=True)
+_ADMINISTERS = VerbAccess(Who.ADMINISTRATOR, changes=True)
+
+ACCESS: Mapping[str, VerbAccess] = MappingProxyType(
+    {
+        "ping": _READS,
+        "whoami": _READS,
+        "defaults": _READS,
+        "create_job": _CREATES,
+        "run_everywhere": _ADMINISTERS,
+        "run_here": VerbAccess(Who.ADMINISTRATOR),  # a part of what was asked for
+        "shell": VerbAccess(Who.OWNER, changes=True),
+        "submit_job": _CREATES,
+        "check_job": _READS,
+        "add_tasks": VerbAccess(Who.OWNER, changes=True),
+        "modify_job": _OVERSEES,
+        "set_progress": _OVERSEES,
+        "cancel_job": _OVERSEES,
+        "finish_job": _OVERSEES,
+        "requeue_job": _OVERSEES,
+        "suspend_job": _OVERSEES,
+        "resume_job": _OVERSEES,
+        "hold_job": _OVERSEES,
+        "release_job": _OVERSEES,
+        "clone_job": _CREATES,
+        "job": _READS,
+        "jobs": _READS,
+        "watch_job": _READS,
+        "group": _READS,
+        "submit_group": _OVERSEES,
+        "cancel_group": _OVERSEES,
+        "finish_group": _OVERSEES,
+        "history": _READS,
+        "past_jobs": _READS,
+        "predictions": _READS,
+        "explain_job": _READS,
+        "export_job": _READS,
+        "tasks": _READS,
+        "task": _READS,
+        "cancel_task": _OVERSEES,
+        "finish_task": _OVERSEES,
+        "modify_task": VerbAccess(Who.OWNER, changes=True),
+        "requeue_task": _OVERSEES,
+        "output": _READS,
+        "read_output": VerbAccess(Who.OWNER),
+        "nodes": _READS,
+        "node": _READS,
+        "node_history": _READS,
+        "approve_node": _ADMINISTERS,
+        "pause_node": _ADMINISTERS,
+        "drain_node": _ADMINISTERS,
+        "reservations": _READS,
+        "reservation": _READS,
+        "make_reservation": _ADMINISTERS,
+        "change_reservation": _ADMINISTERS,
+        "cancel_reservation": _ADMINISTERS,
+        "resume_node": _ADMINISTERS,
+        "invite_node": _ADMINISTERS,
+        "set_node": _ADMINISTERS,
+        "remove_node": _ADMINISTERS,
+        "cluster": _READS,
+        "params": _READS,
+        "set_params": _ADMINISTERS,
+        "params_history": _READS,
+        "new_token": VerbAccess(Who.EVERYBODY, changes=True, near=True),
+        "tokens": _READS,
+        "revoke_token": _CREATES,
+        "audit": VerbAccess(Who.ADMINISTRATOR),
+        "filters": _READS,
+        "test_filter": _ADMINISTERS,
+        "templates": _READS,
+        "template": _READS,
+        "set_template": _ADMINISTERS,
+        "remove_template": _ADMINISTERS,
+        "backup": VerbAccess(Who.ADMINISTRATOR, changes=True, near=True),
+        "down": _ADMINISTERS,
+    }
+)
+_NOT_LISTED = _ADMINISTERS
+
+
+def access_to(verb: str) -> VerbAccess:
+    """Return the row of a verb."""
+    return ACCESS.get(verb, _NOT_LISTED)
+
+
+def admit(by: User, verb: str, *, near: bool) -> None:
+    """Let through who may use a verb at all.
+
+    Raises:  NotAllowed ``not-administrator``, ``not-operator`` or ``not-here``.
+    """
+    access, name = access_to(verb), verb.replace("_", " ")
+    if access.near and not near:
+        raise NotAllowed(
+            code="not-here",
+            what=f"{name!r} is not for clients of other machines",
+            fix="log in on the head's machine and do it there",
+        )
+    if access.who is Who.ADMINISTRATOR:
+        must_administer(by, f"ask for {name!r}")
+    if access.who is Who.OPERATOR and not by.oversees:
+        raise NotAllowed(
+            code="not-operator",
+            what=f"{by.name!r} may not ask for {name!r}",
+            fix="ask an operator or an administrator",
+        )
+
+
+_AUDITED_FIELDS = ("job", "task", "instance", "group", "node", "nodes", "name", "owner", "token", "template")
+"""The fields of requests that say what they are about; no name of what is said of the one who asks.
+
+What jobs run is not written down.
+"""
+DONE = "done"
+
+
+def audit_entry(
+    now: Instant, user: User | None, origin: str, verb: str, fields: dict[str, Any], outcome: str
+) -> dict[str, Any]:
+    """Return the line of a request; `user` None: nobody who is known."""
+    said: dict[str, Any] = {
+        "when": datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"),
+        "user": user.name if user is not None else "",
+        "uid": user.uid if user is not None else None,
+        "from": origin,
+        "verb": verb,
+    }
+    said |= {name: fields[name] for name in _AUDITED_FIELDS if _is_plain(fields.get(name))}
+    if isinstance(values := fields.get("values"), dict):
+        some = list(values.items())[:_LONGEST_VALUE]
+        said["parameters"] = {
+            str(name)[:_LONGEST_VALUE]: value for name, value in some if value is None or _is_plain(value)
+        }
+    terms = fields.get("terms")
+    for whom in (fields.get("user"), terms.get("user") if isinstance(terms, dict) else None):
+        if _is_plain(whom):  # `user` is who asks, and nobody else
+            said.setdefault("owner", whom)
+    return said | {"outcome": outcome}
+
+
+def audited_answer(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return what an answer tells of the thing that was made or changed."""
+    return {name: answer[name] for name in ("job", "jobs", "owner", "token") if _is_plain(answer.get(name))}
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, list):
+        return len(value) <= _LONGEST_VALUE and all(
+            isinstance(each, int) or _is_short(each) for each in value
+        )
+    return isinstance(value, int) or _is_short(value)
+
+
+def _is_short(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= _LONGEST_VALUE
+
+
+_LONGEST_VALUE = 1000  # characters, or things, that a line says of a field
+
+
+AUDIT_BLOCK = 1 << 16  # bytes
+LONGEST_AUDIT_PAGE = 10_000  # lines
+
+
+def lines_from_end(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file, the last one first.
+
+    Raises:  OSError.
+    """
+    with path.open("rb") as file:
+        at, rest = file.seek(0, 2), b""
+        while at:
+            step = min(AUDIT_BLOCK, at)
+            at -= step
+            file.seek(at)
+            parts = (file.read(step) + rest).split(b"\n")
+            rest = parts[0]
+            yield from (line for line in reversed(parts[1:]) if line)
+        if rest:
+            yield rest
+
+
+def audit_page(
+    path: Path, *, job: int | None = None, user: str = "", since: str = "", limit: int = 1000
+) -> list[dict[str, Any]]:
+    """Return the newest entries about a job, of a user, from an instant (ISO, UTC) on; the oldest first.
+
+    Raises:  NotFound ``no-audit``; Unavailable ``audit``.
+    """
+    found: list[dict[str, Any]] = []
+    try:
+        for line in lines_from_end(path):
+            entry = _decoded_entry(line)
+            if entry is None:
+                continue
+            if since and str(entry.get("when", "")) < since:
+                break
+            if _is_wanted(entry, job, user):
+                found.append(entry)
+                if len(found) >= min(max(1, limit), LONGEST_AUDIT_PAGE):
+                    break
+    except FileNotFoundError:
+        raise NotFound(
+            code="no-audit", what=f"the audit log {str(path)!r} is empty or does not exist"
+        ) from None
+    except OSError as error:
+        raise Unavailable(
+            code="audit", what=f"the audit log {str(path)!r} cannot be read: {error.strerror}"
+        ) from None
+    return found[::-1]
+
+
+def _decoded_entry(line: bytes) -> dict[str, Any] | None:
+    """Return what a line says; None for half a line, which a lost disk may leave."""
+    try:
+        entry = msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return None
+    return entry if isinstance(entry, dict) else None
+
+
+def _is_wanted(entry: dict[str, Any], job: int | None, user: str) -> bool:
+    if user and user not in (entry.get("user"), entry.get("owner")):
+        return False
+    if job is None:
+        return True
+    jobs = entry.get("jobs") or ()
+    return entry.get("job") == job or job in jobs
+
+
+async def whoami(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001
+    """Say as whom the client is known."""
+    return {"user": by.name, "uid": by.uid, "role": by.role.value, "cluster": context.name}
+
+
+async def new_token(context: ServerContext, by: User, request: w.NewTokenRequest) -> Object:
+    """Offer a login: what a client of another machine takes once for a token."""
+    if context.network is None:
+        raise WrongState(
+            code="not-listening",
+            what="this head has no address for other machines",
+            fix="an administrator starts it with one: hn down; hn up --listen HOST",
+        )
+    user = by.name
+    if request.user and request.user != by.name:
+        must_administer(by, f"make a token for {request.user!r}")
+        user = account(request.user).name
+    secret = secrets.token_urlsafe(18)
+    lifetime = Seconds(request.lifetime)
+    await context.ask(c.OfferLogin(by=by, digest=digest_of(secret), user=user, lifetime=lifetime))
+    offered = Invitation(*context.network.place(), secret, context.network.fingerprint)
+    expires = Instant(context.now() + LOGIN_LIFETIME)
+    return {"login": str(offered), "user": user, "expires": expires, "lifetime": request.lifetime}
+
+
+async def tokens(context: ServerContext, by: User, request: w.ListTokensRequest) -> Object:
+    """Show the asker's tokens; to administrators those of others too."""
+    user = by.name if request.user is None else request.user
+    if user != by.name:
+        must_administer(by, "see the tokens of others")
+    found = [
+        token
+        for token in context.cluster.tokens.values()
+        if token.expires > context.now() and (user == "*" or token.user == user)
+    ]
+    return {"tokens": [_token_object(token) for token in sorted(found, key=lambda token: token.number)]}
+
+
+def _token_object(token: TokenRecord) -> Object:
+    return {
+        "token": token.number,
+        "user": token.user,
+        "made": token.made,
+        "expires": token.expires,
+        "used": token.used,
+        "address": token.address,
+    }
+
+
+async def revoke_token(context: ServerContext, by: User, request: w.RevokeTokenRequest) -> Object:
+    """Make a token worth nothing."""
+    await context.ask(c.RevokeToken(by=by, token=request.token))
+    return {"token": request.token}
+
+
+async def audit(context: ServerContext, by: User, request: w.AuditLogRequest) -> Object:
+    """Show what the audit log says."""
+    must_administer(by, "read the audit log")
+    since = (
+        datetime.fromtimestamp(request.since, UTC).isoformat(timespec="milliseconds") if request.since else ""
+    )
+    path = context.state / "audit.log"
+    found = await asyncio.to_thread(
+        audit_page, path, job=request.job, user=request.user, since=since, limit=request.limit
+    )
+    return {"entries": found}

@@ -1,0 +1,325 @@
+"""The verbs about the whole cluster: state, parameters, past jobs, scores of predictions, backup and stop."""
+
+import asyncio
+import os
+import secrets
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
+from typing import Final
+
+from headnode import __version__
+from headnode.apps.server.api import nodes as show
+from headnode.apps.server.api import requests as w
+from headnode.apps.server.api.access import whoami
+from headnode.apps.server.api.filters_templates import check_programs
+from headnode.apps.server.api.job_objects import Object, count_by_state
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.model.quantities import FOREVER, NEVER, Instant
+from headnode.core.model.user import User
+from headnode.core.scheduling.prediction.scores import (
+    JudgedPrediction,
+    PredictionScore,
+    by_predicted_wait,
+    score,
+)
+from headnode.core.state.events import ParameterSet
+from headnode.core.state.nodes import SetParameter
+from headnode.core.state.permissions import must_administer
+from headnode.core.state.stop import StopJob
+from headnode.core.state.transitions import ACTIVE, STATE_NAMES, JobState
+from headnode.engine import past_jobs as past_jobs_past_jobs
+from headnode.engine.policy_registry import PolicyRegistry
+from headnode.engine.ports import Prediction, PredictionStore
+from headnode.engine.settings import check_parameter, parameters_with
+
+_LEFT_BEHIND: Final = 3600.0  # seconds after which a copy of the journal was forgotten by who asked for it
+
+
+async def ping(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001
+    """Say who answers."""
+    return {
+        "version": __version__,
+        "cluster": context.name,
+        "pid": os.getpid(),
+        "state_directory": str(context.state),
+    }
+
+
+async def defaults(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001
+    """Say what a job takes from the shell of its submitter, if it says nothing itself."""
+    settings = context.engine.settings
+    return {
+        "work_directory": settings.text("DefaultWorkDirectory"),
+        "environment": settings.text("SubmitterEnvironment"),
+    }
+
+
+async def cluster(context: ServerContext, by: User, request: w.VerbRequest) -> Object:
+    """Show the cluster."""
+    journal = context.state / "journal.db"
+    files = (journal, journal.with_name(journal.name + "-wal"))
+    ended = context.lookups.archive.count_ended(owner=None)
+    return {
+        "cluster": {
+            "name": context.name,
+            "version": __version__,
+            "started": context.started,
+            "jobs": count_by_state(context.cluster, ended),
+            "policy": context.engine.settings.text("SchedulingPolicy"),
+            "mode": context.engine.settings.text("SchedulingMode"),
+            **_plug_ins(context),
+            "notices": _notices(context),
+            "licence_trouble": context.licences.problem,
+            "you": await whoami(context, by, request),
+            "state_directory": str(context.state),
+            "journal": {
+                "events": context.engine.number,
+                "bytes": sum(file.stat().st_size for file in files if file.exists()),
+                "damage": context.lookups.archive.damage(),
+            },
+        }
+        | show.cluster_counts(context.cluster, context.now())
+    }
+
+
+def _notices(context: ServerContext) -> Object:
+    """Say how many notices wait to be brought, and why the last one that was not brought was not."""
+    if context.notices is None:
+        return {"waiting": 0, "problem": ""}
+    return {"waiting": context.notices.waiting(), "problem": context.notices.problem}
+
+
+def _plug_ins(context: ServerContext) -> Object:
+    """Say what is wrong with the policy in use, and which plug-ins there are."""
+    roster = context.engine.policies
+    if not isinstance(roster, PolicyRegistry):
+        return {"policy_trouble": "", "plug_ins": []}
+    return {
+        "policy_trouble": roster.trouble(context.engine.settings.text("SchedulingPolicy")),
+        "plug_ins": [{"name": name, "trouble": trouble} for name, trouble in roster.troubles().items()],
+    }
+
+
+async def params(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001
+    """Show the cluster's parameters."""
+    settings = context.engine.settings
+    return {
+        "params": [
+            {
+                "name": known.name,
+                "value": settings.text(known.name),
+                "default": known.default,
+                "unit": known.unit,
+                "doc": known.doc,
+                "choices": known.choices,
+            }
+            for known in parameters_with(context.engine.policies).values()
+        ]
+    }
+
+
+async def set_params(context: ServerContext, by: User, request: w.SetParametersRequest) -> Object:
+    """Set cluster parameters; all of them or, if one is wrong, none."""
+    there_are = parameters_with(context.engine.policies)
+    known = [(check_parameter(name, value, there_are), value) for name, value in request.values.items()]
+    await check_programs(context, {parameter.name: value for parameter, value in known})
+    for parameter, value in known:
+        await context.ask(SetParameter(by=by, name=parameter.name, value=value))
+    return await params(context, by, w.VerbRequest())
+
+
+async def backup(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001
+    """Copy the journal into a new file in the state directory, which the asker takes away."""
+    must_administer(by, "make a backup")
+    for left in context.state.glob("backup-*.db*"):
+        if time.time() - left.stat().st_mtime > _LEFT_BEHIND:
+            left.unlink(missing_ok=True)
+    copy = context.state / f"backup-{secrets.token_hex(8)}.db"
+    try:
+        await asyncio.to_thread(context.copy_journal, copy)
+    except BaseException:
+        copy.unlink(missing_ok=True)
+        raise
+    return {"journal": str(copy), "cluster": context.name, "done": True}
+
+
+async def down(context: ServerContext, by: User, request: w.StopHeadRequest) -> Object:
+    """End the head.  Running tasks go on and the next head learns how they ended, or all are canceled."""
+    must_administer(by, "stop the head")
+    if request.cancel_jobs:
+        active = (JobState.QUEUED, JobState.ENDING, *ACTIVE)
+        jobs = [job for job, record in sorted(context.cluster.jobs.items()) if record.state in active]
+        why = "the cluster went down"
+        await context.ask_together([StopJob(by=by, job=job, outcome="canceled", message=why) for job in jobs])
+        while context.cluster.graphs:
+            await asyncio.sleep(0.02)
+    running = show.cluster_counts(context.cluster, context.now())["tasks_running"]
+    context.going_down = True
+    return {"running_tasks": running}
+
+
+def prediction_scores(predictions: Sequence[Prediction]) -> Object:
+    """Return the scores of judged predictions: of all, by predicted wait, and by policy; spans in seconds.
+
+    Cost:  half a second for the 100,000 that are kept at most: beside the event loop, please.
+    """
+    by_policy: dict[str, list[JudgedPrediction]] = {}
+    for each in predictions:
+        if each.started is not None and each.p50 is not None:
+            promise = NEVER if each.promise is None else each.promise
+            p90 = NEVER if each.p90 is None else each.p90
+            judged = JudgedPrediction(each.made, promise, each.p50, p90, each.started)
+            by_policy.setdefault(each.policy, []).append(judged)
+    everything = [judged for some in by_policy.values() for judged in some]
+    return {
+        "all": _scores_of(everything),
+        "by_predicted_wait": _by_wait(everything),
+        "by_policy": {policy: _scores_of(some) for policy, some in sorted(by_policy.items())},
+    }
+
+
+def _scores_of(judged: Sequence[JudgedPrediction]) -> Object:
+    return _score_object(score(judged), score(_promised(judged)), score(_bounded(judged)))
+
+
+def _by_wait(judged: Sequence[JudgedPrediction]) -> Mapping[str, Object]:
+    promised, bounded = by_predicted_wait(_promised(judged)), by_predicted_wait(_bounded(judged))
+    return {
+        name: _score_object(all_of_it, promised[name], bounded[name])
+        for name, all_of_it in by_predicted_wait(judged).items()
+    }
+
+
+def _promised(judged: Sequence[JudgedPrediction]) -> list[JudgedPrediction]:
+    return [one for one in judged if one.promise < NEVER]
+
+
+def _bounded(judged: Sequence[JudgedPrediction]) -> list[JudgedPrediction]:
+    return [one for one in judged if one.p90 < NEVER]
+
+
+def _score_object(all_of_it: PredictionScore, promised: PredictionScore, bounded: PredictionScore) -> Object:
+    """Return a score; promises and bounds count only where there were some."""
+    return {
+        "jobs": all_of_it.jobs,
+        "p50_held": all_of_it.p50_held,
+        "p50_error": _finite(all_of_it.p50_error),
+        "p90_held": bounded.p90_held,
+        "spread": _finite(bounded.spread),
+        "promised": promised.jobs,
+        "promise_held": promised.promise_held,
+        "promise_error": _finite(promised.promise_error),
+    }
+
+
+def _finite(seconds: float | None) -> float | None:
+    return seconds if seconds is not None and isfinite(seconds) else None
+
+
+LONGEST_PAGE = 5000  # ended jobs looked at for one answer
+PREDICTIONS_PAGE = 1000  # predictions
+
+
+async def past_jobs(context: ServerContext, by: User, request: w.PastJobsRequest) -> Object:  # noqa: ARG001  (everybody sees all)
+    """Show a page of the jobs that are over, in the order of their ids, and what is still to come.
+
+    It reads beside the event loop: a page of a thousand takes some 50 ms.
+    """
+    since = None if request.since is None else Instant(request.since)
+    until = None if request.until is None else Instant(request.until)
+    limit = min(max(1, request.limit), LONGEST_PAGE)
+    archive = context.lookups.archive
+    page = await asyncio.to_thread(past_jobs_past_jobs.past_jobs, archive, request.after, limit, since, until)
+    answer: Object = {"jobs": [_past_job(job) for job in page.jobs], "more": page.more}
+    if request.after == 0:
+        answer |= _about(context)
+    return answer
+
+
+async def params_history(context: ServerContext, by: User, request: w.ParameterHistoryRequest) -> Object:
+    """Show the newest changes of cluster parameters, in order; to administrators also whose they are."""
+    there_are = parameters_with(context.engine.policies)
+    names = {check_parameter(name, None, there_are).name for name in request.names}
+    limit = min(max(1, request.limit), LONGEST_PAGE)
+    archive = context.lookups.archive
+
+    def read() -> list[Object]:
+        values: dict[str, str | None] = {}
+        found: deque[Object] = deque(maxlen=limit)
+        for event in archive.parameter_changes():
+            before, values[event.name] = values.get(event.name), event.value
+            if not names or event.name in names:
+                found.append(_parameter_change(event, before, by))
+        return list(found)
+
+    return {"changes": await asyncio.to_thread(read)}
+
+
+def _parameter_change(event: ParameterSet, before: str | None, by: User) -> Object:
+    """Return one change; None for a value is the default, for who did it that it is not for the asker."""
+    return {
+        "at": event.at,
+        "name": event.name,
+        "before": before,
+        "value": event.value,
+        "by": event.by if by.administrator else None,
+        "from": event.origin if by.administrator else None,
+    }
+
+
+async def predictions(context: ServerContext, by: User, request: w.PredictionScoresRequest) -> Object:  # noqa: ARG001
+    """Show how often predicted starts held: of the jobs that had to wait and have started since then."""
+    since = Instant(0.0 if request.since is None else request.since)
+    scores = await asyncio.to_thread(
+        lambda: prediction_scores(list(_judged_predictions(context.predictions, since)))
+    )
+    return {"since": request.since, "policy": context.engine.settings.text("SchedulingPolicy")} | scores
+
+
+def _judged_predictions(predictions: PredictionStore, since: Instant) -> Iterator[Prediction]:
+    """Yield what was judged, page by page: nobody can write while a page is read."""
+    before = None
+    while page := predictions.judged_predictions(since, PREDICTIONS_PAGE, before):
+        yield from page
+        last = page[-1]
+        before = (NEVER if last.started is None else last.started, last.job)
+
+
+def _about(context: ServerContext) -> Object:
+    """Return what a log of this cluster says of it, and how many jobs are not over."""
+    counts, nodes = context.cluster.counts, context.cluster.nodes.values()
+    return {
+        "cluster": context.name,
+        "version": __version__,
+        "processors": sum(node.facts.processors for node in nodes),
+        "nodes": len(nodes),
+        "ended": sum(context.lookups.archive.count_ended(owner=None).values()),
+        "queued": counts.get(JobState.QUEUED, 0),
+        "running": sum(counts.get(state, 0) for state in (JobState.ENDING, *ACTIVE)),
+    }
+
+
+def _past_job(job: past_jobs_past_jobs.PastJob) -> Object:
+    request = job.request
+    return {
+        "id": job.id,
+        "owner": job.owner,
+        "name": job.name,
+        "project": job.project,
+        "state": STATE_NAMES[JobState(job.state)],
+        "submitted": job.submitted,
+        "started": job.started,
+        "ended": job.ended,
+        "processors": job.processors,
+        "minimum": request.minimum,
+        "maximum": request.maximum,
+        "unit": request.unit.value,
+        "run_time": None if request.run_time == FOREVER else request.run_time,
+        "priority": job.priority,
+        "exclusive": request.exclusive,
+        "memory": job.memory,
+        "parents": list(job.parents),
+        "requeues": job.requeues,
+    }

@@ -1,0 +1,151 @@
+"""The verbs about all jobs of a group, and what a job and its group share."""
+
+from headnode.apps.server.api import requests as w
+from headnode.apps.server.api.admission_check import refuse_unfit_now
+from headnode.apps.server.api.job_objects import Object
+from headnode.apps.server.job_lookup import FoundJob
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.model.dependencies import dependencies
+from headnode.core.model.errors import NotFound, Refused
+from headnode.core.model.job import Condition
+from headnode.core.model.quantities import JobId
+from headnode.core.model.user import User
+from headnode.core.state.depend import dependency_state, outcome_of
+from headnode.core.state.groups import SubmitJobs, group_state
+from headnode.core.state.job_events import Outcome
+from headnode.core.state.job_record import JobRecord
+from headnode.core.state.stop import StopJob
+from headnode.core.state.transitions import STATE_NAMES, JobState
+
+
+async def group(context: ServerContext, by: User, request: w.GroupNameRequest) -> Object:
+    """Tell the state of a group and the ids of the jobs it has now."""
+    jobs = members(context, by, request)
+    return summary(request.group, jobs)
+
+
+def members(context: ServerContext, by: User, request: w.GroupNameRequest) -> list[JobRecord]:
+    """Return the jobs that a group has now; those of the asker when no owner is named.
+
+    Raises:  NotFound ``no-such-group``.
+    """
+    owner = by.name if request.owner is None else request.owner
+    jobs = context.lookups.group(request.group, None if owner == "*" else owner)
+    if not jobs:
+        whose = "" if owner == "*" else f" of {owner}"
+        raise NotFound(
+            code="no-such-group",
+            what=f"there is no job group {request.group!r}{whose}",
+            fix="see `hn job list /all` for jobs, and `hn job view ID` for their groups",
+        )
+    return jobs
+
+
+def summary(name: str, jobs: list[JobRecord]) -> Object:
+    """Return a group as clients see it: its state, and how many of its jobs are in which."""
+    counts: dict[str, int] = {}
+    for job in jobs:
+        counts[STATE_NAMES[job.state]] = counts.get(STATE_NAMES[job.state], 0) + 1
+    return {
+        "group": name,
+        "state": group_state(jobs).value,
+        "jobs": [job.id for job in jobs],
+        "counts": counts,
+        "open": [job.id for job in jobs if not job.state.is_final],
+        "skipped": [job.id for job in jobs if job.skipped],
+    }
+
+
+async def submit_group(context: ServerContext, by: User, request: w.GroupNameRequest) -> Object:
+    """Submit all jobs of a group that were made and not submitted yet, in one step."""
+    jobs = [job for job in members(context, by, request) if job.state is JobState.CONFIGURING]
+    specs = [context.cluster.written(job) for job in jobs]
+    refuse_unfit_now(context, by, *specs)
+    command = SubmitJobs(
+        by=by, jobs=tuple(job.id for job in jobs), parents=context.lookups.ended_parents(*specs)
+    )
+    await context.ask(command)
+    await context.submission_chain.wait(command.jobs)
+    return {"group": request.group, "jobs": list(command.jobs)}
+
+
+async def cancel_group(context: ServerContext, by: User, request: w.StopGroupRequest) -> Object:
+    """Cancel all jobs of a group that are not over, in one step."""
+    return await _stop_group(context, by, request, "canceled")
+
+
+async def finish_group(context: ServerContext, by: User, request: w.StopGroupRequest) -> Object:
+    """Finish all jobs of a group that are not over, in one step."""
+    return await _stop_group(context, by, request, "finished")
+
+
+async def _stop_group(
+    context: ServerContext, by: User, request: w.StopGroupRequest, outcome: Outcome
+) -> Object:
+    """Stop them as one batch: one by one, a job that waits for the failure of another would start."""
+    jobs = [job for job in members(context, by, request) if not job.state.is_final]
+    answers = await context.ask_together([_stop_command(by, job.id, request, outcome) for job in jobs])
+    stopped: list[Object] = []
+    refused: list[Object] = []
+    for job, answer in zip(jobs, answers, strict=True):
+        if isinstance(answer, Refused):
+            refused.append({"job": job.id, "code": answer.code, "what": answer.what, "fix": answer.fix})
+        else:
+            state = context.lookups.job(job.id).record.state
+            stopped.append({"job": job.id, "state": STATE_NAMES[state]})
+    return {"group": request.group, "jobs": stopped, "refused": refused}
+
+
+def _stop_command(by: User, job: JobId, request: w.StopGroupRequest, outcome: Outcome) -> StopJob:
+    return StopJob(
+        by=by,
+        job=job,
+        outcome=outcome,
+        message=request.message,
+        force=request.force,
+        graceful=request.graceful,
+    )
+
+
+def relations(context: ServerContext, found: FoundJob) -> Object:
+    """Return what a job waits for or has waited for, and which jobs do so of it.
+
+    Of those that depend on it these are told: the ones of its group, and all that have not started.
+    """
+    return {
+        "dependencies": [
+            dependency(context, found.record, parent, condition)
+            for parent, condition in dependencies(found.spec)
+        ],
+        "dependents": _dependents(context, found),
+    }
+
+
+def dependency(context: ServerContext, record: JobRecord, parent: int, condition: Condition) -> Object:
+    """Return one thing that a job waits for: of whom, what, and how that stands."""
+    other = context.lookups.record(parent)
+    told: Object = {"job": parent, "condition": condition.value, "name": "", "state": "", "standing": ""}
+    if other is None:
+        return told
+    spec = context.cluster.written(other)
+    stands = dependency_state(condition, outcome_of(other)).name.lower()
+    if record.state.is_queued and parent not in record.waits_for:
+        stands = "met"  # what let a job go holds, whatever became of it since
+    return told | {"name": spec.name, "state": STATE_NAMES[other.state], "standing": stands}
+
+
+def _dependents(context: ServerContext, found: FoundJob) -> list[Object]:
+    own = found.record
+    waiting = {context.cluster.jobs[job].id for job in context.cluster.children.get(own.id, ())}
+    group = context.lookups.group(own.group, own.owner) if own.group else []
+    candidates = {record.id: record for record in group}
+    candidates |= {job: context.cluster.jobs[job] for job in waiting}
+    told = []
+    for job, record in sorted(candidates.items()):
+        spec = context.cluster.written(record)
+        told += [
+            {"job": job, "condition": condition.value, "name": spec.name, "state": STATE_NAMES[record.state]}
+            for parent, condition in dependencies(spec)
+            if parent == own.id
+        ]
+    return told

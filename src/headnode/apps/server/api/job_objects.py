@@ -1,0 +1,328 @@
+"""Jobs and tasks as clients see them.  The shapes are those of the local protocol."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from headnode.core.formats.job_views import write_job_json
+from headnode.core.model.bounds import TASK_COMMAND
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import FOREVER, Instant, format_priority
+from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.job_record import (
+    JobHold,
+    JobRecord,
+    JobRun,
+    LiveAttempt,
+    TaskProgress,
+    not_begun,
+    written_spec,
+)
+from headnode.core.state.job_request import own_request
+from headnode.core.state.transitions import STATE_NAMES, JobState, TaskState
+from headnode.engine.ports import InstanceRow
+
+Object = dict[str, Any]
+
+
+LONGEST_COMMAND = 120  # characters, in lists
+
+
+class Brief(NamedTuple):
+    """What lists show of the description of a job."""
+
+    shown: Object
+    command: str  # of the first task, cut; "" of a job without tasks
+    instances: int
+
+
+def brief_of(record: JobRecord, spec: JobSpec) -> Brief:
+    """Return what lists show of a job's description.  Cost: O(tasks)."""
+    given = written_spec(record, spec)
+    request = own_request(given)
+    shown = {
+        "name": spec.name,
+        "project": spec.project,
+        "minimum": request.minimum,
+        "maximum": request.maximum,
+        "unit": given.unit.value,
+        "run_time": None if given.run_time == FOREVER else given.run_time,
+    }
+    command = spec.tasks[0].command if spec.tasks else ""
+    if len(command) > LONGEST_COMMAND:
+        command = f"{command[: LONGEST_COMMAND - 1]}…"
+    return Brief(shown, command, sum(task.instances for task in spec.tasks))
+
+
+def job_object(record: JobRecord, brief: Brief, pending_reason: str = "") -> Object:
+    """Return a job as lists show it."""
+    run = record.run
+    return {
+        "id": record.id,
+        "owner": record.owner,
+        **brief.shown,
+        "group": record.group,
+        "state": STATE_NAMES[record.state],
+        "priority": record.priority,
+        "priority_name": format_priority(record.priority),
+        "created": record.created,
+        "submitted": record.submitted,
+        "started": run.started if run else None,
+        "ended": run.ended if run else None,
+        "allocated": sum(map(len, run.allocation.values())) if run else 0,
+        "message": record.message,
+        "skipped": record.skipped,
+        "tasks": task_counts(brief.instances, run),
+        "pending_reason": pending_reason,
+        "progress": run.percent if run else None,
+        "progress_message": run.progress_message if run else "",
+    }
+
+
+def detailed_job(record: JobRecord, spec: JobSpec, pending_reason: str, history: list[Object]) -> Object:
+    """Return a job with everything there is to know of it."""
+    run = record.run
+    allocation = run.places if run else {}
+    return job_object(record, brief_of(record, spec), pending_reason) | {
+        "spec": write_job_json(spec),
+        "allocation": [{"node": node, "processors": list(numbers)} for node, numbers in allocation.items()],
+        "backfilled": run.backfilled if run else False,
+        "requeues": run.requeues if run else 0,
+        "submit_host": record.submit_host,
+        "alternatives": len(spec.alternatives),
+        "option": run.option if run and run.started is not None else None,
+        "state_detail": record.state.value,
+        "history": history,
+        "delivered": delivered_object(run),
+        "hold_until": record.hold_until,
+        "holds": [hold_object(hold) for hold in record.holds],
+        "starts": run.starts if run else 0,
+        "suspended_since": suspended_since(record),
+        "suspended_for": run.stood_still if run else 0.0,
+        "end_by": spec.end_by,
+        "reservation": spec.reservation,
+        "waits_for": list(record.waits_for),
+        "unready": list(run.unready) if run else [],
+        "cleaning": list(run.cleaning) if run else [],
+    }
+
+
+def hold_object(hold: JobHold) -> Object:
+    """Return a hold: its name, who set it and when, and why."""
+    return {"name": hold.name, "by": hold.by, "at": hold.at, "message": hold.message}
+
+
+def suspended_since(record: JobRecord) -> Instant | None:
+    """Return since when everything of a job stands still; None when it does not."""
+    suspension = record.run.suspension if record.run is not None else None
+    return suspension.since if suspension is not None and suspension.places else None
+
+
+def delivered_object(run: JobRun | None) -> Object | None:
+    """Return what a job was given and has used, in instances and runs that are over; None before a start."""
+    if run is None or not run.usage.processors:
+        return None
+    usage = run.usage
+    return {
+        "processors": usage.processors,
+        "nodes": list(usage.nodes),
+        "cpu_time": usage.cpu_time,
+        "wall_time": usage.wall_time,
+        "peak_memory": usage.peak_memory,
+        "average_memory": usage.average_memory,
+        "bytes_read": usage.bytes_read,
+        "bytes_written": usage.bytes_written,
+        "exit_code": usage.exit_code,
+    }
+
+
+def task_counts(instances: int, run: JobRun | None) -> dict[str, int]:
+    """Return how many instances of a job are in each state; `instances`: how many it has before it runs."""
+    counts = dict.fromkeys(("total", "queued", "running", "finished", "failed", "canceled"), 0)
+    if run is None:
+        counts["total"] = counts["queued"] = instances
+        return counts
+    for progress in run.tasks:
+        for state, number in instance_counts(progress).items():
+            counts[state] += number
+    return counts
+
+
+def instance_counts(progress: TaskProgress) -> dict[str, int]:
+    """Return how many instances of a task are in each state, as people see it."""
+    begun = sum(1 for live in progress.live.values() if live.state is not TaskState.DISPATCHED)
+    waiting = len(progress.queued) + len(progress.live) - begun
+    over = {
+        "finished": len(progress.finished),
+        "failed": len(progress.failed),
+        "canceled": len(progress.canceled),
+    }
+    return {"total": waiting + begun + sum(over.values()), "queued": waiting, "running": begun} | over
+
+
+def task_state(record: JobRecord, progress: TaskProgress) -> str:
+    """Return the state of a whole task: running while anything runs, failed when anything failed."""
+    if record.state is JobState.CONFIGURING:
+        return STATE_NAMES[TaskState.CONFIGURING]
+    if progress.made is not None and not progress.live and (progress.endless or not progress.made):
+        return STATE_NAMES[unmade(record)]
+    counts = instance_counts(progress)
+    for state in ("running", "queued", "failed", "canceled", "finished"):
+        if counts[state]:
+            return STATE_NAMES[TaskState(state)]
+    return STATE_NAMES[TaskState.FINISHED]
+
+
+def unmade(record: JobRecord) -> TaskState:
+    """Return the state of a special task that may make instances, or could have made some, and has none."""
+    if not record.state.is_final:
+        return TaskState.QUEUED
+    return TaskState.FINISHED if record.state is JobState.FINISHED else TaskState.CANCELED
+
+
+def instances_of(record: JobRecord, spec: JobSpec, number: int) -> int:
+    """Return how many instances a task has; of a special one, how many it has had by now."""
+    made = progress_of(record, spec, number).made
+    return written_spec(record, spec).tasks[number - 1].instances if made is None else made
+
+
+def progress_of(record: JobRecord, spec: JobSpec, number: int) -> TaskProgress:
+    """Return the progress of a task; all queued when nothing of the job was touched."""
+    if record.run is None:
+        return not_begun(spec.tasks[number - 1])
+    return record.run.tasks[number - 1]
+
+
+def task_object(
+    record: JobRecord, spec: JobSpec, number: int, row: InstanceRow | None, pending_reason: str = ""
+) -> Object:
+    """Return one task: of a basic task its only instance, of any other the row of all of them."""
+    task = written_spec(record, spec).tasks[number - 1]
+    progress = progress_of(record, spec, number)
+    shown = _shown(record, task, number, task_state(record, progress), pending_reason)
+    if task.kind is not TaskType.BASIC:
+        return shown | _nothing() | {"instances": instance_counts(progress)}
+    return shown | _group_of_states(record, progress, 1, row)
+
+
+def instance_object(
+    record: JobRecord, spec: JobSpec, number: int, instance: int, row: InstanceRow | None, pending: str = ""
+) -> Object:
+    """Return one instance of a task."""
+    task = written_spec(record, spec).tasks[number - 1]
+    progress = progress_of(record, spec, number)
+    state = instance_state(record, progress, instance)
+    shown = _shown(record, task, number, STATE_NAMES[state], pending if state is TaskState.QUEUED else "")
+    return shown | {"instance": instance} | _group_of_states(record, progress, instance, row)
+
+
+def _group_of_states(
+    record: JobRecord, progress: TaskProgress, instance: int, row: InstanceRow | None
+) -> Object:
+    """Return how an instance goes or went; of one that never ran, why."""
+    told = _how(progress.live.get(instance), row)
+    if row is None and instance in progress.failed:
+        told["message"] = "it never ran: a task it depends on failed"
+    elif row is None and instance in progress.canceled:
+        told["message"] = f"it never ran: {record.message or 'canceled'}"
+    return told
+
+
+def instance_state(record: JobRecord, progress: TaskProgress, instance: int) -> TaskState:
+    """Return where one instance is in its life."""
+    if record.state is JobState.CONFIGURING:
+        return TaskState.CONFIGURING
+    live = progress.live.get(instance)
+    if live is not None:
+        return live.state
+    for numbers, state in (
+        (progress.finished, TaskState.FINISHED),
+        (progress.failed, TaskState.FAILED),
+        (progress.canceled, TaskState.CANCELED),
+    ):
+        if instance in numbers:
+            return state
+    return TaskState.QUEUED
+
+
+def instances_in(
+    record: JobRecord, spec: JobSpec, number: int, states: set[str], after: int
+) -> Iterator[int]:
+    """Yield a task's instances above `after` that people see in one of `states`; no states means all."""
+    progress = progress_of(record, spec, number)
+    for instance in range(after + 1, instances_of(record, spec, number) + 1):
+        if not states or STATE_NAMES[instance_state(record, progress, instance)] in states:
+            yield instance
+
+
+def _shown(record: JobRecord, task: TaskSpec, number: int, state: str, pending_reason: str) -> Object:
+    return {
+        "job": record.id,
+        "task": number,
+        "instance": None,
+        "name": task.name,
+        "state": state,
+        "command": task.command[: TASK_COMMAND.most],
+        "kind": task.kind.value,
+        "minimum": task.minimum,
+        "maximum": task.maximum,
+        "pending_reason": pending_reason,
+    }
+
+
+def _nothing() -> Object:
+    return _how(None, None)
+
+
+def _how(live: LiveAttempt | None, row: InstanceRow | None) -> Object:
+    if live is not None:
+        nodes = [node for node, _ in live.place]
+        return _outcome(None) | {
+            "node": " ".join(nodes),
+            "processors": [list(numbers) for _, numbers in live.place],
+            "started": live.started,
+            "attempt": live.attempt,
+            "message": live.message,
+        }
+    return _outcome(row)
+
+
+def _outcome(row: InstanceRow | None) -> Object:
+    return {
+        "exit_code": row.exit_code if row else None,
+        "signal": row.signal if row else None,
+        "node": " ".join(row.nodes or (row.node,)) if row else "",
+        "processors": [],
+        "started": row.started if row else None,
+        "ended": row.ended if row else None,
+        "user_time": row.user_time if row else None,
+        "system_time": row.system_time if row else None,
+        "peak_memory": row.peak_memory if row else None,
+        "average_memory": row.average_memory if row else None,
+        "bytes_read": row.bytes_read if row else None,
+        "bytes_written": row.bytes_written if row else None,
+        "message": row.message if row else "",
+        "attempt": row.attempt if row else None,
+    }
+
+
+def detailed_task(shown: Object, task: TaskSpec) -> Object:
+    """Return a task with everything there is to know of it."""
+    return shown | {
+        "command": task.command,
+        "spec": write_job_json(JobSpec(tasks=(task,)))["tasks"][0],
+        "standard_input": task.standard_input,
+        "standard_output": task.standard_output,
+        "standard_error": task.standard_error,
+        "work_directory": task.work_directory,
+        "environment": task.environment,
+    }
+
+
+def count_by_state(cluster: ClusterState, ended: dict[str, int]) -> dict[str, int]:
+    """Return how many jobs people see in each state."""
+    counts: dict[str, int] = {}
+    for state, number in (*cluster.counts.items(), *((JobState(s), n) for s, n in ended.items())):
+        if number:
+            counts[STATE_NAMES[state]] = counts.get(STATE_NAMES[state], 0) + number
+    return counts

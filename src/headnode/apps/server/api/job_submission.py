@@ -1,0 +1,249 @@
+"""From what a client sends to jobs: files are read, named parents and users found, all jobs made in one
+step.
+
+Source:  SSS 3.1.0, "JobGroup" and "Dependency" (attribute designator).
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from headnode.adapters.identity.users import account
+from headnode.apps.server.api.admission_check import unsupported_features
+from headnode.apps.server.api.requests import CreateJobRequest
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.formats.fidelity import Awareness, Fidelity, ReportItem, apply_awareness, parse_awareness
+from headnode.core.formats.slash_terms import read_terms
+from headnode.core.model.bounds import JOBS, TASKS, TASKS_OF_FILE, Bound
+from headnode.core.model.dependencies import DEPENDENCY_FIELDS, DependencyLink
+from headnode.core.model.errors import BadRequest, NotFound
+from headnode.core.model.job import JobSpec, NamedParent
+from headnode.core.model.task import TaskSpec
+from headnode.core.model.user import User
+from headnode.core.state import groups as c
+from headnode.core.state.job_events import JobCreated
+from headnode.core.state.job_record import decode_record, decode_spec
+from headnode.core.state.permissions import is_other, plain_name
+
+
+def users_named(by: User, specs: Iterable[JobSpec]) -> dict[str, User]:
+    """Return those that are known; only for administrators, who alone may name others."""
+    if not by.administrator:
+        return {}
+    found: dict[str, User] = {}
+    for name in {plain_name(spec.run_as) for spec in specs if is_other(by, spec)}:
+        try:
+            known = account(name)
+        except NotFound:
+            continue  # it is refused where the job is known
+        found[name] = User(name=known.name, uid=known.uid, gid=known.gid)
+    return found
+
+
+class DescribedJobs(NamedTuple):
+    """What a client describes: its jobs, and which of them wait for which."""
+
+    specs: Sequence[JobSpec]
+    links: Sequence[DependencyLink]
+    report: tuple[ReportItem, ...]
+    awareness: Awareness | None = None  # the policy that the file names for what has no effect here
+
+
+def create_command(
+    context: ServerContext, by: User, described: DescribedJobs, *, submit: bool
+) -> c.CreateJobs:
+    """Return the request to make all jobs in one step."""
+    ended = context.lookups.ended_parents(*described.specs)
+    return c.CreateJobs(
+        by=by,
+        specs=tuple(described.specs),
+        links=tuple(described.links),
+        submit=submit,
+        parents=ended,
+        known=users_named(by, described.specs),
+    )
+
+
+async def create_all(
+    context: ServerContext, by: User, described: DescribedJobs, *, submit: bool
+) -> list[int]:
+    """Make all jobs in one step; return their ids in the order in which they are described.
+
+    Raises:  what refuses one of them; then none is made.
+    """
+    made = await context.ask(create_command(context, by, described, submit=submit))
+    return [event.job for event in made if isinstance(event, JobCreated)]
+
+
+MOST_SEARCHED = 20_000
+"""Ended jobs of the owner that are looked through, newest first."""
+
+_PAGE_OF_JOBS = 500
+_ID = "<Id>"
+_Jobs = Sequence[tuple[int, bytes]]
+
+
+async def with_parents(context: ServerContext, by: User, described: DescribedJobs) -> DescribedJobs:
+    """Return jobs that wait for ids alone; the report says which job each name means.
+
+    Raises:  NotFound ``no-such-parent`` when the owner has no such job.
+    """
+    if not any(spec.named_parents for spec in described.specs):
+        return described
+    specs: list[JobSpec] = []
+    told: list[ReportItem] = []
+    for spec in described.specs:
+        owner = plain_name(spec.run_as) if is_other(by, spec) else by.name
+        found = {parent: await _job_called(context, owner, parent) for parent in spec.named_parents}
+        told += (
+            ReportItem(
+                Fidelity.NOTE,
+                f"job {spec.name!r}" if spec.name else "job",
+                f"it waits for job {job}: {parent}",
+            )
+            for parent, job in found.items()
+        )
+        specs.append(_linked(spec, found))
+    return described._replace(specs=specs, report=(*described.report, *told))
+
+
+def _linked(spec: JobSpec, found: dict[NamedParent, int]) -> JobSpec:
+    fields: dict[str, tuple[int, ...]] = {}
+    for parent, job in found.items():
+        field = DEPENDENCY_FIELDS[parent.condition]
+        fields[field] = tuple(dict.fromkeys((*fields.get(field, getattr(spec, field)), job)))
+    return replace(spec, named_parents=(), **fields)
+
+
+async def _job_called(context: ServerContext, owner: str, parent: NamedParent) -> int:
+    """Return the newest job of the owner that is meant.
+
+    Cost:  a walk over the owner's jobs in which the event loop takes turns; of most only bytes are compared.
+    """
+    alive = [(job.id, job.spec) for job in context.cluster.jobs.values() if job.owner == owner]
+    best = max([job for job, data in alive if _is_meant(parent, data)], default=0)
+    for page in _ended(context, owner):
+        if page[0][0] < best:
+            break  # all others are older
+        best = max([best, *(job for job, data in page if _is_meant(parent, data))])
+        await asyncio.sleep(0)
+    if not best:
+        raise NotFound(
+            code="no-such-parent",
+            what=f"the job depends on a job with {parent}, and {owner} has none",
+            fix="submit that job first, or give its number (JobId): see `hn job list /all`",
+        )
+    return best
+
+
+def _ended(context: ServerContext, owner: str) -> Iterator[_Jobs]:
+    """Yield the jobs of the owner that are over, newest first, in pages."""
+    before = None
+    for _ in range(MOST_SEARCHED // _PAGE_OF_JOBS):
+        page = context.lookups.archive.ended_jobs(owner=owner, states=(), before=before, limit=_PAGE_OF_JOBS)
+        if not page:
+            return
+        before = page[-1].id
+        yield [(job.id, decode_record(job.record).spec) for job in page]
+
+
+def _is_meant(parent: NamedParent, data: bytes) -> bool:
+    """Whether a description is that of the job; most are told by their bytes."""
+    if not parent.by_id:
+        return parent.called.encode() in data and decode_spec(data).name == parent.called
+    if _ID.encode() not in data:
+        return False
+    from headnode.core.formats.sss.conversion import id_read_with  # with lxml: only who asks so pays for it
+
+    return id_read_with(decode_spec(data).extensions) == parent.called
+
+
+LARGE_JOB_FILE = 16_384  # characters of job files that are read beside the event loop
+
+
+async def read_jobs(context: ServerContext, by: User, request: CreateJobRequest) -> DescribedJobs:
+    """Return the descriptions that a client means: a job file, changed and added to by options.
+
+    A job that is for a cluster of another name is refused.
+    Raises:  BadRequest, with line and column for a job file.
+    """
+    now, site = context.now(), context.site
+    refuse_too_many(len(request.tasks))
+    if request.jobfile is None:
+        described = DescribedJobs([read_terms(request.terms, request.tasks, None, now=now)], (), ())
+    elif len(request.jobfile) + sum(map(len, request.files.values())) > LARGE_JOB_FILE:
+        async with context.reading:  # reading takes many times the memory of the text
+            described = await asyncio.to_thread(_read_file, request.jobfile, request, site.name, by.name)
+    else:
+        described = _read_file(request.jobfile, request, site.name, by.name)
+    bound = TASKS if request.jobfile is None else TASKS_OF_FILE
+    refuse_too_many(sum(len(spec.tasks) for spec in described.specs), len(described.specs), bound)
+    if request.jobfile is not None and (request.terms or request.tasks):
+        specs = [read_terms(request.terms, request.tasks, spec, now=now) for spec in described.specs]
+        described = described._replace(specs=specs)
+    policy = described.awareness or parse_awareness(request.awareness)
+    kept = [item for spec in described.specs for item in unsupported_features(spec, site)]
+    return described._replace(report=described.report + apply_awareness(policy, dict.fromkeys(kept)))
+
+
+def refuse_too_many(tasks: int, jobs: int = 1, bound: Bound = TASKS) -> None:
+    """Refuse more tasks, or jobs, than one request may have.
+
+    Raises:  BadRequest ``too-many-tasks`` or ``too-many-jobs``.
+    """
+    if tasks > bound.most:
+        raise BadRequest(
+            code="too-many-tasks",
+            what=f"the request has {tasks:,} tasks; the limit is {bound} in a request",
+            fix="write repetitions as a sweep, or make the job with some tasks, add the others in further "
+            "requests, and submit it then: hn job new, hn job add, hn job submit /id:ID",
+        )
+    if jobs > JOBS.most:
+        raise BadRequest(
+            code="too-many-jobs",
+            what=f"the request has {jobs:,} jobs, and {JOBS} are possible at once",
+            fix="divide it into several files",
+        )
+
+
+async def read_tasks(text: str) -> tuple[TaskSpec, ...]:
+    """Return the tasks of a file with one job, or with a Task element alone.
+
+    Raises:  BadRequest as `read_jobs` does, and when the file describes several jobs.
+    """
+    from headnode.core.formats import dialects
+
+    read = dialects.read
+    reading = await asyncio.to_thread(read, text) if len(text) > LARGE_JOB_FILE else read(text)
+    return reading.only_job().tasks
+
+
+def _read_file(text: str, request: CreateJobRequest, machine: str, user: str) -> DescribedJobs:
+    from headnode.core.formats import dialects  # a head that reads no job files does without
+
+    how = dialects.ReadOptions(
+        awareness=parse_awareness(request.awareness),
+        strict=request.strict,
+        lenient=request.lenient,
+        language=dialects.dialect_named(request.dialect).language if request.dialect else None,
+        files={name: said.encode() for name, said in request.files.items()},
+        values=request.values,
+        machine=machine,
+        user=user,
+    )
+    reading = dialects.read(text, how)
+    if not reading.jobs:
+        raise BadRequest(
+            code="no-jobs",
+            what="the job file has no job of its own, only references to others",
+            fix="write a Job",
+        )
+    return DescribedJobs(reading.jobs, reading.links, reading.report, reading.awareness)
+
+
+def report_json(report: tuple[ReportItem, ...]) -> Any:
+    """Return a fidelity report as clients get it."""
+    return msgspec.to_builtins(report)

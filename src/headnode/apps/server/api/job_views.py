@@ -1,0 +1,353 @@
+"""What clients see of jobs: pages of lists, expected starts, history, and no private environments.
+
+The sentences of the history are those of HPC Pack, `job view /history`.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import Final
+
+import msgspec
+
+from headnode.apps.server.api import job_objects as show
+from headnode.apps.server.api import requests as w
+from headnode.apps.server.api.groups import members, summary
+from headnode.apps.server.api.job_objects import Object
+from headnode.apps.server.api.requests import ListJobsRequest
+from headnode.apps.server.explain.waiting_reasons import why_unpredictable
+from headnode.apps.server.job_lookup import FoundJob, states_named
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem
+from headnode.core.model.bounds import PAGE, PAGE_BYTES
+from headnode.core.model.job import JobSpec
+from headnode.core.model.node_sets import folded_names, natural_order
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.user import User
+from headnode.core.state import job_events as e
+from headnode.core.state.events import Event
+from headnode.core.state.job_events import JobEvent, NodeCores
+from headnode.core.state.job_record import JobRecord
+from headnode.core.state.job_request import last_start
+from headnode.core.state.permissions import has_environment, may_copy, may_see, without_environment
+from headnode.core.state.transitions import JobState
+from headnode.engine.ports import Prediction
+from headnode.engine.prediction import ExpectedStart
+
+
+async def expected_start(context: ServerContext, record: JobRecord) -> Object | None:
+    """Return when a queued job should start; None for one that is not queued, or not before somebody lets it.
+
+    Waits a little for an answer that knows of all that has happened.  Times in seconds since 1970; None where
+    nobody can say.
+    """
+    if not is_in_queue(context, record):
+        return None
+    await context.predicted_starts.fresh()
+    return expected_object(context, record)
+
+
+def is_in_queue(context: ServerContext, record: JobRecord) -> bool:
+    """Return whether a job waits for processors, and for nothing else."""
+    outside = record.id in context.cluster.held or record.holds or record.waits_for
+    return record.state.is_queued and not outside
+
+
+def expected_object(context: ServerContext, record: JobRecord) -> Object | None:
+    """Return what is known already of the start of a queued job."""
+    if not is_in_queue(context, record):
+        return None
+    foreseer = context.predicted_starts.foreseer
+    expected = foreseer.expected(record.id)
+    unknown = why_unpredictable(context.cluster, context.engine.offers, record)
+    found = ExpectedStart() if expected is None or unknown else expected
+    return {
+        "promise": found.promise,
+        "p50": found.p50,
+        "p90": found.p90,
+        "made": foreseer.made,
+        "policy": context.engine.settings.text("SchedulingPolicy"),
+        "why": unknown or _why_unknown(expected),
+    }
+
+
+def _why_unknown(expected: ExpectedStart | None) -> str:
+    """Say why something is not known; "" when all is."""
+    if expected is None:
+        return "the prediction has not reached its place in the queue yet"
+    if expected.p50 is None:
+        return "it waits for jobs without a run time limit, and no similar job has ended yet"
+    if expected.promise is None:
+        return "there is no promise: it waits for jobs without a run time limit"
+    return ""
+
+
+def prediction_object(prediction: Prediction | None) -> Object | None:
+    """Return what was predicted of a job when it had come into the queue."""
+    if prediction is None:
+        return None
+    return {
+        "made": prediction.made,
+        "policy": prediction.policy,
+        "promise": prediction.promise,
+        "p50": prediction.p50,
+        "p90": prediction.p90,
+        "started": prediction.started,
+    }
+
+
+def deadline_object(spec: JobSpec, answer: Object) -> Object | None:
+    """Return a job's deadline, and by how many seconds it would be late; None for a job without one.
+
+    `answer` is an explanation.  A job is taken to run as long as its limit lets it, without one not at all.
+    `by_limits` follows from the promised start, `expected` and `at_worst` from those expected half of the
+    time and nine times of ten.  None: no such start is known; 0 or less: it would be in time.
+    """
+    latest = last_start(spec)
+    if latest is None:
+        return None
+    expected = answer["expected"] or {}
+    starts = {
+        "by_limits": expected.get("promise") or answer["not_before"],
+        "expected": expected.get("p50"),
+        "at_worst": expected.get("p90"),
+    }
+    late = {name: None if at is None else at - latest for name, at in starts.items()}
+    return {"at": spec.end_by, "last_start": latest, **late}
+
+
+def seen_by(context: ServerContext, by: User, found: FoundJob) -> tuple[JobSpec, FidelityReport]:
+    """Return a job as somebody may see it, and what was left out."""
+    if may_see(by, found.record, private=_are_private(context)) or not has_environment(found.spec):
+        return found.spec, ()
+    return without_environment(found.spec), (_left_out(found.record),)
+
+
+def copied_by(context: ServerContext, by: User, found: FoundJob) -> tuple[JobSpec, FidelityReport]:
+    """Return a job as somebody may copy it, and what was left out."""
+    if may_copy(by, found.record, private=_are_private(context)) or not has_environment(found.spec):
+        return found.spec, ()
+    return without_environment(found.spec), (_left_out(found.record),)
+
+
+def _are_private(context: ServerContext) -> bool:
+    return context.engine.settings.text("PrivateEnvironments") == "yes"
+
+
+def _left_out(record: JobRecord) -> ReportItem:
+    what = f"the environment of job {record.id} is private to {record.owner!r}, and was left out"
+    return ReportItem(Fidelity.NOT_SUPPORTED, "environment", what)
+
+
+def event_sentence(event: Event) -> str:
+    """Return what happened, in words; empty for events that a reader of a job's history does not miss."""
+    match event:
+        case e.JobCreated(owner=owner, by=by):
+            return f"Created by {by} for {owner}" if by else f"Created by {owner}"
+        case e.JobGiven(owner=owner, by=by):
+            return f"Given to {owner} by {by}"
+        case e.JobSubmitted(by=by):
+            return f"Submitted by {by}" if by else "Submitted"
+        case e.JobValidated(filters=filters, what=what):
+            passed = f"Passed {', '.join(filters)}" if filters else "Validated"
+            return passed + (f", which changed {what}" if what else "")
+        case e.FilterAnswered(words=words, until=until):
+            return words[:1].upper() + words[1:] + _until(until)
+        case e.JobModified(by=by, what=what):
+            return f"Modified by {by}: {what}" if by else f"Changed: {what}"
+        case e.JobConfigured(by=by):
+            return f"Reconfigured by {by}"
+        case e.JobStarted(allocation=place, backfilled=backfilled):
+            return f"Started on {_cores(place)}" + (" (backfilled)" if backfilled else "")
+        case e.AllocationGrown(added=place):
+            return f"Allocation increased by {_cores(place)}"
+        case e.AllocationShrunk(removed=place, message=message):
+            return f"Allocation reduced by {_cores(place)}" + (f": {message}" if message else "")
+        case e.AllocationLost(removed=place, message=message):
+            return f"Lost {_cores(place)}: {message}" if place else message[:1].upper() + message[1:]
+        case e.ProcessorsRecalled(processors=()):
+            return "Job is not being preempted any more"
+        case e.ProcessorsRecalled(processors=shares, for_jobs=jobs, message=message):
+            return (_preempted(jobs) if jobs else message[:1].upper() + message[1:]) + f": {_counted(shares)}"
+        case e.NodesCleaning(nodes=nodes, message=message):
+            return f"Epilog on {', '.join(nodes)}" + (f": {message}" if message else "")
+        case _:
+            return _waiting(event) or _stopping(event)
+
+
+def _waiting(event: Event) -> str:
+    match event:
+        case e.JobHeld(name=name, by=by, message=message):
+            return f"Hold {name} set by {by}" + (f": {message}" if message else "")
+        case e.JobReleased(names=names, by=by):
+            return f"Hold{'s' if len(names) > 1 else ''} {', '.join(names)} released by {by}"
+        case e.JobSuspending(by=by):
+            return f"Suspend requested by {by}"
+        case e.JobSuspended(by=by):
+            return f"Suspended again by {by}" if by else "Suspended"
+        case e.JobResuming(by=by):
+            return f"Resume requested by {by}"
+        case e.JobResumed(allocation=place, by=by):
+            return f"Resumed on {_cores(place)}" + (f" by {by}" if by else "")
+        case _:
+            return ""
+
+
+def _stopping(event: Event) -> str:
+    match event:
+        case e.JobEnding(requeue=True, preempted_by=other) if other:
+            return _preempted((other,))
+        case e.JobEnding(requeue=True, by=by):
+            return f"Requeue requested by {by}"
+        case e.JobEnding(outcome="finished", by=""):
+            return "All tasks ended"
+        case e.JobEnding(outcome=outcome, by=by, force=force, message=message):
+            request = "Finish" if outcome == "finished" else "Cancel"
+            return f"{request} requested{' with force' if force else ''}" + (
+                f" by {by}" if by else f": {message}"
+            )
+        case e.DispatchStopped(outcome=outcome, by=by):
+            return f"{'Finish' if outcome == 'finished' else 'Cancel'} requested gracefully by {by}"
+        case e.JobReturned(message=message):
+            return f"Back in the queue: {message}"
+        case e.JobRequeued(by=by, message=message) if by:
+            return f"Requeued by {by}" + (f": {message}" if message else "")
+        case e.JobRequeued():
+            return "Requeued"
+        case e.JobEnded(outcome=outcome, message=message):
+            return f"Job {outcome.capitalize()}" + (f": {message}" if message else "")
+        case e.TaskCanceled(task=task, message=message):
+            return f"Task {task} canceled: {message}"
+        case e.TaskRequeued(task=task, by=by):
+            return f"Task {task} requeued by {by}"
+        case _:
+            return ""
+
+
+def _until(at: Instant | None) -> str:
+    if at is None:
+        return ""
+    return f", until {datetime.fromtimestamp(at, UTC).astimezone().isoformat(timespec='seconds')}"
+
+
+def _preempted(jobs: tuple[int, ...]) -> str:
+    return f"Job is being preempted by job{'s' if len(jobs) > 1 else ''} {', '.join(map(str, jobs))}"
+
+
+def _cores(place: NodeCores) -> str:
+    return _counted(tuple((node, len(numbers)) for node, numbers in place))
+
+
+def _counted(shares: tuple[tuple[str, int], ...]) -> str:
+    return ", ".join(f"{node} with {count} core{'s' if count != 1 else ''}" for node, count in shares)
+
+
+MOST_LOOKED_AT: Final = 5_000  # jobs, for one page; the answer says where the next one begins
+
+
+class JobPage(msgspec.Struct, frozen=True):
+    """A page: its jobs, and the id to pass as `before` for the next; None: there are no more."""
+
+    jobs: list[FoundJob]
+    more: int | None
+
+
+def page_of(
+    context: ServerContext, request: ListJobsRequest, owner: str | None, states: set[JobState]
+) -> JobPage:
+    """Return the jobs that a request asks for, after a look at no more than the bounds let it.
+
+    A page ends early where much would have to be read for the next job.
+    """
+    limit = min(max(1, request.limit), PAGE.most)
+    sifts = bool(request.name or request.project or request.since is not None or request.until is not None)
+    most = MOST_LOOKED_AT if sifts else limit
+    chosen: list[FoundJob] = []
+    fits, looked_at, read, last = _condition(context, request), 0, 0, request.before
+    for found in context.lookups.newest(owner, states, request.before, most + 1):
+        if request.since is not None and found.record.created < request.since:
+            return JobPage(chosen, None)  # ids are given in the order of creation
+        read += context.briefs.weight(found)
+        full = len(chosen) == limit or looked_at == most
+        if full or (looked_at and read > PAGE_BYTES.most):
+            return JobPage(chosen, last)
+        looked_at, last = looked_at + 1, found.record.id
+        if fits(found):
+            chosen.append(found)
+    return JobPage(chosen, None)
+
+
+def _condition(context: ServerContext, request: ListJobsRequest) -> Callable[[FoundJob], bool]:
+    name, project = request.name.lower(), request.project.lower()
+
+    def fits(found: FoundJob) -> bool:
+        if request.until is not None and found.record.created >= request.until:
+            return False
+        if not (name or project):
+            return True
+        brief = context.briefs.of(found)
+        if project and brief.shown["project"].lower() != project:
+            return False
+        return not name or fnmatchcase((brief.shown["name"] or brief.command).lower(), name)
+
+    return fits
+
+
+def short_job(context: ServerContext, found: FoundJob) -> Object:
+    """Return a job without its command and nodes."""
+    return show.job_object(found.record, context.briefs.of(found), context.pending_reason(found.record))
+
+
+def listed_job(context: ServerContext, found: FoundJob) -> Object:
+    """Return a job as lists show it: with its command, its nodes and its expected start."""
+    command = context.briefs.of(found).command
+    more = {"command": command, "nodes": _nodes_of(found), "expected": expected_object(context, found.record)}
+    return short_job(context, found) | more
+
+
+def _nodes_of(found: FoundJob) -> str:
+    """Return the nodes that a job has, or had when it ended, as a node set."""
+    run = found.record.run
+    if run is None:
+        return ""
+    return ",".join(folded_names(sorted(run.allocation or run.usage.nodes, key=natural_order)))
+
+
+async def jobs(context: ServerContext, by: User, request: w.ListJobsRequest) -> Object:
+    """Show a page of jobs, newest id first."""
+    if request.group is not None:
+        return _jobs_of_group(context, by, request, request.group)
+    owner = by.name if request.owner == "" else request.owner
+    page = page_of(context, request, owner, states_named(request.states))
+    shown = [listed_job(context, found) for found in page.jobs]
+    total = sum(context.cluster.counts.values()) + sum(
+        context.lookups.archive.count_ended(owner=None).values()
+    )
+    return {"jobs": shown, "more": page.more, "total": total, "damage": context.lookups.archive.damage()}
+
+
+def _jobs_of_group(context: ServerContext, by: User, request: w.ListJobsRequest, name: str) -> Object:
+    """Show a page of the jobs that a group has now, and its state."""
+    owner = {None: "*", "": None}.get(request.owner, request.owner)
+    group = members(context, by, w.GroupNameRequest(group=name, owner=owner))
+    states = states_named(request.states)
+    wanted = [job for job in reversed(group) if not states or job.state in states]
+    page = [job for job in wanted if request.before is None or job.id < request.before]
+    limit = min(max(1, request.limit), PAGE.most)
+    shown = [listed_job(context, context.lookups.job(job.id)) for job in page[:limit]]
+    more = page[limit - 1].id if len(page) > limit else None
+    return {"jobs": shown, "more": more, "total": len(group), "group": summary(name, group)}
+
+
+def history_of(context: ServerContext, job: JobId, limit: int) -> list[Object]:
+    events = context.lookups.archive.history(job, limit)
+    return [
+        {"at": event.at, "text": text}
+        for event in events
+        if isinstance(event, JobEvent) and (text := event_sentence(event))
+    ]
+
+
+async def history(context: ServerContext, by: User, request: w.JobHistoryRequest) -> Object:  # noqa: ARG001
+    """Show what happened to a job."""
+    return {"history": history_of(context, context.lookups.job(request.job).record.id, request.limit)}

@@ -1,0 +1,360 @@
+"""The verbs about whole jobs."""
+
+from msgspec.structs import replace
+
+from headnode.apps.server.api import job_objects as show
+from headnode.apps.server.api import requests as w
+from headnode.apps.server.api.admission_check import refuse_unfit_change, refuse_unfit_now
+from headnode.apps.server.api.groups import relations
+from headnode.apps.server.api.job_objects import Object, hold_object
+from headnode.apps.server.api.job_submission import (
+    DescribedJobs,
+    create_all,
+    read_jobs,
+    read_tasks,
+    refuse_too_many,
+    report_json,
+    users_named,
+    with_parents,
+)
+from headnode.apps.server.api.job_views import (
+    copied_by,
+    expected_object,
+    history_of,
+    prediction_object,
+    seen_by,
+    short_job,
+)
+from headnode.apps.server.job_lookup import FoundJob
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.formats.slash_terms import read_terms
+from headnode.core.formats.text import windows
+from headnode.core.model.bounds import TASKS_OF_FILE
+from headnode.core.model.errors import BadRequest, NotFound, WrongState
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import JobId
+from headnode.core.model.user import User
+from headnode.core.state.filters import changes
+from headnode.core.state.hold import HoldJob, ReleaseJob
+from headnode.core.state.job_events import JobCreated, JobRequeued
+from headnode.core.state.job_record import decode_spec
+from headnode.core.state.modify import ModifyJob, RequeueJob, SetProgress
+from headnode.core.state.permissions import is_other, may_change, plain_name
+from headnode.core.state.stop import StopJob
+from headnode.core.state.submit import CreateJob, SubmitJob, already_submitted
+from headnode.core.state.suspend import ResumeJob, SuspendJob
+
+
+async def create_job(context: ServerContext, by: User, request: w.CreateJobRequest) -> Object:
+    """Make a job in state configuring, or all of a job file."""
+    described = await with_parents(context, by, await read_jobs(context, by, request))
+    return _made(by, await create_all(context, by, described, submit=False), described)
+
+
+def _made(by: User, ids: list[int], described: DescribedJobs) -> Object:
+    owners = sorted({plain_name(spec.run_as) for spec in described.specs if is_other(by, spec)})
+    more: Object = {"jobs": ids} if len(ids) > 1 else {}
+    if owners:
+        more["owner"] = ", ".join(owners)
+    return {"job": ids[-1], "report": report_json(described.report)} | more
+
+
+def _created(events: tuple[object, ...]) -> int:
+    return next(event.job for event in events if isinstance(event, JobCreated))
+
+
+async def submit_job(context: ServerContext, by: User, request: w.SubmitJobRequest) -> Object:
+    """Put a job into the queue: one that was created, or a new one, or all of a job file."""
+    if request.job is not None:
+        return await _submit_created(context, by, request, request.job)
+    described = await with_parents(context, by, await read_jobs(context, by, request))
+    refuse_unfit_now(context, by, *described.specs)
+    ids = await create_all(context, by, described, submit=True)
+    await context.submission_chain.wait(ids)
+    return _made(by, ids, described)
+
+
+async def _submit_created(context: ServerContext, by: User, request: w.SubmitJobRequest, job: int) -> Object:
+    refuse_description(request)
+    if request.terms:
+        await modify_job(context, by, w.ModifyJobRequest(job=job, terms=request.terms))
+    found = context.lookups.job(job)
+    refuse_submitted(found)
+    refuse_unfit_now(context, by, found.spec, owner=found.record.owner)
+    parents = context.lookups.ended_parents(found.spec)
+    await context.ask(SubmitJob(by=by, job=JobId(job), parents=parents))
+    await context.submission_chain.wait([job])
+    return {"job": job, "report": []}
+
+
+def refuse_description(request: w.SubmitJobRequest) -> None:
+    """Refuse to describe a job that has been made before.
+
+    Raises:  BadRequest ``id-and-description``.
+    """
+    if request.jobfile is not None or request.tasks:
+        raise BadRequest(
+            code="id-and-description",
+            what="a job that was created is submitted by its id alone",
+            fix="add tasks with `hn job add` first, or submit the job file without an id",
+        )
+
+
+def refuse_submitted(found: FoundJob) -> None:
+    """Refuse to submit a job that is over.
+
+    Raises:  WrongState ``already-submitted``.
+    """
+    if found.ended:
+        raise already_submitted(found.record)
+
+
+async def add_tasks(context: ServerContext, by: User, request: w.AddTasksRequest) -> Object:
+    """Add tasks at the end of a job's task list."""
+    refuse_too_many(len(request.tasks))
+    while True:
+        found = live_job(context, request.job)
+        known = len(found.spec.tasks)
+        spec = read_terms({}, request.tasks, found.spec, now=context.now())
+        if request.jobfile is not None:
+            read = await read_tasks(request.jobfile)
+            refuse_too_many(len(read), bound=TASKS_OF_FILE)
+            spec = replace(spec, tasks=spec.tasks + read)
+        try:
+            await _change_job(context, by, found, found.spec, spec)
+        except WrongState as refused:
+            if refused.code != "stale-tasks" or len(live_job(context, request.job).spec.tasks) == known:
+                raise
+            continue  # somebody else added tasks in the same moment: put these behind theirs
+        added = replace(spec, tasks=spec.tasks[known:])
+        return {
+            "job": request.job,
+            "tasks": list(range(known + 1, len(spec.tasks) + 1)),
+            "report": report_json(tuple(windows.items(added))),
+        }
+
+
+def live_job(context: ServerContext, job: int) -> FoundJob:
+    """Return a job that is not over.
+
+    Raises:  WrongState ``job-over``.
+    """
+    found = context.lookups.job(job)
+    if found.ended:
+        raise WrongState(
+            code="job-over",
+            what=f"job {job} is {found.record.state.value}",
+            fix=f"make a copy and change that: hn job clone {job}",
+        )
+    return found
+
+
+async def modify_job(context: ServerContext, by: User, request: w.ModifyJobRequest) -> Object:
+    """Change options of a job."""
+    found = context.lookups.job(request.job)
+    known = found.spec if found.ended else found.taken
+    spec = read_terms(request.terms, (), known, now=context.now())
+    return {"job": request.job, "changed": list(await _change_job(context, by, found, known, spec))}
+
+
+async def _change_job(
+    context: ServerContext, by: User, found: FoundJob, known: JobSpec, wished: JobSpec
+) -> tuple[str, ...]:
+    """Change a job, past submission filters if it was submitted; return the names of what has changed.
+
+    `known` is the job as it was when the request was read.
+    """
+    record = found.record
+    if wished == known or not (record.state.is_queued or record.state.is_active):
+        return await _changed_to(context, by, found, known, wished)
+    may_change(by, record)
+    async with context.submission_chain.changing(record, wished) as spec:
+        return await _changed_to(context, by, found, known, spec)
+
+
+async def _changed_to(
+    context: ServerContext, by: User, found: FoundJob, known: JobSpec, spec: JobSpec
+) -> tuple[str, ...]:
+    fields = changes(known, spec)
+    if not fields:
+        return ()
+    if found.record.submitted is not None and fields != ("tasks",):
+        refuse_unfit_change(context, found.record.owner, spec)
+    archived = found.record if found.ended else None
+    named = users_named(by, (spec,))
+    skipped = context.lookups.skipped_for(found.record)
+    command = ModifyJob(
+        by=by,
+        job=found.record.id,
+        spec=spec,
+        fields=fields,
+        archived=archived,
+        known=named,
+        parents=context.lookups.ended_parents(*(decode_spec(one.spec) for one in skipped)),
+        skipped=skipped,
+    )
+    await context.ask(command)
+    return fields
+
+
+async def set_progress(context: ServerContext, by: User, request: w.SetProgressRequest) -> Object:
+    """Note how far a job is."""
+    record = live_job(context, request.job).record
+    await context.ask(SetProgress(by=by, job=record.id, percent=request.percent, message=request.message))
+    return {"job": request.job}
+
+
+async def cancel_job(context: ServerContext, by: User, request: w.StopJobRequest) -> Object:
+    """Cancel a job."""
+    return await _stop_job(context, by, request, "canceled")
+
+
+async def finish_job(context: ServerContext, by: User, request: w.StopJobRequest) -> Object:
+    """Finish a job."""
+    return await _stop_job(context, by, request, "finished")
+
+
+async def _stop_job(context: ServerContext, by: User, request: w.StopJobRequest, outcome: str) -> Object:
+    found = context.lookups.job(request.job)
+    if found.ended:
+        if found.record.state.value == outcome:
+            return {"job": request.job, "state": found.record.state.value}
+        raise WrongState(
+            code="job-over",
+            what=f"job {request.job} is {found.record.state.value} already",
+            fix="only jobs that have not ended can be canceled or finished",
+        )
+    command = StopJob(
+        by=by,
+        job=found.record.id,
+        outcome="canceled" if outcome == "canceled" else "finished",
+        message=request.message,
+        force=request.force,
+        graceful=request.graceful,
+    )
+    await context.ask(command)
+    return {"job": request.job, "state": context.lookups.job(request.job).record.state.value}
+
+
+async def requeue_job(context: ServerContext, by: User, request: w.JobIdRequest) -> Object:
+    """Run a job again, but for what has finished."""
+    found = context.lookups.job(request.job)
+    skipped = context.lookups.skipped_for(found.record)
+    command = RequeueJob(
+        by=by,
+        job=found.record.id,
+        archived=found.record if found.ended else None,
+        parents=context.lookups.ended_parents(found.spec, *(decode_spec(one.spec) for one in skipped)),
+        skipped=skipped,
+    )
+    events = await context.ask(command)
+    again = [one.job for one in events if isinstance(one, JobRequeued) and one.job != found.record.id]
+    return {"job": request.job, "reopened": again}
+
+
+async def clone_job(context: ServerContext, by: User, request: w.JobIdRequest) -> Object:
+    """Make a copy of a job, in state configuring."""
+    copied, left_out = copied_by(context, by, context.lookups.job(request.job))
+    spec = replace(copied, run_as="")  # it is his who makes it
+    events = await context.ask(CreateJob(by=by, spec=spec))
+    return {"job": _created(events), "report": report_json(left_out)}
+
+
+async def job(context: ServerContext, by: User, request: w.JobIdRequest) -> Object:
+    """Show a job with everything that the user may know of it."""
+    found = context.lookups.job(request.job)
+    told = history_of(context, found.record.id, 200)
+    reason = context.pending_reason(found.record)
+    spec, left_out = seen_by(context, by, found)
+    shown = show.detailed_job(found.record, spec, reason, told) | {"private": bool(left_out)}
+    predicted = prediction_object(context.predictions.prediction(found.record.id))
+    plan = context.engine.last_plan
+    share = None if plan is None or found.ended else plan.shares.get(found.record.id)
+    more = {"expected": expected_object(context, found.record), "prediction": predicted, "share": share}
+    return {"job": shown | more | relations(context, found)}
+
+
+async def export_job(context: ServerContext, by: User, request: w.ExportJobRequest) -> Object:
+    """Write a job in one of the dialects."""
+    from headnode.apps.server.api import job_export  # with lxml: only who exports pays for it
+    from headnode.core.formats import dialects
+
+    found = context.lookups.job(request.job)
+    own = found.spec.dialect or "native"
+    dialect = request.dialect or (own if own in dialects.DIALECTS else "hpcpack")
+    spec, left_out = seen_by(context, by, found)
+    is_sss = dialects.dialect_named(dialect).language is dialects.JobLanguage.SSS
+    live = (job_export.live_with_instances if is_sss else job_export.live_of)(context, found)
+    text, report = dialects.write(spec, dialect, live)
+    return {"text": text.decode(), "report": report_json((*left_out, *report))}
+
+
+async def watch(
+    context: ServerContext,
+    by: User,  # noqa: ARG001
+    request: w.WatchJobsRequest,
+    changed: set[int],
+) -> tuple[list[Object], bool]:
+    """Return the jobs that have changed as they are now, and whether all are over; then all of them."""
+    jobs = request.job if isinstance(request.job, list) else [request.job]
+    if not jobs:
+        raise NotFound(code="no-jobs", what="there is no job to watch", fix="name at least one job id")
+    done = not any(JobId(job) in context.cluster.jobs for job in jobs)
+    found = [context.lookups.job(job) for job in jobs if done or job in changed]
+    return [_watched_job(context, each) for each in found], done
+
+
+def _watched_job(context: ServerContext, found: FoundJob) -> Object:
+    return short_job(context, found) | {"expected": expected_object(context, found.record)}
+
+
+async def suspend_job(context: ServerContext, by: User, request: w.JobIdRequest) -> Object:
+    """Stop a running job, and let others have what it holds."""
+    await context.ask(SuspendJob(by=by, job=_live_record(context, request)))
+    return _suspension_answer(context, request)
+
+
+async def resume_job(context: ServerContext, by: User, request: w.JobIdRequest) -> Object:
+    """Let a suspended job go on when there is room for it."""
+    await context.ask(ResumeJob(by=by, job=_live_record(context, request)))
+    return _suspension_answer(context, request)
+
+
+def _live_record(context: ServerContext, request: w.JobIdRequest) -> JobId:
+    """Return the id of a job that is not over.
+
+    Raises:  NotFound ``no-such-job``, WrongState ``job-over``.
+    """
+    found = context.lookups.job(request.job)
+    if found.ended:
+        raise WrongState(
+            code="job-over",
+            what=f"job {request.job} is {found.record.state.value} already",
+            fix=f"run it again with hn job requeue {request.job}, "
+            f"or make a copy with hn job clone {request.job}",
+        )
+    return found.record.id
+
+
+def _suspension_answer(context: ServerContext, request: w.JobIdRequest) -> Object:
+    return {"job": request.job, "state": context.lookups.job(request.job).record.state.value}
+
+
+async def hold_job(context: ServerContext, by: User, request: w.HoldJobRequest) -> Object:
+    """Keep a job from starting until the hold is released."""
+    await context.ask(
+        HoldJob(by=by, job=_live_record(context, request), name=request.name, message=request.message)
+    )
+    return _held(context, request)
+
+
+async def release_job(context: ServerContext, by: User, request: w.ReleaseJobRequest) -> Object:
+    """Release a hold of a job, or all of them; return those that are left."""
+    name = None if request.all else request.name
+    await context.ask(ReleaseJob(by=by, job=_live_record(context, request), name=name))
+    return _held(context, request)
+
+
+def _held(context: ServerContext, request: w.JobIdRequest) -> Object:
+    holds = context.lookups.job(request.job).record.holds
+    return {"job": request.job, "holds": [hold_object(hold) for hold in holds]}

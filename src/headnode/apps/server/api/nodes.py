@@ -1,0 +1,345 @@
+"""The verbs about nodes: their state and history, draining, inviting, describing and removing them."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from headnode.apps.server.api import requests as w
+from headnode.apps.server.api.job_objects import Object
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.model.errors import BadRequest, WrongState
+from headnode.core.model.node import NodeFacts, NodeState
+from headnode.core.model.quantities import Instant
+from headnode.core.model.user import User
+from headnode.core.state import events as e
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.drain import DrainNode
+from headnode.core.state.events import Event
+from headnode.core.state.join import InviteNode, SetNode
+from headnode.core.state.node_record import Drain, NodeRecord
+from headnode.core.state.nodes import ChangeNode
+from headnode.core.state.permissions import must_administer
+from headnode.core.state.start import exclusive_holder
+
+_STATE_WORDS = {
+    NodeState.PENDING: "Pending",
+    NodeState.READY: "Ready",
+    NodeState.PAUSED: "Paused",
+    NodeState.UNREACHABLE: "Unreachable",
+    NodeState.LOST_PAUSED: "Unreachable",
+}
+
+
+NODE_WORDS = ("Pending", "Ready", "Paused", "Draining", "Drained", "Unreachable")
+"""Every state of a node that people see.  One that drains is Drained once no job has anything of it."""
+
+
+def node_state(cluster: ClusterState, node: NodeRecord, now: Instant) -> str:
+    """Return the word people see."""
+    if node.state not in (NodeState.READY, NodeState.PAUSED) or node.closes > now:
+        return _STATE_WORDS[node.state]
+    return "Draining" if cluster.on_node(node.facts.name) else "Drained"
+
+
+def node_object(cluster: ClusterState, node: NodeRecord, now: Instant) -> dict[str, Any]:
+    """Return a node as lists show it."""
+    facts, name = node.facts, node.facts.name
+    free = len(cluster.free_on(name))
+    overdrawn = cluster.overdrawn(name)
+    owner = exclusive_holder(cluster, name)
+    return {
+        "name": name,
+        "state": node_state(cluster, node, now),
+        "since": node.since,
+        "processors": facts.processors,
+        "sockets": facts.sockets,
+        "memory": facts.memory,
+        "speed": facts.speed,
+        "disk": facts.disk,
+        "swap": facts.swap,
+        "serves": facts.serves,
+        "used": facts.processors - free,
+        "free": free,
+        "jobs": len(cluster.holders.get(name, ())),
+        "groups": list(facts.groups),
+        "features": list(facts.features),
+        "architecture": facts.architecture,
+        "system": facts.system,
+        "control_groups": facts.control_groups,
+        "enforced": list(facts.enforced),
+        "machine_processors": list(facts.machine_processors),
+        "exclusive": owner,
+        "comment": node.comment,
+        "remote": bool(node.key),
+        "version": facts.version,
+        "address": facts.address,
+        "reservations": [
+            {"name": each.name, "begins": each.begins, "ends": each.ends, "says": each.says()}
+            for each in cluster.reservation_index.on.get(name, ())
+            if each.ends > now
+        ],
+        "oversubscribed": [{"job": job, "processors": count} for job, count in overdrawn.items()],
+        "drains": [_drain(drain) for drain in sorted(node.drains, key=lambda drain: drain.closes)],
+    }
+
+
+def _drain(drain: Drain) -> dict[str, Any]:
+    return {
+        "closes": drain.closes,
+        "since": drain.since,
+        "cause": drain.cause,
+        "reason": drain.reason,
+        "by": drain.by,
+        "force": drain.force,
+    }
+
+
+def detailed_node(cluster: ClusterState, node: NodeRecord, now: Instant) -> dict[str, Any]:
+    """Return a node with its jobs and what runs on each processor."""
+    name = node.facts.name
+    jobs = sorted(cluster.holders.get(name, ()))
+    cores = _cores(cluster, name, node.facts.processors)
+    return node_object(cluster, node, now) | {"jobs": jobs, "cores": cores}
+
+
+def _cores(cluster: ClusterState, name: str, processors: int) -> list[dict[str, Any]]:
+    held = [max(cluster.graph(job).run.allocation.get(name) or (0,)) for job in cluster.holders.get(name, ())]
+    most = max([processors - 1, *held]) + 1  # some may be held that the node has no more
+    cores: list[dict[str, Any]] = [
+        {"processor": number, "job": None, "task": None, "command": ""} for number in range(most)
+    ]
+    for job in cluster.holders.get(name, ()):
+        graph = cluster.graph(job)
+        for number in graph.run.allocation.get(name, ()):
+            cores[number]["job"] = job
+        for index, progress in enumerate(graph.run.tasks):
+            for live in progress.live.values():
+                for node, numbers in live.place:
+                    for number in numbers if node == name else ():
+                        cores[number] |= {"task": index + 1, "command": graph.spec.tasks[index].command}
+    return [core for core in cores if core["processor"] < processors or core["job"] is not None]
+
+
+def _next_reservation(cluster: ClusterState, now: Instant) -> dict[str, Any] | None:
+    """Return what there is of the reservation that began first, or will."""
+    coming = [each for each in cluster.reservation_index.named.values() if each.ends > now]
+    first = min(coming, key=lambda each: (each.begins, each.key), default=None)
+    if first is None:
+        return None
+    return {"name": first.name, "begins": first.begins, "ends": first.ends, "nodes": len(first.nodes)}
+
+
+def cluster_counts(cluster: ClusterState, now: Instant) -> dict[str, Any]:
+    """Return nodes by state, processors, and how many tasks run.  Only those of ready nodes are free."""
+    by_state: dict[str, int] = {}
+    total = ready = free = used = 0
+    for name, node in cluster.nodes.items():
+        state = node_state(cluster, node, now)
+        by_state[state] = by_state.get(state, 0) + 1
+        processors, idle = node.facts.processors, len(cluster.free_on(name))
+        total += processors
+        used += processors - idle
+        if state == _STATE_WORDS[NodeState.READY]:
+            ready += processors
+            free += idle
+    live = sum(len(progress.live) for job in cluster.graphs for progress in cluster.graph(job).run.tasks)
+    return {
+        "nodes": by_state,
+        "processors": {"total": total, "ready": ready, "free": free, "used": used},
+        "tasks_running": live,
+        "next_reservation": _next_reservation(cluster, now),
+    }
+
+
+_COMPARED = ("processors", "sockets", "memory", "disk", "swap", "version", "address", "control_groups")
+_TOLD_LATER = ("version", "address")  # a machine that joins has not dialed as a node yet
+_DRAINED = {
+    "health": "Drained by its health check",
+    "hook": "Drained by a hook",
+    "agent": "Drained by the age of its agent",
+    "report": "Drained by what it reported",
+    "fault": "Drained by a fault of the node",
+    "failures": "Drained by start failures",
+}
+_WORDS: dict[type[Event], str] = {
+    e.NodeApproved: "Approved",
+    e.NodePaused: "Paused",
+    e.NodeResumed: "Resumed",
+    e.NodeRemoved: "Removed",
+    e.NodeUnreachable: "Unreachable",
+    e.NodeReachable: "Reachable again",
+    e.NodeKeyPinned: "Joined with a key of its own",
+}
+
+
+def node_sentences(events: Iterable[Event]) -> Iterator[tuple[Instant, str]]:
+    """Yield when something happened to one node, and what, in the order of the events."""
+    facts: NodeFacts | None = None
+    for event in events:
+        if isinstance(event, e.NodeRegistered):
+            if text := _registered(facts, event):
+                yield event.at, text
+            facts = event.facts
+        elif text := _sentence(event):
+            yield event.at, text
+        if isinstance(event, e.NodeRemoved):
+            facts = None
+
+
+def _registered(before: NodeFacts | None, event: e.NodeRegistered) -> str:
+    now = event.facts
+    if before is None:
+        count = f"{now.processors} processor{'s' if now.processors != 1 else ''}"
+        return f"Registered with {count}" + ("" if event.approved else ", not yet approved")
+    changed = [
+        f"{name} {getattr(before, name) or 'none'} to {getattr(now, name) or 'none'}"
+        for name in _COMPARED
+        if getattr(before, name) != getattr(now, name)
+        and not (name in _TOLD_LATER and not getattr(before, name))
+    ]
+    rebooted = before.boot_id and now.boot_id != before.boot_id
+    said = "Its machine was rebooted" if rebooted else "Registered anew"
+    return f"{said}: {', '.join(changed)}" if changed else said if rebooted else ""
+
+
+def _sentence(event: Event) -> str:
+    by = f" by {who}" if (who := getattr(event, "by", "")) else ""
+    match event:
+        case e.NodeDrained(cause=cause, closes=closes, reason=reason, force=force):
+            said = _DRAINED.get(cause, f"Drained{by}") + (", by force" if force else "")
+            said += f", from {_moment(closes)} on" if closes > event.at else ""
+            return f"{said}: {reason}" if reason else said
+        case e.NodeDrainLifted(cause=cause) if not by:
+            return "Its health check succeeds again" if cause == "health" else f"Drain lifted ({cause})"
+        case e.NodeDrainLifted():
+            return f"Drain lifted{by}"
+        case e.NodeSet(groups=groups, features=features, comment=comment):
+            given = {"groups": groups, "features": features, "comment": comment}
+            named = [name for name, value in given.items() if value is not None]
+            return f"Set{by}: {', '.join(named)}"
+        case _:
+            return _WORDS[type(event)] + by if type(event) in _WORDS else ""
+
+
+def _moment(at: Instant) -> str:
+    return datetime.fromtimestamp(at, UTC).astimezone().isoformat(timespec="seconds")
+
+
+LONGEST_HISTORY = 10_000  # events of a node in one answer
+EMPTYING_TIME = 5.0  # seconds for a node that is taken offline by force to tell that nothing runs there
+BETWEEN_EMPTY_CHECKS = 0.02  # seconds
+
+
+async def nodes(context: ServerContext, by: User, request: w.ListNodesRequest) -> Object:  # noqa: ARG001
+    """Show the nodes."""
+    wanted = {state.strip().lower() for state in request.states} - {"all", "*", ""}
+    known = {word.lower() for word in NODE_WORDS}
+    if wanted - known:
+        raise BadRequest(
+            code="state",
+            what=f"{sorted(wanted - known)[0]!r} is not a state of a node",
+            fix=f"use {', '.join(NODE_WORDS)} or all",
+        )
+    now = context.now()
+    shown = [
+        node_object(context.cluster, node, now)
+        for _, node in sorted(context.cluster.nodes.items())
+        if not wanted or node_state(context.cluster, node, now).lower() in wanted
+    ]
+    return {"nodes": shown}
+
+
+async def node(context: ServerContext, by: User, request: w.NodeNameRequest) -> Object:  # noqa: ARG001
+    """Show one node."""
+    return {"node": node_answer(context, request.node)}
+
+
+def node_answer(context: ServerContext, name: str) -> Object:
+    """Return a node with its jobs and processors, when it was heard last, and when it will be given up."""
+    now, contact, left = context.now(), context.contacts.get(name), context.given_up_in(name)
+    return detailed_node(context.cluster, context.cluster.node(name), now) | {
+        "heard": None if contact is None else contact.at,
+        "load": None if contact is None else contact.load,
+        "given_up": None if left is None else now + left,
+    }
+
+
+async def node_history(context: ServerContext, by: User, request: w.NodeHistoryRequest) -> Object:  # noqa: ARG001
+    """Tell what happened to a node, also to one that was removed."""
+    events = context.lookups.archive.node_history(request.node, min(request.limit, LONGEST_HISTORY))
+    if not events:
+        context.cluster.node(request.node)  # refuses a name that nobody has had
+    return {"history": [{"at": at, "text": text} for at, text in node_sentences(events)]}
+
+
+async def approve_node(context: ServerContext, by: User, request: w.NodeNameRequest) -> Object:
+    """Let a pending node take jobs."""
+    return await _change_node(context, by, request, "approve")
+
+
+async def pause_node(context: ServerContext, by: User, request: w.NodeNameRequest) -> Object:
+    """Start no new jobs on a node."""
+    return await _change_node(context, by, request, "pause")
+
+
+async def resume_node(context: ServerContext, by: User, request: w.NodeNameRequest) -> Object:
+    """Let a paused or drained node take jobs again."""
+    return await _change_node(context, by, request, "resume")
+
+
+async def drain_node(context: ServerContext, by: User, request: w.DrainNodeRequest) -> Object:
+    """Start no new jobs on a node but those that are over by a date; by force nothing runs there then."""
+    closes = None if request.closes is None else Instant(request.closes)
+    await context.ask(
+        DrainNode(by=by, node=request.node, closes=closes, reason=request.reason, force=request.force)
+    )
+    if request.force:
+        await _until_empty(context, request.node)
+    return {"node": node_answer(context, request.node)}
+
+
+async def _until_empty(context: ServerContext, node: str) -> None:
+    """Wait until jobs have nothing of a node any more, but not long: its agent may not answer."""
+    until = time.monotonic() + EMPTYING_TIME
+    while context.cluster.on_node(node) and time.monotonic() < until:
+        await asyncio.sleep(BETWEEN_EMPTY_CHECKS)
+
+
+async def _change_node(context: ServerContext, by: User, request: w.NodeNameRequest, what: str) -> Object:
+    await context.ask(ChangeNode(by=by, node=request.node, wish=what))
+    return {"node": node_answer(context, request.node)}
+
+
+async def invite_node(context: ServerContext, by: User, request: w.InviteNodeRequest) -> Object:
+    """Make an invitation that works once."""
+    must_administer(by, "invite nodes")
+    if context.network is None:
+        raise WrongState(
+            code="not-listening",
+            what="this head has no address for other machines",
+            fix="start it with one: hn down; hn up --listen HOST",
+        )
+    invitation, digest = context.network.invitation()
+    expires = Instant(context.now() + request.lifetime)
+    await context.ask(
+        InviteNode(by=by, digest=digest, expires=expires, approve=request.approve, node=request.node)
+    )
+    return {"invitation": invitation, "expires": expires, "approve": request.approve, "node": request.node}
+
+
+async def set_node(context: ServerContext, by: User, request: w.SetNodeRequest) -> Object:
+    """Set what administrators know of a node."""
+    groups = None if request.groups is None else tuple(request.groups)
+    features = None if request.features is None else tuple(request.features)
+    await context.ask(
+        SetNode(by=by, node=request.node, groups=groups, features=features, comment=request.comment)
+    )
+    return {"node": node_answer(context, request.node)}
+
+
+async def remove_node(context: ServerContext, by: User, request: w.NodeNameRequest) -> Object:
+    """Let a node be part of the cluster no longer; its key is worth nothing from then on."""
+    await context.ask(ChangeNode(by=by, node=request.node, wish="remove"))
+    return {"removed": request.node}

@@ -1,0 +1,150 @@
+"""The verbs about reservations of nodes."""
+
+from headnode.adapters.identity.users import members_of
+from headnode.apps.server.api import requests as w
+from headnode.apps.server.api.job_objects import Object
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.formats.text.quantities import parse_nodes
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.node_sets import folded_names, natural_order
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.reservation import NodeReservation
+from headnode.core.model.user import User
+from headnode.core.state import reservations as c
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.reservation_index import reservation_named
+
+
+async def reservations(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001  (everybody sees all)
+    """Show every reservation, in the order in which they begin."""
+    known = sorted(context.cluster.reservation_index.named.values(), key=lambda each: (each.begins, each.key))
+    return {"reservations": [_object(context.cluster, each, context.now()) for each in known]}
+
+
+async def reservation(context: ServerContext, by: User, request: w.ReservationNameRequest) -> Object:  # noqa: ARG001
+    """Show one."""
+    found = reservation_named(context.cluster.reservation_index.named, request.name)
+    return {"reservation": _object(context.cluster, found, context.now())}
+
+
+async def make_reservation(context: ServerContext, by: User, request: w.SetReservationRequest) -> Object:
+    """Reserve nodes; say whose promised starts are lost by it."""
+    now = context.now()
+    fields = _fields(request, Instant(now if request.begins is None else request.begins))
+    if "ends" not in fields:
+        raise BadRequest(
+            code="reservation-time",
+            what=f"reservation {request.name!r} has no end",
+            fix="give an end (--to) or a duration (--for)",
+        )
+    whole: Object = {"name": request.name, "begins": now} | fields
+    asked = NodeReservation(**whole)
+    promised = _promised(context)
+    await context.ask(c.MakeReservation(by=by, reservation=asked, regardless=request.ignore_running))
+    return _answer(context, request.name, promised)
+
+
+async def change_reservation(context: ServerContext, by: User, request: w.SetReservationRequest) -> Object:
+    """Let a reservation be another; say whose promised starts are lost by it."""
+    known = reservation_named(context.cluster.reservation_index.named, request.name)
+    fields = _fields(request, known.begins if request.begins is None else Instant(request.begins))
+    if "nodes" in fields:
+        fields.setdefault("count", 0)
+    elif "count" in fields:
+        fields["nodes"] = ()
+    whole: Object = {"name": known.name, "begins": known.begins, "ends": known.ends} | fields
+    asked = NodeReservation(**whole)
+    promised = _promised(context)
+    await context.ask(
+        c.ChangeReservation(
+            by=by,
+            name=known.name,
+            reservation=asked,
+            fields=tuple(fields),
+            regardless=request.ignore_running,
+        )
+    )
+    return _answer(context, known.name, promised)
+
+
+async def cancel_reservation(context: ServerContext, by: User, request: w.ReservationNameRequest) -> Object:
+    """Take a reservation back; say which jobs wait for it in vain."""
+    known = reservation_named(context.cluster.reservation_index.named, request.name)
+    waiting = _jobs(context.cluster, known, running=False)
+    await context.ask(c.CancelReservation(by=by, name=request.name))
+    return {"canceled": known.name, "waiting": waiting}
+
+
+def _fields(request: w.SetReservationRequest, begins: Instant) -> Object:
+    """Return the fields that are named, as a reservation has them."""
+    fields: Object = {
+        name: tuple(value)
+        for name in ("node_groups", "features", "users", "projects", "groups")
+        if (value := getattr(request, name)) is not None
+    }
+    if request.groups is not None:
+        fields["members"] = tuple(sorted({user for group in request.groups for user in members_of(group)}))
+    if request.nodes is not None:
+        fields["nodes"] = parse_nodes(request.nodes)
+    if request.begins is not None:
+        fields["begins"] = begins
+    if request.lasts is not None:
+        fields["ends"] = Instant(begins + request.lasts)
+    elif request.ends is not None:
+        fields["ends"] = Instant(request.ends)
+    plain = {name: getattr(request, name) for name in ("count", "at_end", "automatic", "reason")}
+    return fields | {name: value for name, value in plain.items() if value is not None}
+
+
+def _promised(context: ServerContext) -> dict[JobId, Instant]:
+    """Return when waiting jobs are promised to start."""
+    plan = context.engine.last_plan
+    return {} if plan is None else {each.job: each.at for each in plan.reservations}
+
+
+def _answer(context: ServerContext, name: str, before: dict[JobId, Instant]) -> Object:
+    """Return a reservation, and the jobs that were promised an earlier start before it was made so."""
+    found, now = context.cluster.reservation_index.named[name.lower()], _promised(context)
+    later = [
+        {"job": job, "before": at, "now": now.get(job)}
+        for job, at in sorted(before.items())
+        if job in context.cluster.jobs
+        and context.cluster.jobs[job].state.is_queued
+        and now.get(job, Instant(float("inf"))) > at
+    ]
+    told = [each | {"now": None if each["now"] in (None, float("inf")) else each["now"]} for each in later]
+    return {"reservation": _object(context.cluster, found, context.now()), "later": told}
+
+
+def _object(cluster: ClusterState, each: NodeReservation, now: Instant) -> Object:
+    return {
+        "name": each.name,
+        "state": "Active" if each.begins <= now else "Planned",
+        "begins": each.begins,
+        "ends": each.ends,
+        "nodes": list(each.nodes),
+        "node_set": ",".join(folded_names(sorted(each.nodes, key=natural_order))),
+        "count": each.count,
+        "node_groups": list(each.node_groups),
+        "features": list(each.features),
+        "users": list(each.users),
+        "groups": list(each.groups),
+        "projects": list(each.projects),
+        "maintenance": each.is_maintenance,
+        "at_end": each.at_end,
+        "automatic": each.automatic,
+        "reason": each.reason,
+        "by": each.by,
+        "running": _jobs(cluster, each, running=True),
+        "waiting": _jobs(cluster, each, running=False),
+    }
+
+
+def _jobs(cluster: ClusterState, each: NodeReservation, *, running: bool) -> list[JobId]:
+    """Return the jobs that name it and run, or wait to."""
+    if running:
+        return sorted(
+            job for job in cluster.running if cluster.request(cluster.jobs[job]).reservation == each.key
+        )
+    named = (turns for request, turns in cluster.queue.items() if request.reservation == each.key)
+    return sorted(JobId(turn[2]) for turns in named for turn in turns)

@@ -1,0 +1,247 @@
+"""Terminals: that of an interactive job, or a new one beside the tasks of another job.
+
+An interactive job lives no longer than the connection that waits for it, or uses its terminal.
+"""
+
+import asyncio
+import contextlib
+import logging
+
+from headnode.adapters.nodes.streams import BESIDE, SessionKey
+from headnode.adapters.wire import agent_messages as m
+from headnode.apps.server.api import requests as w
+from headnode.apps.server.api.job_views import expected_object
+from headnode.apps.server.api.streams import NOT_RUN, ClientStream, CommandEnd, StreamHandler, relay_stream
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.model.errors import BadRequest, HeadnodeError, WrongState
+from headnode.core.model.quantities import JobId
+from headnode.core.model.user import User
+from headnode.core.state import stop as c
+from headnode.core.state.permissions import may_read_output
+from headnode.core.state.transitions import ACTIVE, STATE_NAMES, JobState
+
+log = logging.getLogger("headnode.server")
+
+_BETWEEN_LOOKS = 1.0  # seconds between two looks at why a job waits, and how long it may still run
+_WARNINGS = (
+    300.0,
+    60.0,
+    10.0,
+)  # seconds before the end of its time when who sits there is told
+_PROGRAM_END_PATIENCE = 30.0  # seconds for a job to be over when its program is
+_JOB_END_PATIENCE = 5.0  # seconds for what became of the job, when nobody knows how its program ended
+_LARGEST = 9999  # rows or columns
+
+
+async def shell(context: ServerContext, by: User, request: w.ShellRequest) -> StreamHandler:
+    """Give a client a terminal of a job."""
+    found = context.lookups.job(request.job)
+    may_read_output(by, found.record)
+    if found.ended:
+        raise WrongState(
+            code="job-over",
+            what=f"job {request.job} is {found.record.state.value} already",
+            fix="start another with hn job shell",
+        )
+    if not (0 <= request.rows <= _LARGEST and 0 <= request.columns <= _LARGEST) or " " in request.kind:
+        raise BadRequest(
+            code="terminal",
+            what="there is no terminal of that size and kind",
+            fix="set a terminal type and size",
+        )
+    visit = _TerminalVisit(context, by, request)
+    if found.spec.interactive and found.record.id not in context.attended:
+        return visit.attend
+    if found.record.state is not JobState.RUNNING or not _places(context, found.record.id):
+        raise WrongState(
+            code="not-running",
+            what=f"job {request.job} is {found.record.state.value}: "
+            "there is no terminal where it does not run",
+            fix=f"wait until it runs: hn job explain {request.job}",
+        )
+    return visit.sit_beside
+
+
+def _places(context: ServerContext, job: JobId) -> list[str]:
+    """Return the nodes that a job holds, the first of them first."""
+    record = context.cluster.jobs.get(job)
+    return list(record.run.places) if record is not None and record.run is not None else []
+
+
+class _TerminalVisit:
+    """One client at one job."""
+
+    def __init__(self, context: ServerContext, by: User, request: w.ShellRequest) -> None:
+        self._context, self._by, self._wish, self._job = context, by, request, JobId(request.job)
+
+    async def attend(self, client: ClientStream) -> None:
+        """Wait until an interactive job runs, give somebody its terminal, and end the job with it."""
+        self._context.attended.add(self._job)
+        try:
+            place = await self._wait(client)
+            if place is None:
+                return
+            if isinstance(place, CommandEnd):
+                await self._tell_end(client, place)
+                return
+            ended = await self._sit(client, *place)
+            if ended is not None:
+                await self._is_over(_PROGRAM_END_PATIENCE if ended.known else _JOB_END_PATIENCE)
+                await self._tell_end(client, ended)
+        finally:
+            self._context.attended.discard(self._job)
+            await self._cancel()
+
+    async def sit_beside(self, client: ClientStream) -> None:
+        """Give somebody a new terminal, or command, on the first node of a running job."""
+        node = _places(self._context, self._job)[0]
+        ended = await self._sit(client, node, BESIDE)
+        if ended is not None:
+            await self._tell_end(client, ended)
+
+    # Waiting.
+
+    async def _wait(self, client: ClientStream) -> tuple[str, SessionKey] | CommandEnd | None:
+        """Return where the job runs, or how it has ended; None when the client has gone."""
+        gone = asyncio.ensure_future(client.hear())
+        signal, told = self._context.watchers.watch([self._job]), None
+        try:
+            while True:
+                found = self._where()
+                if found is not None:
+                    return found
+                reason = self._waits()
+                if reason != told:
+                    told = reason
+                    await client.say(waits=reason)
+                ringing = asyncio.ensure_future(signal.wait())
+                await asyncio.wait(
+                    (gone, ringing), timeout=_BETWEEN_LOOKS, return_when=asyncio.FIRST_COMPLETED
+                )
+                ringing.cancel()
+                signal.take()
+                if gone.done():
+                    if gone.result() is not None:
+                        raise BadRequest(
+                            code="said",
+                            what="there is no terminal yet",
+                            fix="wait until its program has started",
+                        )
+                    return None
+        except ConnectionError:
+            return None
+        finally:
+            self._context.watchers.leave([self._job], signal)
+            gone.cancel()
+            await asyncio.gather(gone, return_exceptions=True)
+
+    def _where(self) -> tuple[str, SessionKey] | CommandEnd | None:
+        record = self._context.cluster.jobs.get(self._job)
+        if record is None:
+            return CommandEnd(NOT_RUN, known=False)
+        for instance, live in record.run.tasks[0].live.items() if record.run is not None else ():
+            if record.state in ACTIVE:
+                return live.place[0][0], (1, instance, live.attempt)
+        return None
+
+    def _waits(self) -> dict[str, object]:
+        """Return the job as lists show it: why it waits, and when it is expected to start."""
+        found = self._context.lookups.job(self._job)
+        reason = self._context.pending_reason(found.record)
+        expected = expected_object(self._context, found.record)
+        state = STATE_NAMES[found.record.state]
+        return {"state": state, "reason": reason, "expected": expected}
+
+    # Sitting there.
+
+    async def _sit(self, client: ClientStream, node: str, attempt: SessionKey) -> CommandEnd | None:
+        terminal = None
+        if self._wish.rows and self._wish.columns:
+            terminal = m.TerminalSize(self._wish.rows, self._wish.columns, self._wish.kind)
+
+        def launch(route: m.Route) -> m.Launch:
+            return m.Launch(route, self._wish.command, "", {}, terminal=terminal)
+
+        stream = self._context.sessions.begin(node, self._job, attempt, launch)
+        warning = asyncio.ensure_future(self._warn(client))
+        try:
+            await client.say(node=node)
+            return await relay_stream(stream, client)
+        except ConnectionError:
+            return None
+        finally:
+            warning.cancel()
+            await asyncio.gather(warning, return_exceptions=True)
+            await self._context.sessions.end(stream)
+
+    async def _warn(self, client: ClientStream) -> None:
+        """Tell whoever sits there that the job is about to end."""
+        left_to_tell = list(_WARNINGS)
+        signal = self._context.watchers.watch([self._job])
+        try:
+            while True:
+                record = self._context.cluster.jobs.get(self._job)
+                if record is None or record.state not in ACTIVE:
+                    why = f" ({record.message})" if record is not None and record.message else ""
+                    await client.say(notice=f"job {self._job} is being ended{why}")
+                    return
+                left = self._left()
+                if left_to_tell and left <= left_to_tell[0]:
+                    left_to_tell = [each for each in left_to_tell if each < left]
+                    if left > 1:
+                        await client.say(notice=f"the time of job {self._job} is over in {left:.0f} s")
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_BETWEEN_LOOKS):
+                        await signal.wait()
+                signal.take()
+        finally:
+            self._context.watchers.leave([self._job], signal)
+
+    def _left(self) -> float:
+        """Return for how long the job may still run, in seconds."""
+        record = self._context.cluster.jobs.get(self._job)
+        run = record.run if record is not None else None
+        ends = [run.deadline] if run is not None and run.deadline is not None else []
+        return min(ends, default=float("inf")) - self._context.now()
+
+    # The end.
+
+    async def _is_over(self, patience: float) -> None:
+        signal = self._context.watchers.watch([self._job])
+        try:
+            async with asyncio.timeout(patience):
+                while self._job in self._context.cluster.jobs:
+                    await signal.wait()
+                    signal.take()
+        except TimeoutError:
+            log.warning("job %d still runs after its program has ended", self._job)
+        finally:
+            self._context.watchers.leave([self._job], signal)
+
+    async def _tell_end(self, client: ClientStream, ended: CommandEnd) -> None:
+        """Say how it ended; where the program could not tell, what became of the job does."""
+        found = self._context.lookups.job(self._job)
+        state = STATE_NAMES[found.record.state]
+        problem = ended.problem
+        if found.ended and not ended.known:
+            why = found.record.message or problem
+            problem = f"job {self._job} is {state.lower()}" + (f": {why}" if why else "")
+        await client.say(exit=ended.code, problem=problem, state=state, done=True)
+
+    async def _cancel(self) -> None:
+        """Nobody waits for the job any more, nor sits there: end it, if it is not over."""
+        if self._job not in self._context.cluster.jobs:
+            return
+        try:
+            await self._context.ask(
+                c.StopJob(
+                    by=self._by,
+                    job=self._job,
+                    outcome="canceled",
+                    message="its terminal was closed",
+                    force=False,
+                    graceful=False,
+                )
+            )
+        except HeadnodeError as error:
+            log.info("job %d, whose terminal was closed, is not canceled: %s", self._job, error)

@@ -1,0 +1,234 @@
+"""Connections that last: verbs that stay on them, signals of followed jobs, commands on many nodes.
+
+A verb that stays is requested like any other.  Once it is granted, both sides send frames until the head
+sends one that is marked as done; then it hangs up.  Bytes are base64.
+Source:  docs/contracts/01-local-protocol.md, "Conversations".
+"""
+
+import asyncio
+import base64
+import binascii
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from headnode.adapters.nodes.streams import LaunchStream, number_outside
+from headnode.adapters.wire.agent_messages import Launch, Route
+from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.messages import OpenJob
+from headnode.apps.server.api.job_objects import Object
+from headnode.apps.server.api.requests import RunOnNodesRequest
+from headnode.core.model.bounds import UNREADABLE
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import NEVER
+from headnode.core.model.user import User
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.events import Event
+from headnode.core.state.job_events import JobEvent
+from headnode.core.state.job_record import encode_spec
+
+
+class ChangeSignal(asyncio.Event):
+    """Rings when something has changed; `changed` holds the jobs until somebody takes them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed: set[int] = set()
+
+    def take(self) -> set[int]:
+        """Stop ringing; return the jobs that have changed since the last time."""
+        self.clear()
+        taken, self.changed = self.changed, set()
+        return taken
+
+
+class JobWatchers:
+    """Wakes whoever watches a job that an event is about."""
+
+    def __init__(self) -> None:
+        self._signals: dict[int, set[ChangeSignal]] = {}
+
+    def watch(self, jobs: Sequence[int]) -> ChangeSignal:
+        """Return a signal that rings when something of one of the jobs changes."""
+        signal = ChangeSignal()
+        for job in jobs:
+            self._signals.setdefault(job, set()).add(signal)
+        return signal
+
+    def leave(self, jobs: Sequence[int], signal: ChangeSignal) -> None:
+        """Ring no more."""
+        for job in jobs:
+            signals = self._signals.get(job, set())
+            signals.discard(signal)
+            if not signals:
+                self._signals.pop(job, None)
+
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
+        """Ring for every job the events are about."""
+        if self._signals:
+            for job in {event.job for event in events if isinstance(event, JobEvent)}:
+                for signal in self._signals.get(job, ()):
+                    signal.changed.add(job)
+                    signal.set()
+
+
+class RunOnNodes:
+    """One of them; its part on a node is a job outside the queue."""
+
+    def __init__(
+        self, asker: User, user: User, nodes: list[str], request: RunOnNodesRequest, *, same_numbers: bool
+    ) -> None:
+        """`same_numbers`: as in `OpenJob`."""
+        self.same_numbers = same_numbers
+        self.number = number_outside()
+        self.asker, self.user, self.nodes, self.request = asker, user, nodes, request
+        self.over = asyncio.Event()
+
+    def open_on(self, node: str) -> OpenJob:
+        """Return what makes a node ready for it."""
+        return OpenJob(
+            job=self.number,
+            owner=self.user.name,
+            uid=self.user.uid,
+            gid=self.user.gid,
+            spec=encode_spec(JobSpec(environment=self.request.environment)),
+            allocation=((node, ()),),
+            deadline=NEVER,
+            memory_limited=False,
+            same_numbers=self.same_numbers,
+        )
+
+    def launch(self, route: Route) -> Launch:
+        """Return what starts it on a node."""
+        return Launch(route, self.request.command, self.request.work_directory, {})
+
+
+LARGEST_FRAME = 1 << 20  # bytes that a client may say at once
+MOST_INPUT = 64 * 1024  # bytes in one piece for a command
+HANG_UP_TIME = 300.0  # seconds that a client has for it once all was said: somebody may read it in a pager
+NOT_RUN = 255  # exit status of what could not be run, or of which nobody knows how it ended
+
+
+class ClientStream:
+    """The connection of one client."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    async def hear(self) -> Object | None:
+        """Return what the client says next; None when it is gone.
+
+        Raises:  BadRequest ``frame`` or ``said``.
+        """
+        data = await read_frame(self._reader, LARGEST_FRAME)
+        if data is None:
+            return None
+        try:
+            said = msgspec.json.decode(data)
+        except UNREADABLE as error:
+            raise BadRequest(code="said", what=f"the request is not JSON:  {error}") from None
+        if not isinstance(said, dict):
+            raise BadRequest(code="said", what="the request is not a JSON object")
+        return said
+
+    async def say(self, **said: Any) -> None:
+        """Say something, as soon as the client has read most of what was said before.
+
+        Raises:  ConnectionError.
+        """
+        if self._writer.is_closing():
+            raise ConnectionResetError("the client has disconnected")
+        self._writer.write(frame(msgspec.json.encode({"ok": True, **said})))
+        await self._writer.drain()
+
+    async def let_go(self) -> None:
+        """Drop what the client still says until it hangs up: closing on that would lose our last words."""
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            async with asyncio.timeout(HANG_UP_TIME):
+                while await self._reader.read(LARGEST_FRAME):
+                    pass
+
+
+StreamHandler = Callable[[ClientStream], Awaitable[None]]
+"""What follows once a verb was granted, to the end of the conversation."""
+
+
+class CommandEnd(NamedTuple):
+    """How a command ended: its exit status, and in a sentence what went wrong with running it.
+
+    `known`: whoever ran it said so; else nobody knows more than that it does not run.
+    """
+
+    code: int
+    problem: str = ""
+    known: bool = True
+
+
+async def relay_stream(
+    stream: LaunchStream, client: ClientStream, patience: float | None = None
+) -> CommandEnd | None:
+    """Pass on what a command on a node and a client say to each other; None when the client goes first.
+
+    `patience` in seconds: how long the command may take.
+    Raises:  BadRequest for what is no piece of a conversation.
+    """
+    ending = asyncio.ensure_future(_send_output(stream, client))
+    leaving = asyncio.ensure_future(_send_input(stream, client))
+    try:
+        await asyncio.wait((ending, leaving), timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        if ending.done():
+            return ending.result()
+        if leaving.done():
+            leaving.result()
+            return None
+        return CommandEnd(NOT_RUN, f"it did not end within {patience:g} s and was killed")
+    except ConnectionError:
+        return None
+    finally:
+        for each in (ending, leaving):
+            each.cancel()
+        await asyncio.gather(ending, leaving, return_exceptions=True)
+
+
+async def _send_output(stream: LaunchStream, client: ClientStream) -> CommandEnd:
+    """Tell the client what the command writes, until it is over."""
+    while True:
+        piece = await stream.next()
+        if piece.kind in ("out", "err"):
+            await client.say(**{piece.kind: base64.b64encode(piece.data).decode()})
+        if piece.kind == "failed":
+            return CommandEnd(NOT_RUN, piece.data.decode(errors="replace"), known=False)
+        stream.took()
+        if piece.kind == "exit":
+            return CommandEnd(piece.code, piece.data.decode(errors="replace"))
+
+
+async def _send_input(stream: LaunchStream, client: ClientStream) -> None:
+    """Tell the command what the client says, until that goes."""
+    while (said := await client.hear()) is not None:
+        match said:
+            case {"in": str(text)}:
+                data = _decoded_input(text)
+                for at in range(0, len(data), MOST_INPUT):
+                    await stream.say("in", data[at : at + MOST_INPUT])
+                await client.say(took=len(data))
+            case {"end": True}:
+                await stream.say("in-end")
+            case {"window": [int(rows), int(columns)]}:
+                await stream.say("window", f"{max(rows, 0)} {max(columns, 0)}".encode())
+            case _:
+                raise BadRequest(
+                    code="said",
+                    what="this message is not possible here",
+                    fix="send in, end or window: see the API",
+                )
+
+
+def _decoded_input(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise BadRequest(code="said", what=f"the input is not base64: {error}") from None

@@ -1,0 +1,144 @@
+"""Where the output of a task is, and its removal when the job has been over for long enough.
+
+What is known of the jobs stays for ever.
+Source:  HPC Pack cluster parameter TTLCompletedJobs.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from headnode.adapters.identity.users import base_environment
+from headnode.adapters.nodes.link import NodeLink, node_away
+from headnode.apps.server.api.job_objects import Object
+from headnode.apps.server.job_lookup import FoundJob, JobLookup
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.launching.environment import LaunchContext
+from headnode.core.launching.recipe import captured_path, recipe
+from headnode.core.model.errors import NotFound, Unavailable
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.user import User
+from headnode.core.state.job_events import NodeCores
+from headnode.core.state.job_record import JobRecord
+from headnode.engine.engine import Engine
+
+
+def output_paths(
+    state: Path,
+    cluster: str,
+    found: FoundJob,
+    task: int,
+    instance: int,
+    place: NodeCores,
+    variables: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return the files that hold what an instance wrote; `captured` when one is kept for the user.
+
+    `variables` are those that the cluster gives to every task: names of files may hold them.
+    """
+    node = place[0][0]
+    around = LaunchContext(
+        job=found.record.id,
+        spec=found.taken,
+        node=node,
+        cluster=cluster,
+        scheduler=cluster,
+        base={**base_environment(found.record.uid), **variables},
+    )
+    recipe_of = recipe(around, task, found.taken.tasks[task - 1], place, instance, 1)
+    kept = captured_path(str(state / "nodes" / node / "output"), found.record.id, task, instance)
+    return {
+        "standard_output": recipe_of.stdout or kept,
+        "standard_error": recipe_of.stderr or kept,
+        "captured": not recipe_of.stdout or not recipe_of.stderr,
+        "kept": None if recipe_of.stdout and recipe_of.stderr else kept,
+        "node": node,
+    }
+
+
+def output_is_kept(state: Path, node: str, job: JobId) -> bool:
+    """Return whether a node of this machine still keeps a place for what was captured of a job."""
+    return (state / "nodes" / node / "output" / str(job)).is_dir()
+
+
+async def read_own_file(
+    context: ServerContext, record: JobRecord, node: str, path: str, span: tuple[int, int]
+) -> Object:
+    """Read a file that a task has named, on its node and as its user; `span`: offset, and how many bytes.
+
+    Raises:  Unavailable ``node-away``, ``old-agent``; NotFound ``no-output``.
+    """
+    link = context.links.get(node)
+    if link is None:
+        raise node_away(node)
+    same_numbers = context.engine.settings.text("UserMapping") == "name-and-number"
+    user = User(name=record.owner, uid=record.uid, gid=record.gid)
+    read = await link.read_file(path, user, span, same_numbers=same_numbers)
+    if read.problem:
+        raise NotFound(
+            code="no-output",
+            what=f"{path!r} cannot be read on node {node!r} as {record.owner!r}: {read.problem}",
+            fix="see: hn task view",
+        )
+    return {"data": read.data, "size": read.size, "missing": read.gone}
+
+
+def output_removed(job: JobId) -> str:
+    """Return what to say of captured output that is not there any more."""
+    return (
+        f"the captured output of job {job} no longer exists: it was removed, by TTLCompletedJobs or by hand"
+    )
+
+
+log = logging.getLogger("headnode.server")
+
+BETWEEN_CLEANUPS = 3600.0  # seconds from the end of one round to the next
+BETWEEN_PARAMETER_LOOKS = 1.0  # seconds between two looks whether another number of days is wished
+JOBS_AT_ONCE = 500  # jobs that a node is asked for: looking them up must not make the head late
+_DAY = 86_400.0  # seconds
+
+
+class OutputRetention:
+    """Goes round all nodes that are here, again and again, while the parameter says a number of days."""
+
+    def __init__(self, engine: Engine, lookups: JobLookup, links: Mapping[str, NodeLink]) -> None:
+        self._engine, self._lookups, self._links = engine, lookups, links
+
+    async def keep(self) -> None:
+        """Go round for ever."""
+        while True:
+            days = self._days()
+            if days:
+                await self._round(Instant(time.time() - days * _DAY))
+            await self._rest(days)
+
+    def _days(self) -> float:
+        return self._engine.settings.number("TTLCompletedJobs")
+
+    async def _rest(self, days: float) -> None:
+        """Wait for the next round, or until another number of days is wished."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + BETWEEN_CLEANUPS
+        while loop.time() < until and self._days() == days:
+            await asyncio.sleep(BETWEEN_PARAMETER_LOOKS)
+
+    async def _round(self, before: Instant) -> None:
+        for node, link in list(self._links.items()):
+            try:
+                await self._clean(link, before)
+            except Unavailable:
+                log.info("node %s was not asked for old output: it is away; the next round does it", node)
+
+    async def _clean(self, link: NodeLink, before: Instant) -> None:
+        after = JobId(0)
+        while jobs := await link.list_output(after, JOBS_AT_ONCE):
+            link.remove_output(over_before(self._lookups, jobs, before))
+            after = jobs[-1]
+
+
+def over_before(lookups: JobLookup, jobs: Iterable[JobId], before: Instant) -> tuple[JobId, ...]:
+    """Return those of the jobs that ended before an instant; what is unknown here stays."""
+    return tuple(job for job in jobs if (ended := lookups.ended_at(job)) is not None and ended < before)

@@ -1,0 +1,285 @@
+"""The verbs about tasks and their output."""
+
+from itertools import islice
+from typing import Literal
+
+from headnode.adapters.nodes.link import node_away
+from headnode.apps.server.api import job_objects as show
+from headnode.apps.server.api import requests as w
+from headnode.apps.server.api.job_objects import Object
+from headnode.apps.server.api.job_views import seen_by
+from headnode.apps.server.api.jobs import live_job
+from headnode.apps.server.api.task_output import output_is_kept, output_paths, output_removed, read_own_file
+from headnode.apps.server.job_lookup import FoundJob
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.formats.slash_terms import with_changed_task
+from headnode.core.model.bounds import TASK_PAGE
+from headnode.core.model.errors import BadRequest, NotFound, WrongState
+from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.user import User
+from headnode.core.state import modify as c
+from headnode.core.state.job_end import RequeueTask
+from headnode.core.state.permissions import may_read_output
+from headnode.core.state.stop import StopTask
+from headnode.core.state.task_placement import task_reasons
+from headnode.core.state.transitions import TaskState
+from headnode.engine.ports import InstanceRow
+
+
+async def modify_task(context: ServerContext, by: User, request: w.ModifyTaskRequest) -> Object:
+    """Change options of a task."""
+    found = live_job(context, request.job)
+    spec = with_changed_task(found.spec, request.task, request.terms)
+    before, after = found.spec.tasks[request.task - 1], spec.tasks[request.task - 1]
+    fields = [name for name in after.__struct_fields__ if getattr(before, name) != getattr(after, name)]
+    if fields:
+        command = c.ModifyJob(
+            by=by, job=found.record.id, spec=spec, fields=("tasks",), changed_task=request.task
+        )
+        await context.ask(command)
+    return {"job": request.job, "task": request.task, "changed": fields}
+
+
+async def tasks(context: ServerContext, by: User, request: w.ListTasksRequest) -> Object:  # noqa: ARG001  (everybody sees all)
+    """Show the tasks of a job, or the instances of one of them."""
+    found = context.lookups.job(request.job)
+    limit = min(max(1, request.limit), TASK_PAGE.most)
+    states = {_task_state_named(state) for state in request.states if state.lower() not in ("all", "*")}
+    if request.expand is not None:
+        return _instances(context, found, request, states, limit)
+    shown: list[Object] = []
+    for number in range(request.after + 1, len(found.spec.tasks) + 1):
+        if len(shown) == limit:
+            return {"tasks": shown, "more": number - 1}
+        state = show.task_state(found.record, show.progress_of(found.record, found.spec, number))
+        if not states or state in states:
+            shown.append(_task(context, found, number))
+    return {"tasks": shown, "more": None}
+
+
+def _task_state_named(state: str) -> str:
+    plain = state.strip().lower().replace("cancelled", "canceled")
+    words = {
+        "notsubmitted": "Configuring",
+        "not submitted": "Configuring",
+        "configuring": "Configuring",
+    }
+    known = {word.lower(): word for word in ("Queued", "Running", "Finished", "Failed", "Canceled")} | words
+    if plain not in known:
+        raise BadRequest(
+            code="state",
+            what=f"{state!r} is not a state of a task",
+            fix="use Queued, Running, Finished, Failed, Canceled or all",
+        )
+    return known[plain]
+
+
+def _instances(
+    context: ServerContext, found: FoundJob, request: w.ListTasksRequest, states: set[str], limit: int
+) -> Object:
+    number = request.expand or 0
+    task_of(found, number)
+    chosen = list(
+        islice(show.instances_in(found.record, found.spec, number, states, request.after), limit + 1)
+    )
+    page = chosen[:limit]
+    rows = _rows(context, found, number, page)
+    pending = _pending(context, found, number)
+    shown = [
+        show.instance_object(found.record, found.spec, number, instance, rows.get(instance), pending)
+        for instance in page
+    ]
+    return {"tasks": shown, "more": page[-1] if len(chosen) > limit else None}
+
+
+def _rows(context: ServerContext, found: FoundJob, number: int, page: list[int]) -> dict[int, InstanceRow]:
+    if not page:
+        return {}
+    span = page[-1] - page[0] + 1
+    if span > 4 * len(page):
+        rows = [context.lookups.archive.instance(found.record.id, number, instance) for instance in page]
+        return {row.instance: row for row in rows if row is not None}
+    found_rows = context.lookups.archive.instances(found.record.id, number, page[0] - 1, span)
+    return {row.instance: row for row in found_rows if row.instance <= page[-1]}
+
+
+def task_of(found: FoundJob, number: int) -> TaskSpec:
+    """Return the description of a task.
+
+    Raises:  NotFound ``no-such-task``.
+    """
+    if not 1 <= number <= len(found.spec.tasks):
+        count = len(found.spec.tasks)
+        raise NotFound(
+            code="no-such-task",
+            what=f"job {found.record.id} has no task {number}",
+            fix=f"it has tasks 1 to {count}" if count else "it has no tasks",
+        )
+    return found.taken.tasks[number - 1]
+
+
+def _task(context: ServerContext, found: FoundJob, number: int) -> Object:
+    row = None
+    if found.spec.tasks[number - 1].kind is TaskType.BASIC:
+        row = context.lookups.archive.instance(found.record.id, number, 1)
+    return show.task_object(found.record, found.spec, number, row, _pending(context, found, number))
+
+
+def _pending(context: ServerContext, found: FoundJob, number: int) -> str:
+    if found.ended:
+        return ""
+    reasons = task_reasons(context.cluster, found.record, number - 1)
+    return reasons[0].text if reasons else ""
+
+
+def _task_answer(
+    context: ServerContext, found: FoundJob, request: w.TaskIdRequest
+) -> tuple[TaskSpec, Object]:
+    task = task_of(found, request.task)
+    if request.instance is None:
+        return task, _task(context, found, request.task)
+    check_instance(found, request)
+    row = context.lookups.archive.instance(found.record.id, request.task, request.instance)
+    pending = _pending(context, found, request.task)
+    return task, show.instance_object(found.record, found.spec, request.task, request.instance, row, pending)
+
+
+def check_instance(found: FoundJob, request: w.TaskIdRequest) -> None:
+    """Refuse an instance that the task does not have."""
+    count = show.instances_of(found.record, found.spec, request.task)
+    if request.instance is not None and not 1 <= request.instance <= count:
+        raise NotFound(
+            code="no-such-instance",
+            what=f"task {found.record.id}.{request.task} has no sub-task {request.instance}",
+            fix=f"it has sub-tasks 1 to {count}" if count else "it has none yet",
+        )
+
+
+async def task(context: ServerContext, by: User, request: w.TaskIdRequest) -> Object:
+    """Show a task, or one instance of it, with everything that the user may know."""
+    found = context.lookups.job(request.job)
+    seen, left_out = seen_by(context, by, found)
+    spec, shown = _task_answer(context, FoundJob(found.record, seen, ended=found.ended), request)
+    return {"task": show.detailed_task(shown, spec) | {"private": bool(left_out)}}
+
+
+async def cancel_task(context: ServerContext, by: User, request: w.StopTaskRequest) -> Object:
+    """Cancel a task, or one instance of it."""
+    return await _stop_task(context, by, request, "canceled", "failed")
+
+
+async def finish_task(context: ServerContext, by: User, request: w.StopTaskRequest) -> Object:
+    """Stop a task, or one instance of it, and count what runs as finished."""
+    return await _stop_task(context, by, request, "finished", "finished")
+
+
+async def _stop_task(
+    context: ServerContext,
+    by: User,
+    request: w.StopTaskRequest,
+    word: str,
+    outcome: Literal["failed", "finished"],
+) -> Object:
+    found = _active(context, request, word)
+    command = StopTask(
+        by=by,
+        job=found.record.id,
+        task=request.task,
+        instance=request.instance,
+        message=request.message,
+        force=request.force,
+        outcome=outcome,
+    )
+    await context.ask(command)
+    found = context.lookups.job(request.job)
+    return {
+        "state": _task_answer(
+            context, found, w.TaskIdRequest(job=request.job, task=request.task, instance=request.instance)
+        )[1]["state"]
+    }
+
+
+def _active(context: ServerContext, request: w.TaskIdRequest, word: str) -> FoundJob:
+    found = context.lookups.job(request.job)
+    task_of(found, request.task)
+    if found.ended:
+        raise WrongState(
+            code="job-over",
+            what=f"job {request.job} is {found.record.state.value}, so no task of it can be {word}",
+            fix=f"run the job again: hn job requeue {request.job}",
+        )
+    return found
+
+
+async def requeue_task(context: ServerContext, by: User, request: w.TaskIdRequest) -> Object:
+    """Run a task that is over again."""
+    found = _active(context, request, "requeued")
+    command = RequeueTask(by=by, job=found.record.id, task=request.task, instance=request.instance)
+    await context.ask(command)
+    return {"state": "Queued"}
+
+
+async def output(context: ServerContext, by: User, request: w.TaskIdRequest) -> Object:
+    """Say where the output of a task lies.  Who reads it does so as himself."""
+    found = context.lookups.job(request.job)
+    spec = task_of(found, request.task)
+    check_instance(found, request)
+    if spec.kind is not TaskType.BASIC and request.instance is None:
+        count = show.instances_of(found.record, found.spec, request.task)
+        raise BadRequest(
+            code="which-instance",
+            what=f"task {request.job}.{request.task} is a {_task_kind(spec)} of {count} sub-tasks",
+            fix=f"name one, for example {request.job}.{request.task}.1",
+        )
+    instance = request.instance or 1
+    progress = show.progress_of(found.record, found.spec, request.task)
+    live = progress.live.get(instance)
+    row = context.lookups.archive.instance(found.record.id, request.task, instance)
+    node = live.place[0][0] if live is not None else (row.node if row is not None else "")
+    state = show.instance_state(found.record, progress, instance)
+    if state in (TaskState.CONFIGURING, TaskState.QUEUED) or not node:
+        nothing = {"standard_output": None, "standard_error": None, "captured": False, "kept": None}
+        return {**nothing, "state": state.value}
+    place = live.place if live is not None else ((node, ()),)
+    record = context.cluster.nodes.get(node)
+    remote = record is not None and bool(record.key)
+    kept = output_is_kept(context.state, node, found.record.id)
+    variables = context.engine.settings.environment()
+    return output_paths(context.state, context.name, found, request.task, instance, place, variables) | {
+        "state": state.value,
+        "by": by.name,
+        "remote": remote,
+        "gone": "" if remote or not found.ended or kept else output_removed(found.record.id),
+    }
+
+
+def _task_kind(task: TaskSpec) -> str:
+    return task.kind.value if task.kind in (TaskType.SWEEP, TaskType.SERVICE) else f"{task.kind.value} task"
+
+
+async def read_output(context: ServerContext, by: User, request: w.ReadOutputRequest) -> Object:
+    """Read output on the node where it lies; only its owner and administrators may."""
+    found = context.lookups.job(request.job)
+    may_read_output(by, found.record)
+    where = await output(
+        context, by, w.TaskIdRequest(job=request.job, task=request.task, instance=request.instance)
+    )
+    own = where[request.stream] if request.stream != "captured" else None
+    if own is not None and own != where["kept"]:
+        return await read_own_file(context, found.record, where["node"], own, (request.offset, request.most))
+    if not where["captured"]:
+        raise NotFound(
+            code="no-output",
+            what=f"task {request.job}.{request.task} wrote all its output to files of its own",
+            fix="see: hn task view",
+        )
+    link = context.links.get(where["node"])
+    if link is None:
+        raise node_away(where["node"])
+    span = request.offset, request.most
+    read = await link.read_output(found.record.id, request.task, request.instance or 1, span)
+    if read.problem:
+        raise NotFound(code="no-output", what=read.problem, fix="see: hn task view")
+    if read.gone and found.ended:
+        raise NotFound(code="no-output", what=output_removed(found.record.id), fix="see: hn job view")
+    return {"data": read.data, "size": read.size}

@@ -1,0 +1,211 @@
+"""Clients of other machines: a login is exchanged for a token, and a token identifies the user.
+
+They come to the port of the nodes; the protocol that they ask for in the handshake tells them apart.
+"""
+
+import asyncio
+import logging
+import secrets
+from typing import Any
+
+from headnode.adapters.identity.users import account
+from headnode.adapters.nodes.entrance import KnownPeers
+from headnode.adapters.nodes.join_door import digest_of
+from headnode.adapters.wire.frames import keep_alive, read_frame
+from headnode.apps.server.api.access import audit_entry
+from headnode.apps.server.api.pipeline import read_fields, read_request, refusal
+from headnode.apps.server.api.requests import Name, VerbRequest
+from headnode.apps.server.api.streams import JobWatchers
+from headnode.apps.server.doors.conversation import ServedConversation, send
+from headnode.apps.server.doors.user_shares import Roles
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.model.bounds import CLIENT_GREETING, GREETING_TIME
+from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, NotFound, Unavailable
+from headnode.core.model.user import User
+from headnode.core.state import tokens as c
+from headnode.core.state.events import TokenMade
+from headnode.core.state.tokens import valid
+
+
+class TakeLoginRequest(VerbRequest, frozen=True):
+    """take_login: what a client without a token begins with."""
+
+    secret: Name
+
+
+class LogInRequest(VerbRequest, frozen=True):
+    """log_in: what a client of another machine begins with."""
+
+    token: Name
+
+
+FAILED_LOGIN_WINDOW = 60.0  # seconds
+MOST_FAILED_LOGINS = 60  # lines in each window; the others are counted
+
+
+class FailedLogins:
+    """Says which failures get a line, and how many before it got none."""
+
+    def __init__(self) -> None:
+        self._began = 0.0
+        self._written = 0
+        self._unwritten = 0
+
+    def note(self, now: float) -> int | None:
+        """Return how many before this one got no line; None: neither does this one."""
+        if not 0 <= now - self._began < FAILED_LOGIN_WINDOW:
+            self._began, self._written = now, 0
+        if self._written >= MOST_FAILED_LOGINS:
+            self._unwritten += 1
+            return None
+        self._written += 1
+        unwritten, self._unwritten = self._unwritten, 0
+        return unwritten
+
+
+class TokenCaller:
+    """Somebody on another machine who showed a token."""
+
+    near = False
+
+    def __init__(self, context: ServerContext, roles: Roles, digest: str, address: str) -> None:
+        """Look up the user of the token.
+
+        Raises:  NotAllowed ``token``, also when its user is no user of this machine any more.
+        """
+        self._context, self._roles, self._digest = context, roles, digest
+        self.origin = self.host = address
+        name = valid(context.cluster, digest, context.now()).user
+        try:
+            self._account = account(name)
+        except NotFound:
+            raise NotAllowed(
+                code="token",
+                what=f"{name!r} is no longer a user of the head's machine",
+                fix="ask an administrator",
+            ) from None
+
+    def user(self) -> User:
+        """Return who he is now, if his token is good still.
+
+        Raises:  NotAllowed ``token``.
+        """
+        valid(self._context.cluster, self._digest, self._context.now())
+        return self._roles.of(self._account)
+
+
+log = logging.getLogger("headnode.clients")
+strangers_log = logging.getLogger("headnode.strangers")
+
+
+class TlsDoor:
+    """Serves every client of other machines.  A bad one costs its own connection only."""
+
+    def __init__(self, context: ServerContext, watchers: JobWatchers) -> None:
+        self._context, self._watchers = context, watchers
+        self._failed = FailedLogins()
+
+    async def serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, known: KnownPeers
+    ) -> None:
+        """Serve one connection until it is over; `known` is called after the login."""
+        address = _address(writer)
+        keep_alive(writer)
+        try:
+            caller = await self._greet(reader, writer, address)
+            if caller is not None:
+                known()
+                await self._serve_known(caller, reader, writer)
+        except HeadnodeError as error:
+            strangers_log.warning("a client at %s was turned away: %s", address, error)
+            send(writer, refusal(error))
+        except (ConnectionError, TimeoutError) as error:
+            strangers_log.info("a client at %s has disconnected: %s", address, error or "it was too slow")
+        finally:
+            writer.close()
+
+    async def _greet(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str
+    ) -> TokenCaller | None:
+        """Return who it is; None: he has got what he came for.
+
+        Raises:  NotAllowed ``token`` and ``login``; BadRequest.
+        """
+        async with asyncio.timeout(GREETING_TIME.most):
+            data = await read_frame(reader, CLIENT_GREETING.most)
+        if data is None:
+            return None
+        verb, fields = read_request(data)
+        match verb:
+            case "take_login":
+                send(writer, await self._take(fields, address))
+                return None
+            case "log_in":
+                return await self._known(fields, address)
+        raise BadRequest(
+            code="log-in",
+            what=f"a client of another machine begins with log_in, not with {verb!r}",
+            fix="hn login",
+        )
+
+    async def _take(self, fields: dict[str, Any], address: str) -> dict[str, Any]:
+        """Give a token for a login."""
+        request = read_fields(TakeLoginRequest, "take_login", fields)
+        if not isinstance(request, TakeLoginRequest):
+            raise BadRequest(code="request", what="no login is shown")
+        self._context.audit.make_ready()
+        token = secrets.token_urlsafe(32)
+        take = c.TakeLogin(login=digest_of(request.secret), digest=digest_of(token), address=address)
+        try:
+            made = next(event for event in await self._context.ask(take) if isinstance(event, TokenMade))
+        except NotAllowed as error:
+            await self._tell_failure(address, "take_login", error.code)
+            raise
+        await self._tell_audit(address, "take_login", "done", user=made.user, token=made.token)
+        return {
+            "ok": True,
+            "token": token,
+            "number": made.token,
+            "user": made.user,
+            "expires": made.expires,
+            "cluster": self._context.name,
+        }
+
+    async def _known(self, fields: dict[str, Any], address: str) -> TokenCaller:
+        request = read_fields(LogInRequest, "log_in", fields)
+        digest = digest_of(request.token if isinstance(request, LogInRequest) else "")
+        try:
+            await self._context.ask(c.UseToken(digest=digest, address=address))
+            return TokenCaller(self._context, self._context.roles, digest, address)
+        except NotAllowed as error:
+            await self._tell_failure(address, "log_in", error.code)
+            raise
+
+    async def _tell_failure(self, address: str, verb: str, outcome: str) -> None:
+        before = self._failed.note(self._context.now())
+        if before is not None:
+            await self._tell_audit(
+                address, verb, outcome, more={"unwritten_before": before} if before else {}
+            )
+
+    async def _tell_audit(
+        self, address: str, verb: str, outcome: str, more: dict[str, int] | None = None, **about: object
+    ) -> None:
+        try:
+            line = audit_entry(self._context.now(), None, address, verb, about, outcome)
+            await self._context.audit.append(line | (more or {}))
+        except Unavailable as error:
+            log.critical("%s", error)
+
+    async def _serve_known(
+        self, caller: TokenCaller, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        user = caller.user()
+        with self._context.shares.connected(user.uid, administrator=user.administrator) as share:
+            send(writer, {"ok": True, "user": user.name, "cluster": self._context.name})
+            await ServedConversation(self._context, self._watchers, caller, share, (reader, writer)).go_on()
+
+
+def _address(writer: asyncio.StreamWriter) -> str:
+    peer = writer.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) and peer else "?"

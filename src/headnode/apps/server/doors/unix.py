@@ -1,0 +1,57 @@
+"""Clients of this machine: the kernel identifies the user of the peer."""
+
+import asyncio
+import logging
+import socket
+
+from headnode.adapters.identity.peers import peer_ids, user_name
+from headnode.adapters.identity.users import Account
+from headnode.apps.server.api.pipeline import refusal
+from headnode.apps.server.api.streams import JobWatchers
+from headnode.apps.server.doors.conversation import ServedConversation, send
+from headnode.apps.server.doors.user_shares import Roles
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.model.errors import HeadnodeError
+from headnode.core.model.user import User
+
+
+class UnixCaller:
+    """A process of this machine, at the other end of a Unix socket."""
+
+    near = True
+
+    def __init__(self, roles: Roles, writer: asyncio.StreamWriter) -> None:
+        pid, uid, gid = peer_ids(writer.get_extra_info("socket"))
+        self.origin, self.host = f"pid {pid}", socket.gethostname()
+        self._roles, self._account = roles, Account(user_name(uid), uid, gid)
+
+    def user(self) -> User:
+        """Return who he is now."""
+        return self._roles.of(self._account)
+
+
+log = logging.getLogger("headnode.server")
+
+
+class UnixDoor:
+    """Serves every client of this machine."""
+
+    def __init__(self, context: ServerContext, watchers: JobWatchers) -> None:
+        self._context = context
+        self._watchers = watchers
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one client's requests until it goes away.  A bad frame costs this connection only."""
+        try:
+            caller = UnixCaller(self._context.roles, writer)
+            user = caller.user()
+            with self._context.shares.connected(user.uid, administrator=user.administrator) as share:
+                streams = reader, writer
+                await ServedConversation(self._context, self._watchers, caller, share, streams).go_on()
+        except HeadnodeError as error:
+            send(writer, refusal(error))
+        except (ConnectionError, TimeoutError) as error:
+            log.debug("a client has disconnected: %s", error or "it was too slow")
+            writer.transport.abort()
+        finally:
+            writer.close()

@@ -1,0 +1,227 @@
+"""What each user may do and has of the head at a time: roles, connections, bytes, fair turns.
+
+The bounds are those of `headnode.core.model.bounds`.  A user is counted by number, over all doors.
+Requests of different users begin one after the other, however many each user has sent.
+"""
+
+import asyncio
+import os
+import resource
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from headnode.adapters.identity.users import Account, groups_of
+from headnode.core.model import bounds as b
+from headnode.core.model.errors import Unavailable
+from headnode.core.model.user import User
+from headnode.engine.settings import Settings
+
+GROUPS_REMEMBERED = 60.0  # seconds that the groups of a user are believed: some sites ask a server for them
+
+
+class Roles:
+    """Looks up roles at each request, so that a change of the parameters counts at once.
+
+    Groups are looked up only while somebody asks for them: where they come from may be slow, or away.
+    """
+
+    def __init__(self, settings: Callable[[], Settings], groups_matter: Callable[[], bool]) -> None:
+        """`groups_matter`: whether something but the parameters asks for the groups of users."""
+        self._settings, self._groups_matter = settings, groups_matter
+        self._groups: dict[Account, tuple[float, frozenset[str]]] = {}  # since when they are known
+
+    def of(self, account: Account) -> User:
+        """Return the user that somebody is now."""
+        settings = self._settings()
+        administrators, operators = settings.people("Administrators"), settings.people("Operators")
+        named = any(name.startswith("@") for name in (*administrators, *operators))
+        groups = self._groups_of(account) if named or self._groups_matter() else frozenset[str]()
+        called = {account.name, *(f"@{group}" for group in groups)}
+        administers = account.uid in (0, os.geteuid()) or not called.isdisjoint(administrators)
+        return User(
+            name=account.name,
+            uid=account.uid,
+            gid=account.gid,
+            administrator=administers,
+            operator=not administers and not called.isdisjoint(operators),
+            groups=tuple(sorted(groups)),
+        )
+
+    def _groups_of(self, account: Account) -> frozenset[str]:
+        now = time.monotonic()
+        since, groups = self._groups.get(account, (-GROUPS_REMEMBERED, frozenset()))
+        if now - since >= GROUPS_REMEMBERED:
+            self._groups = {
+                who: known for who, known in self._groups.items() if now - known[0] < GROUPS_REMEMBERED
+            }
+            groups = groups_of(account)
+            self._groups[account] = (now, groups)
+        return groups
+
+
+SHORT_ROUND = 0.01  # seconds of a round in which further requests of a user may begin
+REST_AFTER_ROUND = 0.005  # seconds after a longer round
+MOST_OF_USER_IN_ROUND = 32  # requests of a user in one round
+
+
+class _WaitingRequest:
+    """One request that waits."""
+
+    def __init__(self) -> None:
+        self.called: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.first = False  # of its user in this round: it begins however long the round is
+
+
+class RequestTurns:
+    """Who may begin next."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, deque[_WaitingRequest]] = {}  # by user; whoever waits longest is first
+        self._put_back: dict[int, int] = {}  # how many were called in this round and wait again
+        self._began = 0.0
+        self._busy = False
+
+    async def take(self, user: int) -> None:
+        """Wait until it is this user's turn."""
+        turn = _WaitingRequest()
+        self._waiting.setdefault(user, deque()).append(turn)
+        if not self._busy:
+            self._busy = True
+            asyncio.get_running_loop().call_soon(self._round)
+        await turn.called
+        while not turn.first and time.monotonic() - self._began > SHORT_ROUND:
+            self._wait_again(user, turn)
+            await turn.called
+
+    def _wait_again(self, user: int, turn: _WaitingRequest) -> None:
+        """Let a request wait for the next round, before those that were not called yet."""
+        turn.called = asyncio.get_running_loop().create_future()
+        place = self._put_back.get(user, 0)
+        self._put_back[user] = place + 1
+        self._waiting.setdefault(user, deque()).insert(place, turn)
+
+    def _round(self) -> None:
+        """Call some requests of each user; the next round comes after all that these do at once."""
+        self._put_back.clear()
+        for user in list(self._waiting):
+            waiting = self._waiting[user]
+            first = True
+            for _ in range(min(MOST_OF_USER_IN_ROUND, len(waiting))):
+                turn = waiting.popleft()
+                if not turn.called.done():  # who asked has not gone away
+                    turn.first, first = first, False
+                    turn.called.set_result(None)
+            if not waiting:
+                del self._waiting[user]
+        self._began = time.monotonic()
+        asyncio.get_running_loop().call_soon(self._after)
+
+    def _after(self) -> None:
+        """Wait for what the requests have given to the engine: that is done in the next step of the loop."""
+        asyncio.get_running_loop().call_soon(self._next)
+
+    def _next(self) -> None:
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            self._busy = False
+        elif time.monotonic() - self._began > SHORT_ROUND:
+            loop.call_later(REST_AFTER_ROUND, self._round)  # meanwhile requests of others are read
+        else:
+            self._round()
+
+
+class UserShare:
+    """What one user has now."""
+
+    def __init__(self, user: int) -> None:
+        self.user = user
+        self.connections = 0
+        self.unfinished = 0  # bytes of large requests
+        self.unread = 0  # bytes of answers
+
+
+class UserShares:
+    """The shares of all users who have a connection."""
+
+    def __init__(self) -> None:
+        self.turns = RequestTurns()
+        self._of: dict[int, UserShare] = {}
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most_common = min(b.CONNECTIONS_OF_ALL.most, descriptors // 2)
+        self._common = 0  # connections of users who do not administer
+        self._unfinished = 0
+        self._freed = asyncio.Event()  # something was given back; replaced by a new one then
+
+    @contextmanager
+    def connected(self, user: int, *, administrator: bool) -> Iterator[UserShare]:
+        """Count a connection as long as it lasts.
+
+        Raises:  Unavailable ``too-many-connections``.
+        """
+        share = self._of.get(user) or UserShare(user)
+        most = (b.CONNECTIONS_OF_ADMINISTRATOR if administrator else b.CONNECTIONS).most
+        full = not administrator and self._common >= self._most_common
+        if full or share.connections >= most:
+            raise _too_many(most, full=full)
+        self._of[user] = share
+        share.connections += 1
+        self._common += not administrator
+        try:
+            yield share
+        finally:
+            share.connections -= 1
+            self._common -= not administrator
+            if not share.connections:
+                self._of.pop(user, None)
+            self._give_back()
+
+    @asynccontextmanager
+    async def room_for(self, share: UserShare, size: int) -> AsyncIterator[None]:
+        """Wait until there is room for a request of so many bytes, and hold it; small ones need none."""
+        if size <= b.SMALL_REQUEST.most:
+            yield
+            return
+        while share.unfinished + size > b.UNFINISHED.most or (
+            self._unfinished + size > b.UNFINISHED_OF_ALL.most
+        ):
+            await self._freed.wait()
+        share.unfinished += size
+        self._unfinished += size
+        try:
+            yield
+        finally:
+            share.unfinished -= size
+            self._unfinished -= size
+            self._give_back()
+
+    async def turn(self, share: UserShare) -> None:
+        """Wait until the user has read most of the answers so far, and it is the user's turn."""
+        while share.unread > b.ANSWERS.most:
+            await self._freed.wait()
+        await self.turns.take(share.user)
+
+    @contextmanager
+    def unread(self, share: UserShare, size: int) -> Iterator[None]:
+        """Count an answer until it is read."""
+        share.unread += size
+        try:
+            yield
+        finally:
+            share.unread -= size
+            self._give_back()
+
+    def _give_back(self) -> None:
+        self._freed.set()
+        self._freed = asyncio.Event()
+
+
+def _too_many(most: int, *, full: bool) -> Unavailable:
+    whose = "the users of this head have" if full else "you have"
+    number = b.CONNECTIONS_OF_ALL.most if full else most
+    return Unavailable(
+        code="too-many-connections",
+        what=f"{whose} {number:,} connections to the head, and no more are possible",
+        fix="end some programs that use the head, or try again later",
+    )

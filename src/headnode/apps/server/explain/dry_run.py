@@ -1,0 +1,197 @@
+"""What would become of a job if it was submitted now.  Nothing is made, changed or recorded."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from headnode.apps.server.api import requests as w
+from headnode.apps.server.api.admission_check import refuse_unfit
+from headnode.apps.server.api.job_objects import Object, brief_of, job_object
+from headnode.apps.server.api.job_submission import (
+    DescribedJobs,
+    create_command,
+    read_jobs,
+    report_json,
+    users_named,
+    with_parents,
+)
+from headnode.apps.server.api.job_views import deadline_object
+from headnode.apps.server.api.jobs import refuse_description, refuse_submitted
+from headnode.apps.server.explain.applicable_changes import (
+    ChangeCommand,
+    change_of_draft,
+    new_turn,
+    room_of_new,
+    snapshot_with,
+)
+from headnode.apps.server.explain.explain_job import (
+    empty_explanation,
+    helpful_changes,
+    latest_start,
+    outside_queue,
+    queue_standing,
+)
+from headnode.apps.server.job_lookup import FoundJob
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.formats.slash_terms import read_terms
+from headnode.core.model.dependencies import dependencies
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import JobId
+from headnode.core.model.user import User
+from headnode.core.scheduling.explain.changes import Subject
+from headnode.core.scheduling.explain.counterfactual import Suggestion
+from headnode.core.scheduling.plan import Reason, Why
+from headnode.core.state.decide import decide
+from headnode.core.state.depend import condition_words
+from headnode.core.state.groups import linked
+from headnode.core.state.job_events import JobSubmitted
+from headnode.core.state.job_record import JobRecord
+from headnode.core.state.modify import ModifyJob
+from headnode.core.state.permissions import owner_of
+from headnode.core.state.submit import CreateJob, SubmitJob
+from headnode.core.state.transitions import JobState
+
+MOST_PREDICTED = 20  # jobs of one file
+
+
+class _DryRunJob(NamedTuple):
+    """A job that could be submitted; `job` is the id of one that was made before."""
+
+    spec: JobSpec
+    waits: tuple[Reason, ...]  # for which other jobs
+    job: JobId | None
+    written: bool  # its tasks are written down already: options do not change them
+
+
+async def check_job(context: ServerContext, by: User, request: w.SubmitJobRequest) -> Object:
+    """Say what submitting would say, and what would become of each job: starts where, or waits for what.
+
+    Each is looked at as if the others of its file were not there, but for those that it waits for.
+    Raises:  whatever would refuse the submission.
+    """
+    if request.job is not None:
+        return {
+            "report": [],
+            **await _predicted(context, by, _created_before(context, by, request, request.job)),
+        }
+    described = await with_parents(context, by, await read_jobs(context, by, request))
+    report = {"report": report_json(described.report)}
+    candidates = _candidates(context, by, described, written=request.jobfile is not None)
+    if len(candidates) == 1:
+        return report | await _predicted(context, by, candidates[0])
+    told = [await _predicted(context, by, candidate) for candidate in candidates[:MOST_PREDICTED]]
+    return report | {"jobs": told, "count": len(candidates)}
+
+
+async def _predicted(context: ServerContext, by: User, candidate: _DryRunJob) -> Object:
+    spec = candidate.spec
+    turn = (*new_turn(context.cluster, spec)[:2], candidate.job or JobId(context.cluster.next_job))
+    owner = owner_of(by, spec, users_named(by, (spec,)))
+    request = context.cluster.request_if_queued(owner.name, spec)
+    snapshot = await snapshot_with(context, Subject(turn, request))
+    answer = empty_explanation(context) | queue_standing(context, snapshot)
+    answer |= {"job": candidate.job, "name": spec.name}
+    now = context.now()
+    outside = _reasons_outside(candidate, now)
+    if outside:
+        answer |= outside_queue(answer, outside, spec.hold_until if _held(spec, now) else None, None)
+    else:
+
+        def way(offer: Suggestion) -> ChangeCommand:
+            return change_of_draft(spec, offer, written=candidate.written, now=now)
+
+        answer |= await helpful_changes(context, snapshot, room_of_new(spec, by), way)
+        answer |= await latest_start(context, snapshot)
+    answer["deadline"] = deadline_object(spec, answer)
+    return {"job": _job_object(context, by, candidate), "explanation": answer}
+
+
+def _candidates(
+    context: ServerContext, by: User, described: DescribedJobs, *, written: bool
+) -> list[_DryRunJob]:
+    """Return the jobs of a description, if their submission is not refused."""
+    refuse_unfit(context, by, *described.specs)
+    events = decide(context.cluster, create_command(context, by, described, submit=True), context.now())
+    first = context.cluster.next_job
+    submitted = {event.job - first: event for event in events if isinstance(event, JobSubmitted)}
+    specs = linked(described.specs, described.links, first)
+    found = []
+    for number, spec in enumerate(specs):
+        inside = [
+            _wait(f"job {parent - first + 1} of the file to {condition_words(condition)}")
+            for parent, condition in dependencies(spec)
+            if parent >= first
+        ]
+        waits = (*_waits(context, spec, submitted[number].waits_for), *inside)
+        found.append(_DryRunJob(described.specs[number], waits, None, written))
+    return found
+
+
+def _waits(context: ServerContext, spec: JobSpec, waits_for: tuple[int, ...]) -> Iterator[Reason]:
+    return (_wait(text, str(parent)) for parent, text in context.awaited_jobs(spec, waits_for))
+
+
+def _wait(text: str, parent: str = "") -> Reason:
+    return Reason(Why.DEPENDENCY, f"it would wait for {text}", parent)
+
+
+def _created_before(context: ServerContext, by: User, request: w.SubmitJobRequest, job: int) -> _DryRunJob:
+    refuse_description(request)
+    found = context.lookups.job(job)
+    spec = read_terms(request.terms, (), found.spec, now=context.now())
+    _refuse_change(context, by, found, spec)
+    refuse_unfit(context, by, spec, owner=found.record.owner)
+    parents = context.lookups.ended_parents(spec)
+    made = CreateJob(by=by, spec=spec, submit=True, parents=parents, known=users_named(by, (spec,)))
+    events = decide(context.cluster, made, context.now())
+    waits_for = next(event.waits_for for event in events if isinstance(event, JobSubmitted))
+    return _DryRunJob(spec, tuple(_waits(context, spec, waits_for)), found.record.id, written=True)
+
+
+def _refuse_change(context: ServerContext, by: User, found: FoundJob, spec: JobSpec) -> None:
+    """Refuse a job that cannot be submitted, or not with these options, because of its state or its owner."""
+    fields = tuple(
+        name for name in JobSpec.__struct_fields__ if getattr(found.spec, name) != getattr(spec, name)
+    )
+    if fields:
+        archived = found.record if found.ended else None
+        known = users_named(by, (spec,))
+        change = ModifyJob(
+            by=by, job=found.record.id, spec=spec, fields=fields, archived=archived, known=known
+        )
+        decide(context.cluster, change, context.now())
+    else:
+        refuse_submitted(found)
+    if not found.ended:  # one that is over was brought back by the change
+        parents = context.lookups.ended_parents(spec)
+        decide(context.cluster, SubmitJob(by=by, job=found.record.id, parents=parents), context.now())
+
+
+def _held(spec: JobSpec, now: float) -> bool:
+    return spec.hold_until is not None and spec.hold_until > now
+
+
+def _reasons_outside(candidate: _DryRunJob, now: float) -> list[Reason]:
+    """Return why the job would not even be considered."""
+    found: list[Reason] = []
+    until = candidate.spec.hold_until
+    if until is not None and until > now:
+        at = datetime.fromtimestamp(until, UTC).astimezone().isoformat(timespec="seconds")
+        found.append(Reason(Why.HOLD, f"it would be held until {at}"))
+    found += [Reason(Why.HOLD, f"it would have the hold {name!r}", name) for name in candidate.spec.holds]
+    return [*found, *candidate.waits]
+
+
+def _job_object(context: ServerContext, by: User, candidate: _DryRunJob) -> Object:
+    owner = owner_of(by, candidate.spec, users_named(by, (candidate.spec,)))
+    record = JobRecord(
+        id=candidate.job or JobId(context.cluster.next_job),
+        owner=owner.name,
+        uid=owner.uid,
+        gid=owner.gid,
+        spec=b"",
+        state=JobState.CONFIGURING,
+        priority=candidate.spec.priority,
+        created=context.now(),
+    )
+    return job_object(record, brief_of(record, candidate.spec)) | {"id": candidate.job}

@@ -1,0 +1,147 @@
+"""Calls of filters: the job as a document that a filter gets, and what the filter has changed in it.
+
+What a dialect cannot say is not lost: only what reads differently before and after is taken over.
+Source: HPC filters: a filter may change properties of the job, and none of a task.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from headnode.adapters.filters.plug_ins import PlugIn
+from headnode.adapters.filters.programs import FilterOffer, FilterRequest, FilterReturn, Kind, Programs
+from headnode.core.filtering import filter_chain
+from headnode.core.filtering.filter_chain import FilterDialect
+from headnode.core.formats.job_views import ExportedJob
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import JobSpec
+from headnode.core.state.filters import changes, refuse_changed_tasks
+
+LARGE_DOCUMENT = 64 * 1024  # bytes of a description that is written and read beside the event loop
+ABOUT = "about"  # in JSON: what only the scheduler knows of the job
+
+
+async def write_document(
+    spec: JobSpec, live: ExportedJob, form: FilterDialect, size: int, *, change: bool = False
+) -> bytes:
+    """Return the job in a dialect; `size` is that of its description, in bytes.
+
+    `change`: the job is in the queue or runs already, and this is what it is to be.
+    """
+    if size > LARGE_DOCUMENT:
+        return await asyncio.to_thread(_written, spec, live, form, change)
+    return _written(spec, live, form, change)
+
+
+def _written(spec: JobSpec, live: ExportedJob, form: FilterDialect, change: bool) -> bytes:
+    from headnode.core.formats import dialects
+
+    if form != "native-json":
+        return dialects.write(spec, form, live)[0]
+    job: dict[str, Any] = msgspec.json.decode(dialects.write(spec, form)[0])
+    about = {
+        "id": live.id,
+        "owner": live.owner,
+        "state": live.phase,
+        "submitted": live.submitted,
+        "nodes": list(live.nodes),
+        "backfilled": live.backfilled,
+        "requeues": live.requeues,
+        "change": change,
+    }
+    return msgspec.json.encode(job | {ABOUT: about})
+
+
+async def changed_spec(spec: JobSpec, before: bytes, after: bytes | None, form: FilterDialect) -> JobSpec:
+    """Return the description with what a filter has changed from one paper to the other.
+
+    Raises:  BadRequest when the second is no job, has other tasks, or is not there.
+    """
+    if after is None:
+        raise BadRequest(
+            code="filter-paper",
+            what="the filter removed the job file, or it is not a regular file",
+            fix="the filter must write into the file that it was given",
+        )
+    if before == after:
+        return spec
+    if len(before) + len(after) > LARGE_DOCUMENT:
+        return await asyncio.to_thread(_merged, spec, before, after, form)
+    return _merged(spec, before, after, form)
+
+
+def _merged(spec: JobSpec, before: bytes, after: bytes, form: FilterDialect) -> JobSpec:
+    old, new = _read(before, form), _read(after, form)
+    refuse_changed_tasks(old, new)
+    return msgspec.structs.replace(spec, **{name: getattr(new, name) for name in changes(old, new)})
+
+
+def _read(paper: bytes, form: FilterDialect) -> JobSpec:
+    from headnode.core.formats import dialects
+
+    if form == "native-json":
+        paper = _without_about(paper)
+    language = dialects.dialect_named(form).language
+    return dialects.read(paper, dialects.ReadOptions(language=language)).only_job()
+
+
+def _without_about(paper: bytes) -> bytes:
+    try:
+        found = msgspec.json.decode(paper)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadRequest(code="filter-paper", what=f"the filter's output is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise BadRequest(code="filter-paper", what="the filter's output is not a JSON object")
+    found.pop(ABOUT, None)
+    return msgspec.json.encode(found)
+
+
+class FilterCaller:
+    """Calls filters for the whole head."""
+
+    def __init__(self, state: Path, cluster: str) -> None:
+        self._data = state / "filter-data"
+        self._environment = dict(os.environ) | {"CCP_SCHEDULER": cluster, "CCP_HOME": sys.prefix}
+        self._programs = Programs(state / "filter-papers", self._data, self._environment)
+        self._plug_ins: dict[str, PlugIn] = {}
+        self._prepared = False
+
+    async def call(self, call: FilterRequest) -> FilterReturn:
+        """Call one filter."""
+        if not self._prepared:
+            self._programs.prepare()
+            self._prepared = True
+        name = call.filter.plug_in
+        if not name:
+            return await self._programs.call(call)
+        plug_in = self._plug_ins.get(name)
+        if plug_in is None:
+            plug_in = self._plug_ins[name] = PlugIn(name, self._data, self._environment)
+        return await plug_in.call(call)
+
+    async def undo(
+        self,
+        calls: Sequence[filter_chain.FilterCall],
+        job: int,
+        seconds: float,
+        offered: FilterOffer | None = None,
+        *,
+        change: bool = False,
+    ) -> None:
+        """Call filters again so that they undo what they did, in this order; what they answer is nothing.
+
+        `offered` is what activation filters were asked about; None: they are submission filters, asked about
+        a submission or, with `change`, about the change of a job.
+        """
+        kind: Kind = "revert-submission" if offered is None else "revert-activation"
+        for each in calls:
+            await self.call(FilterRequest(each.filter, kind, job, each.paper, seconds, offered, change))
+
+    async def close(self) -> None:
+        """End everything that runs."""
+        await asyncio.gather(self._programs.close(), *(each.close() for each in self._plug_ins.values()))

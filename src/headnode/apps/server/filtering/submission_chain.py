@@ -1,0 +1,330 @@
+"""Jobs on their way into the queue: through the submission filters, beside everything else.
+
+A job that is submitted is durable before any filter sees it.  After a restart the filters are called again.
+Source: HPC filters, "Job submission filters and their return values".
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import NamedTuple
+
+from headnode.adapters.filters.programs import FilterRequest
+from headnode.adapters.identity.users import Account
+from headnode.apps.server.api.admission_check import refuse_unfit_change
+from headnode.apps.server.filtering.filter_documents import FilterCaller, changed_spec, write_document
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.filtering.answers import (
+    SubmissionVerdict,
+    submission_failure,
+    submission_verdict,
+    wrong_change,
+)
+from headnode.core.filtering.filter_chain import ChainRun, FilterChain
+from headnode.core.formats.job_views import ExportedJob
+from headnode.core.model.errors import NotAllowed, Refused, Unavailable
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import JobId
+from headnode.core.model.user import User
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.command import Command
+from headnode.core.state.events import Event
+from headnode.core.state.filters import RejectJob, ValidateJob
+from headnode.core.state.job_events import JobEnded, JobSubmitted, JobValidated
+from headnode.core.state.job_record import JobRecord
+from headnode.core.state.templates import submission_filters, templated_spec
+from headnode.core.state.transitions import JobState
+
+
+class ArrivalBatch:
+    """Lets those through as one who come while others are on their way: one write for all of them."""
+
+    def __init__(self, longest: float) -> None:
+        self._longest = longest
+        self._coming = 0
+        self._here: list[asyncio.Future[None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> None:
+        """Somebody is on his way."""
+        self._coming += 1
+
+    def __exit__(self, *_: object) -> None:
+        """He is here, or does not come."""
+        self._coming -= 1
+        if not self._coming:
+            self._go()
+
+    async def arrive(self) -> None:
+        """Wait for those who are on their way, but not for long."""
+        if not self._coming:
+            return
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._here.append(future)
+        if self._timer is None:
+            self._timer = loop.call_later(self._longest, self._go)
+        await future
+
+    def _go(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        here, self._here = self._here, []
+        for future in here:
+            if not future.done():
+                future.set_result(None)
+
+
+class ConcurrencyLimit:
+    """Lets in as many at once as its limit says now, in the order they came."""
+
+    def __init__(self, limit: Callable[[], int]) -> None:
+        self._limit = limit
+        self._inside = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait for a turn, and give it up at the end."""
+        while self._inside >= self._limit():
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            await future
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+            self._let_next_in()
+
+    def _let_next_in(self) -> None:
+        for _ in range(max(0, self._limit() - self._inside)):
+            while self._waiting and self._waiting[0].done():
+                self._waiting.popleft()
+            if self._waiting:
+                self._waiting.popleft().set_result(None)
+
+
+log = logging.getLogger("headnode.filters")
+
+LONGEST_WAIT = 0.01  # seconds that one who has passed waits for others, so that one write serves all
+AFTER_TROUBLE = 1.0  # seconds until the journal is tried again
+
+
+class FilteredJob(NamedTuple):
+    """A job behind its filters: as they made it, and who is to undo what if it gets no further."""
+
+    spec: JobSpec
+    walk: ChainRun
+    failed: str  # why it does not go on; empty: it does
+
+
+class SubmissionFilters:
+    """Takes every job that is validating through its filters."""
+
+    def __init__(self, context: ServerContext, asker: FilterCaller) -> None:
+        self._context, self._filter_caller = context, asker
+        self._turnstile = ConcurrencyLimit(lambda: int(context.engine.settings.number("FiltersAtOnce")))
+        self._together = ArrivalBatch(LONGEST_WAIT)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: dict[JobId, list[asyncio.Future[str]]] = {}
+
+    @property
+    def seconds(self) -> float:
+        """How long a submission filter may take."""
+        return self._context.engine.settings.number("SubmissionFilterTimeout")
+
+    def begin(self) -> None:
+        """Take up the jobs that an earlier head has left in validation."""
+        for record in list(self._context.cluster.jobs.values()):
+            if record.state is JobState.VALIDATING:
+                self._start(record.id, record.order)
+
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
+        """Begin with jobs that were submitted; tell those who wait what became of others."""
+        for event in events:
+            if isinstance(event, JobSubmitted):
+                if event.validating:
+                    self._start(event.job, event.order)
+            elif isinstance(event, JobValidated | JobEnded) and event.job in self._waiting:
+                message = "" if isinstance(event, JobValidated) else event.message or event.outcome
+                for future in self._waiting.pop(event.job):
+                    if not future.done():
+                        future.set_result(message)
+
+    async def wait(self, jobs: Collection[int]) -> None:
+        """Wait until these jobs have come into the queue.
+
+        Raises:  NotAllowed ``submission-filter`` when some of them did not; the others have.
+        """
+        messages = await asyncio.gather(*(self._message(JobId(job)) for job in jobs))
+        failed = [(job, message) for job, message in zip(jobs, messages, strict=True) if message]
+        if failed:
+            told = "; ".join(f"job {job} failed: {message}" for job, message in failed[:5])
+            raise NotAllowed(
+                code="submission-filter",
+                what=told,
+                fix=f"change that, and submit a copy: hn job clone {failed[0][0]}",
+            )
+
+    def _message(self, job: JobId) -> "asyncio.Future[str]":
+        """Return what will be the message of a job that does not come into the queue; empty if it does."""
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        record = self._context.lookups.record(job)
+        if record is not None and record.state is JobState.VALIDATING:
+            self._waiting.setdefault(job, []).append(future)
+        else:
+            never_came = record is not None and record.unvalidated
+            future.set_result((record.message or record.state.value) if record and never_came else "")
+        return future
+
+    @asynccontextmanager
+    async def changing(self, record: JobRecord, spec: JobSpec) -> AsyncIterator[JobSpec]:
+        """Give what filters make of a change to a job that was submitted; undo it if it is refused inside.
+
+        Raises:  NotAllowed ``submission-filter`` when one of them refuses it.
+        """
+        chain = submission_filters(self._context.cluster, spec)
+        if not chain:
+            yield spec
+            return
+        async with self._turnstile.turn():
+            passed = await self.through(chain, record, spec, change=True)
+        undo = partial(self._filter_caller.undo, passed.walk.to_undo(), record.id, self.seconds, change=True)
+        if passed.failed:
+            await undo()
+            raise NotAllowed(
+                code="submission-filter",
+                what=f"job {record.id} stays as it was: {passed.failed}",
+                fix="change it as the filter wants, or submit another job",
+            )
+        try:
+            yield passed.spec
+        except (Refused, Unavailable):
+            await undo()
+            raise
+
+    def _start(self, job: JobId, order: int) -> None:
+        task = asyncio.get_running_loop().create_task(self._take_through(job, order))
+        self._tasks.add(task)
+        task.add_done_callback(self._over)
+
+    def _over(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.critical("filters were not run for a job", exc_info=task.exception())
+
+    async def _take_through(self, job: JobId, order: int) -> None:
+        async with self._turnstile.turn():
+            record = self._record(job, order)
+            if record is None:
+                return
+            spec = self._context.cluster.written(record)
+            chain = submission_filters(self._context.cluster, spec)
+            with self._together:
+                passed = await self.through(chain, record, spec, lambda: self._record(job, order) is not None)
+        await self._together.arrive()
+        failed = passed.failed or await self._let_in(job, order, chain, passed.spec)
+        if failed and passed.walk.called:
+            await self._filter_caller.undo(passed.walk.to_undo(), job, self.seconds)
+        if failed:
+            await self._insist(RejectJob(job=job, order=order, message=failed))
+
+    def _record(self, job: JobId, order: int) -> JobRecord | None:
+        record = self._context.cluster.jobs.get(job)
+        if record is None or record.state is not JobState.VALIDATING or record.order != order:
+            return None
+        return record
+
+    async def through(
+        self,
+        chain: FilterChain,
+        record: JobRecord,
+        spec: JobSpec,
+        goes_on: Callable[[], bool] = lambda: True,
+        *,
+        change: bool = False,
+    ) -> FilteredJob:
+        """Take a description through filters; stop at the first that fails it, or when it must not go on.
+
+        `change`: the job has been submitted, and is to be as `spec` says from now on.
+        """
+        walk, seconds = ChainRun(chain), self.seconds
+        while (each := walk.next()) is not None:
+            if not goes_on():
+                return FilteredJob(spec, walk, "it was canceled")
+            live = ExportedJob(
+                id=record.id,
+                state=JobState.VALIDATING,
+                phase="Validating",
+                owner=record.owner,
+                created=record.created,
+                submitted=record.submitted,
+            )
+            paper = await write_document(spec, live, each.dialect, len(record.spec), change=change)
+            returned = await self._filter_caller.call(
+                FilterRequest(each, "submission", record.id, paper, seconds, change=change)
+            )
+            if returned.answer.ran:
+                walk.ran(paper)
+            found = submission_verdict(returned.answer)
+            if found is SubmissionVerdict.FAILED:
+                return FilteredJob(spec, walk, submission_failure(each, returned.answer, seconds))
+            if found is SubmissionVerdict.CHANGED:
+                try:
+                    spec = await changed_spec(spec, paper, returned.paper, each.dialect)
+                except Refused as no:
+                    return FilteredJob(spec, walk, wrong_change(each, no.what))
+        return FilteredJob(spec, walk, "")
+
+    async def _let_in(self, job: JobId, order: int, chain: FilterChain, spec: JobSpec) -> str:
+        """Let a job into the queue that has passed; return why it cannot be there."""
+        record = self._record(job, order)
+        if record is None:
+            return "it was canceled"
+        by = self._context.roles.of(Account(record.owner, record.uid, record.gid))
+        try:
+            made = templated_spec(self._context.cluster.templates, by, spec)
+            refuse_unfit_change(self._context, record.owner, made)
+            await self._insist(self._validation(record, order, chain, spec, by))
+        except Refused as no:
+            return str(no)
+        return "" if self._record(job, order) is None and _is_alive(self._context, job) else "it was canceled"
+
+    def _validation(
+        self, record: JobRecord, order: int, chain: FilterChain, spec: JobSpec, by: User
+    ) -> ValidateJob:
+        return ValidateJob(
+            by=by,
+            job=record.id,
+            order=order,
+            filters=tuple(each.name for each in chain),
+            spec=None if spec == self._context.cluster.written(record) else spec,
+            parents=self._context.lookups.ended_parents(spec),
+        )
+
+    async def _insist(self, command: Command) -> None:
+        """Give a command until the journal takes it."""
+        while True:
+            try:
+                await self._context.ask(command)
+            except Unavailable:
+                await asyncio.sleep(AFTER_TROUBLE)
+            else:
+                return
+
+    async def close(self) -> None:
+        """Stop; what is validating stays so."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _is_alive(context: ServerContext, job: JobId) -> bool:
+    """Whether a job is in the queue, or was: what is canceled in its validation never came there."""
+    found = context.lookups.record(job)
+    return found is not None and not found.unvalidated

@@ -1,0 +1,217 @@
+"""Finds jobs wherever they are, alive or in the archive, and remembers what lists show of them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from heapq import merge, nlargest
+from itertools import islice
+
+from headnode.apps.server.api.job_objects import Brief, brief_of
+from headnode.core.model.dependencies import parents
+from headnode.core.model.errors import BadRequest, NotFound
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.depend import ParentOutcome, outcome_of
+from headnode.core.state.groups import jobs_of_group_now
+from headnode.core.state.job_record import SMALL, JobRecord, decode_record, decode_spec, written_spec
+from headnode.core.state.transitions import ACTIVE, STATE_NAMES, JobState
+from headnode.engine.engine import Engine
+from headnode.engine.ports import Archive, EndedJob
+
+_ENDED_AT_ONCE = 50  # ended jobs that are read from the archive in one step
+MOST_OF_A_GROUP = 20_000  # ended jobs
+
+
+class FoundJob:
+    """A job and its description as it is written, read when it is needed; `ended`: out of the archive."""
+
+    __slots__ = ("_spec", "ended", "record")
+
+    def __init__(self, record: JobRecord, spec: JobSpec | None = None, *, ended: bool) -> None:
+        self.record, self.ended, self._spec = record, ended, spec
+
+    @property
+    def spec(self) -> JobSpec:
+        """The description as it is written."""
+        if self._spec is None:
+            self._spec = decode_spec(self.record.spec)
+        return self._spec
+
+    @property
+    def taken(self) -> JobSpec:
+        """The description with the request that the job was given when it started."""
+        return written_spec(self.record, self.spec)
+
+
+class JobLookup:
+    """Reads jobs, whether alive or over."""
+
+    def __init__(self, engine: Engine, archive: Archive) -> None:
+        self._engine = engine
+        self.archive = archive
+
+    @property
+    def cluster(self) -> ClusterState:
+        """Return the cluster as it is now; recovery replaces it, so ask each time."""
+        return self._engine.cluster
+
+    def job(self, job: int) -> FoundJob:
+        """Return a job.
+
+        Raises:  NotFound ``no-such-job``.
+        """
+        alive = self.cluster.jobs.get(JobId(job))
+        if alive is not None:
+            return FoundJob(alive, ended=False)
+        ended = self.archive.ended_job(JobId(job))
+        if ended is None:
+            raise NotFound(code="no-such-job", what=f"there is no job {job}", fix="see `hn job list /all`")
+        return _found_ended(ended)
+
+    def archived(self, job: int) -> JobRecord | None:
+        """Return the record of a job that is over; None when it is alive or does not exist."""
+        if JobId(job) in self.cluster.jobs:
+            return None
+        ended = self.archive.ended_job(JobId(job))
+        return decode_record(ended.record) if ended is not None else None
+
+    def ended_at(self, job: int) -> Instant | None:
+        """Return when a job ended that is over; None when it is alive or does not exist."""
+        if JobId(job) in self.cluster.jobs:
+            return None
+        ended = self.archive.ended_job(JobId(job))
+        return None if ended is None else ended.ended
+
+    def record(self, job: int) -> JobRecord | None:
+        """Return the record of a job, alive or over; None when it does not exist."""
+        return self.cluster.jobs.get(JobId(job)) or self.archived(job)
+
+    def group(self, name: str, owner: str | None) -> list[JobRecord]:
+        """Return the jobs that a group has now, in the order of their ids; `owner` None means all owners'."""
+        ended = self.archive.ended_of_group(name, owner=owner, states=(), before=None, limit=MOST_OF_A_GROUP)
+        alive = [
+            record
+            for record in self.cluster.jobs.values()
+            if record.group == name and owner in (None, record.owner)
+        ]
+        return jobs_of_group_now([*alive, *(decode_record(job.record) for job in ended)])
+
+    def ended_parents(self, *specs: JobSpec) -> dict[int, ParentOutcome]:
+        """Return what became of those jobs that are over of all that these depend on."""
+        found = {}
+        for parent in {parent for spec in specs for parent in parents(spec)}:
+            ended = self.archived(parent)
+            if ended is not None:
+                found[parent] = outcome_of(ended)
+        return found
+
+    def skipped_for(self, record: JobRecord) -> tuple[JobRecord, ...]:
+        """Return the jobs that were canceled for the end of a job, and those for theirs, and so on."""
+        found: dict[int, JobRecord] = {}
+        ahead = list(record.skips)
+        while ahead:
+            job = ahead.pop()
+            one = None if job in found else self.archived(job)
+            if one is not None and one.skipped:
+                found[job] = one
+                ahead += one.skips
+        return tuple(found.values())
+
+    def newest(
+        self, owner: str | None, states: set[JobState], before: int | None, most: int
+    ) -> Iterator[FoundJob]:
+        """Yield up to `most` jobs with ids below `before`, newest id first; no states means all."""
+        records = (
+            record
+            for record in self.cluster.jobs.values()
+            if (before is None or record.id < before)
+            and (owner is None or record.owner == owner)
+            and (not states or record.state in states)
+        )
+        alive = [
+            FoundJob(record, ended=False) for record in nlargest(most, records, key=lambda record: record.id)
+        ]
+        final = [state.value for state in states if state.is_final]
+        over = self._over(owner, final, before) if final or not states else iter(())
+        yield from islice(merge(alive, over, key=lambda found: -found.record.id), most)
+
+    def _over(self, owner: str | None, states: Sequence[str], before: int | None) -> Iterator[FoundJob]:
+        """Yield jobs that are over; few at a time are in memory."""
+        while some := self.archive.ended_jobs(
+            owner=owner, states=states, before=before, limit=_ENDED_AT_ONCE
+        ):
+            yield from map(_found_ended, some)
+            before = some[-1].id
+
+
+def _found_ended(ended: EndedJob) -> FoundJob:
+    return FoundJob(decode_record(ended.record), ended=True)
+
+
+def states_named(words: Sequence[str]) -> set[JobState]:
+    """Return the states that people mean; ``all`` and nothing mean every state.
+
+    Raises:  BadRequest ``state``.
+    """
+    found: set[JobState] = set()
+    for word in words:
+        plain = word.strip().lower().replace(" ", "").replace("_", "").replace("cancelled", "canceled")
+        if plain in ("all", "*", ""):
+            return set()
+        meant = {s for s in JobState if plain in (s.value, STATE_NAMES[s].lower().replace(" ", ""))}
+        if plain == "active":
+            meant = {JobState.QUEUED, JobState.ENDING, *ACTIVE}
+        if not meant:
+            raise BadRequest(
+                code="state",
+                what=f"{word!r} is not a state of a job",
+                fix="use Configuring, Queued, Running, Suspended, Finished, Failed, Canceled or all",
+            )
+        found |= meant
+    return found
+
+
+_FEW_ENDED = 100  # briefs of jobs that are over, among those that are kept
+_PROGRESS_BYTES = 100  # bytes that count for the progress of a task of a job that is over: it is slow to read
+
+
+class Briefs:
+    """Remembers the briefs of large descriptions; small ones are quick to read."""
+
+    def __init__(self, cluster: Callable[[], ClusterState]) -> None:
+        self._cluster = cluster
+        self._known: dict[JobId, tuple[bytes, int, Brief]] = {}
+
+    def of(self, found: FoundJob) -> Brief:
+        """Return the brief of a job."""
+        if found.ended:
+            return brief_of(found.record, found.spec)
+        return self._remembered(found) or self._remember(found)
+
+    def weight(self, found: FoundJob) -> int:
+        """Return how many bytes must be read for the brief of a job."""
+        record = found.record
+        if found.ended:
+            return len(record.spec) + _PROGRESS_BYTES * (
+                len(record.run.tasks) if record.run is not None else 0
+            )
+        return 0 if self._remembered(found) is not None else len(record.spec)
+
+    def _remembered(self, found: FoundJob) -> Brief | None:
+        known = self._known.get(found.record.id)
+        if known is None or known[0] is not found.record.spec or known[1] != _option(found):
+            return None
+        return known[2]
+
+    def _remember(self, found: FoundJob) -> Brief:
+        record = found.record
+        brief = brief_of(record, found.spec)
+        if len(record.spec) > SMALL:
+            self._known[record.id] = record.spec, _option(found), brief
+            alive = self._cluster().jobs
+            if len(self._known) > 2 * len(alive) + _FEW_ENDED:
+                self._known = {job: known for job, known in self._known.items() if job in alive}
+        return brief
+
+
+def _option(found: FoundJob) -> int:
+    return found.record.run.option if found.record.run is not None else 0

@@ -1,0 +1,266 @@
+"""Notices of jobs that start and end: derived from durable events, kept until they are sent."""
+
+import asyncio
+import contextlib
+import logging
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from headnode.adapters.notify.delivery import Delivery, DeliveryResult
+from headnode.adapters.notify.outbox import DeliverySettings, Outbox, PendingNotice, delivery_settings
+from headnode.adapters.wire.frames import frame, read_frame
+from headnode.apps.server.job_lookup import JobLookup
+from headnode.core.model.errors import BadRequest, NotFound, Unavailable
+from headnode.core.model.job import JobSpec
+from headnode.core.state import job_events as e
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.events import Event
+from headnode.core.state.job_record import decode_record
+from headnode.core.state.notices import addresses, may_ask, notice_of
+from headnode.engine.engine import Engine
+
+LONGEST_SILENCE = 120.0  # seconds without an answer, though one is due: the process is stuck
+_LARGEST_ANSWER = 1024 * 1024  # bytes of an answer
+
+
+class NotifierProcess:
+    """Gives deliveries to a process, and tells what became of them; it is started again when it was lost."""
+
+    def __init__(self, told: Callable[[DeliveryResult], None]) -> None:
+        self._told = told
+        self._process: asyncio.subprocess.Process | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._answers = msgspec.msgpack.Decoder(DeliveryResult)
+        self.busy: set[tuple[int, str]] = set()  # numbers and addresses of what it has to bring
+
+    async def send(self, delivery: Delivery) -> None:
+        """Let it bring something.
+
+        Raises:  OSError when it cannot be started, or does not read.
+        """
+        process = await self._started()
+        if process.stdin is None:
+            raise OSError("it has no pipes")
+        self.busy.add((delivery.notice.number, delivery.address))
+        process.stdin.write(frame(msgspec.msgpack.encode(delivery)))
+        await process.stdin.drain()
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        if self._process is None or self._process.returncode is not None:
+            await self.end()
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "headnode.apps.notify",
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd="/",
+            )  # fmt: skip
+            self._listening = asyncio.create_task(self._listen(self._process))
+        return self._process
+
+    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+        """Hear what became of deliveries until it falls silent, which it may while it has none."""
+        if process.stdout is None:
+            return
+        with contextlib.suppress(BadRequest, msgspec.DecodeError, TimeoutError):
+            while True:
+                async with asyncio.timeout(LONGEST_SILENCE):
+                    answer = await read_frame(process.stdout, _LARGEST_ANSWER)
+                if answer is None:
+                    break
+                self._hear(self._answers.decode(answer))
+        self.busy.clear()
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+
+    def _hear(self, answer: DeliveryResult) -> None:
+        self.busy.discard((answer.number, answer.address))
+        self._told(answer)
+
+    async def end(self) -> None:
+        """End the process; what it had to bring is still to be brought."""
+        process, self._process = self._process, None
+        listening, self._listening = self._listening, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+        if listening is not None:
+            await listening
+        self.busy.clear()
+
+
+log = logging.getLogger("headnode.notices")
+
+BETWEEN_DELIVERIES = 5.0  # seconds at most
+DELIVERIES_AHEAD = 32  # deliveries given to the one who brings them
+NOTICES_LOOKED_AT = 10_000  # waiting notices
+FIRST_REST, LONGEST_REST = 2.0, 3600.0  # seconds until the next try; each is three times the one before
+LIFETIME = 86_400.0  # seconds: older notices are news to nobody
+
+NoticeKey = tuple[int, str]
+
+
+class JobNotices:
+    """Takes note of what is to be told, and has it brought."""
+
+    def __init__(self, engine: Engine, lookups: JobLookup, state: Path, name: str) -> None:
+        self._engine, self._lookups, self._name = engine, lookups, name
+        self._outbox = Outbox(state / "notices.db")
+        self._seen = self._outbox.seen
+        self._behind = self._seen is not None  # events were recorded that nobody has looked at
+        if self._seen is None:
+            self._seen = engine.number
+        self._notifier = NotifierProcess(self._became)
+        self._tries: dict[NoticeKey, tuple[int, float]] = {}  # how often, and when the next may be
+        self._news = asyncio.Event()
+        self.problem = ""  # why the last one that was not brought was not
+        self._asking = {job for job, record in engine.cluster.jobs.items() if may_ask(record.spec)}
+
+    @property
+    def ways(self) -> DeliverySettings:
+        """The ways that there are now."""
+        return delivery_settings(self._engine.settings)
+
+    def waiting(self) -> int:
+        """Return how many notices wait to be brought."""
+        return self._outbox.count()
+
+    # What is to be told.
+
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
+        """Take note of what is to be told of these events."""
+        last = self._engine.number
+        told = [one for one in enumerate(events, last - len(events) + 1) if self._may_be_told(one[1])]
+        if self._behind or not told:
+            return
+        self._note(last, told)
+
+    def _may_be_told(self, event: Event) -> bool:
+        match event:
+            case e.JobCreated(job=job, spec=spec) | e.JobModified(job=job, spec=spec):
+                if may_ask(spec):
+                    self._asking.add(job)
+                return False
+            case e.JobRevived(job=job, record=record):
+                if may_ask(decode_record(record).spec):
+                    self._asking.add(job)
+                return False
+            case e.JobStarted(job=job):
+                return job in self._asking
+            case e.JobEnded(job=job):
+                found = job in self._asking
+                self._asking.discard(job)
+                return found
+            case _:
+                return False
+
+    def _note(self, last: int, numbered: Iterable[tuple[int, Event]]) -> None:
+        try:
+            self._outbox.add(last, list(self._told(numbered)))
+            self._seen = last
+        except sqlite3.Error as error:
+            log.error("notices cannot be kept; they will be worked out again: %s", error)
+            self._behind = True
+        self._news.set()
+
+    def _told(self, numbered: Iterable[tuple[int, Event]]) -> Iterator[PendingNotice]:
+        ways = self.ways
+        for number, event in numbered:
+            if not isinstance(event, e.JobStarted | e.JobEnded):
+                continue
+            try:
+                found = self._lookups.job(event.job)
+            except NotFound:
+                continue
+            notice = notice_of(number, event, found.record, found.spec, self._name)
+            if notice is not None:
+                for address in receivers(found.spec, found.record.owner, ways):
+                    yield PendingNotice(notice, address)
+
+    def _catch_up(self) -> None:
+        """Look at the events that were recorded when nobody looked, or what was seen could not be kept."""
+        last, after = self._engine.number, self._seen or 0
+        self._behind = False
+        try:
+            missed = [
+                (number, event)
+                for number, event in self._engine.journal.replay(after)
+                if isinstance(event, e.JobStarted | e.JobEnded) and number <= last
+            ]
+        except Unavailable as error:
+            log.error("what happened since the last notice cannot be read: %s", error)
+            self._behind = True
+            return
+        self._note(last, missed)
+
+    # How it is brought.
+
+    async def keep(self) -> None:
+        """Have notices brought for ever."""
+        try:
+            while True:
+                self._news.clear()
+                if self._behind:
+                    self._catch_up()
+                elif self._seen != self._engine.number:  # a restart need not look at these again
+                    self._note(self._engine.number, ())
+                    self._news.clear()
+                await self._give()
+                try:
+                    async with asyncio.timeout(BETWEEN_DELIVERIES):
+                        await self._news.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            await self._notifier.end()
+            self._outbox.close()
+
+    async def _give(self) -> None:
+        ways, now = self.ways, time.monotonic()
+        for one in self._outbox.waiting(NOTICES_LOOKED_AT):
+            key = (one.notice.number, one.address)
+            if len(self._notifier.busy) >= DELIVERIES_AHEAD:
+                return
+            if self._engine.clock.now() - one.notice.at > LIFETIME:
+                self._give_up(one, f"it could not be delivered within a day: {self.problem}")
+            elif key not in self._notifier.busy and self._tries.get(key, (0, 0.0))[1] <= now:
+                try:
+                    await self._notifier.send(Delivery(one.notice, one.address, ways))
+                except OSError as error:
+                    log.error("the process that brings notices was lost: %s", error)
+                    await self._notifier.end()
+                    return
+
+    def _became(self, answer: DeliveryResult) -> None:
+        key = (answer.number, answer.address)
+        if answer.became == "later":
+            self.problem = f"{answer.address}: {answer.problem}"
+            tries = self._tries.get(key, (0, 0.0))[0] + 1
+            rest = min(FIRST_REST * 3 ** (tries - 1), LONGEST_REST)
+            self._tries[key] = (tries, time.monotonic() + rest)
+            log.warning(
+                "a notice was not brought to %s and will be again: %s", answer.address, answer.problem
+            )
+            return
+        if answer.became == "never":
+            self.problem = f"{answer.address}: {answer.problem}"
+            log.warning("a notice for %s is given up: %s", answer.address, answer.problem)
+        self._forget(key)
+        self._news.set()
+
+    def _give_up(self, one: PendingNotice, why: str) -> None:
+        log.warning("a notice of job %d for %s is given up: %s", one.notice.job, one.address, why)
+        self._forget((one.notice.number, one.address))
+
+    def _forget(self, key: NoticeKey) -> None:
+        self._tries.pop(key, None)
+        self._outbox.discard(*key)
+
+
+def receivers(spec: JobSpec, owner: str, ways: DeliverySettings) -> tuple[str, ...]:
+    """Return where the notices of a job go, each address once."""
+    own = addresses(spec.email) or ((f"{owner}@{ways.domain}",) if ways.domain else ())
+    return tuple(dict.fromkeys((*own, *ways.everything)))

@@ -1,0 +1,182 @@
+"""When queued jobs will start, predicted now and then in a process beside the head."""
+
+import asyncio
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from headnode.adapters.wire.frames import frame, read_frame
+from headnode.apps.predict import PredictionRequest
+from headnode.core.model.errors import BadRequest, Unavailable
+from headnode.core.scheduling.balanced.balanced_pass import minimums_only
+from headnode.core.scheduling.policies import POLICIES
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.events import Event
+from headnode.engine.activation_gate import look_ahead_view
+from headnode.engine.engine import Engine
+from headnode.engine.ports import Past
+from headnode.engine.prediction import PredictionInput, PredictionResult, StartPredictor, look_ahead
+
+PREDICTOR_GRACE = 10.0  # seconds beyond those it was given, after which it is taken for stuck
+LARGEST_PREDICTION = 64 * 1024 * 1024  # bytes
+
+
+class PredictorProcess:
+    """Looks ahead in a process beside this one, which is started again when it was lost."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+        self._outlooks = msgspec.msgpack.Decoder(PredictionResult)
+
+    async def predict(self, situation: PredictionInput, seconds: float) -> PredictionResult:
+        """Return what is seen ahead within so many seconds.
+
+        Raises:  Unavailable, code lookout, when the process cannot be started, was lost or is stuck.
+        """
+        question = msgspec.msgpack.encode(PredictionRequest(situation, seconds))
+        try:
+            async with asyncio.timeout(seconds + PREDICTOR_GRACE):
+                answer = await self._answer(question)
+            return self._outlooks.decode(answer)
+        except (OSError, TimeoutError, BadRequest, msgspec.DecodeError) as trouble:
+            await self.end()
+            raise Unavailable(
+                code="lookout",
+                what=f"the process that looks ahead was lost: {str(trouble) or type(trouble).__name__}",
+                fix="another is started for the next look; see the head's log",
+            ) from trouble
+
+    async def _answer(self, question: bytes) -> bytes:
+        process = await self._started()
+        if process.stdin is None or process.stdout is None:
+            raise OSError("it has no pipes")
+        process.stdin.write(frame(question))
+        await process.stdin.drain()
+        answer = await read_frame(process.stdout, LARGEST_PREDICTION)
+        if answer is None:
+            raise OSError("it hung up")
+        return answer
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        if self._process is None or self._process.returncode is not None:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "headnode.apps.predict",
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd="/",
+            )  # fmt: skip
+        return self._process
+
+    async def end(self) -> None:
+        """End the process, whatever it does."""
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+log = logging.getLogger("headnode.server")
+
+BETWEEN_PREDICTIONS = 3.0  # seconds at least, while things change
+LONGEST_PAUSE_BETWEEN = 60.0  # seconds, while nothing changes: predictions age
+LONGEST_PREDICTION = 8.0  # seconds of work for one look
+SHORT_PREDICTION = 4.0  # seconds; after one this short more jobs are looked at
+REST_FACTOR = 3  # times as long as a look took, nothing is done
+PATIENCE = 1.5  # seconds that a question waits for a fresh answer
+
+
+class PredictedStarts:
+    """Keeps what is expected of queued jobs fresh while there are any.
+
+    Whoever does not run `keep` gets what he asks for at once, worked out in a thread.
+    """
+
+    def __init__(self, engine: Engine, past: Past) -> None:
+        self.foreseer = StartPredictor(engine.cluster, past)
+        self._engine, self._archive = engine, past
+        self._predictor: PredictorProcess | None = None  # while somebody runs `keep`
+        self._news, self._question = asyncio.Event(), asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []  # for a look that begins after now
+
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
+        """Take note of what has happened."""
+        self.foreseer.perform(events, cluster)
+        if self.foreseer.changed:
+            self._news.set()
+
+    async def keep(self) -> None:
+        """Learn from the newest ended jobs, then look ahead for ever."""
+        self._predictor = PredictorProcess()
+        try:
+            await self._learn()
+            while True:
+                self._news.clear()
+                spent = await self._look() if self._engine.cluster.queue else 0.0
+                await asyncio.sleep(REST_FACTOR * spent)
+                if not await _is_set_within(self._question, BETWEEN_PREDICTIONS):
+                    await _is_set_within(self._news, LONGEST_PAUSE_BETWEEN)
+                self._question.clear()
+        finally:
+            await self._predictor.end()
+
+    async def fresh(self) -> None:
+        """Wait until a look has been made that knows of all that has happened by now; not for long."""
+        if self.foreseer.made is not None and not self.foreseer.changed:
+            return
+        if self._predictor is None:
+            await self._look()
+            return
+        looked = asyncio.get_running_loop().create_future()
+        self._waiting.append(looked)
+        self._question.set()
+        self._news.set()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(looked, PATIENCE)
+
+    async def _learn(self) -> None:
+        experience = self.foreseer.learner
+        try:
+            pages = await asyncio.to_thread(lambda: list(experience.read(self._archive)))
+        except Unavailable as error:
+            log.error("the run times of the past are not known: %s", error)
+            return
+        for page in reversed(pages):
+            experience.teach(page)
+            await asyncio.sleep(0)
+
+    async def _look(self) -> float:
+        """Look ahead once; return how long it took, in seconds."""
+        engine, began, waiting = self._engine, time.monotonic(), self._waiting
+        self._waiting = []
+        policy = engine.settings.text("SchedulingPolicy")
+        view = minimums_only(look_ahead_view(engine.view(engine.clock.now()), engine.offers, engine.cluster))
+        situation = self.foreseer.situation(engine.cluster, view, engine.last_plan, policy)
+        try:
+            outlook = await self._see(situation)
+            easily = time.monotonic() - began < SHORT_PREDICTION
+            self.foreseer.accept(situation, outlook, engine.cluster, easily=easily)
+        except Unavailable as error:
+            log.error("the starts of jobs cannot be predicted: %s", error)
+        for looked in waiting:
+            if not looked.done():
+                looked.set_result(None)
+        return time.monotonic() - began
+
+    async def _see(self, situation: PredictionInput) -> PredictionResult:
+        if self._predictor is not None and situation.policy in POLICIES:
+            return await self._predictor.predict(situation, LONGEST_PREDICTION)
+        until = time.monotonic() + LONGEST_PREDICTION
+        policy = self._engine.policies[situation.policy]
+        return await asyncio.to_thread(look_ahead, situation, policy, lambda: time.monotonic() > until)
+
+
+async def _is_set_within(signal: asyncio.Event, within: float) -> bool:
+    """Wait for a signal; return whether it rang in time."""
+    try:
+        async with asyncio.timeout(within):
+            return await signal.wait()
+    except TimeoutError:
+        return False

@@ -1,0 +1,229 @@
+"""What every verb may use: the engine behind its batcher, the jobs, and why they wait."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from headnode.adapters.identity.audit_log import AuditLog
+from headnode.adapters.nodes.link import Contact, NodeLink
+from headnode.adapters.nodes.streams import Sessions
+from headnode.adapters.notify.outbox import DeliverySettings, delivery_settings
+from headnode.apps.server.api.streams import JobWatchers, RunOnNodes
+from headnode.apps.server.command_batcher import CommandBatcher
+from headnode.apps.server.doors.network import NetworkListener
+from headnode.apps.server.doors.user_shares import Roles, UserShares
+from headnode.apps.server.explain.waiting_reasons import filter_reasons, preemption_reasons
+from headnode.apps.server.filtering.filter_documents import FilterCaller
+from headnode.apps.server.job_lookup import Briefs, JobLookup
+from headnode.apps.server.job_notices import JobNotices
+from headnode.apps.server.licence_counts import LicenceCounts
+from headnode.apps.server.predicted_starts import PredictedStarts
+from headnode.core.model.dependencies import dependencies
+from headnode.core.model.errors import Refused, Unavailable
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.scheduling.plan import Reason, Why
+from headnode.core.state import command as c
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.depend import (
+    DependencyState,
+    condition_words,
+    dependency_state,
+    outcome_of,
+    outcome_words,
+)
+from headnode.core.state.events import Event
+from headnode.core.state.job_record import JobHold, JobRecord
+from headnode.core.state.job_request import suspension_of
+from headnode.core.state.transitions import JobState
+from headnode.engine.engine import Engine
+from headnode.engine.ports import Past, PredictionStore
+
+
+class SiteFeatures(msgspec.Struct, frozen=True):
+    """What a cluster is to job files: its name, how it tells people, and whether it has job templates."""
+
+    name: str = ""
+    ways: DeliverySettings = DeliverySettings()
+    templates: bool = False
+    licences: frozenset[str] | None = None  # those that are counted; None: not known
+
+
+ABOUT_SUSPENSION = "suspended"
+"""What the reason is about of a job that waits for somebody to resume it."""
+
+
+def hold_in_words(hold: JobHold) -> str:
+    """Return what a hold is to a reader: its name, who set it and when, and why."""
+    at = datetime.fromtimestamp(hold.at, UTC).astimezone().isoformat(timespec="seconds")
+    by = f" by {hold.by}" if hold.by else ""
+    why = f": {hold.message}" if hold.message else ""
+    return f"it has the hold {hold.name!r}, set{by} at {at}{why}"
+
+
+def _no_journal(copy: Path) -> None:
+    raise Unavailable(code="no-journal", what=f"this head has no journal to copy to {str(copy)!r}")
+
+
+class SubmissionChain(Protocol):
+    """The way of jobs into the queue, past submission filters if there are any."""
+
+    async def wait(self, jobs: Collection[int]) -> None:
+        """Wait until these jobs have come into the queue.
+
+        Raises:  NotAllowed ``submission-filter`` when some of them did not; the others have.
+        """
+
+    def changing(self, record: JobRecord, spec: JobSpec) -> AbstractAsyncContextManager[JobSpec]:
+        """Give what filters make of a change to a job that was submitted; undo it if it is refused inside.
+
+        Raises:  NotAllowed ``submission-filter`` when one of them refuses it.
+        """
+
+
+class NoSubmissionFilters:
+    """The way without anybody who runs filters."""
+
+    async def wait(self, jobs: Collection[int]) -> None:
+        """Wait for nothing."""
+
+    @asynccontextmanager
+    async def changing(self, record: JobRecord, spec: JobSpec) -> AsyncIterator[JobSpec]:  # noqa: ARG002
+        """Give the change as it is."""
+        yield spec
+
+
+class ServerContext:
+    """Where clients' verbs meet the engine."""
+
+    def __init__(self, engine: Engine, past: Past, batcher: CommandBatcher, state: Path, name: str) -> None:
+        self.engine = engine
+        self.batcher = batcher
+        self.lookups = JobLookup(engine, past)
+        self.briefs = Briefs(lambda: engine.cluster)
+        self.predictions: PredictionStore = past
+        self.predicted_starts = PredictedStarts(engine, past)
+        self.state = state
+        self.name = name
+        self.started = engine.clock.now()
+        self.going_down = False  # somebody was promised that the head ends
+        self.shut_down: Callable[[], None] | None = None
+        self.copy_journal: Callable[[Path], None] = _no_journal
+        self.links: Mapping[str, NodeLink] = {}  # the nodes that are here
+        self.contacts: Mapping[str, Contact] = {}  # when nodes said something last
+        self.given_up_in: Callable[[str], float | None] = lambda _: None  # seconds, of a node that is away
+        self.sessions = Sessions(lambda *_: None)  # what clients run there
+        self.attended: set[JobId] = set()  # interactive jobs that somebody waits for, or sits at
+        self.watchers = JobWatchers()
+        self.runs: dict[JobId, RunOnNodes] = {}  # commands on many nodes, by the job outside the queue
+        self.network: NetworkListener | None = None  # where nodes of other machines join; None: nowhere
+        self.licences = LicenceCounts(engine, batcher)
+        self.notices: JobNotices | None = None  # who tells people; None: nobody does
+        self.roles = Roles(
+            lambda: engine.settings,
+            lambda: any(template.groups for template in engine.cluster.templates.values()),
+        )
+        self.audit = AuditLog(state / "audit.log")
+        self.submission_chain: SubmissionChain = NoSubmissionFilters()  # how jobs come into the queue
+        self.asker: FilterCaller | None = None  # who calls filters; None: nobody does
+        self.shares = UserShares()  # what each user has of the head at a time
+        self.reading = asyncio.Lock()  # held by the one large job file that is being read
+        self.searching = asyncio.Lock()  # held by the one question that asks the policy many times
+
+    @property
+    def cluster(self) -> ClusterState:
+        """Return the cluster as it is now."""
+        return self.engine.cluster
+
+    @property
+    def site(self) -> SiteFeatures:
+        """Return what this cluster is to job files."""
+        settings = self.engine.settings
+        unknown = settings.text("LicenceProgram") and not settings.licences()  # it has not run yet
+        counted = None if unknown else frozenset(settings.licences())
+        return SiteFeatures(self.name, delivery_settings(settings), bool(self.cluster.templates), counted)
+
+    def now(self) -> Instant:
+        """Return the present instant."""
+        return self.engine.clock.now()
+
+    async def ask(self, command: c.Command) -> tuple[Event, ...]:
+        """Return the events that a command causes, once they are durable; raise what refuses it."""
+        return await self.batcher.ask(command)
+
+    async def ask_together(self, commands: Sequence[c.Command]) -> list[tuple[Event, ...] | Refused]:
+        """Return what becomes of each command; nothing happens between them, such as a start.
+
+        Raises:  Unavailable.
+        """
+        answers = await asyncio.gather(*map(self.batcher.ask, commands), return_exceptions=True)
+        found: list[tuple[Event, ...] | Refused] = []
+        for answer in answers:
+            if isinstance(answer, BaseException) and not isinstance(answer, Refused):
+                raise answer
+            found.append(answer)
+        return found
+
+    def pending_reason(self, record: JobRecord) -> str:
+        """Return in one sentence why a job waits; nothing when it does not."""
+        waits = record.state.is_queued or record.state in (JobState.SUSPENDED, JobState.VALIDATING)
+        if not waits:
+            return ""
+        reasons = self.reasons_outside_queue(record) or self.missing_to_resume(record)
+        reasons = reasons or preemption_reasons(self.engine.last_plan, record)
+        if reasons:
+            return reasons[0].text
+        wait = (
+            self.engine.last_plan.waits.get(self.cluster.request(record)) if self.engine.last_plan else None
+        )
+        if wait is None or not wait.reasons:
+            return "waits for the next scheduling pass"
+        return wait.reasons[0].text
+
+    def reasons_outside_queue(self, record: JobRecord) -> list[Reason]:
+        """Return why a job is not even considered: suspended, held, or its parents have not finished."""
+        found: list[Reason] = []
+        if record.state is JobState.SUSPENDED:
+            since = datetime.fromtimestamp(suspension_of(record.run).since, UTC).astimezone()
+            text = f"it has been suspended since {since.isoformat(timespec='seconds')}"
+            found.append(Reason(Why.HOLD, text, ABOUT_SUSPENSION))
+        if record.id in self.cluster.held:
+            until = datetime.fromtimestamp(self.cluster.held[record.id], UTC).astimezone()
+            found.append(Reason(Why.HOLD, f"it is held until {until.isoformat(timespec='seconds')}"))
+        found += [Reason(Why.HOLD, hold_in_words(hold), hold.name) for hold in record.holds]
+        found += filter_reasons(self.cluster, self.engine.offers, record)
+        if not record.waits_for:
+            return found
+        return found + [
+            Reason(Why.DEPENDENCY, f"it waits for {text}", str(parent))
+            for parent, text in self.awaited_jobs(self.cluster.written(record), record.waits_for)
+        ]
+
+    def missing_to_resume(self, record: JobRecord) -> list[Reason]:
+        """Return what others have now of the processors that a suspended job waits for, node by node."""
+        if record.state is not JobState.RESUMING:
+            return []
+        found: list[Reason] = []
+        for node, numbers in suspension_of(record.run).places.items():
+            free = len(self.cluster.free_on(node))
+            if free < len(numbers):
+                needs = f"{len(numbers)} processor{'s' if len(numbers) > 1 else ''}"
+                text = f"to resume, it needs {needs} on {node}; {free or 'none'} free now"
+                found.append(Reason(Why.PROCESSORS, text))
+        return found
+
+    def awaited_jobs(self, spec: JobSpec, waits_for: Collection[int]) -> Iterator[tuple[int, str]]:
+        """Yield each job that is waited for, and what it must do, with what it does instead."""
+        for parent, condition in dependencies(spec):
+            other = self.lookups.record(parent) if parent in waits_for else None
+            if (
+                other is not None
+                and dependency_state(condition, outcome_of(other)) is not DependencyState.MET
+            ):
+                does = outcome_words(outcome_of(other))
+                yield parent, f"job {parent} to {condition_words(condition)}, which {does}"

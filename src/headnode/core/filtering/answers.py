@@ -1,0 +1,187 @@
+"""What one call of a filter returned, and what that means at submission and at activation.
+
+Source: HPC filters, the tables of exit codes: an exit code, a time-out, or a filter that is not there.
+Source: HPC filters, "Job submission filters and their return values".
+Source: HPC filters, "Job activation filters and their return values" and its note on backfilling; where it
+calls an answer undefined, the choice here is the one that does the least.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+import msgspec
+
+from headnode.core.filtering.filter_chain import Filter, FilterRules
+
+BY_SIGNAL = 255
+"""The exit code of a filter that a signal ended."""
+
+MOST_WORDS = 320  # characters of its last words that are kept; Compute Cluster's width of a message
+
+
+class CallOutcome(StrEnum):
+    """How a call ended."""
+
+    ANSWERED = "answered"
+    SIGNALLED = "signalled"
+    TIMED_OUT = "timed-out"
+    MISSING = "missing"  # there is no such program or plug-in, or it cannot be started
+    BROKEN = "broken"  # a plug-in that raised, died or gave no answer
+
+
+class FilterAnswer(msgspec.Struct, frozen=True):
+    """One call: its exit code, None when it gave none, and the last line or so of what it said."""
+
+    how: CallOutcome = CallOutcome.ANSWERED
+    exit_code: int | None = None
+    words: str = ""
+
+    @property
+    def ran(self) -> bool:
+        """Whether the filter was called at all, so that there may be something to undo."""
+        return self.how is not CallOutcome.MISSING
+
+
+def last_words(output: str) -> str:
+    """Return the last line that says something, cut to a width that people read.
+
+    >>> last_words("looking for licences\\nnone of solver is free\\n\\n")
+    'none of solver is free'
+    """
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    last = "".join(letter if letter.isprintable() else " " for letter in lines[-1]) if lines else ""
+    return last if len(last) <= MOST_WORDS else last[: MOST_WORDS - 3] + "..."
+
+
+def describe_call(answer: FilterAnswer, seconds: float) -> str:
+    """Return what happened in a call, for people; `seconds` is its time-out.
+
+    >>> describe_call(FilterAnswer(exit_code=1, words="no licence"), 15)
+    'exit code 1: no licence'
+    """
+    what = {
+        CallOutcome.ANSWERED: f"exit code {answer.exit_code}",
+        CallOutcome.SIGNALLED: "a signal ended it",
+        CallOutcome.TIMED_OUT: f"no answer within {seconds:g} s",
+        CallOutcome.MISSING: "it could not be run",
+        CallOutcome.BROKEN: "it broke",
+    }[answer.how]
+    return f"{what}: {answer.words}" if answer.words else what
+
+
+class SubmissionVerdict(StrEnum):
+    """What becomes of a job at one submission filter."""
+
+    AS_IS = "goes on as it is"
+    CHANGED = "goes on as the filter changed it"
+    FAILED = "fails"
+
+
+_BY_EXIT_CODE = {0: SubmissionVerdict.AS_IS, 1: SubmissionVerdict.CHANGED}
+
+
+def submission_verdict(answer: FilterAnswer) -> SubmissionVerdict:
+    """Return what an answer means: 0 as it is, 1 changed, anything else fails the job."""
+    if answer.how is not CallOutcome.ANSWERED or answer.exit_code is None:
+        return SubmissionVerdict.FAILED
+    return _BY_EXIT_CODE.get(answer.exit_code, SubmissionVerdict.FAILED)
+
+
+def submission_failure(of: Filter, answer: FilterAnswer, seconds: float) -> str:
+    """Return the message of a job that a submission filter failed; each way to fail has its own."""
+    match answer.how:
+        case CallOutcome.TIMED_OUT:
+            return f"submission filter {of.name!r} timed out: no answer within {seconds:g} s"
+        case CallOutcome.MISSING:
+            why = f": {answer.words}" if answer.words else ""
+            return f"submission filter {of.name!r} could not be run{why}"
+        case _:
+            return f"submission filter {of.name!r} failed the job: {describe_call(answer, seconds)}"
+
+
+def wrong_change(of: Filter, why: str) -> str:
+    """Return the message of a job that a filter changed into what is no job, or not the same tasks."""
+    return f"submission filter {of.name!r} created an invalid job: {why}"
+
+
+class ActivationVerdict(StrEnum):
+    """What becomes of an offer of resources."""
+
+    START = "start"  # the job starts on them, or grows by them
+    BLOCK_QUEUE = "block-queue"  # it stays queued; nobody of its priority or a lower one starts before it
+    KEEP_RESOURCES = "keep-resources"  # it stays queued and they are kept for it; others go on elsewhere
+    HOLD = "hold"  # it is held for a while; others may have them
+    FAIL = "fail"  # the job fails
+    WAIT = "wait"  # it does not start, or grow, on these; others may have them, and it is asked again
+
+
+class ActivationPhase(StrEnum):
+    """What a filter is asked for."""
+
+    QUEUED = "queued"
+    BACKFILLED = "backfilled"  # it would start before a job that goes first
+    RUNNING = "running"  # it would grow
+
+
+_QUEUED = MappingProxyType(
+    {
+        0: ActivationVerdict.START,
+        1: ActivationVerdict.BLOCK_QUEUE,
+        2: ActivationVerdict.KEEP_RESOURCES,
+        3: ActivationVerdict.HOLD,
+        4: ActivationVerdict.FAIL,
+    }
+)
+_BACKFILLED = MappingProxyType(
+    {0: ActivationVerdict.START, 3: ActivationVerdict.HOLD, 4: ActivationVerdict.FAIL}
+)
+_RUNNING = MappingProxyType({0: ActivationVerdict.START})
+
+ACTIVATION_VERDICTS: Mapping[ActivationPhase, tuple[Mapping[int, ActivationVerdict], ActivationVerdict]] = (
+    MappingProxyType(
+        {
+            ActivationPhase.QUEUED: (_QUEUED, ActivationVerdict.KEEP_RESOURCES),
+            ActivationPhase.BACKFILLED: (_BACKFILLED, ActivationVerdict.WAIT),
+            ActivationPhase.RUNNING: (_RUNNING, ActivationVerdict.WAIT),
+        }
+    )
+)
+"""For each phase what the exit codes mean, and what everything else does: no answer, too.
+
+In the backfill window only 0 lets a job run: it is not its turn, so it neither blocks the queue nor keeps
+resources that the job before it is promised.  A running job that may not grow goes on as it is.
+"""
+
+
+def activation_verdict(
+    answer: FilterAnswer, phase: ActivationPhase, rules: FilterRules = "hpcpack"
+) -> ActivationVerdict:
+    """Return what an answer means.
+
+    `rules` ``ccs`` are those of Compute Cluster Server 2003: any exit code but 0 keeps the job waiting in its
+    turn, and a filter that does not answer in time lets it start.
+    """
+    codes, other = ACTIVATION_VERDICTS[phase]
+    if rules == "ccs":
+        if answer.how is CallOutcome.TIMED_OUT or answer.exit_code == 0:
+            return ActivationVerdict.START
+        return ActivationVerdict.BLOCK_QUEUE if phase is ActivationPhase.QUEUED else ActivationVerdict.WAIT
+    if answer.how is not CallOutcome.ANSWERED or answer.exit_code is None:
+        return other
+    return codes.get(answer.exit_code, other)
+
+
+_OUTCOMES = {
+    ActivationVerdict.START: "accepted it",
+    ActivationVerdict.BLOCK_QUEUE: "blocks it and the jobs of its priority or lower behind it",
+    ActivationVerdict.KEEP_RESOURCES: "delays it and keeps the offered processors for it",
+    ActivationVerdict.HOLD: "put it on hold",
+    ActivationVerdict.FAIL: "failed it",
+    ActivationVerdict.WAIT: "declined the processors offered to it",
+}
+
+
+def activation_outcome(of: Filter, found: ActivationVerdict, answer: FilterAnswer, seconds: float) -> str:
+    """Return what a filter did to a job, in words that name it and end with its own."""
+    return f"activation filter {of.name!r} {_OUTCOMES[found]} ({describe_call(answer, seconds)})"

@@ -1,0 +1,176 @@
+"""Several attributes that are one field of the model, and back: size, sweep, critical tasks."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from headnode.core.formats.fidelity import Fidelity
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import JobSpec, UnitType
+from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.state.job_request import own_request
+
+Values = dict[str, Any]
+Report = Callable[[Fidelity, str], None]
+"""Adds a finding about the element at hand."""
+
+
+_MOST = 2**31 - 1  # the largest xs:int
+_SIZES = {unit: (f"size.minimum.{unit}", f"size.maximum.{unit}") for unit in UnitType}
+
+
+def units_named(values: Mapping[str, Any]) -> list[UnitType]:
+    """Return the units whose minimum or maximum is written."""
+    return [unit for unit, (least, most) in _SIZES.items() if least in values or most in values]
+
+
+def job_unit(values: Mapping[str, Any], tasks: Sequence[Values], tell: Report) -> UnitType:
+    """Return what the job counts: as written, or as its sizes, or those of its tasks, leave no doubt."""
+    written = values.get("size.unit")
+    if isinstance(written, UnitType):
+        return written
+    named = units_named(values) or list(dict.fromkeys(unit for task in tasks for unit in units_named(task)))
+    task_units = {task["size.unit"] for task in tasks if "size.unit" in task}
+    if len(task_units) == 1:
+        return UnitType(task_units.pop())
+    if len(named) == 1 and named[0] is not UnitType.PROCESSOR:
+        tell(Fidelity.TRANSLATED, f"UnitType is missing: the job counts {named[0].value}s, as its sizes do")
+        return named[0]
+    return UnitType.PROCESSOR
+
+
+def ccs_job_size_fields(values: Values, tell: Report) -> Values:
+    """Return the size of a job of CCS: 1 where nothing is written, and at most as much as the minimum.
+
+    Source:  CCS, job.xsd: MinimumNumberOfProcessors and MaximumNumberOfProcessors default to 1.
+    """
+    low, high = map(values.get, _SIZES[UnitType.PROCESSOR])
+    minimum = 1 if low is None else low
+    maximum = minimum if high is None else high
+    if high is None and minimum > 1:
+        tell(Fidelity.APPROXIMATED, f"no MaximumNumberOfProcessors is given: the minimum {minimum} is used")
+    if low is None and high is None:
+        tell(Fidelity.NOTE, "no number of processors is given: CCS uses 1")
+    return {"unit": UnitType.PROCESSOR, "minimum": minimum, "maximum": maximum}
+
+
+def job_size_fields(values: Values, unit: UnitType, tell: Report, *, least: bool) -> Values:
+    """Return the fields that the attributes of size mean; `least` is whether none is below 1.
+
+    A size whose auto flag is true is ignored; without a flag it is calculated when it is not written.
+    Source:  HPC Pack AutoCalculateMin and AutoCalculateMax.
+    """
+    named = units_named(values)
+    fields: Values = {"unit": unit}
+    for end, auto in (("minimum", "size.auto_minimum"), ("maximum", "size.auto_maximum")):
+        written = {one: values[f"size.{end}.{one}"] for one in named if f"size.{end}.{one}" in values}
+        calculated = values.get(auto, not written)
+        fields[end] = None if calculated else written.get(unit, 1)
+        if written and calculated:
+            tell(Fidelity.NOTE, f"the given {end} is ignored: it is calculated")
+        elif not calculated and unit not in written:
+            tell(Fidelity.APPROXIMATED, f"no {end} in {unit.value}s is given: 1 is used")
+    others = [one.value for one in named if one is not unit]
+    if others:
+        tell(Fidelity.NOTE, f"sizes in {' and '.join(others)}s are not used: the job counts {unit.value}s")
+    if least:
+        fields = {**fields, "minimum": fields["minimum"] or 1, "maximum": fields["maximum"] or 1}
+    return fields
+
+
+def task_size_fields(values: Values, unit: UnitType, tell: Report) -> Values:
+    """Return the fields that the attributes of size mean, counted in the job's `unit`.
+
+    Raises:  BadRequest ``unit-mismatch`` when the task counts something else.
+    """
+    named = units_named(values)
+    own = values.get("size.unit", unit)
+    if own is not unit or (named and unit not in named):
+        other = own if own is not unit else named[0]
+        raise BadRequest(
+            code="unit-mismatch",
+            what=f"the task counts {other.value}s and the job {unit.value}s",
+            fix="write the same UnitType, and sizes of that unit, for the job and its tasks",
+        )
+    low, high = map(values.get, _SIZES[unit])
+    if low is not None and high is None and low > 1:
+        tell(Fidelity.APPROXIMATED, f"no maximum is given: the minimum {low} is used")
+        high = low
+    return {"minimum": 1 if low is None else low, "maximum": 1 if high is None else high}
+
+
+def sweep_fields(values: Values, tell: Report) -> Values:
+    """Return the kind of task that Type and IsParametric mean.
+
+    Raises:  BadRequest ``task-type`` when they contradict each other.
+    """
+    kind = values.get("sweep.type")
+    parametric = values.get("sweep.is_parametric")
+    if kind is None and parametric is None:
+        return {}
+    if kind is not None and parametric is not None and parametric != (kind is TaskType.SWEEP):
+        raise BadRequest(
+            code="task-type",
+            what=f"IsParametric is {str(parametric).lower()} beside another Type",
+            fix="write Type alone: ParametricSweep for a sweep",
+        )
+    if kind is None and parametric:
+        tell(Fidelity.TRANSLATED, "IsParametric is read as Type ParametricSweep")
+    found = kind or (TaskType.SWEEP if parametric else TaskType.BASIC)
+    return {"kind": found}
+
+
+def critical_fields(values: Values, tell: Report) -> Values:
+    """Return the fields that the two attributes of a critical task mean; a count alone implies the flag.
+
+    Source:  HPC Pack FailJobOnFailure and FailJobOnFailureCount.
+    """
+    flag, count = values.get("critical.flag"), values.get("critical.count")
+    if flag is None and count is None:
+        return {}
+    if flag is False:
+        if count not in (None, 0, 1):
+            tell(Fidelity.NOTE, f"FailJobOnFailureCount {count} has no effect: FailJobOnFailure is false")
+        return {}
+    if flag is None:
+        if count == 0:
+            return {}
+        tell(Fidelity.TRANSLATED, "FailJobOnFailureCount alone is read as FailJobOnFailure too")
+    return {"fail_job_on_failure": True, "fail_job_count": 1 if count is None else count}
+
+
+def current_size(spec: JobSpec) -> tuple[int, int]:
+    """Return minimum and maximum; those that are calculated from the tasks, as they are now."""
+    own = own_request(spec)
+    minimum = own.minimum if spec.minimum is None else spec.minimum
+    maximum = own.maximum if spec.maximum is None else spec.maximum
+    return min(minimum, _MOST), min(maximum, _MOST)
+
+
+def job_attribute_values(spec: JobSpec) -> Values:
+    """Return the values the rows of Job write."""
+    values: Values = {
+        "size.unit": spec.unit,
+        "size.auto_minimum": spec.minimum is None,
+        "size.auto_maximum": spec.maximum is None,
+        f"size.minimum.{spec.unit}": spec.minimum,
+        f"size.maximum.{spec.unit}": spec.maximum,
+        "fixed.job_type": "Batch",
+    }
+    return values
+
+
+def task_attribute_values(task: TaskSpec, unit: UnitType) -> Values:
+    """Return the values the rows of Task write."""
+    sweep = task.kind is TaskType.SWEEP
+    values: Values = {
+        "size.unit": unit,
+        f"size.minimum.{unit}": task.minimum,
+        f"size.maximum.{unit}": task.maximum,
+        "sweep.type": task.kind,
+        "sweep.is_parametric": True if sweep else None,
+        "critical.flag": task.fail_job_on_failure,
+        "critical.count": task.fail_job_count
+        if task.fail_job_on_failure and task.fail_job_count != 1
+        else None,
+    }
+    return values

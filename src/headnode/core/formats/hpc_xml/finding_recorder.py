@@ -1,0 +1,110 @@
+"""Record what a reader finds, with its position, and refuse what is wrong."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import NoReturn
+
+from lxml import etree
+
+from headnode.core.formats.fidelity import MOST_ERRORS, CountedItems, Fidelity, FileErrors, ReportItem
+from headnode.core.formats.text.xml_text import XmlDocument, local_name
+from headnode.core.model.errors import BadRequest
+
+_LIVE = "the scheduler's"
+
+
+class FindingRecorder:
+    """The report in the making.  `strict` checks the widths of the CCS table too."""
+
+    def __init__(self, document: XmlDocument, *, strict: bool) -> None:
+        self.strict = strict
+        self._document = document
+        self._found = CountedItems()
+        self._lives: dict[str, Counter[str]] = {}  # attributes by the elements that have them
+        self.spellings: set[str] = set()  # names of attributes met, in lower case
+        self._violations: list[BadRequest] = []
+        self._more_violations = 0
+
+    def add(
+        self, kind: Fidelity, where: str, what: str, element: etree._Element, attribute: str = ""
+    ) -> None:
+        """Add a finding at `element`, or at its `attribute`."""
+        self._found.add(kind, lambda: self.item(kind, where, what, element, attribute))
+
+    def add_made(self, kind: Fidelity, made: Callable[[], ReportItem]) -> None:
+        """Add the finding that `made` makes with `item`; it is called only if the finding is listed."""
+        self._found.add(kind, made)
+
+    def add_once(
+        self, kind: Fidelity, where: str, what: str, element: etree._Element, attribute: str = ""
+    ) -> None:
+        """Add a finding that may come many times: it is kept once, with the number of times."""
+        self._found.add(kind, lambda: self.item(kind, where, what, element, attribute), (where, what))
+
+    def live(self, element: etree._Element, attribute: str, name: str) -> None:
+        """Add that an attribute is the scheduler's: exports have a dozen of them in every task."""
+        kind = local_name(str(element.tag))
+        names = self._lives.get(kind)
+        if names is None:
+            names = self._lives[kind] = Counter()
+            self._found.add(Fidelity.NOTE, lambda: self.item(Fidelity.NOTE, kind, _LIVE, element, attribute))
+        names[name] += 1
+
+    def item(
+        self, kind: Fidelity, where: str, what: str, element: etree._Element, attribute: str
+    ) -> ReportItem:
+        """Return a finding with its place."""
+        written = self._document.written(element, attribute) if attribute else ""
+        place = self._document.place(element, written)
+        return ReportItem(kind, where, what, place.line, place.column)
+
+    def report(self) -> list[ReportItem]:
+        """Return all findings, in the order in which they were made."""
+        return [self._said(item) if item.what == _LIVE else item for item in self._found.report()]
+
+    def _said(self, item: ReportItem) -> ReportItem:
+        """Return the finding of attributes that are the scheduler's, with the names of all of them."""
+        names = list(self._lives[item.where])
+        what = (
+            f"attributes {', '.join(map(repr, names))} are written by the scheduler only: they are not read"
+        )
+        if len(names) == 1:
+            what = f"attribute {names[0]!r} is written by the scheduler only: it is not read"
+        times = max(self._lives[item.where].values())
+        often = f" ({times} times, here first)" if times > 1 else ""
+        return ReportItem(item.kind, item.where, f"{what}{often}", item.line, item.column)
+
+    def refuse(
+        self, code: str, where: str, what: str, fix: str, element: etree._Element, attribute: str = ""
+    ) -> NoReturn:
+        """Refuse the file for what stands at `element`, or at its `attribute`.
+
+        Raises:  BadRequest, always.
+        """
+        raise self._wrong(code, where, what, fix, element, attribute)
+
+    def violate(
+        self, code: str, where: str, what: str, fix: str, element: etree._Element, attribute: str = ""
+    ) -> None:
+        """Keep what `strict` forbids and reading does not need: all of it is told together."""
+        if len(self._violations) < MOST_ERRORS:
+            self._violations.append(self._wrong(code, where, what, fix, element, attribute))
+        else:
+            self._more_violations += 1
+
+    def refuse_violations(self) -> None:
+        """Refuse the file for everything that `strict` forbids.
+
+        Raises:  BadRequest, `FileErrors` for more than one.
+        """
+        if len(self._violations) > 1:
+            raise FileErrors(self._violations, self._more_violations)
+        if self._violations:
+            raise self._violations[0]
+
+    def _wrong(
+        self, code: str, where: str, what: str, fix: str, element: etree._Element, attribute: str
+    ) -> BadRequest:
+        written = self._document.written(element, attribute) if attribute else ""
+        place = self._document.place(element, written)
+        return BadRequest(code=code, what=f"{place}: {where}: {what}", fix=fix)

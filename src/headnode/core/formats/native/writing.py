@@ -1,0 +1,256 @@
+"""Write the native form, and its JSON Schema, which editors understand for TOML too."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem, lost_fields
+from headnode.core.formats.native.keys import (
+    ALTERNATIVE_ROWS,
+    ALTERNATIVES,
+    GROUP,
+    JOB_KEYS,
+    JOBS_TABLE,
+    SIZES,
+    TASK_ALTERNATIVE_ROWS,
+    TASK_KEYS,
+    TASK_ONLY,
+    TASKS,
+)
+from headnode.core.formats.native.table_reading import (
+    OF_THE_TASK,
+    alternative_table,
+    fits_alone,
+    names_for_links,
+)
+from headnode.core.formats.native.values import NativeRow
+from headnode.core.formats.text.toml_text import TomlMoment, toml
+from headnode.core.model.dependencies import DependencyLink
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import JobSpec, UnitType
+from headnode.core.model.task import TaskSpec, TaskType
+
+TOML, JSON = "native", "native-json"
+"""The two ways to write it."""
+
+_RUNNABLE = (TaskType.BASIC, TaskType.SWEEP)
+_SWEEP = ("start", "end", "increment")
+_JOB_DEFAULTS, _TASK_DEFAULTS = JobSpec(), TaskSpec()
+
+
+def write_job(spec: JobSpec, form: str = TOML) -> tuple[bytes, FidelityReport]:
+    """Write a job in the native form.  The report is empty as long as every field has a key.
+
+    Raises:  BadRequest ``dialect`` when there is no such form, ``not-unicode``.
+    """
+    return _written(job_document(spec), form), _lost(spec)
+
+
+_WRITTEN_OF_JOB = {"unit", "tasks", ALTERNATIVES} | {
+    field.partition(".")[0] for row in JOB_KEYS.values() for field in row.filled
+}
+_WRITTEN_OF_TASK = {field.partition(".")[0] for row in TASK_KEYS.values() for field in row.filled}
+
+
+def _lost(spec: JobSpec) -> FidelityReport:
+    """Return the fields of a job and of its tasks that no key says."""
+    wheres: list[tuple[str, JobSpec | TaskSpec, JobSpec | TaskSpec, set[str]]]
+    wheres = [("job", spec, _JOB_DEFAULTS, _WRITTEN_OF_JOB)]
+    wheres += [
+        (f"task {number}", task, _TASK_DEFAULTS, _WRITTEN_OF_TASK)
+        for number, task in enumerate(spec.tasks, 1)
+    ]
+    return tuple(
+        ReportItem(Fidelity.NOT_SUPPORTED, where, f"{field}: there is no key for it")
+        for where, one, defaults, written in wheres
+        for field in lost_fields(one, defaults, written)
+    )
+
+
+def write_jobs(
+    jobs: Sequence[JobSpec], links: Sequence[DependencyLink] = (), form: str = TOML
+) -> tuple[bytes, FidelityReport]:
+    """Write jobs that come in one file, and by name which of them wait for which.
+
+    The report tells of those that had to be given another name.
+    Raises:  as `write_job`.
+    """
+    if len(jobs) == 1 and not links:
+        return write_job(jobs[0], form)
+    own, waits = names_for_links(jobs, links)
+    groups = {job.job_group for job in own}
+    group = groups.pop() if len(groups) == 1 else ""
+    tables = []
+    for job, names in zip(own, waits, strict=True):
+        table = job_document(replace(job, job_group="") if group else job)
+        for key, parents in names.items():
+            table[key] = [*table.get(key, []), *parents]
+        tables.append(table)
+    renamed = tuple(
+        ReportItem(
+            Fidelity.APPROXIMATED,
+            f"job {number}",
+            f"name: it is written as {new.name!r}, the name that other jobs wait for",
+        )
+        for number, (old, new) in enumerate(zip(jobs, own, strict=True), 1)
+        if old.name != new.name
+    )
+    return _written(({GROUP: group} if group else {}) | {JOBS_TABLE: tables}, form), renamed
+
+
+def _written(document: Mapping[str, Any], form: str) -> bytes:
+    if form not in (TOML, JSON):
+        raise BadRequest(
+            code="dialect", what=f"there is no native form {form!r}", fix=f"write {TOML} or {JSON}"
+        )
+    try:
+        if form == TOML:
+            return toml(document).encode()
+        return msgspec.json.format(msgspec.json.encode(_plain(document)), indent=2) + b"\n"
+    except UnicodeEncodeError as wrong:
+        what = "a text of the job is not Unicode: it contains half of a surrogate pair"
+        raise BadRequest(code="not-unicode", what=what, fix="correct the job's texts") from wrong
+
+
+def job_document(spec: JobSpec) -> dict[str, Any]:
+    """Return the keys and values of the job's file, only what differs from the defaults."""
+    job = _keys(spec, _JOB_DEFAULTS, JOB_KEYS)
+    tasks = [_task(task, spec.unit) for task in spec.tasks]
+    alone = _is_one_task(spec, tasks)
+    others = [alternative_table(one, spec, alone=alone) for one in spec.alternatives]
+    below = {ALTERNATIVES: others} if others else {}
+    if alone:
+        size = _size(spec.tasks[0], spec.unit) if spec.unit is not UnitType.PROCESSOR else {}
+        return _ordered({**job, **tasks[0], **size}, ("name", *TASK_KEYS, *JOB_KEYS)) | below
+    if (spec.minimum, spec.maximum) != (None, None) or spec.unit is not UnitType.PROCESSOR:
+        job |= _size(spec, spec.unit)
+    return _ordered(job, JOB_KEYS) | below | ({TASKS: tasks} if tasks else {})
+
+
+def _is_one_task(spec: JobSpec, tasks: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the file needs no table for its task: it has one, and says nothing that the job says too."""
+    if len(tasks) != 1 or (spec.minimum, spec.maximum) != (None, None):
+        return False
+    if not all(map(fits_alone, spec.alternatives)):
+        return False
+    shared = JOB_KEYS.keys() & TASK_KEYS.keys() - SIZES.keys()
+    return "command" in tasks[0] and not tasks[0].keys() & shared
+
+
+def _task(task: TaskSpec, unit: UnitType) -> dict[str, Any]:
+    found = _keys(task, _TASK_DEFAULTS, TASK_KEYS)
+    if (task.minimum, task.maximum) != (1, 1):
+        found |= _size(task, unit)
+    if task.rerunnable is not (task.kind in _RUNNABLE):
+        found["rerunnable"] = task.rerunnable
+    else:
+        found.pop("rerunnable", None)
+    if task.kind is TaskType.SWEEP or "sweep" in found:
+        found["sweep"] = TASK_KEYS["sweep"].value.write(tuple(getattr(task, field) for field in _SWEEP))
+        found |= {"type": task.kind.value}
+        if task.kind is TaskType.SWEEP:
+            del found["type"]
+    return _ordered(found, TASK_KEYS)
+
+
+def _size(sized: JobSpec | TaskSpec, unit: UnitType) -> dict[str, Any]:
+    key = next(key for key in SIZES if SIZES[key] is unit)
+    return {key: TASK_KEYS[key].value.write((sized.minimum, sized.maximum))}
+
+
+def _keys(
+    spec: JobSpec | TaskSpec, defaults: JobSpec | TaskSpec, rows: Mapping[str, NativeRow]
+) -> dict[str, Any]:
+    """Return the keys whose fields differ from the defaults; sizes are not among them."""
+    found: dict[str, Any] = {}
+    for key, row in rows.items():
+        if key in SIZES:
+            continue
+        values = row.taken(spec)
+        if values != row.taken(defaults):
+            found[key] = row.value.write(values if len(values) > 1 else values[0])
+    return found
+
+
+def _ordered(found: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    return {key: found[key] for key in keys if key in found}
+
+
+def _plain(value: Any) -> Any:
+    """Return the values for JSON, which has no dates."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return str.__str__(value) if isinstance(value, TomlMoment) else value
+
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the schema of a file in the native form: a job, or a table for each of several."""
+    return {
+        "$schema": _DRAFT,
+        "title": "Headnode job, native form",
+        "type": "object",
+        "if": {"required": [JOBS_TABLE]},
+        "then": _several(),
+        "else": {"$ref": "#/$defs/job"},
+        "$defs": {
+            "job": _job(),
+            "task": _object(TASK_KEYS),
+            "alternative": _alternative(),
+            "alternative_task": _object(TASK_ALTERNATIVE_ROWS),
+        },
+    }
+
+
+def _several() -> dict[str, Any]:
+    jobs = {**_list("a table for each job", "job"), "minItems": 1}
+    return {
+        "properties": {GROUP: _key_schema(JOB_KEYS[GROUP]), JOBS_TABLE: jobs},
+        "additionalProperties": False,
+    }
+
+
+def _job() -> dict[str, Any]:
+    single = {key: _key_schema(TASK_KEYS[key]) for key in TASK_ONLY}
+    tables = {
+        TASKS: _list("a table for each task", "task"),
+        ALTERNATIVES: _list("alternative requests, best first", "alternative"),
+    }
+    return {
+        **_object(JOB_KEYS),
+        "properties": {**_key_schemas(JOB_KEYS), **single, **tables},
+        "dependentSchemas": {TASKS: {"not": {"anyOf": [{"required": [key]} for key in TASK_ONLY]}}},
+    }
+
+
+def _alternative() -> dict[str, Any]:
+    found = _object(ALTERNATIVE_ROWS)
+    tasks = _list("a table for each task of the job, in their order", "alternative_task")
+    of_the_task = {key: _key_schema(TASK_ALTERNATIVE_ROWS[key]) for key in sorted(OF_THE_TASK - SIZES.keys())}
+    return {**found, "properties": {**found["properties"], **of_the_task, TASKS: tasks}}
+
+
+def _list(description: str, part: str) -> dict[str, Any]:
+    return {"description": description, "type": "array", "items": {"$ref": f"#/$defs/{part}"}}
+
+
+def _object(rows: Mapping[str, NativeRow]) -> dict[str, Any]:
+    """Return the schema of a table of keys, which has at most one size."""
+    pairs = [["processors", "sockets"], ["processors", "nodes"], ["sockets", "nodes"]]
+    one_size = {"not": {"anyOf": [{"required": pair} for pair in pairs]}}
+    return {"type": "object", "properties": _key_schemas(rows), "additionalProperties": False, **one_size}
+
+
+def _key_schemas(rows: Mapping[str, NativeRow]) -> dict[str, Any]:
+    return {key: _key_schema(row) for key, row in rows.items()}
+
+
+def _key_schema(row: NativeRow) -> dict[str, Any]:
+    examples = {} if row.example is None else {"examples": [row.example]}
+    return {"description": row.help, **row.value.schema, **examples}

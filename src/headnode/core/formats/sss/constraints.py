@@ -1,0 +1,290 @@
+"""One constraint on a fact of a node, a count, or a resource of the cluster; and that of one property."""
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from enum import StrEnum
+from fractions import Fraction
+from typing import NamedTuple
+
+import msgspec
+
+from headnode.core.formats.sss.properties import (
+    Aggregation,
+    Consumable,
+    Extension,
+    Op,
+    Resource,
+    Selection,
+    SssProperty,
+    UnknownElement,
+)
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.patterns import matching
+
+Subject = tuple[str, ...]
+"""What is constrained: the name of the property; of a Resource also its name and type."""
+
+Number = int | float | Fraction
+Fact = Number | str | frozenset[str]
+"""A number (bytes where bytes are counted), a text, or all of a node's texts of a kind, such as features."""
+
+Facts = Mapping[Subject, Fact]
+
+SETS: Collection[Subject] = frozenset({("Feature",)})
+"""What a node may have many of, so that several of them contradict nothing."""
+
+
+class Comparison(StrEnum):
+    """How a fact is compared.  Each has its opposite, so that nothing needs a Not."""
+
+    EQ = "=="
+    NE = "!="
+    LT = "<"
+    GE = ">="
+    LE = "<="
+    GT = ">"
+    MATCH = "matches"
+    NO_MATCH = "does not match"
+    IN = "in"
+    NOT_IN = "not in"
+
+    @property
+    def opposite(self) -> "Comparison":
+        """The comparison that holds where this one does not."""
+        return _OPPOSITES[self]
+
+
+_PAIRS = (
+    (Comparison.EQ, Comparison.NE),
+    (Comparison.LT, Comparison.GE),
+    (Comparison.LE, Comparison.GT),
+    (Comparison.MATCH, Comparison.NO_MATCH),
+    (Comparison.IN, Comparison.NOT_IN),
+)
+_OPPOSITES = {one: other for pair in _PAIRS for one, other in (pair, pair[::-1])}
+_DENIALS = frozenset({Comparison.NE, Comparison.NO_MATCH, Comparison.NOT_IN})
+
+
+class Constraint(msgspec.Struct, frozen=True, gc=False):
+    """One comparison.  The value of IN and NOT_IN is a tuple, of the others one number or text.
+
+    That of MATCH and NO_MATCH may be a tuple, too: of patterns of which one matches, or none.
+    """
+
+    subject: Subject
+    comparison: Comparison
+    value: Number | str | tuple[str, ...]
+
+    def __str__(self) -> str:
+        value = ", ".join(self.value) if isinstance(self.value, tuple) else self.value
+        return f"{' '.join(self.subject)} {self.comparison.value} {value}"
+
+    @property
+    def denied(self) -> "Constraint":
+        """The constraint that holds where this one does not."""
+        return Constraint(self.subject, self.comparison.opposite, self.value)
+
+
+def holds(constraint: Constraint, facts: Facts) -> bool:
+    """Whether constraint holds; about what is not known, only denials do."""
+    fact = facts.get(constraint.subject)
+    if fact is None:
+        return constraint.comparison in _DENIALS
+    comparison = constraint.comparison
+    if comparison in _DENIALS:
+        return not _agrees(comparison.opposite, fact, constraint.value)
+    return _agrees(comparison, fact, constraint.value)
+
+
+def _agrees(comparison: Comparison, fact: Fact, value: Number | str | tuple[str, ...]) -> bool:
+    if isinstance(fact, frozenset):
+        return _agrees_set(comparison, fact, value)
+    if comparison is Comparison.EQ:
+        return fact == value
+    if comparison is Comparison.IN:
+        return isinstance(value, tuple) and fact in value
+    if comparison is Comparison.MATCH:
+        return isinstance(fact, str) and any(matching(one, [fact]) for one in _patterns(value))
+    return _in_order(comparison, fact, value)
+
+
+def _agrees_set(comparison: Comparison, fact: frozenset[str], value: Number | str | tuple[str, ...]) -> bool:
+    if comparison is Comparison.MATCH:
+        return any(matching(one, fact) for one in _patterns(value))
+    wanted = value if isinstance(value, tuple) else (value,)
+    return comparison in (Comparison.EQ, Comparison.IN) and not fact.isdisjoint(map(str, wanted))
+
+
+def _patterns(value: Number | str | tuple[str, ...]) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else (value,) if isinstance(value, str) else ()
+
+
+def _in_order(comparison: Comparison, fact: Number | str, value: Number | str | tuple[str, ...]) -> bool:
+    """Compare two numbers, or two texts; of different kinds, none is before the other."""
+    if isinstance(value, tuple) or isinstance(fact, str) is not isinstance(value, str):
+        return False
+    before, same = fact < value, fact == value  # type: ignore[operator]  # both are numbers, or both texts
+    return {
+        Comparison.LT: before,
+        Comparison.LE: before or same,
+        Comparison.GT: not before and not same,
+        Comparison.GE: not before,
+    }[comparison]
+
+
+class CountRange(NamedTuple):
+    """Whole numbers from `least` to `most`, which is infinite when nothing bounds them above."""
+
+    least: int
+    most: float
+
+
+def whole_range(constraints: Sequence[Constraint], name: str) -> CountRange:
+    """Return the counts of `name` that `constraints` leave, from 0 up.
+
+    >>> whole_range([Constraint(("Processors",), Comparison.GT, 8)], "Processors")
+    CountRange(least=9, most=inf)
+    """
+    least, most = 0, math.inf
+    for one in constraints:
+        if one.subject == (name,):
+            low, high = _ends(one)
+            least, most = max(least, low), min(most, high)
+    return CountRange(least, most)
+
+
+def _ends(one: Constraint) -> tuple[int, float]:
+    if isinstance(one.value, str | tuple):
+        return 0, math.inf
+    up, down = math.ceil(one.value), math.floor(one.value)
+    match one.comparison:
+        case Comparison.EQ:
+            return up, down
+        case Comparison.GE:
+            return up, math.inf
+        case Comparison.GT:
+            return down + 1, math.inf
+        case Comparison.LE:
+            return 0, down
+        case Comparison.LT:
+            return 0, up - 1
+    return 0, math.inf
+
+
+def can_hold(constraints: Sequence[Constraint]) -> bool:
+    """Whether `constraints` do not contradict each other; one alone never does."""
+    by: dict[Subject, list[Constraint]] = {}
+    for one in constraints:
+        by.setdefault(one.subject, []).append(one)
+    return all(len(alike) < 2 or subject in SETS or _can_hold(alike) for subject, alike in by.items())
+
+
+def _can_hold(constraints: list[Constraint]) -> bool:
+    """Whether one fact can satisfy all of the constraints on it."""
+    named = list(_named(constraints))
+    if named:
+        return any(all(holds(one, {one.subject: fact}) for one in constraints) for fact in named)
+    numbers = [one for one in constraints if not isinstance(one.value, str | tuple)]
+    low = max(
+        (_strict(one) for one in numbers if one.comparison in (Comparison.GE, Comparison.GT)), default=None
+    )
+    high = min(
+        (_strict(one) for one in numbers if one.comparison in (Comparison.LE, Comparison.LT)), default=None
+    )
+    return low is None or high is None or low[0] < high[0] or (low[0] == high[0] and low[1] == high[1] == 0)
+
+
+def _named(constraints: list[Constraint]) -> Iterator[Fact]:
+    """Yield the facts that a constraint asks for by name, those of the first that does."""
+    for one in constraints:
+        if one.comparison in (Comparison.EQ, Comparison.IN):
+            yield from one.value if isinstance(one.value, tuple) else (one.value,)
+            return
+
+
+def _strict(one: Constraint) -> tuple[Number, int]:
+    """Return a bound so that the narrower of two is the last of lower ones, the first of upper ones."""
+    value = one.value if not isinstance(one.value, str | tuple) else 0
+    return value, {Comparison.GT: 1, Comparison.LT: -1}.get(one.comparison, 0)
+
+
+MOST_PROPERTIES = 5000  # in one request: joining them takes time by the square of their number
+
+_COMPARISONS = {
+    None: Comparison.EQ,
+    Op.EQ: Comparison.EQ,
+    Op.NE: Comparison.NE,
+    Op.LT: Comparison.LT,
+    Op.LE: Comparison.LE,
+    Op.GT: Comparison.GT,
+    Op.GE: Comparison.GE,
+    Op.MATCH: Comparison.MATCH,
+}
+
+
+def refuse_many(properties: Sequence[SssProperty]) -> None:
+    """Refuse a request of very many properties.
+
+    Raises:  BadRequest ``request``.
+    """
+    if len(properties) > MOST_PROPERTIES:
+        raise BadRequest(
+            code="request",
+            what=f"the request has {len(properties)} properties",
+            fix=f"write at most {MOST_PROPERTIES}",
+        )
+
+
+def is_list(properties: Sequence[SssProperty]) -> bool:
+    """Whether nothing joins or groups properties, so that each counts by itself, and all of them together.
+
+    Nodes beside each other may be one list of which one is asked for.
+    """
+    before = ""
+    for one in properties:
+        if one.conj is not None or one.group or one.preference or before == one.name == "Node":
+            return False
+        before = one.name
+    return True
+
+
+def constraints_in(properties: Sequence[SssProperty]) -> list[Constraint]:
+    """Return what all of `properties`, which are a list, say.
+
+    Raises:  BadRequest ``request``.
+    """
+    if not properties:
+        return []
+    refuse_many(properties)
+    return [constraint for one in properties for constraint in constraint_of(one) or ()]
+
+
+def constraint_of(one: SssProperty) -> tuple[Constraint, ...] | None:
+    """Return what a property says by itself; None when it is not set, or not understood."""
+    value = one.value
+    if value is None or value == "" or isinstance(one, UnknownElement):
+        return None
+    if type(one) is SssProperty:
+        return (Constraint((one.name,), _COMPARISONS[one.op], value),)
+    if isinstance(one, Consumable):
+        quantity = one.quantity
+        return None if quantity is None else (Constraint(_subject(one), _COMPARISONS[one.op], quantity),)
+    if isinstance(one, Selection):
+        return _selected(one)
+    return None if isinstance(one, Extension) else (Constraint((one.name,), _COMPARISONS[one.op], value),)
+
+
+def _selected(one: Selection) -> tuple[Constraint, ...]:
+    denied = one.op is Op.NE
+    if one.aggregation is Aggregation.PATTERN:
+        match = Comparison.NO_MATCH if denied else Comparison.MATCH
+        return (Constraint((one.name,), match, str(one.value)),)
+    if one.aggregation is not Aggregation.LIST:
+        return (Constraint((one.name,), _COMPARISONS[one.op], str(one.value)),)
+    if one.name == "Node":
+        return (Constraint(("Node",), Comparison.NOT_IN if denied else Comparison.IN, one.names),)
+    return tuple(Constraint((one.name,), _COMPARISONS[one.op], name) for name in one.names)
+
+
+def _subject(one: Consumable) -> Subject:
+    return (one.name, one.called, one.type) if isinstance(one, Resource) else (one.name,)

@@ -1,0 +1,98 @@
+"""Which of several ways to meet a request a job is submitted with: it has one cluster, one user, one queue.
+
+The ways that are left differ in what the scheduler may choose among.
+Source: SSS 3.1.0, "Requested": of several pairs of User and Account, Delivered has one.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from headnode.core.formats.sss.constraints import Comparison, Constraint, Facts, holds
+from headnode.core.formats.sss.conversion.requested_resources import RequestedResources
+from headnode.core.formats.sss.expressions import ConstraintSet
+from headnode.core.model.errors import BadRequest
+
+_MACHINE = ("Machine",)
+_OF_JOB = {
+    "Machine": "machine",
+    "User": "user",
+    "Project": "project",
+    "Queue": "queue",
+    "QualityOfService": "quality",
+    "Reservation": "reservation",
+}
+"""What a job has once, whichever way the scheduler chooses: the field of its wishes."""
+
+
+class Asker(NamedTuple):
+    """Where a job is submitted and by whom; empty: that is not known."""
+
+    machine: str = ""
+    user: str = ""
+
+
+NOBODY = Asker()
+
+
+def ways_here(ways: Sequence[ConstraintSet], machine: str) -> tuple[list[ConstraintSet], list[ConstraintSet]]:
+    """Return the ways that are for this cluster, best first, and the others.
+
+    What names the cluster only by a comparison, such as NE, has been decided and is left out.
+    Raises:  BadRequest ``machine`` when none is for it.
+    """
+    if not machine:
+        return list(ways), []
+    here = [_decided(way) for way in ways if _is_for(way, machine)]
+    if not here:
+        wanted = dict.fromkeys(str(one) for way in ways for one in way.constraints if one.subject == _MACHINE)
+        raise BadRequest(
+            code="machine",
+            what=f"{', or '.join(wanted)}: the job is for that one, and this is {machine!r}",
+            fix="submit it there, or take Machine out",
+        )
+    return here, [way for way in ways if not _is_for(way, machine)]
+
+
+def _is_for(way: ConstraintSet, machine: str) -> bool:
+    facts: Facts = {_MACHINE: machine.lower()}
+    return all(holds(_lower(one), facts) for one in way.constraints if one.subject == _MACHINE)
+
+
+def _lower(one: Constraint) -> Constraint:
+    match one.value:
+        case str():
+            return Constraint(one.subject, one.comparison, one.value.lower())
+        case tuple():
+            return Constraint(one.subject, one.comparison, tuple(word.lower() for word in one.value))
+    return one
+
+
+def _decided(way: ConstraintSet) -> ConstraintSet:
+    left = (one for one in way.constraints if one.subject != _MACHINE or one.comparison is Comparison.EQ)
+    return replace(way, constraints=tuple(left))
+
+
+def chosen(options: Sequence[RequestedResources], user: str) -> list[int]:
+    """Return the numbers of the options that a job can have together, the one it is submitted with first.
+
+    That is the best of those that name the user who submits it, else the best of all.  Others belong to it
+    that have the same user, project, queue, reservation and cluster.
+    """
+    own = (number for number, one in enumerate(options) if user and one.user == user)
+    first = next(own, 0)
+    same = (
+        number for number, one in enumerate(options) if number != first and not different(options[first], one)
+    )
+    return [first, *same]
+
+
+def different(one: RequestedResources, other: RequestedResources) -> list[str]:
+    """Return what a job has once and `other` says otherwise than `one`, such as ``User amy``."""
+    return [
+        f"{name} {getattr(other, field)}" if getattr(other, field) else f"no {name}"
+        for name, field in _OF_JOB.items()
+        if getattr(one, field) != getattr(other, field)
+        and (name != "Machine" or one.machine.lower() != other.machine.lower())
+    ]

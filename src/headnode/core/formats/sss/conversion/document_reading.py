@@ -1,0 +1,147 @@
+"""The jobs of a document as jobs of the model."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from headnode.core.formats.fidelity import Awareness, Fidelity, FidelityReport
+from headnode.core.formats.sss.conversion.choosing import NOBODY, Asker
+from headnode.core.formats.sss.conversion.extensions import ConversionFindings
+from headnode.core.formats.sss.conversion.job_reading import (
+    DIALECTS,
+    DocumentFields,
+    GroupFields,
+    JobReader,
+    JobsByName,
+    jobs_by_name,
+    parents_of,
+)
+from headnode.core.formats.sss.job_object import (
+    EffectiveJob,
+    Entry,
+    JobGroup,
+    JobRef,
+    SssDocument,
+    SssJob,
+    SssReference,
+    effective_job,
+    effective_jobs,
+)
+from headnode.core.model.dependencies import DependencyLink
+from headnode.core.model.job import JobSpec
+
+GROUP = "group."
+"""Before the names of what a job group says of itself, in the extensions of its jobs."""
+
+
+class ConvertedJobs(msgspec.Struct, frozen=True):
+    """The jobs of a document, the links between them, and what became of every word."""
+
+    jobs: tuple[JobSpec, ...]
+    links: tuple[DependencyLink, ...]
+    report: FidelityReport
+
+
+def jobs_in(
+    document: SssDocument,
+    report: FidelityReport = (),
+    *,
+    awareness: Awareness = Awareness.WARN,
+    asker: Asker = NOBODY,
+) -> ConvertedJobs:
+    """Return the jobs of `document`; `report` is that of its reader, which comes first in the new one.
+
+    `awareness` is the policy of what names none itself.  A job that is for another cluster than that of
+    `asker` is refused.
+    Raises:  BadRequest ``not-understood`` under awareness policy Reject, ``request`` when what is requested
+             contradicts itself, ``too-many-alternatives``, groups, ``machine``, ``interactive``,
+             ``size``, ``too-many-instances``.
+    """
+    reader = _DocumentConverter(document, document.awareness or awareness, asker)
+    reader.document(document.entries)
+    return ConvertedJobs(tuple(reader.jobs), tuple(reader.links), (*report, *reader.findings.report()))
+
+
+class _JobSet(NamedTuple):
+    """Jobs that stand together, their awareness policy, and what is said of each of them."""
+
+    jobs: list[EffectiveJob]
+    policy: Awareness
+    around: GroupFields
+
+
+class _DocumentConverter:
+    """Reads one document."""
+
+    def __init__(self, document: SssDocument, policy: Awareness, asker: Asker) -> None:
+        scripts = {file.id: file.body for file in document.files}
+        self._policy, self._says = policy, DocumentFields(DIALECTS[document.version], scripts, asker)
+        self._everybody: list[SssJob] = []
+        self._all: JobsByName | None = None
+        self.findings = ConversionFindings()
+        self.jobs: list[JobSpec] = []
+        self.links: list[DependencyLink] = []
+
+    def document(self, entries: Iterable[Entry]) -> None:
+        """Read the entries of a document."""
+        parts = list(self._parts(entries))
+        self._everybody = [one.job for part in parts for one in part.jobs]
+        for part in parts:
+            self._read(part)
+
+    def _parts(self, entries: Iterable[Entry]) -> Iterator[_JobSet]:
+        for entry in entries:
+            if isinstance(entry, SssJob):
+                yield _JobSet([effective_job(entry)], self._policy, GroupFields())
+            elif isinstance(entry, JobGroup):
+                yield self._group(entry)
+            else:
+                self._elsewhere(entry)
+
+    def _group(self, group: JobGroup) -> _JobSet:
+        """Return the jobs of a group."""
+        policy = group.awareness or self._policy
+        jobs = effective_jobs(group)
+        for job in jobs:
+            if isinstance(job, JobRef):
+                self._elsewhere(job)
+        found = [job for job in jobs if isinstance(job, EffectiveJob)]
+        return _JobSet(found, policy, self._told(group))
+
+    def _elsewhere(self, entry: SssReference) -> None:
+        """Tell of what is defined elsewhere."""
+        name = type(entry).__name__.removesuffix("Ref")
+        what = f"{name} {entry.id!r} is defined elsewhere: it is not submitted"
+        self.findings.unsupported(entry.awareness or self._policy, "document", what)
+
+    def _told(self, group: JobGroup) -> GroupFields:
+        """Return what a group says of each of its jobs."""
+        where = f"job group {group.id!r}"
+        for one in group.properties:
+            if one.name in ("State", "CreationTime") and one.value is not None:
+                what = f"{one.name}: it says what became of the group elsewhere, and is not input"
+                self.findings.add(Fidelity.NOTE, where, what)
+        called = group.name or group.id
+        self.findings.add(Fidelity.TRANSLATED, where, f"it is the group {called!r} of its jobs")
+        more = {} if called == group.id else {f"{GROUP}Id": group.id}
+        return GroupFields(more, called, str(group.value("Description") or ""))
+
+    def _read(self, part: _JobSet) -> None:
+        first = len(self.jobs)
+        own: list[JobsByName] = []
+
+        def among() -> tuple[JobsByName, JobsByName]:
+            """Return the jobs of the part, and all: few documents have dependencies that ask for them."""
+            if not own:
+                own.append(jobs_by_name([one.job for one in part.jobs], first))
+            self._all = self._all or jobs_by_name(self._everybody, 0)
+            return own[0], self._all
+
+        for number, job in enumerate(part.jobs, first):
+            name = job.job.id
+            where = f"job {name!r}" if name else "job"
+            waits = parents_of(job.job, number, among, where)
+            reader = JobReader(job, where, part.policy, self.findings)
+            self.jobs.append(reader.spec(waits, self._says, part.around))
+            self.links += waits.links

@@ -1,0 +1,264 @@
+"""What SSS has no word for is reported; what Headnode has no field for is kept in extensions.
+
+Source: SSS 3.1.0, awarenessPolicy, Extension Element."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
+from typing import Any, NamedTuple
+
+from headnode.core.formats.fidelity import (
+    Awareness,
+    Fidelity,
+    FidelityReport,
+    LossReport,
+    ReportItem,
+    apply_awareness,
+    lost_fields,
+)
+from headnode.core.formats.hpc_xml.extensions import element_key, written_text
+from headnode.core.formats.sss.job_object import JobGroup, SssJob, SssScope, TaskGroup
+from headnode.core.formats.sss.properties import Extension, SssProperty
+from headnode.core.formats.sss.reading import read_document
+from headnode.core.formats.sss.writing import written_parts
+from headnode.core.formats.text.xml_text import is_plain_name
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import JobSpec
+from headnode.core.model.task import TaskSpec
+
+
+class ConversionFindings:
+    """The report in the making: what is the same in several places is said once, with their number."""
+
+    def __init__(self) -> None:
+        self._losses = LossReport()
+        self._rejected: list[ReportItem] = []
+
+    def add(self, kind: Fidelity, where: str, what: str) -> None:
+        """Say what became of something that has an effect, or needs none."""
+        self._losses.add(kind, where, what)
+
+    def unsupported(self, policy: Awareness, where: str, what: str) -> None:
+        """Say that something has no effect; keep silent or refuse the job, as `policy` has it."""
+        if policy is Awareness.WARN:
+            self._losses.add(Fidelity.NOT_SUPPORTED, where, what)
+        elif policy is Awareness.REJECT:
+            self._rejected.append(ReportItem(Fidelity.NOT_SUPPORTED, where, what))
+
+    def report(self) -> FidelityReport:
+        """Return all findings in the order in which they were made.
+
+        Raises:  BadRequest ``not-understood`` when something was to be rejected; it lists what.
+        """
+        apply_awareness(Awareness.REJECT, self._rejected)
+        return self._losses.report()
+
+
+WRITTEN_OF_JOB = frozenset(
+    """name description job_group project template priority unit minimum maximum single_node run_time
+    licences node_groups node_group_op requested_nodes excluded_nodes minimum_memory maximum_memory
+    minimum_processors_per_node held needs together alternatives parents after_failure after_exit
+    after_start named_parents hold_until holds end_by reservation suspendable interactive resource_limits
+    notify_on_start notify_on_completion email run_as environment tasks properties extensions
+    dialect""".split()  # noqa: SIM905
+)
+"""Fields of a job that are written, or whose writers tell what is lost; every other one is lost."""
+
+WRITTEN_OF_TASK = frozenset(
+    """name command kind minimum maximum run_time rerunnable standard_input standard_output standard_error
+    append_output append_error work_directory required_nodes node_group needs distribution start end increment
+    resource_limits environment properties extensions""".split()  # noqa: SIM905
+)
+"""The same of a task."""
+
+_INSTEAD: Mapping[str, str] = {
+    "exclusive": "others may share the node",
+    "run_until_canceled": "the job ends with its tasks",
+    "preemptable": "jobs of higher priority may be given what it holds",
+    "order_by": "nodes are taken in any order",
+    "maximum_processors_per_node": "nodes may be larger",
+    "process_memory": "processes have no memory of their own",
+    "fail_on_task_failure": "what a failed task means is not said",
+    "fail_dependent_tasks": "tasks do not depend on each other",
+    "task_retry_limit": "failed tasks are not run again",
+    "valid_exit_codes": "only 0 is success",
+    "group_edges": "all tasks start together; write jobs of a job group with dependencies",
+    "depends_on": "all tasks start together; write jobs of a job group with dependencies",
+    "group": "all tasks start together",
+    "private_directory": "the task starts in its work directory",
+    "fail_job_on_failure": "what a failed task means is not said",
+    "fail_job_count": "what failed tasks mean is not said",
+}
+"""What happens instead, of the fields whose loss is not plain."""
+
+_JOB, _TASK = JobSpec(), TaskSpec()
+
+
+def tell_losses(spec: JobSpec, findings: ConversionFindings) -> None:
+    """Tell of the fields of a job and of its tasks that are not written."""
+    _tell("job", spec, _JOB, WRITTEN_OF_JOB, findings)
+    for number, task in enumerate(spec.tasks, 1):
+        _tell(f"task {number}", task, _TASK, WRITTEN_OF_TASK, findings)
+
+
+def _tell(
+    where: str,
+    spec: JobSpec | TaskSpec,
+    defaults: JobSpec | TaskSpec,
+    said: Set[str],
+    findings: ConversionFindings,
+) -> None:
+    for field in lost_fields(spec, defaults, said):
+        instead = f"; {_INSTEAD[field]}" if field in _INSTEAD else ""
+        findings.add(Fidelity.NOT_SUPPORTED, where, f"{field}: SSS has no word for it{instead}")
+
+
+class TextLosses:
+    """Tells of texts that come back otherwise: an element has no blanks at the ends of its text."""
+
+    def __init__(self, where: str, findings: ConversionFindings) -> None:
+        self._where, self._findings = where, findings
+
+    def tell(self, field: str, texts: Iterable[str]) -> None:
+        """Tell when one of `texts` has blanks at its ends."""
+        if any(text != text.strip() for text in texts):
+            what = f"{field}: blanks at the ends of a text are lost"
+            self._findings.add(Fidelity.APPROXIMATED, self._where, what)
+
+    def names(self, field: str, names: tuple[str, ...]) -> None:
+        """Tell when a list of names comes back otherwise."""
+        self.tell(field, names)
+        if len(set(names)) < len(names):
+            self._findings.add(Fidelity.TRANSLATED, self._where, f"{field}: each name is written once")
+
+    def path(self, field: str, path: str) -> None:
+        """Tell when a path comes back otherwise."""
+        self.tell(field, [path])
+        if path == "~" or path.startswith("~/"):
+            what = f"{field}: ~ is the home directory there, and a file called ~ here"
+            self._findings.add(Fidelity.APPROXIMATED, self._where, what)
+
+
+ATTRIBUTE = "attribute."
+"""Before the names of attributes of a Job or TaskGroup that nobody understood."""
+
+OURS, PROPERTY, FIELD = "Headnode", "Property", "Headnode.Job"
+"""The types of Extensions that hold extensions, properties and fields of a job by their names."""
+
+_ID = "<Id>"
+DESCRIPTION = "Description"
+"""The field of a job that SSS has for job groups only."""
+
+
+class OwnExtensions(NamedTuple):
+    """What Extensions of our own types hold."""
+
+    extensions: dict[str, str]
+    properties: dict[str, str]
+    description: str = ""
+
+
+def own_extensions(properties: Iterable[SssProperty]) -> OwnExtensions:
+    """Return the extensions and properties that Extensions of our types among `properties` hold."""
+    found = OwnExtensions({}, {})
+    for one in properties:
+        if not isinstance(one, Extension) or not is_own_extension(one):
+            continue
+        if one.type == FIELD:
+            found = found._replace(description=str(one.value or ""))
+        else:
+            held = found.extensions if one.type == OURS else found.properties
+            held[one.called] = str(one.value or "")
+    return found
+
+
+def is_own_extension(one: Extension) -> bool:
+    """Whether it holds an extension, property or field of a job by its name."""
+    if one.type == FIELD:
+        return one.called == DESCRIPTION
+    return one.type in (OURS, PROPERTY) and bool(one.called) and not one.called.startswith("<")
+
+
+def extensions_of(part: SssJob | TaskGroup) -> dict[str, str]:
+    """Return the extensions for the properties of `part`, its Requested, and its odd attributes."""
+    odd = {f"{ATTRIBUTE}{name}": value for name, value in part.kept}
+    if not part.properties and not part.requested:
+        return odd
+    indent = "  " if isinstance(part, SssJob) else "    "  # as deep as it stands in a document
+    times: Counter[str] = Counter()
+    found = dict(odd)
+    for element in written_parts(part):
+        if isinstance(element, str):
+            name, text = _name_of(element), element
+        else:
+            name, text = element.name, written_text(element, indent)
+        times[name] += 1
+        found[element_key(name, times[name])] = text
+    return found
+
+
+def _name_of(text: str) -> str:
+    """Return the name of the element that begins `text`, without a prefix."""
+    tag = text[1:].partition(">")[0].partition(" ")[0]
+    return tag.rpartition(":")[2]
+
+
+def id_read_with(extensions: Mapping[str, str]) -> str:
+    """Return the Id that a job had in the document it was read from; "" when it was read from none."""
+    return kept_job({_ID: extensions[_ID]}, "job", ConversionFindings()).id if _ID in extensions else ""
+
+
+def kept_job(extensions: Mapping[str, str], where: str, findings: ConversionFindings) -> SssJob:
+    """Return what the extensions of a job hold for a Job; what cannot stand there is left out and told."""
+    found = _kept(SssJob, extensions, where, findings)
+    return SssJob(**found)
+
+
+def kept_group(extensions: Mapping[str, str], where: str, findings: ConversionFindings) -> TaskGroup:
+    """Return what the extensions of a task hold for a TaskGroup; what cannot stand there is told."""
+    found = _kept(TaskGroup, extensions, where, findings)
+    return TaskGroup(**found)
+
+
+def _kept(
+    shape: type[SssJob | TaskGroup], extensions: Mapping[str, str], where: str, findings: ConversionFindings
+) -> dict[str, Any]:
+    properties: list[SssProperty] = []
+    requested = None
+    odd: list[tuple[str, str]] = []
+    for key, text in extensions.items():
+        scope = _read(shape, text) if key.startswith("<") else None
+        if key.startswith(ATTRIBUTE) and _is_name(key.removeprefix(ATTRIBUTE)):
+            odd.append((key.removeprefix(ATTRIBUTE), text))
+        elif scope:
+            properties += scope.properties
+            requested = requested or scope.requested
+        elif key.strip() and not key.startswith("<"):
+            properties.append(Extension(name="Extension", type=OURS, called=key, value=text))
+            findings.add(
+                Fidelity.TRANSLATED, where, f"extensions: {key[:80]!r} is an Extension of type {OURS}"
+            )
+        else:
+            what = f"extensions: {key[:80]!r} cannot stand in an SSS job object: it is left out"
+            findings.add(Fidelity.NOT_SUPPORTED, where, what)
+    return {"properties": tuple(properties), "requested": requested, "kept": tuple(odd)}
+
+
+def _is_name(text: str) -> bool:
+    """Whether an attribute can be called so without being one that SSS knows."""
+    return is_plain_name(text) and text not in ("awarenessPolicy", "xmlns")
+
+
+def _read(shape: type[SssJob | TaskGroup], text: str) -> SssScope | None:
+    """Return the scope that holds the element `text` alone; None when it may not stand there."""
+    inside = text if shape is SssJob else f"<TaskGroup>{text}</TaskGroup>"
+    whole = f"<JobGroup><Id>1</Id><JobDefaults>{inside}</JobDefaults><Job><Id>1</Id></Job></JobGroup>"
+    try:
+        document, _ = read_document(whole, awareness=Awareness.IGNORE)
+    except BadRequest:
+        return None
+    (entry,) = document.entries
+    if not isinstance(entry, JobGroup) or entry.job_defaults is None:
+        return None
+    scopes = [entry.job_defaults] if shape is SssJob else entry.job_defaults.task_groups
+    found = scopes[0] if scopes else None
+    return found if isinstance(found, SssScope) and (found.properties or found.requested) else None

@@ -1,0 +1,304 @@
+"""A job as a document."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
+
+from msgspec.structs import replace
+
+from headnode.core.formats.fidelity import Fidelity, FidelityReport
+from headnode.core.formats.sss.conversion.document_reading import GROUP, jobs_in
+from headnode.core.formats.sss.conversion.extensions import (
+    DESCRIPTION,
+    FIELD,
+    ConversionFindings,
+    TextLosses,
+    kept_job,
+    tell_losses,
+)
+from headnode.core.formats.sss.conversion.job_reading import dependency
+from headnode.core.formats.sss.conversion.programs import limits_back
+from headnode.core.formats.sss.conversion.requested_resources import (
+    NO_MEMORY,
+    RequestedResources,
+    distribution_back,
+)
+from headnode.core.formats.sss.conversion.resource_writing import (
+    is_plain,
+    requested_of_job,
+    sized_by_task,
+    written_layout,
+)
+from headnode.core.formats.sss.conversion.simple_fields import environment, holds_back, ordered, own_words
+from headnode.core.formats.sss.conversion.task_writing import run_of, task_group
+from headnode.core.formats.sss.conversion.write_request import written_request
+from headnode.core.formats.sss.job_object import JobGroup, SssDocument, SssJob, TaskGroup
+from headnode.core.formats.sss.properties import Designator, Extension, Notifications, SssProperty
+from headnode.core.formats.sss.property_rows import ElementPlace
+from headnode.core.formats.sss.value_types import MOST_SECONDS, SssVersion
+from headnode.core.model.dependencies import dependencies
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import Alternative, JobSpec, TaskAlternative, with_option
+from headnode.core.model.quantities import Instant
+from headnode.core.model.task import TaskSpec, TaskType
+
+NEW = "new"
+"""The Id of a job that has none yet; a job object must have one."""
+
+WRITTEN = (TaskType.BASIC, TaskType.SWEEP)
+"""The kinds of tasks that have a task group."""
+
+_TEXTS = ("name", "description", "job_group", "project", "reservation", "template", "run_as", "email")
+_IN_ALTERNATIVES = [field for field in Alternative.__struct_fields__ if field != "tasks"]
+_MANY = {"Extension", "Dependency", "NotificationList"}
+
+
+def document_of(
+    spec: JobSpec, version: SssVersion = SssVersion.V3_1, *, identifier: str = ""
+) -> tuple[SssDocument, FidelityReport]:
+    """Return a job as an SSS document, and what SSS cannot say of it; one of a group stands in its group.
+
+    `identifier` is the Id of the job; without one, it is that which the job was read with, or `NEW`.
+    Each finding begins with the field it is about.  Control characters are the writer's to tell.
+    """
+    findings = ConversionFindings()
+    job = written_job(spec, identifier, findings, described=bool(spec.job_group))
+    entry = group_of_jobs([spec], [job], spec.job_group, described=True) if spec.job_group else job
+    return SssDocument(version=version, entries=(entry,)), findings.report()
+
+
+def written_job(spec: JobSpec, identifier: str, findings: ConversionFindings, *, described: bool) -> SssJob:
+    """Return a job as it stands in a document; findings are told what is lost.
+
+    `described` is whether its group says its description.
+    """
+    writer = _JobObjectWriter(spec, findings)
+    job = writer.job(identifier)
+    if spec.alternatives and not writer.told:
+        _tell_alternatives(spec, job, findings)
+    if described or not spec.description:
+        return job
+    said = Extension(name="Extension", type=FIELD, called=DESCRIPTION, value=spec.description)
+    return replace(job, properties=ordered([*job.properties, said]))
+
+
+def group_of_jobs(
+    specs: Sequence[JobSpec], jobs: Sequence[SssJob], name: str, *, described: bool
+) -> JobGroup:
+    """Return the group called `name` of jobs; `described` is whether it says their description."""
+    number = specs[0].extensions.get(f"{GROUP}Id", name)
+    own = {
+        "Id": number,
+        "Name": name if number != name else "",
+        "Description": specs[0].description if described else "",
+    }
+    properties = (SssProperty(name=word, value=text) for word, text in own.items() if text)
+    return JobGroup(properties=ordered(properties), jobs=tuple(jobs))
+
+
+def _tell_alternatives(spec: JobSpec, job: SssJob, findings: ConversionFindings) -> None:
+    """Tell when the alternatives of a job do not come back from its document as they are."""
+    back = _back(job)
+    number = len(back.alternatives)
+    if back.alternatives == spec.alternatives:
+        return
+    if number != len(spec.alternatives):
+        what = f"alternatives: {number} can be said, of the {len(spec.alternatives)} that there were"
+        findings.add(Fidelity.APPROXIMATED, "job", what)
+    elif all(
+        _same_sizes(with_option(spec, option), with_option(back, option)) for option in range(number + 1)
+    ):
+        findings.add(
+            Fidelity.TRANSLATED, "job", "alternatives: the sizes that were calculated are said in them"
+        )
+    else:
+        findings.add(
+            Fidelity.APPROXIMATED, "job", "alternatives: not all that differs in them can be written"
+        )
+
+
+def _same_sizes(one: JobSpec, back: JobSpec) -> bool:
+    """Whether a job came back as it was, but for sizes that were calculated."""
+    asked = sized_by_task(one, _written(one))
+    if len(asked.tasks) != len(back.tasks):
+        return False
+    return _says_same(asked, back, _IN_ALTERNATIVES) and all(
+        _says_same(task, other, TaskAlternative.__struct_fields__)
+        for task, other in zip(asked.tasks, back.tasks, strict=True)
+    )
+
+
+def _says_same(one: JobSpec | TaskSpec, other: JobSpec | TaskSpec, fields: Iterable[str]) -> bool:
+    return all(getattr(one, field) == getattr(other, field) for field in fields)
+
+
+def _back(job: SssJob) -> JobSpec:
+    """Return the job that was written; nothing when what it asks for contradicts itself."""
+    try:
+        (again,) = jobs_in(SssDocument(entries=(job,))).jobs
+    except BadRequest:
+        return JobSpec()
+    return again
+
+
+class _JobObjectWriter:
+    """Writes one job."""
+
+    def __init__(self, spec: JobSpec, findings: ConversionFindings) -> None:
+        self._spec = spec
+        self.findings = findings
+        self.told = False  # whether it was told what became of alternatives
+
+    def job(self, identifier: str) -> SssJob:
+        """Return the job."""
+        spec, findings = self._spec, self.findings
+        tell_losses(spec, findings)
+        tasks = tuple(self._runnable())
+        kept = kept_job(_own_extensions(spec), "job", findings)
+        variants = [spec, *(_variant(spec, option) for option in range(1, len(spec.alternatives) + 1))]
+        alone = all(is_plain(one, _written(one)) for one in variants)
+        sized = [sized_by_task(one, _written(one)) for one in variants] if spec.alternatives else []
+        if sized and not alone and all(is_plain(one, _written(one)) for one in sized):
+            variants, alone = sized, True
+            for field in ("minimum", "maximum"):
+                findings.add(
+                    Fidelity.TRANSLATED, "job", f"{field}: it is said, since alternatives have others"
+                )
+        self._tell_together(tasks, alone=alone)
+        scopes = self._scopes(variants, alone=alone)
+        asked = written_request(scopes[0], kept, ElementPlace.JOB, "job", findings)
+        derived = [*self._told(tasks), *(self._run(tasks[0]) if alone else ())]
+        properties = self._joined(derived, list(asked.properties), identifier)
+        groups = () if alone else tuple(self._groups(scopes[1:]))
+        return SssJob(
+            properties=ordered(properties), requested=asked.requested, task_groups=groups, kept=kept.kept
+        )
+
+    def _scopes(self, variants: Sequence[JobSpec], *, alone: bool) -> list[list[RequestedResources]]:
+        """Return the ways of the job, and of each task, that together are its alternatives."""
+        first = requested_of_job(variants[0], _written(variants[0]), self.findings, alone=alone)
+        others = [
+            requested_of_job(one, _written(one), ConversionFindings(), alone=alone) for one in variants[1:]
+        ]
+        whole = list(dict.fromkeys((first, *others)))
+        ways = [list(dict.fromkeys(each)) for each in zip(*whole, strict=True)]
+        if math.prod(map(len, ways)) == len(whole) and list(product(*ways)) == whole:
+            return ways
+        what = "alternatives: they change the job and its tasks together, which SSS cannot say"
+        self.findings.add(Fidelity.NOT_SUPPORTED, "job", what)
+        self.told = True
+        return [[each] for each in first]
+
+    def _tell_together(self, tasks: tuple[TaskSpec, ...], *, alone: bool) -> None:
+        several = not alone and sum(task.instances for task in tasks) > 1
+        if several and not self._spec.together:
+            self.findings.add(Fidelity.APPROXIMATED, "job", "together: all tasks start together")
+        elif self._spec.together and not several:
+            self.findings.add(Fidelity.TRANSLATED, "job", "together: it has no other task to start with")
+
+    def _run(self, task: TaskSpec) -> Iterator[SssProperty]:
+        yield from run_of(task, "task 1", self.findings)
+        found = written_layout(self._spec, task, "task 1", self.findings)
+        yield from distribution_back(found, "task 1", self.findings)
+
+    def _runnable(self) -> Iterator[TaskSpec]:
+        for number, task in enumerate(self._spec.tasks, 1):
+            if task.kind in WRITTEN:
+                yield task
+            else:
+                what = f"tasks: SSS has no {task.kind.value} tasks: it is left out"
+                self.findings.add(Fidelity.NOT_SUPPORTED, f"task {number}", what)
+
+    def _groups(self, scopes: Sequence[Sequence[RequestedResources]]) -> Iterator[TaskGroup]:
+        found = [(number, task) for number, task in enumerate(self._spec.tasks, 1) if task.kind in WRITTEN]
+        for (number, task), options in zip(found, scopes, strict=True):
+            yield task_group(self._spec, task, options, f"task {number}", self.findings)
+
+    def _told(self, tasks: tuple[TaskSpec, ...]) -> Iterator[SssProperty]:
+        """Yield the job's own simple properties."""
+        spec = self._spec
+        texts = TextLosses("job", self.findings)
+        for field in _TEXTS:
+            texts.tell(field, [getattr(spec, field)])
+        if spec.name:
+            yield SssProperty(name="Name", value=spec.name)
+        if spec.priority != JobSpec().priority:
+            yield SssProperty(name="Priority", value=int(spec.priority))
+        yield from holds_back(spec.holds, self.findings)
+        yield from self._moment("hold_until", "EligibleTime", spec.hold_until, math.ceil)
+        yield from self._moment("end_by", "DeadlineTime", spec.end_by, math.floor)
+        if spec.suspendable:
+            yield SssProperty(name="Suspendable", value=True)
+        if spec.interactive:
+            yield SssProperty(name="Interactive", value=True)
+        yield from limits_back(spec.resource_limits, "job", self.findings)
+        if tasks and all(task.rerunnable for task in tasks):
+            yield SssProperty(name="Restartable", value=True)
+        yield from environment(spec.environment)
+        yield from self._notifications()
+        for other, condition in dependencies(spec):
+            yield dependency(str(other), condition)
+        for parent in spec.named_parents:
+            designator = Designator.JOB_ID if parent.by_id else Designator.JOB_NAME
+            texts.tell("named_parents", [parent.called])
+            yield dependency(parent.called, parent.condition, designator)
+        yield from own_words(spec.properties, "job", self.findings)
+
+    def _moment(
+        self, field: str, name: str, at: Instant | None, whole: Callable[[float], int]
+    ) -> Iterator[SssProperty]:
+        if at is None:
+            return
+        second = whole(at)
+        if not 0 <= second <= MOST_SECONDS:
+            what = f"{field}: it is not between 1970 and 2106-02-07, which is all that can be written"
+            self.findings.add(Fidelity.APPROXIMATED, "job", what)
+        elif float(second) != float(at):
+            self.findings.add(Fidelity.APPROXIMATED, "job", f"{field}: it is said in whole seconds")
+        yield SssProperty(name=name, value=float(min(max(second, 0), MOST_SECONDS)))
+
+    def _notifications(self) -> Iterator[SssProperty]:
+        spec = self._spec
+        asked = (("JobStart", spec.notify_on_start), ("JobEnd", spec.notify_on_completion))
+        words = [word for word, is_asked in asked if is_asked]
+        address = spec.email
+        if address.startswith("mailto:") or "://" in address:
+            what = f"email: {address!r} is no address of mail: it is left out"
+            self.findings.add(Fidelity.NOT_SUPPORTED, "job", what)
+            address = ""
+        if words or address:
+            yield Notifications(name="NotificationList", value=",".join(words), uri=address)
+
+    def _joined(
+        self, derived: list[SssProperty], kept: list[SssProperty], identifier: str
+    ) -> list[SssProperty]:
+        """Put what follows from the job beside what was kept; where both say it, the job is right."""
+        names = {one.name for one in derived} - _MANY
+        for one in kept:
+            if one.name in names:
+                what = f"extensions: <{one.name}> is left out: the job says something else"
+                self.findings.add(Fidelity.APPROXIMATED, "job", what)
+        kept = [one for one in kept if one.name not in names]
+        ids = [one for one in kept if one.name == "Id"]
+        if identifier or not ids:
+            kept = [one for one in kept if one.name != "Id"]
+            kept.append(SssProperty(name="Id", value=identifier or NEW))
+        return [*derived, *kept]
+
+
+def _variant(spec: JobSpec, option: int) -> JobSpec:
+    """Return the job with an alternative that does not ask for 1 MB of memory, which every node has."""
+    found = with_option(spec, option)
+    if spec.alternatives[option - 1].minimum_memory != NO_MEMORY:
+        return found
+    return replace(found, minimum_memory=None)
+
+
+def _own_extensions(spec: JobSpec) -> dict[str, str]:
+    """Return the extensions of a job that its group does not say."""
+    said = f"{GROUP}Id" if spec.job_group else ""
+    return {name: text for name, text in spec.extensions.items() if name != said}
+
+
+def _written(spec: JobSpec) -> tuple[TaskSpec, ...]:
+    return tuple(task for task in spec.tasks if task.kind in WRITTEN)

@@ -1,0 +1,331 @@
+"""What a task runs: executable, arguments and shell as a command line and back, its files and limits."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from headnode.core.formats.fidelity import Fidelity
+from headnode.core.formats.grid.command_lines import join, with_directory
+from headnode.core.formats.sss.conversion.extensions import ConversionFindings
+from headnode.core.formats.sss.properties import LimitKind, Redirect, SssLimit, SssProperty, SssStream, Unit
+from headnode.core.model.task import SHELL, ResourceLimit, argv_of, words_of
+
+ENV = "/usr/bin/env"
+"""The program that looks for another one in PATH, as Headnode does for a command without a slash."""
+
+LONGEST_SCRIPT = 100_000  # characters; a system takes 128 KB in one argument
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_VARIABLE = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%")
+_PLAIN_PROGRAM = re.compile(r"[\w+.,@][\w+.,:@-]*", re.ASCII)  # neither an option nor a variable
+_SHEBANG = re.compile(r"#!\s*(\S+)(?:[ \t]+(\S+))?")
+
+_PLAIN_WORDS = re.compile(r"[\w@%+=:,./ \t-]*", re.ASCII)  # without a sign that a shell knows
+_TAKES_SCRIPT = {
+    **dict.fromkeys(("sh", "bash", "dash", "ksh", "zsh"), ("-c", "name")),
+    **dict.fromkeys(("python", "python3"), ("-c", "")),
+    **dict.fromkeys(("perl", "ruby"), ("-e", "--")),
+}
+"""How interpreters take a script as an argument, and what stands before the script's own arguments."""
+
+
+class ProgramCommand(NamedTuple):
+    """A command line; `lost` says what could not be said, `changed` what is said another way."""
+
+    command: str
+    lost: str = ""
+    changed: str = ""
+
+
+def arguments_in(text: str) -> tuple[list[str], str]:
+    """Return the words of Arguments, with quotes as a shell has them; a quote alone is a sign like others.
+
+    >>> arguments_in("-i 'a b'"), arguments_in("it's")[0]
+    ((['-i', 'a b'], ''), ["it's"])
+    """
+    try:
+        return words_of(text), ""
+    except ValueError:
+        return text.split(), "Arguments: a quote is not closed; they are taken apart at blanks"
+
+
+def program_of(executable: str, arguments: str, shell: str, scripts: Mapping[str, str]) -> ProgramCommand:
+    """Return the command line that runs `executable`; `scripts` are the bodies of Files by their ids."""
+    words, changed = arguments_in(arguments)
+    if executable.startswith("#"):
+        return _script(executable[1:], scripts.get(executable[1:]), words, shell)
+    if _URL.match(executable):
+        return ProgramCommand(
+            "", lost=f"Executable {executable!r} would have to be fetched: there is no command"
+        )
+    if not executable:
+        lost = "Arguments or Shell without an Executable: there is no command" if words or shell else ""
+        return ProgramCommand("", lost=lost)
+    own = "" if shell else _own_line(executable, words)
+    if own:
+        return ProgramCommand(own)
+    line = _path(with_directory(executable))
+    if words:
+        line = f"{line} {join(words)}"
+    if shell:
+        return ProgramCommand(
+            f"{_path(shell)} {line}", changed=changed or "Shell: it is the first word of the command"
+        )
+    if "/" not in executable:
+        changed = changed or f"Executable: it is in the working directory: './{executable}'"
+    return ProgramCommand(line, changed=changed)
+
+
+def _own_line(executable: str, words: list[str]) -> str:
+    """Return the command line that starts exactly these words, where Headnode calls the shell or PATH itself.
+
+    That is ``/bin/sh -c TEXT`` where it would hand the text to that shell, and ``/usr/bin/env PROGRAM`` where
+    it would look for the program in PATH.  "" for all else.
+    """
+    if executable == SHELL and len(words) == 2 and words[0] == "-c":
+        return words[1] if _is_for_shell(words[1]) else ""
+    if executable != ENV or not words or "/" in words[0] or not _PLAIN_PROGRAM.fullmatch(words[0]):
+        return ""
+    line = join(words)
+    return line if argv_of(line) == tuple(words) else ""
+
+
+def _is_for_shell(text: str) -> bool:
+    """Whether Headnode would start ``/bin/sh -c text`` for the command line `text`."""
+    return bool(text.strip()) and argv_of(text) == (SHELL, "-c", text) and not _VARIABLE.search(text)
+
+
+def _path(text: str) -> str:
+    """Quote a program; a shell shall know the home directory."""
+    return f"~/{join([text[2:]])}" if text.startswith("~/") and len(text) > 2 else join([text])
+
+
+def _script(name: str, body: str | None, words: list[str], shell: str) -> ProgramCommand:
+    found = _SHEBANG.match(body or "")
+    path, option = (found[1], found[2]) if found else (SHELL, None)
+    if found and path.endswith("/env") and option:
+        path, option = option, None
+    path, option = (shell, None) if shell else (path, option)
+    way = _TAKES_SCRIPT.get(path.rpartition("/")[2])
+    if body is None or way is None or option or len(body) > LONGEST_SCRIPT:
+        why = (
+            "there is no such File" if body is None else "scripts of that kind or length are not taken along"
+        )
+        return ProgramCommand("", lost=f"Executable '#{name}': {why}; there is no command")
+    flag, before = way
+    own = [before.replace("name", name)] if before == "name" or (before and words) else []
+    changed = f"Executable '#{name}': its script stands in the command"
+    return ProgramCommand(join([path, flag, body, *own, *words]), changed=changed)
+
+
+class SssProgram(NamedTuple):
+    """A command line in the words of SSS; `lost` says what is not the same there."""
+
+    executable: str
+    arguments: str
+    lost: str = ""
+    changed: str = ""
+
+
+def as_program(command: str) -> SssProgram:
+    """Return Executable and Arguments of what Headnode starts for a command line.
+
+    >>> as_program("/bin/echo 'a b'"), as_program("make all").executable, as_program("a | b").arguments
+    (SssProgram(executable='/bin/echo', arguments="'a b'", lost='', changed=''), '/usr/bin/env', "-c 'a | b'")
+    """
+    if not command.strip():
+        return SssProgram("", "", "command: it is empty" if command else "")
+    found = _VARIABLE.search(command)
+    if found:
+        lost = f"command: {found[0]} is not replaced there"
+        return SssProgram(SHELL, join(["-c", command]), lost)
+    executable, arguments = _started(command)
+    if program_of(executable, arguments, "", {}).command == command:
+        return SssProgram(executable, arguments)
+    return SssProgram(executable, arguments, changed="command: what it starts is written another way")
+
+
+def _started(command: str) -> tuple[str, str]:
+    """Return Executable and Arguments of the process that a command line becomes."""
+    words = argv_of(command)
+    if command.startswith("~/") and _PLAIN_WORDS.fullmatch(command[2:]):
+        first, *rest = words_of(command)
+        return first, join(rest)
+    strange = words[0] != words[0].strip() or _URL.match(words[0])
+    if "/" not in words[0] or strange:
+        return ENV, join(words)
+    return words[0], join(words[1:])
+
+
+NOWHERE = "/dev/null"
+_WITHOUT_EFFECT = (Redirect.FLUSH, Redirect.KEEP)
+
+
+class TaskStreams(NamedTuple):
+    """The fields of a task, and what is told."""
+
+    fields: Mapping[str, str | bool]
+    translated: tuple[str, ...]
+    unsaid: tuple[SssStream, ...]
+
+
+def streams_of(properties: Iterable[SssProperty]) -> TaskStreams:
+    """Return what the streams among `properties` become."""
+    found = {one.name: one for one in properties if isinstance(one, SssStream)}
+    if not found:
+        return _NONE
+    reading, writing, errors = (found.get(name) for name in ("InputFile", "OutputFile", "ErrorFile"))
+    told: list[str] = []
+    output, error = _written(writing, told), _written(errors, told)
+    if errors and Redirect.MERGE in errors.redirects:
+        told.append("ErrorFile: Merge is the file of the output")
+        error = output
+    elif writing and Redirect.MERGE in writing.redirects and not writing.value:
+        told.append("OutputFile: Merge is the file of the errors")
+        output = error
+    fields: dict[str, str | bool] = {
+        "standard_input": _input(reading, told),
+        "standard_output": output.path,
+        "standard_error": error.path,
+        "append_output": output.append,
+        "append_error": error.append,
+    }
+    kept = {name: value for name, value in fields.items() if value}
+    return TaskStreams(kept, tuple(told), tuple(one for one in found.values() if _is_unsaid(one)))
+
+
+_NONE = TaskStreams({}, (), ())
+
+
+class _OutputFile(NamedTuple):
+    """A file that is written, and whether what it holds stays."""
+
+    path: str
+    append: bool = False
+
+
+def _written(one: SssStream | None, told: list[str]) -> _OutputFile:
+    path = _stream_path(one, told)
+    return _OutputFile(path, bool(path) and one is not None and Redirect.APPEND in one.redirects)
+
+
+def _is_unsaid(one: SssStream) -> bool:
+    """Whether a redirection has no effect: flushing, keeping, and appending to what has no name."""
+    if any(word in one.redirects for word in _WITHOUT_EFFECT):
+        return True
+    return Redirect.APPEND in one.redirects and (one.name == "InputFile" or not one.value)
+
+
+def _input(one: SssStream | None, told: list[str]) -> str:
+    if one and Redirect.CLOSE in one.redirects:
+        told.append("InputFile: Close: nothing is read")
+        return ""
+    return _stream_path(one, told)
+
+
+def _stream_path(one: SssStream | None, told: list[str]) -> str:
+    if one is None:
+        return ""
+    if Redirect.CLOSE in one.redirects and not one.value:
+        told.append(f"{one.name}: Close is {NOWHERE}")
+        return NOWHERE
+    return home(str(one.value or ""))
+
+
+def home(path: str) -> str:
+    """Return a path as Headnode writes it: the home directory by its variable.
+
+    >>> home("~/my job.out")
+    '$HOME/my job.out'
+    """
+    return f"$HOME/{path[2:]}" if path.startswith("~/") else "$HOME" if path == "~" else path
+
+
+KNOWN: Mapping[str, str] = {
+    "CoreFileSize": "core",
+    "CpuTime": "cpu",
+    "DataSegSize": "data",
+    "FileSize": "fsize",
+    "MaxMemorySize": "rss",
+    "MaxProcesses": "nproc",
+    "MaxSwap": "as",
+    "MaxMemLock": "memlock",
+    "OpenFiles": "nofile",
+    "Stacksize": "stack",
+}
+"""How setrlimit calls the limits of the document; the others are of no process."""
+
+_NEAREST = {"MaxMemory": "as"}
+_WORDS = {name: word for word, name in KNOWN.items()}
+_COUNTED = ("MaxProcesses", "OpenFiles")
+_AMOUNT = re.compile(r"([0-9]{1,18})\s*([A-Za-z]{0,2})\Z")
+_CLOCK = re.compile(r"(?:([0-9]{1,6}):)?([0-9]{1,2}):([0-9]{1,2})\Z")
+_MOST = 2**62
+Unsaid = Callable[[SssLimit, str], None]
+
+
+def limits_of(
+    properties: Iterable[SssProperty], where: str, unsaid: Unsaid, findings: ConversionFindings
+) -> tuple[ResourceLimit, ...]:
+    """Return the limits among `properties`; of two for the same thing the lower one counts."""
+    found: dict[str, ResourceLimit] = {}
+    for one in properties:
+        if not isinstance(one, SssLimit) or not one.value:
+            continue
+        name = KNOWN.get(one.called) or _NEAREST.get(one.called)
+        amount = _amount(one.called, str(one.value))
+        if name is None:
+            unsaid(one, "the system keeps no such limit of a process")
+        elif amount is None:
+            unsaid(one, "it is no number: the limit of the node counts")
+        else:
+            if one.called in _NEAREST:
+                what = f"ResourceLimit {one.called}: it limits the address space of each process"
+                findings.add(Fidelity.APPROXIMATED, where, what)
+            found[name] = _lower(found.get(name, ResourceLimit(name)), one.kind, amount)
+    return tuple(found.values())
+
+
+def _amount(called: str, text: str) -> int | None:
+    """Return bytes, seconds or a number; None when it is none of them."""
+    clock = _CLOCK.match(text) if called == "CpuTime" else None
+    if clock:
+        hours, minutes, seconds = (int(each or 0) for each in clock.groups())
+        return hours * 3600 + minutes * 60 + seconds
+    match = _AMOUNT.match(text)
+    unit = match[2].upper() if match else ""
+    if match is None or (unit and (unit not in Unit.__members__ or called in (*_COUNTED, "CpuTime"))):
+        return None
+    amount = int(match[1]) * (Unit(unit).size if unit else 1)
+    return amount if amount <= _MOST else None
+
+
+def _lower(one: ResourceLimit, kind: LimitKind | None, amount: int) -> ResourceLimit:
+    soft = one.soft if kind is LimitKind.HARD else _least(one.soft, amount)
+    hard = one.hard if kind is LimitKind.SOFT else _least(one.hard, amount)
+    return ResourceLimit(one.name, soft, hard)
+
+
+def _least(one: int | None, other: int) -> int:
+    return other if one is None else min(one, other)
+
+
+def limits_back(
+    limits: Iterable[ResourceLimit], where: str, findings: ConversionFindings
+) -> Iterator[SssLimit]:
+    """Yield the limits as they are written; without a type, it is both the soft and the hard one."""
+    for one in limits:
+        word = _WORDS.get(one.name)
+        if word is None:
+            what = f"resource_limits: SSS has no word for {one.name!r}: it is left out"
+            findings.add(Fidelity.NOT_SUPPORTED, where, what)
+        elif one.soft == one.hard:
+            if one.hard is not None:
+                yield _limit(word, None, one.hard)
+        else:
+            for kind, amount in ((LimitKind.SOFT, one.soft), (LimitKind.HARD, one.hard)):
+                if amount is not None:
+                    yield _limit(word, kind, amount)
+
+
+def _limit(word: str, kind: LimitKind | None, amount: int) -> SssLimit:
+    return SssLimit(name="ResourceLimit", called=word, kind=kind, value=str(amount))

@@ -1,0 +1,280 @@
+"""The ways in which a request can be met, and what is kept of it for writing back."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from headnode.core.formats.fidelity import Awareness, Fidelity
+from headnode.core.formats.sss.constraints import Constraint
+from headnode.core.formats.sss.conversion.choosing import NOBODY, Asker, chosen, different, ways_here
+from headnode.core.formats.sss.conversion.constraint_reading import (
+    plain_resources,
+    resources_of,
+    without_effect,
+)
+from headnode.core.formats.sss.conversion.extensions import ConversionFindings
+from headnode.core.formats.sss.conversion.property_meanings import PropertyRole, meaning_of
+from headnode.core.formats.sss.conversion.requested_resources import (
+    NOTHING_EXPLICIT,
+    ExplicitResources,
+    RequestedResources,
+    explicit_from,
+)
+from headnode.core.formats.sss.expressions import (
+    ConstraintSet,
+    RequestProperties,
+    request_properties,
+    ways_of,
+)
+from headnode.core.formats.sss.job_object import SssScope
+from headnode.core.formats.sss.properties import Consumable, SssCategory, SssProperty, UnknownElement
+from headnode.core.formats.sss.property_rows import ElementPlace
+from headnode.core.model.errors import BadRequest
+
+_SHOWN = 3  # of the alternatives that are not taken
+
+
+class RequestOption(msgspec.Struct, frozen=True, gc=False):
+    """One way to meet a request, and the sum of the preferences that it fulfils."""
+
+    said: ExplicitResources
+    weight: int = 0
+
+    @property
+    def wishes(self) -> RequestedResources:
+        """What is asked for."""
+        return self.said.wishes
+
+
+class AcceptedRequest(msgspec.Struct, frozen=True, gc=False):
+    """The ways that Headnode can act on, best first, and what must be written back as it was.
+
+    That are properties outside of Requested, and Requested.
+    """
+
+    options: tuple[RequestOption, ...]
+    outside: tuple[SssProperty, ...] = ()
+    requested: SssCategory | None = None
+
+    @property
+    def wishes(self) -> RequestedResources:
+        """What is asked for at best."""
+        return self.options[0].said.wishes
+
+
+ANYTHING = AcceptedRequest((RequestOption(NOTHING_EXPLICIT),))
+"""What a scope asks for that says nothing."""
+
+
+class RequestContext(msgspec.Struct, frozen=True):
+    """Who asks: a job, task group or task, where it stands, and what is told about it."""
+
+    scope: SssScope
+    place: ElementPlace
+    where: str
+    policy: Awareness
+    findings: ConversionFindings
+    asker: Asker = NOBODY
+
+
+def accept_request(asking: RequestContext) -> AcceptedRequest:
+    """Return the alternatives that Headnode can act on; if there are none, those of which it can do most.
+
+    Raises:  BadRequest ``request`` when nothing can meet all that is asked, or as `request_of`.
+    """
+    found = request_properties(asking.scope)
+    if not (found.outside or found.inside):
+        return ANYTHING
+    plain = plain_resources((*found.outside, *found.inside), asking.place)
+    if plain is not None:
+        return AcceptedRequest((RequestOption(plain),))
+    try:
+        return _worked_out(asking, found)
+    except BadRequest as wrong:
+        what = f"{asking.where}: {wrong.what}"
+        raise BadRequest(code=wrong.code, what=what, fix=wrong.fix) from wrong
+
+
+def _worked_out(asking: RequestContext, found: RequestProperties) -> AcceptedRequest:
+    every = (*found.outside, *found.inside)
+    every_way = ways_of(_without_amounts(asking, found, every))
+    ways, elsewhere = ways_here(every_way, asking.asker.machine)
+    if not ways:
+        raise BadRequest(
+            code="request",
+            what="what is requested contradicts itself: nothing can meet all of it",
+            fix="correct the requested properties of the same name",
+        )
+    used, unused = _by_loss(ways, asking.place)
+    options: dict[RequestedResources | None, RequestOption] = {}
+    unsaid: dict[Constraint, None] = {}
+    for way, lost in used:
+        wishes, approximations = resources_of(_heard(way.constraints, lost))
+        key = wishes if len(used) > 1 else None
+        if key in options:
+            unused.append(way)
+            continue
+        options[key] = RequestOption(explicit_from(wishes), way.weight)
+        unsaid |= dict.fromkeys(lost)
+        for what in approximations:
+            asking.findings.add(Fidelity.APPROXIMATED, asking.where, what)
+    names = {one.subject[0] for one in unsaid}
+    if unsaid:
+        _tell_unsaid(asking, every, unsaid)
+    if unused:
+        _tell_others(asking, used[0][0], unused)
+    _tell_elsewhere(asking, elsewhere)
+    names.update(_marked(asking, every))
+    left = _of_one_asker(asking, tuple(options.values()))
+    whole = bool(unused or elsewhere) or len(left) < len(options)
+    return _taken(asking.scope, found, left, names, whole=whole)
+
+
+def _of_one_asker(asking: RequestContext, options: tuple[RequestOption, ...]) -> tuple[RequestOption, ...]:
+    """Return the options that one job can have, and say which others are not used and why."""
+    wishes = [one.wishes for one in options]
+    numbers = chosen(wishes, asking.asker.user)
+    first = wishes[numbers[0]]
+    for number in sorted(set(range(len(options))) - set(numbers)):
+        other = " and ".join(different(first, wishes[number]))
+        what = f"alternative not used: {other}: a job has one user, project, queue, reservation and cluster"
+        asking.findings.add(Fidelity.APPROXIMATED, asking.where, what)
+    return tuple(options[number] for number in numbers)
+
+
+def _by_loss(
+    ways: Sequence[ConstraintSet], place: ElementPlace
+) -> tuple[list[tuple[ConstraintSet, list[Constraint]]], list[ConstraintSet]]:
+    """Return the ways of which least has no effect, with that, and the other ways."""
+    losses = [without_effect(one.constraints, place) for one in ways]
+    fewest = min(map(len, losses))
+    each = list(zip(ways, losses, strict=True))
+    unused = [way for way, lost in each if len(lost) > fewest]
+    return [(way, lost) for way, lost in each if len(lost) == fewest] if unused else each, unused
+
+
+def _heard(constraints: Sequence[Constraint], lost: Sequence[Constraint]) -> Sequence[Constraint]:
+    return [one for one in constraints if one not in lost] if lost else constraints
+
+
+def _tell_unsaid(asking: RequestContext, every: Sequence[SssProperty], unsaid: Iterable[Constraint]) -> None:
+    policies = _policies(asking, every)
+    for one in unsaid:
+        _tell(asking, policies.get(one.subject[0], asking.policy), one)
+
+
+def _without_amounts(
+    asking: RequestContext, found: RequestProperties, every: Sequence[SssProperty]
+) -> RequestProperties:
+    """Return what is asked for without amounts of network, which an adapter of that name would contradict."""
+    networks = [one for one in every if one.name == "Network"]
+    amounts = [one for one in networks if isinstance(one, Consumable)]
+    if not amounts or len(amounts) == len(networks):
+        return found
+    for one in amounts:
+        what = f"{one.name} {one.value}: {meaning_of(one.name, asking.place).becomes}"
+        asking.findings.unsupported(one.awareness or asking.policy, asking.where, what)
+    scope = asking.scope
+    inside = SssCategory(properties=tuple(one for one in found.inside if one not in amounts))
+    outside = tuple(one for one in scope.properties if one not in amounts)
+    return request_properties(SssScope(properties=outside, requested=inside))
+
+
+def _policies(asking: RequestContext, every: Sequence[SssProperty]) -> dict[str, Awareness]:
+    inside = asking.scope.requested
+    named = {one.name: one.awareness for one in every if one.awareness}
+    if inside and inside.awareness:
+        return {one.name: inside.awareness for one in inside.properties} | named
+    return named
+
+
+def _tell(asking: RequestContext, policy: Awareness, one: Constraint) -> None:
+    meaning = meaning_of(one.subject[0], asking.place)
+    if one.subject[0] == "Reservation":  # without it the job would run when and where it must not
+        raise BadRequest(
+            code="part", what=f"{one}: a job runs in one reservation", fix="write one Reservation in the Job"
+        )
+    if meaning.role is PropertyRole.KEPT:
+        asking.findings.add(Fidelity.KEPT, asking.where, f"{one}: {meaning.becomes}")
+    elif meaning.role is PropertyRole.ACTED_ON:
+        why = (
+            "this comparison has no effect"
+            if meaning.tasks
+            else "it has an effect in a job only, as one name"
+        )
+        asking.findings.unsupported(policy, asking.where, f"{one}: {why}")
+    else:
+        asking.findings.unsupported(policy, asking.where, f"{one}: {meaning.becomes}")
+
+
+def _tell_others(asking: RequestContext, way: ConstraintSet, others: Sequence[ConstraintSet]) -> None:
+    for one in others[:_SHOWN]:
+        different = [str(each) for each in one.constraints if each not in way.constraints]
+        said = " and ".join(different) or "the same with fewer wishes"
+        asking.findings.add(Fidelity.APPROXIMATED, asking.where, f"alternative not used: {said}")
+    if len(others) > _SHOWN:
+        more = len(others) - _SHOWN
+        what = "1 more alternative is not used" if more == 1 else f"{more} more alternatives are not used"
+        asking.findings.add(Fidelity.APPROXIMATED, asking.where, what)
+
+
+def _tell_elsewhere(asking: RequestContext, others: Sequence[ConstraintSet]) -> None:
+    for one in others:
+        said = " and ".join(map(str, one.constraints))
+        what = f"alternative not used: {said}: this cluster is {asking.asker.machine!r}"
+        asking.findings.add(Fidelity.NOTE, asking.where, what)
+
+
+def _marked(asking: RequestContext, every: Sequence[SssProperty]) -> Iterator[str]:
+    """Yield the names of the properties whose attributes have no effect, and say so."""
+    for one in every:
+        if one.value is None or (type(one) is SssProperty and one.performance is None):
+            continue  # an empty element is not set, whatever its attributes
+        attributes = _attributes(one)
+        if attributes and meaning_of(one.name, asking.place).role is PropertyRole.ACTED_ON:
+            what = f"{one.name}: attribute {', '.join(attributes)} has no effect on what is asked for"
+            asking.findings.add(Fidelity.APPROXIMATED, asking.where, what)
+            yield one.name
+
+
+def _attributes(one: SssProperty) -> Sequence[str]:
+    """Return the attributes of a property that nothing is done with."""
+    found = ["performanceFactor"] if one.performance is not None else []
+    if isinstance(one, Consumable):
+        if one.metric:
+            found.append("metric")
+        if one.duration is not None:
+            found.append("duration")
+        if one.consumption_rate is not None:
+            found.append("consumptionRate")
+    return found
+
+
+def _taken(
+    scope: SssScope,
+    found: RequestProperties,
+    options: tuple[RequestOption, ...],
+    names: set[str],
+    *,
+    whole: bool,
+) -> AcceptedRequest:
+    """Return options, and what must be written back: properties called by `names`, and what is not known.
+
+    Requested is kept as a whole, since its parts may depend on each other.
+    """
+    outside = [one for one in found.outside if one.name in names and one.value is not None]
+    keeps = whole or [one for one in found.inside if one.name in names or isinstance(one, UnknownElement)]
+    return AcceptedRequest(
+        options, tuple(outside), _set(scope.requested) if scope.requested and keeps else None
+    )
+
+
+def _set(inside: SssCategory) -> SssCategory:
+    """Return Requested without what is not set, which would hide what stands outside."""
+    found = (
+        one
+        for one in inside.properties
+        if isinstance(one, UnknownElement) or one.group or one.value is not None
+    )
+    return replace(inside, properties=tuple(found))

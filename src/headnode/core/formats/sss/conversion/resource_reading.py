@@ -1,0 +1,347 @@
+"""The size of a job and of its tasks, their layout, and the nodes they may run on."""
+
+from collections.abc import Callable, Sequence, Set
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from headnode.core.formats.fidelity import Fidelity
+from headnode.core.formats.sss.conversion.requested_resources import (
+    CONSUMED,
+    NOTHING,
+    OF_NODES,
+    Bounds,
+    ExplicitResources,
+    RequestedResources,
+)
+from headnode.core.model.job import NOTHING_HELD, HeldAmounts, UnitType
+from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
+from headnode.core.model.task import Distribution
+
+Tell = Callable[[Fidelity, str, str], None]
+Counts = tuple[Bounds | None, Bounds | None]
+"""Processors and nodes."""
+
+
+class SizedTask(msgspec.Struct, frozen=True):
+    """A task to be: what its task group asks for all of its instances, or each of them.
+
+    `own` is what it asks for itself; `asked` has what its job asks for besides.
+    `sharing` is how many instances share what the task group asks for: its own, or with others that differ.
+    """
+
+    where: str
+    asked: ExplicitResources
+    own: ExplicitResources
+    instances: int = 1
+    each: Bounds | None = None
+    distribution: Distribution | None = None
+    sharing: int = 1
+
+    @property
+    def beside(self) -> bool:
+        """Whether tasks that differ from it are in its task group."""
+        return self.sharing > self.instances
+
+
+class SizeFields(NamedTuple):
+    """The fields of the job, and those of each task: minimum, maximum, distribution."""
+
+    job: dict[str, Any]
+    tasks: tuple[dict[str, Any], ...]
+
+
+_PLAIN = {"unit": UnitType.PROCESSOR, "single_node": False, "minimum": None, "maximum": None}
+
+
+def sizes_of(job: RequestedResources, parts: Sequence[SizedTask], tell: Tell) -> SizeFields:
+    """Return how large the job and its tasks are."""
+    if not parts:
+        return SizeFields(_PLAIN | _alone(job, tell), ())
+    counted = [
+        (part.asked.wishes.processors or job.processors, part.asked.wishes.nodes or job.nodes)
+        for part in parts
+    ]
+    if _on_one_node(job, parts) and all(processors for processors, _ in counted):
+        found = _by_processors(parts, [(processors, None) for processors, _ in counted], tell)
+        return _sizes({"single_node": True}, job.processors, parts, found, tell)
+    if all(_counts_nodes(part, *counts) for part, counts in zip(parts, counted, strict=True)):
+        found = [
+            _sized(_each(part, nodes, tell), None) for part, (_, nodes) in zip(parts, counted, strict=True)
+        ]
+        return _sizes({"unit": UnitType.NODE}, job.nodes, parts, found, tell)
+    return _sizes({}, job.processors, parts, _by_processors(parts, counted, tell), tell)
+
+
+def _sizes(
+    fields: dict[str, Any],
+    asked: Bounds | None,
+    parts: Sequence[SizedTask],
+    tasks: Sequence[dict[str, Any]],
+    tell: Tell,
+) -> SizeFields:
+    by_node = fields.get("unit") is UnitType.NODE
+    return SizeFields(_PLAIN | fields | _job_size(asked, parts, tasks, tell, by_node=by_node), tuple(tasks))
+
+
+def _on_one_node(job: RequestedResources, parts: Sequence[SizedTask]) -> bool:
+    """Whether all of the job shall be on one node."""
+    own = [part.asked.wishes.nodes for part in parts if part.asked.wishes.nodes]
+    return (job.nodes == (1, 1) and not own) or (own == [(1, 1)] and len(parts) == 1)
+
+
+def _counts_nodes(part: SizedTask, processors: Bounds | None, nodes: Bounds | None) -> bool:
+    """Whether a task group asks for whole nodes, at least one for each of its tasks."""
+    if processors or part.each or part.distribution or nodes is None:
+        return False
+    return nodes[0] >= max(part.instances, part.sharing)
+
+
+def _alone(job: RequestedResources, tell: Tell) -> dict[str, Any]:
+    """Return the size of a job without tasks."""
+    if job.nodes and job.processors:
+        if job.nodes == (1, 1):
+            return {"single_node": True, **_bounds(job.processors)}
+        what = "NodeCount beside Processors: without a task, the processors may be of any nodes"
+        tell(Fidelity.APPROXIMATED, "job", what)
+        return _bounds(job.processors)
+    return {"unit": UnitType.NODE, **_bounds(job.nodes)} if job.nodes else _bounds(job.processors)
+
+
+def _bounds(bounds: Bounds | None) -> dict[str, Any]:
+    return {"minimum": bounds[0], "maximum": bounds[1]} if bounds else {}
+
+
+def _sized(bounds: Bounds, distribution: Distribution | None) -> dict[str, Any]:
+    return {"minimum": bounds[0], "maximum": bounds[1], "distribution": distribution}
+
+
+def _by_processors(parts: Sequence[SizedTask], counted: Sequence[Counts], tell: Tell) -> list[dict[str, Any]]:
+    return [_of_part(part, *counts, tell) for part, counts in zip(parts, counted, strict=True)]
+
+
+def _of_part(part: SizedTask, processors: Bounds | None, nodes: Bounds | None, tell: Tell) -> dict[str, Any]:
+    """Return the size of a task that is counted in processors, on so many nodes if that is asked for."""
+    if part.beside and (part.distribution or nodes):
+        what = "TaskDistribution, NodeCount: how tasks that differ lie beside each other is not kept"
+        tell(Fidelity.APPROXIMATED, part.where, what)
+        part, nodes = replace(part, distribution=None), None
+    wanted = part.distribution
+    total = processors
+    if total is None and part.each is None and part.instances == 1:
+        total = _implied(wanted, nodes)
+    if nodes and not (processors or part.each or wanted):
+        what = f"NodeCount {nodes[0]}: processors on so many nodes are taken, not whole nodes"
+        tell(Fidelity.APPROXIMATED, part.where, what)
+        total = total or ((nodes[0], nodes[1]) if part.instances == 1 else None)
+    each = _each(part, total, tell)
+    processes = part.instances if part.instances > 1 else each[0]
+    return _sized(each, _distribution(part, nodes, processes, tell))
+
+
+def _implied(wanted: Distribution | None, nodes: Bounds | None) -> Bounds | None:
+    """Return how many processors follow from how they shall lie on nodes."""
+    count = 0
+    if wanted and wanted.geometry:
+        count = sum(map(len, wanted.geometry))
+    elif wanted and wanted.per_node and nodes:
+        count = wanted.per_node * nodes[0]
+    elif wanted and nodes:
+        count = nodes[0]
+    return (count, count) if count else None
+
+
+def _distribution(part: SizedTask, nodes: Bounds | None, processes: int, tell: Tell) -> Distribution | None:
+    """Return how so many processes lie on nodes: as their distribution says, else evenly over the nodes."""
+    found = part.distribution
+    if found and found.geometry and not _numbers(found.geometry, processes):
+        what = f"TaskDistribution Geometry: it does not number {processes} tasks from 1: it is left out"
+        tell(Fidelity.APPROXIMATED, part.where, what)
+        found = None
+    if nodes is None:
+        return found
+    if found and (found.per_node or found.geometry):
+        if _nodes_of(found, processes) != nodes[0]:
+            what = (
+                f"NodeCount {nodes[0]}: TaskDistribution needs {_nodes_of(found, processes)}, which are taken"
+            )
+            tell(Fidelity.APPROXIMATED, part.where, what)
+        return found
+    if nodes[0] != nodes[1]:
+        tell(Fidelity.APPROXIMATED, part.where, f"NodeCount {nodes[0]} to {nodes[1]}: {nodes[0]} are taken")
+    if nodes[0] > processes:
+        what = f"NodeCount {nodes[0]}: there are only {processes} tasks or processors for them"
+        tell(Fidelity.APPROXIMATED, part.where, what)
+    return replace(found or Distribution(), nodes=min(nodes[0], processes))
+
+
+def _numbers(geometry: tuple[tuple[int, ...], ...], processes: int) -> bool:
+    return Distribution(geometry=geometry).draws(processes)
+
+
+def _nodes_of(found: Distribution, processes: int) -> int:
+    return len(found.geometry) or -(-processes // found.per_node)
+
+
+def _each(part: SizedTask, total: Bounds | None, tell: Tell) -> Bounds:
+    """Return the size of one instance: an equal share of what its group asks for."""
+    if part.each:
+        return part.each
+    if total is None:
+        return (1, 1)
+    least, most = total
+    tasks = max(part.instances, part.sharing)
+    share = -(-least // tasks)
+    if least % tasks or most % tasks:
+        what = f"{least} to {most} for {tasks} tasks: each gets {share} or more"
+        tell(Fidelity.APPROXIMATED, part.where, what)
+    return share, max(share, most // tasks)
+
+
+def _job_size(
+    asked: Bounds | None,
+    parts: Sequence[SizedTask],
+    tasks: Sequence[dict[str, Any]],
+    tell: Tell,
+    *,
+    by_node: bool,
+) -> dict[str, Any]:
+    """Return the size of the job: room for all tasks at once; nothing when its only task says it all."""
+    least, most = total(parts, tasks)
+    if asked is None:
+        single = len(parts) == 1 and parts[0].instances == 1
+        return {} if single else _bounds((least, most))
+    own = [
+        part.asked.wishes.nodes if by_node else part.asked.wishes.processors or part.each for part in parts
+    ]
+    if len(parts) > 1 and not all(own):
+        tell(
+            Fidelity.TRANSLATED,
+            "job",
+            "what the job asks for, each task group without a size of its own asks for",
+        )
+        return _bounds((least, most))
+    if asked[0] < least:
+        what = f"its tasks start together: it waits for {least}, not {asked[0]}"
+        tell(Fidelity.APPROXIMATED, "job", what)
+    low = max(asked[0], least)
+    return _bounds((low, max(asked[1], low)))
+
+
+def total(parts: Sequence[SizedTask], tasks: Sequence[dict[str, Any]]) -> Bounds:
+    """Return what all instances of all tasks take together, at least and at most."""
+    least = sum(part.instances * task["minimum"] for part, task in zip(parts, tasks, strict=True))
+    most = sum(part.instances * task["maximum"] for part, task in zip(parts, tasks, strict=True))
+    return least, most
+
+
+class NodeFields(NamedTuple):
+    """The fields of the job, and what each task needs of its nodes."""
+
+    job: dict[str, Any]
+    tasks: tuple[NodeNeeds, ...]
+
+
+_OF_NODES = frozenset(field for fields in OF_NODES.values() for field in fields)
+
+
+def node_fields(job: ExplicitResources, parts: Sequence[SizedTask], tell: Tell) -> NodeFields:
+    """Return where the job and its tasks may run."""
+    apart = _OF_NODES.intersection(set().union(*[part.own.fields for part in parts]))
+    tasks = [_needs_of(part.asked, apart) for part in parts] if apart else [ANY_NODE] * len(parts)
+    fields = _of_job(job, apart)
+    if job.wishes.partition:
+        tell(Fidelity.TRANSLATED, "job", "Partition: a node group of that name must exist")
+    if "most_memory" in apart:
+        fields["maximum_memory"] = _most_memory(parts, tell)
+    fields["held"] = _held(job.wishes, parts, apart, tell)
+    return NodeFields(fields, tuple(tasks))
+
+
+_NEEDS = {
+    "names": "names",
+    "excluded": "excluded",
+    "patterns": "patterns",
+    "excluded_patterns": "excluded_patterns",
+    "features": "features",
+    "feature_patterns": "feature_patterns",
+    "lacking": "lacking",
+    "architectures": "architectures",
+    "systems": "systems",
+    "least_memory": "minimum_memory",
+    "disk": "minimum_disk",
+    "swap": "minimum_swap",
+}
+"""The fields of `NodeNeeds` that wishes become, by those of `RequestedResources`."""
+
+_FIELDS = {
+    "names": "requested_nodes",
+    "excluded": "excluded_nodes",
+    "least_memory": "minimum_memory",
+    "most_memory": "maximum_memory",
+}
+"""What a job has fields of its own for, beside those for what is needed of nodes."""
+
+_OTHER_NEEDS = frozenset(_NEEDS) - frozenset(_FIELDS)
+_OF_NO_JOB = {to: getattr(NOTHING, field) for field, to in _FIELDS.items()}
+"""The fields of a job that demands nothing of its nodes."""
+
+
+def _needs_of(said: ExplicitResources, fields: Set[str]) -> NodeNeeds:
+    """Return what is demanded of every node in `fields`."""
+    demands = {
+        _NEEDS[field]: value
+        for field in said.fields & fields & _NEEDS.keys()
+        if (value := getattr(said.wishes, field))
+    }
+    return NodeNeeds(**demands) if demands else ANY_NODE
+
+
+def _of_job(said: ExplicitResources, apart: Set[str]) -> dict[str, Any]:
+    """Return the fields of a job for what its task groups say nothing of."""
+    alone, wishes = said.fields - apart, said.wishes
+    own = {_FIELDS[field]: getattr(wishes, field) for field in alone & _FIELDS.keys()}
+    return {
+        **_OF_NO_JOB,
+        **own,
+        "node_groups": (wishes.partition,) if wishes.partition else (),
+        "needs": _needs_of(said, _OTHER_NEEDS - apart),
+    }
+
+
+_CONSUMED = frozenset(CONSUMED.values())
+
+
+def _held(job: RequestedResources, parts: Sequence[SizedTask], apart: Set[str], tell: Tell) -> HeldAmounts:
+    """Return what the job holds of each node: the most that one of its task groups asks for."""
+    if apart.isdisjoint(_CONSUMED):
+        if not (job.least_memory or job.disk or job.swap):
+            return NOTHING_HELD
+        return HeldAmounts(memory=job.least_memory or 0, disk=job.disk, swap=job.swap)
+    amounts: dict[str, int] = {}
+    for name, field in CONSUMED.items():
+        asked = [part.asked.wishes for part in parts] if field in apart else [job]
+        found = {getattr(wishes, field) or 0 for wishes in asked}
+        amounts[name] = max(found, default=0)
+        if len(found) > 1:
+            most = f"{amounts[name]} MB of each node, the most that a task group asks for"
+            what = f"{name.capitalize()}: the job holds {most}"
+            tell(Fidelity.APPROXIMATED, "job", what)
+    return HeldAmounts(**amounts) if any(amounts.values()) else NOTHING_HELD
+
+
+def _most_memory(parts: Sequence[SizedTask], tell: Tell) -> int | None:
+    """Return the upper bound of the memory of all nodes: the least that a task group names."""
+    most = [part.asked.wishes.most_memory for part in parts if part.asked.wishes.most_memory is not None]
+    least = max((part.asked.wishes.least_memory or 0 for part in parts), default=0)
+    if not most:
+        return None
+    if min(most) < least:
+        what = "Memory: no node suits all task groups, so the upper bound is left out"
+        tell(Fidelity.APPROXIMATED, "job", what)
+        return None
+    if len(parts) > 1:
+        what = f"Memory: no node of the job has more than {min(most)} MB, which one task group asks for"
+        tell(Fidelity.APPROXIMATED, "job", what)
+    return min(most)

@@ -1,0 +1,392 @@
+"""The fields of a job and of its tasks as requested resources: sizes, layout, node requirements."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from headnode.core.formats.fidelity import Fidelity
+from headnode.core.formats.sss.conversion.extensions import ConversionFindings, TextLosses
+from headnode.core.formats.sss.conversion.requested_resources import (
+    CONSUMED,
+    NOTHING,
+    OF_NODES,
+    Bounds,
+    RequestedResources,
+    has_any,
+)
+from headnode.core.formats.sss.conversion.simple_fields import span
+from headnode.core.model.job import HeldAmounts, JobSpec, NodeGroupOp, UnitType
+from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
+from headnode.core.model.patterns import matching
+from headnode.core.model.task import Distribution, TaskSpec, TaskType
+
+Fields = dict[str, Any]
+
+
+def written_job_size(
+    spec: JobSpec, tasks: tuple[TaskSpec, ...], findings: ConversionFindings, *, alone: bool
+) -> Fields:
+    """Return the fields of `Wishes` for the size of a job, and tell what comes back otherwise.
+
+    `alone` is whether its only task needs no task group of its own.
+    """
+    if spec.unit is UnitType.SOCKET:
+        findings.add(Fidelity.APPROXIMATED, "job", "unit: sockets are written as processors")
+    bounds = _bounds(spec, tasks, findings)
+    if spec.unit is UnitType.NODE and not tasks and not bounds:
+        findings.add(Fidelity.NOT_SUPPORTED, "job", "unit: nothing is counted in nodes, so it is not said")
+    fields = _counted(spec, bounds) if bounds else {}
+    spread = _nodes(spec, tasks[0]) if alone else 0
+    if spread:
+        fields = {"processors": bounds or (tasks[0].minimum, tasks[0].maximum), "nodes": (spread, spread)}
+    apart = any(_nodes(spec, task) for task in tasks)
+    if spec.single_node and apart:
+        what = "single_node: what tasks say of nodes is written in its place"
+        findings.add(Fidelity.APPROXIMATED, "job", what)
+    elif spec.single_node and (spec.unit is UnitType.NODE or not (tasks or bounds)):
+        what = "single_node: SSS says it of processors only, by NodeCount 1"
+        findings.add(Fidelity.NOT_SUPPORTED, "job", what)
+    elif spec.single_node:
+        fields["nodes"] = (1, 1)
+    if spec.minimum_processors_per_node is not None:
+        what = "minimum_processors_per_node: SSS has no word for it; nodes may be smaller"
+        findings.add(Fidelity.NOT_SUPPORTED, "job", what)
+    return fields
+
+
+def is_plain(spec: JobSpec, tasks: tuple[TaskSpec, ...]) -> bool:
+    """Whether the job is one program that says nothing which the job does not say."""
+    if len(tasks) != 1 or tasks[0].kind is not TaskType.BASIC or not tasks[0].command.strip():
+        return False
+    task = tasks[0]
+    own = (
+        task.name,
+        task.environment,
+        task.extensions,
+        task.properties,
+        task.required_nodes,
+        task.node_group,
+        task.resource_limits,
+    )
+    if any(own) or task.needs != ANY_NODE or task.run_time != TaskSpec().run_time:
+        return False
+    if (spec.minimum, spec.maximum) == (task.minimum, task.maximum):
+        return True
+    open_ended = (spec.minimum, spec.maximum, task.minimum, task.maximum) == (None, None, 1, 1)
+    return open_ended and spec.unit is not UnitType.NODE and not spec.single_node
+
+
+def sized_by_task(spec: JobSpec, tasks: tuple[TaskSpec, ...]) -> JobSpec:
+    """Return a job whose size, left to be calculated, is said: that of its only task."""
+    if len(tasks) != 1 or tasks[0].kind is not TaskType.BASIC or (spec.minimum, spec.maximum) != (None, None):
+        return spec
+    return replace(spec, minimum=tasks[0].minimum, maximum=tasks[0].maximum)
+
+
+def written_task_size(spec: JobSpec, task: TaskSpec) -> Fields:
+    """Return the fields of `Wishes` for a task: what all of its instances take."""
+    number = max(task.instances, 1)
+    fields = _counted(spec, (task.minimum * number, task.maximum * number))
+    spread = _nodes(spec, task)
+    return fields | {"nodes": (spread, spread)} if spread else fields
+
+
+def written_layout(
+    spec: JobSpec, task: TaskSpec, where: str, findings: ConversionFindings
+) -> Distribution | None:
+    """Return how a task is laid on nodes, as far as that comes back; tell what does not."""
+    found = task.distribution
+    if found is None:
+        return None
+    said = bool(found.per_node or found.geometry or found.nodes or found.round_robin)
+    lost = ""
+    if spec.unit is UnitType.NODE:
+        lost = "whole nodes are counted"
+    elif found.nodes > _processes(task):
+        lost = f"there are only {_processes(task)} processes for {found.nodes} nodes"
+    elif found.geometry and not found.draws(_processes(task)):
+        lost = f"its geometry does not number {_processes(task)} processes"
+    if lost and said:
+        findings.add(Fidelity.NOT_SUPPORTED, where, f"distribution: {lost}")
+        return None
+    if not said or found.nodes == 1:
+        what = "distribution: on one node is a single node, and anyhow is no distribution"
+        for field in ("distribution", "single_node"):
+            findings.add(Fidelity.TRANSLATED, where, f"{field}: {what}")
+    return found
+
+
+def _nodes(spec: JobSpec, task: TaskSpec) -> int:
+    """Return over how many nodes a task is spread; 0 when that is not said."""
+    nodes = task.distribution.nodes if task.distribution and spec.unit is not UnitType.NODE else 0
+    return nodes if nodes <= _processes(task) else 0
+
+
+def _processes(task: TaskSpec) -> int:
+    return task.instances if task.instances > 1 else task.minimum
+
+
+def _counted(spec: JobSpec, bounds: Bounds) -> Fields:
+    return {"nodes" if spec.unit is UnitType.NODE else "processors": bounds}
+
+
+def _bounds(spec: JobSpec, tasks: tuple[TaskSpec, ...], findings: ConversionFindings) -> Bounds | None:
+    """Return minimum and maximum as they are written; None when the tasks say them."""
+    least = sum(task.minimum * task.instances for task in tasks)
+    most = sum(task.maximum * task.instances for task in tasks)
+    single = not tasks or (len(tasks) == 1 and tasks[0].instances == 1)
+    if spec.minimum is None and spec.maximum is None:
+        if not single:
+            _tell(findings, "minimum", f"its tasks start together, on {least} or more")
+            _tell(findings, "maximum", f"it is what all tasks can use, {most}")
+        return None
+    low = spec.minimum if spec.minimum is not None else max((task.minimum for task in tasks), default=1)
+    high = spec.maximum if spec.maximum is not None else max(most, low)
+    if spec.minimum is None or low < least:
+        _tell(findings, "minimum", f"its tasks start together, on {max(low, least)} or more")
+    if spec.maximum is None or high < max(low, least):
+        _tell(findings, "maximum", f"it is {max(high, low, least)}")
+    return low, high
+
+
+def _tell(findings: ConversionFindings, field: str, what: str) -> None:
+    findings.add(Fidelity.APPROXIMATED, "job", f"{field}: {what}")
+
+
+Words = tuple[str, ...]
+
+
+def requested_of_job(
+    spec: JobSpec, tasks: tuple[TaskSpec, ...], findings: ConversionFindings, *, alone: bool
+) -> tuple[RequestedResources, ...]:
+    """Return what the job asks for, and then what each task does that has a task group of its own."""
+    job = _of_job(spec, written_job_size(spec, tasks, findings, alone=alone), findings)
+    own = [] if alone else [_of_task(spec, task, number, findings) for number, task in enumerate(tasks, 1)]
+    job = _possible(_with_held(spec, job, own), "job", findings)
+    if alone:
+        _tell_held(spec, (job,), findings)
+        return (job,)
+    for name, fields in OF_NODES.items():
+        if has_any(job, fields) and any(has_any(one, fields) for one in own):
+            own = [_both(job, one, fields, findings) for one in own]
+            job = replace(job, **{field: getattr(NOTHING, field) for field in fields})
+            for field in _FIELDS_OF.get(name, ()):
+                what = f"{field}: what job and tasks ask for of {name}, is said of each task"
+                findings.add(Fidelity.TRANSLATED, "job", what)
+    tasks_own = (_possible(one, f"task {number}", findings) for number, one in enumerate(own, 1))
+    found = (job, *tasks_own)
+    _tell_held(spec, found, findings)
+    return found
+
+
+def _with_held(
+    spec: JobSpec, job: RequestedResources, tasks: Sequence[RequestedResources]
+) -> RequestedResources:
+    """Return what the job asks for with what it holds of a node, unless its tasks say what they need."""
+    more = {
+        field: getattr(spec.held, name)
+        for name, field in CONSUMED.items()
+        if getattr(spec.held, name) > (getattr(job, field) or 0)
+        and not any(has_any(one, (field,)) for one in tasks)
+    }
+    return replace(job, **more) if more else job
+
+
+def _tell_held(spec: JobSpec, scopes: Sequence[RequestedResources], findings: ConversionFindings) -> None:
+    """Tell what is held otherwise: in SSS all that is asked for of a node is held."""
+    most = {name: max(getattr(one, field) or 0 for one in scopes) for name, field in CONSUMED.items()}
+    back = HeldAmounts(**most)
+    if back != spec.held:
+        what = "held: the job holds all memory, disk and swap that it asks for of a node"
+        findings.add(Fidelity.APPROXIMATED, "job", what)
+    moved = (
+        ("minimum_memory", max(spec.minimum_memory or 0, spec.needs.minimum_memory) < spec.held.memory),
+        ("needs", spec.needs.minimum_disk < spec.held.disk or spec.needs.minimum_swap < spec.held.swap),
+    )
+    for field, is_moved in moved:
+        if is_moved:
+            findings.add(
+                Fidelity.TRANSLATED, "job", f"{field}: every node must have what the job holds of it"
+            )
+
+
+def _possible(wishes: RequestedResources, where: str, findings: ConversionFindings) -> RequestedResources:
+    """Return wishes without what no node can meet beside the rest: a document that says it is refused."""
+    if wishes.most_memory is not None and wishes.most_memory < (wishes.least_memory or 0):
+        what = "maximum_memory: it is below what is needed: it is left out"
+        findings.add(Fidelity.NOT_SUPPORTED, where, what)
+        wishes = replace(wishes, most_memory=None)
+    excluded, patterns = wishes.excluded_patterns, wishes.patterns
+    if not wishes.names or any(
+        name not in wishes.excluded
+        and (not patterns or any(matching(text, [name]) for text in patterns))
+        and not any(matching(text, [name]) for text in excluded)
+        for name in wishes.names
+    ):
+        return wishes
+    what = "needs: no node that is asked for by name may be taken; the names alone are written"
+    findings.add(Fidelity.NOT_SUPPORTED, where, what)
+    return replace(wishes, excluded=(), patterns=(), excluded_patterns=())
+
+
+_FIELDS_OF = {
+    "Memory": ("needs", "minimum_memory", "maximum_memory"),
+    "Node": ("needs", "requested_nodes", "excluded_nodes"),
+    "Feature": ("needs", "node_groups"),
+    **dict.fromkeys(("Disk", "Swap", "Architecture", "OperatingSystem"), ("needs",)),
+}
+
+
+def _of_job(spec: JobSpec, size: dict[str, Any], findings: ConversionFindings) -> RequestedResources:
+    texts = TextLosses("job", findings)
+    for field in ("requested_nodes", "excluded_nodes", "node_groups"):
+        texts.names(field, getattr(spec, field))
+    texts.tell("licences", [licence.feature for licence in spec.licences])
+    if any(licence.amount is None for licence in spec.licences):
+        what = "licences: one for each processor cannot be said: it is left out"
+        findings.add(Fidelity.NOT_SUPPORTED, "job", what)
+    needs = _of_needs(spec.needs, "job", findings)
+    partition, features = _groups(spec, findings)
+    moved = [field for field in ("names", "excluded", "minimum_memory") if getattr(spec.needs, field)]
+    for field in ("needs", "requested_nodes", "excluded_nodes", "minimum_memory") if moved else ():
+        what = f"{field}: {', '.join(moved)} of needs have fields of their own in a job"
+        findings.add(Fidelity.TRANSLATED, "job", what)
+    return replace(
+        needs,
+        **size,
+        names=_narrowed(spec.requested_nodes, needs.names, "requested_nodes", "job", findings),
+        excluded=_joined(spec.excluded_nodes, needs.excluded),
+        features=_joined(features, needs.features),
+        least_memory=_largest(spec.minimum_memory, needs.least_memory),
+        most_memory=spec.maximum_memory,
+        partition=partition,
+        run_time=span("run_time", spec.run_time, "job", findings),
+        licences=tuple(licence for licence in spec.licences if licence.amount is not None),
+        project=spec.project,
+        reservation=spec.reservation,
+        user=spec.run_as,
+        queue=spec.template,
+    )
+
+
+def _groups(spec: JobSpec, findings: ConversionFindings) -> tuple[str, tuple[Words, ...]]:
+    """Return the one node group as a partition, or several as features."""
+    names = tuple(dict.fromkeys(spec.node_groups))
+    if spec.node_group_op is not NodeGroupOp.INTERSECT:
+        _tell_group_op(spec, findings)
+    if len(names) < 2:
+        return "".join(names), ()
+    for field in ("node_groups", "needs"):
+        findings.add(Fidelity.TRANSLATED, "job", f"{field}: several node groups are written as features")
+    either = spec.node_group_op is NodeGroupOp.UNION
+    return "", (names,) if either else tuple((name,) for name in names)
+
+
+def _tell_group_op(spec: JobSpec, findings: ConversionFindings) -> None:
+    if spec.node_group_op is NodeGroupOp.UNION and spec.node_groups:
+        what = "node_group_op: a node with one of several features is asked for"
+        findings.add(Fidelity.TRANSLATED, "job", what)
+    else:
+        what = "node_group_op: SSS has no word for it; every node has all of the features"
+        findings.add(Fidelity.NOT_SUPPORTED, "job", what)
+
+
+def _of_needs(needs: NodeNeeds, where: str, findings: ConversionFindings) -> RequestedResources:
+    """Return what is needed of nodes; tell what has no word."""
+    texts = TextLosses(where, findings)
+    choices = (words for words in needs.features)
+    for words in (needs.names, needs.excluded, needs.lacking, needs.architectures, needs.systems, *choices):
+        texts.names("needs", words)
+    texts.names("needs", needs.patterns + needs.excluded_patterns + needs.feature_patterns)
+    for field in ("minimum_speed", "minimum_processors", "minimum_virtual"):
+        if getattr(needs, field):
+            what = f"needs: SSS has no word for {field}: any node will do"
+            findings.add(Fidelity.NOT_SUPPORTED, where, what)
+    if () in needs.features:
+        findings.add(
+            Fidelity.NOT_SUPPORTED, where, "needs: one of no features cannot be said: any node will do"
+        )
+    return RequestedResources(
+        names=_once(needs.names),
+        excluded=_once(needs.excluded),
+        patterns=_once(needs.patterns),
+        excluded_patterns=_once(needs.excluded_patterns),
+        features=tuple(dict.fromkeys(_once(words) for words in needs.features if words)),
+        feature_patterns=_once(needs.feature_patterns),
+        lacking=_once(needs.lacking),
+        architectures=_once(needs.architectures),
+        systems=_once(needs.systems),
+        least_memory=needs.minimum_memory or None,
+        disk=needs.minimum_disk,
+        swap=needs.minimum_swap,
+    )
+
+
+def _of_task(spec: JobSpec, task: TaskSpec, number: int, findings: ConversionFindings) -> RequestedResources:
+    where = f"task {number}"
+    texts = TextLosses(where, findings)
+    texts.tell("required_nodes", task.required_nodes)
+    texts.tell("node_group", [task.node_group])
+    if len(task.required_nodes) > 1:
+        what = "required_nodes: a task group asks for one of several nodes, not for all of them"
+        findings.add(Fidelity.NOT_SUPPORTED, where, what)
+    required = task.required_nodes if len(task.required_nodes) == 1 else ()
+    for field, said in (("required_nodes", required), ("node_group", task.node_group)):
+        for name in (field, "needs") if said else ():
+            findings.add(
+                Fidelity.TRANSLATED, where, f"{name}: {field} is needed of the nodes of its task group"
+            )
+    needs = _of_needs(task.needs, where, findings)
+    group = ((task.node_group,),) if task.node_group else ()
+    return replace(
+        needs,
+        **written_task_size(spec, task),
+        run_time=span("run_time", task.run_time, where, findings),
+        names=_narrowed(required, needs.names, "required_nodes", where, findings),
+        features=_joined(group, needs.features),
+    )
+
+
+def _both(
+    job: RequestedResources, task: RequestedResources, fields: Sequence[str], findings: ConversionFindings
+) -> RequestedResources:
+    """Return what a task asks for together with what its job does, of one property."""
+    found: dict[str, Any] = {}
+    for field in fields:
+        one, other = getattr(job, field), getattr(task, field)
+        if field in ("names", "architectures", "systems"):
+            found[field] = _narrowed(one, other, "needs", "job", findings)
+        elif field == "patterns" and one and other and one != other:
+            what = "needs: patterns of the job are left out where a task has its own"
+            findings.add(Fidelity.NOT_SUPPORTED, "job", what)
+        elif field == "most_memory":
+            found[field] = min((each for each in (one, other) if each is not None), default=None)
+        elif isinstance(one, tuple):
+            found[field] = _joined(one, other)
+        else:
+            found[field] = _largest(one, other) or getattr(NOTHING, field)
+    return replace(task, **found)
+
+
+def _once(words: Words) -> Words:
+    return tuple(dict.fromkeys(words))
+
+
+def _joined(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys((*one, *other)))
+
+
+def _largest(one: int | None, other: int | None) -> int | None:
+    return max(one or 0, other or 0) or None
+
+
+def _narrowed(one: Words, other: Words, field: str, where: str, findings: ConversionFindings) -> Words:
+    """Return the words that are in both lists; an empty one names none."""
+    if not one or not other:
+        return _once(one or other)
+    found = tuple(word for word in _once(one) if word in other)
+    if not found:
+        what = f"{field}: no name is in both lists, so one of them is left out"
+        findings.add(Fidelity.NOT_SUPPORTED, where, what)
+    return found or _once(other)

@@ -1,0 +1,260 @@
+"""Properties that request no resources and have a field of their own, and how they are written."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+from headnode.core.formats.fidelity import Awareness, Fidelity
+from headnode.core.formats.sss.conversion.extensions import (
+    PROPERTY,
+    ConversionFindings,
+    TextLosses,
+    is_own_extension,
+)
+from headnode.core.formats.sss.conversion.property_meanings import (
+    MEANINGS,
+    OUTCOMES,
+    PropertyRole,
+    meaning_of,
+)
+from headnode.core.formats.sss.conversion.requested_resources import is_understood
+from headnode.core.formats.sss.job_object import SssJob, SssScope
+from headnode.core.formats.sss.properties import (
+    Environment,
+    Extension,
+    Notifications,
+    SssDistribution,
+    SssProperty,
+    UnknownElement,
+    Value,
+    Variable,
+)
+from headnode.core.formats.sss.property_rows import WORK, ElementPlace
+from headnode.core.formats.sss.tables import ROWS, SPELLINGS
+from headnode.core.formats.sss.value_types import MOST_SECONDS
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.quantities import FOREVER, HIGHEST, LOWEST, Instant, Priority, Seconds
+
+_ASKING = SPELLINGS[ElementPlace.REQUESTED]
+_NOT_INPUT = "it says what became of the job elsewhere, and is not input"
+
+
+def _is_quiet(name: str, place: ElementPlace) -> bool:
+    """Whether nothing is to be told or kept of a property called `name`: others act on it."""
+    meaning = meaning_of(name, place)
+    if name in _ASKING and meaning.role not in OUTCOMES:
+        return True
+    return meaning.role is PropertyRole.ACTED_ON and (place is ElementPlace.JOB or meaning.tasks)
+
+
+_QUIET = {place: frozenset(name for name in MEANINGS if _is_quiet(name, place)) for place in WORK}
+_BY_TYPE = (UnknownElement, Extension, SssDistribution)
+
+
+class PropertySorter:
+    """Sorts the properties of one scope; what must be written back is in `kept`."""
+
+    def __init__(
+        self, place: ElementPlace, where: str, policy: Awareness, findings: ConversionFindings
+    ) -> None:
+        self._place, self._where, self._policy, self._findings = place, where, policy, findings
+        self.kept: list[SssProperty] = []
+
+    def over(self, scope: SssScope, properties: Iterable[SssProperty]) -> None:
+        """Walk over `properties` of `scope`."""
+        quiet = _QUIET[self._place]
+        for one in properties:
+            if one.name not in quiet or type(one) in _BY_TYPE:
+                self._one(one)
+        if scope.delivered:
+            self._findings.add(Fidelity.NOTE, self._where, f"Delivered: {_NOT_INPUT}")
+
+    def unsaid(self, one: SssProperty, why: str) -> None:
+        """Keep a property, and say that it has no effect."""
+        self.kept.append(one)
+        policy = one.awareness or self._policy
+        self._findings.unsupported(policy, self._where, f"{_told(one)}: {why}")
+
+    def _one(self, one: SssProperty) -> None:
+        if isinstance(one, UnknownElement):
+            self.kept.append(one)  # the reader of the document has told it
+        elif isinstance(one, Extension):
+            self._extension(one)
+        elif isinstance(one, SssDistribution):
+            if not is_understood(one):
+                self.unsaid(one, "tasks go to any nodes of the job")
+        else:
+            self._by_role(one)
+
+    def _extension(self, one: Extension) -> None:
+        if not is_own_extension(one):
+            self.kept.append(one)
+            self._findings.add(
+                Fidelity.KEPT, self._where, f"Extension {one.called!r} of type {one.type!r}: it is kept"
+            )
+
+    def _by_role(self, one: SssProperty) -> None:
+        meaning = meaning_of(one.name, self._place)
+        if one.value is None and meaning.role is not PropertyRole.ACTED_ON:
+            return  # an empty element: the property is not set
+        if meaning.role in OUTCOMES:
+            self._findings.add(Fidelity.NOTE, self._where, f"{one.name}: {_NOT_INPUT}")
+        elif meaning.role is PropertyRole.KEPT or (
+            meaning.role is PropertyRole.UNSUPPORTED and one.value is False
+        ):
+            self.kept.append(one)
+            self._findings.add(Fidelity.KEPT, self._where, f"{one.name}: it is kept; {meaning.becomes}")
+        elif meaning.role is PropertyRole.UNSUPPORTED:
+            self.unsaid(one, meaning.becomes)
+        elif one.name in _DECIDE_WHEN:
+            if one.value:
+                _refuse_in_part(one, self._where)
+        else:
+            self.unsaid(one, "it has an effect in a job, and none in a part of it")
+
+
+_DECIDE_WHEN = ("Dependency", "EligibleTime", "Hold", "DeadlineTime", "Reservation")
+"""Properties that no policy leaves out: without them the job would run when or where it must not."""
+
+
+def _refuse_in_part(one: SssProperty, where: str) -> NoReturn:
+    """Refuse what decides when tasks may run, in a part of a job.
+
+    Raises:  BadRequest ``part``, always.
+    """
+    raise BadRequest(
+        code="part",
+        what=f"{where}: {_told(one)}: it holds for whole jobs, and all tasks of a job start together",
+        fix=f"write {one.name} in the Job, or write the tasks as a job of their own",
+    )
+
+
+def _told(one: SssProperty) -> str:
+    if isinstance(one, SssDistribution):
+        return f"{one.name} {one.kind} {one.value}"
+    called = getattr(one, "called", "")
+    return f"{one.name} {called} {one.value}" if called else f"{one.name} {one.value}"
+
+
+EVENTS = {"jobstart": "notify_on_start", "jobend": "notify_on_completion"}
+"""The events of NotificationList that Headnode tells, in small letters."""
+
+Fields = dict[str, Any]
+
+
+def priority_of(
+    said: Mapping[str, Value], job: SssJob, where: str, walk: PropertySorter, findings: ConversionFindings
+) -> Fields:
+    """Return the priority when it is of Headnode's scale; else it is kept, and the job is Normal."""
+    value = said.get("Priority")
+    if not isinstance(value, int):
+        return {}
+    if LOWEST <= value <= HIGHEST:
+        findings.add(Fidelity.TRANSLATED, where, f"Priority: a number from {LOWEST} to {HIGHEST}")
+        return {"priority": Priority(value)}
+    walk.kept.extend(job.all("Priority"))
+    what = (
+        f"Priority {value}: the scale is another's, since it is not from {LOWEST} to {HIGHEST}: it is Normal"
+    )
+    findings.add(Fidelity.APPROXIMATED, where, what)
+    return {}
+
+
+def moments_of(said: Mapping[str, Value], job: SssJob, where: str, findings: ConversionFindings) -> Fields:
+    """Return what holds the job, from when on it may start, and by when it must have ended."""
+    fields: Fields = {}
+    holds = [str(one.value) for one in job.all("Hold") if one.value] if "Hold" in said else []
+    if holds:
+        fields["holds"] = tuple(dict.fromkeys(name.casefold() for name in holds))
+        if fields["holds"] != tuple(holds):
+            findings.add(Fidelity.TRANSLATED, where, "Hold: holds have names in small letters, each once")
+    for name, field, becomes in _MOMENTS:
+        value = said.get(name)
+        if value is not None:
+            findings.add(Fidelity.TRANSLATED, where, f"{name}: {becomes}")
+            fields[field] = Instant(float(value))
+    return fields
+
+
+_MOMENTS = (
+    ("EligibleTime", "hold_until", "the job is held until then"),
+    ("DeadlineTime", "end_by", "the job must have ended by then"),
+)
+_HOLDS = {"system": "System", "user": "User", "operator": "Operator", "batch": "Batch"}
+
+
+def holds_back(names: Sequence[str], findings: ConversionFindings) -> Iterator[SssProperty]:
+    """Yield the holds; the usual ones with the capitals of the documents."""
+    if any(name != name.casefold() for name in names):
+        findings.add(Fidelity.TRANSLATED, "job", "holds: their names come back in small letters")
+    yield from (SssProperty(name="Hold", value=_HOLDS.get(name, name)) for name in names)
+
+
+def events_of(properties: Iterable[SssProperty], walk: PropertySorter) -> Fields:
+    """Return what the owner is told, and where; other events and other ways are kept without effect."""
+    fields: Fields = {}
+    for one in properties:
+        if isinstance(one, Notifications):
+            _events(one, fields, walk.unsaid)
+    return fields
+
+
+def _events(one: Notifications, fields: Fields, unsaid: Callable[[Notifications, str], None]) -> None:
+    words = [word.strip() for word in str(one.value or "").split(",") if word.strip()]
+    address = one.uri.removeprefix("mailto:")
+    strange = [word for word in words if word.lower() not in EVENTS]
+    if one.uri and "://" in address:
+        unsaid(one, f"nobody is told: {one.uri!r} is no address of mail")
+        return
+    if fields.get("email", address) != address:
+        unsaid(one, f"nobody is told at {one.uri!r}: a job has one address")
+        return
+    fields.update({EVENTS[word.lower()]: True for word in words if word.lower() in EVENTS})
+    if address:
+        fields["email"] = address
+    if strange:
+        unsaid(one, f"nobody is told of {', '.join(strange)}")
+
+
+_PLACE_OF = {name: number for number, name in enumerate(dict.fromkeys(row.name for row in ROWS))}
+
+
+def ordered(properties: Iterable[SssProperty]) -> tuple[SssProperty, ...]:
+    """Return properties in the order of the tables; what is not in them comes last."""
+    return tuple(sorted(properties, key=lambda one: _PLACE_OF.get(one.name, len(_PLACE_OF))))
+
+
+def environment(variables: Mapping[str, str]) -> Iterator[SssProperty]:
+    """Yield the Environment of `variables`, if there are any."""
+    if variables:
+        found = tuple(Variable(name=name, value=value) for name, value in variables.items())
+        yield Environment(variables=found)
+
+
+def own_words(
+    properties: Mapping[str, str], where: str, findings: ConversionFindings
+) -> Iterator[SssProperty]:
+    """Yield the user's own properties as Extensions."""
+    if properties:
+        findings.add(Fidelity.TRANSLATED, where, f"properties: they are Extensions of type {PROPERTY}")
+    TextLosses(where, findings).tell("properties", [*properties, *properties.values()])
+    for name, value in properties.items():
+        if not name.strip() or name.startswith("<"):
+            what = f"properties: {name!r} is no name of an Extension: it is left out"
+            findings.add(Fidelity.NOT_SUPPORTED, where, what)
+        else:
+            yield Extension(name="Extension", type=PROPERTY, called=name, value=value)
+
+
+def span(field: str, limit: Seconds, where: str, findings: ConversionFindings) -> Seconds:
+    """Return a limit as it can be written: in whole seconds, which are rounded up."""
+    if limit == FOREVER:
+        return limit
+    whole = Seconds(float(math.ceil(limit)))
+    if whole > MOST_SECONDS:
+        what = f"{field}: more than {MOST_SECONDS} s cannot be said: there is no limit"
+        findings.add(Fidelity.NOT_SUPPORTED, where, what)
+        return FOREVER
+    if whole != limit:
+        findings.add(Fidelity.APPROXIMATED, where, f"{field}: whole seconds, rounded up")
+    return whole

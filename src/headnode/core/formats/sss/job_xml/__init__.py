@@ -1,1 +1,0 @@
-"""SSS job objects as XML: read, repaired, written."""

@@ -1,1 +1,0 @@
-"""Time: states, arrows, events, commands, and the one function that may say no."""

@@ -1,0 +1,275 @@
+"""Which jobs release what so that another fits: the fewest pieces, most from the jobs above their share.
+
+Pieces are lifted from the free resources for a look, and put back; what is claimed stays lifted, and its
+claimant holds it there, though its processors are free only once the jobs have released them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count, islice
+from math import inf
+
+from headnode.core.model.quantities import JobId
+from headnode.core.scheduling.balanced.shares import Ease, Lender, Spare
+from headnode.core.scheduling.free_resources import FreeResources, Placement
+from headnode.core.scheduling.placement import find_placement
+from headnode.core.scheduling.request import ResolvedRequest
+
+MOST_CLAIMED = 32  # pieces that are gone through in vain, and a part of all, before they are taken out
+
+
+class ReclaimRequest:
+    """What one job is asked to give up, by node, and for whom."""
+
+    def __init__(self) -> None:
+        self.soon: dict[int, int] = {}  # what it is asked for already, what is idle, and what is stopped
+        self.some_day: dict[int, int] = {}  # as its tasks end
+        self.stops = False  # tasks are stopped for it
+        self.for_jobs: dict[JobId, None] = {}
+
+    def add(self, spare: Spare, for_job: JobId, *, patient: bool) -> None:
+        """Ask for one piece more; nothing is stopped for who is `patient`."""
+        later = patient and spare.ease is not Ease.READY and not spare.asked_before
+        counts = self.some_day if later else self.soon
+        counts[spare.node] = counts.get(spare.node, 0) + spare.processors
+        self.stops = self.stops or (spare.ease is Ease.STOP and not patient)
+        self.for_jobs[for_job] = None
+
+    def counts(self) -> dict[int, int]:
+        """Return what is asked for now: who must stop tasks is asked for what can wait the next time."""
+        if self.stops:
+            return dict(self.soon)
+        return {n: self.soon.get(n, 0) + self.some_day.get(n, 0) for n in {**self.soon, **self.some_day}}
+
+
+class ReclaimState:
+    """What is free, what this pass has promised of it, and what running jobs could still give.
+
+    `extra` is how many processors each has beyond its minimum, without what it is asked for; `leaving`, what
+    it was asked for before and nobody has claimed yet.
+    """
+
+    def __init__(self, resources: FreeResources, lenders: Mapping[JobId, Lender]) -> None:
+        self.resources, self.lenders = resources, lenders
+        self.extra = {job: lender.extra for job, lender in lenders.items()}
+        self.leaving = {job: lender.leaving for job, lender in lenders.items()}
+        self.asked: dict[JobId, ReclaimRequest] = {}
+        self._given: dict[tuple[JobId, int], int] = {}  # how much of what a job holds of a node is lifted
+        numbers = count()
+        spares = (spare for lender in lenders.values() for spare in lender.spares(numbers))
+        self._spares = sorted(spares, key=self._turn_to_give)
+        self._claimed: set[int] = set()  # numbers of those among them
+
+    def _turn_to_give(self, spare: Spare) -> tuple[bool, float, int, int]:
+        """Order pieces: what is asked for or idle; then of who has most, and of equals who came last."""
+        priority, order, _ = self.lenders[spare.job].running.turn
+        return (spare.ease is not Ease.READY and not spare.asked_before, -spare.level, -priority, -order)
+
+    def left(self, hardest: Ease) -> Iterator[Spare]:
+        """Return the pieces that nobody has claimed and that take no more than this, in order of asking."""
+        if len(self._claimed) > MOST_CLAIMED + len(self._spares) // MOST_CLAIMED:
+            self._spares = [spare for spare in self._spares if spare.number not in self._claimed]
+            self._claimed.clear()
+        return (each for each in self._spares if each.ease <= hardest and each.number not in self._claimed)
+
+    def above(self, shares: Mapping[JobId, int], hardest: Ease | None) -> list[Spare]:
+        """Return what jobs can give and keep their share, in processors; None: what they were asked for."""
+        left = dict(self.extra)
+        found = []
+        for spare in self.left(Ease.WAIT if hardest is None else hardest):
+            if spare.asked_before:
+                found.append(spare)
+            elif hardest is None:
+                continue
+            elif left[spare.job] - spare.processors >= shares.get(spare.job, 0):
+                left[spare.job] -= spare.processors
+                found.append(spare)
+        return found
+
+    def unclaimed(self) -> dict[JobId, dict[int, int]]:
+        """Return what each job was asked for before and nobody has claimed, by node."""
+        found: dict[JobId, dict[int, int]] = {}
+        for spare in self.left(Ease.WAIT):
+            if spare.asked_before:
+                mine = found.setdefault(spare.job, {})
+                mine[spare.node] = mine.get(spare.node, 0) + spare.processors
+        return found
+
+    def lifted(self, spares: Iterable[Spare]) -> FreeResources:
+        """Return what is free when jobs have given these pieces, for a look."""
+        before, given = self.resources, self._given
+        self.resources, self._given = before.copy(), given.copy()
+        self.lift(spares)
+        seen, self.resources, self._given = self.resources, before, given
+        return seen
+
+    def lift(self, spares: Iterable[Spare]) -> None:
+        """Let jobs give these pieces."""
+        for spare in spares:
+            self._move(spare, 1)
+
+    def lower(self, spares: Iterable[Spare]) -> None:
+        """Let jobs have them back."""
+        for spare in spares:
+            self._move(spare, -1)
+
+    def _move(self, spare: Spare, sign: int) -> None:
+        lender, resources, node = self.lenders[spare.job], self.resources, spare.node
+        before = self._given.get((spare.job, node), 0)
+        after = self._given[spare.job, node] = before + sign * spare.processors
+        resources.free[node] += sign * spare.processors
+        if not lender.need.whole:
+            resources.memory[node] += sign * spare.processors * lender.need.memory
+        for feature in lender.need.each:
+            if feature in resources.licences:
+                resources.licences[feature] += sign * spare.processors
+        if (before >= lender.holds[node]) != (after >= lender.holds[node]):
+            resources.jobs[node] -= sign
+            if lender.need.held and not lender.need.whole:
+                resources.give(node, lender.need.held, sign)
+            if lender.need.exclusive:
+                resources.owned[node] = sign < 0
+
+    def find(
+        self, need: ResolvedRequest, spares: Iterable[Spare]
+    ) -> tuple[Placement, Sequence[Spare]] | None:
+        """Return where somebody fits with the fewest of these pieces, taken in their order, and which.
+
+        Whoever fits still fits where more is free, so it is looked for by halves.
+        Cost:  O(log(pieces needed)) placements.
+        """
+        waiting = iter(spares)
+        tried = list(_with_processors(waiting, self._missing(need)))
+        self.lift(tried)
+        failed, found = len(tried) - 1, find_placement(need, self.resources)
+        while found is None:
+            more = list(islice(waiting, max(1, len(tried))))
+            if not more:
+                self.lower(tried)
+                return None
+            self.lift(more)
+            failed = len(tried)
+            tried += more
+            found = find_placement(need, self.resources)
+        lifted = enough = len(tried)
+        while enough - failed > 1:
+            middle = (failed + enough) // 2
+            lifted = self._go_to(tried, lifted, middle)
+            fits = find_placement(need, self.resources)
+            if fits is None:
+                failed = middle
+            else:
+                enough, found = middle, fits
+        self._go_to(tried, lifted, 0)
+        return found, tried[:enough]
+
+    def _missing(self, need: ResolvedRequest) -> int:
+        """Return how many processors more there must be at least; a unit has one at least."""
+        free = self.resources.free
+        most = max((sum([free[node] for node in order]) for order in need.alternatives), default=0)
+        return max(0, need.minimum - most)
+
+    def _go_to(self, spares: Sequence[Spare], lifted: int, wanted: int) -> int:
+        """Let so many of the pieces be lifted, the first ones."""
+        if wanted > lifted:
+            self.lift(spares[lifted:wanted])
+        else:
+            self.lower(spares[wanted:lifted])
+        return wanted
+
+    def claim(
+        self,
+        need: ResolvedRequest,
+        found: Placement,
+        spares: Iterable[Spare],
+        for_job: JobId,
+        *,
+        patient: bool = False,
+    ) -> list[Spare] | None:
+        """Let somebody have this place, for which jobs give up of these pieces what it takes.
+
+        Returns what they are asked for: nothing if it is all free.  None if it cannot be had with them.
+        """
+        on: dict[int, list[Spare]] = {}
+        for spare in spares:
+            on.setdefault(spare.node, []).append(spare)
+        taken: list[Spare] = []
+        free_now = {node: self.resources.free[node] for node, _ in found}
+        for node, processors in found:
+            taken += self._lift_on(need, node, processors, on.get(node, ()))
+        taken += self._lift_for_licences(need, found, (each for some in on.values() for each in some), taken)
+        if not self._has(need, found):
+            self.lower(taken)
+            return None
+        self.resources.put(need.piece(found))
+        for spare in taken:  # of what is given up in large pieces, some may be for nobody yet: it is not free
+            left = max(0, free_now.get(spare.node, 0) - dict(found).get(spare.node, 0))
+            self.resources.free[spare.node] = min(self.resources.free[spare.node], left)
+        for spare in taken:
+            self._claimed.add(spare.number)
+            self.asked.setdefault(spare.job, ReclaimRequest()).add(spare, for_job, patient=patient)
+            counted = self.leaving if spare.asked_before else self.extra
+            counted[spare.job] -= spare.processors
+        return taken
+
+    def keep(self, job: JobId, processors: int) -> None:
+        """Let a job have back what it was asked for before, up to so many processors."""
+        for spare in list(self.left(Ease.WAIT)):
+            if spare.job == job and spare.asked_before and spare.processors <= processors:
+                self._claimed.add(spare.number)
+                self.extra[job] += spare.processors
+                self.leaving[job] -= spare.processors
+                processors -= spare.processors
+
+    def _lift_on(
+        self, need: ResolvedRequest, node: int, processors: int, spares: Iterable[Spare]
+    ) -> Iterator[Spare]:
+        for spare in spares:
+            if self._has_on(need, node, processors):
+                return
+            self._move(spare, 1)
+            yield spare
+
+    def _lift_for_licences(
+        self, need: ResolvedRequest, found: Placement, spares: Iterable[Spare], taken: Sequence[Spare]
+    ) -> list[Spare]:
+        """Lift pieces of jobs that hold the licences that are missing, one for each processor."""
+        known, lifted = {spare.number for spare in taken}, []
+        missing = {
+            feature: amount - self.resources.licences[feature]
+            for feature, amount in need.licences(found).items()
+            if amount > self.resources.licences.get(feature, inf)
+        }
+        for spare in spares if missing else ():
+            useful = [feature for feature in self.lenders[spare.job].need.each if missing.get(feature, 0) > 0]
+            if useful and spare.number not in known:
+                self._move(spare, 1)
+                lifted.append(spare)
+                for feature in useful:
+                    missing[feature] -= spare.processors
+        return lifted
+
+    def _has(self, need: ResolvedRequest, found: Placement) -> bool:
+        licences = self.resources.licences
+        return all(self._has_on(need, node, processors) for node, processors in found) and all(
+            amount <= licences.get(feature, inf) for feature, amount in need.licences(found).items()
+        )
+
+    def _has_on(self, need: ResolvedRequest, node: int, processors: int) -> bool:
+        """Return whether a node has so many processors free for somebody."""
+        resources = self.resources
+        if need.whole and not resources.is_idle(node):
+            return False
+        memory = 0 if need.whole else need.memory
+        return (
+            resources.free[node] >= processors
+            and resources.has(node, need.held)
+            and resources.memory[node] - need.held.memory >= processors * memory
+            and not resources.owned[node]
+        )
+
+
+def _with_processors(spares: Iterator[Spare], processors: int) -> Iterator[Spare]:
+    """Yield the first pieces that have so many processors together."""
+    while processors > 0 and (spare := next(spares, None)) is not None:
+        processors -= spare.processors
+        yield spare

@@ -1,0 +1,1 @@
+"""Why a job waits, and what would have to be different for it to start."""

@@ -1,0 +1,164 @@
+"""The processors, memory, disk, swap and licences that are free at one instant."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from headnode.core.model.job import NOTHING_HELD, HeldAmounts
+from headnode.core.scheduling.node_table import NodeTable
+from headnode.core.scheduling.node_view import NodeView
+
+Placement = tuple[tuple[int, int], ...]
+"""Numbers of nodes with the processors taken on each, in the order they were taken."""
+
+
+NodeAmounts = tuple[int, int, int]
+"""MB of memory, disk and swap of one node."""
+
+
+class GangPlacement(tuple[tuple[int, int], ...]):
+    """The fit of a gang, which knows which of it is for which part.  An owner of nodes may hold more."""
+
+    parts: tuple[Placement, ...]
+
+    @classmethod
+    def of(cls, fit: Iterable[tuple[int, int]], parts: Iterable[Placement]) -> "GangPlacement":
+        """Return a fit with its parts, in the order of the job's tasks."""
+        found = cls(fit)
+        found.parts = tuple(parts)
+        return found
+
+
+class Allocation(NamedTuple):
+    """What one job, or one growth of a job, holds."""
+
+    fit: Placement
+    exclusive: bool
+    licences: Mapping[str, int]
+    memory: int = 0  # MB that it holds with each processor
+    held: HeldAmounts = NOTHING_HELD  # and of each node, whatever it has there
+
+    def of_node(self, processors: int) -> NodeAmounts:
+        """Return what it holds of a node on which it has so many processors."""
+        held = self.held
+        return processors * self.memory + held.memory, held.disk, held.swap
+
+
+class FreeResources:
+    """Free processors and amounts, holders and sole ownership for each node; free licences by feature.
+
+    Features that the cluster does not count are not counted here: a job may use any number of them.
+    """
+
+    __slots__ = ("disk", "free", "jobs", "licences", "memory", "node_table", "owned", "swap")
+
+    def __init__(
+        self,
+        node_table: NodeTable,
+        free: list[int],
+        jobs: list[int],
+        owned: list[bool],
+        amounts: tuple[list[int], list[int], list[int]],
+        licences: dict[str, int],
+    ) -> None:
+        self.node_table, self.free, self.jobs, self.owned = node_table, free, jobs, owned
+        self.memory, self.disk, self.swap = amounts
+        self.licences = licences
+
+    @property
+    def amounts(self) -> tuple[list[int], list[int], list[int]]:
+        """What is free of memory, disk and swap of each node, in MB."""
+        return self.memory, self.disk, self.swap
+
+    @classmethod
+    def now(
+        cls, node_table: NodeTable, nodes: Mapping[str, NodeView], licences: Mapping[str, int]
+    ) -> "FreeResources":
+        """Return what is free of the nodes now; `licences` are the free ones."""
+        return cls(
+            node_table,
+            [node.free for node in nodes.values()],
+            [node.jobs for node in nodes.values()],
+            [node.exclusive_to is not None for node in nodes.values()],
+            (
+                [node.facts.memory - node.memory_held for node in nodes.values()],
+                [node.facts.disk - node.disk_held for node in nodes.values()],
+                [node.facts.swap - node.swap_held for node in nodes.values()],
+            ),
+            dict(licences),
+        )
+
+    @classmethod
+    def empty(cls, node_table: NodeTable, licences: Mapping[str, int]) -> "FreeResources":
+        """Return what is free when no job runs; `licences` are all there are."""
+        nothing = len(node_table.names)
+        return cls(
+            node_table,
+            list(node_table.processors),
+            [0] * nothing,
+            [False] * nothing,
+            amounts_of(node_table),
+            dict(licences),
+        )
+
+    def copy(self) -> "FreeResources":
+        """Return an independent copy."""
+        amounts = self.memory[:], self.disk[:], self.swap[:]
+        return FreeResources(
+            self.node_table, self.free[:], self.jobs[:], self.owned[:], amounts, self.licences.copy()
+        )
+
+    def looks_like(self, other: "FreeResources") -> bool:
+        """Return whether the same is free on both, of the same nodes."""
+        return (
+            self.node_table is other.node_table
+            and self.free == other.free
+            and self.jobs == other.jobs
+            and self.owned == other.owned
+            and self.amounts == other.amounts
+            and self.licences == other.licences
+        )
+
+    def is_idle(self, number: int) -> bool:
+        """Return whether no job holds anything of the node."""
+        return self.free[number] == self.node_table.processors[number] and not self.jobs[number]
+
+    def has(self, number: int, held: HeldAmounts) -> bool:
+        """Return whether so much of the node is free."""
+        return (
+            self.memory[number] >= held.memory
+            and self.disk[number] >= held.disk
+            and self.swap[number] >= held.swap
+        )
+
+    def give(self, number: int, held: HeldAmounts, sign: int) -> None:
+        """Give back what a job holds of a node beside processors, or with a negative sign take it."""
+        self.memory[number] += sign * held.memory
+        self.disk[number] += sign * held.disk
+        self.swap[number] += sign * held.swap
+
+    def put(self, piece: Allocation) -> None:
+        """Let a job hold the piece."""
+        self._move(piece, 1)
+
+    def lift(self, piece: Allocation) -> None:
+        """Take the piece back from its job."""
+        self._move(piece, -1)
+
+    def _move(self, piece: Allocation, sign: int) -> None:
+        for number, processors in piece.fit:
+            self.free[number] -= sign * processors
+            self.jobs[number] += sign
+            self.memory[number] -= sign * processors * piece.memory
+            if piece.held:
+                self.give(number, piece.held, -sign)
+            if piece.exclusive:
+                self.owned[number] = sign > 0
+        for feature, amount in piece.licences.items():
+            if feature in self.licences:
+                self.licences[feature] -= sign * amount
+
+
+def amounts_of(node_table: NodeTable) -> tuple[list[int], list[int], list[int]]:
+    """Return the memory, disk and swap that each node has in all, in MB."""
+    facts = node_table.facts
+    return [node.memory for node in facts], [node.disk for node in facts], [node.swap for node in facts]

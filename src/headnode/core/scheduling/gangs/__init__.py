@@ -1,1 +1,0 @@
-"""Placing the parts of a gang beside each other."""

@@ -1,0 +1,352 @@
+"""The nodes of a view, numbered, and which of them can serve a request: all that a pass does not change.
+
+Source: CCS, "Resource sorting"; HPC Pack job properties (node groups, memory, cores per node, OrderBy)."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from math import inf
+from typing import Any, NamedTuple, TypeVar
+
+from headnode.core.model.job import JobRequest, NodeGroupOp, OrderKey, RequestPart, UnitType
+from headnode.core.model.node import NodeFacts, NodeState
+from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
+from headnode.core.model.node_needs import needs_objection as unmet
+from headnode.core.scheduling.node_view import (
+    NodeView,
+    ReservationAccess,
+    ever_takes,
+    instants_of,
+    reserved_objection,
+    takes,
+)
+
+RESOURCE_ORDER = (OrderKey("memory"), OrderKey("speed"))
+"""The order of a cluster that says nothing else: memory, then processor speed, larger first."""
+
+
+class NodeRules(NamedTuple):
+    """What a request demands of each of its nodes.  Equal rules have the same candidates."""
+
+    asked: frozenset[str]  # empty: any node
+    excluded: frozenset[str]
+    groups: tuple[str, ...]
+    group_op: NodeGroupOp
+    memory: tuple[int | None, int | None]
+    processors: tuple[int | None, int | None]
+    order: tuple[OrderKey, ...]
+    needs: NodeNeeds = ANY_NODE
+    lasts: float = 0.0  # seconds it may run, where nodes will close
+    access: ReservationAccess | None = None  # where nodes are reserved
+    user: str = ""  # empty: it does not matter who it is
+
+
+def folded(names: Iterable[str]) -> frozenset[str]:
+    """Return names as they are compared: node names are alike whatever their case, as in Windows."""
+    return frozenset(name.casefold() for name in names)
+
+
+def rules_of(request: JobRequest) -> NodeRules:
+    """Return what the request demands of each of its nodes."""
+    return NodeRules(
+        asked=folded(request.requested_nodes),
+        excluded=folded(request.excluded_nodes),
+        groups=tuple(dict.fromkeys(group.casefold() for group in request.node_groups)),
+        group_op=request.node_group_op,
+        memory=(request.minimum_memory, request.maximum_memory),
+        processors=(request.minimum_processors_per_node, request.maximum_processors_per_node),
+        order=request.order_by or RESOURCE_ORDER,
+        needs=request.needs,
+        user=request.user,
+    )
+
+
+def node_objection(rules: NodeRules, node: NodeFacts) -> str:
+    """Return why the node can never serve such requests, or an empty string if it can."""
+    name = node.name.casefold()
+    if node.processors < 1:
+        return "has no processors"
+    if rules.asked and name not in rules.asked:
+        return "is not among the requested nodes"
+    if rules.user and node.serves not in ("", rules.user):
+        return f"serves only user {node.serves!r}"
+    if name in rules.excluded:
+        return "is excluded by the job"
+    return (
+        _outside(rules.memory, node.memory, "MB of memory")
+        or _outside(rules.processors, node.processors, "processors")
+        or _outside_groups(rules, node)
+        or unmet(rules.needs, node)
+    )
+
+
+def part_objection(part: RequestPart, node: NodeFacts) -> str:
+    """Return why the node can never serve this part of a job, or an empty string if it can."""
+    if part.required_nodes and node.name.casefold() not in folded(part.required_nodes):
+        return "is not among the nodes that the task requires"
+    if part.node_group and part.node_group.casefold() not in folded(node.groups):
+        return f"is not in node group {part.node_group!r}"
+    return unmet(part.needs, node)
+
+
+def names_matter(part: RequestPart) -> bool:
+    """Tell whether the part can tell nodes apart that are equal but for their names."""
+    needs = part.needs
+    named = needs.names or needs.excluded or needs.patterns or needs.excluded_patterns
+    return bool(named or part.required_nodes)
+
+
+def resource_key(order: tuple[OrderKey, ...], node: NodeFacts) -> tuple[int | str, ...]:
+    """Return the key by which nodes are taken, smallest first; ties go by name."""
+    amounts = {"memory": node.memory, "processors": node.processors, "speed": node.speed}
+    return (*(amounts[key.by] if key.ascending else -amounts[key.by] for key in order), node.name)
+
+
+def _outside(bounds: tuple[int | None, int | None], amount: int, noun: str) -> str:
+    least, most = bounds
+    if least is not None and amount < least:
+        return f"has {amount} {noun}; the job needs at least {least}"
+    if most is not None and amount > most:
+        return f"has {amount} {noun}; the job accepts at most {most}"
+    return ""
+
+
+def _outside_groups(rules: NodeRules, node: NodeFacts) -> str:
+    if not rules.groups:
+        return ""
+    missing = set(rules.groups) - folded(node.groups)
+    if rules.group_op is NodeGroupOp.INTERSECT and missing:
+        return f"is not in node group {', '.join(map(repr, sorted(missing)))}"
+    if len(missing) == len(rules.groups):
+        return f"is in none of the node groups {', '.join(map(repr, rules.groups))}"
+    return ""
+
+
+_MOST_SERVING = 10_000  # of what parts ask of nodes, for one table
+
+NodeOrder = tuple[int, ...]
+"""Numbers of nodes in the order in which they are taken."""
+
+Cached = TypeVar("Cached")
+
+
+class PassCache:
+    """What passes have worked out on the same nodes: one object of each class that is asked for.
+
+    It only saves work: a pass with an empty cache makes the same plan.
+    """
+
+    def __init__(self) -> None:
+        self._by_class: dict[type[object], Any] = {}
+
+    def of(self, cached: type[Cached]) -> Cached:
+        """Return the object of this class; it is made, without arguments, when first asked for."""
+        known: Cached | None = self._by_class.get(cached)
+        if known is None:
+            known = self._by_class[cached] = cached()
+        return known
+
+
+class NodeTable:
+    """Nodes by number.  `units` says how much of each unit a whole node is.
+
+    With `reopened`, closed nodes count as open; removed ones never do.  A node that will close serves those
+    who are over by then: of `open_for` seconds from the view's now, infinite where nobody closes it.
+    `reserved` are the times that each is kept for some; whoever asks what is `reopened` asks for no time.
+    Cost:  O(nodes) to make; candidates are worked out once for each kind of rules.  What others work out
+    on these nodes is remembered with them, in `cache`.
+    """
+
+    def __init__(self, nodes: Mapping[str, NodeView], *, reopened: bool = False) -> None:
+        self.facts: list[NodeFacts] = [node.facts for node in nodes.values()]
+        self.names = [node.name for node in self.facts]
+        self.numbers = {name.casefold(): number for number, name in enumerate(self.names)}
+        self.closed = [_closed(node, reopened) for node in nodes.values()]
+        self.open_for = [inf if reopened else node.open_for for node in nodes.values()]
+        self.closing = any(left < inf for left in self.open_for)
+        self.reserved = [node.reserved for node in nodes.values()]
+        self.reserving = any(self.reserved)
+        self._edges = sorted(instants_of(self.reserved)) if self.reserving else []
+        self.changes = self.closing or self.reserving  # with time, though nothing happens
+        self._at_any_time = reopened
+        self.processors = [node.processors for node in self.facts]
+        self.sockets = [max(1, min(node.sockets, node.processors)) for node in self.facts]
+        self.units: dict[UnitType, list[int]] = {
+            UnitType.PROCESSOR: self.processors,
+            UnitType.SOCKET: self.sockets,
+            UnitType.NODE: [1] * len(self.facts),
+        }
+        self.alike, self.alike_of = self._grouped()
+        self._sorted: dict[tuple[OrderKey, ...], list[int]] = {}
+        self._alternatives: dict[NodeRules, tuple[NodeOrder, ...]] = {}
+        self._rules: dict[NodeRules, int] = {}
+        self._serving: dict[tuple[object, ...], ServingNodes] = {}
+        self.cache = PassCache()
+
+    def _grouped(self) -> tuple[list[NodeOrder], list[int]]:
+        """Return the open nodes that are equal but for their names, by name; and the group of each, or -1."""
+        groups: dict[tuple[object, ...], list[int]] = {}
+        for number, facts in enumerate(self.facts):
+            if not self.closed[number] and facts.processors > 0:
+                groups.setdefault((*_looks(facts), self.open_for[number], self.reserved[number]), []).append(
+                    number
+                )
+        of = [-1] * len(self.facts)
+        for group, numbers in enumerate(groups.values()):
+            for number in numbers:
+                of[number] = group
+        names = self.names
+        return [tuple(sorted(numbers, key=names.__getitem__)) for numbers in groups.values()], of
+
+    def alternatives(self, request: JobRequest) -> tuple[NodeOrder, ...]:
+        """Return the open nodes the request may use, in resource order.
+
+        There are several lists, of which one must be chosen, only when groups must be uniform.
+        """
+        return self._listed(self._rules_of(request))
+
+    def anywhere(self, request: JobRequest) -> tuple[NodeOrder, ...]:
+        """Return the same whatever is reserved when: what it may use at some time."""
+        return self._listed(self._rules_of(request)._replace(access=None))
+
+    def access(self, request: JobRequest) -> ReservationAccess | None:
+        """Return what matters of a request because of reservations; None: nothing does."""
+        if not self.reserving and not request.reservation:
+            return None
+        return ReservationAccess(request.reservation, request.welcome, request.run_time)
+
+    def _now_alike(self, request: JobRequest) -> ReservationAccess:
+        """Return the access with the longest time that meets the same reservations, if it begins now.
+
+        So requests of many run times have the same candidates.
+        """
+        if self._at_any_time:
+            return ReservationAccess(request.reservation, request.welcome, request.run_time)
+        place = bisect_left(self._edges, request.run_time)
+        lasts = self._edges[place] if place < len(self._edges) else inf
+        return ReservationAccess(request.reservation, request.welcome, lasts)
+
+    def takes(self, number: int, access: ReservationAccess, begin: float) -> bool:
+        """Return whether a node takes the job, as far as reservations go, so long from now (seconds)."""
+        if self._at_any_time:
+            return self.ever_takes(number, access)
+        return takes(self.reserved[number], access, begin)
+
+    def ever_takes(self, number: int, access: ReservationAccess) -> bool:
+        """Return whether it does at some time."""
+        return ever_takes(self.reserved[number], access)
+
+    def kept_from(self, number: int, access: ReservationAccess) -> str:
+        """Return why a node does not take the job now, as far as reservations go; nothing if it does."""
+        if self._at_any_time and self.ever_takes(number, access):
+            return ""
+        return reserved_objection(self.reserved[number], access)
+
+    def _listed(self, rules: NodeRules) -> tuple[NodeOrder, ...]:
+        known = self._alternatives.get(rules)
+        if known is None:
+            known = self._alternatives[rules] = self._worked_out(rules)
+            self._rules[rules] = len(self._rules)
+        return known
+
+    def rules(self, request: JobRequest) -> int:
+        """Return the number of what the request demands of nodes: the same for the same alternatives."""
+        self.alternatives(request)
+        return self._rules[self._rules_of(request)]
+
+    def _rules_of(self, request: JobRequest) -> NodeRules:
+        rules = rules_of(request)
+        if self.reserving or request.reservation:
+            rules = rules._replace(access=self._now_alike(request))
+        return rules._replace(lasts=request.run_time) if self.closing else rules
+
+    def closes_too_soon(self, number: int, lasts: float) -> bool:
+        """Return whether a node closes before what starts now and runs so long (seconds) is surely over."""
+        return lasts > self.open_for[number]
+
+    def serving(self, part: RequestPart) -> "ServingNodes":
+        """Return the open nodes that can serve this part, whatever else its job demands of them.
+
+        Cost:  O(groups of equal nodes) where their names do not matter, O(nodes) else.
+        """
+        asked = (part.needs, part.node_group, part.required_nodes)
+        known = self._serving.get(asked)
+        if known is None:
+            if len(self._serving) >= _MOST_SERVING:
+                self._serving.clear()
+            known = self._serving[asked] = self._served(part)
+        return known
+
+    def _served(self, part: RequestPart) -> "ServingNodes":
+        found: list[int] = []
+        split: list[int] = []
+        named = names_matter(part)
+        for group, nodes in enumerate(self.alike):
+            some = nodes if named else nodes[:1]
+            good = [node for node in some if not part_objection(part, self.facts[node])]
+            found += good if named or not good else nodes
+            if named and 0 < len(good) < len(nodes):
+                split.append(group)
+        return ServingNodes(frozenset(found), frozenset(split))
+
+    def _worked_out(self, rules: NodeRules) -> tuple[NodeOrder, ...]:
+        access = rules.access
+        if access is not None:
+            whole = self._listed(rules._replace(access=None))
+            return tuple(tuple(n for n in order if self.takes(n, access, 0.0)) for order in whole)
+        fit = tuple(
+            number
+            for number in self._in_order(rules.order)
+            if not self.closed[number]
+            and not self.closes_too_soon(number, rules.lasts)
+            and not node_objection(rules, self.facts[number])
+        )
+        if not rules.groups or rules.group_op is not NodeGroupOp.UNIFORM:
+            return (fit,)
+        return tuple(
+            tuple(number for number in fit if group in folded(self.facts[number].groups))
+            for group in rules.groups
+        )
+
+    def _in_order(self, order: tuple[OrderKey, ...]) -> list[int]:
+        known = self._sorted.get(order)
+        if known is None:
+            known = sorted(range(len(self.facts)), key=lambda number: resource_key(order, self.facts[number]))
+            self._sorted[order] = known
+        return known
+
+
+class ServingNodes(NamedTuple):
+    """Nodes that can serve a part of a job, and the groups of equal nodes of which only some can."""
+
+    nodes: frozenset[int]
+    split: frozenset[int]
+
+
+class KnownNodes(NamedTuple):
+    """Nodes, and what was worked out about them."""
+
+    nodes: Mapping[str, NodeView]
+    node_table: NodeTable
+
+
+def _looks(facts: NodeFacts) -> tuple[object, ...]:
+    """Return everything a request can tell of a node, but its name."""
+    return (
+        facts.processors,
+        facts.sockets,
+        facts.memory,
+        facts.speed,
+        facts.groups,
+        facts.features,
+        facts.architecture,
+        facts.system,
+        facts.disk,
+        facts.swap,
+        facts.serves,
+    )
+
+
+def _closed(node: NodeView, reopened: bool) -> str:
+    if reopened and node.closed != NodeState.REMOVED:
+        return ""
+    return node.closed

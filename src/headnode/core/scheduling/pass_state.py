@@ -1,0 +1,346 @@
+"""The state of a pass: free resources, grants, and the shadow reservation of the first blocked job."""
+
+from functools import cached_property
+from math import inf
+from typing import NamedTuple
+
+from headnode.core.model.job import JobRequest, UnitType
+from headnode.core.model.quantities import NEVER, Instant, JobId
+from headnode.core.scheduling.candidates import Candidate, candidate_options
+from headnode.core.scheduling.free_resources import FreeResources, Placement
+from headnode.core.scheduling.node_table import NodeOrder, NodeTable
+from headnode.core.scheduling.placement import at_minimum, find_placement, part_shares, shares
+from headnode.core.scheduling.plan import Grow, Reservation, Start
+from headnode.core.scheduling.request import ResolvedCache, ResolvedRequest, resolved_at_some_time
+from headnode.core.scheduling.shadow_reservation import (
+    Release,
+    ReleaseOutlook,
+    ShadowReservation,
+    release,
+    releases_of,
+    shadow_reservation,
+    shadow_reservation_at,
+    sorted_releases,
+)
+from headnode.core.scheduling.view import View
+
+NodeOrders = tuple[NodeOrder, ...]
+
+
+class BlockedJob(NamedTuple):
+    """The first job that must wait; no promise if no job's end will help it while nodes are closed.
+
+    Jobs that run in a reservation only have a head of their own: they and the others wait for other things.
+    """
+
+    candidate: Candidate
+    promise: ShadowReservation | None
+
+    @property
+    def job(self) -> JobId:
+        """The job itself."""
+        return self.candidate.job
+
+    @property
+    def need(self) -> ResolvedRequest:
+        """What it needs."""
+        return self.candidate.need
+
+    @property
+    def due(self) -> Instant:
+        """When its promise falls due; NEVER without one."""
+        return NEVER if self.promise is None else self.promise.at
+
+
+class PreviousPass(NamedTuple):
+    """How a pass of a policy ended: who is refused then is refused as long as nothing becomes free."""
+
+    policy: object
+    now: Instant
+    resources: FreeResources
+    releases: list[Release]
+    head: BlockedJob
+    refused: set[JobRequest]
+
+
+class PassMemory:
+    """How the last pass ended that left a blocked job with a promise."""
+
+    def __init__(self) -> None:
+        self.ended: PreviousPass | None = None
+
+
+class PassState:
+    """Changes only by `grant` and by who becomes the head; what is free never grows.
+
+    The node table remembers how the pass before ended.  Where everything is as it was then, the head's
+    promise and the refusals need not be worked out again: only time has passed, and that helps no backfill.
+    """
+
+    def __init__(self, view: View, node_table: NodeTable, policy: object) -> None:
+        now = {feature: free for feature, (_, free) in view.licences.items()}
+        self.resources = FreeResources.now(node_table, view.nodes, now)
+        self.heads: dict[str, BlockedJob] = {}  # by the reservation in which they run; empty: all the others
+        self.starts: list[Start] = []
+        self.grows: list[Grow] = []
+        self._view, self._node_table, self._policy = view, node_table, policy
+        self._running = releases_of(view, node_table)
+        self._given: list[Release] = []
+        self._room: dict[int, int] = {}  # by rules
+        self._before = self._recalled()
+        self.is_settled = False  # the head is that of the pass before, with the same promise
+        self._spared: tuple[list[ShadowReservation], FreeResources] | None = None
+        self._room_then: tuple[ShadowReservation | None, int] = (None, 0)
+
+    @cached_property
+    def _at_last(self) -> FreeResources:
+        """What is free when no job runs."""
+        in_all = {feature: total for feature, (total, _) in self._view.licences.items()}
+        return FreeResources.empty(self._node_table, in_all)
+
+    def grant(self, candidate: Candidate, found: Placement) -> None:
+        """Give the candidate these processors."""
+        piece = candidate.need.piece(found)
+        self.resources.put(piece)
+        self._room.clear()
+        self._spared = None
+        self._given.append(release(candidate.end, candidate.job, piece))
+        for name, head in self.heads.items():
+            if head.promise is not None and not _is_over(candidate, head):
+                self.heads[name] = head._replace(promise=self._still(head, candidate, found))
+        named = shares(found, self._node_table)
+        if candidate.starts:
+            head_before = self.head_of(candidate)
+            ahead_of = None if head_before is None else head_before.job
+            parts = part_shares(found, self._node_table)
+            self.starts.append(Start(candidate.job, named, ahead_of, candidate.option, parts))
+        else:
+            self.grows.append(Grow(candidate.job, named))
+
+    def head_of(self, candidate: Candidate) -> BlockedJob | None:
+        """Return the first job that must wait for the same reservation as the candidate, or for none."""
+        return self.heads.get(candidate.request.reservation)
+
+    def options(self, candidate: Candidate) -> tuple[Candidate, ...]:
+        """Return the candidate under each of its options, best first."""
+        return candidate_options(candidate, self._view.now, self._node_table)
+
+    def may_fit(self, need: ResolvedRequest) -> bool:
+        """Return whether there are processors enough, wherever they are; if not, nobody need look closer."""
+        if need.unit is UnitType.NODE:
+            return True
+        known = self._room.get(need.rules) if need.rules >= 0 else None
+        if known is None:
+            known = self._room[need.rules] = _most(self.resources, need.alternatives)
+        return need.minimum <= known
+
+    def surely_delays(self, candidate: Candidate) -> bool:
+        """Return whether the candidate would delay a head wherever it ran; if not, look where it would."""
+        heads = self.heads.values()
+        return any(
+            not _is_over(candidate, head) and not self._may_keep_promise(head, candidate.need)
+            for head in heads
+        )
+
+    def _may_keep_promise(self, head: BlockedJob, need: ResolvedRequest) -> bool:
+        """Return whether there will be enough for the head and for the need, by counting as in `may_fit`."""
+        if head.promise is None or need.rules < 0 or need.rules != head.need.rules:
+            return True
+        if need.access is not None:
+            return True  # other nodes may be open to the head by then
+        if UnitType.NODE in (need.unit, head.need.unit) or len(need.alternatives) > 1:
+            return True
+        if self._room_then[0] is not head.promise:
+            self._room_then = head.promise, _most(head.promise.resources, need.alternatives)
+        return need.minimum + head.need.minimum <= self._room_then[1]
+
+    def promises(self) -> list[ShadowReservation]:
+        """Return what the heads are promised."""
+        return [head.promise for head in self.heads.values() if head.promise is not None]
+
+    def spared(self) -> FreeResources | None:
+        """Return what is free both now and when promises fall due, without what is promised."""
+        promises = self.promises()
+        if not promises:
+            return None
+        if self._spared is None or self._spared[0] != promises:
+            beside = self.resources
+            for each in promises:
+                beside = _beside(beside, each)
+            self._spared = promises, beside
+        return self._spared[1]
+
+    def wait(self, candidate: Candidate, *, unpromised: bool) -> BlockedJob:
+        """Let a candidate wait that is the first of its kind to do so, and return how.
+
+        It is a head only if it is promised something, or if `unpromised` are heads, too.  What is promised
+        to another head is not promised again.
+        """
+        head = self._as_head(candidate)
+        if head.promise is not None and self.heads:
+            head = self._beside_others(head)
+        if head.promise is not None or unpromised:
+            self.heads[candidate.request.reservation] = head
+        return head
+
+    def _beside_others(self, head: BlockedJob) -> BlockedJob:
+        """Put what is promised to several heads on the boards of each other; the last yields if it cannot."""
+        if head.promise is None:
+            return head
+        boards: dict[str, BlockedJob] = {}
+        for name, other in self.heads.items():
+            if other.promise is None:
+                continue
+            first, second = (head, other) if head.due <= other.due else (other, head)
+            if first.candidate.asks.run_time + first.due <= second.due < NEVER:
+                continue
+            kept = self._still_beside(second, first)
+            if kept is None:
+                return head._replace(promise=None)
+            if second is head:
+                head = head._replace(promise=kept)
+            else:
+                boards[name] = other._replace(promise=kept)
+        self.heads |= boards
+        return head
+
+    def _still_beside(self, head: BlockedJob, other: BlockedJob) -> ShadowReservation | None:
+        """Return a head's promise with another head at work, whose promise falls due before."""
+        if head.promise is None or other.promise is None:
+            return head.promise
+        then = head.promise.resources.copy()
+        then.put(other.promise.piece)
+        return shadow_reservation_at(head.need, self._view.now, head.promise.at, then)
+
+    def _as_head(self, candidate: Candidate) -> BlockedJob:
+        """Return the candidate with when it will fit at the latest; None while too many nodes are closed.
+
+        Of several options the one that is sure to fit first; of equals the one that the job prefers.
+        """
+        before, under = self._before, self.options(candidate)
+        if before is not None and not self._given and _is_same(before.head.candidate, candidate):
+            self.is_settled = True
+            return BlockedJob(under[before.head.candidate.option], before.head.promise)
+        outlook = ReleaseOutlook(self._view.now, self.resources, self._releases(), self._at_last)
+        return min([BlockedJob(each, shadow_reservation(each.need, outlook)) for each in under], key=_due)
+
+    def refused_before(self) -> frozenset[int]:
+        """Return the places of the classes that stay refused if the head keeps its promise: `is_settled`."""
+        before = self._before
+        if before is None:
+            return frozenset()
+        head, queue = before.head.candidate, self._view.queue
+        places = [place for place, each in enumerate(queue) if each.turns and each.request in before.refused]
+        if not any(queue[place].turns[0] == head.turn for place in places):
+            return frozenset()  # the head is gone
+        return frozenset(place for place in places if queue[place].turns[0] > head.turn)
+
+    def end(self, refused: set[JobRequest]) -> None:
+        """Remember with the node table how the pass ends, without what that remembered itself: no chains."""
+        self._before = None
+        head = self.heads.get("")
+        if head is not None and head.promise is not None and len(self.heads) == 1:
+            now, policy = self._view.now, self._policy
+            ended = PreviousPass(policy, now, self.resources, self._releases(), head, refused)
+            self._node_table.cache.of(PassMemory).ended = ended
+
+    def _releases(self) -> list[Release]:
+        """Return what running jobs and those that were given something give back, in order."""
+        return sorted_releases([*self._running, *self._given]) if self._given else self._running
+
+    def _recalled(self) -> PreviousPass | None:
+        before = self._node_table.cache.of(PassMemory).ended
+        if before is None or before.policy != self._policy or before.now > self._view.now:
+            return None
+        same = before.resources.looks_like(self.resources) and len(before.releases) == len(self._running)
+        return before if same and before.releases == self._running else None
+
+    def can_run(self, candidate: Candidate) -> bool:
+        """Return whether the candidate would fit on the open nodes if nothing ran there."""
+        in_all = tuple([(feature, total) for feature, (total, _) in self._view.licences.items()])
+        runs = self._node_table.cache.of(ResolvedCache).runs
+        known = runs.get((candidate.asks, in_all))
+        if known is None:
+            known = (
+                find_placement(
+                    at_minimum(resolved_at_some_time(candidate.need, self._node_table)), self._at_last
+                )
+                is not None
+            )
+            runs[candidate.asks, in_all] = known
+        return known
+
+    def in_time(self, candidate: Candidate) -> bool:
+        """Return whether the candidate ends before the promises to the heads fall due."""
+        return all(_is_over(candidate, head) for head in self.heads.values())
+
+    def still_promised(self, candidate: Candidate, found: Placement) -> bool:
+        """Return whether every head keeps its promise if the candidate has these processors.
+
+        For ever, if it is not over in time.
+        """
+        return all(
+            head.promise is None
+            or _is_over(candidate, head)
+            or self._still(head, candidate, found) is not None
+            for head in self.heads.values()
+        )
+
+    def _still(self, head: BlockedJob, candidate: Candidate, found: Placement) -> ShadowReservation | None:
+        """Return a head's promise if the candidate keeps these processors for ever; None: it is broken."""
+        if head.promise is None:
+            return None
+        then = head.promise.resources.copy()
+        then.put(candidate.need.piece(found))
+        return shadow_reservation_at(head.need, self._view.now, head.promise.at, then)
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Return what the heads are promised, in turn order."""
+        kept = [(head.candidate, head.promise) for head in self.heads.values() if head.promise is not None]
+        found: list[Reservation] = []
+        for candidate, given in sorted(kept, key=lambda one: one[0].turn):
+            named = shares(given.piece.fit, self._node_table)
+            found.append(
+                Reservation(
+                    candidate.job, given.at, named, candidate.turn, candidate.request, candidate.option
+                )
+            )
+        return tuple(found)
+
+
+def _is_over(candidate: Candidate, head: BlockedJob) -> bool:
+    """Return whether a candidate is over when a head's promise falls due; never without a due time."""
+    return candidate.end <= head.due < NEVER
+
+
+def _beside(now: FreeResources, promise: ShadowReservation) -> FreeResources:
+    then = promise.resources.copy()
+    then.put(promise.piece)
+    return FreeResources(
+        now.node_table,
+        [free if free > 0 else 0 for free in map(min, now.free, then.free)],
+        now.jobs,
+        now.owned,
+        (
+            list(map(min, now.memory, then.memory)),
+            list(map(min, now.disk, then.disk)),
+            list(map(min, now.swap, then.swap)),
+        ),
+        {name: int(min(free, then.licences.get(name, inf))) for name, free in now.licences.items()},
+    )
+
+
+def _due(head: BlockedJob) -> tuple[bool, float]:
+    return (True, NEVER) if head.promise is None else (False, head.promise.at)
+
+
+def _is_same(one: Candidate, other: Candidate) -> bool:
+    return one.turn == other.turn and one.request == other.request
+
+
+def _most(resources: FreeResources, alternatives: NodeOrders) -> int:
+    """Return how many processors there are at most on nodes of one of the lists."""
+    free = resources.free
+    if len(alternatives) == 1:
+        return sum([free[node] for node in alternatives[0]])
+    return max((sum([free[node] for node in order]) for order in alternatives), default=0)

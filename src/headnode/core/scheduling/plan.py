@@ -1,0 +1,163 @@
+"""What a policy answers: which jobs start or grow, and why each other job waits."""
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+
+import msgspec
+
+from headnode.core.model.job import JobRequest
+from headnode.core.model.quantities import NEVER, Instant, JobId
+
+Shares = tuple[tuple[str, int], ...]
+"""Node names with the processors taken on each, in the order they were taken."""
+
+
+class Why(StrEnum):
+    """The kinds of reason a job waits for."""
+
+    PRIORITY = "priority"  # jobs with a better turn go first
+    PROCESSORS = "processors"  # too few free now
+    NODE = "node"  # this node is out, for the reason given
+    LICENCES = "licences"
+    RESERVATION = "reservation"  # it would delay the job that holds the reservation
+    POLICY = "policy"  # nobody may overtake
+    DEPENDENCY = "dependency"
+    HOLD = "hold"
+    FILTER = "filter"  # a filter of the site does not let it, or has not answered
+    PREEMPTION = "preemption"  # others are being preempted for it, or it was preempted itself
+    ALTERNATIVE = "alternative"  # another request that it would do with does not help either, as it says
+    SHARE = "share"  # others give up in its favour what they have beyond their minimum
+    RESERVED = "reserved"  # nodes that it could have are kept for others, or it may run on these alone
+    NEVER_FITS = "never-fits"  # not with the nodes there are
+
+
+class Reason(msgspec.Struct, frozen=True, gc=False):
+    """One reason, in words for its reader; `what` names the node, licence or job it is about."""
+
+    why: Why
+    text: str
+    what: str = ""
+
+
+class Start(msgspec.Struct, frozen=True, gc=False):
+    """Start the job on these processors.  `ahead_of` is the job it overtakes, if it is backfilled.
+
+    `option` is the request it was given: 0 its own, n the n-th of the others.  `parts` says, for a gang,
+    which shares are for which part; together they are the allocation.
+    """
+
+    job: JobId
+    allocation: Shares
+    ahead_of: JobId | None = None
+    option: int = 0
+    parts: tuple[Shares, ...] = ()
+
+
+class Grow(msgspec.Struct, frozen=True, gc=False):
+    """Give the running job more."""
+
+    job: JobId
+    allocation: Shares
+
+
+class Recall(msgspec.Struct, frozen=True, gc=False):
+    """Let the running job give up so much in all; nothing: it may keep what was recalled before.
+
+    As its tasks end, or `immediate`: those that run there are stopped, to run again.  For these jobs.
+    """
+
+    job: JobId
+    allocation: Shares
+    why: Reason
+    immediate: bool = False
+    for_jobs: tuple[JobId, ...] = ()
+
+
+class Preempt(msgspec.Struct, frozen=True, gc=False):
+    """Stop the running job and queue it again, for this other one."""
+
+    job: JobId
+    for_job: JobId
+    why: Reason
+
+
+class Claim(msgspec.Struct, frozen=True, gc=False):
+    """A job that waits for nothing but what others are giving up for it: until it starts it is kept.
+
+    `allocation` is where it would start; `why` says who gives.
+    """
+
+    job: JobId
+    allocation: Shares
+    why: Reason
+    option: int = 0
+
+
+class Wait(msgspec.Struct, frozen=True, gc=False):
+    """Jobs of this request wait."""
+
+    reasons: tuple[Reason, ...]
+    not_before: Instant = NEVER  # expected start of the first of them, where the plan gives one
+
+
+class Reservation(msgspec.Struct, frozen=True, gc=False):
+    """When a blocked job will start at the latest, if the limits hold, and one place where it then can.
+
+    `turn` and `request` are those for which it was given: a job that is modified loses it.
+    """
+
+    job: JobId
+    at: Instant
+    allocation: Shares
+    turn: tuple[int, int, int]
+    request: JobRequest
+    option: int = 0  # which of its requests has the place; it may start with one that it prefers
+    parts: tuple[Shares, ...] = ()  # of a gang, as in `Start`
+
+
+class Plan(msgspec.Struct, frozen=True, gc=False):
+    """The outcome of a pass.  Every queued job is in `starts`, or its request is in `waits`."""
+
+    starts: tuple[Start, ...]
+    grows: tuple[Grow, ...]
+    waits: Mapping[JobRequest, Wait]
+    reservations: tuple[Reservation, ...] = ()  # in turn order
+    wake: Instant = NEVER  # when to plan again though nothing happens
+    preempts: tuple[Preempt, ...] = ()
+    recalls: tuple[Recall, ...] = ()
+    claims: tuple[Claim, ...] = ()  # of jobs that are neither in `starts` nor in `waits`
+    shares: Mapping[JobId, int] = {}  # in balanced mode: how many processors running jobs should have
+
+    @property
+    def reservation(self) -> Reservation | None:
+        """The reservation of the first blocked job that has one."""
+        return self.reservations[0] if self.reservations else None
+
+
+LazyWait = Callable[[], Wait]
+"""Says why, from what the pass left behind; always the same."""
+
+
+class LazyReasons(Mapping[JobRequest, Wait]):
+    """The wait of each request some of whose jobs do not start."""
+
+    __slots__ = ("_tellings", "_told")
+
+    def __init__(self, tellings: dict[JobRequest, LazyWait]) -> None:
+        self._tellings = tellings
+        self._told: dict[JobRequest, Wait] = {}
+
+    def __getitem__(self, request: JobRequest) -> Wait:
+        told = self._told.get(request)
+        if told is None:
+            told = self._told[request] = self._tellings[request]()
+        return told
+
+    def __contains__(self, request: object) -> bool:
+        return request in self._tellings
+
+    def __iter__(self) -> Iterator[JobRequest]:
+        return iter(self._tellings)
+
+    def __len__(self) -> int:
+        return len(self._tellings)

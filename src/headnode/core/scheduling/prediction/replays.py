@@ -1,0 +1,202 @@
+"""When waiting jobs will start if no other job comes: the policy itself, run ahead over given run times.
+
+The policy goes on seeing limits, as it does today; only the ends come when they are expected."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from heapq import heapify, heappop, heappush
+from math import inf
+from types import MappingProxyType
+from typing import NamedTuple
+
+from headnode.core.model.quantities import NEVER, Instant, Seconds
+from headnode.core.scheduling.pool.replay import ForkablePolicy
+from headnode.core.scheduling.prediction.run_times import JobTraits, RunTimeForecast, RunTimeHistory, quantile
+
+REPLAYS = 10  # more do not make the median better on the logs tried
+_GOLDEN, _PLASTIC = 0.6180339887498949, 0.7548776662466927  # their multiples are spread evenly over (0, 1)
+
+RunTimeOf = Callable[[int], float]
+"""How long a job runs in all, in seconds, in one of the possible futures."""
+
+
+class ReplayInput(NamedTuple):
+    """The instant from which to look ahead, after the pass.  Jobs are known by numbers.
+
+    `running` has the start of each running job; `asked` says what a running or queued job asked for.
+    """
+
+    now: Instant
+    policy: ForkablePolicy
+    running: Mapping[int, Instant]
+    asked: Callable[[int], JobTraits]
+
+
+class PredictedWait(NamedTuple):
+    """How long a job waits in the replays: the median, and the longest; and if all jobs run to their limits.
+
+    Unit:  seconds from the instant of looking ahead; inf if it never starts.
+    """
+
+    middle: Seconds
+    longest: Seconds
+    by_limits: Seconds
+
+
+def predict_waits(
+    scene: ReplayInput, history: RunTimeHistory, wanted: Collection[int], replays: int = REPLAYS
+) -> dict[int, PredictedWait]:
+    """Return when each of the wanted jobs, all of them queued, will start."""
+    return Replays(scene, history, replays).foresee(scene.now, wanted)
+
+
+class Replays:
+    """The futures of a scene: one in which all jobs run to their limits, and the replays.
+
+    Each replay draws the run time of every job from what its like took; the first takes all medians.
+    """
+
+    def __init__(self, scene: ReplayInput, history: RunTimeHistory, replays: int = REPLAYS) -> None:
+        lives = _RunTimes(scene, history)
+        self._limits = RunAhead(scene, lambda job: scene.asked(job).limit)
+        self._replays = [RunAhead(scene, lives.lasts(replay)) for replay in range(replays)]
+
+    def foresee(self, now: Instant, wanted: Collection[int]) -> dict[int, PredictedWait]:
+        """Return when each of the wanted jobs will start, counted from `now`."""
+        limits = self._limits.starts(wanted)
+        replays = [replay.starts(wanted) for replay in self._replays]
+        return {
+            job: predicted_wait(
+                [max(0.0, starts[job] - now) for starts in replays], max(0.0, limits[job] - now)
+            )
+            for job in wanted
+        }
+
+    def joined(self, job: int) -> None:
+        """Put a job that has come since behind all others; right only if nobody can overtake."""
+        for future in (self._limits, *self._replays):
+            future.joined(job)
+
+
+def predicted_wait(waits: Iterable[float], by_limits: float) -> PredictedWait:
+    """Return what replays say of one job: how long it waits in each, and if all jobs run to their limits."""
+    ascending = sorted(waits)
+    return PredictedWait(Seconds(quantile(ascending, 0.5)), Seconds(ascending[-1]), Seconds(by_limits))
+
+
+def replay_quantile(job: int, replay: int) -> float:
+    """Return which quantile of its run times a job has in a replay: in the first the median, then any."""
+    return 0.5 if replay == 0 else (job * _GOLDEN + replay * _PLASTIC) % 1.0
+
+
+class RunAhead:
+    """One possible future, lived through as far as somebody asks.
+
+    A running job that should have ended ends at once.
+    Cost:  that of the policy's passes until the last job asked for has started.
+    """
+
+    def __init__(self, scene: ReplayInput, lasts: RunTimeOf) -> None:
+        self._now, self._policy, self._lasts = scene.now, scene.policy.fork(), lasts
+        self._starts: dict[int, Instant] = {}
+        self._ends: list[tuple[float, int]] = [(inf, -1)]
+        self._ends += ((max(scene.now, start + lasts(job)), job) for job, start in scene.running.items())
+        heapify(self._ends)
+
+    def starts(self, wanted: Iterable[int]) -> dict[int, Instant]:
+        """Return when each of these jobs starts; `NEVER` if it does not."""
+        for job in wanted:
+            if job not in self._starts:
+                self._live_until_it_starts(job)
+        return {job: self._starts.get(job, NEVER) for job in wanted}
+
+    def joined(self, job: int) -> None:
+        """Let a job come, in this future, as late as it has been lived through."""
+        self._policy.arrived(self._now, job)
+        self._start(self._now)
+
+    def _live_until_it_starts(self, wanted: int) -> None:
+        ends, policy, starts = self._ends, self._policy, self._starts
+        while wanted not in starts and (now := Instant(min(ends[0][0], policy.wakes()))) != inf:
+            while ends[0][0] == now:
+                policy.ended(now, heappop(ends)[1])
+            self._start(now)
+
+    def _start(self, now: Instant) -> None:
+        self._now = now
+        for job in self._policy.starts(now):
+            self._starts[job] = now
+            heappush(self._ends, (now + self._lasts(job), job))
+
+
+class _RunTimes:
+    """The possible run times of the jobs of a scene: looked up once, drawn from in each replay."""
+
+    def __init__(self, scene: ReplayInput, history: RunTimeHistory) -> None:
+        self._asked, self._history = scene.asked, history
+        self._running = {
+            job: history.forecast(scene.asked(job), Seconds(scene.now - start))
+            for job, start in scene.running.items()
+        }
+        self._queued: dict[JobTraits, RunTimeForecast] = {}
+        self._medians: dict[JobTraits, float] = {}
+
+    def lasts(self, replay: int) -> RunTimeOf:
+        """Return the run times of one replay.  The same replay has the same: nothing is left to chance."""
+        if replay == 0:
+            return self._median
+        return lambda job: self._forecast(job).at(replay_quantile(job, replay))
+
+    def _forecast(self, job: int) -> RunTimeForecast:
+        running = self._running.get(job)
+        if running is not None:
+            return running
+        asked = self._asked(job)
+        forecast = self._queued.get(asked)
+        if forecast is None:
+            forecast = self._queued[asked] = self._history.forecast(asked)
+        return forecast
+
+    def _median(self, job: int) -> float:
+        asked = self._asked(job)
+        if job in self._running or asked not in self._medians:
+            median = self._forecast(job).at(0.5)
+            if job in self._running:
+                return median
+            self._medians[asked] = median
+        return self._medians[asked]
+
+
+class PolicyTraits(NamedTuple):
+    """`firm`: nobody starts later than by the plan from the limits.  `in_turn`: nobody overtakes.
+
+    `dear`: a pass costs more than the queue is long, so a long queue is replayed less often; its medians
+    are the surer for it.
+    """
+
+    firm: bool = False
+    in_turn: bool = False
+    dear: bool = False
+
+    def replays(self, queued: int) -> int:
+        """Return how many replays a prediction is worth with so many in the queue.
+
+        >>> PolicyTraits(dear=True).replays(4), PolicyTraits(dear=True).replays(400)
+        (10, 1)
+        >>> PolicyTraits().replays(400)
+        10
+        """
+        if not self.dear:
+            return REPLAYS
+        return REPLAYS if queued <= _FEW else 3 if queued <= _SOME else 1
+
+
+_FEW, _SOME = 5, 20  # waiting jobs
+
+POLICY_TRAITS: Mapping[str, PolicyTraits] = MappingProxyType(
+    {
+        "fcfs": PolicyTraits(firm=True, in_turn=True),
+        "easy": PolicyTraits(),
+        "conservative": PolicyTraits(firm=True, dear=True),
+        "conservative-replan": PolicyTraits(dear=True),
+    }
+)

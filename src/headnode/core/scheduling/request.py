@@ -1,0 +1,295 @@
+"""A request resolved for the nodes of one pass, so that it can be placed again and again."""
+
+from collections.abc import Iterable, Mapping
+from math import inf
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from headnode.core.model.job import NOTHING_HELD, HeldAmounts, JobRequest, NodeGroupOp, RequestPart, UnitType
+from headnode.core.scheduling.free_resources import Allocation, FreeResources, Placement
+from headnode.core.scheduling.node_table import NodeOrder, NodeTable
+from headnode.core.scheduling.node_view import NodeView, ReservationAccess
+from headnode.core.scheduling.view import RunningJob
+
+MOST_REMEMBERED = 100_000  # needs for one table
+
+
+class ResolvedPart(NamedTuple):
+    """What one part of a job needs: lumps of so many units, each lump on one of these nodes."""
+
+    lumps: tuple[tuple[int, int], ...]  # (units, how many such lumps), largest first
+    apart: bool
+    spread: bool
+    whole: bool
+    nodes: frozenset[int]
+    split: frozenset[int]  # groups of equal nodes of which only some are among them
+    required: frozenset[int]  # each of these has at least one lump
+    units: int  # of all lumps
+
+    @property
+    def size(self) -> int:
+        """How many units each lump has; 0 when they differ."""
+        return self.lumps[0][0] if len(self.lumps) == 1 else 0
+
+
+class ResolvedRequest(NamedTuple):
+    """How much of what, and on which nodes.  `minimum`, `maximum` and `share` count `unit`."""
+
+    unit: UnitType
+    minimum: int
+    maximum: int
+    exclusive: bool
+    whole: bool  # takes idle nodes only, and all of each
+    single: bool
+    share: int  # so much of it must be on nodes the job holds alone
+    required: frozenset[int]
+    impossible: bool  # a required node is not there, or more are required than the maximum allows
+    alternatives: tuple[NodeOrder, ...]
+    fixed: Mapping[str, int]  # licences, whatever the size
+    each: frozenset[str]  # licences for every processor
+    memory: int  # MB with every processor; 0: not counted
+    held: HeldAmounts  # MB of every node, whatever number of its processors
+    rules: int  # needs of one number have the same alternatives; -1: these are for this need alone
+    parts: tuple[ResolvedPart, ...] = ()
+    ceiling: int = 0  # of what parts may need that share what the job holds, where nodes are not taken whole
+    together: bool = False  # all parts are held beside each other; else they share what the job holds
+    access: ReservationAccess | None = (
+        None  # where nodes are reserved; `alternatives` are then those of a start now
+    )
+    anywhere: tuple[NodeOrder, ...] = ()  # and these the nodes it may use at some time
+
+    @property
+    def counted(self) -> bool:
+        """Whether it only matters how much there is of equal nodes, not on which of them it is."""
+        return not (self.single or self.share or self.required or self.memory or self.held) and all(
+            self.whole or not (part.apart or part.whole or part.size != 1) for part in self.parts
+        )
+
+    @property
+    def candidates(self) -> tuple[NodeOrder, ...]:
+        """The nodes that it may use, now or later."""
+        return self.alternatives if self.access is None else self.anywhere
+
+    def licences(self, fit: Placement) -> dict[str, int]:
+        """Return the licences that a job of this need holds with these processors."""
+        return held_licences(self.fixed, self.each, fit)
+
+    def piece(self, fit: Placement) -> Allocation:
+        """Return what a job of this need holds with these processors; sole owners need not count memory."""
+        memory, held = (0, NOTHING_HELD) if self.whole else (self.memory, self.held)
+        return Allocation(fit, self.exclusive, self.licences(fit), memory, held)
+
+
+class ResolvedCache:
+    """Resolved requests and parts of them, and whether requests fit on idle nodes (by licences in all)."""
+
+    def __init__(self) -> None:
+        self.needs: dict[JobRequest, ResolvedRequest] = {}
+        self.parts: dict[RequestPart, ResolvedPart] = {}
+        self.runs: dict[tuple[JobRequest, tuple[tuple[str, int], ...]], bool] = {}
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.needs.clear()
+        self.parts.clear()
+        self.runs.clear()
+
+
+def resolve(request: JobRequest, node_table: NodeTable) -> ResolvedRequest:
+    """Work a request out; what was worked out for these nodes before is remembered."""
+    cache = node_table.cache.of(ResolvedCache)
+    known = cache.needs.get(request)
+    if known is None:
+        if len(cache.needs) >= MOST_REMEMBERED:
+            cache.clear()
+        known = cache.needs[request] = _resolve_anew(request, node_table)
+    return known
+
+
+def _resolve_anew(request: JobRequest, node_table: NodeTable) -> ResolvedRequest:
+    least = max(1, request.minimum, request.node_share)
+    most = max(least, request.maximum)
+    whole = request.exclusive or request.unit is UnitType.NODE
+    required = {name.casefold() for name in request.required_nodes}
+    parts = tuple(_resolve_part(part, node_table) for part in request.parts)
+    fixed, each = requested_licences(request)
+    access = node_table.access(request)
+    return ResolvedRequest(
+        unit=request.unit,
+        minimum=most if request.start_at_maximum else least,
+        maximum=most,
+        exclusive=request.exclusive,
+        whole=whole,
+        single=request.single_node,
+        share=0 if whole else request.node_share,
+        required=frozenset(node_table.numbers[name] for name in required if name in node_table.numbers),
+        impossible=len(required) > most
+        or not required <= node_table.numbers.keys()
+        or (request.together and any(sum(n for _, n in part.lumps) < len(part.required) for part in parts)),
+        alternatives=node_table.alternatives(request),
+        fixed=fixed,
+        each=each,
+        memory=request.memory,
+        held=request.held,
+        rules=node_table.rules(request),
+        parts=parts,
+        ceiling=most,
+        together=request.together,
+        access=access,
+        anywhere=() if access is None else node_table.anywhere(request),
+    )
+
+
+def resolved_later(need: ResolvedRequest, node_table: NodeTable, seconds: float) -> ResolvedRequest:
+    """Return the need of a start so long from now: on nodes that then take it, as reservations go.
+
+    Not on those that will close: what begins later is promised none of them.
+    """
+    access = need.access
+    if access is None:
+        return _lasting(need, node_table)
+    orders = (tuple(n for n in order if node_table.takes(n, access, seconds)) for order in need.anywhere)
+    return _lasting(need._replace(alternatives=tuple(orders)), node_table)
+
+
+def resolved_at_some_time(need: ResolvedRequest, node_table: NodeTable) -> ResolvedRequest:
+    """Return the need on all nodes that take it at some time, as reservations go."""
+    access = need.access
+    if access is None:
+        return need
+    orders = (tuple(n for n in order if node_table.ever_takes(n, access)) for order in need.anywhere)
+    return need._replace(alternatives=tuple(orders))
+
+
+def _lasting(need: ResolvedRequest, node_table: NodeTable) -> ResolvedRequest:
+    if not node_table.closing:
+        return need
+    stay = node_table.open_for
+    orders = (tuple(node for node in order if stay[node] == inf) for order in need.alternatives)
+    return need._replace(alternatives=tuple(orders))
+
+
+def _resolve_part(part: RequestPart, node_table: NodeTable) -> ResolvedPart:
+    parts = node_table.cache.of(ResolvedCache).parts
+    known = parts.get(part)
+    if known is None:
+        known = parts[part] = _resolve_part_anew(part, node_table)
+    return known
+
+
+def _resolve_part_anew(part: RequestPart, node_table: NodeTable) -> ResolvedPart:
+    serving = node_table.serving(part)
+    required = {name.casefold() for name in part.required_nodes}
+    return ResolvedPart(
+        lumps=tuple(sorted(((size, times) for size, times in part.lumps if times), reverse=True)),
+        apart=part.apart,
+        spread=part.spread,
+        whole=part.whole,
+        nodes=serving.nodes,
+        split=serving.split,
+        required=frozenset(node_table.numbers[name] for name in required if name in node_table.numbers),
+        units=part.units,
+    )
+
+
+def resolve_growth(running: RunningJob, node_table: NodeTable) -> ResolvedRequest | None:
+    """Return what a running job may still get, or None when it wants nothing, has its maximum, or is a gang.
+
+    The new nodes obey the rules the first ones obeyed: the same single node, the same uniform group.  A job
+    that holds memory, disk or swap of its nodes grows on those, where it holds no more for that.
+    """
+    request = running.request
+    if request.together:
+        return None
+    held = [(node_table.numbers.get(name.casefold(), -1), taken) for name, taken in running.allocation]
+    most = min(
+        running.wants, request.maximum - sum(units_in(request.unit, part, node_table) for part in held)
+    )
+    mine = {number for number, _ in held}
+    if most < 1 or (request.single_node and mine == {-1}):
+        return None
+    alternatives = node_table.alternatives(request)
+    if request.node_groups and request.node_group_op is NodeGroupOp.UNIFORM:
+        alternatives = tuple(order for order in alternatives if mine <= set(order))
+    if request.single_node or request.held:
+        alternatives = tuple(tuple(sorted(mine.intersection(order))) for order in alternatives)
+    return resolve(request, node_table)._replace(
+        minimum=1,
+        maximum=most,
+        single=False,
+        share=0,
+        required=frozenset(),
+        impossible=False,
+        held=NOTHING_HELD,
+        alternatives=alternatives,
+        fixed={},
+        rules=-1,
+        parts=(),
+        access=None,
+    )
+
+
+def units_in(unit: UnitType, part: tuple[int, int], node_table: NodeTable) -> int:
+    """Return how many units a job holds with so many processors of a node (number, processors)."""
+    number, processors = part
+    if unit is UnitType.NODE:
+        return int(processors > 0)
+    if unit is UnitType.PROCESSOR or number < 0:
+        return processors
+    return processors * node_table.sockets[number] // node_table.processors[number]
+
+
+def processors_for(need: ResolvedRequest, number: int, units: int, resources: FreeResources) -> int:
+    """Return how many processors of a node so many units of it are; part of a socket counts as all of it."""
+    size = resources.node_table.processors[number]
+    if need.whole:
+        return size
+    if need.unit is UnitType.SOCKET:
+        return -(-units * size // resources.node_table.sockets[number])
+    return units
+
+
+def memory_of(request: JobRequest) -> int:
+    """Return how much memory a job holds with each processor, in MB; sole owners of nodes need not count."""
+    return 0 if request.exclusive or request.unit is UnitType.NODE else request.memory
+
+
+def held_with(node: NodeView, request: JobRequest, processors: int, *, first: bool) -> NodeView:
+    """Return a node of which a job holds so many processors more, and what goes with them.
+
+    `first`: it comes to the node, or with a negative number leaves it; else it has others there.  Processors,
+    jobs and owners stay as they are.
+    """
+    memory, held = memory_of(request), held_of(request)
+    if not memory and not held:
+        return node
+    sign = first if processors > 0 else -first
+    return replace(
+        node,
+        memory_held=node.memory_held + processors * memory + sign * held.memory,
+        disk_held=node.disk_held + sign * held.disk,
+        swap_held=node.swap_held + sign * held.swap,
+    )
+
+
+def held_of(request: JobRequest) -> HeldAmounts:
+    """Return what a job holds of each node; sole owners of nodes need not count."""
+    return NOTHING_HELD if request.exclusive or request.unit is UnitType.NODE else request.held
+
+
+def requested_licences(request: JobRequest) -> tuple[dict[str, int], frozenset[str]]:
+    """Return the licences a job needs whatever its size, and those it needs for every processor."""
+    fixed: dict[str, int] = {}
+    for licence in request.licences:
+        if licence.amount is not None:
+            fixed[licence.feature] = fixed.get(licence.feature, 0) + licence.amount
+    return fixed, frozenset(licence.feature for licence in request.licences if licence.amount is None)
+
+
+def held_licences(fixed: Mapping[str, int], each: Iterable[str], fit: Placement) -> dict[str, int]:
+    """Return how many licences of each feature a job holds; ``*`` is one for each of its processors."""
+    held = dict(fixed)
+    for feature in each:
+        held[feature] = held.get(feature, 0) + sum(processors for _, processors in fit)
+    return held

@@ -1,0 +1,231 @@
+"""When a waiting job will fit: running jobs end at their limits and release what they hold."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from math import inf
+from operator import itemgetter
+from typing import NamedTuple
+
+from headnode.core.model.job import UnitType
+from headnode.core.model.quantities import NEVER, Instant, JobId
+from headnode.core.scheduling.free_resources import Allocation, FreeResources
+from headnode.core.scheduling.node_table import NodeTable
+from headnode.core.scheduling.node_view import instants_of
+from headnode.core.scheduling.placement import at_minimum, find_placement
+from headnode.core.scheduling.request import (
+    ResolvedRequest,
+    held_licences,
+    held_of,
+    memory_of,
+    requested_licences,
+    resolved_later,
+)
+from headnode.core.scheduling.view import RunningJob, View
+
+
+class Release(NamedTuple):
+    """A piece and when it comes back.  Sorted by time, then the smaller, then the earlier job."""
+
+    at: Instant
+    processors: int
+    job: int
+    piece: Allocation
+
+
+class ShadowReservation(NamedTuple):
+    """The earliest instant a job is sure to fit, what will be free then, and what it will hold of that."""
+
+    at: Instant
+    resources: FreeResources
+    piece: Allocation
+
+
+class ReleaseCache:
+    """The releases of running jobs, and all of them in order for the running jobs of a view."""
+
+    def __init__(self) -> None:
+        self.releases: dict[JobId, tuple[RunningJob, Release]] = {}
+        self.returning: tuple[Sequence[RunningJob], list[Release]] | None = None
+
+
+def release(at: Instant, job: int, piece: Allocation) -> Release:
+    """Return when a piece comes back."""
+    return Release(at, sum(processors for _, processors in piece.fit), job, piece)
+
+
+def release_of(running: RunningJob, now: Instant, node_table: NodeTable) -> Release:
+    """Return when a running job's piece comes back; a job over its limit is expected to end at once."""
+    releases = node_table.cache.of(ReleaseCache).releases
+    known = releases.get(running.job)
+    if known is None or known[0] is not running:
+        known = releases[running.job] = running, _worked_out(running, node_table)
+    found = known[1]
+    return found if found.at >= now else found._replace(at=now)
+
+
+def _worked_out(running: RunningJob, node_table: NodeTable) -> Release:
+    numbers = ((node_table.numbers.get(name.casefold()), taken) for name, taken in running.allocation)
+    held = tuple((number, taken) for number, taken in numbers if number is not None)
+    total = sum(taken for _, taken in running.allocation)
+    piece = Allocation(
+        held,
+        running.request.exclusive,
+        held_licences(*requested_licences(running.request), ((0, total),)),
+        memory_of(running.request),
+        held_of(running.request),
+    )
+    return release(running.end, running.job, piece)
+
+
+def sorted_releases(releases: Iterable[Release]) -> list[Release]:
+    """Return releases by time; at one time the smaller, then the earlier job goes first."""
+    return sorted(releases, key=itemgetter(0, 1, 2))
+
+
+def releases_of(view: View, node_table: NodeTable) -> list[Release]:
+    """Return what running jobs give back, in order; the same list as long as the same jobs run."""
+    cache = node_table.cache.of(ReleaseCache)
+    known = cache.returning
+    if known is not None and known[0] is view.running and (not known[1] or known[1][0].at >= view.now):
+        return known[1]
+    found = sorted_releases(release_of(job, view.now, node_table) for job in view.running)
+    cache.returning = view.running, found
+    return found
+
+
+class ReleaseOutlook(NamedTuple):
+    """What is to come: what is free at this instant, and what comes back, by `sorted_releases`.
+
+    Jobs without a limit end at NEVER, one after the other.  `at_last` is what is free with no job:
+    holders the view does not name, such as jobs just ending, go at NEVER too.
+    """
+
+    since: Instant
+    resources: FreeResources
+    ordered: Sequence[Release]
+    at_last: FreeResources
+
+
+def shadow_reservation(need: ResolvedRequest, outlook: ReleaseOutlook) -> ShadowReservation | None:
+    """Return the earliest promise for a need that does not fit now, or None if no end will help.
+
+    Nodes that will close are promised to nobody, and reserved ones as `resolved_later` says.
+    Cost:  O(log(releases)) placements, because what fits still fits when more is free; one where counts tell.
+    Where nodes are reserved, as many for each beginning and end of a reservation.
+    """
+    if need.access is not None:
+        return _promise_between(need, outlook)
+    since, now, ordered, at_last = outlook
+    least = at_minimum(resolved_later(need, now.node_table, 0.0))
+    steps = _steps(ordered)
+
+    def suffices(step: int) -> bool:
+        return find_placement(least, _after(now, ordered[:step])) is not None
+
+    first = bisect_left(steps, _too_few(least, now, ordered))
+    if first < len(steps) and not suffices(steps[first]):
+        first = bisect_left(steps, True, first + 1, key=suffices)
+    if first < len(steps):
+        return shadow_reservation_at(
+            need, since, ordered[steps[first] - 1].at, _after(now, ordered[: steps[first]])
+        )
+    return shadow_reservation_at(need, since, NEVER, at_last.copy())
+
+
+def _promise_between(need: ResolvedRequest, outlook: ReleaseOutlook) -> ShadowReservation | None:
+    """Return the earliest promise where nodes are reserved.
+
+    From one instant at which the nodes it may use change to the next what fits still fits: each such span
+    is searched as if there was no other.
+    """
+    since, now, ordered, at_last = outlook
+    finite = [each for each in ordered if each.at < NEVER]
+    edges = [since, *_changes(need, outlook)]
+    for edge, after in zip(edges, [*edges[1:], NEVER], strict=True):
+        first = bisect_right(finite, edge, key=itemgetter(0))
+        if edge > since or (finite and finite[0].at <= since):
+            found = shadow_reservation_at(need, since, edge, _after(now, finite[:first]))
+            if found is not None:
+                return found
+        ends = sorted({each.at for each in finite[first:] if each.at < after})
+        found = _first_end(need, outlook, finite, ends)
+        if found is not None:
+            return found
+    least = at_minimum(resolved_later(need, now.node_table, NEVER))
+    counts = range(len(finite) + 1, len(ordered) + 1)
+    enough = bisect_left(
+        counts, True, key=lambda count: find_placement(least, _after(now, ordered[:count])) is not None
+    )
+    resources = _after(now, ordered[: counts[enough]]) if enough < len(counts) else at_last.copy()
+    return shadow_reservation_at(need, since, NEVER, resources)
+
+
+def _changes(need: ResolvedRequest, outlook: ReleaseOutlook) -> list[Instant]:
+    """Return when the nodes that a need may use change, after now, ascending."""
+    access, node_table = need.access, outlook.resources.node_table
+    edges = instants_of(node_table.reserved)
+    if access is not None and access.lasts < inf:
+        edges |= {edge - access.lasts for edge in edges}
+    return sorted({Instant(outlook.since + edge) for edge in edges if edge > 0})
+
+
+def _first_end(
+    need: ResolvedRequest, outlook: ReleaseOutlook, ordered: Sequence[Release], ends: Sequence[Instant]
+) -> ShadowReservation | None:
+    """Return the promise at the first of these ends at which the need fits, if what fits still fits."""
+    if not ends:
+        return None
+    since, now = outlook.since, outlook.resources
+    least = at_minimum(resolved_later(need, now.node_table, ends[0] - since))
+
+    def suffices(end: Instant) -> bool:
+        return (
+            find_placement(least, _after(now, ordered[: bisect_right(ordered, end, key=itemgetter(0))]))
+            is not None
+        )
+
+    if not suffices(ends[-1]):
+        return None
+    end = ends[bisect_left(ends, True, key=suffices)]
+    resources = _after(now, ordered[: bisect_right(ordered, end, key=itemgetter(0))])
+    return shadow_reservation_at(need, since, end, resources)
+
+
+def _too_few(least: ResolvedRequest, now: FreeResources, ordered: Sequence[Release]) -> int:
+    """Return how many releases there must be at least, by counting processors wherever they are."""
+    if least.unit is UnitType.NODE:
+        return 0
+    missing = least.minimum - sum(now.free)
+    for count, each in enumerate(ordered):
+        if missing <= 0:
+            return count
+        missing -= each.processors
+    return len(ordered)
+
+
+def shadow_reservation_at(
+    need: ResolvedRequest, since: Instant, at: Instant, resources: FreeResources
+) -> ShadowReservation | None:
+    """Return the promise of a minimum at this instant, or None if it does not fit then.
+
+    `since` is the present instant.
+    """
+    least = at_minimum(resolved_later(need, resources.node_table, at - since))
+    found = find_placement(least, resources)
+    return None if found is None else ShadowReservation(at, resources, need.piece(found))
+
+
+def _steps(ordered: Sequence[Release]) -> list[int]:
+    """Return after how many releases to look: those of one instant come together, but not those at NEVER."""
+    steps, last = [], len(ordered)
+    for count, each in enumerate(ordered, start=1):
+        if count == last or each.at == NEVER or ordered[count].at != each.at:
+            steps.append(count)
+    return steps
+
+
+def _after(resources: FreeResources, ended: Iterable[Release]) -> FreeResources:
+    then = resources.copy()
+    for each in ended:
+        then.lift(each.piece)
+    return then

@@ -1,0 +1,177 @@
+"""Views changed for a question: jobs have released something, have started, or are left out of the queue.
+
+The view they are made from stays as it is.  Nodes keep their table: only what is free of them changes."""
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from heapq import merge
+from typing import Any
+
+from msgspec.structs import replace
+
+from headnode.core.model.job import JobRequest
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.scheduling.node_table import KnownNodes
+from headnode.core.scheduling.node_view import NodeView
+from headnode.core.scheduling.plan import Shares, Start
+from headnode.core.scheduling.request import held_with
+from headnode.core.scheduling.view import RunningJob, Turn, View, WaitingClass
+
+
+def with_given_up(view: View, gifts: Mapping[JobId, Shares]) -> View:
+    """Return the view in which these jobs hold that much less; who has nothing left runs no more.
+
+    Licences that do not count processors come back with the last of a job's processors.
+    """
+    if not gifts:
+        return view
+    nodes, licences = dict(view.nodes), dict(view.licences)
+    running: list[RunningJob] = []
+    for job in view.running:
+        gift = gifts.get(job.job)
+        if gift is None:
+            running.append(job)
+            continue
+        left = _less(job.allocation, gift)
+        for node, count in gift:
+            if node in nodes:
+                nodes[node] = _freed(nodes[node], job, count, gone=node not in dict(left))
+        for each in job.request.licences:
+            back = sum(count for _, count in gift) if each.amount is None else each.amount * (not left)
+            if each.feature in licences:
+                total, free = licences[each.feature]
+                licences[each.feature] = (total, free + back)
+        if left:
+            running.append(replace(job, allocation=left))
+    return _redrawn(view, nodes, running=running, licences=licences)
+
+
+def _freed(node: NodeView, job: RunningJob, count: int, *, gone: bool) -> NodeView:
+    return replace(
+        held_with(node, job.request, -count, first=gone),
+        free=node.free + count,
+        jobs=node.jobs - gone,
+        exclusive_to=None if gone and node.exclusive_to == job.job else node.exclusive_to,
+    )
+
+
+def _less(held: Shares, gift: Shares) -> Shares:
+    gone = dict(gift)
+    return tuple((node, count - gone.get(node, 0)) for node, count in held if count > gone.get(node, 0))
+
+
+def with_started(view: View, starts: Sequence[Start]) -> View:
+    """Return the view in which these jobs of its queue run."""
+    if not starts:
+        return view
+    found, queue = _taken_out(view.queue, {start.job for start in starts})
+    nodes, licences, running = dict(view.nodes), dict(view.licences), list(view.running)
+    for start in starts:
+        turn, whole = found[start.job]
+        request = whole.option(start.option)
+        for node, count in start.allocation:
+            nodes[node] = replace(
+                held_with(nodes[node], request, count, first=True),
+                free=nodes[node].free - count,
+                jobs=nodes[node].jobs + 1,
+                exclusive_to=start.job if request.exclusive else nodes[node].exclusive_to,
+            )
+        held = sum(count for _, count in start.allocation)
+        for each in request.licences:
+            if each.feature in licences:
+                total, free = licences[each.feature]
+                licences[each.feature] = (total, free - (held if each.amount is None else each.amount))
+        end = Instant(view.now + request.run_time)
+        running.append(RunningJob(start.job, turn, request, end, start.allocation))
+    return _redrawn(view, nodes, running=running, licences=licences, queue=queue)
+
+
+def only_what_is_free(then: View, now: View) -> View:
+    """Return the view of what will be, with no more of it free than is free now."""
+    nodes = {
+        name: replace(
+            node,
+            free=max(0, min(node.free, now.nodes[name].free)),
+            jobs=max(node.jobs, now.nodes[name].jobs),
+            exclusive_to=now.nodes[name].exclusive_to or node.exclusive_to,
+            memory_held=max(node.memory_held, now.nodes[name].memory_held),
+            disk_held=max(node.disk_held, now.nodes[name].disk_held),
+            swap_held=max(node.swap_held, now.nodes[name].swap_held),
+        )
+        for name, node in then.nodes.items()
+    }
+    licences = {
+        name: (total, min(free, now.licences[name][1])) for name, (total, free) in then.licences.items()
+    }
+    return _redrawn(then, nodes, licences=licences)
+
+
+def nobody_grows(view: View) -> View:
+    """Return the view in which no running job wants more."""
+    return replace(view, running=[replace(job, wants=0) if job.wants else job for job in view.running])
+
+
+def _taken_out(
+    queue: Iterable[WaitingClass], jobs: Collection[int]
+) -> tuple[dict[int, tuple[Turn, JobRequest]], list[WaitingClass]]:
+    """Return the turns and requests of these jobs, and the queue without them."""
+    found: dict[int, tuple[Turn, JobRequest]] = {}
+    others: list[WaitingClass] = []
+    for each in queue:
+        taken = [turn for turn in each.turns if turn[2] in jobs]
+        if not taken:
+            others += [each] if each.turns else []
+            continue
+        found.update((turn[2], (turn, each.request)) for turn in taken)
+        if len(taken) < len(each.turns):
+            others.append(WaitingClass(each.request, [turn for turn in each.turns if turn[2] not in jobs]))
+    return found, others
+
+
+def queue_up_to(view: View, last: Turn) -> list[WaitingClass]:
+    """Return the queue up to this turn."""
+    counts = ((each, bisect_right(each.turns, last)) for each in view.queue)
+    return [
+        each if count == len(each.turns) else WaitingClass(each.request, each.turns[:count])
+        for each, count in counts
+        if count
+    ]
+
+
+def with_least(queue: Iterable[WaitingClass], jobs: Collection[int]) -> list[WaitingClass]:
+    """Return the queue in which these jobs ask for no more than the least they would do with."""
+    found: list[WaitingClass] = []
+    for each in queue:
+        few = [turn for turn in each.turns if turn[2] in jobs]
+        others = [turn for turn in each.turns if turn[2] not in jobs]
+        if others:
+            found.append(WaitingClass(each.request, others))
+        if few:
+            found.append(WaitingClass(least(each.request), few))
+    return found
+
+
+def least(request: JobRequest) -> JobRequest:
+    """Return the request for no more than the least it would do with."""
+    others = tuple(map(least, request.others))
+    if request.start_at_maximum or request.parts:
+        return replace(request, others=others)
+    return replace(request, maximum=max(request.minimum, request.node_share), others=others)
+
+
+def _redrawn(view: View, nodes: Mapping[str, NodeView], **changed: Any) -> View:
+    ground = KnownNodes(nodes, view.node_table())
+    return replace(view, nodes=nodes, ground=ground, freed=True, **changed)
+
+
+def joined_shares(one: Shares, other: Shares) -> Shares:
+    both = dict(one)
+    for node, count in other:
+        both[node] = both.get(node, 0) + count
+    return tuple(both.items())
+
+
+def in_turn(view: View) -> Iterator[tuple[Turn, JobRequest]]:
+    return merge(
+        *([(turn, each.request) for turn in each.turns] for each in view.queue), key=lambda one: one[0]
+    )

@@ -1,0 +1,1 @@
+"""The state of the cluster: events, commands, and what follows from them."""

@@ -1,0 +1,345 @@
+"""Jobs that wait for other jobs: when their condition is met, and when they wait in vain."""
+
+from collections.abc import Collection, Iterator, Mapping
+from enum import Enum
+
+import msgspec
+
+from headnode.core.model.dependencies import dependencies, find_cycle, parents
+from headnode.core.model.errors import BadRequest, NotFound, WrongState
+from headnode.core.model.job import Condition, JobSpec
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.state import job_events as e
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.events import Event
+from headnode.core.state.job_record import JobRecord, decode_spec, encode_record
+from headnode.core.state.job_request import check_end_by
+from headnode.core.state.transitions import JobState
+
+
+class ParentOutcome(msgspec.Struct, frozen=True, gc=False):
+    """What has become of a job so far.
+
+    skipped: it was canceled because what it waited for could not come true any more.
+    """
+
+    state: JobState
+    started: bool = False  # at least once
+    skipped: bool = False
+
+
+class DependencyState(Enum):
+    """How it stands with one thing that a job waits for."""
+
+    MET = "it is met"
+    OPEN = "it may still be met"
+    NEVER = "it can never be met: the job is over"
+
+
+def outcome_of(record: JobRecord) -> ParentOutcome:
+    """Return what has become of a job."""
+    run = record.run
+    started = run is not None and (run.starts > 0 or run.started is not None)
+    return ParentOutcome(record.state, started, record.skipped)
+
+
+def dependency_state(condition: Condition, fate: ParentOutcome) -> DependencyState:
+    """Return how it stands with a condition: the end of a job decides about each.
+
+    A job that was skipped is over, and neither succeeded nor failed nor started.  One that failed or was
+    canceled may run again; what was canceled for its end is then brought back (`depend`).
+    """
+    if fate.skipped:
+        return DependencyState.MET if condition is Condition.ON_EXIT else DependencyState.NEVER
+    if _is_met(condition, fate):
+        return DependencyState.MET
+    return DependencyState.NEVER if fate.state.is_final else DependencyState.OPEN
+
+
+def _is_met(condition: Condition, fate: ParentOutcome) -> bool:
+    match condition:
+        case Condition.ON_SUCCESS:
+            return fate.state is JobState.FINISHED
+        case Condition.ON_FAILURE:
+            return fate.state in (JobState.FAILED, JobState.CANCELED)
+        case Condition.ON_EXIT:
+            return fate.state.is_final
+        case Condition.ON_START:
+            return fate.started
+
+
+def all_met(spec: JobSpec, parent: int, fate: ParentOutcome) -> bool:
+    """Return whether everything has come true that a job waits for of one parent."""
+    return all(
+        dependency_state(condition, fate) is DependencyState.MET
+        for one, condition in dependencies(spec)
+        if one == parent
+    )
+
+
+def hopeless(spec: JobSpec, fates: Mapping[int, ParentOutcome]) -> Iterator[tuple[int, Condition]]:
+    """Yield what a job waits for and its parents' end has decided against, of the parents that are known."""
+    for parent, condition in dependencies(spec):
+        fate = fates.get(parent)
+        if fate is not None and dependency_state(condition, fate) is DependencyState.NEVER:
+            yield parent, condition
+
+
+_CONDITION_WORDS = {
+    Condition.ON_SUCCESS: "finish",
+    Condition.ON_FAILURE: "fail",
+    Condition.ON_EXIT: "end",
+    Condition.ON_START: "start",
+}
+
+
+def condition_words(condition: Condition) -> str:
+    """Return what a job waits for a parent to do, such as ``fail``."""
+    return _CONDITION_WORDS[condition]
+
+
+def outcome_words(fate: ParentOutcome) -> str:
+    """Return what has become of a parent, such as ``is running``."""
+    if fate.skipped:
+        return "was canceled before it started, because its dependencies could not be met any more"
+    match fate.state:
+        case JobState.CONFIGURING:
+            return "is not submitted"
+        case JobState.ENDING:
+            return "is ending"
+        case JobState.CANCELED:
+            return "was canceled"
+        case JobState.FINISHED | JobState.FAILED:
+            return fate.state.value if fate.started else f"{fate.state.value} without ever starting"
+        case _:
+            return f"is {fate.state.value}"
+
+
+def waits(
+    cluster: ClusterState,
+    spec: JobSpec,
+    ended: Mapping[int, ParentOutcome],
+    job: JobId,
+    beside: Collection[int] = (),
+) -> tuple[int, ...]:
+    """Return the jobs of which something must come true before the job may start.
+
+    `ended` tells of those that are over, `beside` are submitted in the same moment.
+    Raises:  NotFound ``no-such-parent``; WrongState ``parent-not-submitted`` and ``never-possible``;
+             BadRequest ``job-circle``.
+    """
+    wanted = parents(spec)
+    for unknown in spec.named_parents:
+        raise NotFound(
+            code="no-such-parent",
+            what=f"the job waits for a job with {unknown}, and that job is not known",
+            fix="write the number of the job",
+        )
+    if not wanted:
+        return ()
+    fates = {parent: _fate(cluster, parent, ended, job, beside) for parent in wanted}
+    for parent, condition in hopeless(spec, fates):
+        raise WrongState(
+            code="never-possible",
+            what=f"{_in_vain(parent, condition, fates[parent])}: the job would never start",
+            fix=_instead(parent, fates[parent]),
+        )
+    waiting = tuple(parent for parent in wanted if not all_met(spec, parent, fates[parent]))
+    if job in cluster.children:  # else nobody waits for it: it closes no circle
+        _refuse_circle(cluster, job, waiting)
+    return waiting
+
+
+def _fate(
+    cluster: ClusterState,
+    parent: int,
+    ended: Mapping[int, ParentOutcome],
+    job: JobId,
+    beside: Collection[int],
+) -> ParentOutcome:
+    if parent in beside and parent != job:
+        return ParentOutcome(JobState.QUEUED)
+    alive = cluster.jobs.get(JobId(parent))
+    found = outcome_of(alive) if alive is not None else _just_ended(cluster, (parent,)).get(parent)
+    found = found or ended.get(parent)
+    if parent == job or found is None:
+        raise NotFound(
+            code="no-such-parent",
+            what=f"parent job {parent} does not exist",
+            fix="submit the parent first and use its id",
+        )
+    if found.state is JobState.CONFIGURING:
+        raise WrongState(
+            code="parent-not-submitted",
+            what=f"parent job {parent} has not been submitted",
+            fix=f"submit it first: hn job submit /id:{parent}",
+        )
+    return found
+
+
+def _just_ended(cluster: ClusterState, wanted: Collection[int]) -> dict[int, ParentOutcome]:
+    """Return what became of those that ended in this batch and are not in the archive yet."""
+    return {job: outcome_of(cluster.over[JobId(job)]) for job in wanted if JobId(job) in cluster.over}
+
+
+def _refuse_circle(cluster: ClusterState, job: JobId, waiting: tuple[int, ...]) -> None:
+    graph: dict[int, tuple[int, ...]] = {job: waiting}
+    ahead = list(waiting)
+    while ahead:
+        parent = ahead.pop()
+        record = cluster.jobs.get(JobId(parent))
+        if parent not in graph and record is not None:
+            graph[parent] = record.waits_for
+            ahead += record.waits_for
+    circle = find_cycle(graph)
+    if circle:
+        raise BadRequest(
+            code="job-circle",
+            what="jobs would wait for each other: " + " -> ".join(map(str, circle)),
+            fix="remove one dependency",
+        )
+
+
+def cancel_if_in_vain(cluster: ClusterState, record: JobRecord, now: Instant) -> list[e.JobEnded]:
+    """Return the end of a queued job when the end of a job that it waits for was not the one; else nothing.
+
+    Parents that ended in batches before have been looked at then.
+    """
+    if not record.waits_for:
+        return []
+    over = [parent for parent in record.waits_for if JobId(parent) not in cluster.jobs]
+    fates = _just_ended(cluster, over)
+    for parent, condition in hopeless(cluster.spec(record), fates):
+        message = _in_vain(parent, condition, fates[parent])
+        return [
+            e.JobEnded(
+                at=now,
+                job=record.id,
+                outcome="canceled",
+                message=message,
+                skipped=True,
+                because=JobId(parent),
+            )
+        ]
+    return []
+
+
+def _instead(parent: int, fate: ParentOutcome) -> str:
+    if fate.state is JobState.FINISHED or fate.skipped:
+        return "leave that dependency out, or name another job"
+    return f"run job {parent} again first: hn job requeue {parent}; or leave that dependency out"
+
+
+def _in_vain(parent: int, condition: Condition, fate: ParentOutcome) -> str:
+    return (
+        f"it waits for job {parent} to {condition_words(condition)} ({condition.value}), "
+        f"and job {parent} {outcome_words(fate)}"
+    )
+
+
+def revived_with_parent(
+    cluster: ClusterState,
+    parent: JobRecord,
+    skipped: Collection[JobRecord],
+    ended: Mapping[int, ParentOutcome],
+    by: str,
+    now: Instant,
+) -> Iterator[Event]:
+    """Yield how jobs that were canceled for the end of `parent` come back into the queue.
+
+    Those stay canceled whose deadline has passed, and those that wait for another job that has ended
+    differently.  `ended` tells of the other jobs that are over and that these wait for.
+    Cost:  O(jobs * dependencies) for each job of a chain that stays canceled.
+    """
+    specs = {one.id: decode_spec(one.spec) for one in skipped if _may_come_back(cluster, one, now)}
+    back = ParentOutcome(JobState.QUEUED, started=outcome_of(parent).started)
+    fates = _outcomes(cluster, specs, {**ended, parent.id: back})
+    while lost := _stay_canceled(cluster, specs, fates):
+        for job in lost:
+            del specs[job]
+            fates[job] = ended.get(job, ParentOutcome(JobState.CANCELED, skipped=True))
+    records = {one.id: one for one in skipped}
+    for job, spec in sorted(specs.items()):
+        waiting = tuple(one for one in parents(spec) if not all_met(spec, one, fates[one]))
+        message = f"job {parent.id} runs again"
+        yield e.JobRevived(at=now, job=job, record=encode_record(records[job]), by=by)
+        yield e.JobRequeued(at=now, job=job, by=by, message=message, waits_for=waiting)
+
+
+def _may_come_back(cluster: ClusterState, record: JobRecord, now: Instant) -> bool:
+    if not record.skipped or record.id in cluster.jobs or record.id in cluster.over:
+        return False
+    try:
+        check_end_by(decode_spec(record.spec), now)
+    except BadRequest:
+        return False
+    return True
+
+
+def _outcomes(
+    cluster: ClusterState, specs: Mapping[JobId, JobSpec], known: Mapping[int, ParentOutcome]
+) -> dict[int, ParentOutcome]:
+    """Return what has become of each job that these wait for, as if all of these were queued."""
+    fates = dict(known)
+    for awaited in {parent for spec in specs.values() for parent in parents(spec)}:
+        alive = cluster.jobs.get(JobId(awaited)) or cluster.over.get(JobId(awaited))
+        if alive is not None and alive.id not in known:
+            fates[awaited] = outcome_of(alive)
+    return fates | dict.fromkeys(specs, ParentOutcome(JobState.QUEUED))
+
+
+def _stay_canceled(
+    cluster: ClusterState, specs: Mapping[JobId, JobSpec], fates: Mapping[int, ParentOutcome]
+) -> list[JobId]:
+    """Return those that would wait in vain, for what is not known any more, or for each other."""
+    found = [
+        job
+        for job, spec in specs.items()
+        if any(hopeless(spec, fates)) or any(parent not in fates for parent in parents(spec))
+    ]
+    return found or [JobId(job) for job in set(_circle(cluster, specs)) if job in specs]
+
+
+def _circle(cluster: ClusterState, specs: Mapping[JobId, JobSpec]) -> list[int]:
+    graph: dict[int, tuple[int, ...]] = {job: parents(spec) for job, spec in specs.items()}
+    ahead = [parent for awaited in graph.values() for parent in awaited]
+    while ahead:
+        job = ahead.pop()
+        record = cluster.jobs.get(JobId(job))
+        if job not in graph and record is not None:
+            graph[job] = (*record.waits_for, *record.met)
+            ahead += graph[job]
+    return find_cycle(graph)
+
+
+def set_awaited(cluster: ClusterState, record: JobRecord, awaited: tuple[int, ...]) -> None:
+    """Of the jobs that it depends on, these may let it go; the others have, and may take that back."""
+    record.waits_for = awaited
+    record.met = tuple(parent for parent in parents(cluster.spec(record)) if parent not in awaited)
+
+
+def update_children(cluster: ClusterState, parent: JobRecord) -> None:
+    """What has become of a job lets those go that wait for it, or takes that back from those not started.
+
+    The engine attends to those that can never start any more.
+    """
+    children = cluster.children.get(parent.id)
+    if children is None:
+        return
+    fate = outcome_of(parent)
+    for job in sorted(children):
+        child = cluster.jobs[job]
+        spec = decode_spec(child.spec)
+        if all_met(spec, parent.id, fate) == (parent.id in child.waits_for):
+            cluster.dequeue(child)
+            set_awaited(cluster, child, _changed(spec, child, parent.id))
+            cluster.enqueue(child)
+            cluster.let_go = True
+        if any(hopeless(spec, {parent.id: fate})):
+            cluster.dirty_jobs.add(child.id)
+
+
+def _changed(spec: JobSpec, child: JobRecord, parent: int) -> tuple[int, ...]:
+    """Return what the child waits for when that has changed for this parent, in the order of its spec."""
+    waiting = {parent}.symmetric_difference(child.waits_for)
+    return tuple(awaited for awaited in parents(spec) if awaited in waiting)

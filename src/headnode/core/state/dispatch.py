@@ -1,0 +1,235 @@
+"""Which instances of a running job go to which nodes now."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+
+from headnode.core.model.job import UnitType
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
+from headnode.core.model.quantities import Instant
+from headnode.core.model.task import MOST_INSTANCES
+from headnode.core.state import job_events as e
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.job_events import NodeCores
+from headnode.core.state.job_record import JobRecord, TaskProgress
+from headnode.core.state.job_request import processors_for, units_in
+from headnode.core.state.task_graph import SERVING_STATES, TaskGraph, has_parts
+from headnode.core.state.task_layout import instance_places
+from headnode.core.state.task_placement import TaskPlacement
+
+AHEAD = 0.1  # seconds of work handed to a node in advance
+MOST_AHEAD = 64  # instances
+Where = tuple[tuple[str, ...], str, NodeNeeds]
+"""Which nodes a task asks for: by name, by group, by what they are."""
+
+
+def dispatches(cluster: ClusterState, record: JobRecord, now: Instant) -> list[e.InstancesDispatched]:
+    """Return what to dispatch now.
+
+    Strict list order: a task for which there is no room yet keeps later ones from the nodes it could use,
+    so no task starves.  Short instances of one task are handed over several at a time, to run one after the
+    other at the same place, because a round trip costs more than they do.
+    """
+    graph = cluster.graph(record.id)
+    if len(graph.ready) == 1 and not graph.lanes and _takes_all(cluster, graph):
+        return [_on_all(record, graph, now)]
+    if graph.run.parts and has_parts(graph):
+        return gang_dispatches(cluster, graph, record, now)
+    free = _usable(graph)
+    if graph.service in graph.ready:
+        return _serve(cluster, graph, record, free, now)
+    found: list[e.InstancesDispatched] = []
+    full: set[Where] = set()  # nodes that a task before has claimed
+    for index in tuple(graph.ready):
+        task = graph.spec.tasks[index]
+        progress = graph.run.tasks[index]
+        where = (task.required_nodes, task.node_group, task.needs)
+        if where in full and not progress.live:
+            continue
+        room = TaskPlacement(cluster, graph, index, free)
+        batches, blocked = _fill(progress, graph, room)
+        for place, attempts in batches:
+            found.append(
+                e.InstancesDispatched(
+                    at=now, job=record.id, task=index + 1, place=place, attempts=tuple(attempts)
+                )
+            )
+        if blocked:
+            room.claim()
+            full.add(where)
+        if not any(free.values()):
+            break
+    return found
+
+
+def _usable(graph: TaskGraph) -> dict[str, list[int]]:
+    """Return what is free of each node; nothing of those that are not prepared, being released or recalled.
+
+    Its lists are replaced, never changed.
+    """
+    if not graph.guards_nodes and not graph.run.recalled:
+        return dict(graph.free)
+    return {node: free if _is_open(graph, node) else [] for node, free in graph.free.items()}
+
+
+def _is_open(graph: TaskGraph, node: str) -> bool:
+    return node not in graph.run.recalled and graph.is_usable(node)
+
+
+def _serve(
+    cluster: ClusterState, graph: TaskGraph, record: JobRecord, free: dict[str, list[int]], now: Instant
+) -> list[e.InstancesDispatched]:
+    """Return an instance of the job's service wherever there is room; none while it rests."""
+    index = graph.ready[0]
+    progress, room = graph.run.tasks[index], TaskPlacement(cluster, graph, index, free)
+    found: list[e.InstancesDispatched] = []
+    for instance in range(progress.made_so_far + 1, MOST_INSTANCES + 1):
+        place = room.place() if now >= graph.rests_until else None
+        if place is None:
+            break
+        attempts = ((instance, progress.used_by(instance) + 1),)
+        found.append(
+            e.InstancesDispatched(at=now, job=record.id, task=index + 1, place=place, attempts=attempts)
+        )
+    return found
+
+
+def _takes_all(cluster: ClusterState, graph: TaskGraph) -> bool:
+    """Whether the job is one program on all its processors, as most are: then there is nothing to place."""
+    index = graph.ready[0]
+    task, held = graph.spec.tasks[index], sum(map(len, graph.free.values()))
+    return (
+        graph.run.tasks[index].queued.count == 1
+        and graph.spec.unit is UnitType.PROCESSOR
+        and task.minimum <= held <= task.maximum
+        and not task.required_nodes
+        and not task.node_group
+        and task.needs == ANY_NODE
+        and task.distribution is None
+        and len(graph.run.parts) < 2
+        and not graph.run.recalled
+        and (not graph.guards_nodes or all(map(graph.is_usable, graph.free)))
+        and graph.free.keys() <= cluster.nodes.keys()
+        and all(cluster.nodes[node].state in SERVING_STATES for node in graph.free)
+    )
+
+
+def _on_all(record: JobRecord, graph: TaskGraph, now: Instant) -> e.InstancesDispatched:
+    index = graph.ready[0]
+    progress = graph.run.tasks[index]
+    instance = progress.queued.firsts[0]
+    place = tuple((node, tuple(numbers)) for node, numbers in graph.free.items())
+    attempts = ((instance, progress.used_by(instance) + 1),)
+    return e.InstancesDispatched(at=now, job=record.id, task=index + 1, place=place, attempts=attempts)
+
+
+Batch = tuple[NodeCores, list[tuple[int, int]]]
+
+
+def _fill(progress: TaskProgress, graph: TaskGraph, room: TaskPlacement) -> tuple[list[Batch], bool]:
+    """Return the places with the attempts that go there, and whether instances are left without a place."""
+    left = iter(progress.queued)
+    waiting = len(progress.queued)
+    depth = _depth(progress, waiting, graph, room) if waiting > 1 else 1
+    batches: list[Batch] = [
+        (place, _next(progress, left, depth - live))
+        for place, live in _own_lanes(progress, graph.run.recalled)
+        if live <= depth // 2 and room.is_in_service(place)
+    ]
+    while attempts := _next(progress, left, depth):
+        place = room.place()
+        if place is None:
+            return [batch for batch in batches if batch[1]], True
+        batches.append((place, attempts))
+    return [batch for batch in batches if batch[1]], False
+
+
+def _own_lanes(progress: TaskProgress, recalled: Mapping[str, int]) -> list[tuple[NodeCores, int]]:
+    lanes: dict[NodeCores, int] = {}
+    for live in progress.live.values():
+        if not live.moved:  # else its lane has another name where it runs
+            lanes[live.place] = lanes.get(live.place, 0) + 1
+    if recalled:
+        return [(place, live) for place, live in lanes.items() if not any(n in recalled for n, _ in place)]
+    return list(lanes.items())
+
+
+def _next(progress: TaskProgress, left: Iterator[int], most: int) -> list[tuple[int, int]]:
+    taken = []
+    for _ in range(most):
+        instance = next(left, None)
+        if instance is None:
+            break
+        taken.append((instance, progress.used_by(instance) + 1))
+    return taken
+
+
+def _depth(progress: TaskProgress, waiting: int, graph: TaskGraph, room: TaskPlacement) -> int:
+    """Return how many instances one place should have; 1 unless they are known to be short.
+
+    Never more than half of what would be a fair share, so that all places end together.
+    """
+    if not progress.ended:
+        return 1
+    lanes = max(1, len(graph.lanes) + room.count_places())
+    mean = max(progress.ended_time / progress.ended, AHEAD / MOST_AHEAD)
+    return max(1, min(int(AHEAD / mean), MOST_AHEAD, waiting // (2 * lanes)))
+
+
+def gang_dispatches(
+    cluster: ClusterState, graph: TaskGraph, record: JobRecord, now: Instant
+) -> list[e.InstancesDispatched]:
+    """Return what to dispatch now: everything that has a seat, or nothing.
+
+    An instance that runs again has its own seat again.  While a node of the seats takes no tasks nothing
+    starts: either it comes back, or it is given up and the gang with it.  Nor before all are prepared.
+    """
+    found: list[e.InstancesDispatched] = []
+    if graph.guards_nodes and not all(map(graph.is_usable, graph.run.allocation)):
+        return found
+    for index in graph.ready:
+        progress = graph.run.tasks[index]
+        for instance, place in _seated(cluster, graph, index):
+            attempt = progress.used_by(instance) + 1
+            found.append(
+                e.InstancesDispatched(
+                    at=now, job=record.id, task=index + 1, place=place, attempts=((instance, attempt),)
+                )
+            )
+    return found if _all_open(cluster, found) else []
+
+
+def _seated(cluster: ClusterState, graph: TaskGraph, index: int) -> list[tuple[int, NodeCores]]:
+    """Return the queued instances of a task that have a seat: their own, or else one that is left over."""
+    task, part = graph.spec.tasks[index], graph.run.parts[index]
+    if any(node not in cluster.nodes for node, _ in part):
+        return []
+
+    def sizes_on(node: str, held: int) -> list[int]:
+        return _sizes(graph.spec.unit, task.minimum, held, cluster.nodes[node].facts)
+
+    places = instance_places(task, graph.spec.unit, part, sizes_on)
+    queued = list(graph.run.tasks[index].queued)
+    own = [(instance, places[instance - 1]) for instance in queued if instance <= len(places)]
+    seated = [(instance, place) for instance, place in own if place not in graph.lanes]
+    taken = {place for _, place in seated}
+    spare = iter([place for place in places if place not in taken and place not in graph.lanes])
+    standing = sorted(set(queued) - {instance for instance, _ in seated})
+    return sorted([*seated, *zip(standing, spare, strict=False)])
+
+
+def _sizes(unit: UnitType, minimum: int, held: int, facts: NodeFacts) -> list[int]:
+    """Return how many processors each instance has that `held` processors of a node have room for.
+
+    Sockets may differ by a processor, so what is left for the last of them is one too.
+    """
+    if unit is UnitType.PROCESSOR:
+        return [minimum] * (held // minimum)
+    instances = max(1, units_in(unit, held, facts) // minimum)
+    ends = [min(held, processors_for(unit, count * minimum, facts)) for count in range(instances + 1)]
+    return [end - begin for begin, end in pairwise(ends)]
+
+
+def _all_open(cluster: ClusterState, dispatches: Iterable[e.InstancesDispatched]) -> bool:
+    nodes = {node for event in dispatches for node, _ in event.place}
+    return all(node in cluster.nodes and cluster.nodes[node].state in SERVING_STATES for node in nodes)

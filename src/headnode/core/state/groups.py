@@ -1,0 +1,211 @@
+"""Several jobs that are created or submitted together, all or none, and the state of a job group."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+
+from msgspec.structs import replace
+
+from headnode.core.model.bounds import TASKS_OF_JOB
+from headnode.core.model.dependencies import DEPENDENCY_FIELDS, DependencyLink, find_cycle, parents
+from headnode.core.model.errors import BadRequest, Refused
+from headnode.core.model.job import JobSpec
+from headnode.core.model.job_checks import check_job
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.user import User
+from headnode.core.state import submit as c
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.command import Command
+from headnode.core.state.depend import ParentOutcome, outcome_of
+from headnode.core.state.events import Event
+from headnode.core.state.job_record import JobRecord
+from headnode.core.state.permissions import created_event
+from headnode.core.state.submit import (
+    by_template,
+    check_description_memory_of,
+    checked,
+    configured,
+    submission,
+)
+from headnode.core.state.templates import submitted_spec
+from headnode.core.state.transitions import JobState
+
+
+class CreateJobs(Command, frozen=True):
+    """Make several jobs in one step, and submit them with `submit`: all of them, or none.
+
+    `links` say which of them wait for which; `parents` as in `SubmitJob`, `known` as in `CreateJob`.
+    """
+
+    by: User
+    specs: tuple[JobSpec, ...]
+    links: tuple[DependencyLink, ...] = ()
+    submit: bool = False
+    parents: Mapping[int, ParentOutcome] = {}
+    known: Mapping[str, User] = {}
+
+
+class SubmitJobs(Command, frozen=True):
+    """Put several jobs into the queue in one step: all of them, or none.  `parents` as in `SubmitJob`."""
+
+    by: User
+    jobs: tuple[JobId, ...]
+    parents: Mapping[int, ParentOutcome] = {}
+
+
+def create_several(cluster: ClusterState, command: CreateJobs, now: Instant) -> list[Event]:
+    """Make jobs with ids in their order, and submit them if that is wished.
+
+    Raises:  what refuses one of them, with its number and name; BadRequest ``job-link`` and ``job-circle``.
+    """
+    _check_links(command.specs, command.links)
+    specs = linked(command.specs, command.links, cluster.next_job)
+    made: list[Event] = []
+    for number, spec in enumerate(specs):
+        try:
+            if command.submit:
+                specs[number] = spec = submitted_spec(cluster, command.by, spec)
+            job = JobId(cluster.next_job + number)
+            made.append(created_event(command.by, job, spec, checked(spec), command.known, now))
+        except Refused as no:
+            raise about(no, spec, number, len(specs)) from None
+    check_description_memory_of(cluster, made)
+    if not command.submit:
+        return made
+    ids = range(cluster.next_job, cluster.next_job + len(specs))
+    return [*made, *_submissions(cluster, command, ids, specs, now)]
+
+
+def submit_several(cluster: ClusterState, command: SubmitJobs, now: Instant) -> list[Event]:
+    """Put jobs that were made before into the queue, whichever of them wait for each other.
+
+    Raises:  what refuses one of them, with its number and name; BadRequest ``job-circle``.
+    """
+    specs: list[JobSpec] = []
+    shaped: list[Event] = []
+    tasks = 0
+    for job in command.jobs:
+        record = configured(cluster, job, command.by)
+        written = cluster.written(record)
+        tasks += len(written.tasks)
+        _refuse_crowd(tasks)
+        specs.append(submitted_spec(cluster, command.by, written))
+        check_job(specs[-1])
+        shaped += by_template(record, written, specs[-1], now)
+    return [*shaped, *_submissions(cluster, command, command.jobs, specs, now)]
+
+
+def _refuse_crowd(tasks: int) -> None:
+    if tasks > TASKS_OF_JOB.most:
+        raise BadRequest(
+            code="too-many-tasks",
+            what=f"the jobs have more than {TASKS_OF_JOB.most:,} tasks together",
+            fix="submit them one by one: hn job submit /id:ID",
+        )
+
+
+def _submissions(
+    cluster: ClusterState,
+    command: CreateJobs | SubmitJobs,
+    ids: Sequence[int],
+    specs: Sequence[JobSpec],
+    now: Instant,
+) -> Iterator[Event]:
+    _refuse_circle(dict(zip(ids, specs, strict=True)))
+    for number, (job, spec) in enumerate(zip(ids, specs, strict=True)):
+        one = c.SubmitJob(by=command.by, job=JobId(job), parents=command.parents)
+        try:
+            yield submission(cluster, one, spec, now, place=number, beside=ids)
+        except Refused as no:
+            raise about(no, spec, number, len(specs)) from None
+
+
+def _refuse_circle(specs: Mapping[int, JobSpec]) -> None:
+    circle = find_cycle(
+        {
+            job: [parent for parent in parents(spec) if parent in specs and parent != job]
+            for job, spec in specs.items()
+        }
+    )
+    if circle:
+        shown = " -> ".join(f"job {job}" for job in circle)
+        raise BadRequest(
+            code="job-circle", what=f"jobs wait for each other: {shown}", fix="remove one dependency"
+        )
+
+
+def linked(specs: Sequence[JobSpec], links: Sequence[DependencyLink], first: int) -> list[JobSpec]:
+    """Return the jobs as they wait for each other, if their ids count from `first`."""
+    awaited: dict[int, dict[str, list[int]]] = {}
+    for link in links:
+        field = DEPENDENCY_FIELDS[link.condition]
+        awaited.setdefault(link.child, {}).setdefault(field, []).append(first + link.parent)
+    found = list(specs)
+    for child, more in awaited.items():
+        spec = found[child]
+        fields = {field: tuple(dict.fromkeys((*getattr(spec, field), *ids))) for field, ids in more.items()}
+        found[child] = replace(spec, **fields)
+    return found
+
+
+def _check_links(specs: Sequence[JobSpec], links: Sequence[DependencyLink]) -> None:
+    graph: dict[int, list[int]] = {}
+    for link in links:
+        if not (0 <= link.child < len(specs) and 0 <= link.parent < len(specs)):
+            raise BadRequest(
+                code="job-link",
+                what=f"job {link.child + 1} waits for job {link.parent + 1}, and there are {len(specs)}",
+                fix="name one of them",
+            )
+        graph.setdefault(link.child, []).append(link.parent)
+    circle = find_cycle(graph)
+    if circle:
+        shown = " -> ".join(_called(specs[number], number) for number in circle)
+        raise BadRequest(
+            code="job-circle", what=f"jobs wait for each other: {shown}", fix="remove one dependency"
+        )
+
+
+def about(no: Refused, spec: JobSpec, number: int, of: int) -> Refused:
+    """Return a refusal that says which of several jobs it is about; of one job the refusal itself."""
+    if of == 1:
+        return no
+    return type(no)(code=no.code, what=f"{_called(spec, number)} of {of}: {no.what}", fix=no.fix)
+
+
+def _called(spec: JobSpec, number: int) -> str:
+    return f"job {number + 1}" + (f" {spec.name!r}" if spec.name else "")
+
+
+class GroupState(StrEnum):
+    """Where a job group is in its life."""
+
+    NOT_QUEUED = "NotQueued"  # none of its jobs is submitted
+    UNSTARTED = "Unstarted"  # none has started
+    ACTIVE = "Active"
+    COMPLETED = "Completed"  # all are over
+
+
+def group_state(jobs: Iterable[JobRecord]) -> GroupState:
+    """Return the state of the group that consists of these jobs.
+
+    One that is over counts as started, whether it ever did or not: something has become of the group.
+    """
+    fates = [outcome_of(job) for job in jobs]
+    if fates and all(fate.state.is_final for fate in fates):
+        return GroupState.COMPLETED
+    if any(fate.started or fate.state.is_final for fate in fates):
+        return GroupState.ACTIVE
+    if all(fate.state is JobState.CONFIGURING for fate in fates):
+        return GroupState.NOT_QUEUED
+    return GroupState.UNSTARTED
+
+
+def jobs_of_group_now(jobs: Collection[JobRecord]) -> list[JobRecord]:
+    """Return the jobs that a group has now, of all that ever came under its name, in the order of their ids.
+
+    Those that are not over, and what came with the first of them or later; when all are over, what came last.
+    Jobs of one file come in the same instant.
+    """
+    alive = [job.created for job in jobs if not job.state.is_final]
+    since = min(alive) if alive else max((job.created for job in jobs), default=Instant(0.0))
+    return sorted((job for job in jobs if job.created >= since), key=lambda job: job.id)

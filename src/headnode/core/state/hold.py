@@ -1,0 +1,146 @@
+"""Holds with names: several may be on a job, and it waits until each is released."""
+
+from collections.abc import Iterable
+
+from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.user import User
+from headnode.core.model.value_checks import DEFAULT_HOLD, MOST_HOLDS, PRIVILEGED_HOLDS, check_hold_name
+from headnode.core.state import job_events as e
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.command import Command
+from headnode.core.state.events import Event
+from headnode.core.state.job_record import JobHold, JobRecord
+from headnode.core.state.permissions import may_change
+from headnode.core.state.transitions import JobState, job_target
+
+
+class HoldJob(Command, frozen=True):
+    """Keep a job from starting until the hold of this name is released."""
+
+    by: User
+    job: JobId
+    name: str
+    message: str = ""
+
+
+class ReleaseJob(Command, frozen=True):
+    """Release the hold of this name, or with None every one."""
+
+    by: User
+    job: JobId
+    name: str | None
+
+
+LONGEST_MESSAGE = 320  # characters; Compute Cluster's width of a message
+_CAN_WAIT = frozenset({JobState.CONFIGURING, JobState.QUEUED, JobState.SUSPENDED, JobState.RESUMING})
+
+
+def hold(cluster: ClusterState, command: HoldJob, now: Instant) -> list[Event]:
+    """Keep a job from starting, or a suspended one from going on.  A hold that is there is left as it is."""
+    record = cluster.job(command.job)
+    may_change(command.by, record)
+    check_hold_name(command.name)
+    _check_message(command.message)
+    may_hold(command.by, (command.name,))
+    if record.state not in _CAN_WAIT:
+        raise WrongState(
+            code="not-waiting",
+            what=f"job {record.id} is {record.state.value}: only queued jobs can be held",
+            fix=f"suspend it: hn job suspend {record.id}" if record.state is JobState.RUNNING else "",
+        )
+    if _found(record, command.name):
+        return []
+    if len(record.holds) >= MOST_HOLDS:
+        raise WrongState(
+            code="too-many-holds",
+            what=f"job {record.id} has {len(record.holds)} holds",
+            fix=f"release some first: hn job release {record.id} --name NAME",
+        )
+    name, by = command.name, command.by.name
+    return [e.JobHeld(at=now, job=record.id, name=name, by=by, message=command.message)]
+
+
+def _check_message(message: str) -> None:
+    if len(message) > LONGEST_MESSAGE:
+        raise BadRequest(
+            code="message",
+            what=f"the message has {len(message)} characters",
+            fix=f"use at most {LONGEST_MESSAGE}",
+        )
+
+
+def release(cluster: ClusterState, command: ReleaseJob, now: Instant) -> list[Event]:
+    """Release one hold of a job, or all of them; nothing happens where there is none."""
+    record = cluster.job(command.job)
+    may_change(command.by, record)
+    names = _to_release(record, command)
+    may_hold(command.by, names)
+    if names and record.state not in _CAN_WAIT:
+        raise WrongState(
+            code="not-waiting",
+            what=f"job {record.id} is {record.state.value}, so its holds have no effect",
+            fix=f"if it goes back to the queue, release it there: hn job release {record.id}",
+        )
+    return [e.JobReleased(at=now, job=record.id, names=names, by=command.by.name)] if names else []
+
+
+def _to_release(record: JobRecord, command: ReleaseJob) -> tuple[str, ...]:
+    if command.name is None:
+        return tuple(hold.name for hold in record.holds)
+    name = _found(record, command.name)
+    if name:
+        return (name,)
+    if record.holds:
+        there = ", ".join(repr(hold.name) for hold in record.holds)
+        raise NotFound(
+            code="no-such-hold",
+            what=f"job {record.id} has no hold {command.name!r}",
+            fix=f"its holds are {there}",
+        )
+    return ()
+
+
+def _found(record: JobRecord, name: str) -> str:
+    """Return the name as the hold of a job has it; empty when there is none.  Case does not matter."""
+    return next((hold.name for hold in record.holds if hold.name.casefold() == name.casefold()), "")
+
+
+def may_hold(by: User, names: Iterable[str]) -> None:
+    """Let everybody have holds, but for those that only operators and administrators set and release.
+
+    Raises:  NotAllowed ``hold-privilege``.
+    """
+    above = sorted(name for name in names if name.casefold() in PRIVILEGED_HOLDS)
+    if above and not by.oversees:
+        raise NotAllowed(
+            code="hold-privilege",
+            what=f"only operators and administrators may set and release the hold {above[0]!r}",
+            fix=f"use another name, such as {DEFAULT_HOLD!r}, or ask an operator",
+        )
+
+
+def hold_set(cluster: ClusterState, event: e.JobHeld) -> None:
+    """It waits until this hold, too, is released."""
+    record = cluster.job(event.job)
+    fresh = JobHold(name=event.name, at=event.at, by=event.by, message=event.message)
+    kept = tuple(hold for hold in record.holds if hold.name != event.name)
+    _have_holds(cluster, record, event, (*kept, fresh))
+
+
+def hold_released(cluster: ClusterState, event: e.JobReleased) -> None:
+    """These holds keep it no longer."""
+    record = cluster.job(event.job)
+    kept = tuple(hold for hold in record.holds if hold.name not in event.names)
+    _have_holds(cluster, record, event, kept)
+
+
+def _have_holds(
+    cluster: ClusterState, record: JobRecord, event: e.JobHeld | e.JobReleased, holds: tuple[JobHold, ...]
+) -> None:
+    state = job_target(record.state, event)
+    if state.is_queued:
+        cluster.dequeue(record)
+    record.holds = holds
+    if state.is_queued:
+        cluster.enqueue(record)

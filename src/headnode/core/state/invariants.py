@@ -1,0 +1,165 @@
+"""What must hold between events, whatever happened: for tests, and to find a bug."""
+
+from headnode.core.model.errors import Broken
+from headnode.core.model.quantities import JobId
+from headnode.core.model.task import SPECIAL
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.job_record import JobRecord, JobRun, NodePrepState, TaskProgress
+from headnode.core.state.task_graph import TaskGraph
+from headnode.core.state.transitions import JobState
+
+
+def check_cluster(cluster: ClusterState) -> None:
+    """Compare everything that follows from the records with what it follows from.
+
+    Raises:  Broken ``invariant``, saying which.
+    """
+    counts: dict[JobState, int] = {}
+    for record in cluster.jobs.values():
+        counts[record.state] = counts.get(record.state, 0) + 1
+        _check_record(cluster, record)
+    _must(counts == {s: n for s, n in cluster.counts.items() if n}, f"counts {cluster.counts} are {counts}")
+    _check_queue(cluster)
+    _check_children(cluster)
+    _check_processors(cluster)
+
+
+def _must(holds: bool, what: str) -> None:
+    if not holds:
+        raise Broken(code="invariant", what=what)
+
+
+def _check_record(cluster: ClusterState, record: JobRecord) -> None:
+    alive = record.state is JobState.ENDING or record.state.is_active
+    _must(not record.state.is_final, f"job {record.id} is over and still in memory")
+    running = alive and not record.is_aside
+    _must(running == (record.id in cluster.running), f"job {record.id}: running or not?")
+    _must((alive and not running) == (record.id in cluster.aside), f"job {record.id}: aside or not?")
+    _must(alive == (record.id in cluster.graphs), f"job {record.id}: graph or not?")
+    if record.run is not None:
+        specs = zip(cluster.spec(record).tasks, record.run.tasks, strict=True)
+        instances = [task.instances if p.made is None else p.made for task, p in specs]
+        for task, progress in zip(cluster.spec(record).tasks, record.run.tasks, strict=True):
+            _must((progress.made is not None) == (task.kind in SPECIAL), f"job {record.id}: special or not?")
+        _must(len(record.run.tasks) == len(instances), f"job {record.id}: tasks without progress")
+        for progress, count in zip(record.run.tasks, instances, strict=True):
+            _check_instances(record, progress, count)
+        _must(alive or not any(p.live for p in record.run.tasks), f"job {record.id}: live while not running")
+        _must(alive or not record.run.allocation, f"job {record.id} holds processors while not running")
+        if alive:
+            _check_flow(cluster, record, record.run)
+
+
+def _check_instances(record: JobRecord, progress: TaskProgress, count: int) -> None:
+    parts = [progress.queued, progress.finished, progress.failed, progress.canceled]
+    seen = sorted([n for part in parts for n in part] + list(progress.live))
+    _must(seen == list(range(1, count + 1)), f"job {record.id}: instances {seen} of {count}")
+    _must(
+        all(n in progress.canceled for n in progress.withdrawn), f"job {record.id}: withdrawn, not canceled"
+    )
+
+
+def _check_flow(cluster: ClusterState, record: JobRecord, run: JobRun) -> None:
+    graph, fresh = cluster.graph(record.id), TaskGraph(record, run)
+    for name in ("ready", "open", "free", "lanes"):
+        kept, made = getattr(graph, name), getattr(fresh, name)
+        _must(kept == made, f"job {record.id}: {name} is {kept}, should be {made}")
+    for place in graph.lanes:
+        for node, numbers in place:
+            _must(
+                set(numbers) <= set(run.places.get(node, ())),
+                f"job {record.id}: {place} outside allocation",
+            )
+    _check_stays(record, graph)
+    _check_entered(record, run)
+    held = {node: len(numbers) for node, numbers in run.allocation.items()}
+    _must(
+        all(0 < count <= held.get(node, 0) for node, count in run.recalled.items()),
+        f"job {record.id} is to give up {run.recalled} of {held}",
+    )
+    gives = record.id in cluster.running and (bool(run.recalled) or record.state is JobState.ENDING)
+    _must(gives == (record.id in cluster.giving), f"job {record.id}: giving or not?")
+    used = [(node, n) for place in graph.lanes for node, numbers in place for n in numbers]
+    _must(len(used) == len(set(used)), f"job {record.id}: two lanes share a processor")
+
+
+def _check_entered(record: JobRecord, run: JobRun) -> None:
+    """Nothing of a job is on nodes that are being cleaned."""
+    guarded = {*run.unready, *run.cleaning}
+    _must(guarded <= run.places.keys(), f"job {record.id}: {guarded} beyond {list(run.places)}")
+    lives = {node for progress in run.tasks for one in progress.live.values() for node, _ in one.place}
+    dirty = run.cleaning.keys() & lives
+    _must(not dirty, f"job {record.id} has something on {dirty}, which are being cleaned")
+
+
+def _check_stays(record: JobRecord, graph: TaskGraph) -> None:
+    """Nodes are prepared before anything else of the job is there, and released when nothing is there."""
+    run, mine = graph.run, f"job {record.id}"
+    _must(
+        bool(graph.tends_nodes) or not run.prep_states,
+        f"{mine} does nothing on its nodes, and has {run.prep_states}",
+    )
+    _must(
+        run.prep_states.keys() <= run.places.keys(),
+        f"{mine}: stays {run.prep_states} beyond {list(run.places)}",
+    )
+    if not graph.tends_nodes:
+        return
+    live: dict[str, set[int]] = {}
+    for index, progress in enumerate(run.tasks):
+        for one in progress.live.values():
+            for node, _ in one.place:
+                live.setdefault(node, set()).add(index)
+    for node in run.places:
+        there, stay = live.get(node, set()), run.prep_states.get(node)
+        _must(
+            (stay is NodePrepState.PREPARING) == (graph.prep in there),
+            f"{mine}: {node} is {stay} and has {there}",
+        )
+        _must(
+            (stay is NodePrepState.LEAVING) == (graph.release in there),
+            f"{mine}: {node} is {stay} and has {there}",
+        )
+        alone = not {graph.prep, graph.release} & there or len(there) == 1
+        _must(alone, f"{mine}: tasks {there} are on {node} together")
+
+
+def _check_queue(cluster: ClusterState) -> None:
+    found = sorted(turn for turns in cluster.queue.values() for turn in turns)
+    wanted = sorted(
+        cluster.turn(record)
+        for record in cluster.jobs.values()
+        if record.state.is_queued
+        and record.id not in cluster.held
+        and not record.waits_for
+        and not record.holds
+    )
+    _must(found == wanted, f"the queue has {found}, should have {wanted}")
+    for turns in cluster.queue.values():
+        _must(turns == sorted(turns) and bool(turns), "a class of the queue is out of order or empty")
+
+
+def _check_children(cluster: ClusterState) -> None:
+    wanted: dict[int, set[JobId]] = {}
+    for record in cluster.jobs.values():
+        if record.state is JobState.QUEUED:
+            for parent in (*record.waits_for, *record.met):
+                wanted.setdefault(parent, set()).add(record.id)
+    _must(cluster.children == wanted, f"children {cluster.children}, should be {wanted}")
+
+
+def _check_processors(cluster: ClusterState) -> None:
+    for name, node in cluster.nodes.items():
+        held: list[int] = []
+        for job in cluster.holders.get(name, ()):
+            run = cluster.jobs[job].run
+            held += run.allocation.get(name, ()) if run is not None else ()
+        _must(len(held) == len(set(held)), f"node {name}: a processor is held twice: {sorted(held)}")
+        free = [n for n in range(node.facts.processors) if n not in held]
+        _must(cluster.free[name] == free, f"node {name}: free {cluster.free[name]}, should be {free}")
+        owners = [
+            job for job in cluster.holders.get(name, ()) if cluster.request(cluster.jobs[job]).exclusive
+        ]
+        _must(
+            not owners or len(cluster.holders[name]) == 1, f"node {name}: shared with exclusive job {owners}"
+        )

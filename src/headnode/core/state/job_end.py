@@ -1,0 +1,236 @@
+"""The end of a job, and running jobs and tasks again."""
+
+from headnode.core.model.errors import Broken, WrongState
+from headnode.core.model.job import JobSpec
+from headnode.core.model.job_checks import check_runnable
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.task import SPECIAL
+from headnode.core.model.user import User
+from headnode.core.state import job_events as e
+from headnode.core.state import job_record as suspension
+from headnode.core.state import modify as c
+from headnode.core.state import task_progress as instances
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.command import Command
+from headnode.core.state.depend import revived_with_parent, set_awaited, update_children, waits
+from headnode.core.state.events import Event
+from headnode.core.state.job_record import JobRecord, JobRun, decode_record, encode_record
+from headnode.core.state.job_request import check_end_by
+from headnode.core.state.modify import living_or_archived_job
+from headnode.core.state.permissions import may_change
+from headnode.core.state.start import run_of, take_option
+from headnode.core.state.stop import _only, _progress, stop_live
+from headnode.core.state.transitions import JobState, job_target
+
+
+class RequeueTask(Command, frozen=True):
+    """Run one instance of a task again, or with `instance` None all that failed or were canceled."""
+
+    by: User
+    job: JobId
+    task: int
+    instance: int | None = None
+
+
+def requeue(cluster: ClusterState, command: c.RequeueJob, now: Instant) -> list[Event]:
+    """Run a running, failed or canceled job again, but for what has finished."""
+    record = living_or_archived_job(cluster, command)
+    may_change(command.by, record)
+    spec = cluster.spec(record)
+    if record.state.is_active and record.run is not None:
+        graph = cluster.graph(record.id)
+        _refuse_rerun(record, spec, [i for i, p in enumerate(record.run.tasks) if p.live or p.failed])
+        check_end_by(cluster.written(record), now)
+        ending = e.JobEnding(
+            at=now,
+            job=record.id,
+            outcome="canceled",
+            message=f"requeued by {command.by.name}",
+            by=command.by.name,
+            requeue=True,
+        )
+        return [ending, *stop_live(record, graph, "canceled", "the job was requeued", now)]
+    if record.state in (JobState.FAILED, JobState.CANCELED) and command.archived is not None:
+        _refuse_unvalidated(record)
+        tasks = record.run.tasks if record.run else []
+        _refuse_rerun(record, spec, [i for i, p in enumerate(tasks) if p.failed])
+        check_end_by(cluster.written(record), now)
+        check_runnable(spec)
+        return [
+            e.JobRevived(at=now, job=record.id, record=encode_record(record), by=command.by.name),
+            e.JobRequeued(
+                at=now,
+                job=record.id,
+                by=command.by.name,
+                waits_for=waits(cluster, spec, command.parents, record.id),
+            ),
+            *revived_with_parent(cluster, record, command.skipped, command.parents, command.by.name, now),
+        ]
+    raise WrongState(
+        code="not-requeueable",
+        what=f"job {record.id} is {record.state.value}: only running, failed or canceled ones can run again",
+        fix=f"make a copy with `hn job clone {record.id}`" if record.state is JobState.FINISHED else "",
+    )
+
+
+def _refuse_unvalidated(record: JobRecord) -> None:
+    if record.unvalidated:
+        raise WrongState(
+            code="not-validated",
+            what=f"job {record.id} never passed the submission filters",
+            fix=f"copy it, correct the copy and submit it: hn job clone {record.id}",
+        )
+
+
+def _refuse_rerun(record: JobRecord, spec: JobSpec, indexes: list[int]) -> None:
+    tasks = [(i, spec.tasks[i]) for i in indexes]
+    fixed = [str(i + 1) for i, task in tasks if not task.rerunnable and task.kind not in SPECIAL]
+    if fixed:
+        raise WrongState(
+            code="not-rerunnable",
+            what=f"job {record.id} cannot be requeued: its tasks {', '.join(fixed[:10])} are not rerunnable",
+            fix="mark tasks that may run twice with /rerunnable, or submit a copy with `hn job clone`",
+        )
+
+
+def requeue_task(cluster: ClusterState, command: RequeueTask, now: Instant) -> list[Event]:
+    """Run an instance that is over once more, or all that failed or were canceled."""
+    record = cluster.job(command.job)
+    may_change(command.by, record)
+    progress = _progress(cluster, record, command.task, command.instance)
+    task = cluster.spec(record).tasks[command.task - 1]
+    alive = record.state is JobState.QUEUED or record.state.is_active
+    if not alive or (record.run and record.run.outcome):
+        raise WrongState(
+            code="job-not-active",
+            what=f"job {record.id} is {record.state.value}, so none of its tasks can be requeued",
+            fix=f"requeue the job: hn job requeue {record.id}",
+        )
+    if task.kind in SPECIAL:
+        raise WrongState(
+            code="special-task",
+            what=f"task {record.id}.{command.task} is a {task.kind.value} task: no instance runs twice",
+            fix=f"run the whole job again: hn job requeue {record.id}",
+        )
+    if not task.rerunnable:
+        raise WrongState(
+            code="not-rerunnable",
+            what=f"task {record.id}.{command.task} is not rerunnable",
+            fix="only tasks marked with /rerunnable run twice",
+        )
+    over = [progress.failed, progress.canceled] + ([progress.finished] if command.instance else [])
+    spans = tuple(span for numbers in over for span in _only(numbers, command.instance))
+    if not spans:
+        raise WrongState(
+            code="not-over",
+            what=f"no instance of task {record.id}.{command.task} has failed or was canceled",
+            fix="only ended instances can be requeued",
+        )
+    return [e.TaskRequeued(at=now, job=record.id, task=command.task, spans=spans, by=command.by.name)]
+
+
+_STATES = {state.value: state for state in JobState}  # a look-up costs a tenth of JobState(...)
+
+
+def job_ending(cluster: ClusterState, event: e.JobEnding) -> None:
+    record = cluster.job(event.job)
+    state = job_target(record.state, event)
+    run = run_of(cluster, record)
+    if record.state is JobState.RESUMING:
+        cluster.dequeue(record)
+    run.outcome, run.requeue = event.outcome, event.requeue
+    run.preempted_by = event.preempted_by or run.preempted_by
+    run.skip_release = run.skip_release or event.force or bool(event.preempted_by)
+    record.message = event.message
+    cluster.move(record, state)
+    cluster.update_releasing(record)
+
+
+def dispatch_stopped(cluster: ClusterState, event: e.DispatchStopped) -> None:
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    run = run_of(cluster, record)
+    run.outcome, run.requeue = event.outcome, False
+    record.message = event.message
+    cluster.dirty_jobs.add(event.job)
+
+
+def job_ended(cluster: ClusterState, event: e.JobEnded) -> None:
+    record = cluster.job(event.job)
+    state = job_target(record.state, event, _STATES[event.outcome])
+    if record.state is JobState.QUEUED:
+        cluster.dequeue(record)
+    cluster.close_run(record)
+    run = run_of(cluster, record)
+    suspension.end_suspension(run, event.at)
+    run.usage.end(run.started, run.not_run, event.at)
+    run.ended, run.outcome, run.requeue, run.deadline = event.at, None, False, None
+    record.message, record.hold_until, record.skipped = event.message, None, event.skipped
+    decided = cluster.over.get(event.because)
+    if decided is not None:  # in the same batch: it goes to the archive with this
+        decided.skips += (event.job,)
+    cluster.move(record, state)
+    _to_archive(cluster, record)
+    update_children(cluster, record)
+
+
+def _to_archive(cluster: ClusterState, record: JobRecord) -> None:
+    """An ended job leaves memory; the archive has it."""
+    del cluster.jobs[record.id]
+    cluster.counts[record.state] -= 1
+    cluster.dirty_jobs.discard(record.id)
+    cluster.over[record.id] = record
+
+
+def job_requeued(cluster: ClusterState, event: e.JobRequeued) -> None:
+    record = cluster.job(event.job)
+    state = job_target(record.state, event)
+    cluster.close_run(record)
+    run = run_of(cluster, record)
+    suspension.end_suspension(run, event.at)
+    if not record.state.is_final:
+        run.usage.end(run.started, run.not_run, event.at)
+    for progress in run.tasks:
+        instances.run_again(progress, event)
+    run.returns = 0
+    _wait_again(cluster, record, event)
+    _back_in_queue(cluster, record, run, state, event.message)
+    update_children(cluster, record)
+
+
+def _wait_again(cluster: ClusterState, record: JobRecord, event: e.JobRequeued) -> None:
+    """What was over comes as if it was new; what had been running waits for nobody."""
+    record.skipped, record.skips = False, ()
+    if record.state.is_final:
+        set_awaited(cluster, record, event.waits_for)
+    else:
+        record.waits_for, record.met = event.waits_for, ()
+
+
+def job_returned(cluster: ClusterState, event: e.JobReturned) -> None:
+    record = cluster.job(event.job)
+    state = job_target(record.state, event)
+    cluster.close_run(record)
+    run = run_of(cluster, record)
+    suspension.end_suspension(run, event.at)
+    run.usage.end(run.started, run.not_run, event.at)
+    run.returns += not (event.preempted_by or event.forgiven)
+    run.gave_way_to = event.preempted_by
+    _back_in_queue(cluster, record, run, state, event.message)
+
+
+def _back_in_queue(
+    cluster: ClusterState, record: JobRecord, run: JobRun, state: JobState, message: str
+) -> None:
+    run.outcome, run.requeue, run.deadline, run.started, run.ended = None, False, None, None, None
+    take_option(record, run, 0)
+    run.requeues += 1
+    record.message, record.filtered = message, None
+    cluster.move(record, state)
+    cluster.enqueue(record)
+
+
+def job_revived(cluster: ClusterState, event: e.JobRevived) -> None:
+    if event.job in cluster.jobs:
+        raise Broken(code="job-twice", what=f"job {event.job} came back from the archive and was there")
+    cluster.adopt(decode_record(event.record))

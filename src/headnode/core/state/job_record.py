@@ -1,0 +1,391 @@
+"""What the head remembers of a job that is alive, and what it used.  Only `apply_event` changes it.
+
+A queued job is small: its description stays encoded until somebody needs it."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import lru_cache
+
+import msgspec
+from msgspec.structs import replace
+
+from headnode.core.model.errors import UnknownDescription
+from headnode.core.model.job import JobSpec, with_option
+from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
+from headnode.core.model.ranges import Ranges
+from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
+from headnode.core.state.job_events import Cause, FilterAnswered, InstanceEnd, NodeCores, Outcome
+from headnode.core.state.transitions import JobState, TaskState
+
+BY_SIGNAL = 128
+"""What shells add to the number of a signal to tell it as an exit code."""
+
+Held = Mapping[str, tuple[int, ...]]
+"""The numbers of the processors that are held on each node."""
+
+
+class Usage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """What a job was given in its last run, and what it used in all its runs together.
+
+    Times are those of instances (`cpu_time`) and runs (`wall_time`) that are over.  Memory is in kB, and that
+    of one instance.
+    """
+
+    processors: int = 0  # the most that it held at once
+    nodes: tuple[str, ...] = ()  # all that it held, in the order in which it got them
+    cpu_time: Seconds = Seconds(0.0)  # user and system
+    wall_time: Seconds = Seconds(0.0)  # without the time in which it was suspended
+    peak_memory: int = 0  # of the largest instance
+    memory_time: float = 0.0  # kB times seconds
+    measured_time: Seconds = Seconds(0.0)
+    exit_code: int | None = None  # of the first instance that failed, else of the last; of its last run
+    failed: bool = False  # the exit code is that of a failure
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+    @property
+    def average_memory(self) -> int:
+        """What its instances had on average over the time that they ran, each for itself."""
+        return round(self.memory_time / self.measured_time) if self.measured_time > 0 else self.peak_memory
+
+    def begin(self, held: Held) -> None:
+        """A run of the job begins."""
+        self.processors, self.nodes = sum(map(len, held.values())), tuple(held)
+        self.forget_outcome()
+
+    def forget_outcome(self) -> None:
+        """What failed will run again."""
+        self.exit_code, self.failed = None, False
+
+    def grow(self, held: Held) -> None:
+        """The job holds more."""
+        self.processors = max(self.processors, sum(map(len, held.values())))
+        fresh = tuple(node for node in held if node not in self.nodes)
+        if fresh:
+            self.nodes += fresh
+
+    def end(self, started: Instant | None, stood_still: Seconds, at: Instant) -> None:
+        """A run of the job is over."""
+        if started is not None:
+            self.wall_time = Seconds(self.wall_time + max(0.0, at - started - stood_still))
+
+    def add(self, how: InstanceEnd) -> None:
+        """An attempt is over."""
+        self.cpu_time = Seconds(self.cpu_time + how.user_time + how.system_time)
+        self.peak_memory = max(self.peak_memory, how.peak_memory)
+        self.bytes_read += how.bytes_read
+        self.bytes_written += how.bytes_written
+        if how.started is not None and how.ended is not None and how.peak_memory:
+            seconds = max(0.0, how.ended - how.started)
+            self.memory_time += (how.average_memory or how.peak_memory) * seconds
+            self.measured_time = Seconds(self.measured_time + seconds)
+        if how.state != "queued" and not self.failed:
+            code = how.exit_code if how.signal is None else BY_SIGNAL + how.signal
+            if code is not None:
+                self.exit_code, self.failed = code, how.state == "failed"
+
+
+class LiveAttempt(msgspec.Struct, forbid_unknown_fields=True):
+    """An attempt that a node has: dispatched, running or ending."""
+
+    attempt: int
+    place: NodeCores
+    state: TaskState = TaskState.DISPATCHED
+    started: Instant | None = None
+    outcome: Outcome | None = None  # how it ends, once it is ending
+    message: str = ""
+    cause: Cause = "asked"  # why it is being stopped
+    moved: bool = False  # it has had other processors there; nothing is handed over to run behind it
+
+
+class TaskProgress(msgspec.Struct, forbid_unknown_fields=True):
+    """How far the instances of one task are: each number is in one of the sets, or in `live`."""
+
+    queued: Ranges
+    finished: Ranges = msgspec.field(default_factory=Ranges)
+    failed: Ranges = msgspec.field(default_factory=Ranges)
+    canceled: Ranges = msgspec.field(default_factory=Ranges)
+    withdrawn: Ranges = msgspec.field(default_factory=Ranges)  # those of `canceled` somebody asked for singly
+    live: dict[int, LiveAttempt] = {}
+    attempts: dict[int, int] = {}  # how many attempts an instance that runs again has used
+    used: int = 0  # how many attempts every instance may have used, whatever `attempts` says
+    retries: dict[int, int] = {}  # how often a failure of the program has been forgiven
+    losses: dict[int, int] = {}  # how often one of the system has
+    ended: int = 0  # how many attempts ran to their end, and how long they took in all
+    ended_time: Seconds = Seconds(0.0)
+    made: int | None = None  # how many instances a special task has had; None: it is none
+    endless: bool = False  # of a service: more instances are made wherever there is room
+
+    @property
+    def made_so_far(self) -> int:
+        """How many instances of a special task were made."""
+        return self.made or 0
+
+    def used_by(self, instance: int) -> int:
+        """Return how many attempts an instance may have used: the next has a greater number."""
+        return max(self.used, self.attempts.get(instance, 0))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every instance is over, and no more will be made."""
+        return not self.queued and not self.live and not self.endless
+
+
+class NodePrepState(StrEnum):
+    """How far a job with tasks that prepare or release nodes is on one of its nodes."""
+
+    PREPARING = "preparing"
+    REFUSED = "refused"  # it could not be prepared: the job does not use it
+    READY = "ready"  # prepared, or used where nothing prepares it
+    LEAVING = "leaving"  # being released
+    LEFT = "left"  # released, and not given back yet
+
+
+class JobSuspension(msgspec.Struct, forbid_unknown_fields=True):
+    """What is known of a job that is suspended, or about to be."""
+
+    number: int  # counts the suspensions of the job
+    since: Instant
+    awaited: tuple[str, ...]  # nodes on which not everything stands still yet
+    left: Seconds | None = None  # of its run time limit, once it stands still; None: it has no end
+    places: dict[str, tuple[int, ...]] = {}  # what it held, once it was given back
+
+
+class JobHold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What keeps a job from starting until somebody releases it."""
+
+    name: str
+    at: Instant
+    by: str = ""
+    message: str = ""
+
+
+class FilterReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the activation filter said that last kept a job from what it was offered.
+
+    `kept`, `option` and `parts` as in `FilterAnswered`: what is kept for it meanwhile.
+    """
+
+    at: Instant
+    verdict: str
+    filter: str
+    words: str = ""
+    kept: tuple[tuple[str, int], ...] = ()
+    option: int = 0
+    parts: tuple[tuple[tuple[str, int], ...], ...] = ()
+
+
+def filter_reply(event: FilterAnswered) -> FilterReply:
+    """Return what is remembered of the answer of a filter."""
+    return FilterReply(
+        at=event.at,
+        verdict=event.verdict,
+        filter=event.filter,
+        words=event.words,
+        kept=event.kept,
+        option=event.option,
+        parts=event.parts,
+    )
+
+
+class JobRun(msgspec.Struct, forbid_unknown_fields=True):
+    """What only a job has that was started, or one of whose tasks was touched."""
+
+    tasks: list[TaskProgress]
+    allocation: dict[str, tuple[int, ...]] = {}
+    started: Instant | None = None
+    ended: Instant | None = None
+    deadline: Instant | None = None  # when its run time limit is over
+    backfilled: bool = False
+    option: int = 0  # the request it was given: 0 the job's own, n its n-th alternative
+    parts: tuple[NodeCores, ...] = ()  # of a gang: the processors of each task
+    outcome: Outcome | None = None  # how it ends, once it is ending or no longer dispatches
+    requeue: bool = False  # once it has ended it goes back to the queue
+    requeues: int = 0
+    returns: int = 0  # to the queue, because nodes were lost, since somebody asked for it last
+    percent: int | None = None
+    progress_message: str = ""
+    starts: int = 0  # how often it was started, through all returns to the queue
+    suspension: JobSuspension | None = None  # while it is suspended
+    suspensions: int = 0
+    stood_still: Seconds = Seconds(0.0)  # how long it was suspended, in suspensions that are over
+    usage: Usage = msgspec.field(default_factory=Usage)
+    prep_states: dict[
+        str, NodePrepState
+    ] = {}  # by node, where something has been done there that this knows of
+    refused: dict[str, str] = {}  # nodes that could not be prepared, and why
+    skip_release: bool = False  # it ends without releasing its nodes
+    unready: tuple[str, ...] = ()  # nodes that have not said that they are ready for it
+    cleaning: dict[str, Instant] = {}  # nodes that are being cleaned, and when that counts as over
+    readied: bool = False  # its nodes make themselves ready for it
+    forgiven: bool = False  # its return to the queue, to come, is not counted
+    recalled: dict[str, int] = {}  # by node, how many processors it is still to give up as they become idle
+    recalled_for: tuple[int, ...] = ()  # the jobs that are to have them
+    preempted_by: int = 0  # while it ends to go back to the queue: the job that is to have what it holds
+    gave_way_to: int = 0  # in the queue: the job by which it was preempted
+    clock_set: Seconds = Seconds(0.0)  # by how much the clock was set while it ran
+
+    @property
+    def not_run(self) -> Seconds:
+        """What is no run time of what has gone by since it started: it stood still, or the clock was set."""
+        return Seconds(self.stood_still + self.clock_set)
+
+    @property
+    def places(self) -> dict[str, tuple[int, ...]]:
+        """Where its processes are: what it holds, or held before it was suspended."""
+        return self.allocation if self.suspension is None else self.suspension.places or self.allocation
+
+
+class JobRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """A job that is alive."""
+
+    id: JobId
+    owner: str
+    uid: int
+    gid: int
+    spec: bytes  # an encoded JobSpec
+    state: JobState
+    priority: Priority
+    created: Instant
+    submitted: Instant | None = None
+    order: int = 0
+    hold_until: Instant | None = None
+    waits_for: tuple[int, ...] = ()  # jobs of which something must come true first
+    group: str = ""  # name of the job group of the job
+    met: tuple[int, ...] = ()  # jobs of which it has, as long as this one has not started
+    skipped: bool = False  # canceled because the end of a job that it waited for was not the one
+    skips: tuple[int, ...] = ()  # jobs that were canceled in that way because of how this one ended
+    message: str = ""
+    run: JobRun | None = None
+    holds: tuple[JobHold, ...] = ()
+    last_start: Instant | None = None  # in the queue: when it must have started to end by its deadline
+    unvalidated: bool = False  # submission filters have not let it into the queue since it was submitted
+    filtered: FilterReply | None = None  # until it starts, or grows
+    privileged: bool = False  # an administrator submitted it
+    submit_host: str = ""  # from which it was submitted; "" until it is
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether its processes are where it holds nothing: it is suspended, or ends after it was."""
+        if self.state in (JobState.SUSPENDED, JobState.RESUMING):
+            return True
+        return self.run is not None and self.run.suspension is not None and bool(self.run.suspension.places)
+
+
+SMALL = 4096  # bytes of an encoded description, such as jobs have that come by the thousand
+MOST_REMEMBERED = 1024  # small descriptions
+
+_spec_encoder = msgspec.msgpack.Encoder()
+_spec_decoder = msgspec.msgpack.Decoder(JobSpec)
+_record_decoder = msgspec.msgpack.Decoder(JobRecord)
+
+
+def encode_spec(spec: JobSpec) -> bytes:
+    """Return the description as events and records keep it."""
+    return _spec_encoder.encode(spec)
+
+
+def decode_spec(data: bytes) -> JobSpec:
+    """Return the description that `data` holds.  Small ones of late are remembered: many jobs are alike.
+
+    Raises:  UnknownDescription if it has a field that this version does not know.
+    """
+    try:
+        return _decode_small(data) if len(data) <= SMALL else _spec_decoder.decode(data)
+    except msgspec.ValidationError as error:
+        raise UnknownDescription(str(error)) from None
+
+
+@lru_cache(MOST_REMEMBERED)
+def _decode_small(data: bytes) -> JobSpec:
+    return _spec_decoder.decode(data)
+
+
+def spec_of(record: JobRecord) -> JobSpec:
+    """Return the description of a job with the request that it was given, or as it is written."""
+    return written_spec(record, decode_spec(record.spec))
+
+
+def written_spec(record: JobRecord, written: JobSpec) -> JobSpec:
+    """Return a job's written description with the request that the job was given in place of its own."""
+    return written if record.run is None else with_option(written, record.run.option)
+
+
+def encode_record(record: JobRecord) -> bytes:
+    """Return the record as the archive keeps it."""
+    return _spec_encoder.encode(record)
+
+
+def decode_record(data: bytes) -> JobRecord:
+    """Return the record that `data` holds."""
+    return _record_decoder.decode(data)
+
+
+def untouched(spec: JobSpec) -> list[TaskProgress]:
+    """Return the progress of tasks none of which has run."""
+    return [not_begun(task) for task in spec.tasks]
+
+
+def have_instances(progress: TaskProgress, count: int) -> None:
+    """Let a task of which nothing is live have so many instances: each request of a job may ask for others.
+
+    Attempt numbers of those that go are not used again, should they come back.  A special task makes its own.
+    """
+    if progress.made is not None:
+        return
+    kinds = (progress.queued, progress.finished, progress.failed, progress.canceled)
+    before = sum(len(numbers) for numbers in kinds)
+    if count > before:
+        progress.queued.add_span(before + 1, count)
+    if count >= before:
+        return
+    ran = any(numbers.lasts and numbers.lasts[-1] > count for numbers in kinds[1:])
+    gone = [used for instance, used in progress.attempts.items() if instance > count]
+    progress.used = max(progress.used, int(ran), *gone)
+    for numbers in (*kinds, progress.withdrawn):
+        numbers.discard_span(count + 1, before)
+    for noted in (progress.attempts, progress.retries, progress.losses):
+        for instance in [instance for instance in noted if instance > count]:
+            del noted[instance]
+
+
+def not_begun(task: TaskSpec) -> TaskProgress:
+    """Return the progress of one task that has not run."""
+    if task.kind in SPECIAL:
+        return TaskProgress(queued=Ranges(), made=0, endless=task.kind is TaskType.SERVICE)
+    return all_queued(task.instances)
+
+
+def all_queued(instances: int) -> TaskProgress:
+    """Return the progress of one task that has not run and is not special."""
+    queued = Ranges([1], [instances], instances) if instances > 0 else Ranges()
+    return TaskProgress(queued=queued)
+
+
+def with_special_tasks(record: JobRecord) -> None:
+    """Let the special tasks of a record of before they ran, when they were queued as others, be as they are.
+
+    Nothing of them can have run then.
+    """
+    run = record.run
+    if run is None or all(progress.made is not None for progress in run.tasks):
+        return
+    for number, task in enumerate(decode_spec(record.spec).tasks):
+        if task.kind in SPECIAL and run.tasks[number].made is None:
+            run.tasks[number] = not_begun(task)
+
+
+def clear_hold(record: JobRecord) -> None:
+    """Forget until when a job was to be held: it starts.  Source: HPC filters, "Important"."""
+    if record.hold_until is None:
+        return
+    spec = decode_spec(record.spec)
+    if spec.hold_until is not None:
+        record.spec = encode_spec(replace(spec, hold_until=None))
+
+
+def end_suspension(run: JobRun, at: Instant) -> None:
+    """Note how long a job stood still that now goes on, ends, or goes back to the queue."""
+    suspension, run.suspension = run.suspension, None
+    if suspension is not None and suspension.places:
+        run.stood_still = Seconds(run.stood_still + max(0.0, at - suspension.since))

@@ -1,0 +1,302 @@
+"""What a job asks of the scheduler: nodes and processors, also to go on, and the time it may take."""
+
+from functools import lru_cache
+from math import ceil, floor, log2
+
+from msgspec.structs import replace
+
+from headnode.core.model.errors import BadRequest, Broken
+from headnode.core.model.job import (
+    NOTHING_HELD,
+    JobRequest,
+    JobSpec,
+    NodeGroupOp,
+    RequestPart,
+    UnitType,
+    with_option,
+)
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
+from headnode.core.model.quantities import FOREVER, NEVER, Instant, Seconds, format_time_limit
+from headnode.core.model.task import MOST_INSTANCES, TaskSpec, TaskType
+from headnode.core.state.job_events import NodeCores
+from headnode.core.state.job_record import MOST_REMEMBERED, SMALL, JobRun, JobSuspension, decode_spec
+from headnode.core.state.task_layout import gang_parts, is_gang, shared_parts
+
+
+def units_in(unit: UnitType, processors: int, facts: NodeFacts) -> int:
+    """Return how many whole units these processors of a node are; a node held in part is held."""
+    if unit is UnitType.NODE:
+        return min(processors, 1)
+    if unit is UnitType.SOCKET:
+        return processors * min(facts.sockets, facts.processors) // facts.processors
+    return processors
+
+
+def processors_for(unit: UnitType, units: int, facts: NodeFacts) -> int:
+    """Return how many processors of a node so many units are; a part of a socket counts as all of it."""
+    if unit is UnitType.NODE:
+        return units * facts.processors
+    if unit is UnitType.SOCKET:
+        return -(-units * facts.processors // min(facts.sockets, facts.processors))
+    return units
+
+
+def request_of(spec: JobSpec) -> JobRequest:
+    """Return the request with its alternatives; sizes that were left open are calculated from the tasks."""
+    own = own_request(spec)
+    return replace(own, others=others(spec)) if spec.alternatives else own
+
+
+def others(spec: JobSpec) -> tuple[JobRequest, ...]:
+    """Return the request of each alternative, in their order; even of those that ask for the same.
+
+    So the n-th of them is option n of the job.
+    """
+    return tuple(own_request(with_option(spec, option)) for option in range(1, len(spec.alternatives) + 1))
+
+
+def own_request(spec: JobSpec) -> JobRequest:
+    """Return the request without its alternatives: that of a job that runs.
+
+    A gang is as large as its tasks need to run beside each other, whatever size the job says.
+    """
+    plain = _plain(spec)
+    if not spec.tasks:
+        return plain
+    if not is_gang(spec):
+        parts = shared_parts(spec)
+        return replace(plain, parts=parts) if parts else plain
+    parts = gang_parts(spec)
+    size = sum(part.units for part in parts)
+    return replace(plain, minimum=size, maximum=size, node_share=0, together=True, parts=parts)
+
+
+def _plain(spec: JobSpec) -> JobRequest:
+    smallest = max((task.minimum for task in spec.tasks), default=1)
+    minimum = smallest if spec.minimum is None else spec.minimum
+    largest = sum(task.maximum * _beside(task) for task in spec.tasks) or 1
+    maximum = largest if spec.maximum is None else spec.maximum
+    required = {node: None for task in spec.tasks for node in task.required_nodes}
+    return JobRequest(
+        unit=spec.unit,
+        minimum=minimum,
+        maximum=max(minimum, maximum),
+        exclusive=spec.exclusive,
+        single_node=spec.single_node,
+        run_time=spec.run_time,
+        licences=spec.licences,
+        node_groups=spec.node_groups,
+        node_group_op=spec.node_group_op,
+        requested_nodes=spec.requested_nodes,
+        required_nodes=tuple(required),
+        excluded_nodes=spec.excluded_nodes,
+        order_by=spec.order_by,
+        minimum_memory=spec.minimum_memory,
+        maximum_memory=spec.maximum_memory,
+        minimum_processors_per_node=spec.minimum_processors_per_node,
+        maximum_processors_per_node=spec.maximum_processors_per_node,
+        memory=spec.process_memory or 0,
+        held=spec.held,
+        node_share=max((task.minimum for task in spec.tasks if task.exclusive), default=0),
+        needs=spec.needs,
+        reservation=spec.reservation.lower(),
+    )
+
+
+def _beside(task: TaskSpec) -> int:
+    """Return how many instances of a task may run beside each other; a service fills whatever it is given."""
+    return MOST_INSTANCES if task.kind is TaskType.SERVICE else task.instances
+
+
+def request_in(data: bytes) -> JobRequest:
+    """Return the request of the description that `data` holds; equal small ones of late share one."""
+    return _request_in_small(data) if len(data) <= SMALL else request_of(decode_spec(data))
+
+
+def request_taken(data: bytes, option: int) -> JobRequest:
+    """Return the request under which a job runs that was given this option of its description in `data`."""
+    whole = request_in(data)
+    if not whole.others:
+        return whole
+    return whole.others[option - 1] if option else replace(whole, others=())
+
+
+def without_refused(request: JobRequest, run: JobRun | None) -> JobRequest:
+    """Return the request of a job without the nodes that could not be prepared for it."""
+    if run is None or not run.refused:
+        return request
+    return replace(request, excluded_nodes=(*request.excluded_nodes, *run.refused))
+
+
+@lru_cache(MOST_REMEMBERED)
+def _request_in_small(data: bytes) -> JobRequest:
+    return request_of(decode_spec(data))
+
+
+Places = dict[str, tuple[int, ...]]
+
+
+def suspension_of(run: JobRun | None) -> JobSuspension:
+    """Return the suspension of a job that is suspended.
+
+    Raises:  Broken ``not-suspended``.
+    """
+    if run is None or run.suspension is None:
+        raise Broken(code="not-suspended", what="a job is suspended and has no suspension")
+    return run.suspension
+
+
+def request_to_resume(spec: JobSpec, suspension: JobSuspension) -> JobRequest:
+    """Return the request of a suspended job that waits to go on: one part for each of its nodes.
+
+    It takes its licences again.  Its memory, disk and swap it never gave back.
+    """
+    processors = sum(map(len, suspension.places.values()))
+    left = FOREVER if suspension.left is None else suspension.left
+    if spec.end_by is not None:
+        left = min(left, Seconds(max(0.0, spec.end_by - suspension.since)))
+    return replace(
+        own_request(spec),
+        unit=UnitType.PROCESSOR,
+        minimum=processors,
+        maximum=processors,
+        run_time=left,
+        single_node=False,
+        node_groups=(),
+        node_group_op=NodeGroupOp.INTERSECT,
+        requested_nodes=(),
+        required_nodes=(),
+        excluded_nodes=(),
+        order_by=(),
+        minimum_memory=None,
+        maximum_memory=None,
+        minimum_processors_per_node=None,
+        maximum_processors_per_node=None,
+        memory=0,
+        held=NOTHING_HELD,
+        node_share=0,
+        needs=ANY_NODE,
+        together=True,
+        parts=tuple(_part(node, len(numbers)) for node, numbers in suspension.places.items()),
+    )
+
+
+def _part(node: str, processors: int) -> RequestPart:
+    return RequestPart(lumps=((processors, 1),), needs=NodeNeeds(names=(node,)))
+
+
+def renumbered(before: Places, now: Places) -> dict[str, dict[int, int]]:
+    """Return, by node, which processor takes the place of each one that a job had.
+
+    One that it has again keeps its place.
+    """
+    found: dict[str, dict[int, int]] = {}
+    for node, had in before.items():
+        has = now.get(node, ())
+        fresh = iter(sorted(set(has) - set(had)))
+        found[node] = {number: number if number in has else next(fresh) for number in sorted(had)}
+    return found
+
+
+def moved_place(place: NodeCores, to: dict[str, dict[int, int]]) -> NodeCores:
+    """Return a place with its processors renumbered; nodes that `to` does not know are left alone."""
+    return tuple(
+        (node, tuple(to[node].get(number, number) for number in numbers) if node in to else numbers)
+        for node, numbers in place
+    )
+
+
+MINUTE = 60
+
+
+def limit_end(spec: JobSpec, run: JobRun) -> Instant:
+    """Return when the run time limit of a started job is over, without the time that it stood still."""
+    return NEVER if run.started is None else Instant(run.started + spec.run_time + run.not_run)
+
+
+def deadline_of(spec: JobSpec, run: JobRun) -> Instant | None:
+    """Return when a job that runs is ended: the earlier of its limit and its deadline; None for never."""
+    end = limit_end(spec, run)
+    if spec.end_by is not None:
+        end = min(end, spec.end_by)
+    return None if end == NEVER else end
+
+
+def shortest(spec: JobSpec) -> Seconds:
+    """Return the smallest of the run time limits under which the job would run; a job without one needs 0."""
+    limits = [with_option(spec, option).run_time for option in range(len(spec.alternatives) + 1)]
+    return min(Seconds(0.0) if limit == FOREVER else limit for limit in limits)
+
+
+def last_start(spec: JobSpec) -> Instant | None:
+    """Return when a job must have started to end by its deadline; None when it has none."""
+    return None if spec.end_by is None else Instant(spec.end_by - shortest(spec))
+
+
+def request_within(request: JobRequest, span: Seconds) -> JobRequest:
+    """Return the request with run time limits of at most `span`: those of a job with a deadline."""
+    others = tuple(request_within(other, span) for other in request.others)
+    return replace(request, run_time=min(request.run_time, span), others=others)
+
+
+def rounded_span(span: Seconds) -> Seconds:
+    """Return a span that is at most a sixteenth longer: such jobs are few classes in the queue, not one each.
+
+    >>> rounded_span(Seconds(90.0)), rounded_span(Seconds(3600.0)), rounded_span(Seconds(0.0))
+    (92.0, 3712.0, 0.0)
+    """
+    if span <= 0:
+        return Seconds(0.0)
+    step = 2.0 ** (floor(log2(span)) - 4)
+    return Seconds(ceil(span / step) * step)
+
+
+def check_still_ahead(spec: JobSpec, now: Instant) -> None:
+    """Refuse a deadline that is over.
+
+    Raises:  BadRequest ``end-by``.
+    """
+    if spec.end_by is not None and spec.end_by <= now:
+        raise BadRequest(
+            code="end-by", what="the deadline of the job has passed", fix="give it a later deadline, or none"
+        )
+
+
+def check_end_by(spec: JobSpec, now: Instant) -> None:
+    """Refuse a deadline that cannot be kept.
+
+    Raises:  BadRequest ``end-by`` with the longest run time limit that would fit.
+    """
+    if spec.end_by is None:
+        return
+    begin = max(now, spec.hold_until or now)
+    room = spec.end_by - begin
+    if room > 0 and room >= shortest(spec):
+        return
+    after = "from now" if begin == now else "after its hold ends"
+    if room < MINUTE:
+        raise BadRequest(
+            code="end-by",
+            what="the deadline of the job has passed" if spec.end_by <= now
+            else f"the deadline of the job comes less than a minute {after}",
+            fix="give it a later deadline, or none",
+        )  # fmt: skip
+    fits = format_time_limit(Seconds(room // MINUTE * MINUTE))
+    limit = format_time_limit(shortest(spec))
+    raise BadRequest(
+        code="end-by",
+        what=f"the run time limit {limit} of the job, counted {after}, exceeds its deadline",
+        fix=f"give it a run time limit of at most {fits}, or a later deadline",
+    )
+
+
+def set_limits(run: JobRun, spec: JobSpec) -> None:
+    """Work out what is left of a standing job's limit, or when that of a running one is over."""
+    suspension = run.suspension
+    if suspension is None or not suspension.places:
+        run.deadline = deadline_of(spec, run)
+        return
+    end = limit_end(spec, run)
+    suspension.left = None if end == NEVER else Seconds(max(0.0, end - suspension.since))
+    run.deadline = spec.end_by

@@ -1,0 +1,208 @@
+"""Which machines become nodes: an administrator invites, a node shows the invitation once and registers."""
+
+from headnode.core.model.errors import BadRequest, NotAllowed
+from headnode.core.model.node import NodeFacts, NodeState
+from headnode.core.model.quantities import Instant
+from headnode.core.model.user import User
+from headnode.core.state import events as e
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.command import AttemptKey, Command
+from headnode.core.state.drain import drain_for_age, vacate_node
+from headnode.core.state.events import Event
+from headnode.core.state.node_loss import rebooted
+from headnode.core.state.node_record import InvitationRecord, valid_secret
+from headnode.core.state.permissions import must_administer
+
+
+class RegisterNode(Command, frozen=True):
+    """Node: this is what I am, and I can be reached.
+
+    `kept`: the attempts of which it can tell, or will, how they are or ended.  It matters after a reboot.
+    """
+
+    facts: NodeFacts
+    approved: bool = False
+    key: str = ""  # digest of the key it showed; empty: it is on the head's own machine
+    kept: tuple[AttemptKey, ...] = ()
+
+
+class InviteNode(Command, frozen=True):
+    """Let whoever shows the secret with this digest join once; `node` names who, if it matters."""
+
+    by: User
+    digest: str
+    expires: Instant
+    approve: bool = False  # it is ready at once
+    node: str = ""
+
+
+class AdmitNode(Command, frozen=True):
+    """A node of another machine shows an invitation and its own key."""
+
+    digest: str  # of the invitation's secret
+    facts: NodeFacts
+    key: str  # digest of the node's key
+
+
+class SetNode(Command, frozen=True):
+    """Say what an administrator knows of a node; None leaves it as it is."""
+
+    by: User
+    node: str
+    groups: tuple[str, ...] | None = None
+    features: tuple[str, ...] | None = None
+    comment: str | None = None
+
+
+LONGEST_NAME = 64  # characters: what a certificate has room for
+LONGEST_INVITATION = 30 * 86400  # seconds
+MOST_INVITATIONS = 10_000  # open at once
+_INVITE = "an administrator can make another with `hn node invite`"
+
+
+def invite(cluster: ClusterState, command: InviteNode, now: Instant) -> list[Event]:
+    """Let somebody join who shows the right secret in time."""
+    must_administer(command.by, "invite nodes")
+    if command.node:
+        check_name(command.node)
+    if not now < command.expires <= now + LONGEST_INVITATION:
+        raise BadRequest(
+            code="lifetime",
+            what=f"an invitation of {command.expires - now:.0f} s is not possible",
+            fix=f"use a span of at most {LONGEST_INVITATION // 86400} days",
+        )
+    still = sum(invitation.expires > now for invitation in cluster.invitations.values())
+    if still >= MOST_INVITATIONS:
+        raise BadRequest(
+            code="invitations",
+            what=f"{still} invitations are open",
+            fix="wait until some have been used or have expired",
+        )
+    return [
+        e.NodeInvited(
+            at=now,
+            digest=command.digest,
+            expires=command.expires,
+            approve=command.approve,
+            name=command.node,
+            by=command.by.name,
+        )
+    ]
+
+
+def admit(cluster: ClusterState, command: AdmitNode, now: Instant) -> list[Event]:
+    """Let a node of another machine join, once for each invitation.
+
+    Raises:  NotAllowed ``invitation`` or ``node-known``; BadRequest ``node-facts``, ``node-name``.
+    """
+    name = command.facts.name
+    check_name(name)
+    check_facts(command.facts)
+    invitation = _shown(cluster, command, now)
+    known = cluster.nodes.get(name)
+    if known is not None and known.key != command.key and invitation.name != name:
+        raise NotAllowed(
+            code="node-known",
+            what=f"node {name!r} exists already and has another key",
+            fix=f"choose another name with --name, or replace that node: hn node invite --for {name}",
+        )
+    events: list[Event] = []
+    if known is None:
+        events.append(e.NodeRegistered(at=now, facts=command.facts, approved=invitation.approve))
+        if invitation.approve:  # it takes jobs once its agent is here
+            events.append(e.NodeUnreachable(at=now, node=name))
+    return [*events, e.NodeKeyPinned(at=now, node=name, key=command.key, invitation=invitation.digest)]
+
+
+def _shown(cluster: ClusterState, command: AdmitNode, now: Instant) -> InvitationRecord:
+    invitation = valid_secret(cluster.invitations, command.digest, now, "invitation", _INVITE)
+    if invitation.name and invitation.name != command.facts.name:
+        raise NotAllowed(
+            code="invitation",
+            what=f"this invitation is for node {invitation.name!r}, not for {command.facts.name!r}",
+            fix=f"start the agent with --name {invitation.name}",
+        )
+    return invitation
+
+
+def check_name(name: str) -> None:
+    """Refuse what cannot be the name of a node.
+
+    Raises:  BadRequest ``node-name``.
+    """
+    plain = all(sign.isalnum() or sign in "-._" for sign in name) and name.isascii()
+    if not plain or not name[:1].isalnum() or len(name) > LONGEST_NAME:
+        raise BadRequest(
+            code="node-name",
+            what=f"{name[:LONGEST_NAME]!r} cannot be the name of a node",
+            fix=f"use up to {LONGEST_NAME} letters, digits, '-', '.' and '_', a letter or digit first",
+        )
+
+
+def set_node(cluster: ClusterState, command: SetNode, now: Instant) -> list[Event]:
+    """Note what an administrator says of a node; saying it twice changes nothing."""
+    must_administer(command.by, "describe nodes")
+    known = cluster.node(command.node)
+    for word in (*(command.groups or ()), *(command.features or ())):
+        if not word.strip() or "," in word:
+            raise BadRequest(
+                code="node-word",
+                what=f"{word!r} can be neither a node group nor a feature",
+                fix="use words without commas",
+            )
+    said = (command.groups, command.features, command.comment)
+    before = (known.groups, known.features, known.comment)
+    if all(new is None or new == old for new, old in zip(said, before, strict=True)):
+        return []
+    return [
+        e.NodeSet(
+            at=now,
+            node=command.node,
+            groups=command.groups,
+            features=command.features,
+            comment=command.comment,
+            by=command.by.name,
+        )
+    ]
+
+
+def register(cluster: ClusterState, command: RegisterNode, now: Instant) -> list[Event]:
+    """A node can be reached and says what it is; if it has rebooted, what it ran is lost."""
+    check_facts(command.facts)
+    name = command.facts.name
+    known = cluster.nodes.get(name)
+    if command.key != ("" if known is None else known.key):
+        raise NotAllowed(
+            code="node-key",
+            what=f"node {name!r} is not known with this key",
+            fix="join again with a new invitation: hn node invite",
+        )
+    aged = drain_for_age(known, command.facts, cluster.parameters, now)
+    if known is None:
+        return [e.NodeRegistered(at=now, facts=command.facts, approved=command.approved), *aged]
+    events: list[Event] = []
+    if known.facts != known.with_settings(command.facts):
+        events.append(e.NodeRegistered(at=now, facts=command.facts))
+    if known.facts.boot_id and command.facts.boot_id not in ("", known.facts.boot_id):
+        events += rebooted(cluster, name, frozenset(command.kept), now)
+    elif command.facts.processors < known.facts.processors:
+        message = f"node {name} came back with {command.facts.processors} processors"
+        events += vacate_node(cluster, name, command.facts.processors, message, now)
+    events += aged
+    if known.state in (NodeState.UNREACHABLE, NodeState.LOST_PAUSED):
+        events.append(e.NodeReachable(at=now, node=name))
+    return events
+
+
+def check_facts(facts: NodeFacts) -> None:
+    """Refuse what no machine can be.
+
+    Raises:  BadRequest ``node-facts``.
+    """
+    if not facts.name or facts.processors < 1 or facts.sockets < 1 or facts.memory < 0 or facts.speed < 0:
+        raise BadRequest(
+            code="node-facts",
+            what=f"node {facts.name!r} reports {facts.processors} processors, {facts.sockets} sockets, "
+            f"{facts.memory} MB of memory and {facts.speed} MHz",
+            fix="give it a name, at least one processor and one socket, and no negative numbers",
+        )

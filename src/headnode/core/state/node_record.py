@@ -1,0 +1,200 @@
+"""What the head remembers of nodes, and of invitations, logins and tokens."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import replace as dataclasses_replace
+from typing import Protocol, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from headnode.core.model.errors import NotAllowed
+from headnode.core.model.faults import tells_of_node
+from headnode.core.model.node import NodeFacts, NodeState
+from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
+from headnode.core.state import job_events as e
+from headnode.core.state.events import Doubt, DrainCause
+
+LONGEST_REASON = 500  # characters, of a drain
+
+
+class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why a node takes no new jobs, and from when."""
+
+    cause: DrainCause
+    since: Instant  # when somebody said so
+    closes: Instant
+    reason: str = ""
+    by: str = ""
+    force: bool = False  # jobs give up what they hold there
+    doubt: Doubt | None = None  # the job whose prolog failed, while that may be the fault of the job
+
+    @property
+    def empties(self) -> bool:
+        """Whether jobs that are there start nothing more, and give back what is idle."""
+        return self.force or self.cause in ("fault", "failures")
+
+
+class NodeRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """A node and where it is in its life."""
+
+    facts: NodeFacts  # as its machine says, but for what an administrator has set
+    state: NodeState
+    since: Instant  # when it came into this state
+    key: str = ""  # digest of the key it is known by; empty: it is on the head's own machine
+    groups: tuple[str, ...] | None = None  # set by an administrator; None: as its machine says
+    features: tuple[str, ...] | None = None
+    comment: str = ""
+    drains: tuple[Drain, ...] = ()  # at most one of each cause
+    doubt: Doubt | None = None  # after a job was held for it: until a prolog ends well
+
+    @property
+    def drain(self) -> Drain | None:
+        """What closes it first; None if nothing does."""
+        return min(self.drains, key=lambda drain: drain.closes, default=None)
+
+    @property
+    def closes(self) -> Instant:
+        """When it takes nothing more; NEVER if nobody closes it."""
+        return NEVER if self.drain is None else self.drain.closes
+
+    @property
+    def usable(self) -> int:
+        """How many of its processors jobs may keep, those with the lowest numbers."""
+        return 0 if any(drain.empties for drain in self.drains) else self.facts.processors
+
+    def with_settings(self, facts: NodeFacts) -> NodeFacts:
+        """Return what its machine says, with what an administrator has set in its place."""
+        groups = facts.groups if self.groups is None else self.groups
+        features = facts.features if self.features is None else self.features
+        return replace(facts, groups=groups, features=features)
+
+
+class InvitationRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whoever shows the secret with this digest may join once."""
+
+    digest: str
+    expires: Instant
+    approve: bool
+    name: str
+
+
+class LoginRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What somebody can take once for a token; `lifetime` is the token's, in seconds."""
+
+    digest: str  # of its secret
+    user: str
+    expires: Instant
+    lifetime: Seconds
+
+
+class TokenRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What shows on a connection from another machine whose it is."""
+
+    number: int
+    digest: str
+    user: str
+    made: Instant
+    expires: Instant
+    used: Instant | None = None
+    address: str = ""  # from where it was made, or used last
+
+
+class OneTimeSecret(Protocol):
+    """What counts until an instant."""
+
+    @property
+    def expires(self) -> Instant:
+        """When it does not count any more."""
+
+
+Known = TypeVar("Known", bound=OneTimeSecret)
+
+
+def valid_secret(known: Mapping[str, Known], digest: str, now: Instant, noun: str, fix: str) -> Known:
+    """Return what has this digest.
+
+    `noun` is what it is called, and the code of the refusal; `fix` what to do without it.
+    Raises:  NotAllowed of that code when it is not known, any more or at all, or its time is over.
+    """
+    found = known.get(digest)
+    if found is None:
+        what = f"this {noun} was used already or revoked, or was never made by this cluster"
+        raise NotAllowed(code=noun, what=what, fix=fix)
+    if now >= found.expires:
+        raise NotAllowed(code=noun, what=f"this {noun} has expired", fix=fix)
+    return found
+
+
+MOST_NAMED = 3  # jobs and owners of a row; more are not told apart
+
+
+@dataclass(frozen=True, slots=True)
+class FailureStreak:
+    """Start failures of one node with no start between them; `jobs` and `owners` name the first few."""
+
+    since: Instant
+    count: int = 0
+    jobs: frozenset[JobId] = frozenset()
+    owners: frozenset[str] = frozenset()
+
+    def longer(self, job: JobId, owner: str) -> "FailureStreak":
+        """Return the row with one more failure."""
+        if len(self.jobs) >= MOST_NAMED and owner in self.owners:
+            return dataclasses_replace(self, count=self.count + 1)
+        jobs, owners = self.jobs | {job}, self.owners | {owner}
+        return FailureStreak(
+            self.since, self.count + 1, jobs, owners if len(owners) <= MOST_NAMED else self.owners
+        )
+
+
+class StartFailures:
+    """The rows of all nodes, and when each node and each owner last had something start."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, FailureStreak] = {}
+        self._nodes: dict[str, Instant] = {}
+        self._owners: dict[str, Instant] = {}
+
+    def started(self, node: str, owner: str, at: Instant) -> None:
+        """Something of an owner has started on a node."""
+        self._rows.pop(node, None)
+        self._nodes[node] = self._owners[owner] = at
+
+    def ended(self, job: JobId, owner: str, how: e.InstanceEnd, at: Instant) -> None:
+        """An attempt is over that started, or could not be."""
+        if how.started is not None:
+            self.started(how.node, owner, at)
+        elif tells_of_node(how.trouble):
+            self._rows[how.node] = self.row(how.node, at).longer(job, owner)
+
+    def forget(self, node: str) -> None:
+        """Begin a new row: the node is gone, or an administrator has resumed it."""
+        self._rows.pop(node, None)
+
+    def row(self, node: str, now: Instant) -> FailureStreak:
+        """Return the row of a node as it is now."""
+        return self._rows.get(node) or FailureStreak(since=now)
+
+    def started_elsewhere(self, node: str, since: Instant) -> bool:
+        """Whether something has started on another node since then."""
+        return any(at >= since for name, at in self._nodes.items() if name != node)
+
+    def others_ran(self, owners: frozenset[str], since: Instant) -> bool:
+        """Whether something of anybody else has started since then."""
+        return any(at >= since for owner, at in self._owners.items() if owner not in owners)
+
+
+class PrologSuccesses:
+    """The last prolog of each owner that ended well."""
+
+    def __init__(self) -> None:
+        self._owners: dict[str, Instant] = {}
+
+    def ended(self, owner: str, at: Instant) -> None:
+        """A prolog of an owner's job has ended well."""
+        self._owners[owner] = at
+
+    def others_since(self, owner: str, since: Instant) -> bool:
+        """Whether prologs of anybody else have ended well since then."""
+        return any(at >= since for other, at in self._owners.items() if other != owner)

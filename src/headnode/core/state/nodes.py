@@ -1,0 +1,252 @@
+"""The states of nodes, and cluster parameters."""
+
+from headnode.core.model.errors import BadRequest, WrongState
+from headnode.core.model.node import NodeState
+from headnode.core.model.quantities import Instant, Seconds
+from headnode.core.model.user import User
+from headnode.core.state import events as e
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.command import Command
+from headnode.core.state.drain import drain_for_age, lift_drains
+from headnode.core.state.events import Event
+from headnode.core.state.hooks import HOOKS, start_anew
+from headnode.core.state.job_record import NodePrepState
+from headnode.core.state.node_record import Drain, InvitationRecord, NodeRecord
+from headnode.core.state.permissions import must_administer
+from headnode.core.state.prep_release import forget_prep_state
+from headnode.core.state.transitions import NODE_TRANSITIONS, node_target
+
+
+class NodeVanished(Command, frozen=True):
+    """Engine: the connection to a node was lost."""
+
+    node: str
+
+
+class ChangeNode(Command, frozen=True):
+    """Approve, pause, resume or remove a node; `wish` is that word."""
+
+    by: User
+    node: str
+    wish: str
+
+
+class SetParameter(Command, frozen=True):
+    """Give a cluster parameter a value, or with None its default."""
+
+    by: User
+    name: str
+    value: str | None
+
+
+class SkipNumbers(Command, frozen=True):
+    """Give the next job a number that is higher by so many: jobs made since a backup had those between."""
+
+    by: User
+    count: int
+
+
+class ShiftLimits(Command, frozen=True):
+    """Engine: somebody has set the clock by so many seconds; what runs has run no longer for it."""
+
+    by: Seconds
+
+
+def node_vanished(cluster: ClusterState, command: NodeVanished, now: Instant) -> list[Event]:
+    """The head lost a node's connection."""
+    known = cluster.nodes.get(command.node)
+    if known is None or (known.state, e.NodeUnreachable) not in NODE_TRANSITIONS:
+        return []
+    return [e.NodeUnreachable(at=now, node=command.node)]
+
+
+NodeChange = type[e.NodeApproved] | type[e.NodePaused] | type[e.NodeResumed] | type[e.NodeRemoved]
+_CHANGES: dict[str, tuple[NodeChange, NodeState]] = {
+    "approve": (e.NodeApproved, NodeState.READY),
+    "pause": (e.NodePaused, NodeState.PAUSED),
+    "resume": (e.NodeResumed, NodeState.READY),
+    "remove": (e.NodeRemoved, NodeState.REMOVED),
+}
+
+
+def change_node(cluster: ClusterState, command: ChangeNode, now: Instant) -> list[Event]:
+    """An administrator changes a node; asking twice changes nothing."""
+    must_administer(command.by, f"{command.wish} nodes")
+    known = cluster.node(command.node)
+    if command.wish not in _CHANGES:
+        raise BadRequest(
+            code="node-wish",
+            what=f"{command.wish!r} is not a command for nodes",
+            fix=f"use {', '.join(_CHANGES)}",
+        )
+    drained = any(drain.closes <= now for drain in known.drains)
+    if command.wish == "approve" and known.state is NodeState.READY and drained:
+        raise WrongState(
+            code="node-state",
+            what=f"node {command.node!r} is drained; it was approved before",
+            fix=f"make it accept jobs again: hn node resume {command.node}",
+        )
+    kind, already = _CHANGES[command.wish]
+    reopened = lift_drains(known, command.by, now) if command.wish == "resume" else []
+    if known.state is already or (reopened and (known.state, kind) not in NODE_TRANSITIONS):
+        return reopened
+    if (known.state, kind) not in NODE_TRANSITIONS:
+        raise WrongState(
+            code="node-state",
+            what=f"node {command.node!r} is {known.state.value}, so {command.wish} is not possible",
+            fix="a pending node can be approved, a ready one paused, a paused or drained one resumed",
+        )
+    if command.wish == "remove" and cluster.on_node(command.node):
+        raise WrongState(
+            code="node-busy",
+            what=f"node {command.node!r} has jobs {sorted(cluster.on_node(command.node))}",
+            fix="drain it and wait until they have ended, or cancel them",
+        )
+    return [kind(at=now, node=command.node, by=command.by.name), *reopened]
+
+
+def shift_limits(cluster: ClusterState, command: ShiftLimits, now: Instant) -> list[Event]:
+    """Somebody has set the head's clock; that changes nothing where nothing runs."""
+    return [e.ClockSet(at=now, by=command.by)] if cluster.running | cluster.aside else []
+
+
+def skip_numbers(cluster: ClusterState, command: SkipNumbers, now: Instant) -> list[Event]:
+    """Leave out the next job numbers after a restore."""
+    must_administer(command.by, "skip job numbers")
+    next_job = cluster.next_job + max(0, command.count)
+    return [e.NumbersSkipped(at=now, next_job=next_job, by=command.by.name)]
+
+
+def set_parameter(cluster: ClusterState, command: SetParameter, now: Instant) -> list[Event]:
+    """An administrator sets a cluster parameter; the engine has checked name and value."""
+    must_administer(command.by, "set cluster parameters")
+    if cluster.parameters.get(command.name) == command.value:
+        return []
+    by = command.by
+    events: list[Event] = [
+        e.ParameterSet(at=now, name=command.name, value=command.value, by=by.name, origin=by.origin)
+    ]
+    if command.name in HOOKS:
+        parameters = {**cluster.parameters, command.name: command.value}
+        for known in cluster.nodes.values():
+            events += drain_for_age(known, known.facts, parameters, now)
+    return events
+
+
+def node_registered(cluster: ClusterState, event: e.NodeRegistered) -> None:
+    """A node is new, or says something new of itself."""
+    known = cluster.nodes.get(event.facts.name)
+    if known is None:
+        wanted = NodeState.READY if event.approved else NodeState.PENDING
+        known = NodeRecord(facts=event.facts, state=node_target(None, event, wanted), since=event.at)
+        cluster.nodes[event.facts.name] = known
+    else:
+        known.state = node_target(known.state, event)
+        if event.facts.boot_id not in ("", known.facts.boot_id) and known.facts.boot_id:
+            _forget_preparations(cluster, event.facts.name)
+        known.facts = known.with_settings(event.facts)
+    cluster.open_node(known)
+    cluster.update_reduced(event.facts.name)
+    cluster.update_personal()
+
+
+def _forget_preparations(cluster: ClusterState, node: str) -> None:
+    """What was prepared on a node was prepared for the time until it was started anew."""
+    for job in cluster.on_node(node):
+        run = cluster.jobs[job].run
+        if run is not None:
+            start_anew(run, node)
+        if run is not None and run.prep_states.get(node) is NodePrepState.READY:
+            forget_prep_state(run, node)
+            cluster.dirty_jobs.add(job)
+
+
+def node_invited(cluster: ClusterState, event: e.NodeInvited) -> None:
+    """Somebody may join; invitations that have expired are forgotten."""
+    for digest in [each.digest for each in cluster.invitations.values() if each.expires <= event.at]:
+        del cluster.invitations[digest]
+    cluster.invitations[event.digest] = InvitationRecord(
+        event.digest, event.expires, event.approve, event.name
+    )
+
+
+def key_pinned(cluster: ClusterState, event: e.NodeKeyPinned) -> None:
+    """A node is known by its key, and its invitation is used up."""
+    cluster.node(event.node).key = event.key
+    cluster.invitations.pop(event.invitation, None)
+
+
+def node_set(cluster: ClusterState, event: e.NodeSet) -> None:
+    """An administrator said what is known of a node."""
+    known = cluster.node(event.node)
+    known.groups = known.groups if event.groups is None else event.groups
+    known.features = known.features if event.features is None else event.features
+    known.comment = known.comment if event.comment is None else event.comment
+    known.facts = known.with_settings(known.facts)
+    cluster.open_node(known)
+
+
+def node_state_changed(cluster: ClusterState, event: e.NodeEvent) -> None:
+    """A node is in another state."""
+    known = cluster.node(event.node)
+    known.state = node_target(known.state, event)
+    known.since = event.at
+    cluster.dirty_node_views.add(event.node)
+    cluster.reservation_index.look_at(event.node)
+    cluster.dirty_jobs |= cluster.holders.get(event.node, set())  # their tasks may go there now, or no longer
+    cluster.pass_needed = True
+
+
+def node_drained(cluster: ClusterState, event: e.NodeDrained) -> None:
+    """A node closes, now or later."""
+    known = cluster.node(event.node)
+    drain = Drain(event.cause, event.at, event.closes, event.reason, event.by, event.force, event.doubt)
+    _set_drains(cluster, known, (*_without(known, event.cause), drain))
+
+
+def drain_lifted(cluster: ClusterState, event: e.NodeDrainLifted) -> None:
+    """A node does not close for this cause."""
+    known = cluster.node(event.node)
+    cluster.start_failures.forget(event.node)
+    if event.cause == "hook":
+        known.doubt = event.doubt
+    _set_drains(cluster, known, _without(known, event.cause))
+
+
+def _without(known: NodeRecord, cause: e.DrainCause) -> tuple[Drain, ...]:
+    return tuple(drain for drain in known.drains if drain.cause != cause)
+
+
+def _set_drains(cluster: ClusterState, known: NodeRecord, drains: tuple[Drain, ...]) -> None:
+    known.drains = drains
+    cluster.update_doubts(known)
+    cluster.update_reduced(known.facts.name)
+    cluster.dirty_node_views.add(known.facts.name)
+    cluster.pass_needed = True
+
+
+def node_removed(cluster: ClusterState, event: e.NodeRemoved) -> None:
+    """A node is gone for good."""
+    known = cluster.node(event.node)
+    node_target(known.state, event)
+    del cluster.nodes[event.node]
+    cluster.doubts.pop(event.node, None)
+    cluster.start_failures.forget(event.node)
+    cluster.update_personal()
+    cluster.reservation_index.look_at(event.node)
+    cluster.dirty_node_views.add(event.node)
+    cluster.free.pop(event.node, None)
+    cluster.reduced.discard(event.node)
+    cluster.pass_needed = True
+
+
+def numbers_skipped(cluster: ClusterState, event: e.NumbersSkipped) -> None:
+    cluster.next_job = max(cluster.next_job, event.next_job)
+
+
+def parameter_set(cluster: ClusterState, event: e.ParameterSet) -> None:
+    if event.value is None:
+        cluster.parameters.pop(event.name, None)
+    else:
+        cluster.parameters[event.name] = event.value
+    cluster.pass_needed = True

@@ -1,0 +1,178 @@
+"""Who owns a job, who may change it, and who may read what is private of it."""
+
+from collections.abc import Collection, Mapping
+
+from msgspec.structs import replace
+
+from headnode.core.model.errors import NotAllowed, NotFound, WrongState
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.user import User
+from headnode.core.state import job_events as e
+from headnode.core.state.job_record import JobRecord
+
+OPERATORS_CHANGE = frozenset(
+    {
+        "priority", "name", "description", "project", "run_time", "hold_until", "end_by", "suspendable",
+        "preemptable",
+        "unit", "minimum", "maximum", "exclusive", "single_node", "licences", "node_groups", "node_group_op",
+        "requested_nodes", "excluded_nodes", "order_by", "minimum_memory", "maximum_memory",
+        "minimum_processors_per_node", "maximum_processors_per_node",
+    }
+)  # fmt: skip
+"""The fields of other people's jobs that an operator may change: where and when, and nothing that runs."""
+
+
+def may_change(by: User, record: JobRecord) -> None:
+    """Let the owner through, and whoever sees to everybody's jobs.
+
+    Raises:  NotAllowed ``not-owner``.
+    """
+    if by.uid != record.uid and not by.oversees:
+        raise _not_owner(by, record, "ask its owner, an operator or an administrator")
+
+
+def may_rewrite(by: User, record: JobRecord, fields: Collection[str]) -> None:
+    """Let through who may change these fields of a job; operators not what runs as somebody else.
+
+    Raises:  NotAllowed ``not-owner``.
+    """
+    may_change(by, record)
+    if by.uid != record.uid and not by.administrator and (kept := sorted(set(fields) - OPERATORS_CHANGE)):
+        raise NotAllowed(
+            code="not-owner",
+            what=f"an operator may not change {', '.join(kept)} of job {record.id} of {record.owner!r}",
+            fix="ask its owner or an administrator",
+        )
+
+
+def may_read_output(by: User, record: JobRecord) -> None:
+    """Let the owner and administrators through.
+
+    Raises:  NotAllowed ``not-owner``.
+    """
+    if by.uid != record.uid and not by.administrator:
+        raise _not_owner(by, record, "ask its owner or an administrator")
+
+
+def _not_owner(by: User, record: JobRecord, fix: str) -> NotAllowed:
+    return NotAllowed(
+        code="not-owner", what=f"job {record.id} belongs to {record.owner!r}, not to {by.name!r}", fix=fix
+    )
+
+
+def must_administer(by: User, what: str) -> None:
+    """Let administrators through.
+
+    Raises:  NotAllowed ``not-administrator``.
+    """
+    if not by.administrator:
+        asked = (
+            "ask an administrator: `hn cluster params Administrators`, root, or the user who started the head"
+        )
+        raise NotAllowed(
+            code="not-administrator",
+            what=f"{by.name!r} may not {what}" + (" from inside a task" if by.by_node else ""),
+            fix="administrators do that on the head's machine, or after `hn login`" if by.by_node else asked,
+        )
+
+
+def plain_name(written: str) -> str:
+    """Return the name of a user as written in a job, without the domain that Windows puts before it.
+
+    >>> plain_name("CORP\\\\ann"), plain_name("ann")
+    ('ann', 'ann')
+    """
+    return written.rpartition("\\")[2].strip()
+
+
+def is_other(by: User, spec: JobSpec) -> bool:
+    """Whether a job is to run as somebody else than the one who asks."""
+    name = plain_name(spec.run_as)
+    return bool(name) and name.casefold() != by.name.casefold()
+
+
+def owner_of(by: User, spec: JobSpec, known: Mapping[str, User]) -> User:
+    """Return whose the job is; `known` are the users of the head's machine who are named, by their names.
+
+    Raises:  NotAllowed ``run-as``; NotFound ``no-such-user``.
+    """
+    if not is_other(by, spec):
+        return by
+    name = plain_name(spec.run_as)
+    if not by.administrator:
+        raise NotAllowed(
+            code="run-as",
+            what=f"{by.name!r} may not submit jobs for {name!r}: only administrators may",
+            fix=f"run it as yourself: hn job submit --user {by.name} FILE; or ask an administrator",
+        )
+    if name not in known:
+        raise NotFound(
+            code="no-such-user",
+            what=f"there is no user {name!r} on the head's machine",
+            fix="name an existing user instead of the file's: hn job submit --user NAME FILE",
+        )
+    return known[name]
+
+
+def created_event(
+    by: User, job: JobId, spec: JobSpec, encoded: bytes, known: Mapping[str, User], now: Instant
+) -> e.JobCreated:
+    """Return that a job was made.
+
+    Raises:  NotAllowed ``run-as``; NotFound ``no-such-user``.
+    """
+    owner = owner_of(by, spec, known)
+    return e.JobCreated(
+        at=now,
+        job=job,
+        owner=owner.name,
+        uid=owner.uid,
+        gid=owner.gid,
+        spec=encoded,
+        by=by.name if owner is not by else "",
+    )
+
+
+def owner_change_event(
+    by: User, record: JobRecord, spec: JobSpec, known: Mapping[str, User], now: Instant, *, may: bool
+) -> list[e.JobGiven]:
+    """Return that a job whose user was changed is somebody else's; `may`: it is in a state where that can be.
+
+    Raises:  NotAllowed ``run-as``; NotFound ``no-such-user``; WrongState ``not-modifiable``.
+    """
+    name = plain_name(spec.run_as)
+    if not name or name.casefold() == record.owner.casefold():
+        return []
+    owner = owner_of(by, spec, known)
+    if not may:
+        raise WrongState(
+            code="not-modifiable",
+            what=f"the owner of job {record.id} can no longer change: it was submitted",
+            fix=f"make a copy for the other user: hn job clone {record.id}; hn job modify COPY --user {name}",
+        )
+    return [e.JobGiven(at=now, job=record.id, owner=owner.name, uid=owner.uid, gid=owner.gid, by=by.name)]
+
+
+def may_see(by: User, record: JobRecord, *, private: bool) -> bool:
+    """Whether somebody sees the environment of a job."""
+    return not private or by.uid == record.uid or by.administrator
+
+
+def may_copy(by: User, record: JobRecord, *, private: bool) -> bool:
+    """Whether a copy of a job carries its environment.
+
+    Administrators see the environments of others, but their own jobs do not run with them.
+    """
+    return not private or by.uid == record.uid
+
+
+def has_environment(spec: JobSpec) -> bool:
+    """Whether a job or one of its tasks has variables of its own."""
+    return bool(spec.environment) or any(task.environment for task in spec.tasks)
+
+
+def without_environment(spec: JobSpec) -> JobSpec:
+    """Return a job without the variables of the job and of its tasks."""
+    tasks = tuple(replace(task, environment={}) if task.environment else task for task in spec.tasks)
+    return replace(spec, environment={}, tasks=tasks)

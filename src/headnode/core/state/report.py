@@ -1,0 +1,301 @@
+"""What the reports of nodes mean: how task instances ended, and what follows for their job."""
+
+import msgspec
+
+from headnode.core.model.faults import Fault, fault_of
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.task import SPECIAL, TaskSpec
+from headnode.core.state import command as c
+from headnode.core.state import job_events as e
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.command import AttemptReport, Command
+from headnode.core.state.events import Event
+from headnode.core.state.job_events import InstanceEnd, InstanceStart
+from headnode.core.state.job_record import JobRecord, JobRun, LiveAttempt
+from headnode.core.state.node_faults import (
+    drain_for_failures,
+    drain_for_fault,
+    is_node_at_fault,
+    task_retries,
+)
+from headnode.core.state.stop import fail_job
+from headnode.core.state.task_graph import TaskGraph
+from headnode.core.state.transitions import JobState, TaskState
+
+
+class ReportStarted(Command, frozen=True):
+    """Node: these attempts run."""
+
+    node: str
+    job: JobId
+    begun: tuple[InstanceStart, ...]
+
+
+class ReportEnded(Command, frozen=True):
+    """Node: these attempts are over."""
+
+    node: str
+    job: JobId
+    reports: tuple[AttemptReport, ...]
+
+
+def started(cluster: ClusterState, command: ReportStarted, now: Instant) -> list[Event]:
+    """Note which attempts run."""
+    record = cluster.jobs.get(command.job)
+    if record is None or record.run is None:
+        return []
+    run = record.run
+    said = [b for b in command.begun if _is_fresh(run, b, command.node)]
+    fresh = tuple({(b.task, b.instance): b for b in said}.values())
+    return [e.InstancesStarted(at=now, job=record.id, begun=fresh)] if fresh else []
+
+
+def _is_fresh(run: JobRun, begun: e.InstanceStart, node: str) -> bool:
+    live = _live(run, begun.task, begun.instance, begun.attempt, node)
+    return live is not None and live.started is None
+
+
+def _live(run: JobRun, task: int, instance: int, attempt: int, node: str) -> LiveAttempt | None:
+    """Return the attempt, if `node` may speak of it: the first node of its place started it."""
+    if not 1 <= task <= len(run.tasks):
+        return None
+    live = run.tasks[task - 1].live.get(instance)
+    if live is None or live.attempt != attempt or live.place[0][0] != node:
+        return None
+    return live
+
+
+def ended(cluster: ClusterState, command: ReportEnded, now: Instant) -> list[Event]:
+    """Note how attempts ended, and stop the job when that follows."""
+    record = cluster.jobs.get(command.job)
+    if record is None or record.run is None or record.id not in cluster.graphs:
+        return []
+    graph = cluster.graph(record.id)
+    judged: dict[tuple[int, int], InstanceEnd] = {}
+    faulty: list[Event] = []
+    for said in command.reports:
+        live = _live(record.run, said.task, said.instance, said.attempt, command.node)
+        if live is not None:
+            report = _as_job_has_it(cluster, said, command.node)
+            if report is not said and fault_of(said.trouble) is Fault.NODE:
+                faulty = faulty or drain_for_fault(cluster, command.node, said.message, now)
+            how = _judge(cluster, graph, record, live, report, command.node)
+            judged[report.task, report.instance] = how
+    if not judged:
+        return []
+    over = tuple(judged.values())
+    return [
+        *(faulty or drain_for_failures(cluster, record, command.node, over, now)),  # before it is given more
+        e.InstancesEnded(at=now, job=record.id, ended=over),
+        *_consequences(record, record.run, graph, over, now),
+    ]
+
+
+def _as_job_has_it(cluster: ClusterState, report: c.AttemptReport, node: str) -> c.AttemptReport:
+    """Return a report without what the job is not to blame for: what the node did not start never ran."""
+    if report.kind != "not-started" or not is_node_at_fault(cluster, node, report.trouble):
+        return report
+    return msgspec.structs.replace(report, kind="never-ran", message="", trouble="")
+
+
+def _judge(
+    cluster: ClusterState,
+    graph: TaskGraph,
+    record: JobRecord,
+    live: LiveAttempt,
+    report: c.AttemptReport,
+    node: str,
+) -> InstanceEnd:
+    """Say how one attempt ended, in the head's words."""
+    task = graph.spec.tasks[report.task - 1]
+    if task.kind in SPECIAL:
+        state, cause, message = _verdict_of_special(graph, task, live, report)
+    else:
+        state, cause, message = _verdict(graph, task, record, live, report, task_retries(cluster))
+    if state == "queued" and record.state.is_active and _starts_nothing(graph.run):
+        state = "canceled" if live.state is TaskState.DISPATCHED else "failed"
+    return InstanceEnd(
+        task=report.task,
+        instance=report.instance,
+        attempt=report.attempt,
+        state=state,
+        exit_code=report.exit_code,
+        signal=report.signal,
+        started=report.started,
+        ended=report.ended,
+        user_time=report.user_time,
+        system_time=report.system_time,
+        peak_memory=report.peak_memory,
+        message=message,
+        node=node,
+        cause=cause,
+        average_memory=report.average_memory,
+        bytes_read=report.bytes_read,
+        bytes_written=report.bytes_written,
+        nodes=tuple(name for name, _ in live.place) if len(live.place) > 1 else (),
+        trouble=report.trouble,
+    )
+
+
+Verdict = tuple[e.EndState, e.Cause, str]
+
+
+def _starts_nothing(run: JobRun) -> bool:
+    """Whether the job was asked to end when what runs has ended."""
+    return run.outcome is not None and not run.requeue
+
+
+def _verdict_of_special(
+    graph: TaskGraph, task: TaskSpec, live: LiveAttempt, report: c.AttemptReport
+) -> Verdict:
+    """Say how an instance of a special task ended: none runs again, others are made in its place."""
+    if report.kind == "exited" and _is_success(graph.spec, task, report):
+        return "finished", "program", report.message
+    if report.kind == "never-ran" and live.started is None:
+        return "canceled", "asked", live.message
+    if live.state is TaskState.ENDING:
+        return live.outcome or "failed", "system" if live.cause == "system" else "asked", live.message
+    if report.kind in ("lost", "never-ran"):
+        return "failed", "system", report.message or "the node lost the task"
+    return "failed", "program", _words(report)
+
+
+def _verdict(
+    graph: TaskGraph,
+    task: TaskSpec,
+    record: JobRecord,
+    live: LiveAttempt,
+    report: c.AttemptReport,
+    allowed: int,
+) -> Verdict:
+    """Say how an instance ended; `allowed` is how often one may run again that was lost."""
+    spec = graph.spec
+    if report.kind == "exited" and _is_success(spec, task, report):
+        return "finished", "program", report.message
+    progress = graph.run.tasks[report.task - 1]
+    stopping = live.outcome if live.state is TaskState.ENDING else None
+    again = record.state is JobState.ENDING and record.run is not None and record.run.requeue
+    if report.kind == "never-ran" and live.started is not None:
+        report = msgspec.structs.replace(
+            report, kind="lost", message="the node no longer knows that the task had started"
+        )
+    if report.kind == "never-ran":
+        if stopping is None or again or live.cause in ("system", "preempted"):
+            return "queued", "asked", ""
+        return "canceled", "asked", live.message
+    if again:
+        return "queued", "asked", live.message
+    if stopping is not None and report.kind in ("stopped", "exited", "lost", "timed-out", "not-started"):
+        if live.cause == "preempted":
+            return "queued", "preempted", live.message
+        if live.cause == "system":
+            return _after_loss(task, live.message, progress.losses.get(report.instance, 0), allowed)
+        return stopping, "asked", live.message
+    if report.kind == "lost":
+        words = report.message or "the node lost the task"
+        return _after_loss(task, words, progress.losses.get(report.instance, 0), allowed)
+    return _after_failure(spec, report, progress.retries.get(report.instance, 0))
+
+
+def _is_success(spec: JobSpec, task: TaskSpec, report: c.AttemptReport) -> bool:
+    """Return whether the exit code is a valid one; a program that a signal ended has none of its own."""
+    valid = spec.valid_exit_codes if task.valid_exit_codes is None else task.valid_exit_codes
+    code = report.exit_code
+    return code is not None and report.signal is None and any(low <= code <= high for low, high in valid)
+
+
+def _after_loss(task: TaskSpec, lost: str, retries: int, allowed: int) -> Verdict:
+    if task.rerunnable and retries < allowed:
+        return "queued", "system", lost
+    why = f"after {retries} retries" if task.rerunnable else "and it is not rerunnable"
+    return "failed", "system", f"{lost}, {why}"
+
+
+def _after_failure(spec: JobSpec, report: c.AttemptReport, retries: int) -> Verdict:
+    if report.kind == "exited" and retries < spec.task_retry_limit:
+        return "queued", "program", _words(report)
+    return "failed", "program", _words(report)
+
+
+def _words(report: c.AttemptReport) -> str:
+    if report.message:
+        return report.message
+    if report.kind == "timed-out":
+        return "the run time limit of the task expired"
+    if report.signal is not None:
+        return f"the program was ended by signal {report.signal}"
+    return f"the program ended with exit code {report.exit_code}"
+
+
+def _consequences(
+    record: JobRecord, run: JobRun, graph: TaskGraph, over: tuple[InstanceEnd, ...], now: Instant
+) -> list[Event]:
+    """Return what failed tasks do to the rest of their job."""
+    failed = [how for how in over if how.state == "failed" and _matters(graph, how.task - 1)]
+    if not failed or not record.state.is_active or _starts_nothing(run):
+        return []
+    critical = _critical(graph, run, failed)
+    if critical is not None:
+        return fail_job_after(record, graph, over, f"task {record.id}.{critical} failed", now)
+    if graph.spec.fail_dependent_tasks:
+        return _fail_dependents(record, run, graph, failed, now)
+    return []
+
+
+def _matters(graph: TaskGraph, index: int) -> bool:
+    """Whether the failure of a task can fail its job; of one that prepares nodes only if it says so."""
+    return graph.counts(index) or graph.spec.tasks[index].fail_job_on_failure
+
+
+def _critical(graph: TaskGraph, run: JobRun, failed: list[InstanceEnd]) -> int | None:
+    """Return a task whose failure fails the whole job."""
+    if graph.spec.fail_on_task_failure:
+        return failed[0].task
+    for how in failed:
+        task = graph.spec.tasks[how.task - 1]
+        now_failed = sum(1 for other in failed if other.task == how.task)
+        in_all = len(run.tasks[how.task - 1].failed) + now_failed
+        if task.fail_job_on_failure and in_all >= task.fail_job_count:
+            return how.task
+    return None
+
+
+def fail_job_after(
+    record: JobRecord, graph: TaskGraph, over: tuple[InstanceEnd, ...], message: str, now: Instant
+) -> list[Event]:
+    """Return the events that fail the job; instances in `over` are no longer live, or queued again."""
+    gone = {(how.task, how.instance) for how in over}
+    events: list[Event] = []
+    for event in fail_job(record, graph, message, now):
+        if isinstance(event, e.InstancesStopping):
+            left = tuple(n for n in event.instances if (event.task, n) not in gone)
+            if left:
+                events.append(msgspec.structs.replace(event, instances=left))
+        else:
+            events.append(event)
+    again = [how for how in over if how.state == "queued"]
+    return events + [
+        e.TaskCanceled(
+            at=now, job=record.id, task=how.task, spans=((how.instance, how.instance),), message=message
+        )
+        for how in again
+    ]
+
+
+def _fail_dependents(
+    record: JobRecord, run: JobRun, graph: TaskGraph, failed: list[InstanceEnd], now: Instant
+) -> list[Event]:
+    doomed = {index for how in failed for index in graph.dependents(how.task - 1)}
+    return [
+        e.TaskCanceled(
+            at=now,
+            job=record.id,
+            task=index + 1,
+            spans=tuple(run.tasks[index].queued.spans()),
+            outcome="failed",
+            message="a task it depends on failed",
+        )
+        for index in sorted(doomed)
+        if run.tasks[index].queued
+    ]

@@ -1,0 +1,189 @@
+"""Reservations of nodes by name and time: which jobs they admit, and what may not run where and when."""
+
+from collections.abc import Iterable, Mapping
+from heapq import heappop, heappush
+
+from msgspec.structs import replace
+
+from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
+from headnode.core.model.job import JobRequest, JobSpec
+from headnode.core.model.quantities import Instant, format_time_limit
+from headnode.core.model.reservation import NodeReservation
+from headnode.core.model.user import User
+from headnode.core.state.job_record import JobRecord, decode_spec
+from headnode.core.state.job_request import shortest
+from headnode.core.state.transitions import JobState
+
+Reservations = Mapping[str, NodeReservation]
+"""By key."""
+
+
+class ReservationIndex:
+    """The reservations of nodes by key, and those on each node in the order in which they begin.
+
+    `unsettled` are those at which somebody should look.
+    """
+
+    def __init__(self, kept: Iterable[NodeReservation]) -> None:
+        self.named: dict[str, NodeReservation] = {}
+        self.on: dict[str, tuple[NodeReservation, ...]] = {}
+        self.unsettled: set[str] = set()
+        self._edges: list[Instant] = []  # when one begins or ends; some are of what is no more
+        for each in kept:
+            self.keep(each)
+
+    def keep(self, reservation: NodeReservation) -> set[str]:
+        """Let there be this one, in place of what had its name; return the nodes that it concerns."""
+        before = self.drop(reservation.key)
+        self.named[reservation.key] = reservation
+        self.on = by_node(self.named.values())
+        self.unsettled.add(reservation.key)
+        for edge in (reservation.begins, reservation.ends):
+            heappush(self._edges, edge)
+        return before | set(reservation.nodes)
+
+    def drop(self, key: str) -> set[str]:
+        """Let one be no more, if it is there; return the nodes that it concerns."""
+        gone = self.named.pop(key, None)
+        self.unsettled.discard(key)
+        if gone is None:
+            return set()
+        self.on = by_node(self.named.values())
+        return set(gone.nodes)
+
+    def look_at(self, node: str) -> None:
+        """Let somebody look at the reservations of a node that is no longer what it was."""
+        self.unsettled |= {each.key for each in self.on.get(node, ())}
+
+    def take_unsettled(self) -> set[str]:
+        """Return at which somebody should look, and let them be seen to."""
+        taken, self.unsettled = self.unsettled, set()
+        return taken
+
+    def next_edge(self) -> Instant | None:
+        """Return when the next begins or ends that `turn` has not seen; None when none does."""
+        return self._edges[0] if self._edges else None
+
+    def turn(self, now: Instant) -> bool:
+        """Let what has begun or ended by now be looked at; return whether anything has."""
+        turned = False
+        while self._edges and self._edges[0] <= now:
+            heappop(self._edges)
+            turned = True
+        if turned:
+            self.unsettled |= {key for key, each in self.named.items() if each.begins <= now}
+        return turned
+
+
+def admitted(reservations: Reservations, record: JobRecord, request: JobRequest) -> JobRequest:
+    """Return the request of a job with the reservations that let it in: those it names or need not name."""
+    own = request.reservation
+    if own and own not in reservations and record.state is JobState.RESUMING:
+        request = replace(request, reservation="")  # where it stands still there is no reservation any more
+    wished = [each for key, each in reservations.items() if each.automatic or key == own]
+    if not wished:
+        return request
+    project = decode_spec(record.spec).project if any(each.projects for each in wished) else ""
+    return admitted_owner(wished, record.owner, project, request)
+
+
+def admitted_owner(
+    reservations: Iterable[NodeReservation], owner: str, project: str, request: JobRequest
+) -> JobRequest:
+    """Return a request with the reservations that let in jobs of an owner and project: as `admitted`."""
+    wished = (each for each in reservations if each.automatic or each.key == request.reservation)
+    welcome = tuple(sorted(each.key for each in wished if each.lets_in(owner, project)))
+    if not welcome:
+        return request
+    others = tuple(replace(other, welcome=welcome) for other in request.others)
+    return replace(request, welcome=welcome, others=others)
+
+
+def by_node(reservations: Iterable[NodeReservation]) -> dict[str, tuple[NodeReservation, ...]]:
+    """Return the reservations of each node, in the order in which they begin."""
+    found: dict[str, tuple[NodeReservation, ...]] = {}
+    for each in sorted(reservations, key=lambda one: (one.begins, one.key)):
+        for node in each.nodes:
+            found[node] = (*found.get(node, ()), each)
+    return found
+
+
+def must_take(
+    there: Iterable[NodeReservation], request: JobRequest, node: str, now: Instant, end: Instant
+) -> None:
+    """Refuse a job that is to run on a node from now until `end`, if its reservations do not let it.
+
+    Raises:  WrongState ``stale-plan``.
+    """
+    inside = False
+    for each in there:
+        inside = inside or (each.key == request.reservation and each.begins <= now < each.ends)
+        if each.key not in request.welcome and each.meets(now, max(end, now + 1e-6)):
+            raise WrongState(code="stale-plan", what=f"node {node!r} is reserved {each.says()}")
+    if request.reservation and not inside:
+        raise WrongState(
+            code="stale-plan", what=f"node {node!r} is not in reservation {request.reservation!r}"
+        )
+
+
+def reservation_named(reservations: Reservations, name: str) -> NodeReservation:
+    """Return a reservation.
+
+    Raises:  NotFound ``no-such-reservation``.
+    """
+    found = reservations.get(name.lower())
+    if found is None:
+        raise NotFound(
+            code="no-such-reservation",
+            what=f"there is no reservation {name!r}",
+            fix="see `hn reservation list`",
+        )
+    return found
+
+
+def check_may_go_in(reservations: Reservations, spec: JobSpec, by: User, now: Instant) -> None:
+    """Refuse a job that names a reservation in which it can never run.
+
+    Raises:  NotFound ``no-such-reservation``; NotAllowed ``reservation-closed``; BadRequest
+             ``reservation-too-short``.
+    """
+    if not spec.reservation:
+        return
+    found = reservation_named(reservations, spec.reservation)
+    if not found.lets_in(by.name, spec.project):
+        whom = "maintenance only" if found.is_maintenance else found.says()[4:]
+        raise NotAllowed(
+            code="reservation-closed",
+            what=f"reservation {found.name!r} does not accept jobs of {by.name!r}; it is for {whom}",
+            fix="leave the reservation out, or ask an administrator",
+        )
+    left = found.ends - max(found.begins, now)
+    if found.at_end == "limit" and (not shortest(spec) or shortest(spec) > left):
+        limit = format_time_limit(spec.run_time)
+        raise BadRequest(
+            code="reservation-too-short",
+            what=f"the run time limit {limit} is longer than reservation {found.name!r} lasts",
+            fix=f"give it a run time limit of at most {int(left // 60)} minutes",
+        )
+
+
+def check_stays_clear(
+    there: Mapping[str, tuple[NodeReservation, ...]], record: JobRecord, request: JobRequest, end: Instant
+) -> None:
+    """Refuse a running job a later end by which one of its nodes is reserved for others.
+
+    Raises:  WrongState ``reserved-by-then``.
+    """
+    run = record.run
+    if run is None:
+        return
+    before = run.deadline
+    for node in run.allocation:
+        for each in there.get(node, ()):
+            known = before is None or each.begins < before  # it runs into it already
+            if not known and each.key not in request.welcome and each.begins < end:
+                raise WrongState(
+                    code="reserved-by-then",
+                    what=f"job {record.id} cannot run so long: node {node!r} is reserved {each.says()}",
+                    fix="choose a run time limit that ends before then",
+                )

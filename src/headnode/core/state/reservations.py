@@ -1,0 +1,271 @@
+"""Reservations of nodes: which nodes, whether they can be had, and what follows when one ends."""
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from headnode.core.model.errors import WrongState
+from headnode.core.model.node import NodeState
+from headnode.core.model.node_sets import folded_names, natural_order
+from headnode.core.model.quantities import NEVER, Instant, JobId
+from headnode.core.model.reservation import NodeReservation, check_reservation, moment_in_words
+from headnode.core.model.user import User
+from headnode.core.state import events as e
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.command import Command
+from headnode.core.state.events import (
+    Event,
+    ReservationCanceled,
+    ReservationChanged,
+    ReservationEnded,
+    ReservationMade,
+)
+from headnode.core.state.job_events import JobEnding
+from headnode.core.state.job_record import JobRecord
+from headnode.core.state.node_record import NodeRecord
+from headnode.core.state.permissions import must_administer
+from headnode.core.state.reservation_index import reservation_named
+from headnode.core.state.stop import cancel_queued, stop_live
+
+
+class MakeReservation(Command, frozen=True):
+    """Reserve nodes; `regardless` of jobs that may still run there when it begins."""
+
+    by: User
+    reservation: NodeReservation
+    regardless: bool = False
+
+
+class ChangeReservation(Command, frozen=True):
+    """Let a reservation have these fields of `reservation`; the others stay as they are."""
+
+    by: User
+    name: str
+    reservation: NodeReservation
+    fields: tuple[str, ...]
+    regardless: bool = False
+
+
+class CancelReservation(Command, frozen=True):
+    """Take a reservation back; jobs inside go on."""
+
+    by: User
+    name: str
+
+
+class AdvanceReservation(Command, frozen=True):
+    """Engine: the reservation may be over, or have lost a node."""
+
+    name: str
+
+
+MOST_NAMED = 5
+
+
+def make_reservation(cluster: ClusterState, command: MakeReservation, now: Instant) -> list[Event]:
+    """Reserve nodes.
+
+    Raises:  NotAllowed; WrongState ``reservation-exists``; and as `_placed` does.
+    """
+    must_administer(command.by, "reserve nodes")
+    if command.reservation.key in cluster.reservation_index.named:
+        raise WrongState(
+            code="reservation-exists",
+            what=f"there is a reservation {command.reservation.name!r} already",
+            fix="choose another name, or change it: hn reservation modify",
+        )
+    wish = replace(command.reservation, by=command.by.name)
+    placed = _placed(cluster, wish, now, regardless=command.regardless)
+    return [ReservationMade(at=now, reservation=placed, by=command.by.name)]
+
+
+def change_reservation(cluster: ClusterState, command: ChangeReservation, now: Instant) -> list[Event]:
+    """Let a reservation be another; its nodes are chosen again only if it matters for them.
+
+    Raises:  NotAllowed; NotFound ``no-such-reservation``; and as `_placed` does.
+    """
+    must_administer(command.by, "change reservations")
+    known = reservation_named(cluster.reservation_index.named, command.name)
+    wish = replace(known, **{name: getattr(command.reservation, name) for name in command.fields})
+    if wish == known:
+        return []
+    if {"begins", "ends", "nodes", "count", "node_groups", "features"} & set(command.fields):
+        wish = replace(wish, nodes=() if wish.count else wish.nodes)
+        wish = _placed(cluster, wish, now, regardless=command.regardless)
+    return [ReservationChanged(at=now, reservation=wish, by=command.by.name, what=", ".join(command.fields))]
+
+
+def cancel_reservation(cluster: ClusterState, command: CancelReservation, now: Instant) -> list[Event]:
+    """Take a reservation back.
+
+    Raises:  NotAllowed; NotFound ``no-such-reservation``.
+    """
+    must_administer(command.by, "cancel reservations")
+    known = reservation_named(cluster.reservation_index.named, command.name)
+    return [ReservationCanceled(at=now, name=known.name, by=command.by.name)]
+
+
+def advance_reservation(cluster: ClusterState, command: AdvanceReservation, now: Instant) -> list[Event]:
+    """End a reservation whose time is over, with the jobs inside if it says so; replace nodes that left."""
+    known = cluster.reservation_index.named.get(command.name)
+    if known is None:
+        return []
+    if known.ends > now:
+        return _renewed(cluster, known, now)
+    ended: list[Event] = [ReservationEnded(at=now, name=known.name)]
+    if known.at_end == "cancel":
+        for record in _inside(cluster, known):
+            ended += _canceled(cluster, record, known, now)
+    return ended
+
+
+def _inside(cluster: ClusterState, known: NodeReservation) -> Iterator[JobRecord]:
+    for job in sorted(cluster.graphs):
+        record = cluster.jobs[job]
+        if record.state.is_active and cluster.request(record).reservation == known.key:
+            yield record
+
+
+def _canceled(cluster: ClusterState, record: JobRecord, known: NodeReservation, now: Instant) -> list[Event]:
+    message = f"reservation {known.name} is over"
+    tasks = record.run.tasks if record.run is not None else []
+    return [
+        JobEnding(at=now, job=record.id, outcome="canceled", message=message),
+        *cancel_queued(record, tasks, now, message),
+        *stop_live(record, cluster.graph(record.id), "failed", message, now),
+    ]
+
+
+def _renewed(cluster: ClusterState, known: NodeReservation, now: Instant) -> list[Event]:
+    """Let others take the place of nodes that left, if any nodes would do and there are others."""
+    stay = tuple(name for name in known.nodes if _is_there(cluster, name))
+    if not known.count or len(stay) == known.count:
+        return []
+    missing = known.count - len(stay)
+    others = [name for name in _choice(cluster, known, now) if name not in known.nodes]
+    if not others:
+        return []
+    nodes = tuple(sorted((*stay, *others[:missing])))
+    if len(others) < missing:  # those that left may come back
+        gone = [name for name in known.nodes if name not in stay]
+        nodes = tuple(sorted((*nodes, *gone[: missing - len(others)])))
+    renewed = replace(known, nodes=nodes)
+    return [ReservationChanged(at=now, reservation=renewed, what="nodes")]
+
+
+def _is_there(cluster: ClusterState, name: str) -> bool:
+    node = cluster.nodes.get(name)
+    return node is not None and node.state is NodeState.READY
+
+
+def _placed(
+    cluster: ClusterState, wish: NodeReservation, now: Instant, *, regardless: bool
+) -> NodeReservation:
+    """Return the reservation on its nodes.
+
+    Raises:  NotFound ``no-such-node``; BadRequest as `check_reservation`; WrongState ``too-few-nodes``,
+             ``reservation-overlaps`` or ``jobs-run-there``.
+    """
+    check_reservation(wish, now)
+    if wish.count:
+        free = _choice(cluster, wish, now)
+        if len(free) < wish.count:
+            raise WrongState(
+                code="too-few-nodes",
+                what=f"only {len(free)} nodes are ready, meet the requirements and are not reserved then",
+                fix="choose fewer nodes or another time",
+            )
+        wish = replace(wish, nodes=tuple(sorted(free[: wish.count])))
+    else:
+        wish = replace(wish, nodes=tuple(sorted({_real(cluster, name) for name in wish.nodes})))
+        _refuse_overlaps(cluster, wish)
+    if not regardless:
+        _refuse_running(cluster, wish, now)
+    return wish
+
+
+def _real(cluster: ClusterState, name: str) -> str:
+    folded = {known.lower(): known for known in cluster.nodes}
+    return cluster.node(folded.get(name.lower(), name)).facts.name
+
+
+def _refuse_overlaps(cluster: ClusterState, wish: NodeReservation) -> None:
+    for name in wish.nodes:
+        for other in cluster.reservation_index.on.get(name, ()):
+            if other.key != wish.key and other.meets(wish.begins, wish.ends):
+                raise WrongState(
+                    code="reservation-overlaps",
+                    what=f"node {name!r} is reserved {other.says()}",
+                    fix="choose another time or other nodes, or change that reservation first",
+                )
+
+
+def _choice(cluster: ClusterState, wish: NodeReservation, now: Instant) -> list[str]:
+    """Return the nodes that would do, first those on which nothing runs by then, or is over soonest."""
+    found: list[tuple[float, str]] = []
+    for name, node in cluster.nodes.items():
+        booked = any(
+            other.key != wish.key and other.meets(wish.begins, wish.ends)
+            for other in cluster.reservation_index.on.get(name, ())
+        )
+        if node.state is NodeState.READY and not booked and _is_asked_for(node, wish):
+            late = max((end for _, end in _ends_after(cluster, wish, name, now)), default=0.0)
+            found.append((late, name))
+    return [name for _, name in sorted(found)]
+
+
+def _is_asked_for(node: NodeRecord, wish: NodeReservation) -> bool:
+    groups = {name.casefold() for name in node.facts.groups}
+    features = {name.casefold() for name in node.facts.features}
+    asked_groups = {name.casefold() for name in wish.node_groups}
+    asked_features = {name.casefold() for name in wish.features}
+    return asked_groups <= groups and asked_features <= features
+
+
+def _ends_after(
+    cluster: ClusterState, wish: NodeReservation, node: str, now: Instant
+) -> Iterator[tuple[JobId, Instant]]:
+    """Yield the jobs on a node that may still run when it begins, and when they are surely over."""
+    for job in sorted(cluster.on_node(node)):
+        record = cluster.jobs[job]
+        run = record.run
+        end = NEVER if run is None or run.deadline is None else run.deadline
+        inside = cluster.request(record).reservation == wish.key
+        if end > max(wish.begins, now) and not inside:
+            yield job, end
+
+
+def _refuse_running(cluster: ClusterState, wish: NodeReservation, now: Instant) -> None:
+    jobs: dict[JobId, Instant] = {}
+    nodes: list[str] = []
+    for name in wish.nodes:
+        there = dict(_ends_after(cluster, wish, name, now))
+        jobs |= there
+        nodes += [name] if there else []
+    if not jobs:
+        return
+    told = [f"job {job} {_until(end)}" for job, end in sorted(jobs.items())[:MOST_NAMED]]
+    if len(jobs) > MOST_NAMED:
+        told.append(f"{len(jobs) - MOST_NAMED} more")
+    where = ", ".join(folded_names(sorted(nodes, key=natural_order)))
+    raise WrongState(
+        code="jobs-run-there",
+        what=f"on {where} jobs may still run when reservation {wish.name!r} begins: " + ", ".join(told),
+        fix="choose a later time or other nodes, cancel them, or reserve regardless: --ignore-running",
+    )
+
+
+def _until(end: Instant) -> str:
+    if end == NEVER:
+        return "(no run time limit)"
+    return f"(until {moment_in_words(end)} UTC)"
+
+
+def reservation_kept(cluster: ClusterState, event: e.ReservationMade | e.ReservationChanged) -> None:
+    """Nodes are reserved, or otherwise than before."""
+    cluster.keep_reservation(event.reservation)
+
+
+def reservation_gone(cluster: ClusterState, event: e.ReservationCanceled | e.ReservationEnded) -> None:
+    """A reservation is no more."""
+    cluster.drop_reservation(event.name.lower())

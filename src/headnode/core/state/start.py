@@ -1,0 +1,289 @@
+"""Starting jobs and giving them more or fewer processors: shares of nodes become processors with numbers."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+from headnode.core.model.errors import WrongState
+from headnode.core.model.job import JobRequest
+from headnode.core.model.node import NodeState
+from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
+from headnode.core.state import hooks, job_request, suspend
+from headnode.core.state import job_events as e
+from headnode.core.state import job_record as filters
+from headnode.core.state import preempt as preemption
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.command import Command
+from headnode.core.state.depend import update_children
+from headnode.core.state.events import Event
+from headnode.core.state.hooks import readies_nodes
+from headnode.core.state.job_events import NodeCores
+from headnode.core.state.job_record import (
+    JobRecord,
+    JobRun,
+    NodePrepState,
+    have_instances,
+    spec_of,
+    untouched,
+)
+from headnode.core.state.job_request import suspension_of
+from headnode.core.state.node_record import NodeRecord
+from headnode.core.state.prep_release import starts_paused
+from headnode.core.state.reservation_index import must_take
+from headnode.core.state.transitions import JobState, job_target
+
+
+class StartJob(Command, frozen=True):
+    """Scheduler: give the job these processors of these nodes; `option` and `parts` as in `JobStarted`."""
+
+    job: JobId
+    shares: tuple[tuple[str, int], ...]
+    backfilled: bool = False
+    option: int = 0
+    parts: tuple[tuple[tuple[str, int], ...], ...] = ()
+
+
+class GrowJob(Command, frozen=True):
+    """Scheduler: give the running job more."""
+
+    job: JobId
+    shares: tuple[tuple[str, int], ...]
+
+
+Shares = tuple[tuple[str, int], ...]
+
+
+def pick(
+    cluster: ClusterState, job: JobId, request: JobRequest, shares: Shares, now: Instant, end: Instant
+) -> NodeCores:
+    """Return numbered processors for the shares, the lowest free numbers first.
+
+    `end` is when whatever runs there is surely over.
+
+    Raises:  WrongState ``stale-plan`` when the node no longer has them.
+    """
+    for node, _ in shares:
+        if cluster.reservation_index.on or request.reservation:
+            must_take(cluster.reservation_index.on.get(node, ()), request, node, now, end)
+        if node in cluster.nodes and cluster.nodes[node].closes < end:
+            raise WrongState(
+                code="stale-plan", what=f"node {node!r} closes before job {job} is certain to end"
+            )
+    return tuple((node, tuple(_free(cluster, job, request, node, count)[:count])) for node, count in shares)
+
+
+def pick_parts(job: JobId, allocation: NodeCores, parts: Sequence[Shares]) -> tuple[NodeCores, ...]:
+    """Return which processors of an allocation are for each part of a gang, in their order.
+
+    Raises:  WrongState ``stale-plan`` when the allocation has not so many.
+    """
+    left = {node: iter(numbers) for node, numbers in allocation}
+    found: list[NodeCores] = []
+    for shares in parts:
+        found.append(tuple((node, tuple(islice(left.get(node, iter(())), count))) for node, count in shares))
+        if [(node, len(numbers)) for node, numbers in found[-1]] != list(shares):
+            raise WrongState(
+                code="stale-plan", what=f"part {len(found)} of job {job} is not in its allocation"
+            )
+    return tuple(found)
+
+
+def _free(cluster: ClusterState, job: JobId, request: JobRequest, node: str, count: int) -> list[int]:
+    known = cluster.nodes.get(node)
+    free = cluster.free_on(node)
+    if known is None or not _is_open(cluster, job, known) or len(free) < count or count < 1:
+        raise WrongState(
+            code="stale-plan", what=f"node {node!r} no longer has {count} free processors for job {job}"
+        )
+    others = cluster.holders.get(node, set()) - {job}
+    if others and (request.exclusive or exclusive_holder(cluster, node) in others):
+        raise WrongState(code="stale-plan", what=f"node {node!r} cannot be shared with job {job}")
+    return free
+
+
+def _is_open(cluster: ClusterState, job: JobId, node: NodeRecord) -> bool:
+    if node.state is NodeState.PAUSED:
+        return starts_paused(cluster.jobs[job])
+    return node.state is NodeState.READY
+
+
+def exclusive_holder(cluster: ClusterState, node: str) -> JobId | None:
+    """Return the job that owns all of a node, if one does: then nobody else holds anything there."""
+    holders = cluster.holders.get(node, ())
+    if len(holders) != 1:
+        return None
+    (job,) = holders
+    return job if cluster.request(cluster.jobs[job]).exclusive else None
+
+
+def start(cluster: ClusterState, command: StartJob, now: Instant) -> list[Event]:
+    """Give a queued job its processors, if they are still free."""
+    record = cluster.jobs.get(command.job)
+    if record is not None and record.state is JobState.RESUMING:
+        return resume_on_nodes(cluster, command, record, now)
+    if record is None or record.state is not JobState.QUEUED:
+        return []
+    if record.id in cluster.held or record.holds or record.waits_for:
+        raise WrongState(code="stale-plan", what=f"job {record.id} is held or waits for its parents")
+    request = _option(cluster.request(record), command)
+    end = Instant(now + request.run_time)
+    allocation = pick(cluster, record.id, request, command.shares, now, end)
+    return [
+        e.JobStarted(
+            at=now,
+            job=record.id,
+            allocation=allocation,
+            backfilled=command.backfilled,
+            option=command.option,
+            parts=pick_parts(record.id, allocation, command.parts),
+            readied=readies_nodes(cluster),
+        )
+    ]
+
+
+def _option(whole: JobRequest, command: StartJob) -> JobRequest:
+    """Return the request that the job is to be given, if it has it with so many parts."""
+    requests = (whole, *whole.others)
+    request = requests[command.option] if 0 <= command.option < len(requests) else None
+    if request is None or len(command.parts) != (len(request.parts) if request.together else 0):
+        raise WrongState(
+            code="stale-plan", what=f"job {command.job} does not match the allocation that was planned for it"
+        )
+    return request
+
+
+def grow(cluster: ClusterState, command: GrowJob, now: Instant) -> list[Event]:
+    """Give a running job more processors, if they are still free."""
+    record = cluster.jobs.get(command.job)
+    if record is None or record.state is not JobState.RUNNING:
+        return []
+    request = cluster.request(record)
+    if request.together:
+        raise WrongState(code="stale-plan", what=f"job {record.id} runs as a whole and does not grow")
+    deadline = None if record.run is None else record.run.deadline
+    end = NEVER if deadline is None else deadline
+    added = pick(cluster, record.id, request, command.shares, now, end)
+    return [e.AllocationGrown(at=now, job=record.id, added=added, readied=readies_nodes(cluster))]
+
+
+def resume_on_nodes(cluster: ClusterState, command: StartJob, record: JobRecord, now: Instant) -> list[Event]:
+    """Scheduler: a job that waits to go on has its processors again.
+
+    Raises:  WrongState ``stale-plan``.
+    """
+    places = suspension_of(record.run).places
+    had = tuple((node, len(numbers)) for node, numbers in places.items())
+    if record.holds or sorted(command.shares) != sorted(had):
+        raise WrongState(
+            code="stale-plan",
+            what=f"job {record.id} is held, or can resume only with the processors that it had",
+        )
+    end = Instant(now + cluster.request(record).run_time)
+    free = dict(pick(cluster, record.id, cluster.given(record), had, now, end))
+    allocation: NodeCores = tuple(
+        (node, _as_before(cluster, node, places[node], free[node])) for node in places
+    )
+    return [e.JobResumed(at=now, job=record.id, allocation=allocation)]
+
+
+def _as_before(
+    cluster: ClusterState, node: str, had: tuple[int, ...], picked: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return the processors that a job had where they are free, and the first free ones for the others."""
+    free = set(cluster.free[node])
+    again = [number for number in had if number in free]
+    others = [number for number in cluster.free[node] if number not in had]
+    return tuple(sorted((again + others)[: len(picked)]))
+
+
+def run_of(cluster: ClusterState, record: JobRecord) -> JobRun:
+    """Return the job's run; begin one in which nothing has happened when it has none."""
+    if record.run is None:
+        record.run = JobRun(tasks=untouched(cluster.spec(record)))
+    return record.run
+
+
+def job_started(cluster: ClusterState, event: e.JobStarted) -> None:
+    record = cluster.job(event.job)
+    state = job_target(record.state, event)
+    cluster.dequeue(record)
+    filters.clear_hold(record)
+    run = run_of(cluster, record)
+    take_option(record, run, event.option)
+    run.allocation, run.parts = dict(event.allocation), event.parts
+    run.usage.begin(run.allocation)
+    run.started, run.ended, run.backfilled = event.at, None, event.backfilled
+    run.gave_way_to = 0
+    run.starts, run.stood_still, run.clock_set = run.starts + 1, Seconds(0.0), Seconds(0.0)
+    run.prep_states, run.refused, run.skip_release = {}, {}, False
+    hooks.wait_for_prologs(run, event.readied)
+    record.hold_until, record.met, record.filtered = None, (), None
+    job_request.set_limits(run, spec_of(record))
+    cluster.move(record, state)
+    cluster.open_run(record)
+    update_children(cluster, record)
+
+
+def take_option(record: JobRecord, run: JobRun, option: int) -> None:
+    """The job has this option from now on: its tasks have the instances that it asks for."""
+    if run.option == option:
+        return
+    run.option = option
+    for progress, task in zip(run.tasks, spec_of(record).tasks, strict=True):
+        have_instances(progress, task.instances)
+
+
+def allocation_grown(cluster: ClusterState, event: e.AllocationGrown) -> None:
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    run = run_of(cluster, record)
+    fresh = tuple(node for node, _ in event.added if node not in run.allocation)
+    run.unready += fresh if event.readied else ()
+    for node, processors in event.added:
+        run.allocation[node] = tuple(sorted((*run.allocation.get(node, ()), *processors)))
+        cluster.take(event.job, node, processors)
+    run.usage.grow(run.allocation)
+    record.filtered = None
+    _allocation_changed(cluster, event)
+
+
+def allocation_shrunk(cluster: ClusterState, event: e.AllocationShrunk | e.AllocationLost) -> None:
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    run = run_of(cluster, record)
+    for node, processors in event.removed:
+        left = tuple(number for number in run.allocation[node] if number not in processors)
+        cluster.give_back(event.job, node, processors)
+        preemption.settle_recall(run, node, len(processors), len(left))
+        if left:
+            run.allocation[node] = left
+            cluster.take(event.job, node, left)
+        else:
+            del run.allocation[node]
+            hooks.forget_node(run, node)
+            if run.prep_states.pop(node, None) is NodePrepState.REFUSED:
+                cluster.remember_request(record, cluster.spec(record))
+    _allocation_changed(cluster, event)
+
+
+def allocation_lost(cluster: ClusterState, event: e.AllocationLost) -> None:
+    record = cluster.job(event.job)
+    run = run_of(cluster, record)
+    if record.id in cluster.aside:
+        job_target(record.state, event)
+        suspend.suspended_node_lost(cluster, record, run, event)
+    else:
+        allocation_shrunk(cluster, event)
+        if run.suspension is not None:
+            run.suspension.awaited = tuple(n for n in run.suspension.awaited if n in run.allocation)
+    if event.too_small:
+        run.outcome, run.requeue, record.message = "canceled", True, event.message
+        run.forgiven = event.forgiven
+
+
+def _allocation_changed(
+    cluster: ClusterState, event: e.AllocationGrown | e.AllocationShrunk | e.AllocationLost
+) -> None:
+    cluster.graph(event.job).take_stock()
+    cluster.update_releasing(cluster.job(event.job))
+    cluster.dirty_jobs.add(event.job)
+    cluster.pass_needed = True

@@ -1,0 +1,286 @@
+"""Stopping jobs and tasks: cancel, finish, run time limits, deadlines."""
+
+from typing import Literal
+
+from headnode.core.model.errors import BadRequest, NotFound, WrongState
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import Instant, JobId, format_time_limit
+from headnode.core.model.ranges import Ranges
+from headnode.core.model.task import PREPARING
+from headnode.core.model.user import User
+from headnode.core.state import job_events as e
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.command import Command
+from headnode.core.state.events import Event
+from headnode.core.state.job_events import Outcome
+from headnode.core.state.job_record import JobRecord, TaskProgress, untouched
+from headnode.core.state.job_request import shortest
+from headnode.core.state.permissions import may_change
+from headnode.core.state.task_graph import TaskGraph
+from headnode.core.state.transitions import JobState
+
+
+class StopJob(Command, frozen=True):
+    """Cancel or finish a job.
+
+    force: kill without grace.  graceful: start nothing new and let what runs end by itself.
+    """
+
+    by: User
+    job: JobId
+    outcome: Outcome
+    message: str = ""
+    force: bool = False
+    graceful: bool = False
+
+
+class EndOverdue(Command, frozen=True):
+    """Engine: the job's run time limit may be over."""
+
+    job: JobId
+
+
+class EndLate(Command, frozen=True):
+    """Engine: the queued job may not be able to end by its deadline any more."""
+
+    job: JobId
+
+
+class StopTask(Command, frozen=True):
+    """Stop one instance of a task, or with `instance` None all that are not over.
+
+    `outcome` is that of instances that run: finished if the task is finished, failed if it is canceled.
+    """
+
+    by: User
+    job: JobId
+    task: int
+    instance: int | None = None
+    message: str = ""
+    force: bool = False
+    outcome: Literal["failed", "finished"] = "failed"
+
+
+def stop_live(
+    record: JobRecord, graph: TaskGraph, outcome: e.Outcome, message: str, now: Instant, force: bool = False
+) -> list[Event]:
+    """Return the events that stop whatever of the job is live; only `force` stops releases of its nodes."""
+    return [
+        e.InstancesStopping(
+            at=now,
+            job=record.id,
+            task=index + 1,
+            instances=tuple(sorted(progress.live)),
+            outcome=outcome,
+            message=message,
+            force=force,
+        )
+        for index, progress in enumerate(graph.run.tasks)
+        if progress.live and (force or index != graph.release)
+    ]
+
+
+LONGEST_MESSAGE = 320  # characters; Compute Cluster's width of a message
+
+
+def stop_job(cluster: ClusterState, command: StopJob, now: Instant) -> list[Event]:
+    """Cancel or finish a job, wherever it is in its life."""
+    record = cluster.job(command.job)
+    may_change(command.by, record)
+    if len(command.message) > LONGEST_MESSAGE:
+        raise BadRequest(
+            code="message",
+            what=f"the message has {len(command.message)} characters",
+            fix=f"use at most {LONGEST_MESSAGE}",
+        )
+    word = "canceled" if command.outcome == "canceled" else "finished"
+    message = command.message or f"{word} by {command.by.name}"
+    if command.outcome == "finished" and record.state in (JobState.CONFIGURING, JobState.VALIDATING):
+        raise WrongState(
+            code="not-finishable",
+            what=f"job {record.id} was not submitted: only queued and running jobs can be finished",
+            fix=f"cancel it: hn job cancel {record.id}",
+        )
+    if record.state in (JobState.CONFIGURING, JobState.VALIDATING, JobState.QUEUED):
+        return [
+            *cancel_queued(record, tasks_of(cluster, record), now, message),
+            e.JobEnded(at=now, job=record.id, outcome=command.outcome, message=message),
+        ]
+    if command.graceful and record.state.is_active and not command.force:
+        return _stop_gracefully(record, command, message, now)
+    return _stop_running(cluster, record, command, message, now)
+
+
+def tasks_of(cluster: ClusterState, record: JobRecord) -> list[TaskProgress]:
+    """Return the progress of a job's tasks; all queued when nothing of the job was touched."""
+    if record.run is not None:
+        return record.run.tasks
+    return untouched(cluster.spec(record))
+
+
+def cancel_queued(record: JobRecord, tasks: list[TaskProgress], now: Instant, message: str) -> list[Event]:
+    """Return the events that cancel every queued instance."""
+    return [
+        e.TaskCanceled(
+            at=now, job=record.id, task=index + 1, spans=tuple(progress.queued.spans()), message=message
+        )
+        for index, progress in enumerate(tasks)
+        if progress.queued
+    ]
+
+
+def _stop_gracefully(record: JobRecord, command: StopJob, message: str, now: Instant) -> list[Event]:
+    stopped = e.DispatchStopped(
+        at=now, job=record.id, outcome=command.outcome, message=message, by=command.by.name
+    )
+    tasks = record.run.tasks if record.run else []
+    return [stopped, *cancel_queued(record, tasks, now, message)]
+
+
+def _stop_running(
+    cluster: ClusterState, record: JobRecord, command: StopJob, message: str, now: Instant
+) -> list[Event]:
+    requeued = record.run is not None and record.run.requeue
+    if record.state is JobState.ENDING and not command.force and not requeued:
+        return []
+    ending = e.JobEnding(
+        at=now,
+        job=record.id,
+        outcome=command.outcome,
+        message=message,
+        by=command.by.name,
+        force=command.force,
+    )
+    why = (
+        "the task's job has been canceled" if command.outcome == "canceled" else "the task's job was finished"
+    )
+    outcome: Outcome = "failed" if command.outcome == "canceled" else "finished"
+    tasks = record.run.tasks if record.run else []
+    return [
+        ending,
+        *cancel_queued(record, tasks, now, message),
+        *stop_live(record, cluster.graph(record.id), outcome, why, now, command.force),
+    ]
+
+
+def fail_job(record: JobRecord, graph: TaskGraph, message: str, now: Instant) -> list[Event]:
+    """Return the events that stop a running job because a task of it failed."""
+    return [
+        e.JobEnding(at=now, job=record.id, outcome="failed", message=message),
+        *cancel_queued(record, graph.run.tasks, now, message),
+        *stop_live(record, graph, "canceled", message, now),
+    ]
+
+
+def end_overdue(cluster: ClusterState, command: EndOverdue, now: Instant) -> list[Event]:
+    """Cancel a job whose run time limit is over, or its deadline."""
+    record = cluster.jobs.get(command.job)
+    if record is None or record.run is None or not record.state.is_active:
+        return []
+    deadline = record.run.deadline
+    if deadline is None or now < deadline:
+        return []
+    late = deadline == cluster.spec(record).end_by
+    message = "its deadline has passed" if late else "run time expired"
+    why = "the job's deadline has passed" if late else "the job's run time expired"
+    return [
+        e.JobEnding(at=now, job=record.id, outcome="canceled", message=message),
+        *cancel_queued(record, record.run.tasks, now, message),
+        *stop_live(record, cluster.graph(record.id), "failed", why, now),
+    ]
+
+
+def end_late(cluster: ClusterState, command: EndLate, now: Instant) -> list[Event]:
+    """Fail a queued job that can no longer end by its deadline."""
+    record = cluster.jobs.get(command.job)
+    if record is None or record.state is not JobState.QUEUED or record.last_start is None:
+        return []
+    if now <= record.last_start:
+        return []
+    limit = shortest(cluster.written(record))
+    message = (
+        f"it can no longer end by its deadline: its run time limit is {format_time_limit(limit)}"
+        if limit
+        else "its deadline has passed, and it has not started"
+    )
+    return [
+        *cancel_queued(record, tasks_of(cluster, record), now, message),
+        e.JobEnded(at=now, job=record.id, outcome="failed", message=message),
+    ]
+
+
+def stop_task(cluster: ClusterState, command: StopTask, now: Instant) -> list[Event]:
+    """Cancel or finish one instance of a task, or all of them; what has not started is canceled."""
+    record = cluster.job(command.job)
+    may_change(command.by, record)
+    progress = _progress(cluster, record, command.task, command.instance)
+    if record.state is JobState.ENDING and record.run is not None and record.run.requeue:
+        raise WrongState(
+            code="requeueing",
+            what=f"job {record.id} is being requeued with all its tasks",
+            fix="cancel the task once the job is queued, or cancel the job",
+        )
+    spans = _only(progress.queued, command.instance)
+    live = [n for n in sorted(progress.live) if command.instance in (None, n)]
+    if command.instance is None:
+        _refuse_whole(cluster.spec(record), record, command.task)
+    if not spans and not live and not (progress.endless and command.instance is None):
+        return []
+    word = "finished" if command.outcome == "finished" else "canceled"
+    message = command.message or f"{word} by {command.by.name}"
+    events: list[Event] = []
+    if spans or (progress.endless and command.instance is None):
+        events.append(
+            e.TaskCanceled(
+                at=now, job=record.id, task=command.task, spans=spans, message=message, withdrawn=True
+            )
+        )
+    if live:
+        events.append(
+            e.InstancesStopping(
+                at=now,
+                job=record.id,
+                task=command.task,
+                instances=tuple(live),
+                outcome=command.outcome,
+                message=message,
+                force=command.force,
+            )
+        )
+    return events
+
+
+def _refuse_whole(spec: JobSpec, record: JobRecord, task: int) -> None:
+    """A job cannot do without preparing or releasing the nodes that it is yet to have."""
+    kind = spec.tasks[task - 1].kind
+    if kind in PREPARING:
+        raise WrongState(
+            code="special-task",
+            what=f"task {record.id}.{task} is a {kind.value} task, which runs once on each node of the job",
+            fix=f"cancel one of its sub-tasks, such as {record.id}.{task}.1, or the job",
+        )
+
+
+def _progress(cluster: ClusterState, record: JobRecord, task: int, instance: int | None) -> TaskProgress:
+    tasks = tasks_of(cluster, record)
+    if not 1 <= task <= len(tasks):
+        raise NotFound(
+            code="no-such-task",
+            what=f"job {record.id} has no task {task}",
+            fix=f"it has tasks 1 to {len(tasks)}" if tasks else "it has no tasks",
+        )
+    made = tasks[task - 1].made
+    count = cluster.spec(record).tasks[task - 1].instances if made is None else made
+    if instance is not None and not 1 <= instance <= count:
+        raise NotFound(
+            code="no-such-instance",
+            what=f"task {record.id}.{task} has no sub-task {instance}",
+            fix=f"it has sub-tasks 1 to {count}" if count else "it has none yet",
+        )
+    return tasks[task - 1]
+
+
+def _only(numbers: Ranges, instance: int | None) -> tuple[tuple[int, int], ...]:
+    if instance is None:
+        return tuple(numbers.spans())
+    return ((instance, instance),) if instance in numbers else ()

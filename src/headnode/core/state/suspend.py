@@ -1,0 +1,210 @@
+"""Suspending jobs and resuming them."""
+
+from headnode.core.model.errors import Broken, WrongState
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.user import User
+from headnode.core.state import job_events as e
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.command import Command
+from headnode.core.state.events import Event
+from headnode.core.state.hooks import forget_node
+from headnode.core.state.job_record import JobRecord, JobRun, JobSuspension, end_suspension
+from headnode.core.state.job_request import moved_place, renumbered, set_limits, suspension_of
+from headnode.core.state.permissions import may_change
+from headnode.core.state.transitions import JobState, TaskState, job_target
+
+
+class SuspendJob(Command, frozen=True):
+    """Stop the processes of a running job, and give others what it holds."""
+
+    by: User
+    job: JobId
+
+
+class ResumeJob(Command, frozen=True):
+    """Let a suspended job go on as soon as there is room for it."""
+
+    by: User
+    job: JobId
+
+
+class ReportSuspended(Command, frozen=True):
+    """Node: of this suspension of the job, everything here stands still."""
+
+    node: str
+    job: JobId
+    number: int
+
+
+def suspend(cluster: ClusterState, command: SuspendJob, now: Instant) -> list[Event]:
+    """Stop a running job.  One that waits to go on waits no more; one that is suspended stays so."""
+    record = cluster.job(command.job)
+    may_change(command.by, record)
+    if record.state in (JobState.SUSPENDING, JobState.SUSPENDED):
+        return []
+    if record.state is JobState.RESUMING:
+        return [e.JobSuspended(at=now, job=record.id, by=command.by.name)]
+    if record.state is not JobState.RUNNING or record.run is None:
+        raise WrongState(
+            code="not-running",
+            what=f"job {record.id} is {record.state.value}: only a running job can be suspended",
+            fix=f"hold it instead: hn job hold {record.id}"
+            if record.state in (JobState.CONFIGURING, JobState.QUEUED)
+            else "",
+        )
+    if not cluster.spec(record).suspendable:
+        raise WrongState(
+            code="not-suspendable",
+            what=f"job {record.id} is not suspendable",
+            fix=f"hn job modify {record.id} /suspendable:true, or submit it with /suspendable",
+        )
+    return [e.JobSuspending(at=now, job=record.id, number=record.run.suspensions + 1, by=command.by.name)]
+
+
+def processes_reported_stopped(cluster: ClusterState, command: ReportSuspended, now: Instant) -> list[Event]:
+    """Note that everything stands still on a node; old reports, and those said twice, cause nothing."""
+    record = cluster.jobs.get(command.job)
+    if record is None or record.state is not JobState.SUSPENDING:
+        return []
+    suspension = suspension_of(record.run)
+    if suspension.number != command.number or command.node not in suspension.awaited:
+        return []
+    return [e.ProcessesStopped(at=now, job=record.id, node=command.node)]
+
+
+def suspended_if_stopped(record: JobRecord, now: Instant) -> list[Event]:
+    """Return what follows for a job whose processes are being stopped: nothing until all nodes said so.
+
+    What is being ended does not stand still: until it is over it has its grace, on processors of its own.
+    """
+    run = record.run
+    if record.state is not JobState.SUSPENDING or run is None or suspension_of(run).awaited:
+        return []
+    if any(live.state is TaskState.ENDING for progress in run.tasks for live in progress.live.values()):
+        return []
+    return [e.JobSuspended(at=now, job=record.id)]
+
+
+def resume(cluster: ClusterState, command: ResumeJob, now: Instant) -> list[Event]:
+    """Let a suspended job wait in its old place of the queue for what it held."""
+    record = cluster.job(command.job)
+    may_change(command.by, record)
+    if record.state in (JobState.RUNNING, JobState.RESUMING):
+        return []
+    if record.state is JobState.SUSPENDING and record.run is not None:
+        place = tuple(record.run.allocation.items())
+        return [e.JobResumed(at=now, job=record.id, allocation=place, by=command.by.name)]
+    if record.state is not JobState.SUSPENDED:
+        raise WrongState(
+            code="not-suspended",
+            what=f"job {record.id} is {record.state.value}: only a suspended job can be resumed",
+            fix=f"release its holds instead: hn job release {record.id} --all" if record.holds else "",
+        )
+    return [e.JobResuming(at=now, job=record.id, by=command.by.name)]
+
+
+def _run(record: JobRecord) -> JobRun:
+    if record.run is None:
+        raise Broken(code="no-run", what=f"job {record.id} is {record.state} and has no run")
+    return record.run
+
+
+def suspending(cluster: ClusterState, event: e.JobSuspending) -> None:
+    """Its nodes are told to stop its processes."""
+    record = cluster.job(event.job)
+    state = job_target(record.state, event)
+    run = _run(record)
+    run.suspensions = event.number
+    run.suspension = JobSuspension(number=event.number, since=event.at, awaited=tuple(run.allocation))
+    cluster.dirty_job_views.add(record.id)
+    cluster.move(record, state)
+
+
+def processes_stopped(cluster: ClusterState, event: e.ProcessesStopped) -> None:
+    """One of its nodes has stopped everything."""
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    suspension = suspension_of(record.run)
+    suspension.awaited = tuple(node for node in suspension.awaited if node != event.node)
+    cluster.dirty_jobs.add(record.id)
+
+
+def suspended(cluster: ClusterState, event: e.JobSuspended) -> None:
+    """Nothing of it runs: it gives everything back.  One that waited to go on waits no more."""
+    record = cluster.job(event.job)
+    state = job_target(record.state, event)
+    if record.state is JobState.RESUMING:
+        cluster.dequeue(record)
+        cluster.move(record, state)
+        return
+    run = _run(record)
+    suspension = suspension_of(run)
+    suspension.since, suspension.awaited = event.at, ()
+    suspension.places = dict(run.allocation)
+    set_limits(run, cluster.spec(record))
+    cluster.move(record, state)
+    cluster.release_allocation(record)
+    cluster.open_suspended(record)
+
+
+def resuming(cluster: ClusterState, event: e.JobResuming) -> None:
+    """It waits for what it held."""
+    record = cluster.job(event.job)
+    cluster.move(record, job_target(record.state, event))
+    cluster.enqueue(record)
+
+
+def resumed(cluster: ClusterState, event: e.JobResumed) -> None:
+    """It goes on, perhaps with other processors of its nodes, or before everything of it stood still."""
+    record = cluster.job(event.job)
+    state = job_target(record.state, event)
+    run = _run(record)
+    if record.state is JobState.SUSPENDING:
+        run.suspension = None
+        cluster.dirty_job_views.add(record.id)
+        cluster.move(record, state)
+        return
+    cluster.dequeue(record)
+    spec, allocation = cluster.spec(record), dict(event.allocation)
+    _move_in(run, suspension_of(run), allocation)
+    run.allocation = allocation
+    end_suspension(run, event.at)
+    set_limits(run, spec)
+    cluster.move(record, state)
+    cluster.aside.discard(record.id)
+    cluster.open_run(record)
+
+
+def _move_in(run: JobRun, suspension: JobSuspension, allocation: dict[str, tuple[int, ...]]) -> None:
+    """Give live instances, and the parts of a gang, the processors that take the place of those they had."""
+    if allocation == suspension.places:
+        return
+    to = renumbered(suspension.places, allocation)
+    for progress in run.tasks:
+        for live in progress.live.values():
+            place = moved_place(live.place, to)
+            live.moved = live.moved or place != live.place
+            live.place = place
+    run.parts = tuple(moved_place(part, to) for part in run.parts)
+
+
+def suspended_node_lost(
+    cluster: ClusterState, record: JobRecord, run: JobRun, event: e.AllocationLost
+) -> None:
+    """Processors of a suspended job's nodes are gone; it waits only for those it has left."""
+    waiting = record.state is JobState.RESUMING
+    if waiting:
+        cluster.dequeue(record)
+    places = suspension_of(run).places
+    for node, numbers in event.removed:
+        left = tuple(number for number in places[node] if number not in numbers)
+        if left:
+            places[node] = left
+        else:
+            del places[node]
+            run.prep_states.pop(node, None)
+            forget_node(run, node)
+        cluster.dirty_node_views.add(node)
+    if waiting:
+        cluster.enqueue(record)
+    cluster.dirty_jobs.add(record.id)

@@ -1,0 +1,237 @@
+"""The task graph of a job: which tasks may run next, and which processors of the job are free."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
+
+from headnode.core.model.job import JobSpec
+from headnode.core.model.node import NodeState
+from headnode.core.model.quantities import Instant
+from headnode.core.model.task import SPECIAL, TaskType
+from headnode.core.state.job_events import NodeCores
+from headnode.core.state.job_record import JobRecord, JobRun, NodePrepState, spec_of
+
+
+def remove_cores(numbers: list[int], gone: Sequence[int]) -> list[int]:
+    """Return the numbers that are not in `gone`; both ascend.
+
+    >>> remove_cores([1, 2, 5, 7], (2, 3, 5)), remove_cores([1, 2, 5, 7], (2, 5))
+    ([1, 7], [1, 7])
+    """
+    at = bisect_left(numbers, gone[0]) if gone else 0
+    end = at + len(gone)
+    if numbers[at:end] == list(gone):
+        return numbers[:at] + numbers[end:]
+    taken = set(gone)
+    return [number for number in numbers if number not in taken]
+
+
+def merge_cores(numbers: list[int], back: Sequence[int]) -> list[int]:
+    """Return the numbers of both, each once; both ascend, and so does the result.
+
+    >>> merge_cores([1, 7], (2, 5)), merge_cores([1, 4], (2, 5)), merge_cores([1, 4], (4, 5))
+    ([1, 2, 5, 7], [1, 2, 4, 5], [1, 4, 5])
+    """
+    if not back:
+        return numbers
+    at = bisect_left(numbers, back[0])
+    if at == len(numbers) or back[-1] < numbers[at]:
+        return [*numbers[:at], *back, *numbers[at:]]
+    return sorted({*numbers, *back})
+
+
+Waiter = str | int
+"""What a task may wait for: a task name, or a task group's number."""
+
+
+class TaskGraph:
+    """Dependencies and free processors of one job, kept up to date by `fold`.
+
+    Source: CCS, "Task execution" and the row *depend*: all tasks of that name must be over.
+    """
+
+    def __init__(self, record: JobRecord, run: JobRun) -> None:
+        self.spec: JobSpec = spec_of(record)
+        self.run = run
+        self.rests_until = Instant(0.0)  # its service makes no instance before
+        self.work_out()
+
+    def work_out(self) -> None:
+        """Work everything out anew: after tasks were added, or one that was done will run again."""
+        self.ready: list[int] = []  # indexes of tasks that may be dispatched and have queued instances
+        self.open = 0  # tasks that are not done
+        self.remaining: dict[Waiter, int] = {}  # name or group -> its tasks that are not done
+        self.waiters: dict[Waiter, list[int]] = {}
+        self.blocks: dict[int, int] = {}  # task index -> how many names and groups it still waits for
+        self.free: dict[str, list[int]] = {}
+        self.lanes: dict[NodeCores, int] = {}  # place -> live instances there
+        self._find_special()
+        self._edges: dict[int, set[Waiter]] = {}
+        for edge in self.spec.group_edges:
+            self._edges.setdefault(edge.child, set()).add(edge.parent)
+        self._count_open()
+        self._sort_tasks()
+        self.take_stock()
+
+    def _find_special(self) -> None:
+        """Find the tasks that prepare and release nodes, and the service: their places in the task list."""
+        self.prep: int | None = None
+        self.release: int | None = None
+        self.service: int | None = None
+        self.tends_nodes = False  # something is to be done on each node before its tasks, or after them
+        if all(progress.made is None for progress in self.run.tasks):
+            return
+        found = {task.kind: index for index, task in enumerate(self.spec.tasks) if task.kind in SPECIAL}
+        self.prep, self.release = found.get(TaskType.NODE_PREP), found.get(TaskType.NODE_RELEASE)
+        self.service = found.get(TaskType.SERVICE)
+        self.tends_nodes = self.prep is not None or self.release is not None
+
+    def counts(self, index: int) -> bool:
+        """Whether a task must be done for its job to be; one that prepares or releases nodes need not."""
+        return not self.tends_nodes or index not in (self.prep, self.release)
+
+    @property
+    def guards_nodes(self) -> bool:
+        """Whether some node of the job may take no tasks of it yet, or any more."""
+        return self.tends_nodes or bool(self.run.unready or self.run.cleaning)
+
+    def is_entered(self, node: str) -> bool:
+        """Whether anything of the job may be dispatched to a node: it is ready, and is not being cleaned."""
+        return node not in self.run.unready and node not in self.run.cleaning
+
+    def is_usable(self, node: str) -> bool:
+        """Whether usual tasks may be dispatched to a node: it is prepared, and is not being released."""
+        if not self.is_entered(node):
+            return False
+        if not self.tends_nodes:
+            return True
+        stay = self.run.prep_states.get(node)
+        return stay is NodePrepState.READY or (self.prep is None and stay in (None, NodePrepState.LEFT))
+
+    def lanes_on(self, node: str) -> bool:
+        """Whether something of the job is on a node."""
+        return any(name == node for place in self.lanes for name, _ in place)
+
+    def idle(self) -> dict[str, list[int]]:
+        """Return the processors that no task uses, or that are being prepared for tasks to come."""
+        if NodePrepState.PREPARING not in self.run.prep_states.values():
+            return self.free
+        stays, held = self.run.prep_states, self.run.allocation
+        return {
+            n: list(held[n]) if stays.get(n) is NodePrepState.PREPARING else free
+            for n, free in self.free.items()
+        }
+
+    def _count_open(self) -> None:
+        for index, progress in enumerate(self.run.tasks):
+            if (progress.queued.count or progress.live or progress.endless) and self.counts(index):
+                self.open += 1
+                for key in self._carries(index):
+                    self.remaining[key] = self.remaining.get(key, 0) + 1
+
+    def _sort_tasks(self) -> None:
+        for index, progress in enumerate(self.run.tasks):
+            awaited = (
+                [key for key in self._awaits(index) if self.remaining.get(key)] if self.remaining else ()
+            )
+            if awaited:
+                self.blocks[index] = len(awaited)
+                for key in awaited:
+                    self.waiters.setdefault(key, []).append(index)
+            elif progress.queued.count or progress.endless:
+                self.ready.append(index)
+
+    def take_stock(self) -> None:
+        """Work out which processors of the allocation no live instance uses."""
+        self.lanes = {}
+        taken: dict[str, set[int]] = {}
+        for progress in self.run.tasks:
+            for live in progress.live.values():
+                self.lanes[live.place] = self.lanes.get(live.place, 0) + 1
+        for place in self.lanes:
+            for node, processors in place:
+                taken.setdefault(node, set()).update(processors)
+        self.free = {
+            node: remove_cores(list(processors), sorted(taken[node])) if node in taken else list(processors)
+            for node, processors in self.run.allocation.items()
+        }
+
+    def _carries(self, index: int) -> Iterator[Waiter]:
+        task = self.spec.tasks[index]
+        if task.name:
+            yield task.name
+        if task.group is not None:
+            yield task.group
+
+    def _awaits(self, index: int) -> set[Waiter]:
+        task = self.spec.tasks[index]
+        groups = self._edges.get(task.group, set()) if task.group is not None else set()
+        return groups.union(task.depends_on)
+
+    def awaited(self, index: int) -> list[Waiter]:
+        """Return the names and groups that a task still waits for."""
+        return sorted((key for key in self._awaits(index) if self.remaining.get(key)), key=str)
+
+    def occupy(self, place: NodeCores, instances: int = 1) -> None:
+        """Take the processors of a place, once for all the instances that go there."""
+        if place not in self.lanes:
+            for node, processors in place:
+                if node in self.free:  # not when what is suspended is released: it holds nothing
+                    self.free[node] = remove_cores(self.free[node], processors)
+        self.lanes[place] = self.lanes.get(place, 0) + instances
+
+    def vacate(self, place: NodeCores) -> None:
+        """One instance left a place; the last one frees its processors."""
+        left = self.lanes[place] - 1
+        if left:
+            self.lanes[place] = left
+            return
+        del self.lanes[place]
+        for node, processors in place:
+            if node in self.free:
+                self.free[node] = merge_cores(self.free[node], processors)
+
+    def task_changed(self, index: int) -> None:
+        """A task's instances were dispatched, ended or came back: put `ready` right."""
+        progress = self.run.tasks[index]
+        listed = _holds(self.ready, index)
+        wanted = (bool(progress.queued) or progress.endless) and index not in self.blocks
+        if wanted and not listed:
+            insort(self.ready, index)
+        elif listed and not wanted:
+            self.ready.remove(index)
+
+    def task_done(self, index: int) -> None:
+        """The last instance of a task is over: those that waited for nothing else may run."""
+        self.open -= 1
+        for key in self._carries(index):
+            self.remaining[key] -= 1
+            if self.remaining[key] == 0:
+                for waiter in self.waiters.pop(key, ()):
+                    self.blocks[waiter] -= 1
+                    if self.blocks[waiter] == 0:
+                        del self.blocks[waiter]
+                        self.task_changed(waiter)
+
+    def dependents(self, index: int) -> set[int]:
+        """Return every task that waits for this one, directly or through others."""
+        found: set[int] = set()
+        fresh = {index}
+        while fresh:
+            keys = {key for task in fresh for key in self._carries(task)}
+            fresh = {task for key in keys for task in self.waiters.get(key, ())} - found
+            found |= fresh
+        return found
+
+
+def _holds(ascending: Sequence[int], number: int) -> bool:
+    at = bisect_left(ascending, number)
+    return at < len(ascending) and ascending[at] == number
+
+
+SERVING_STATES = (NodeState.READY, NodeState.PAUSED)
+"""States of nodes that take tasks of jobs that they are part of."""
+
+
+def has_parts(graph: TaskGraph) -> bool:
+    """Whether each task of the job has processors of its own."""
+    return bool(graph.run.parts) and len(graph.run.parts) == len(graph.spec.tasks)

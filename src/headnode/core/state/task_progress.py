@@ -1,0 +1,220 @@
+"""How the instances of tasks go on: dispatched, started, stopping, ended, queued again."""
+
+from collections.abc import Sequence
+
+from headnode.core.model.errors import Broken
+from headnode.core.model.quantities import Seconds
+from headnode.core.model.ranges import Ranges
+from headnode.core.state import job_events as e
+from headnode.core.state import prep_release as stays
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.job_record import JobRecord, JobRun, LiveAttempt, TaskProgress, untouched
+from headnode.core.state.task_graph import TaskGraph
+from headnode.core.state.transitions import TaskState, instance_target, job_target
+
+_STATES = {state.value: state for state in TaskState}  # a look-up costs a tenth of TaskState(...)
+
+
+def _run(record: JobRecord) -> JobRun:
+    if record.run is None:
+        raise Broken(code="no-run", what=f"job {record.id} is {record.state} and has no run")
+    return record.run
+
+
+def _live(progress: TaskProgress, job: int, task: int, instance: int) -> LiveAttempt:
+    live = progress.live.get(instance)
+    if live is None:
+        raise Broken(code="not-live", what=f"task {job}.{task}.{instance} is not live")
+    return live
+
+
+def instances_dispatched(cluster: ClusterState, event: e.InstancesDispatched) -> None:
+    """Queued instances went to a place."""
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    index = event.task - 1
+    progress = _run(record).tasks[index]
+    instance_target(TaskState.QUEUED, event, TaskState.DISPATCHED)
+    for instance, attempt in event.attempts:
+        if progress.made is not None:
+            stays.make_special_instance(progress, instance)
+        elif instance not in progress.queued:
+            raise Broken(code="not-queued", what=f"task {event.job}.{event.task}.{instance} is not queued")
+        progress.queued.discard(instance)
+        progress.live[instance] = LiveAttempt(attempt=attempt, place=event.place)
+    graph = cluster.graph(event.job)
+    graph.occupy(event.place, len(event.attempts))
+    graph.task_changed(index)
+    if graph.tends_nodes:
+        stays.prep_or_release_dispatched(graph, index, event.place)
+    if any(graph.free.values()):
+        cluster.dirty_jobs.add(event.job)  # what is idle now may be more than it needs
+
+
+def instances_started(cluster: ClusterState, event: e.InstancesStarted) -> None:
+    """Dispatched instances run."""
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    run = _run(record)
+    for begun in event.begun:
+        live = _live(run.tasks[begun.task - 1], event.job, begun.task, begun.instance)
+        wanted = TaskState.ENDING if live.state is TaskState.ENDING else TaskState.RUNNING
+        live.state = instance_target(live.state, event, wanted)
+        live.started = begun.at
+        cluster.start_failures.started(live.place[0][0], record.owner, event.at)
+
+
+def instances_stopping(cluster: ClusterState, event: e.InstancesStopping) -> None:
+    """Live instances are being stopped."""
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    progress = _run(record).tasks[event.task - 1]
+    for instance in event.instances:
+        live = _live(progress, event.job, event.task, instance)
+        live.state = instance_target(live.state, event, TaskState.ENDING)
+        live.outcome, live.message, live.cause = event.outcome, event.message, event.cause
+
+
+def instances_ended(cluster: ClusterState, event: e.InstancesEnded) -> None:
+    """Live instances are over, or will run again."""
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    run = _run(record)
+    graph = cluster.graph(event.job)
+    changed: dict[int, None] = {}
+    for how in event.ended:
+        progress = run.tasks[how.task - 1]
+        live = _live(progress, event.job, how.task, how.instance)
+        instance_target(live.state, event, _STATES[how.state])
+        del progress.live[how.instance]
+        graph.vacate(live.place)
+        cluster.start_failures.ended(record.id, record.owner, how, event.at)
+        _file(progress, how)
+        if progress.made is not None:
+            _special_ended(cluster, graph, event, how, live)
+        run.usage.add(how)
+        changed[how.task - 1] = None
+    for index in changed:
+        graph.task_changed(index)
+        if run.tasks[index].is_done and graph.counts(index):
+            graph.task_done(index)
+            cluster.pass_needed = True  # others may be ready now, and the job may want to grow
+    cluster.dirty_jobs.add(event.job)
+
+
+def _special_ended(
+    cluster: ClusterState, graph: TaskGraph, event: e.InstancesEnded, how: e.InstanceEnd, live: LiveAttempt
+) -> None:
+    stays.prep_or_release_ended(graph, how.task - 1, live, how)
+    if how.task - 1 == graph.service:
+        cluster.pause_service(event.job, stays.service_pause(how, event.at))
+
+
+def _file(progress: TaskProgress, how: e.InstanceEnd) -> None:
+    """Put an ended instance where it belongs."""
+    if how.started is not None and how.ended is not None:
+        progress.ended += 1
+        progress.ended_time = Seconds(progress.ended_time + max(0.0, how.ended - how.started))
+    if how.state == "queued":
+        progress.queued.add(how.instance)
+        progress.attempts[how.instance] = how.attempt
+        forgiven = {"program": progress.retries, "system": progress.losses}.get(how.cause)
+        if forgiven is not None:
+            forgiven[how.instance] = forgiven.get(how.instance, 0) + 1
+        return
+    _set_of(progress, how.state).add(how.instance)
+    if how.attempt > 1 or how.state == "canceled":
+        progress.attempts[how.instance] = how.attempt
+
+
+def _set_of(progress: TaskProgress, state: str) -> Ranges:
+    return {"finished": progress.finished, "failed": progress.failed, "canceled": progress.canceled}[state]
+
+
+def task_canceled(cluster: ClusterState, event: e.TaskCanceled) -> None:
+    """Queued instances will not run."""
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    if record.run is None:
+        record.run = JobRun(tasks=untouched(cluster.spec(record)))
+    progress = record.run.tasks[event.task - 1]
+    instance_target(TaskState.QUEUED, event, TaskState(event.outcome))
+    was_done, progress.endless = progress.is_done, False
+    spans = event.spans if progress.made is None else ()  # special tasks were queued before they ran
+    _take_out(progress.queued, spans, "queued")
+    for first, last in spans:
+        _set_of(progress, event.outcome).add_span(first, last)
+        if event.withdrawn:
+            progress.withdrawn.add_span(first, last)
+    graph = cluster.graphs.get(event.job)
+    if graph is not None:
+        graph.task_changed(event.task - 1)
+        if progress.is_done and not was_done:
+            graph.task_done(event.task - 1)
+    cluster.dirty_jobs.add(event.job)
+
+
+def _take_out(numbers: Ranges, spans: Sequence[tuple[int, int]], what: str) -> None:
+    for first, last in spans:
+        if not numbers.covers(first, last):
+            raise Broken(code=f"not-{what}", what=f"instances {first} to {last} are not all {what}")
+        numbers.discard_span(first, last)
+
+
+def task_requeued(cluster: ClusterState, event: e.TaskRequeued) -> None:
+    """Ended instances of a task will run again."""
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    run = _run(record)
+    progress = run.tasks[event.task - 1]
+    run.usage.forget_outcome()
+    for first, last in event.spans:
+        over = _state_of(progress, first, last)
+        instance_target(over, event, TaskState.QUEUED)
+        _again(progress, over, first, last)
+    graph = cluster.graphs.get(event.job)
+    if graph is not None:
+        graph.work_out()
+    cluster.dirty_jobs.add(event.job)
+    cluster.pass_needed = True
+
+
+def _state_of(progress: TaskProgress, first: int, last: int) -> TaskState:
+    for over in (TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELED):
+        if _set_of(progress, over.value).covers(first, last):
+            return over
+    return TaskState.QUEUED
+
+
+def _again(progress: TaskProgress, over: TaskState, first: int, last: int) -> None:
+    """Queue a span again.  What was canceled in the queue never ran; what did has its attempts noted."""
+    for numbers in (_set_of(progress, over.value), progress.withdrawn):
+        numbers.discard_span(first, last)
+    if over is not TaskState.CANCELED:
+        for instance in range(first, last + 1):
+            progress.attempts.setdefault(instance, 1)
+    for kept in (progress.retries, progress.losses):
+        for instance in [instance for instance in kept if first <= instance <= last]:
+            del kept[instance]
+    progress.queued.add_span(first, last)
+
+
+def run_again(progress: TaskProgress, event: e.JobRequeued) -> None:
+    """The job goes back to the queue: what failed or was stopped runs again, what was withdrawn does not.
+
+    Special tasks make new instances.
+    """
+    if progress.live:
+        raise Broken(code="still-live", what="a job was requeued while instances of it were live")
+    if progress.made is not None:
+        return
+    withdrawn = tuple(progress.withdrawn.spans())
+    for first, last in withdrawn:
+        instance_target(TaskState.CANCELED, event, TaskState.CANCELED)
+        progress.canceled.discard_span(first, last)
+    for over in (TaskState.FAILED, TaskState.CANCELED):
+        for first, last in tuple(_set_of(progress, over.value).spans()):
+            instance_target(over, event, TaskState.QUEUED)
+            _again(progress, over, first, last)
+    for first, last in withdrawn:
+        progress.canceled.add_span(first, last)

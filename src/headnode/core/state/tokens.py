@@ -1,0 +1,181 @@
+"""Logins and tokens: a login is offered, taken once for a token, and the token used from other machines."""
+
+import msgspec
+
+from headnode.core.model.errors import BadRequest, NotFound
+from headnode.core.model.quantities import Instant, Seconds
+from headnode.core.model.user import User
+from headnode.core.state import events as e
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.command import Command
+from headnode.core.state.node_record import LoginRecord, TokenRecord, valid_secret
+from headnode.core.state.permissions import must_administer
+
+
+class OfferLogin(Command, frozen=True):
+    """Let whoever shows the secret with this digest have a token of a user; `lifetime` is the token's."""
+
+    by: User
+    digest: str
+    user: str
+    lifetime: Seconds
+
+
+class TakeLogin(Command, frozen=True):
+    """Somebody shows the secret of a login, from an address, and gets the token with this digest."""
+
+    login: str
+    digest: str
+    address: str = ""
+
+
+class UseToken(Command, frozen=True):
+    """Somebody comes in with a token, from an address."""
+
+    digest: str
+    address: str = ""
+
+
+class RevokeToken(Command, frozen=True):
+    """Make the token of this number worth nothing."""
+
+    by: User
+    token: int
+
+
+LOGIN_LIFETIME = Seconds(3600.0)
+"""How long a login can be taken."""
+LONGEST_TOKEN = 366 * 86400  # seconds
+MOST_OFFERS = 1_000  # logins that were not taken yet
+MOST_TOKENS = 100  # of one user
+BETWEEN_USES = 600.0  # seconds from a use that was written down to the next that is
+_LOG_IN = "get another on the head node: hn token new"
+
+
+def offer(cluster: ClusterState, command: OfferLogin, now: Instant) -> list[e.Event]:
+    """Let whoever shows the secret in time have a token of the user."""
+    if command.user != command.by.name:
+        must_administer(command.by, f"make a token for {command.user!r}")
+    if not 0 < command.lifetime <= LONGEST_TOKEN:
+        raise BadRequest(
+            code="lifetime",
+            what=f"a token of {command.lifetime:.0f} s is not possible",
+            fix=f"use a span of at most {LONGEST_TOKEN // 86400} days",
+        )
+    alive = [token for token in cluster.tokens.values() if token.user == command.user and token.expires > now]
+    if len(alive) >= MOST_TOKENS:
+        raise BadRequest(
+            code="tokens",
+            what=f"{command.user!r} has {len(alive)} tokens",
+            fix="revoke tokens that are not needed: hn token list; hn token revoke NUMBER",
+        )
+    if sum(login.expires > now for login in cluster.logins.values()) >= MOST_OFFERS:
+        raise BadRequest(
+            code="logins",
+            what=f"{MOST_OFFERS} logins are open",
+            fix="wait until some have been used or have expired",
+        )
+    return [
+        e.LoginOffered(
+            at=now,
+            digest=command.digest,
+            user=command.user,
+            expires=Instant(now + LOGIN_LIFETIME),
+            lifetime=command.lifetime,
+            by=command.by.name,
+        )
+    ]
+
+
+def take(cluster: ClusterState, command: TakeLogin, now: Instant) -> list[e.Event]:
+    """Give a token for a login, once.
+
+    Raises:  NotAllowed ``login``.
+    """
+    login = valid_secret(cluster.logins, command.login, now, "login", _LOG_IN)
+    return [
+        e.TokenMade(
+            at=now,
+            token=cluster.next_token,
+            digest=command.digest,
+            user=login.user,
+            expires=Instant(now + login.lifetime),
+            login=login.digest,
+            address=command.address,
+        )
+    ]
+
+
+def valid(cluster: ClusterState, digest: str, now: Instant) -> TokenRecord:
+    """Return the token of this digest.
+
+    Raises:  NotAllowed ``token`` when there is none, or it has expired.
+    """
+    return valid_secret(cluster.tokens, digest, now, "token", f"{_LOG_IN}; then hn login")
+
+
+def use(cluster: ClusterState, command: UseToken, now: Instant) -> list[e.Event]:
+    """Note that a token is used, now and then.
+
+    Raises:  NotAllowed ``token``.
+    """
+    token = valid(cluster, command.digest, now)
+    if token.used is not None and 0 <= now - token.used < BETWEEN_USES and token.address == command.address:
+        return []
+    return [e.TokenUsed(at=now, digest=token.digest, address=command.address)]
+
+
+def revoke(cluster: ClusterState, command: RevokeToken, now: Instant) -> list[e.Event]:
+    """Make a token worth nothing.
+
+    Raises:  NotFound ``no-such-token``; of others' tokens only administrators are told that they are there.
+    """
+    token = numbered(cluster, command.token, command.by)
+    return [e.TokenRevoked(at=now, digest=token.digest, by=command.by.name)]
+
+
+def numbered(cluster: ClusterState, number: int, by: User) -> TokenRecord:
+    """Return the token of this number, if `by` may know of it.
+
+    Raises:  NotFound ``no-such-token``.
+    """
+    for token in cluster.tokens.values():
+        if token.number == number and (token.user == by.name or by.administrator):
+            return token
+    raise NotFound(
+        code="no-such-token", what=f"there is no token {number} of yours", fix="list yours: hn token list"
+    )
+
+
+def offered(cluster: ClusterState, event: e.LoginOffered) -> None:
+    """Apply: a login can be taken; those that have expired are forgotten."""
+    for digest in [each.digest for each in cluster.logins.values() if each.expires <= event.at]:
+        del cluster.logins[digest]
+    cluster.logins[event.digest] = LoginRecord(event.digest, event.user, event.expires, event.lifetime)
+
+
+def made(cluster: ClusterState, event: e.TokenMade) -> None:
+    """Apply: there is a token, and its login is used up; tokens that have expired are forgotten."""
+    cluster.logins.pop(event.login, None)
+    for digest in [each.digest for each in cluster.tokens.values() if each.expires <= event.at]:
+        del cluster.tokens[digest]
+    cluster.tokens[event.digest] = TokenRecord(
+        number=event.token,
+        digest=event.digest,
+        user=event.user,
+        made=event.at,
+        expires=event.expires,
+        address=event.address,
+    )
+    cluster.next_token = event.token + 1
+
+
+def used(cluster: ClusterState, event: e.TokenUsed) -> None:
+    """Apply: a token was used from somewhere."""
+    token = cluster.tokens[event.digest]
+    cluster.tokens[event.digest] = msgspec.structs.replace(token, used=event.at, address=event.address)
+
+
+def revoked(cluster: ClusterState, event: e.TokenRevoked) -> None:
+    """Apply: a token is worth nothing."""
+    del cluster.tokens[event.digest]

@@ -1,0 +1,218 @@
+"""One offer of resources to a job with activation filters: its filters, its validity, its recovery.
+
+Source: HPC filters, "Job activation filters and their return values",
+"Cluster-wide and job template filters"."""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from enum import Enum
+
+import msgspec
+
+from headnode.core.filtering.answers import ActivationVerdict
+from headnode.core.filtering.filter_chain import FilterChain
+from headnode.core.model.job import JobRequest
+from headnode.core.model.node import NodeState
+from headnode.core.model.quantities import NEVER, Instant, JobId
+from headnode.core.scheduling.plan import Plan
+from headnode.core.state import start as c
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.job_record import FilterReply, JobRecord
+from headnode.core.state.job_request import units_in
+from headnode.core.state.start import exclusive_holder
+from headnode.core.state.templates import activation_filters, activation_rules
+from headnode.core.state.transitions import JobState
+
+Grant = c.StartJob | c.GrowJob
+"""What a plan gives to one job."""
+
+
+def grants_of(plan: Plan) -> list[Grant]:
+    """Return the plan as wishes; `decide` refuses those that are stale."""
+    grows: list[Grant] = [c.GrowJob(job=JobId(g.job), shares=g.allocation) for g in plan.grows]
+    return grows + [
+        c.StartJob(
+            job=start.job,
+            shares=start.allocation,
+            backfilled=start.ahead_of is not None,
+            option=start.option,
+            parts=start.parts,
+        )
+        for start in plan.starts
+    ]
+
+
+class OfferStage(Enum):
+    """Where an offer is."""
+
+    ASKED = 1  # the filters have not answered
+    CLEARED = 2  # they let the job have it
+    KEPT = 3  # they do not, and it is kept for the job
+
+
+class ActivationOffer(msgspec.Struct):
+    """What a job was offered.  `firm`: policies see it as held."""
+
+    number: int
+    job: JobId
+    giving: Grant
+    units: int
+    request: JobRequest  # of the job, when it was offered: a job that was changed is asked about again
+    firm: bool = False
+    stage: OfferStage = OfferStage.ASKED
+    again: Instant = NEVER  # when its filters are asked again
+
+    @property
+    def grows(self) -> bool:
+        """Whether it is for a running job."""
+        return isinstance(self.giving, c.GrowJob)
+
+    @property
+    def backfilled(self) -> bool:
+        """Whether the job would start before one that goes first."""
+        return isinstance(self.giving, c.StartJob) and self.giving.backfilled
+
+
+def place_in(cluster: ClusterState, record: JobRecord) -> int:
+    """Return the place of a job in the queue, from 1; of a running one, where it would be."""
+    turn = cluster.turn(record)
+    return 1 + sum(bisect_left(turns, turn) for turns in cluster.queue.values())
+
+
+def units_of(cluster: ClusterState, record: JobRecord, wished: Grant) -> int:
+    """Return how many of its units a job is offered."""
+    option = wished.option if isinstance(wished, c.StartJob) else 0
+    unit = cluster.request(record).option(option).unit
+    return sum(units_in(unit, count, cluster.nodes[node].facts) for node, count in wished.shares)
+
+
+def in_line(cluster: ClusterState, record: JobRecord) -> bool:
+    """Whether a job is in the queue, and nothing but filters and others keeps it there."""
+    return (
+        record.state is JobState.QUEUED
+        and record.id not in cluster.held
+        and not record.holds
+        and not record.waits_for
+    )
+
+
+def is_still_valid(cluster: ClusterState, offer: ActivationOffer) -> bool:
+    """Whether a job may still have what it was offered, as far as the job and the nodes are concerned."""
+    record = cluster.jobs.get(offer.job)
+    if record is None or cluster.request(record) != offer.request:
+        return False
+    if not (record.state is JobState.RUNNING if offer.grows else in_line(cluster, record)):
+        return False
+    if not offer.firm:
+        return True
+    nodes = (cluster.nodes.get(node) for node, _ in offer.giving.shares)
+    return all(node is not None and node.state is NodeState.READY for node in nodes)
+
+
+def is_behind(cluster: ClusterState, offer: ActivationOffer, blocker: JobRecord | None) -> bool:
+    """Whether a job must wait behind another that blocks the queue."""
+    if blocker is None or offer.grows or offer.job == blocker.id:
+        return False
+    return cluster.jobs[offer.job].priority <= blocker.priority
+
+
+ChainRules = tuple[tuple[str, str], ...]
+
+
+class ActivationChains:
+    """Works out the chain of a job once for each of its descriptions, as long as the rules stay as they are.
+
+    `rules` are what says which filters there are, as of the last `refresh`; none: nobody is asked anything.
+    """
+
+    def __init__(self) -> None:
+        self.rules: ChainRules = ()
+        self._known: dict[JobId, tuple[bytes, ChainRules, FilterChain]] = {}
+
+    def refresh(self, cluster: ClusterState) -> None:
+        """Look which filters the cluster and its templates have now."""
+        rules = activation_rules(cluster)
+        if rules != self.rules:
+            self.rules = rules
+
+    def of(self, cluster: ClusterState, record: JobRecord) -> FilterChain:
+        """Return the activation filters of a job."""
+        if not self.rules:
+            return ()
+        known = self._known.get(record.id)
+        if known is None or known[0] is not record.spec or known[1] is not self.rules:
+            if len(self._known) > 2 * len(cluster.jobs) + 64:
+                self._known = {job: kept for job, kept in self._known.items() if job in cluster.jobs}
+            chain = activation_filters(cluster, record)
+            known = self._known[record.id] = (record.spec, self.rules, chain)
+        return known[2]
+
+    def blocker(self, cluster: ClusterState) -> JobRecord | None:
+        """Return the job behind which others of its priority and below must wait; of several the first."""
+        if not cluster.filtered or not self.rules:
+            return None
+        blocking = [
+            record
+            for job in cluster.filtered
+            if (record := cluster.jobs[job]).filtered is not None
+            and record.filtered.verdict == ActivationVerdict.BLOCK_QUEUE.value
+            and in_line(cluster, record)
+            and self.of(cluster, record)
+        ]
+        return min(blocking, key=cluster.turn, default=None)
+
+
+AT_ONCE = Instant(0.0)
+
+
+def restored_offers(cluster: ClusterState) -> Iterator[ActivationOffer]:
+    """Yield what is kept for each job, in the order of the queue, as far as it is free.
+
+    What was given up without a word in the journal, as when its node was away for a while, others may have.
+    """
+    waiting = [cluster.jobs[job] for job in cluster.filtered]
+    taken: dict[str, set[JobId]] = {}
+    counts: dict[str, int] = {}
+    for record in sorted(waiting, key=cluster.turn):
+        word = record.filtered
+        if word is None or word.verdict != ActivationVerdict.KEEP_RESOURCES.value or not word.kept:
+            continue
+        if not in_line(cluster, record) or not _is_free(cluster, record, word, counts, taken):
+            continue
+        for node, count in word.kept:
+            counts[node] = counts.get(node, 0) + count
+            taken.setdefault(node, set()).add(record.id)
+        yield _offer(cluster, record, word)
+
+
+def _is_free(
+    cluster: ClusterState,
+    record: JobRecord,
+    word: FilterReply,
+    counts: dict[str, int],
+    taken: dict[str, set[JobId]],
+) -> bool:
+    alone = cluster.request(record).option(word.option).exclusive
+    for node, count in word.kept:
+        others = taken.get(node, set())
+        if count + counts.get(node, 0) > len(cluster.free_on(node)):
+            return False
+        if exclusive_holder(cluster, node) is not None or (alone and (others or cluster.holders.get(node))):
+            return False
+        if any(cluster.request(cluster.jobs[other]).exclusive for other in others):
+            return False
+    return True
+
+
+def _offer(cluster: ClusterState, record: JobRecord, word: FilterReply) -> ActivationOffer:
+    giving = c.StartJob(job=record.id, shares=word.kept, option=word.option, parts=word.parts)
+    return ActivationOffer(
+        number=0,
+        job=record.id,
+        giving=giving,
+        units=units_of(cluster, record, giving),
+        request=cluster.request(record),
+        firm=True,
+        stage=OfferStage.KEPT,
+        again=AT_ONCE,
+    )

@@ -1,0 +1,198 @@
+"""The policies a head can choose from: its own, and those of other packages, each behind a guard.
+
+A plug-in may raise, or answer with what is no plan: then the default policy makes this plan, and the
+failure is reported.  It sees a copy of the view, so it cannot change what the head remembers."""
+
+import logging
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from headnode.core.model.job import JobRequest
+from headnode.core.scheduling.plan import Grow, LazyReasons, Plan, Reason, Reservation, Start, Wait, Why
+from headnode.core.scheduling.policies import DEFAULT_POLICY, POLICIES, Policy
+from headnode.core.scheduling.verify_plan import plan_violation
+from headnode.core.scheduling.view import View, WaitingClass
+from headnode.engine.ports import Clock
+
+
+def plan_fault(answer: object, view: View) -> str:
+    """Return what is wrong with the answer, or an empty string."""
+    if not isinstance(answer, Plan):
+        return f"it answered with {_kind(answer)} instead of a Plan"
+    given = [*answer.starts, *answer.grows, *answer.reservations]
+    for each in given:
+        if not isinstance(each, (Start, Grow, Reservation)):
+            return f"its plan has {_kind(each)} among its starts, grows and reservations"
+        if type(each.job) is not int or not _are_shares(each.allocation):
+            what = f"its plan gives job {each.job!r} {each.allocation!r}"
+            return f"{what}; an allocation is pairs of node and processors"
+        if not isinstance(each, Grow) and type(each.option) is not int:
+            return f"its plan takes option {each.option!r} of job {each.job}, which is not a number"
+        if isinstance(each, Start) and not _are_parts(each.parts):
+            return (
+                f"its plan gives job {each.job} the parts {each.parts!r}; each is pairs as an allocation is"
+            )
+    return (
+        _untold(answer, view)
+        or _not_reserved(answer, view)
+        or _impatient(answer, view)
+        or plan_violation(answer, view)
+    )
+
+
+def _are_shares(allocation: object) -> bool:
+    return (
+        isinstance(allocation, tuple)
+        and bool(allocation)
+        and all(
+            isinstance(share, tuple)
+            and len(share) == 2
+            and isinstance(share[0], str)
+            and type(share[1]) is int
+            and share[1] > 0
+            for share in allocation
+        )
+    )
+
+
+def _are_parts(parts: object) -> bool:
+    return isinstance(parts, tuple) and all(map(_are_shares, parts))
+
+
+def _untold(plan: Plan, view: View) -> str:
+    """Say which request neither starts nor waits."""
+    begun = {start.job for start in plan.starts}
+    for waiting in view.queue:
+        if waiting.request not in plan.waits:
+            left = [turn[2] for turn in waiting.turns if turn[2] not in begun]
+            if left:
+                return f"its plan has no entry for job {left[0]}"
+    if isinstance(plan.waits, LazyReasons):  # ours, from which it was made: worked out when somebody asks
+        return ""
+    strange: list[object] = [each for each in plan.waits if not isinstance(each, JobRequest)]
+    strange += [each for each in plan.waits.values() if not isinstance(each, Wait)]
+    if strange:
+        return f"its plan has {_kind(strange[0])} among its waits"
+    unread = [each for each in plan.waits.values() if not _is_readable(each)]
+    return f"its plan gives jobs the reason {unread[0]!r}; reasons are Reason(Why, text)" if unread else ""
+
+
+def _is_readable(wait: Wait) -> bool:
+    return (
+        isinstance(wait.reasons, tuple)
+        and bool(wait.reasons)
+        and all(isinstance(each, Reason) and isinstance(each.why, Why) for each in wait.reasons)
+        and type(wait.not_before) in (int, float)
+    )
+
+
+def _not_reserved(plan: Plan, view: View) -> str:
+    """Say which reservation is for nobody, or for no time to come."""
+    waiting = (
+        {turn[2]: each.request for each in view.queue for turn in each.turns} if plan.reservations else {}
+    )
+    for each in plan.reservations:
+        if not isinstance(each, Reservation) or waiting.get(each.job) != each.request:
+            return f"its plan reserves {each!r}, but no job waits for it"
+        if not 0 <= each.option <= len(each.request.others):
+            return f"its plan reserves for option {each.option} of job {each.job}, which has no such"
+        if type(each.at) not in (int, float) or not each.at >= view.now:
+            return f"its plan reserves for job {each.job} at {each.at!r}, and now is {view.now!r}"
+    return ""
+
+
+def _impatient(plan: Plan, view: View) -> str:
+    if type(plan.wake) not in (int, float) or not plan.wake > view.now:
+        return f"it wants to be woken at {plan.wake!r}, and now is {view.now!r}"
+    return ""
+
+
+def _kind(answer: object) -> str:
+    return f"a {type(answer).__name__}"
+
+
+log = logging.getLogger("headnode.engine")
+
+BETWEEN_COMPLAINTS = 60.0  # seconds
+
+
+class PolicyRegistry(dict[str, Policy]):
+    """Policies by name.  A name that is not there is the default policy, and a complaint.
+
+    `unusable` says why plug-ins could not be loaded, by name.
+    """
+
+    def __init__(self, plug_ins: Mapping[str, Policy], unusable: Mapping[str, str], clock: Clock) -> None:
+        self._clock = clock
+        self._unusable = dict(unusable)
+        self._failures: dict[str, str] = {}
+        self._told: dict[str, float] = {}
+        super().__init__(POLICIES)
+        self.plug_ins = tuple(plug_ins)
+        for name, policy in plug_ins.items():
+            self[name] = _Guarded(name, policy, self)
+        for name, why in unusable.items():
+            log.error("the policy %s cannot be used: %s", name, why)
+
+    def __missing__(self, name: str) -> Policy:
+        """Return the default policy in the place of one that is not there."""
+        self._complain(name, f"the policy {name} is not installed; {DEFAULT_POLICY} plans instead")
+        return POLICIES[DEFAULT_POLICY]
+
+    def failed(self, name: str, what: str) -> None:
+        """Remember that a plug-in failed, and say so; not more than once a minute."""
+        self._failures[name] = what
+        self._complain(name, f"the policy {name} has failed: {what}; {DEFAULT_POLICY} plans instead")
+
+    def worked(self, name: str) -> None:
+        """Forget that a plug-in failed."""
+        self._failures.pop(name, None)
+
+    def trouble(self, name: str) -> str:
+        """Return why this policy does not plan, or an empty string if it does."""
+        if name in self._failures:
+            return f"failed: {self._failures[name]}; {DEFAULT_POLICY} plans instead"
+        return "" if name in self else f"not installed; {DEFAULT_POLICY} plans instead"
+
+    def troubles(self) -> dict[str, str]:
+        """Return every plug-in with what is wrong with it; an empty string if nothing is."""
+        return {name: self.trouble(name) for name in self.plug_ins} | self._unusable
+
+    def _complain(self, name: str, what: str) -> None:
+        now, told = self._clock.now(), self._told.get(name)
+        if told is None or not told <= now < told + BETWEEN_COMPLAINTS:
+            self._told[name] = now
+            log.error("%s", what)
+
+
+class _Guarded:
+    """A policy that always gives a plan."""
+
+    def __init__(self, name: str, policy: Policy, registry: PolicyRegistry) -> None:
+        self._name, self._policy, self._registry = name, policy, registry
+
+    def __call__(self, view: View, /) -> Plan:
+        try:
+            plan = self._policy(_copy(view))
+            wrong = plan_fault(plan, view)
+        except Exception as error:  # noqa: BLE001  (a stranger's code may raise anything, and must not stop the head)
+            wrong = f"{type(error).__name__}: {error}".rstrip(": ")
+        if not wrong:
+            self._registry.worked(self._name)
+            return plan
+        self._registry.failed(self._name, wrong)
+        return POLICIES[DEFAULT_POLICY](view)
+
+
+def _copy(view: View) -> View:
+    """Return the view over copies of what the head goes on with."""
+    return msgspec.structs.replace(
+        view,
+        nodes=MappingProxyType(dict(view.nodes)),
+        queue=tuple(WaitingClass(each.request, tuple(each.turns)) for each in view.queue),
+        running=tuple(view.running),
+        licences=MappingProxyType(dict(view.licences)),
+        ground=None,
+    )

@@ -1,0 +1,225 @@
+"""How a queue goes on if no job is submitted: a policy asked again at each end of a job to come.
+
+Source of the method: Smith, Taylor and Foster, "Using run-time predictions to estimate queue wait times and
+improve scheduler performance", 1999.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from heapq import heapify, heappop, heappush, nsmallest
+from itertools import islice
+from math import inf
+from typing import NamedTuple
+
+import msgspec
+
+from headnode.core.model.job import JobRequest
+from headnode.core.model.quantities import NEVER, Instant, JobId
+from headnode.core.scheduling.node_table import KnownNodes
+from headnode.core.scheduling.node_view import NodeView, instants_of
+from headnode.core.scheduling.plan import Grow, Plan, Shares, Start
+from headnode.core.scheduling.policies import Policy
+from headnode.core.scheduling.request import held_licences, held_with, requested_licences
+from headnode.core.scheduling.view import RunningJob, Turn, View, WaitingClass
+
+SimulatedRunTime = Callable[[JobId, int], float]
+"""How long a job will run once it starts under an option, in seconds; infinite when nobody knows."""
+
+
+class SimulatedStarts(NamedTuple):
+    """When jobs of the queue start.  `whole` unless it was cut short: then later starts are not known."""
+
+    starts: Mapping[JobId, Instant]
+    whole: bool
+
+
+def first_in_queue(view: View, most: int) -> View:
+    """Return the view with no more than the first `most` jobs of its queue."""
+    turns = {turn: each.request for each in view.queue for turn in islice(each.turns, most)}
+    kept: dict[JobRequest, list[Turn]] = {}
+    for turn in nsmallest(most, turns):
+        kept.setdefault(turns[turn], []).append(turn)
+    queue = [WaitingClass(request=request, turns=found) for request, found in kept.items()]
+    return msgspec.structs.replace(view, queue=queue)
+
+
+def to_the_limits(view: View) -> SimulatedRunTime:
+    """Return that every waiting job of a view runs until its run time limit."""
+    requests = {turn[2]: each.request for each in view.queue for turn in each.turns}
+    return lambda job, option: requests[job].option(option).run_time
+
+
+def simulate_ahead(
+    view: View,
+    policy: Policy,
+    ends: Mapping[JobId, Instant],
+    lasts: SimulatedRunTime,
+    stop: Callable[[], bool],
+    coarse: float = 0.0,
+) -> SimulatedStarts:
+    """Let running jobs end when `ends` says, and waiting ones run as long as `lasts` says.
+
+    The policy sees users' limits, as ever.  `stop` is asked before each of its plans.  Ends that are closer
+    to each other than the part `coarse` of their distance from now count as one, the last of them.
+    Cost:  one plan for each instant at which jobs end, until all that wait have started.
+    """
+    scene = _SimulatedCluster(view, ends, coarse)
+    starts: dict[JobId, Instant] = {}
+    while scene.queue:
+        if stop():
+            return SimulatedStarts(starts, whole=False)
+        plan = policy(scene.view())
+        for start in plan.starts:
+            starts[start.job] = scene.now
+            scene.start(start, lasts(start.job, start.option))
+        for grow in plan.grows:
+            scene.grow(grow)
+        if not scene.go_on(plan):
+            break
+    return SimulatedStarts(starts, whole=True)
+
+
+class _SimulatedCluster:
+    """The cluster as it will be: what the view said, and what has happened since."""
+
+    def __init__(self, view: View, ends: Mapping[JobId, Instant], coarse: float) -> None:
+        self.now, self._coarse = view.now, coarse
+        self._view, self._before, self._node_table = view, view.before, view.node_table()
+        self._nodes = dict(view.nodes)
+        self._running = {job.job: job for job in view.running}
+        self._licences = dict(view.licences)
+        self.queue = {each.request: list(each.turns) for each in view.queue}
+        self._request_of = {JobId(turn[2]): each.request for each in view.queue for turn in each.turns}
+        reserved = instants_of(node.reserved for node in view.nodes.values())
+        self._edges = sorted(Instant(view.now + edge) for edge in reserved)  # of reservations
+        self._ends = [(max(ends.get(job.job, job.end), view.now), job.job) for job in view.running]
+        heapify(self._ends)
+
+    def view(self) -> View:
+        """Return what the policy may know now."""
+        nodes = self._nodes_now()
+        return View(
+            now=self.now,
+            nodes=nodes,
+            queue=[WaitingClass(request, tuple(turns)) for request, turns in self.queue.items()],
+            running=tuple(self._running.values()),
+            licences=dict(self._licences),
+            depth=self._view.depth,
+            before=self._before,
+            ground=None
+            if self._node_table.changes
+            else KnownNodes(nodes, self._node_table),  # same whatever runs
+        )
+
+    def _nodes_now(self) -> dict[str, NodeView]:
+        """Return the nodes as they are by now: some have closed since, or will sooner."""
+        gone = self.now - self._view.now
+        if not self._node_table.changes or not gone:
+            return dict(self._nodes)
+        return {name: _later(node, gone) for name, node in self._nodes.items()}
+
+    def start(self, start: Start, lasts: float) -> None:
+        """Let a waiting job run for so long."""
+        request = self._request_of[start.job]
+        turns = self.queue[request]
+        turn = next(turn for turn in turns if turn[2] == start.job)
+        turns.remove(turn)
+        if not turns:
+            del self.queue[request]
+        taken = request.option(start.option)
+        limit = Instant(self.now + taken.run_time)
+        job = RunningJob(start.job, turn, taken, limit, start.allocation)
+        self._running[start.job] = job
+        self._hold(job, start.allocation, 1, first=True)
+        self._take_licences(job, 1)
+        for name, _ in start.allocation:
+            self._change(name, jobs=1)
+        heappush(self._ends, (Instant(self.now + lasts), start.job))
+
+    def grow(self, grow: Grow) -> None:
+        """Give a running job more; what it may still want is not known."""
+        job = self._running[grow.job]
+        held = dict(job.allocation)
+        for name, count in grow.allocation:
+            if name not in held:
+                self._change(name, jobs=1)
+            held[name] = held.get(name, 0) + count
+        self._hold(job, grow.allocation, 1, first=False)
+        self._take_licences(job, -1)
+        grown = msgspec.structs.replace(job, allocation=tuple(held.items()), wants=0)
+        self._take_licences(grown, 1)
+        self._running[grow.job] = grown
+
+    def go_on(self, plan: Plan) -> bool:
+        """Let time go by until something ends, or the plan wants to be asked again; False if nothing will."""
+        self._before = plan
+        wake = plan.wake if plan.wake > self.now else NEVER
+        edge = bisect_right(self._edges, self.now)
+        wake = min([wake, *self._edges[edge : edge + 1]])
+        then = min(self._ends[0][0] if self._ends else NEVER, wake)
+        if then == NEVER:
+            return False
+        together = then + self._coarse * (then - self._view.now)
+        self.now = then
+        while self._ends and self._ends[0][0] <= together:
+            at, job = heappop(self._ends)
+            self.now = max(self.now, at)
+            self._end(self._running.pop(job))
+        return True
+
+    def _end(self, job: RunningJob) -> None:
+        self._hold(job, job.allocation, -1, first=True)
+        self._take_licences(job, -1)
+        for name, _ in job.allocation:
+            self._change(name, jobs=-1)
+
+    def _hold(self, job: RunningJob, shares: Shares, sign: int, *, first: bool) -> None:
+        """Take processors for a job and what goes with them, or give them back.
+
+        `first`: all that it has of each of the nodes.
+        """
+        owner = job.job if job.request.exclusive and sign > 0 else None
+        for name, count in shares:
+            if name in self._nodes:
+                self._nodes[name] = held_with(self._nodes[name], job.request, sign * count, first=first)
+            self._change(name, free=-sign * count, owner=owner)
+
+    def _take_licences(self, job: RunningJob, sign: int) -> None:
+        """Take the licences of all that a job holds, or give them back."""
+        size = sum(count for _, count in job.allocation)
+        held = held_licences(*requested_licences(job.request), ((0, size),))
+        for feature, amount in held.items():
+            if feature in self._licences:
+                total, free = self._licences[feature]
+                self._licences[feature] = (total, free - sign * amount)
+
+    def _change(self, name: str, *, free: int = 0, jobs: int = 0, owner: JobId | None = None) -> None:
+        node = self._nodes.get(name)
+        if node is None:
+            return  # it is gone; what it held does not come back
+        left = node.jobs + jobs
+        self._nodes[name] = NodeView(
+            facts=node.facts,
+            free=node.free + free,
+            jobs=left,
+            exclusive_to=owner if owner is not None else node.exclusive_to if left else None,
+            closed=node.closed,
+            memory_held=node.memory_held,
+            open_for=node.open_for,
+            reserved=node.reserved,
+            disk_held=node.disk_held,
+            swap_held=node.swap_held,
+        )
+
+
+def _later(node: NodeView, seconds: float) -> NodeView:
+    """Return a node as it is after some time in which nothing of it was taken or given back."""
+    if node.open_for == inf and not node.reserved:
+        return node
+    left = node.open_for - seconds
+    times = (
+        msgspec.structs.replace(each, begins=each.begins - seconds, ends=each.ends - seconds)
+        for each in node.reserved
+        if each.ends > seconds
+    )
+    return msgspec.structs.replace(node, open_for=left if left > 0 else 0.0, reserved=tuple(times))

@@ -1,0 +1,291 @@
+"""The view of the cluster that policies see, kept from pass to pass: only what changed is built anew."""
+
+from collections.abc import Iterable, Sequence
+from math import inf
+from types import MappingProxyType
+
+from headnode.core.model.job import JobRequest
+from headnode.core.model.node import NodeState
+from headnode.core.model.quantities import NEVER, Instant, JobId
+from headnode.core.scheduling.free_resources import NodeAmounts
+from headnode.core.scheduling.node_table import KnownNodes, NodeTable
+from headnode.core.scheduling.node_view import NodeView, ReservedTime
+from headnode.core.scheduling.plan import Plan
+from headnode.core.scheduling.request import held_of, memory_of
+from headnode.core.scheduling.shadow_reservation import ReleaseCache
+from headnode.core.scheduling.view import RunningJob, View, WaitingClass
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.job_record import JobRecord, JobRun
+from headnode.core.state.node_record import NodeRecord
+from headnode.core.state.prep_release import held_units, idle_units
+from headnode.core.state.start import exclusive_holder
+from headnode.core.state.transitions import JobState
+from headnode.engine.settings import Settings
+
+_CLOSED = MappingProxyType(
+    {
+        NodeState.READY: "",
+        NodeState.PENDING: "not yet approved by an administrator",
+        NodeState.PAUSED: "paused, but for jobs that an administrator submitted",
+        NodeState.UNREACHABLE: "unreachable",
+        NodeState.LOST_PAUSED: "unreachable and paused",
+        NodeState.REMOVED: "removed",
+    }
+)
+"""Why a node takes no new work; empty: it does."""
+_NOTHING: NodeAmounts = (0, 0, 0)
+_THERE = (NodeState.READY, NodeState.PAUSED)
+"""A drain keeps out administrators' jobs, too, which may start on a paused node: of both it is told."""
+
+
+class ViewBuilder:
+    """Draws views of one cluster.  What was drawn is never changed, so a view stays what it was.
+
+    `keeps`: it is the one that is kept from pass to pass; what the cluster marks for drawing is for it.
+    `freed`: something has become free that was not expected to be by now, since it was set to False.
+    """
+
+    def __init__(self, cluster: ClusterState, *, keeps: bool) -> None:
+        self.cluster = cluster
+        self.freed = True
+        self._keeps = keeps
+        self._nodes: dict[str, NodeView] = {}
+        self._running: dict[JobId, RunningJob] = {}
+        self._listed: list[RunningJob] = []
+        self._wanting: set[JobId] = set()
+        self._held: dict[str, NodeAmounts] = {}
+        self._closing: set[str] = set()  # nodes that are open for a while only
+        self._node_table: NodeTable | None = None
+
+    def view(self, now: Instant, *, before: Plan | None = None, depth: float = inf) -> View:
+        """Return what a policy may know now; `before` is what it planned at the pass before."""
+        self.look_at_jobs(now)
+        self._look_at_nodes(now)
+        node_table = self._node_table = self._node_table or NodeTable(self._nodes)
+        return View(
+            now=now,
+            nodes=self._nodes,
+            queue=[WaitingClass(request, turns) for request, turns in self.cluster.queue.items()],
+            running=self._listed,
+            licences=licences_of(self.cluster),
+            depth=depth,
+            before=before,
+            freed=self.freed,
+            ground=KnownNodes(self._nodes, node_table),
+        )
+
+    def look_at_jobs(self, now: Instant) -> None:
+        """Draw the running jobs that are not as they were, and those that want to grow."""
+        look, running, changed = self._worth_a_look(), self.cluster.running, False
+        drawn = self._running.copy() if look else self._running
+        for job in look:
+            before = drawn.get(job)
+            if job in running:
+                seen = running_job(self.cluster, self.cluster.jobs[job])
+                if before != seen:
+                    drawn[job], changed = seen, True
+                    self.freed = self.freed or (before is not None and _gave_back(before, seen))
+            elif before is not None:
+                del drawn[job]
+                self._forget(job)
+                changed = True
+                self.freed = self.freed or before.end > now
+        if changed:
+            self._running, self._listed = drawn, list(drawn.values())
+            self._wanting = {job for job, seen in drawn.items() if seen.wants}
+            self._held = _held_by(self._listed)
+
+    def _forget(self, job: JobId) -> None:
+        """Drop what the node table, which lives as long as the nodes, caches of a job that has ended."""
+        if self._node_table is not None:
+            self._node_table.cache.of(ReleaseCache).releases.pop(job, None)
+
+    def _worth_a_look(self) -> list[JobId]:
+        cluster = self.cluster
+        if not self._keeps:
+            return sorted(cluster.running)
+        look = cluster.dirty_job_views | self._wanting
+        look.update([job for job, graph in cluster.graphs.items() if graph.ready])
+        cluster.dirty_job_views.clear()
+        return sorted(look)
+
+    def _look_at_nodes(self, now: Instant) -> None:
+        """Draw the nodes that are not as they were."""
+        cluster, held, changed = self.cluster, self._held, {}
+        aside = _held_aside(cluster)
+        look = sorted(cluster.dirty_node_views | self._closing) if self._nodes else list(cluster.nodes)
+        self._closing.clear()
+        for name in look:
+            before = self._nodes.get(name)
+            if name in cluster.nodes:
+                both = zip(held.get(name, _NOTHING), aside.get(name, _NOTHING), strict=True)
+                seen = _node(cluster, name, [one + other for one, other in both], now)
+                if seen.open_for < inf or seen.reserved:
+                    self._closing.add(name)
+                if before != seen:
+                    changed[name] = seen
+                if before is None or before.facts != seen.facts or before.closed != seen.closed:
+                    self._node_table, self.freed = None, True
+                elif before.reserved or seen.reserved:
+                    self._node_table, self.freed = None, self.freed or not _as_reserved(before, seen)
+                elif (
+                    before.open_for != seen.open_for
+                ):  # less and less, unless somebody has chosen another date
+                    self._node_table, self.freed = None, self.freed or seen.open_for > before.open_for
+            elif before is not None:
+                self._node_table, self.freed = None, True
+        cluster.dirty_node_views -= set(look) if self._keeps else set()
+        if changed or self._node_table is None:
+            drawn = {**self._nodes, **changed}
+            self._nodes = {name: node for name, node in drawn.items() if name in cluster.nodes}
+
+
+def _held_by(running: Sequence[RunningJob]) -> dict[str, NodeAmounts]:
+    """Return the MB of memory, disk and swap that jobs hold of each node, where they count."""
+    held: dict[str, NodeAmounts] = {}
+    for job in running:
+        _add(held, job.request, job.allocation)
+    return held
+
+
+def _held_aside(cluster: ClusterState) -> dict[str, NodeAmounts]:
+    """Return the same of suspended jobs: what stands still is in memory, and has its files."""
+    held: dict[str, NodeAmounts] = {}
+    for job in cluster.aside:
+        places = cluster.graph(job).run.places
+        shares = [(node, len(numbers)) for node, numbers in places.items()]
+        _add(held, cluster.given(cluster.jobs[job]), shares)
+    return held
+
+
+def _add(held: dict[str, NodeAmounts], request: JobRequest, shares: Iterable[tuple[str, int]]) -> None:
+    memory, of_node = memory_of(request), held_of(request)
+    if not memory and not of_node:
+        return
+    for node, processors in shares:
+        before = held.get(node, _NOTHING)
+        held[node] = (
+            before[0] + processors * memory + of_node.memory,
+            before[1] + of_node.disk,
+            before[2] + of_node.swap,
+        )
+
+
+def _gave_back(before: RunningJob, now: RunningJob) -> bool:
+    """Return whether a job has less of any node, or less time, than it had."""
+    left = dict(now.allocation)
+    return now.end < before.end or any(left.get(node, 0) < count for node, count in before.allocation)
+
+
+def _node(cluster: ClusterState, name: str, held: Sequence[int], now: Instant) -> NodeView:
+    node = cluster.nodes[name]
+    return NodeView(
+        facts=node.facts,
+        free=len(cluster.free_on(name)),
+        jobs=len(cluster.holders.get(name, ())),
+        exclusive_to=exclusive_holder(cluster, name),
+        closed=_closed(node, now),
+        memory_held=held[0],
+        open_for=node.closes - now if node.closes > now else inf,
+        reserved=tuple(
+            ReservedTime(each.key, each.begins - now, each.ends - now, each.at_end == "limit", each.says())
+            for each in cluster.reservation_index.on.get(name, ())
+            if each.ends > now
+        ),
+        disk_held=held[1],
+        swap_held=held[2],
+    )
+
+
+def _as_reserved(before: NodeView, now: NodeView) -> bool:
+    """Return whether a node is reserved for the same times, and open as long: others gain nothing."""
+    told = [(each.says, each.limits) for each in before.reserved]
+    return told == [(each.says, each.limits) for each in now.reserved] and now.open_for <= before.open_for
+
+
+def _closed(node: NodeRecord, now: Instant) -> str:
+    """Return why a node takes nothing new at all; what closes it later is not told."""
+    drain = node.drain
+    if node.state not in _THERE or drain is None or drain.closes > now:
+        return _CLOSED[node.state]
+    if drain.cause in ("hook", "agent", "report", "failures"):
+        return drain.reason
+    if drain.cause == "fault":
+        return f"drained for a fault of its own: {drain.reason}"
+    who = f"drained by {drain.by}" if drain.cause == "asked" else "its health check failed"
+    return f"{who}: {drain.reason}" if drain.reason else who
+
+
+def _counted(cluster: ClusterState, job: JobId, node: str, numbers: tuple[int, ...]) -> int:
+    """Return how many processors of a node come back with the end of a job.
+
+    Those that the node has no more do not, but for the ones that were kept free in their place.
+    """
+    overdrawn = cluster.overdrawn(node)
+    if job not in overdrawn:
+        return len(numbers)
+    spare = len(cluster.free[node]) - len(cluster.free_on(node))
+    for other, count in overdrawn.items():
+        if other == job:
+            return len(numbers) - count + min(count, spare)
+        spare -= min(count, spare)
+    return len(numbers)
+
+
+def running_job(cluster: ClusterState, record: JobRecord) -> RunningJob:
+    """Return what a policy may know of a job that holds processors."""
+    request = cluster.request(record)
+    run = cluster.graph(record.id).run
+    allocation = tuple(
+        (node, count)
+        for node, numbers in run.allocation.items()
+        if (count := _counted(cluster, record.id, node, numbers))
+    )
+    return RunningJob(
+        job=record.id,
+        turn=cluster.turn(record),
+        request=request,
+        end=_end(cluster, request, run),
+        allocation=allocation,
+        wants=_wants(cluster, record, request) if record.state is JobState.RUNNING else 0,
+    )
+
+
+def _end(cluster: ClusterState, request: JobRequest, run: JobRun) -> Instant:
+    """Return when a job is surely over: at its limit, or with a reservation that takes it along."""
+    end = NEVER if run.deadline is None else run.deadline
+    inside = cluster.reservation_index.named.get(request.reservation) if request.reservation else None
+    return min(end, inside.ends) if inside is not None and inside.at_end == "cancel" else end
+
+
+def _wants(cluster: ClusterState, record: JobRecord, request: JobRequest) -> int:
+    """Return how many units more the job's waiting tasks could use now."""
+    graph = cluster.graph(record.id)
+    if not graph.ready or graph.run.outcome is not None or request.together:
+        return 0
+    free = sum(map(len, cluster.free.values()))  # more cannot be given, so more need not be counted
+    room = min(request.maximum - held_units(cluster, record), free)
+    if room <= 0:
+        return 0
+    if graph.service in graph.ready:
+        return room
+    wanted = -idle_units(cluster, record)
+    for index in graph.ready:
+        wanted += graph.spec.tasks[index].maximum * len(graph.run.tasks[index].queued)
+        if wanted >= room:
+            return room
+    return max(0, wanted)
+
+
+def licences_of(cluster: ClusterState) -> dict[str, tuple[int, int]]:
+    """Return each licence with how many there are and how many are free."""
+    total = Settings(cluster.parameters).licences()
+    free = dict(total)
+    for job in cluster.running if total else ():
+        record = cluster.jobs[job]
+        held = cluster.graph(job).run.allocation
+        for wish in cluster.request(record).licences:
+            if wish.feature in free:
+                amount = sum(map(len, held.values())) if wish.amount is None else wish.amount
+                free[wish.feature] -= amount
+    return {feature: (number, free[feature]) for feature, number in total.items()}

@@ -1,0 +1,148 @@
+"""Which jobs hold what, and what is left: nodes and licences when exactly this is held."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from headnode.core.model.job import NOTHING_HELD, JobRequest
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.scheduling.plan import Shares
+from headnode.core.scheduling.view import RunningJob, Turn, View
+from headnode.testing.specification import FreeNode, World, broken_unless, held_of_each_node, memory_with_each
+
+
+class HeldShares(NamedTuple):
+    """What a job holds, and until when.  Sorted by end, then the smaller, then the earlier job."""
+
+    end: Instant
+    processors: int
+    job: JobId
+    request: JobRequest
+    shares: Shares
+
+
+class ResourceDemand(NamedTuple):
+    """One demand, as the queue and the running jobs say it.  Sorted by turn, growth first."""
+
+    turn: Turn
+    starts: bool
+    request: JobRequest
+    end: Instant
+
+    @property
+    def job(self) -> JobId:
+        """The job whose demand it is."""
+        return JobId(self.turn[2])
+
+    def under(self, option: int, now: float) -> "ResourceDemand":
+        """Return the demand under one of its options, as if it asked for nothing else.
+
+        Raises:  PromiseBroken when it has no such.
+        """
+        there = 0 <= option <= len(self.request.others)
+        broken_unless(there, f"job {self.job} is given its option {option}, which there is not")
+        taken = msgspec.structs.replace(self.request.option(option), others=())
+        return self._replace(request=taken, end=Instant(now + taken.run_time) if self.starts else self.end)
+
+    def options(self, now: float) -> "list[ResourceDemand]":
+        """Return the demand under each of its options, best first."""
+        return [self.under(option, now) for option in range(len(self.request.others) + 1)]
+
+    def held(self, shares: Shares) -> HeldShares:
+        """Return what the job holds if it is given these."""
+        return HeldShares(self.end, sum(n for _, n in shares), self.job, self.request, shares)
+
+
+def demands(view: View) -> list[ResourceDemand]:
+    """Return every demand in turn order."""
+    found = [
+        ResourceDemand(turn, True, waiting.request, Instant(view.now + waiting.request.run_time))
+        for waiting in view.queue
+        for turn in waiting.turns
+    ]
+    for job in view.running:
+        more = min(job.wants, job.request.maximum - sum(n for _, n in job.allocation))
+        if more > 0 and not job.request.together:
+            found.append(ResourceDemand(job.turn, False, _growth(job, more), job.end))
+    return sorted(found, key=lambda demand: demand[:2])
+
+
+def _growth(job: RunningJob, more: int) -> JobRequest:
+    """Return what a running job asks for that would have so much more.
+
+    A job on one node stays there, and one that holds something of its nodes stays on those.
+    """
+    at_home = tuple(name for name, _ in job.allocation)
+    stays = job.request.single_node or job.request.held
+    return msgspec.structs.replace(
+        job.request,
+        minimum=1,
+        maximum=more,
+        required_nodes=(),
+        node_share=0,
+        start_at_maximum=False,
+        parts=(),
+        requested_nodes=at_home if stays else job.request.requested_nodes,
+        held=NOTHING_HELD,
+        licences=tuple(demand for demand in job.request.licences if demand.amount is None),
+    )
+
+
+def held_by_running(view: View) -> list[HeldShares]:
+    """Return what the running jobs hold."""
+    return [
+        HeldShares(job.end, sum(n for _, n in job.allocation), job.job, job.request, job.allocation)
+        for job in view.running
+    ]
+
+
+def world(view: View, held: Sequence[HeldShares]) -> World:
+    """Return the nodes when exactly this is held.
+
+    Raises:  PromiseBroken when something is held twice.
+    """
+    taken: dict[str, list[tuple[HeldShares, int]]] = {name: [] for name in view.nodes}
+    for each in held:
+        for name, count in each.shares:
+            broken_unless(name in taken, f"job {each.job} is given node {name!r}, which is not there")
+            taken[name].append((each, count))
+    nodes = tuple(_free_node(view, name, taken[name]) for name in view.nodes)
+    return nodes, tuple(sorted(_licences(view.licences, held).items()))
+
+
+def empty(view: View) -> World:
+    """Return the nodes when nothing is held."""
+    return world(view, ())
+
+
+def reopened(view: View) -> View:
+    """Return the view with every node open."""
+    nodes = {name: msgspec.structs.replace(node, closed="") for name, node in view.nodes.items()}
+    return msgspec.structs.replace(view, nodes=nodes)
+
+
+def _free_node(view: View, name: str, taken: Sequence[tuple[HeldShares, int]]) -> FreeNode:
+    node = view.nodes[name]
+    free = node.facts.processors - sum(count for _, count in taken)
+    owned = any(each.request.exclusive for each, _ in taken)
+    broken_unless(free >= 0, f"processors of node {name!r} are given twice")
+    broken_unless(
+        not owned or len({each.job for each, _ in taken}) == 1, f"{name!r} is shared with its owner"
+    )
+    memory = node.facts.memory - sum(count * memory_with_each(each.request) for each, count in taken)
+    by_job = {each.job: held_of_each_node(each.request) for each, _ in reversed(taken)}
+    of_nodes = [sum(amounts) for amounts in zip((0, 0, 0), *by_job.values(), strict=True)]
+    left = [node.facts.disk - of_nodes[1], node.facts.swap - of_nodes[2]]
+    broken_unless(min(left) >= 0, f"disk or swap of node {name!r} is given twice")
+    return FreeNode(node.facts, free, len(taken), owned, memory - of_nodes[0], node.closed, *left)
+
+
+def _licences(licences: Mapping[str, tuple[int, int]], held: Sequence[HeldShares]) -> dict[str, int]:
+    left = {feature: total for feature, (total, _) in licences.items()}
+    for each in held:
+        for demand in each.request.licences:
+            if demand.feature in left:
+                left[demand.feature] -= each.processors if demand.amount is None else demand.amount
+    broken_unless(min(left.values(), default=0) >= 0, "a licence is given twice")
+    return left

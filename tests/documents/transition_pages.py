@@ -1,0 +1,91 @@
+"""Print the states and transitions as diagrams and tables."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from headnode.core.model.node import NodeState
+from headnode.core.state.transitions import (
+    INSTANCE_TRANSITIONS,
+    JOB_TRANSITIONS,
+    NODE_TRANSITIONS,
+    STATE_NAMES,
+    JobState,
+    TaskState,
+)
+
+_HEAD = """\
+# The states of jobs, tasks and nodes
+
+This page is printed from the tables in `headnode.core.state.transitions`. They are binding: an event without
+a row here cannot be applied, and stops the head before anything wrong is written.
+
+- A state MUST change only by an event of these tables. `headnode.core.state.events` describes each event.
+- If a row has several states, the event names the new state.
+- An ended job leaves the memory of the head. It accepts an event only after `JobRevived` has loaded it again.
+- An instance is one run of a task's program. The attempt numbers of an instance MUST never be used twice.
+"""
+_JOB_NOTE = """
+`ending` means that the result of the job is decided, but some of its processes still run. A job has ended
+only when no process of it runs any more.
+
+A suspended job (`suspending`, `suspended`, `resuming`) keeps its live instances. `JobSuspended` releases its
+processors, when every node has reported that its processes are stopped. `JobResumed` takes as many processors
+of the same nodes. Between the two events no task of the job is dispatched, and its time limit does not count
+down.
+"""
+_NODE_NOTE = """
+`none` is a node that the head does not know. An unreachable node keeps its tasks until it is given up; see
+[the node protocol](03-node-protocol.md).
+
+A drain is not a state of a node. `NodeDrained` has the time and the reason, once for each cause (an
+administrator, its health check, a fault), and `NodeDrainLifted` ends the drain. Neither changes a state. A
+node with a drain date starts only jobs whose time limit ends before that date.
+"""
+
+Rows = Mapping[tuple[Any, type], frozenset[Any]]
+
+
+def states_page() -> str:
+    """Return the page docs/contracts/02-job-task-node-states.md."""
+    return (
+        _HEAD
+        + _chapter("Jobs", JOB_TRANSITIONS, JobState, _JOB_NOTE)
+        + _chapter("Instances of tasks", INSTANCE_TRANSITIONS, TaskState, "")
+        + _chapter("Nodes", NODE_TRANSITIONS, NodeState, _NODE_NOTE)
+    )
+
+
+def _chapter(title: str, arrows: Rows, states: type[StrEnum], note: str) -> str:
+    parts = [f"\n## {title}\n{note}", _diagram(arrows), _table(arrows)]
+    if states is not NodeState:
+        parts.insert(1, _words(states))
+    return "\n".join(parts)
+
+
+def _words(states: type[StrEnum]) -> str:
+    said = [f"`{state}` {STATE_NAMES[state]}" for state in states if state in STATE_NAMES]
+    return f"The states are shown as: {', '.join(said)}.\n"
+
+
+def _diagram(arrows: Rows) -> str:
+    """Draw what changes the state; several events from one state to another share an arrow."""
+    drawn: dict[tuple[str, str], list[str]] = {}
+    for (state, event), targets in arrows.items():
+        for target in sorted(targets):
+            if target != state:
+                drawn.setdefault((_point(state), _point(target)), []).append(event.__name__)
+    lines = [f"    {begin} --> {end}: {', '.join(events)}" for (begin, end), events in drawn.items()]
+    return "```mermaid\nstateDiagram-v2\n" + "\n".join(lines) + "\n```\n"
+
+
+def _point(state: StrEnum | None) -> str:
+    return "[*]" if state is None else state.value.replace("-", "_")
+
+
+def _table(arrows: Rows) -> str:
+    rows = [
+        f"| {'none' if state is None else state} | `{event.__name__}` | {', '.join(sorted(targets))} |"
+        for (state, event), targets in arrows.items()
+    ]
+    return "| from | event | to |\n|---|---|---|\n" + "\n".join(rows) + "\n"

@@ -1,0 +1,1 @@
+"""What only tests and benchmarks need: machines, clusters, MPI and nodes in this process."""
