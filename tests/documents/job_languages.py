@@ -1,6 +1,7 @@
 """The reference pages of the job languages, printed from their rows and from the reports of their writers."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -15,10 +16,17 @@ from headnode.core.formats.hpc_xml.task_attributes import TASK_ATTRIBUTES
 from headnode.core.formats.native.keys import ALTERNATIVE_ROWS, JOB_KEYS, TASK_ALTERNATIVE_ROWS, TASK_KEYS
 from headnode.core.formats.native.values import NativeRow
 from headnode.core.formats.sss.attribute_rows import ATTRIBUTES
-from headnode.core.formats.sss.conversion import coverage
 from headnode.core.formats.sss.properties import SssProperty
-from headnode.core.formats.sss.property_rows import ElementPlace, RequirementLevel, SssRow
-from headnode.core.formats.sss.tables import CHILDREN, ROWS, stands_wrapped
+from headnode.core.formats.sss.property_rows import (
+    NODE_PROPERTIES,
+    ROWS,
+    ElementPlace,
+    PropertyRole,
+    RequirementLevel,
+    SssRow,
+    meaning_of,
+)
+from headnode.core.formats.sss.tables import CHILDREN, stands_wrapped
 from headnode.core.formats.sss.value_types import SssVersion
 from headnode.core.formats.text.toml_text import toml_value
 from headnode.core.model.errors import BadRequest
@@ -330,6 +338,68 @@ def _cell(spec: JobSpec, dialect: str) -> str:
         return "no"
     kinds = {kind for kind, _ in found}
     return next((word for kind, word in _WORDS.items() if kind in kinds), "yes")
+
+
+_PARTS = {
+    "JobGroup": "its jobs, with links between them",
+    "JobDefaults": "what its jobs do not say themselves",
+    "Job": "a job; one defined elsewhere is not supported",
+    "TaskGroupDefaults": "what task groups do not say themselves",
+    "TaskGroup": "a task; all tasks of the job start together",
+    "TaskDefaults": "what tasks do not say themselves",
+    "Task": "an instance; a task of its own where it differs from its group",
+    "Requested": "what the job asks for at best; alternatives, in the order of preference",
+    "Delivered": "what the job used",
+    "Variable": "one variable of environment; a value without signs takes it away",
+    "File": "the script that an Executable #id means, in command",
+    NODE_PROPERTIES: "Node and Feature in 3.0.3",
+}
+"""What the elements of SSS that hold others mean to Headnode."""
+
+_PART_SOURCES = {
+    "Variable": "SSS 3.1.0, Variable Element",
+    "File": "SSSRMAP, File; SSS 3.1.0, Table 25-2, note on Executable",
+    NODE_PROPERTIES: "SSS 3.0.3, its examples",
+}
+
+
+class CoverageRow(NamedTuple):
+    """One property or part of SSS in both versions, with the word of the column Compliance."""
+
+    name: str
+    name_3_0: str
+    parent: str
+    compliance: RequirementLevel | None  # None: a part, of which the tables do not say it
+    coverage: PropertyRole
+    becomes: str
+    source: str
+
+
+def coverage() -> tuple[CoverageRow, ...]:
+    """Return a row for every property of the tables of SSS and every element with parts, in their order."""
+    return (*(row for one in ROWS for row in _coverage_of(one)), *_coverage_of_parts())
+
+
+def _coverage_of(row: SssRow) -> Iterator[CoverageRow]:
+    """Yield one row for the places in which a property means the same, and one for each other meaning."""
+    places: dict[tuple[PropertyRole, str], list[ElementPlace]] = {}
+    for place in _SSS_TITLES:
+        if place in row.places:
+            found = meaning_of(row.name, place)
+            places.setdefault((found.role, found.becomes), []).append(place)
+    for (role, becomes), parents in places.items():
+        name = row.name_in(SssVersion.V3_0)
+        yield CoverageRow(row.name, name, ", ".join(parents), row.compliance, role, becomes, row.source)
+
+
+def _coverage_of_parts() -> Iterator[CoverageRow]:
+    children = {child.name: child for child in CHILDREN}
+    for name, becomes in _PARTS.items():
+        child = children.get(name)
+        parents = ", ".join(place for place in ElementPlace if child and place in child.parents)
+        role = PropertyRole.OUTCOME if name == "Delivered" else PropertyRole.ACTED_ON
+        source = child.source if child else _PART_SOURCES[name]
+        yield CoverageRow(name, name, parents, None, role, becomes, source)
 
 
 def _sss_coverage() -> Iterator[str]:

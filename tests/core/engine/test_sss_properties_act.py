@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from worlds import ROOT, World
 
+from documents.job_languages import coverage
 from headnode.core.formats.dialects import ReadOptions, read
-from headnode.core.formats.sss.conversion import coverage
 from headnode.core.launching.environment import LaunchContext
 from headnode.core.launching.recipe import recipe
 from headnode.core.model.errors import Refused

@@ -45,8 +45,7 @@ from headnode.core.formats.sss.properties import (
     UnknownElement,
     Variable,
 )
-from headnode.core.formats.sss.property_rows import ElementPlace, SssRow
-from headnode.core.formats.sss.tables import ADAPTER, ROWS
+from headnode.core.formats.sss.property_rows import ADAPTER, ROWS, ElementPlace, SssRow
 from headnode.core.formats.sss.value_types import BOOLEAN, STRING, SssVersion
 from headnode.core.model.job import Condition
 from headnode.core.model.quantities import Seconds

@@ -8,17 +8,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from depth import share_of
+from documents.job_languages import coverage
 from headnode.core.formats.fidelity import Awareness, Fidelity, describe
 from headnode.core.formats.sss import SssDocument, SssJob, SssVersion, read_document, write_document
-from headnode.core.formats.sss.conversion import ConvertedJobs, coverage, document_of, jobs_in
+from headnode.core.formats.sss.conversion import ConvertedJobs, document_of, jobs_in
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings
-from headnode.core.formats.sss.conversion.property_meanings import MEANINGS, PLACED, PropertyRole
 from headnode.core.formats.sss.conversion.request_reading import RequestContext, accept_request
 from headnode.core.formats.sss.conversion.requested_resources import RequestedResources
 from headnode.core.formats.sss.conversion.write_request import request_properties_for
 from headnode.core.formats.sss.properties import SssCategory
-from headnode.core.formats.sss.property_rows import ElementPlace, RequirementLevel
-from headnode.core.formats.sss.tables import CHILDREN, ROWS
+from headnode.core.formats.sss.property_rows import (
+    ROWS,
+    ElementPlace,
+    PropertyRole,
+    RequirementLevel,
+    meaning_of,
+)
+from headnode.core.formats.sss.tables import CHILDREN
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Alternative, JobSpec, Licence, TaskAlternative, UnitType
 from headnode.core.model.job_checks import check_job, check_runnable
@@ -198,8 +204,7 @@ def test_both_versions_of_a_document_mean_the_same() -> None:
 
 
 def test_every_row_of_the_tables_has_a_meaning_and_every_meaning_a_row() -> None:
-    assert MEANINGS.keys() == {row.name for row in ROWS}
-    assert all(any(row.name == name and place in row.places for row in ROWS) for place, name in PLACED)
+    assert all(meaning_of(row.name, place).becomes for row in ROWS for place in row.places)
     found = coverage()
     assert {row.name for row in found} == {row.name for row in ROWS} | {one.name for one in CHILDREN} | {
         *("Variable", "File", "NodeProperties")

@@ -20,7 +20,7 @@ from headnode.core.formats.sss.properties import (
     SssProperty,
     UnknownElement,
 )
-from headnode.core.formats.sss.tables import ADAPTER, NETWORK
+from headnode.core.formats.sss.property_rows import ADAPTER, NETWORK
 from headnode.core.model.errors import BadRequest
 
 

@@ -103,103 +103,46 @@ AWARENESS = ValueType("String", parse_awareness, str)
 _REQUESTED = "SSS 3.1.0, Requested properties"
 _CONSUMABLE = "SSS 3.1.0, Consumable Resources"
 
+
+def _attribute(name: str, field: str, shape: type[SssProperty], source: str, **more: Any) -> AttributeRow:
+    return AttributeRow(name=name, field=field, shape=shape, source=source, **more)
+
+
 ATTRIBUTES = (
-    AttributeRow(name="name", field="called", shape=Resource, required=True, source=_CONSUMABLE),
-    AttributeRow(name="type", field="type", shape=Resource, source=_CONSUMABLE),
-    AttributeRow(
-        name="name", field="called", shape=SssLimit, required=True, source="SSS 3.1.0, ResourceLimit Element"
-    ),
-    AttributeRow(
-        name="type",
-        field="kind",
-        shape=SssLimit,
-        type=choice("kind of limit", LimitKind),
-        source="SSS 3.1.0, ResourceLimit Element",
-    ),
-    AttributeRow(name="type", field="type", shape=Extension, source="SSS 3.1.0, Extension Element"),
-    AttributeRow(name="name", field="called", shape=Extension, source="SSS 3.1.0, Extension Element"),
-    AttributeRow(
-        name="type",
-        field="kind",
-        shape=SssDistribution,
-        type=choice("kind of distribution", DistributionKind),
-        source="SSS 3.1.0, TaskDistribution Element",
-    ),
-    AttributeRow(
-        name="condition",
-        field="condition",
-        shape=Dependency,
-        type=choice("condition", Condition),
-        source="SSS 3.1.0, Dependency Element",
-    ),
-    AttributeRow(
-        name="designator",
-        field="designator",
-        shape=Dependency,
-        type=choice("designator", Designator),
-        source="SSS 3.1.0, Dependency Element",
-    ),
-    AttributeRow(
-        name="redirectList",
-        field="redirects",
-        shape=SssStream,
-        type=REDIRECTS,
-        source="SSS 3.1.0, OutputFile, ErrorFile and InputFile Elements",
-    ),
-    AttributeRow(name="uri", field="uri", shape=Notifications, source="SSS 3.1.0, NotificationList Element"),
-    AttributeRow(
-        name="aggregation",
-        field="aggregation",
-        shape=Selection,
-        type=choice("aggregation", Aggregation),
-        source="SSS 3.1.0, Feature and Node Elements",
-    ),
-    AttributeRow(name="units", field="units", shape=Charge, source="SSS 3.1.0, Example 25-3"),
-    AttributeRow(
-        name="metric",
-        field="metric",
-        shape=Consumable,
-        type=_metric(),
-        type_3_0=_metric((Metric.TOTAL, Metric.MIN, Metric.MAX)),
-        source=_CONSUMABLE,
-    ),
-    AttributeRow(name="units", field="units", shape=Consumable, type=UNITS, source=_CONSUMABLE),
-    AttributeRow(name="duration", field="duration", shape=Consumable, type=SPAN, source=_CONSUMABLE),
-    AttributeRow(
-        name="consumptionRate",
-        field="consumption_rate",
-        shape=Consumable,
-        type=AMOUNT,
-        source=_CONSUMABLE,
-    ),
-    AttributeRow(
-        name="op",
-        field="op",
-        type=choice("comparison", Op),
-        type_3_0=choice("comparison", Op, lower=True),
-        requested=True,
-        source=_REQUESTED,
-    ),
-    AttributeRow(
-        name="conj",
-        field="conj",
-        type=choice("conjunction", Conj),
-        type_3_0=choice("conjunction", Conj, lower=True),
-        requested=True,
-        source=_REQUESTED,
-    ),
-    AttributeRow(name="group", field="group", type=INTEGER, requested=True, source=_REQUESTED),
-    AttributeRow(name="preference", field="preference", type=INTEGER, requested=True, source=_REQUESTED),
-    AttributeRow(
-        name="performanceFactor", field="performance", type=FLOAT, requested=True, source=_REQUESTED
-    ),
-    AttributeRow(
-        name="awarenessPolicy",
-        field="awareness",
-        type=AWARENESS,
-        source="SSS 3.1.0, awarenessPolicy; SSS 3.0.3, 9 AwarenessPolicy Attribute",
-    ),
-)
+    _attribute("name", "called", Resource, _CONSUMABLE, required=True),
+    _attribute("type", "type", Resource, _CONSUMABLE),
+    _attribute("name", "called", SssLimit, "SSS 3.1.0, ResourceLimit Element", required=True),
+    _attribute("type", "kind", SssLimit, "SSS 3.1.0, ResourceLimit Element",
+        type=choice("kind of limit", LimitKind)),
+    _attribute("type", "type", Extension, "SSS 3.1.0, Extension Element"),
+    _attribute("name", "called", Extension, "SSS 3.1.0, Extension Element"),
+    _attribute("type", "kind", SssDistribution, "SSS 3.1.0, TaskDistribution Element",
+        type=choice("kind of distribution", DistributionKind)),
+    _attribute("condition", "condition", Dependency, "SSS 3.1.0, Dependency Element",
+        type=choice("condition", Condition)),
+    _attribute("designator", "designator", Dependency, "SSS 3.1.0, Dependency Element",
+        type=choice("designator", Designator)),
+    _attribute("redirectList", "redirects", SssStream,
+        "SSS 3.1.0, OutputFile, ErrorFile and InputFile Elements", type=REDIRECTS),
+    _attribute("uri", "uri", Notifications, "SSS 3.1.0, NotificationList Element"),
+    _attribute("aggregation", "aggregation", Selection, "SSS 3.1.0, Feature and Node Elements",
+        type=choice("aggregation", Aggregation)),
+    _attribute("units", "units", Charge, "SSS 3.1.0, Example 25-3"),
+    _attribute("metric", "metric", Consumable, _CONSUMABLE, type=_metric(),
+        type_3_0=_metric((Metric.TOTAL, Metric.MIN, Metric.MAX))),
+    _attribute("units", "units", Consumable, _CONSUMABLE, type=UNITS),
+    _attribute("duration", "duration", Consumable, _CONSUMABLE, type=SPAN),
+    _attribute("consumptionRate", "consumption_rate", Consumable, _CONSUMABLE, type=AMOUNT),
+    _attribute("op", "op", SssProperty, _REQUESTED, type=choice("comparison", Op),
+        type_3_0=choice("comparison", Op, lower=True), requested=True),
+    _attribute("conj", "conj", SssProperty, _REQUESTED, type=choice("conjunction", Conj),
+        type_3_0=choice("conjunction", Conj, lower=True), requested=True),
+    _attribute("group", "group", SssProperty, _REQUESTED, type=INTEGER, requested=True),
+    _attribute("preference", "preference", SssProperty, _REQUESTED, type=INTEGER, requested=True),
+    _attribute("performanceFactor", "performance", SssProperty, _REQUESTED, type=FLOAT, requested=True),
+    _attribute("awarenessPolicy", "awareness", SssProperty,
+        "SSS 3.1.0, awarenessPolicy; SSS 3.0.3, 9 AwarenessPolicy Attribute", type=AWARENESS),
+)  # fmt: skip
 
 _SHAPES: tuple[type[SssProperty], ...] = tuple(
     dict.fromkeys([SssProperty, *(row.shape for row in ATTRIBUTES)])

@@ -18,7 +18,7 @@ from headnode.core.formats.sss.properties import (
     Value,
     Variable,
 )
-from headnode.core.formats.sss.tables import ROWS
+from headnode.core.formats.sss.property_rows import ROWS
 from headnode.core.formats.sss.value_types import SssVersion
 
 

@@ -1,12 +1,28 @@
-"""The rows of the simple properties of a job object: each property in both versions."""
+"""The table of properties of a job object: each in both versions, how it is read, and what it means."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from headnode.core.formats.sss.properties import Charge, SssProperty
+from headnode.core.formats.sss.properties import (
+    Charge,
+    Consumable,
+    Dependency,
+    Environment,
+    Extension,
+    Notifications,
+    Resource,
+    Selection,
+    SssDistribution,
+    SssLimit,
+    SssProperty,
+    SssStream,
+)
 from headnode.core.formats.sss.value_types import (
+    AMOUNT,
     BOOLEAN,
     COUNT,
     FLOAT,
@@ -42,10 +58,27 @@ class RequirementLevel(StrEnum):
     MAY = "MAY"
 
 
+class PropertyRole(StrEnum):
+    """What becomes of a property."""
+
+    ACTED_ON = "acted on"
+    OUTCOME = "acted on: written, not input"  # it says what became of a job; Headnode says it of its own
+    ELSEWHERE = "not supported: neither written nor input"  # what became of it in another system
+    KEPT = "kept"  # it is for its owner: no effect here, written back
+    UNSUPPORTED = "not supported"  # it should have an effect and has none; kept, and refused under Reject
+
+
+OUTCOMES = (PropertyRole.OUTCOME, PropertyRole.ELSEWHERE)
+"""The roles of what became of a job, which is no input."""
+
+
 class SssRow(msgspec.Struct, frozen=True, kw_only=True):
     """One property.  Rows are tried in their order; two may share a name in different places."""
 
     name: str  # in 3.1.0
+    role: PropertyRole
+    becomes: str  # what it means to Headnode
+    tasks: bool = False  # whether it means that in task groups and tasks, too
     name_3_0: str = ""  # in 3.0.3, when it is another
     also: tuple[str, ...] = ()  # further spellings that are read
     shape: type[SssProperty] = SssProperty
@@ -66,233 +99,184 @@ class SssRow(msgspec.Struct, frozen=True, kw_only=True):
 WORK = frozenset({ElementPlace.JOB, ElementPlace.TASK_GROUP, ElementPlace.TASK})
 CATEGORIES = frozenset({ElementPlace.REQUESTED, ElementPlace.DELIVERED})
 ANYWHERE = frozenset(ElementPlace) - {ElementPlace.DATA}
-
-
 _MAY, _SHOULD, _MUST = RequirementLevel.MAY, RequirementLevel.SHOULD, RequirementLevel.MUST
-_SIMPLE, _CREDENTIALS = "SSS 3.1.0, Table 25-2", "SSS 3.1.0, Table 25-3"
+_ACTED, _OUTCOME, _ELSEWHERE, _KEPT, _NOT = PropertyRole
 
 
-def _row(name: str, support: RequirementLevel, *, source: str = _SIMPLE, **more: Any) -> SssRow:
-    """Return the row of a property of jobs, task groups and tasks."""
-    return SssRow(name=name, compliance=support, source=source, **{"places": WORK, **more})
+def _row(
+    name: str,
+    role: PropertyRole,
+    becomes: str,
+    compliance: RequirementLevel = _MAY,
+    *,
+    source: str = "SSS 3.1.0, Table 25-2",
+    **more: Any,
+) -> SssRow:
+    """Return the row of a property of jobs, task groups and tasks, if `more` does not say otherwise."""
+    fields = {"places": WORK, **more}
+    return SssRow(name=name, role=role, becomes=becomes, compliance=compliance, source=source, **fields)
 
 
-def _category(name: str, support: RequirementLevel, *, source: str = _SIMPLE, **more: Any) -> SssRow:
-    """Return the row of a property that may be requested and delivered, too."""
-    return _row(name, support, source=source, **{"places": WORK | CATEGORIES, **more})
+def _section(
+    name: str, role: PropertyRole, becomes: str, compliance: RequirementLevel = _MAY, **more: Any
+) -> SssRow:
+    """Return the row of an element that has a section, not a line in a table."""
+    fields = {"shared": True, "source": f"SSS 3.1.0, {name} Element", **more}
+    return _row(name, role, becomes, compliance, **fields)
 
 
-IDENTITY_ROWS = (
-    _row(
-        "Id",
-        _MUST,
-        name_3_0="JobId",
-        places=frozenset({ElementPlace.JOB}),
-        appearance=_MUST,
-    ),
-    _row("Name", _SHOULD, name_3_0="JobName", places=frozenset({ElementPlace.JOB, ElementPlace.TASK})),
-    _row(
-        "State",
-        _MUST,
-        name_3_0="JobState",
-    ),
-    _row("Type", _MAY, name_3_0="JobType"),
-    _row("GlobalJob", _SHOULD, name_3_0="GlobalJobId"),
+def _only_in(place: ElementPlace, table: str) -> partial[SssRow]:
+    return partial(_row, places=frozenset({place}), source=f"SSS 3.1.0, Table {table}")
+
+
+_of_group = _only_in(ElementPlace.JOB_GROUP, "25-1")
+_of_task_group = _only_in(ElementPlace.TASK_GROUP, "25-5")
+_of_task = _only_in(ElementPlace.TASK, "25-6")
+_category = partial(_row, places=WORK | CATEGORIES)  # may be requested and delivered, too
+_consumable = partial(  # several with different metrics may stand together
+    _category,
+    source="SSS 3.1.0, Table 25-4",
+    shape=Consumable,
+    type=AMOUNT,
+    many=True,
+    shared=True,
+    tasks=True,
 )
 
-PROGRAM_ROWS = (
-    _row("Application", _MAY, shared=True),
-    _row(
-        "Executable",
-        _MUST,
-        shared=True,
-    ),
-    _row("Arguments", _SHOULD, shared=True),
-    _row(
-        "InitialWorkingDirectory",
-        _SHOULD,
-        also=("InitialWorking-Directory",),
-        shared=True,
-    ),
-    _row("Shell", _MAY, shared=True),
-    _row(
-        "Interactive",
-        _SHOULD,
-        type=BOOLEAN,
-        also=("IsInteractive",),
-        shared=True,
-    ),
-)
+NETWORK = _consumable("Network", _NOT, "networks are not scheduled", tasks=False)
+"""Network with a number, a unit or a metric is a consumable."""
 
-LIFE_ROWS = (
-    _row("Charge", _SHOULD, type=FLOAT, shape=Charge),
-    _row("Checkpointable", _MAY, type=BOOLEAN),
-    _row("CpuDuration", _SHOULD, type=SPAN),
-    _row("DeadlineTime", _MAY, type=MOMENT),
-    _row("EligibleTime", _MAY, type=MOMENT),
-    _row("EndTime", _MUST, type=MOMENT),
-    _row("ExitCode", _SHOULD, type=INTEGER),
-    _row("Hold", _SHOULD, many=True),
-    _row(
-        "Priority",
-        _SHOULD,
-        type=INTEGER,
-    ),
-    _row("Quote", _MAY, name_3_0="QuoteId"),
-    _row("ReservationTime", _MAY, type=MOMENT),
-    _row("Restartable", _MAY, type=BOOLEAN),
-    _row("StagedTime", _MAY, type=MOMENT),
-    _row("StartCount", _MAY, type=COUNT),
-    _row("StartTime", _MUST, type=MOMENT),
-    _row("StatusMessage", _SHOULD),
-    _row(
-        "SubmitTime",
-        _SHOULD,
-        type=MOMENT,
-        name_3_0="SubmissionTime",
-        also=("SubmitTIme",),
-    ),
-    _row("SubmitHost", _SHOULD),
-    _row("Suspendable", _MAY, type=BOOLEAN),
-    _row(
-        "SuspendDuration",
-        _MAY,
-        type=COUNT,
-        places=WORK | {ElementPlace.DELIVERED},
-        source=f"{_SIMPLE}; peers write it in Delivered",
-    ),
-    _row("TimeCategory", _MAY),
-)
+ADAPTER = _category("Network", _NOT, "networks are not scheduled", shared=True)
+"""Network with a word is the type of adapter."""
 
-WISH_ROWS = (
-    _category(
-        "Architecture",
-        _MAY,
-        shared=True,
-    ),
-    _category("Machine", _MUST, name_3_0="MachineName"),
-    _category(
-        "NodeCount",
-        _MUST,
-        type=COUNT,
-        shared=True,
-    ),
-    _category(
-        "OperatingSystem",
-        _MAY,
-        also=("OpSys",),
-        shared=True,
-    ),
-    _category("Partition", _MAY),
-    _category("QualityOfService", _SHOULD),
-    _category("Queue", _SHOULD),
-    _category("Reservation", _MAY, name_3_0="ReservationId", also=("RequiredReservation",)),
-    _category("ResourceManagerType", _MAY),
-    _category(
-        "Duration",
-        _MUST,
-        type=SPAN,
-        name_3_0="WallDuration",
-        appearance=_SHOULD,
-        shared=True,
-    ),
-)
+ROWS: tuple[SssRow, ...] = (
+    _of_group("Id", _ACTED, "job_group of every job, or extension group.Id beside a Name", _MUST,
+        name_3_0="JobGroupId", appearance=_MUST),
+    _of_group("Name", _ACTED, "job_group of every job", _SHOULD, name_3_0="JobGroupName"),
+    _of_group("State", _OUTCOME, "the state of the job, or of its group", _SHOULD, name_3_0="JobGroupState"),
+    _of_group("Description", _ACTED, "description of every job"),
+    _of_group("CreationTime", _OUTCOME, "when the first job of the group was made", type=MOMENT),
+    _row("Id", _KEPT, "extension <Id>; what dependencies in a job group mean", _MUST, name_3_0="JobId",
+        places=frozenset({ElementPlace.JOB}), appearance=_MUST),
+    _row("Name", _ACTED, "name", _SHOULD, name_3_0="JobName",
+        places=frozenset({ElementPlace.JOB, ElementPlace.TASK}), tasks=True),
+    _row("State", _OUTCOME, "the state of the job, or of its group", _MUST, name_3_0="JobState"),
+    _row("Type", _KEPT, "its meaning is another's", name_3_0="JobType"),
+    _row("GlobalJob", _KEPT, "the identifier is another's", _SHOULD, name_3_0="GlobalJobId"),
+    _row("Application", _KEPT, "a word for statistics", shared=True),
+    _row("Executable", _ACTED, "the first word of command; #id: the script of the File", _MUST, shared=True,
+        tasks=True),
+    _row("Arguments", _ACTED, "the other words of command", _SHOULD, shared=True, tasks=True),
+    _row("InitialWorkingDirectory", _ACTED, "work_directory", _SHOULD, also=("InitialWorking-Directory",),
+        shared=True, tasks=True),
+    _row("Shell", _ACTED, "the program in command that runs the executable", shared=True, tasks=True),
+    _row("Interactive", _ACTED, "interactive; of a task alone, true is refused", _SHOULD,
+        also=("IsInteractive",), type=BOOLEAN, shared=True, tasks=True),
+    _row("Charge", _KEPT, "Headnode charges nobody", _SHOULD, shape=Charge, type=FLOAT),
+    _row("Checkpointable", _NOT, "Headnode writes no checkpoints", type=BOOLEAN),
+    _row("CpuDuration", _OUTCOME, "the processor time used", _SHOULD, type=SPAN),
+    _row("DeadlineTime", _ACTED, "end_by: when it must have ended", type=MOMENT),
+    _row("EligibleTime", _ACTED, "hold_until", type=MOMENT),
+    _row("EndTime", _OUTCOME, "when the job ended", _MUST, type=MOMENT),
+    _row("ExitCode", _OUTCOME, "of the first task that failed, else of the last", _SHOULD, type=INTEGER),
+    _row("Hold", _ACTED, "holds: each by its name, in small letters", _SHOULD, many=True),
+    _row("Priority", _ACTED, "priority, when it is from 0 to 4000; else the scale is another's", _SHOULD,
+        type=INTEGER),
+    _row("Quote", _KEPT, "Headnode charges nobody", name_3_0="QuoteId"),
+    _row("ReservationTime", _ELSEWHERE, "Headnode keeps no moment at which it reserved nodes", type=MOMENT),
+    _row("Restartable", _ACTED, "rerunnable", type=BOOLEAN, tasks=True),
+    _row("StagedTime", _KEPT, "when another system took it", type=MOMENT),
+    _row("StartCount", _OUTCOME, "how often the job started", type=COUNT),
+    _row("StartTime", _OUTCOME, "when the job started", _MUST, type=MOMENT),
+    _row("StatusMessage", _OUTCOME, "the reason of waiting or failing", _SHOULD),
+    _row("SubmitTime", _OUTCOME, "when the job was submitted", _SHOULD, name_3_0="SubmissionTime",
+        also=("SubmitTIme",), type=MOMENT),
+    _row("SubmitHost", _KEPT, "else written: the host from which it was submitted here", _SHOULD),
+    _row("Suspendable", _ACTED, "suspendable", type=BOOLEAN),
+    _row("SuspendDuration", _OUTCOME, "the time spent suspended", type=COUNT,
+        places=WORK | {ElementPlace.DELIVERED}, source="SSS 3.1.0, Table 25-2; peers write it in Delivered"),
+    _row("TimeCategory", _KEPT, "Headnode charges nobody"),
+    _category("Architecture", _ACTED, "needs: one of these architectures", shared=True, tasks=True),
+    _category("Machine", _ACTED, "refused when it is another cluster; kept; written once the job has started",
+        _MUST, name_3_0="MachineName"),
+    _category("NodeCount", _ACTED,
+        "minimum and maximum in whole nodes; beside Processors, the nodes to spread over; 1: single_node",
+        _MUST, type=COUNT, shared=True, tasks=True),
+    _category("OperatingSystem", _ACTED, "needs: one of these systems", also=("OpSys",), shared=True,
+        tasks=True),
+    _category("Partition", _ACTED, "node_groups: one of that name"),
+    _category("QualityOfService", _ACTED, "template, when there is no Queue; no effect beside one", _SHOULD),
+    _category("Queue", _ACTED, "template", _SHOULD),
+    _category("Reservation", _ACTED, "reservation: the job runs in it, and nowhere else",
+        name_3_0="ReservationId", also=("RequiredReservation",)),
+    _category("ResourceManagerType", _NOT, "Headnode runs the job itself"),
+    _category("Duration", _ACTED, "run_time of the job or task", _MUST, name_3_0="WallDuration", type=SPAN,
+        shared=True, tasks=True, appearance=_SHOULD),
+    _category("Project", _ACTED, "project", _SHOULD, name_3_0="ProjectId", also=("Account",),
+        source="SSS 3.1.0, Table 25-3; Account in the examples of Requested"),
+    _category("GlobalUser", _KEPT, "the local user is the one that counts", _SHOULD, name_3_0="GlobalUserId",
+        source="SSS 3.1.0, Table 25-3"),
+    _category("Group", _NOT, "the job runs with the groups of its user; written in Delivered",
+        name_3_0="GroupId", source="SSS 3.1.0, Table 25-3"),
+    _category("User", _ACTED, "run_as", _MUST, name_3_0="UserId", source="SSS 3.1.0, Table 25-3"),
+    ADAPTER,
+    _consumable("Disk", _ACTED, "held: disk of every node, which must have it, in MB, rounded up", _SHOULD),
+    _consumable("Memory", _ACTED,
+        "held, and minimum_memory or needs of a task: memory of every node; upper bound: maximum_memory",
+        _SHOULD),
+    _consumable("Processors", _ACTED, "minimum and maximum of the job and of its tasks", _MUST, type=COUNT),
+    _consumable("Swap", _ACTED, "held: swap of every node, which must have it, in MB, rounded up",
+        also=("NodeSwap",)),
+    _consumable("Resource", _ACTED,
+        "licences: of a License the type, of others name:type; whole numbers, rounded up", shape=Resource,
+        source="SSS 3.1.0, Resource Element"),
+    NETWORK,
+    _of_task_group("Id", _KEPT, "extension <Id> of the task", name_3_0="TaskGroupId", tasks=True),
+    _of_task_group("Name", _ACTED, "name", _SHOULD, name_3_0="TaskGroupName", tasks=True),
+    _of_task_group("TaskCount", _ACTED, "instances of the task: a sweep from 1", _MUST, type=COUNT,
+        tasks=True),
+    _of_task("Id", _OUTCOME, "the number of the instance", name_3_0="TaskId"),
+    _of_task("Session", _ELSEWHERE, "sessions are of nodes, which do not tell them", name_3_0="SessionId",
+        type=INTEGER),
+    _of_task("Process", _ELSEWHERE, "processes are of nodes, which do not tell them", name_3_0="ProcessId",
+        type=INTEGER, source="SSS 3.1.0, Example 25-3: in no table"),
+    _section("Node", _ACTED, "requested_nodes and excluded_nodes; patterns, and all of tasks: needs", _MUST,
+        name_3_0="Name", shape=Selection, places=WORK | CATEGORIES, many=True, wrapped=True, tasks=True,
+        source="SSS 3.1.0, Node Element and Table 25-6"),
+    _section("Feature", _ACTED, "needs: features that nodes have, or lack; patterns, too", shape=Selection,
+        places=WORK | CATEGORIES, many=True, wrapped=True, tasks=True),
+    _section("InputFile", _ACTED, "standard_input; Close: nothing is read", shape=SssStream, tasks=True),
+    _section("OutputFile", _ACTED, "standard_output; Append: append_output; Close: /dev/null",
+        shape=SssStream, tasks=True),
+    _section("ErrorFile", _ACTED, "standard_error; Append: append_error; Merge: that of output",
+        shape=SssStream, tasks=True),
+    _section("NotificationList", _ACTED, "notify_on_start, notify_on_completion, email",
+        also=("Notification",), shape=Notifications, many=True, shared=False),
+    _section("ResourceLimit", _ACTED,
+        "resource_limits: those that the system keeps for a process; others are kept", shape=SssLimit,
+        many=True, tasks=True),
+    _section("Environment", _ACTED, "environment", shape=Environment, many=True, tasks=True),
+    _section("TaskDistribution", _ACTED,
+        "distribution; ProcessorsPerTask: the size of the task; of rules RoundRobin", shape=SssDistribution,
+        places=frozenset({ElementPlace.JOB, ElementPlace.TASK_GROUP}), tasks=True),
+    _section("Dependency", _ACTED,
+        "a link between jobs of the document, else a job of the cluster: by its number parents, "
+        "after_failure, after_exit, after_start; by its name or the Id it was submitted with named_parents",
+        _SHOULD, shape=Dependency, many=True, shared=False),
+    _section("Extension", _KEPT, "extensions; of type Headnode and Property: by its name", shape=Extension,
+        places=ANYWHERE, many=True, shared=False, tasks=True),
+)  # fmt: skip
 
-CREDENTIAL_ROWS = (
-    _category(
-        "Project",
-        _SHOULD,
-        name_3_0="ProjectId",
-        also=("Account",),
-        source=f"{_CREDENTIALS}; Account in the examples of Requested",
-    ),
-    _category("GlobalUser", _SHOULD, name_3_0="GlobalUserId", source=_CREDENTIALS),
-    _category("Group", _MAY, name_3_0="GroupId", source=_CREDENTIALS),
-    _category("User", _MUST, name_3_0="UserId", source=_CREDENTIALS),
-)
+NODE_OF_TASK = _of_task("Node", _OUTCOME, "the node the instance ran on")
+"""What Node means outside of Requested in a task."""
 
-JOB_ROWS = (*IDENTITY_ROWS, *PROGRAM_ROWS, *LIFE_ROWS, *WISH_ROWS, *CREDENTIAL_ROWS)
+_MEANINGS: Mapping[tuple[ElementPlace, str], SssRow] = {
+    **{(place, row.name): row for row in ROWS for place in row.places},
+    (ElementPlace.TASK, "Node"): NODE_OF_TASK,
+}
+_ELSEWHERE_ROWS = {row.name: row for row in reversed(ROWS)}
 
 
-_GROUP, _TASKS, _TASK = (
-    frozenset({place}) for place in (ElementPlace.JOB_GROUP, ElementPlace.TASK_GROUP, ElementPlace.TASK)
-)
-_T1, _T5, _T6 = (f"SSS 3.1.0, Table 25-{number}" for number in (1, 5, 6))
-
-JOB_GROUP_ROWS = (
-    SssRow(
-        name="Id",
-        name_3_0="JobGroupId",
-        places=_GROUP,
-        appearance=RequirementLevel.MUST,
-        compliance=RequirementLevel.MUST,
-        source=_T1,
-    ),
-    SssRow(
-        name="Name",
-        name_3_0="JobGroupName",
-        places=_GROUP,
-        compliance=RequirementLevel.SHOULD,
-        source=_T1,
-    ),
-    SssRow(
-        name="State",
-        name_3_0="JobGroupState",
-        places=_GROUP,
-        compliance=RequirementLevel.SHOULD,
-        source=_T1,
-    ),
-    SssRow(name="Description", places=_GROUP, source=_T1),
-    SssRow(
-        name="CreationTime",
-        type=MOMENT,
-        places=_GROUP,
-        source=_T1,
-    ),
-)
-
-TASK_GROUP_ROWS = (
-    SssRow(
-        name="Id",
-        name_3_0="TaskGroupId",
-        places=_TASKS,
-        source=_T5,
-    ),
-    SssRow(
-        name="Name",
-        name_3_0="TaskGroupName",
-        places=_TASKS,
-        compliance=RequirementLevel.SHOULD,
-        source=_T5,
-    ),
-    SssRow(
-        name="TaskCount",
-        type=COUNT,
-        places=_TASKS,
-        compliance=RequirementLevel.MUST,
-        source=_T5,
-    ),
-)
-
-TASK_ROWS = (
-    SssRow(
-        name="Id",
-        name_3_0="TaskId",
-        places=_TASK,
-        source=_T6,
-    ),
-    SssRow(
-        name="Session",
-        name_3_0="SessionId",
-        type=INTEGER,
-        places=_TASK,
-        source=_T6,
-    ),
-    SssRow(
-        name="Process",
-        name_3_0="ProcessId",
-        type=INTEGER,
-        places=_TASK,
-        source="SSS 3.1.0, Example 25-3: in no table",
-    ),
-)
+def meaning_of(name: str, place: ElementPlace) -> SssRow:
+    """Return the row that says what the property called `name` in 3.1.0 means in `place`."""
+    return _MEANINGS.get((place, name)) or _ELSEWHERE_ROWS[name]

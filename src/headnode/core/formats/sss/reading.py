@@ -28,9 +28,9 @@ from headnode.core.formats.sss.job_object import (
 )
 from headnode.core.formats.sss.moab import SCRIPT, is_moab_job, respell
 from headnode.core.formats.sss.properties import SssCategory, SssProperty
-from headnode.core.formats.sss.property_rows import ElementPlace, RequirementLevel
+from headnode.core.formats.sss.property_rows import ROWS, ElementPlace, RequirementLevel
 from headnode.core.formats.sss.source_text import RepairedText, SssFindings, local, repair_text
-from headnode.core.formats.sss.tables import CHILDREN_OF, ROWS, SPELLINGS, ChildElement
+from headnode.core.formats.sss.tables import CHILDREN_OF, SPELLINGS, ChildElement
 from headnode.core.formats.sss.value_types import SssVersion
 from headnode.core.formats.text.xml_text import XmlDocument as Tree
 from headnode.core.formats.text.xml_text import namespace_of, parse_xml

@@ -1,151 +1,13 @@
-"""The rows of consumables and structured properties, and which element of which version stands where."""
+"""Which element of which version stands where in a job object."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
 import msgspec
 
-from headnode.core.formats.sss.properties import (
-    Consumable,
-    Dependency,
-    Environment,
-    Extension,
-    Notifications,
-    Resource,
-    Selection,
-    SssDistribution,
-    SssLimit,
-    SssStream,
-)
-from headnode.core.formats.sss.property_rows import (
-    ANYWHERE,
-    CATEGORIES,
-    JOB_GROUP_ROWS,
-    JOB_ROWS,
-    NODE_PROPERTIES,
-    TASK_GROUP_ROWS,
-    TASK_ROWS,
-    WORK,
-    ElementPlace,
-    RequirementLevel,
-    SssRow,
-)
-from headnode.core.formats.sss.value_types import AMOUNT, COUNT, SssVersion
-
-_MAY, _SHOULD, _MUST = RequirementLevel.MAY, RequirementLevel.SHOULD, RequirementLevel.MUST
-
-
-def _consumable(name: str, support: RequirementLevel, **more: Any) -> SssRow:
-    """Return the row of a consumable; several with different metrics may stand together."""
-    fields = {
-        "shape": Consumable,
-        "type": AMOUNT,
-        "places": WORK | CATEGORIES,
-        "many": True,
-        "shared": True,
-        "source": "SSS 3.1.0, Table 25-4",
-        **more,
-    }
-    return SssRow(name=name, compliance=support, **fields)
-
-
-def _section(name: str, **more: Any) -> SssRow:
-    """Return the row of an element that has a section, not a line in a table."""
-    fields = {"places": WORK, "shared": True, "source": f"SSS 3.1.0, {name} Element", **more}
-    return SssRow(name=name, **fields)
-
-
-CONSUMABLE_ROWS = (
-    _consumable("Disk", _SHOULD),
-    _consumable("Memory", _SHOULD),
-    _consumable("Processors", _MUST, type=COUNT),
-    _consumable("Swap", _MAY, also=("NodeSwap",)),
-    _consumable(
-        "Resource",
-        _MAY,
-        shape=Resource,
-        source="SSS 3.1.0, Resource Element",
-    ),
-)
-
-NETWORK = _consumable("Network", _MAY)
-"""Network with a number, a unit or a metric is a consumable."""
-
-ADAPTER = SssRow(
-    name="Network",
-    places=WORK | CATEGORIES,
-    shared=True,
-    source="SSS 3.1.0, Table 25-2",
-)
-"""Network with a word is the type of adapter."""
-
-STRUCTURED_ROWS = (
-    _section(
-        "Node",
-        name_3_0="Name",
-        shape=Selection,
-        places=WORK | CATEGORIES,
-        many=True,
-        wrapped=True,
-        compliance=_MUST,
-        source="SSS 3.1.0, Node Element and Table 25-6",
-    ),
-    _section(
-        "Feature",
-        shape=Selection,
-        places=WORK | CATEGORIES,
-        many=True,
-        wrapped=True,
-    ),
-    _section("InputFile", shape=SssStream),
-    _section("OutputFile", shape=SssStream),
-    _section("ErrorFile", shape=SssStream),
-    _section(
-        "NotificationList",
-        shape=Notifications,
-        also=("Notification",),
-        many=True,
-        shared=False,
-    ),
-    _section(
-        "ResourceLimit",
-        shape=SssLimit,
-        many=True,
-    ),
-    _section("Environment", shape=Environment, many=True),
-    _section(
-        "TaskDistribution",
-        shape=SssDistribution,
-        places=frozenset({ElementPlace.JOB, ElementPlace.TASK_GROUP}),
-    ),
-    _section(
-        "Dependency",
-        shape=Dependency,
-        many=True,
-        shared=False,
-        compliance=_SHOULD,
-    ),
-    _section(
-        "Extension",
-        shape=Extension,
-        places=ANYWHERE,
-        many=True,
-        shared=False,
-    ),
-)
-
-
-ROWS: tuple[SssRow, ...] = (
-    *JOB_GROUP_ROWS,
-    *JOB_ROWS,
-    ADAPTER,
-    *CONSUMABLE_ROWS,
-    NETWORK,
-    *TASK_GROUP_ROWS,
-    *TASK_ROWS,
-    *STRUCTURED_ROWS,
-)
+from headnode.core.formats.sss.property_rows import ADAPTER, NODE_PROPERTIES, ROWS, WORK, ElementPlace, SssRow
+from headnode.core.formats.sss.value_types import SssVersion
 
 
 class ChildElement(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,88 +21,31 @@ class ChildElement(msgspec.Struct, frozen=True, kw_only=True):
     many: bool = False
     reference: bool = False  # may be an id alone
     defaults: bool = False
-    source: str = ""
+    source: str
 
 
-_WORK = frozenset({ElementPlace.JOB, ElementPlace.TASK_GROUP, ElementPlace.TASK})
+def _child(
+    name: str, parents: Iterable[ElementPlace], place: ElementPlace, field: str, section: str, **more: Any
+) -> ChildElement:
+    source = f"SSS 3.1.0, {section} Element"
+    return ChildElement(
+        name=name, parents=frozenset(parents), place=place, field=field, source=source, **more
+    )
+
+
+_DATA, _GROUP, _JOB, _TASKS, _TASK, *_ = ElementPlace
+_MANY = {"many": True, "reference": True}
+_DEFAULTS = {"many": True, "defaults": True}
 CHILDREN = (
-    ChildElement(
-        name="Requested",
-        parents=_WORK,
-        place=ElementPlace.REQUESTED,
-        field="requested",
-        source="SSS 3.1.0, Requested Element",
-    ),
-    ChildElement(
-        name="Delivered",
-        parents=_WORK,
-        place=ElementPlace.DELIVERED,
-        field="delivered",
-        source="SSS 3.1.0, Delivered Element",
-    ),
-    ChildElement(
-        name="JobDefaults",
-        parents=frozenset({ElementPlace.JOB_GROUP}),
-        place=ElementPlace.JOB,
-        field="job_defaults",
-        defaults=True,
-        source="SSS 3.1.0, JobGroup Element",
-    ),
-    ChildElement(
-        name="Job",
-        parents=frozenset({ElementPlace.JOB_GROUP, ElementPlace.DATA}),
-        place=ElementPlace.JOB,
-        field="jobs",
-        least=1,
-        many=True,
-        reference=True,
-        source="SSS 3.1.0, JobGroup Element",
-    ),
-    ChildElement(
-        name="JobGroup",
-        parents=frozenset({ElementPlace.DATA}),
-        place=ElementPlace.JOB_GROUP,
-        field="entries",
-        many=True,
-        reference=True,
-        source="SSS 3.1.0, JobGroup Element",
-    ),
-    ChildElement(
-        name="TaskGroupDefaults",
-        parents=frozenset({ElementPlace.JOB}),
-        place=ElementPlace.TASK_GROUP,
-        field="task_group_defaults",
-        many=True,
-        defaults=True,
-        source="SSS 3.1.0, Job Element",
-    ),
-    ChildElement(
-        name="TaskGroup",
-        parents=frozenset({ElementPlace.JOB}),
-        place=ElementPlace.TASK_GROUP,
-        field="task_groups",
-        many=True,
-        reference=True,
-        source="SSS 3.1.0, Job Element",
-    ),
-    ChildElement(
-        name="TaskDefaults",
-        parents=frozenset({ElementPlace.TASK_GROUP}),
-        place=ElementPlace.TASK,
-        field="task_defaults",
-        many=True,
-        defaults=True,
-        source="SSS 3.1.0, TaskGroup Element",
-    ),
-    ChildElement(
-        name="Task",
-        parents=frozenset({ElementPlace.TASK_GROUP}),
-        place=ElementPlace.TASK,
-        field="tasks",
-        many=True,
-        reference=True,
-        source="SSS 3.1.0, TaskGroup Element",
-    ),
+    _child("Requested", WORK, ElementPlace.REQUESTED, "requested", "Requested"),
+    _child("Delivered", WORK, ElementPlace.DELIVERED, "delivered", "Delivered"),
+    _child("JobDefaults", [_GROUP], _JOB, "job_defaults", "JobGroup", defaults=True),
+    _child("Job", [_GROUP, _DATA], _JOB, "jobs", "JobGroup", least=1, **_MANY),
+    _child("JobGroup", [_DATA], _GROUP, "entries", "JobGroup", **_MANY),
+    _child("TaskGroupDefaults", [_JOB], _TASKS, "task_group_defaults", "Job", **_DEFAULTS),
+    _child("TaskGroup", [_JOB], _TASKS, "task_groups", "Job", **_MANY),
+    _child("TaskDefaults", [_TASKS], _TASK, "task_defaults", "TaskGroup", **_DEFAULTS),
+    _child("Task", [_TASKS], _TASK, "tasks", "TaskGroup", **_MANY),
 )
 """In the order of the published examples."""
 
@@ -297,6 +102,6 @@ def names_in(place: ElementPlace, version: SssVersion) -> list[str]:
     """Return the names of all that may stand in `place`, for hints."""
     names = [row.name_in(version) for row in ROWS if place in row.places]
     wrapper = (
-        [NODE_PROPERTIES] if version is SssVersion.V3_0 and place in _WORK | {ElementPlace.REQUESTED} else []
+        [NODE_PROPERTIES] if version is SssVersion.V3_0 and place in WORK | {ElementPlace.REQUESTED} else []
     )
     return [*dict.fromkeys(names), *CHILDREN_OF[place], *wrapper]

@@ -25,8 +25,8 @@ from headnode.core.formats.sss.properties import (
     UnknownElement,
     Variable,
 )
-from headnode.core.formats.sss.property_rows import NODE_PROPERTIES, ElementPlace, SssRow
-from headnode.core.formats.sss.tables import ADAPTER, CHILDREN_OF, ROW_OF, ChildElement, stands_wrapped
+from headnode.core.formats.sss.property_rows import ADAPTER, NODE_PROPERTIES, ElementPlace, SssRow
+from headnode.core.formats.sss.tables import CHILDREN_OF, ROW_OF, ChildElement, stands_wrapped
 from headnode.core.formats.sss.value_types import SssVersion
 from headnode.core.formats.text.xml_text import XmlElement, possible, write_xml
 from headnode.core.model.errors import Broken

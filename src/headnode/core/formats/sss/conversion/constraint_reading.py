@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from headnode.core.formats.sss.constraints import Comparison, Constraint, Number, Subject, whole_range
-from headnode.core.formats.sss.conversion.property_meanings import meaning_of
 from headnode.core.formats.sss.conversion.requested_resources import (
     LICENSE,
     Bounds,
@@ -15,7 +14,7 @@ from headnode.core.formats.sss.conversion.requested_resources import (
     explicit_from_fields,
 )
 from headnode.core.formats.sss.properties import Consumable, Selection, SssProperty, Unit
-from headnode.core.formats.sss.property_rows import ElementPlace
+from headnode.core.formats.sss.property_rows import ElementPlace, meaning_of
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Licence
 from headnode.core.model.quantities import FOREVER, Seconds

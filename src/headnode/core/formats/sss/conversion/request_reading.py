@@ -14,7 +14,6 @@ from headnode.core.formats.sss.conversion.constraint_reading import (
     without_effect,
 )
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings
-from headnode.core.formats.sss.conversion.property_meanings import PropertyRole, meaning_of
 from headnode.core.formats.sss.conversion.requested_resources import (
     NOTHING_EXPLICIT,
     ExplicitResources,
@@ -29,7 +28,7 @@ from headnode.core.formats.sss.expressions import (
 )
 from headnode.core.formats.sss.job_object import SssScope
 from headnode.core.formats.sss.properties import Consumable, SssCategory, SssProperty, UnknownElement
-from headnode.core.formats.sss.property_rows import ElementPlace
+from headnode.core.formats.sss.property_rows import ElementPlace, PropertyRole, meaning_of
 from headnode.core.model.errors import BadRequest
 
 _SHOWN = 3  # of the alternatives that are not taken

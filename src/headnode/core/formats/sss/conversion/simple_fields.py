@@ -11,12 +11,6 @@ from headnode.core.formats.sss.conversion.extensions import (
     TextLosses,
     is_own_extension,
 )
-from headnode.core.formats.sss.conversion.property_meanings import (
-    MEANINGS,
-    OUTCOMES,
-    PropertyRole,
-    meaning_of,
-)
 from headnode.core.formats.sss.conversion.requested_resources import is_understood
 from headnode.core.formats.sss.job_object import SssJob, SssScope
 from headnode.core.formats.sss.properties import (
@@ -29,8 +23,15 @@ from headnode.core.formats.sss.properties import (
     Value,
     Variable,
 )
-from headnode.core.formats.sss.property_rows import WORK, ElementPlace
-from headnode.core.formats.sss.tables import ROWS, SPELLINGS
+from headnode.core.formats.sss.property_rows import (
+    OUTCOMES,
+    ROWS,
+    WORK,
+    ElementPlace,
+    PropertyRole,
+    meaning_of,
+)
+from headnode.core.formats.sss.tables import SPELLINGS
 from headnode.core.formats.sss.value_types import MOST_SECONDS
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import FOREVER, HIGHEST, LOWEST, Instant, Priority, Seconds
@@ -47,7 +48,7 @@ def _is_quiet(name: str, place: ElementPlace) -> bool:
     return meaning.role is PropertyRole.ACTED_ON and (place is ElementPlace.JOB or meaning.tasks)
 
 
-_QUIET = {place: frozenset(name for name in MEANINGS if _is_quiet(name, place)) for place in WORK}
+_QUIET = {place: frozenset(row.name for row in ROWS if _is_quiet(row.name, place)) for place in WORK}
 _BY_TYPE = (UnknownElement, Extension, SssDistribution)
 
 

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from headnode.core.formats.fidelity import Awareness, Fidelity
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings, extensions_of, own_extensions
 from headnode.core.formats.sss.conversion.programs import home, limits_of, program_of, streams_of
-from headnode.core.formats.sss.conversion.property_meanings import OUTCOMES, meaning_of
 from headnode.core.formats.sss.conversion.request_reading import (
     ANYTHING,
     AcceptedRequest,
@@ -38,8 +37,7 @@ from headnode.core.formats.sss.properties import (
     SssStream,
     Value,
 )
-from headnode.core.formats.sss.property_rows import ElementPlace
-from headnode.core.formats.sss.tables import ROWS
+from headnode.core.formats.sss.property_rows import OUTCOMES, ROWS, ElementPlace, meaning_of
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.task import MOST_INSTANCES, ResourceLimit, TaskType
 from headnode.core.model.task import Distribution as Placed
