@@ -8,7 +8,7 @@ from cli_scripted_head import ScriptedHead, hn, job
 from test_local_socket import Peer, Scene, run
 
 from headnode.apps.server.api import job_views
-from headnode.apps.server.doors import conversation
+from headnode.apps.server.api import watch
 
 NOW = 1_000_000.0
 
@@ -87,7 +87,7 @@ def test_a_list_tells_the_command_and_the_nodes_of_each_job(tmp_path: Path) -> N
 def test_who_watches_a_queued_job_hears_again_why_and_until_when_it_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversation, "BETWEEN_WAITING_UPDATES", 0.01)
+    monkeypatch.setattr(watch, "BETWEEN_WAITING_UPDATES", 0.01)
 
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:

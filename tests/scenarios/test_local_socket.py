@@ -74,6 +74,7 @@ class Scene:
         self.engine = Engine(journal, self.clock, dict(POLICIES), effects)
         self.batcher = CommandBatcher(self.engine, lambda: pytest.fail("the engine broke"))
         self.context = ServerContext(self.engine, journal, self.batcher, state, "test")
+        self.context.watchers = self.watchers
 
     @asynccontextmanager
     async def peer(self) -> AsyncIterator[Peer]:
@@ -93,7 +94,7 @@ def run(tmp_path: Path, story: Callable[[Scene], Awaitable[None]], seconds: floa
 
     async def play() -> None:
         scene = Scene(tmp_path)
-        local = UnixDoor(scene.context, scene.watchers)
+        local = UnixDoor(scene.context)
         server = await asyncio.start_unix_server(local.serve, sock=listen(tmp_path / "head.sock", 0o666))
         await scene.batcher.ask(c.RegisterNode(facts=NodeFacts(name="n1", processors=2), approved=True))
         try:

@@ -10,7 +10,6 @@ import pytest
 from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.apps.cli.screens.cluster import change_row
-from headnode.apps.server.api.pipeline import carry_out
 from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import BadRequest
@@ -20,6 +19,7 @@ from headnode.core.scheduling.policies import POLICIES
 from headnode.core.state import events as e
 from headnode.core.state.events import decode, encode
 from headnode.engine.engine import Engine
+from testbed.function_door import call
 from testbed.in_process import InProcessNodes
 
 ROOT = User(name="root", uid=0, gid=0, administrator=True, origin="10.0.0.7:1")
@@ -38,7 +38,7 @@ class Head:
 
     def ask(self, by: User, verb: str, **fields: Any) -> dict[str, Any]:
         self.clock.advance(Seconds(1.0))
-        return asyncio.run(carry_out(self.context, by, verb, fields))
+        return asyncio.run(call(self.context, by, verb, **fields))
 
     def changes(self, by: User, *names: str) -> list[tuple[Any, ...]]:
         found = self.ask(by, "params_history", names=list(names))["changes"]

@@ -12,21 +12,21 @@ from test_local_socket import Peer, Scene, run
 
 from headnode.adapters.identity.users import Account
 from headnode.adapters.wire.frames import listen
-from headnode.apps.server.api.access import ACCESS, Who, access_to
-from headnode.apps.server.api.pipeline import STREAMING, VERBS, WATCH
-from headnode.apps.server.doors.conversation import ServedConversation
+from headnode.apps.server.api.pipeline import VERBS
+from headnode.apps.server.api.verbs import Who
+from headnode.apps.server.doors.conversation import serve_client
 from headnode.core.model.job import JobSpec
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
 from headnode.core.state.nodes import SetParameter
 from headnode.core.state.submit import CreateJob
+from testbed.function_door import KnownCaller
 
 OWNER = User(name="ada", uid=1001, gid=1001)
 OTHER = User(name="bob", uid=1002, gid=1002)
 OPERATOR = User(name="olga", uid=1003, gid=1003, operator=True)
 ADMINISTRATOR = User(name="root", uid=0, gid=0, administrator=True)
 ROLES = (OWNER, OTHER, OPERATOR, ADMINISTRATOR)
-EVERY_VERB = (*VERBS, WATCH, *STREAMING)
 PERMISSION = {"not-owner", "not-administrator", "not-operator"}
 MAY = {
     Who.EVERYBODY: ROLES,
@@ -49,18 +49,6 @@ ABOUT: dict[str, dict[str, Any]] = {
 GROUPS = ("submit_group", "cancel_group", "finish_group")
 
 
-class As:
-    """Somebody who asks."""
-
-    origin, host, near = "a test", "a.host", True
-
-    def __init__(self, user: User) -> None:
-        self._user = user
-
-    def user(self) -> User:
-        return self._user
-
-
 @asynccontextmanager
 async def asking(scene: Scene, by: User) -> AsyncIterator[Peer]:
     """Let somebody talk to the head."""
@@ -69,10 +57,7 @@ async def asking(scene: Scene, by: User) -> AsyncIterator[Peer]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            with scene.context.shares.connected(by.uid, administrator=True) as share:
-                await ServedConversation(
-                    scene.context, scene.watchers, As(by), share, (reader, writer)
-                ).go_on()
+            await serve_client(scene.context, KnownCaller(by), (reader, writer))
         except ConnectionError:
             pass  # the one who asks has heard enough
         finally:
@@ -99,7 +84,7 @@ async def job_of_the_owner(scene: Scene, verb: str) -> int:
 def question(verb: str, job: int) -> dict[str, Any]:
     if verb in GROUPS:
         return {"do": verb, "group": "g", "owner": OWNER.name}
-    needs_job = access_to(verb).who in (Who.OVERSEER, Who.OWNER)
+    needs_job = VERBS[verb].access.who in (Who.OVERSEER, Who.OWNER)
     return {"do": verb, **({"job": job} if needs_job else {}), **ABOUT.get(verb, {})}
 
 
@@ -110,18 +95,14 @@ def codes(answer: dict[str, Any]) -> set[str]:
     return {each["code"] for each in answer.get("refused") or () if isinstance(each, dict)}
 
 
-def test_every_verb_has_a_row() -> None:
-    assert set(EVERY_VERB) == set(ACCESS)
-
-
-@pytest.mark.parametrize("verb", EVERY_VERB)
+@pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("by", ROLES, ids=lambda user: user.name)
 def test_who_may_use_a_verb_is_whom_the_table_names(tmp_path: Path, verb: str, by: User) -> None:
     async def story(scene: Scene) -> None:
         job = await job_of_the_owner(scene, verb)
         async with asking(scene, by) as peer:
             answer = await peer.ask(**question(verb, job))
-        assert bool(codes(answer) & PERMISSION) == (by not in MAY[access_to(verb).who]), answer
+        assert bool(codes(answer) & PERMISSION) == (by not in MAY[VERBS[verb].access.who]), answer
 
     run(tmp_path, story)
 
@@ -131,7 +112,7 @@ def entries(scene: Scene) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-@pytest.mark.parametrize("verb", EVERY_VERB)
+@pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("by", [OTHER, ADMINISTRATOR], ids=lambda user: user.name)
 def test_what_changes_something_and_what_was_not_allowed_is_written_down(
     tmp_path: Path, verb: str, by: User
@@ -140,7 +121,7 @@ def test_what_changes_something_and_what_was_not_allowed_is_written_down(
         job = await job_of_the_owner(scene, verb)
         async with asking(scene, by) as peer:
             answer = await peer.ask(**question(verb, job))
-        expected = access_to(verb).changes or bool({answer.get("code")} & PERMISSION)
+        expected = VERBS[verb].access.changes or bool({answer.get("code")} & PERMISSION)
         found = entries(scene)
         assert len(found) == expected, found
         for entry in found:
@@ -150,7 +131,7 @@ def test_what_changes_something_and_what_was_not_allowed_is_written_down(
     run(tmp_path, story)
 
 
-@pytest.mark.parametrize("verb", [verb for verb in EVERY_VERB if access_to(verb).changes])
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if VERBS[verb].access.changes])
 def test_nothing_is_changed_that_cannot_be_written_down(tmp_path: Path, verb: str) -> None:
     async def story(scene: Scene) -> None:
         job = await job_of_the_owner(scene, verb)

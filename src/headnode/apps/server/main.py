@@ -138,8 +138,8 @@ class Head:
         self.context.given_up_in = partial(given_up_in, self.engine, self.links, self._absences)
         self.context.links, self.context.sessions = self.links.links, self.links.sessions
         if address := address_to_listen_at(options.state, options.listen):
-            clients = TlsDoor(self.context, self.watchers)
-            tasks = TaskDoor(self.context, self.watchers)
+            clients = TlsDoor(self.context)
+            tasks = TaskDoor(self.context)
             self.context.network = NetworkListener(
                 options.state, address, self.batcher, self.links, clients.serve, tasks.serve
             )
@@ -196,7 +196,7 @@ class Head:
         if self.context.network is not None:  # first: who asks here whether the head is ready means that, too
             doors.append(await self.context.network.open())
             log.info("nodes may join at %s port %d", self.context.network.host, self.context.network.port)
-        local = UnixDoor(self.context, self.watchers)
+        local = UnixDoor(self.context)
         clients = await asyncio.start_unix_server(
             quiet_at_the_end(local.serve), sock=listen(state / "head.sock", 0o666)
         )

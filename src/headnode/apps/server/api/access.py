@@ -1,17 +1,11 @@
-"""Who may use which verb, tokens of clients on other machines, and the audit log of what was changed.
-
-Rights of owners are checked where the job is known, in core; those of administrators here, too.
-A verb without a row is for administrators, and counts as a change.
-"""
+"""The verbs about users: their role, tokens of clients on other machines; and the audit log."""
 
 import asyncio
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -20,147 +14,15 @@ from headnode.adapters.nodes.join_door import digest_of
 from headnode.adapters.nodes.membership import Invitation
 from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.job_objects import Object
+from headnode.apps.server.api.verbs import CREATES, READS, VerbAccess, Who, verb
 from headnode.apps.server.server_context import ServerContext
-from headnode.core.model.errors import NotAllowed, NotFound, Unavailable, WrongState
+from headnode.core.model.errors import NotFound, Unavailable, WrongState
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.user import User
 from headnode.core.state import tokens as c
 from headnode.core.state.node_record import TokenRecord
 from headnode.core.state.permissions import must_administer
 from headnode.core.state.tokens import LOGIN_LIFETIME
-
-
-class Who(StrEnum):
-    """Who may."""
-
-    EVERYBODY = "everybody"
-    OVERSEER = "its owner, operators, administrators"  # of the job that it is about
-    OWNER = "its owner, administrators"
-    OPERATOR = "operators, administrators"
-    ADMINISTRATOR = "administrators"
-
-
-class VerbAccess(NamedTuple):
-    """The row of a verb.
-
-    changes: it is written to the audit log, and refused when that cannot be written
-    near:    only from the head's own machine
-    """
-
-    who: Who
-    changes: bool = False
-    near: bool = False
-
-
-_READS = VerbAccess(Who.EVERYBODY)
-_CREATES = VerbAccess(Who.EVERYBODY, changes=True)
-_OVERSEES = VerbAccess(Who.OVERSEER, changes=True)
-_ADMINISTERS = VerbAccess(Who.ADMINISTRATOR, changes=True)
-
-ACCESS: Mapping[str, VerbAccess] = MappingProxyType(
-    {
-        "ping": _READS,
-        "whoami": _READS,
-        "defaults": _READS,
-        "create_job": _CREATES,
-        "run_everywhere": _ADMINISTERS,
-        "run_here": VerbAccess(Who.ADMINISTRATOR),  # a part of what was asked for
-        "shell": VerbAccess(Who.OWNER, changes=True),
-        "submit_job": _CREATES,
-        "check_job": _READS,
-        "add_tasks": VerbAccess(Who.OWNER, changes=True),
-        "modify_job": _OVERSEES,
-        "set_progress": _OVERSEES,
-        "cancel_job": _OVERSEES,
-        "finish_job": _OVERSEES,
-        "requeue_job": _OVERSEES,
-        "suspend_job": _OVERSEES,
-        "resume_job": _OVERSEES,
-        "hold_job": _OVERSEES,
-        "release_job": _OVERSEES,
-        "clone_job": _CREATES,
-        "job": _READS,
-        "jobs": _READS,
-        "watch_job": _READS,
-        "group": _READS,
-        "submit_group": _OVERSEES,
-        "cancel_group": _OVERSEES,
-        "finish_group": _OVERSEES,
-        "history": _READS,
-        "past_jobs": _READS,
-        "predictions": _READS,
-        "explain_job": _READS,
-        "export_job": _READS,
-        "tasks": _READS,
-        "task": _READS,
-        "cancel_task": _OVERSEES,
-        "finish_task": _OVERSEES,
-        "modify_task": VerbAccess(Who.OWNER, changes=True),
-        "requeue_task": _OVERSEES,
-        "output": _READS,
-        "read_output": VerbAccess(Who.OWNER),
-        "nodes": _READS,
-        "node": _READS,
-        "node_history": _READS,
-        "approve_node": _ADMINISTERS,
-        "pause_node": _ADMINISTERS,
-        "drain_node": _ADMINISTERS,
-        "reservations": _READS,
-        "reservation": _READS,
-        "make_reservation": _ADMINISTERS,
-        "change_reservation": _ADMINISTERS,
-        "cancel_reservation": _ADMINISTERS,
-        "resume_node": _ADMINISTERS,
-        "invite_node": _ADMINISTERS,
-        "set_node": _ADMINISTERS,
-        "remove_node": _ADMINISTERS,
-        "cluster": _READS,
-        "params": _READS,
-        "set_params": _ADMINISTERS,
-        "params_history": _READS,
-        "new_token": VerbAccess(Who.EVERYBODY, changes=True, near=True),
-        "tokens": _READS,
-        "revoke_token": _CREATES,
-        "audit": VerbAccess(Who.ADMINISTRATOR),
-        "filters": _READS,
-        "test_filter": _ADMINISTERS,
-        "templates": _READS,
-        "template": _READS,
-        "set_template": _ADMINISTERS,
-        "remove_template": _ADMINISTERS,
-        "backup": VerbAccess(Who.ADMINISTRATOR, changes=True, near=True),
-        "down": _ADMINISTERS,
-    }
-)
-_NOT_LISTED = _ADMINISTERS
-
-
-def access_to(verb: str) -> VerbAccess:
-    """Return the row of a verb."""
-    return ACCESS.get(verb, _NOT_LISTED)
-
-
-def admit(by: User, verb: str, *, near: bool) -> None:
-    """Let through who may use a verb at all.
-
-    Raises:  NotAllowed ``not-administrator``, ``not-operator`` or ``not-here``.
-    """
-    access, name = access_to(verb), verb.replace("_", " ")
-    if access.near and not near:
-        raise NotAllowed(
-            code="not-here",
-            what=f"{name!r} is not for clients of other machines",
-            fix="log in on the head's machine and do it there",
-        )
-    if access.who is Who.ADMINISTRATOR:
-        must_administer(by, f"ask for {name!r}")
-    if access.who is Who.OPERATOR and not by.oversees:
-        raise NotAllowed(
-            code="not-operator",
-            what=f"{by.name!r} may not ask for {name!r}",
-            fix="ask an operator or an administrator",
-        )
-
 
 _AUDITED_FIELDS = ("job", "task", "instance", "group", "node", "nodes", "name", "owner", "token", "template")
 """The fields of requests that say what they are about; no name of what is said of the one who asks.
@@ -284,11 +146,13 @@ def _is_wanted(entry: dict[str, Any], job: int | None, user: str) -> bool:
     return entry.get("job") == job or job in jobs
 
 
+@verb(READS)
 async def whoami(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001
     """Say as whom the client is known."""
     return {"user": by.name, "uid": by.uid, "role": by.role.value, "cluster": context.name}
 
 
+@verb(VerbAccess(Who.EVERYBODY, changes=True, near=True))
 async def new_token(context: ServerContext, by: User, request: w.NewTokenRequest) -> Object:
     """Offer a login: what a client of another machine takes once for a token."""
     if context.network is None:
@@ -309,6 +173,7 @@ async def new_token(context: ServerContext, by: User, request: w.NewTokenRequest
     return {"login": str(offered), "user": user, "expires": expires, "lifetime": request.lifetime}
 
 
+@verb(READS)
 async def tokens(context: ServerContext, by: User, request: w.ListTokensRequest) -> Object:
     """Show the asker's tokens; to administrators those of others too."""
     user = by.name if request.user is None else request.user
@@ -333,12 +198,14 @@ def _token_object(token: TokenRecord) -> Object:
     }
 
 
+@verb(CREATES)
 async def revoke_token(context: ServerContext, by: User, request: w.RevokeTokenRequest) -> Object:
     """Make a token worth nothing."""
     await context.ask(c.RevokeToken(by=by, token=request.token))
     return {"token": request.token}
 
 
+@verb(VerbAccess(Who.ADMINISTRATOR))
 async def audit(context: ServerContext, by: User, request: w.AuditLogRequest) -> Object:
     """Show what the audit log says."""
     must_administer(by, "read the audit log")

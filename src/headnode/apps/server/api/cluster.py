@@ -15,6 +15,7 @@ from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.access import whoami
 from headnode.apps.server.api.filters_templates import check_programs
 from headnode.apps.server.api.job_objects import Object, count_by_state
+from headnode.apps.server.api.verbs import ADMINISTERS, READS, VerbAccess, Who, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.quantities import FOREVER, NEVER, Instant
 from headnode.core.model.user import User
@@ -37,6 +38,7 @@ from headnode.engine.settings import check_parameter, parameters_with
 _LEFT_BEHIND: Final = 3600.0  # seconds after which a copy of the journal was forgotten by who asked for it
 
 
+@verb(READS)
 async def ping(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001
     """Say who answers."""
     return {
@@ -47,6 +49,7 @@ async def ping(context: ServerContext, by: User, request: w.VerbRequest) -> Obje
     }
 
 
+@verb(READS)
 async def defaults(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001
     """Say what a job takes from the shell of its submitter, if it says nothing itself."""
     settings = context.engine.settings
@@ -56,6 +59,7 @@ async def defaults(context: ServerContext, by: User, request: w.VerbRequest) -> 
     }
 
 
+@verb(READS)
 async def cluster(context: ServerContext, by: User, request: w.VerbRequest) -> Object:
     """Show the cluster."""
     journal = context.state / "journal.db"
@@ -102,6 +106,7 @@ def _plug_ins(context: ServerContext) -> Object:
     }
 
 
+@verb(READS)
 async def params(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001
     """Show the cluster's parameters."""
     settings = context.engine.settings
@@ -120,6 +125,7 @@ async def params(context: ServerContext, by: User, request: w.VerbRequest) -> Ob
     }
 
 
+@verb(ADMINISTERS)
 async def set_params(context: ServerContext, by: User, request: w.SetParametersRequest) -> Object:
     """Set cluster parameters; all of them or, if one is wrong, none."""
     there_are = parameters_with(context.engine.policies)
@@ -130,6 +136,7 @@ async def set_params(context: ServerContext, by: User, request: w.SetParametersR
     return await params(context, by, w.VerbRequest())
 
 
+@verb(VerbAccess(Who.ADMINISTRATOR, changes=True, near=True))
 async def backup(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001
     """Copy the journal into a new file in the state directory, which the asker takes away."""
     must_administer(by, "make a backup")
@@ -145,6 +152,7 @@ async def backup(context: ServerContext, by: User, request: w.VerbRequest) -> Ob
     return {"journal": str(copy), "cluster": context.name, "done": True}
 
 
+@verb(ADMINISTERS)
 async def down(context: ServerContext, by: User, request: w.StopHeadRequest) -> Object:
     """End the head.  Running tasks go on and the next head learns how they ended, or all are canceled."""
     must_administer(by, "stop the head")
@@ -222,6 +230,7 @@ LONGEST_PAGE = 5000  # ended jobs looked at for one answer
 PREDICTIONS_PAGE = 1000  # predictions
 
 
+@verb(READS)
 async def past_jobs(context: ServerContext, by: User, request: w.PastJobsRequest) -> Object:  # noqa: ARG001  (everybody sees all)
     """Show a page of the jobs that are over, in the order of their ids, and what is still to come.
 
@@ -238,6 +247,7 @@ async def past_jobs(context: ServerContext, by: User, request: w.PastJobsRequest
     return answer
 
 
+@verb(READS)
 async def params_history(context: ServerContext, by: User, request: w.ParameterHistoryRequest) -> Object:
     """Show the newest changes of cluster parameters, in order; to administrators also whose they are."""
     there_are = parameters_with(context.engine.policies)
@@ -269,6 +279,7 @@ def _parameter_change(event: ParameterSet, before: str | None, by: User) -> Obje
     }
 
 
+@verb(READS)
 async def predictions(context: ServerContext, by: User, request: w.PredictionScoresRequest) -> Object:  # noqa: ARG001
     """Show how often predicted starts held: of the jobs that had to wait and have started since then."""
     since = Instant(0.0 if request.since is None else request.since)

@@ -18,6 +18,7 @@ from headnode.adapters.nodes.link import NodeLink
 from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.job_objects import Object
 from headnode.apps.server.api.job_submission import report_json
+from headnode.apps.server.api.verbs import ADMINISTERS, READS, verb
 from headnode.apps.server.filtering.filter_documents import FilterCaller, changed_spec, write_document
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.filtering.answers import (
@@ -121,6 +122,7 @@ def _takes_jobs(context: ServerContext, node: str) -> bool:
     return record is not None and record.state is NodeState.READY and not record.drains
 
 
+@verb(READS)
 async def templates(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001  (everybody sees all)
     """Show every template; Default always is one."""
     known = context.cluster.templates
@@ -129,6 +131,7 @@ async def templates(context: ServerContext, by: User, request: w.VerbRequest) ->
     return {"templates": [_template_object(every[key]) for key in sorted(every)]}
 
 
+@verb(READS)
 async def template(context: ServerContext, by: User, request: w.ShowTemplateRequest) -> Object:  # noqa: ARG001
     """Show one template, and its file in TOML or as XML of HPC Pack."""
     from headnode.core.formats import job_template_xml, job_templates
@@ -153,6 +156,7 @@ async def template(context: ServerContext, by: User, request: w.ShowTemplateRequ
     return {"template": _template_object(found), "text": written, "report": report_json(report)}
 
 
+@verb(ADMINISTERS)
 async def set_template(context: ServerContext, by: User, request: w.SetTemplateRequest) -> Object:
     """Make or replace a template from its file, in either form."""
     from headnode.core.formats import job_template_xml, job_templates
@@ -167,6 +171,7 @@ async def set_template(context: ServerContext, by: User, request: w.SetTemplateR
     return {"template": _template_object(read), "report": report_json(report)}
 
 
+@verb(ADMINISTERS)
 async def remove_template(context: ServerContext, by: User, request: w.TemplateNameRequest) -> Object:
     """Take a template away."""
     await context.ask(c.RemoveTemplate(by=by, name=request.template))
@@ -187,6 +192,7 @@ def _template_object(template: JobTemplate) -> Object:
     return {**head, **access, **filters, "rules": rules}
 
 
+@verb(READS)
 async def filters(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001  (everybody sees them)
     """Tell which filters there are, in the order in which they are asked, and which plug-ins could be."""
     return {
@@ -219,6 +225,7 @@ def _filter_object(kind: str, template: str, each: Filter) -> Object:
     }
 
 
+@verb(ADMINISTERS)
 async def test_filter(context: ServerContext, by: User, request: w.TestFilterRequest) -> Object:
     """Call one filter about a job file, outside the queue, and tell what its answer would do."""
     from headnode.core.formats import dialects

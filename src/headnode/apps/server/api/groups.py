@@ -3,6 +3,7 @@
 from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.admission_check import refuse_unfit_now
 from headnode.apps.server.api.job_objects import Object
+from headnode.apps.server.api.verbs import OVERSEES, READS, verb
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.dependencies import dependencies
@@ -18,6 +19,7 @@ from headnode.core.state.stop import StopJob
 from headnode.core.state.transitions import STATE_NAMES, JobState
 
 
+@verb(READS)
 async def group(context: ServerContext, by: User, request: w.GroupNameRequest) -> Object:
     """Tell the state of a group and the ids of the jobs it has now."""
     jobs = members(context, by, request)
@@ -56,6 +58,7 @@ def summary(name: str, jobs: list[JobRecord]) -> Object:
     }
 
 
+@verb(OVERSEES)
 async def submit_group(context: ServerContext, by: User, request: w.GroupNameRequest) -> Object:
     """Submit all jobs of a group that were made and not submitted yet, in one step."""
     jobs = [job for job in members(context, by, request) if job.state is JobState.CONFIGURING]
@@ -69,11 +72,13 @@ async def submit_group(context: ServerContext, by: User, request: w.GroupNameReq
     return {"group": request.group, "jobs": list(command.jobs)}
 
 
+@verb(OVERSEES)
 async def cancel_group(context: ServerContext, by: User, request: w.StopGroupRequest) -> Object:
     """Cancel all jobs of a group that are not over, in one step."""
     return await _stop_group(context, by, request, "canceled")
 
 
+@verb(OVERSEES)
 async def finish_group(context: ServerContext, by: User, request: w.StopGroupRequest) -> Object:
     """Finish all jobs of a group that are not over, in one step."""
     return await _stop_group(context, by, request, "finished")

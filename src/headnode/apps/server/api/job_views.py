@@ -15,6 +15,7 @@ from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.groups import members, summary
 from headnode.apps.server.api.job_objects import Object
 from headnode.apps.server.api.requests import ListJobsRequest
+from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.explain.waiting_reasons import why_unpredictable
 from headnode.apps.server.job_lookup import FoundJob, states_named
 from headnode.apps.server.server_context import ServerContext
@@ -313,6 +314,7 @@ def _nodes_of(found: FoundJob) -> str:
     return ",".join(folded_names(sorted(run.allocation or run.usage.nodes, key=natural_order)))
 
 
+@verb(READS)
 async def jobs(context: ServerContext, by: User, request: w.ListJobsRequest) -> Object:
     """Show a page of jobs, newest id first."""
     if request.group is not None:
@@ -348,6 +350,7 @@ def history_of(context: ServerContext, job: JobId, limit: int) -> list[Object]:
     ]
 
 
+@verb(READS)
 async def history(context: ServerContext, by: User, request: w.JobHistoryRequest) -> Object:  # noqa: ARG001
     """Show what happened to a job."""
     return {"history": history_of(context, context.lookups.job(request.job).record.id, request.limit)}

@@ -23,14 +23,14 @@ from headnode.apps.server.api.job_views import (
     history_of,
     prediction_object,
     seen_by,
-    short_job,
 )
+from headnode.apps.server.api.verbs import CREATES, OVERSEES, READS, VerbAccess, Who, verb
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.slash_terms import read_terms
 from headnode.core.formats.text import windows
 from headnode.core.model.bounds import TASKS_OF_FILE
-from headnode.core.model.errors import BadRequest, NotFound, WrongState
+from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
@@ -45,6 +45,7 @@ from headnode.core.state.submit import CreateJob, SubmitJob, already_submitted
 from headnode.core.state.suspend import ResumeJob, SuspendJob
 
 
+@verb(CREATES)
 async def create_job(context: ServerContext, by: User, request: w.CreateJobRequest) -> Object:
     """Make a job in state configuring, or all of a job file."""
     described = await with_parents(context, by, await read_jobs(context, by, request))
@@ -63,6 +64,7 @@ def _created(events: tuple[object, ...]) -> int:
     return next(event.job for event in events if isinstance(event, JobCreated))
 
 
+@verb(CREATES)
 async def submit_job(context: ServerContext, by: User, request: w.SubmitJobRequest) -> Object:
     """Put a job into the queue: one that was created, or a new one, or all of a job file."""
     if request.job is not None:
@@ -109,6 +111,7 @@ def refuse_submitted(found: FoundJob) -> None:
         raise already_submitted(found.record)
 
 
+@verb(VerbAccess(Who.OWNER, changes=True))
 async def add_tasks(context: ServerContext, by: User, request: w.AddTasksRequest) -> Object:
     """Add tasks at the end of a job's task list."""
     refuse_too_many(len(request.tasks))
@@ -149,6 +152,7 @@ def live_job(context: ServerContext, job: int) -> FoundJob:
     return found
 
 
+@verb(OVERSEES)
 async def modify_job(context: ServerContext, by: User, request: w.ModifyJobRequest) -> Object:
     """Change options of a job."""
     found = context.lookups.job(request.job)
@@ -197,6 +201,7 @@ async def _changed_to(
     return fields
 
 
+@verb(OVERSEES)
 async def set_progress(context: ServerContext, by: User, request: w.SetProgressRequest) -> Object:
     """Note how far a job is."""
     record = live_job(context, request.job).record
@@ -204,11 +209,13 @@ async def set_progress(context: ServerContext, by: User, request: w.SetProgressR
     return {"job": request.job}
 
 
+@verb(OVERSEES)
 async def cancel_job(context: ServerContext, by: User, request: w.StopJobRequest) -> Object:
     """Cancel a job."""
     return await _stop_job(context, by, request, "canceled")
 
 
+@verb(OVERSEES)
 async def finish_job(context: ServerContext, by: User, request: w.StopJobRequest) -> Object:
     """Finish a job."""
     return await _stop_job(context, by, request, "finished")
@@ -236,6 +243,7 @@ async def _stop_job(context: ServerContext, by: User, request: w.StopJobRequest,
     return {"job": request.job, "state": context.lookups.job(request.job).record.state.value}
 
 
+@verb(OVERSEES)
 async def requeue_job(context: ServerContext, by: User, request: w.JobIdRequest) -> Object:
     """Run a job again, but for what has finished."""
     found = context.lookups.job(request.job)
@@ -252,6 +260,7 @@ async def requeue_job(context: ServerContext, by: User, request: w.JobIdRequest)
     return {"job": request.job, "reopened": again}
 
 
+@verb(CREATES)
 async def clone_job(context: ServerContext, by: User, request: w.JobIdRequest) -> Object:
     """Make a copy of a job, in state configuring."""
     copied, left_out = copied_by(context, by, context.lookups.job(request.job))
@@ -260,6 +269,7 @@ async def clone_job(context: ServerContext, by: User, request: w.JobIdRequest) -
     return {"job": _created(events), "report": report_json(left_out)}
 
 
+@verb(READS)
 async def job(context: ServerContext, by: User, request: w.JobIdRequest) -> Object:
     """Show a job with everything that the user may know of it."""
     found = context.lookups.job(request.job)
@@ -274,6 +284,7 @@ async def job(context: ServerContext, by: User, request: w.JobIdRequest) -> Obje
     return {"job": shown | more | relations(context, found)}
 
 
+@verb(READS)
 async def export_job(context: ServerContext, by: User, request: w.ExportJobRequest) -> Object:
     """Write a job in one of the dialects."""
     from headnode.apps.server.api import job_export  # with lxml: only who exports pays for it
@@ -289,31 +300,14 @@ async def export_job(context: ServerContext, by: User, request: w.ExportJobReque
     return {"text": text.decode(), "report": report_json((*left_out, *report))}
 
 
-async def watch(
-    context: ServerContext,
-    by: User,  # noqa: ARG001
-    request: w.WatchJobsRequest,
-    changed: set[int],
-) -> tuple[list[Object], bool]:
-    """Return the jobs that have changed as they are now, and whether all are over; then all of them."""
-    jobs = request.job if isinstance(request.job, list) else [request.job]
-    if not jobs:
-        raise NotFound(code="no-jobs", what="there is no job to watch", fix="name at least one job id")
-    done = not any(JobId(job) in context.cluster.jobs for job in jobs)
-    found = [context.lookups.job(job) for job in jobs if done or job in changed]
-    return [_watched_job(context, each) for each in found], done
-
-
-def _watched_job(context: ServerContext, found: FoundJob) -> Object:
-    return short_job(context, found) | {"expected": expected_object(context, found.record)}
-
-
+@verb(OVERSEES)
 async def suspend_job(context: ServerContext, by: User, request: w.JobIdRequest) -> Object:
     """Stop a running job, and let others have what it holds."""
     await context.ask(SuspendJob(by=by, job=_live_record(context, request)))
     return _suspension_answer(context, request)
 
 
+@verb(OVERSEES)
 async def resume_job(context: ServerContext, by: User, request: w.JobIdRequest) -> Object:
     """Let a suspended job go on when there is room for it."""
     await context.ask(ResumeJob(by=by, job=_live_record(context, request)))
@@ -340,6 +334,7 @@ def _suspension_answer(context: ServerContext, request: w.JobIdRequest) -> Objec
     return {"job": request.job, "state": context.lookups.job(request.job).record.state.value}
 
 
+@verb(OVERSEES)
 async def hold_job(context: ServerContext, by: User, request: w.HoldJobRequest) -> Object:
     """Keep a job from starting until the hold is released."""
     await context.ask(
@@ -348,6 +343,7 @@ async def hold_job(context: ServerContext, by: User, request: w.HoldJobRequest) 
     return _held(context, request)
 
 
+@verb(OVERSEES)
 async def release_job(context: ServerContext, by: User, request: w.ReleaseJobRequest) -> Object:
     """Release a hold of a job, or all of them; return those that are left."""
     name = None if request.all else request.name

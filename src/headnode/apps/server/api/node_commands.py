@@ -26,6 +26,7 @@ from headnode.apps.server.api.streams import (
     StreamHandler,
     relay_stream,
 )
+from headnode.apps.server.api.verbs import ADMINISTERS, VerbAccess, Who, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
 from headnode.core.model.node import NodeState
@@ -142,6 +143,7 @@ _GRACE = 1.5  # seconds that commands have to end when they are told to, before 
 _LONGEST_TIMEOUT = 10 * 365 * 86400.0  # seconds
 
 
+@verb(ADMINISTERS)
 async def run_everywhere(context: ServerContext, by: User, request: w.RunOnNodesRequest) -> StreamHandler:
     """Begin a run; it lasts as long as the connection."""
     must_administer(by, "run commands on nodes")
@@ -187,6 +189,7 @@ def _user_named(name: str | None, by: User) -> User:
     return User(name=found.pw_name, uid=found.pw_uid, gid=found.pw_gid)
 
 
+@verb(VerbAccess(Who.ADMINISTRATOR))
 async def run_here(context: ServerContext, by: User, request: w.RunOnNodeRequest) -> StreamHandler:
     """Do the part of a run on one of its nodes."""
     run = context.runs.get(JobId(request.run))

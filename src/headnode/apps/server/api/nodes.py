@@ -8,6 +8,7 @@ from typing import Any
 
 from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.job_objects import Object
+from headnode.apps.server.api.verbs import ADMINISTERS, READS, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.node import NodeFacts, NodeState
@@ -232,6 +233,7 @@ EMPTYING_TIME = 5.0  # seconds for a node that is taken offline by force to tell
 BETWEEN_EMPTY_CHECKS = 0.02  # seconds
 
 
+@verb(READS)
 async def nodes(context: ServerContext, by: User, request: w.ListNodesRequest) -> Object:  # noqa: ARG001
     """Show the nodes."""
     wanted = {state.strip().lower() for state in request.states} - {"all", "*", ""}
@@ -251,6 +253,7 @@ async def nodes(context: ServerContext, by: User, request: w.ListNodesRequest) -
     return {"nodes": shown}
 
 
+@verb(READS)
 async def node(context: ServerContext, by: User, request: w.NodeNameRequest) -> Object:  # noqa: ARG001
     """Show one node."""
     return {"node": node_answer(context, request.node)}
@@ -266,6 +269,7 @@ def node_answer(context: ServerContext, name: str) -> Object:
     }
 
 
+@verb(READS)
 async def node_history(context: ServerContext, by: User, request: w.NodeHistoryRequest) -> Object:  # noqa: ARG001
     """Tell what happened to a node, also to one that was removed."""
     events = context.lookups.archive.node_history(request.node, min(request.limit, LONGEST_HISTORY))
@@ -274,21 +278,25 @@ async def node_history(context: ServerContext, by: User, request: w.NodeHistoryR
     return {"history": [{"at": at, "text": text} for at, text in node_sentences(events)]}
 
 
+@verb(ADMINISTERS)
 async def approve_node(context: ServerContext, by: User, request: w.NodeNameRequest) -> Object:
     """Let a pending node take jobs."""
     return await _change_node(context, by, request, "approve")
 
 
+@verb(ADMINISTERS)
 async def pause_node(context: ServerContext, by: User, request: w.NodeNameRequest) -> Object:
     """Start no new jobs on a node."""
     return await _change_node(context, by, request, "pause")
 
 
+@verb(ADMINISTERS)
 async def resume_node(context: ServerContext, by: User, request: w.NodeNameRequest) -> Object:
     """Let a paused or drained node take jobs again."""
     return await _change_node(context, by, request, "resume")
 
 
+@verb(ADMINISTERS)
 async def drain_node(context: ServerContext, by: User, request: w.DrainNodeRequest) -> Object:
     """Start no new jobs on a node but those that are over by a date; by force nothing runs there then."""
     closes = None if request.closes is None else Instant(request.closes)
@@ -312,6 +320,7 @@ async def _change_node(context: ServerContext, by: User, request: w.NodeNameRequ
     return {"node": node_answer(context, request.node)}
 
 
+@verb(ADMINISTERS)
 async def invite_node(context: ServerContext, by: User, request: w.InviteNodeRequest) -> Object:
     """Make an invitation that works once."""
     must_administer(by, "invite nodes")
@@ -329,6 +338,7 @@ async def invite_node(context: ServerContext, by: User, request: w.InviteNodeReq
     return {"invitation": invitation, "expires": expires, "approve": request.approve, "node": request.node}
 
 
+@verb(ADMINISTERS)
 async def set_node(context: ServerContext, by: User, request: w.SetNodeRequest) -> Object:
     """Set what administrators know of a node."""
     groups = None if request.groups is None else tuple(request.groups)
@@ -339,6 +349,7 @@ async def set_node(context: ServerContext, by: User, request: w.SetNodeRequest) 
     return {"node": node_answer(context, request.node)}
 
 
+@verb(ADMINISTERS)
 async def remove_node(context: ServerContext, by: User, request: w.NodeNameRequest) -> Object:
     """Let a node be part of the cluster no longer; its key is worth nothing from then on."""
     await context.ask(ChangeNode(by=by, node=request.node, wish="remove"))

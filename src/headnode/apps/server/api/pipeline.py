@@ -1,12 +1,16 @@
-"""One request of a client: its bytes, its verb and fields, who repeats it, and its answer."""
+"""One request of a client, whatever door it comes through: admitted, carried out, written to the audit log.
 
+A door identifies its client (`Caller`), opens a session for it, and sends what `carry_out` returns.
+"""
+
+import contextlib
 import hashlib
-import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final, NoReturn
+from typing import Any, Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from headnode.apps.server.api import (
     access,
@@ -20,237 +24,209 @@ from headnode.apps.server.api import (
     reservations,
     shell,
     tasks,
+    watch,
 )
-from headnode.apps.server.api import requests as w
+from headnode.apps.server.api.access import DONE, audit_entry, audited_answer
+from headnode.apps.server.api.messages import Answer, RequestFields, read_fields, read_request
 from headnode.apps.server.api.requests import ReservationNameRequest
 from headnode.apps.server.api.reservations import reservation
 from headnode.apps.server.api.streams import StreamHandler
+from headnode.apps.server.api.verbs import Verb, VerbKind
+from headnode.apps.server.doors.user_shares import UserShare
 from headnode.apps.server.explain import dry_run, explain_job
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.text.source_text import nearest_name
-from headnode.core.model.bounds import DEPTH, INTEGER, NOTE, VALUES
-from headnode.core.model.errors import BadRequest, HeadnodeError, WrongState
+from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, WrongState
 from headnode.core.model.user import IdempotencyKey, Receipt, User
-from headnode.core.state.decide import MAKING, receipt_of
+from headnode.core.state.decide import MAKING, REPEATED, receipt_of
 
-_FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
-def read_value(data: bytes) -> Any:
-    """Return the value that the bytes are as JSON.
-
-    Raises:  BadRequest ``request`` when they are no JSON, or beyond the bounds of depth, number and size.
-    """
-    try:
-        if _most_values(data) > VALUES.most:
-            _refuse(f"the request has more than {VALUES}", "divide it into several requests")
-        value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(code="request", what=f"the request is not JSON: {error}") from None
-    except RecursionError:
-        _refuse_depth()
-    _refuse_excess(value)
-    return value
-
-
-def _most_values(data: bytes) -> int:
-    """Return how many values there are at most outside of the texts of the first level."""
-    if data.count(b",") + data.count(b"[") + data.count(b"{") <= VALUES.most:
-        return 0  # almost always
-    parts = [bytes(raw) for raw in _FIELDS_DECODER.decode(data).values()]
-    return sum(
-        part.count(b",") + part.count(b"[") + part.count(b"{") for part in parts if part[:1] in (b"[", b"{")
-    )
-
-
-def _refuse_excess(value: Any) -> None:
-    """Look at all values, level by level."""
-    least, most = INTEGER.least or 0, INTEGER.most
-    level, depth = [value], 0
-    while level:
-        if depth > DEPTH.most:
-            _refuse_depth()
-        depth += 1
-        inner = []
-        for part in level:
-            for each in part.values() if type(part) is dict else part if type(part) is list else (part,):
-                kind = type(each)
-                if kind is dict or kind is list:
-                    inner.append(each)
-                elif kind is int and not least <= each <= most:
-                    _refuse("a number in the request is too large", f"use {INTEGER}")
-        level = inner
-
-
-def _refuse_depth() -> NoReturn:
-    _refuse(f"the request is deeper than {DEPTH}", "no verb needs as many")
-
-
-def _refuse(what: str, fix: str) -> NoReturn:
-    raise BadRequest(code="request", what=what, fix=fix)
-
-
-log = logging.getLogger("headnode.server")
-
-Answer = dict[str, Any]
-Verb = Callable[[ServerContext, User, Any], Awaitable[Answer]]
-
-VERBS: Mapping[str, tuple[type[w.VerbRequest], Verb]] = MappingProxyType(
-    {
-        "ping": (w.VerbRequest, cluster.ping),
-        "create_job": (w.CreateJobRequest, jobs.create_job),
-        "submit_job": (w.SubmitJobRequest, jobs.submit_job),
-        "check_job": (w.SubmitJobRequest, dry_run.check_job),
-        "add_tasks": (w.AddTasksRequest, jobs.add_tasks),
-        "modify_job": (w.ModifyJobRequest, jobs.modify_job),
-        "set_progress": (w.SetProgressRequest, jobs.set_progress),
-        "cancel_job": (w.StopJobRequest, jobs.cancel_job),
-        "finish_job": (w.StopJobRequest, jobs.finish_job),
-        "requeue_job": (w.JobIdRequest, jobs.requeue_job),
-        "suspend_job": (w.JobIdRequest, jobs.suspend_job),
-        "resume_job": (w.JobIdRequest, jobs.resume_job),
-        "hold_job": (w.HoldJobRequest, jobs.hold_job),
-        "release_job": (w.ReleaseJobRequest, jobs.release_job),
-        "clone_job": (w.JobIdRequest, jobs.clone_job),
-        "job": (w.JobIdRequest, jobs.job),
-        "jobs": (w.ListJobsRequest, job_views.jobs),
-        "group": (w.GroupNameRequest, groups.group),
-        "submit_group": (w.GroupNameRequest, groups.submit_group),
-        "cancel_group": (w.StopGroupRequest, groups.cancel_group),
-        "finish_group": (w.StopGroupRequest, groups.finish_group),
-        "history": (w.JobHistoryRequest, job_views.history),
-        "past_jobs": (w.PastJobsRequest, cluster.past_jobs),
-        "predictions": (w.PredictionScoresRequest, cluster.predictions),
-        "explain_job": (w.JobIdRequest, explain_job.explain_job),
-        "export_job": (w.ExportJobRequest, jobs.export_job),
-        "tasks": (w.ListTasksRequest, tasks.tasks),
-        "task": (w.TaskIdRequest, tasks.task),
-        "cancel_task": (w.StopTaskRequest, tasks.cancel_task),
-        "finish_task": (w.StopTaskRequest, tasks.finish_task),
-        "modify_task": (w.ModifyTaskRequest, tasks.modify_task),
-        "requeue_task": (w.TaskIdRequest, tasks.requeue_task),
-        "output": (w.TaskIdRequest, tasks.output),
-        "read_output": (w.ReadOutputRequest, tasks.read_output),
-        "nodes": (w.ListNodesRequest, nodes.nodes),
-        "node": (w.NodeNameRequest, nodes.node),
-        "node_history": (w.NodeHistoryRequest, nodes.node_history),
-        "approve_node": (w.NodeNameRequest, nodes.approve_node),
-        "pause_node": (w.NodeNameRequest, nodes.pause_node),
-        "drain_node": (w.DrainNodeRequest, nodes.drain_node),
-        "resume_node": (w.NodeNameRequest, nodes.resume_node),
-        "invite_node": (w.InviteNodeRequest, nodes.invite_node),
-        "set_node": (w.SetNodeRequest, nodes.set_node),
-        "remove_node": (w.NodeNameRequest, nodes.remove_node),
-        "filters": (w.VerbRequest, filters_templates.filters),
-        "test_filter": (w.TestFilterRequest, filters_templates.test_filter),
-        "templates": (w.VerbRequest, filters_templates.templates),
-        "template": (w.ShowTemplateRequest, filters_templates.template),
-        "set_template": (w.SetTemplateRequest, filters_templates.set_template),
-        "remove_template": (w.TemplateNameRequest, filters_templates.remove_template),
-        "reservations": (w.VerbRequest, reservations.reservations),
-        "reservation": (w.ReservationNameRequest, reservations.reservation),
-        "make_reservation": (w.SetReservationRequest, reservations.make_reservation),
-        "change_reservation": (w.SetReservationRequest, reservations.change_reservation),
-        "cancel_reservation": (w.ReservationNameRequest, reservations.cancel_reservation),
-        "cluster": (w.VerbRequest, cluster.cluster),
-        "params": (w.VerbRequest, cluster.params),
-        "set_params": (w.SetParametersRequest, cluster.set_params),
-        "params_history": (w.ParameterHistoryRequest, cluster.params_history),
-        "whoami": (w.VerbRequest, access.whoami),
-        "defaults": (w.VerbRequest, cluster.defaults),
-        "new_token": (w.NewTokenRequest, access.new_token),
-        "tokens": (w.ListTokensRequest, access.tokens),
-        "revoke_token": (w.RevokeTokenRequest, access.revoke_token),
-        "audit": (w.AuditLogRequest, access.audit),
-        "backup": (w.VerbRequest, cluster.backup),
-        "down": (w.StopHeadRequest, cluster.down),
-    }
+VERB_MODULES: Final = (
+    access,
+    cluster,
+    filters_templates,
+    groups,
+    job_views,
+    jobs,
+    node_commands,
+    nodes,
+    reservations,
+    shell,
+    tasks,
+    watch,
+    dry_run,
+    explain_job,
 )
-WATCH = "watch_job"
-StreamVerb = Callable[[ServerContext, User, Any], Awaitable[StreamHandler]]
-STREAMING: Mapping[str, tuple[type[w.VerbRequest], StreamVerb]] = MappingProxyType(
-    {
-        "run_everywhere": (w.RunOnNodesRequest, node_commands.run_everywhere),
-        "run_here": (w.RunOnNodeRequest, node_commands.run_here),
-        "shell": (w.ShellRequest, shell.shell),
-    }
+VERBS: Final[Mapping[str, Verb[Any, Any]]] = MappingProxyType(
+    {each.name: each for module in VERB_MODULES for each in vars(module).values() if isinstance(each, Verb)}
 )
-"""Verbs that stay: once they are granted a conversation follows, and then the connection ends."""
+"""Every verb of the protocol, by its name."""
+
+Updates = AsyncGenerator[Answer, None]
+Reply = Answer | Updates | StreamHandler
+"""One answer; or answers to the last one; or the conversation that takes the connection over."""
 
 
-async def begin_stream(context: ServerContext, by: User, verb: str, fields: dict[str, Any]) -> StreamHandler:
-    """Return the conversation that follows such a verb.
+class Caller(Protocol):
+    """The client of a request, as its door identifies it."""
 
-    Raises:  what refuses it.
+    origin: str  # where the client is, for the audit log
+    host: str  # the host on which it is
+    near: bool  # it is on the head's own machine
+
+    def user(self) -> User:
+        """Return the user of the client as known now.
+
+        Raises:  NotAllowed when the client is nobody any more.
+        """
+
+
+class ClientSession:
+    """One client with its share of the head: requests are carried out in turn with those of other users."""
+
+    def __init__(
+        self, context: ServerContext, caller: Caller, share: UserShare, is_gone: Callable[[], bool]
+    ) -> None:
+        """`is_gone`: whether nobody waits for the next answer any more."""
+        self._context, self._caller, self._is_gone = context, caller, is_gone
+        self._shares, self._share = context.shares, share
+
+    def user(self) -> User:
+        """Return the user of the client as known now.
+
+        Raises:  NotAllowed when the client is nobody any more.
+        """
+        return replace(self._caller.user(), origin=self._caller.origin, host=self._caller.host)
+
+    async def turn(self) -> None:
+        """Wait until it is the user's turn, and most of the answers so far are read."""
+        await self._shares.turn(self._share)
+
+    def room_for(self, size: int) -> contextlib.AbstractAsyncContextManager[None]:
+        """Wait until there is room for a request of so many bytes, and hold it."""
+        return self._shares.room_for(self._share, size)
+
+    @contextlib.contextmanager
+    def sending(self, size: int) -> Iterator[None]:
+        """Count an answer of so many bytes until the client has read most of it.
+
+        The head that was told to end does so after that: not before its client has the answer.
+        """
+        with self._shares.unread(self._share, size):
+            yield
+        if self._context.going_down and self._context.shut_down is not None:
+            self._context.shut_down()
+
+    async def carry_out(self, request: bytes) -> Reply:
+        """Return the reply to a request when it is the user's turn.
+
+        Raises:  HeadnodeError, which the door sends as the answer; ConnectionResetError when the client has
+                 gone by then: what it still asked for is dropped.
+        """
+        await self.turn()
+        if self._is_gone():
+            raise ConnectionResetError("the client has disconnected")
+        name, fields = read_request(request)
+        del request  # nothing keeps the bytes in memory
+        verb = _verb_named(name)
+        user: User | None = None
+        try:
+            user = self.user()
+            verb.admit(user, near=self._caller.near)
+            if verb.access.changes:
+                self._context.audit.make_ready()
+            if verb.kind is VerbKind.UPDATES:
+                return self._updates(verb, user, fields)
+            reply: Reply = await self._carry_out_once(verb, user, fields)
+        except HeadnodeError as error:
+            await self._write_audit(verb, user, fields, error)
+            raise
+        about = audited_answer(reply) if isinstance(reply, dict) else {}
+        await self._write_audit(verb, user, {**fields, **about}, None)
+        return reply
+
+    async def _carry_out_once(self, verb: Verb[Any, Any], user: User, fields: RequestFields) -> Reply:
+        """Carry a request out; one with an idempotency key once only.
+
+        Raises:  what refuses it.
+        """
+        rest, once = split_key(verb.name, fields)
+        if once is None:
+            return await self._perform(verb, user, dict(fields))
+        if (known := await answer_again(self._context, user, once, rest)) is not None:
+            return known
+        try:
+            return await self._perform(verb, replace(user, once=once), rest)
+        except WrongState as refused:
+            if refused.code != REPEATED:
+                raise
+            known = await answer_again(self._context, user, once, rest)  # the same request came twice at once
+            if known is None:
+                raise
+            return known
+
+    async def _perform(self, verb: Verb[Any, Any], user: User, fields: RequestFields) -> Reply:
+        reply: Reply = await verb(self._context, user, read_fields(verb.request, verb.name, fields))
+        return reply
+
+    async def _updates(self, verb: Verb[Any, Any], user: User, fields: RequestFields) -> Updates:
+        """Yield the answers to a request that has several."""
+        try:
+            updates: Updates = verb(self._context, self, read_fields(verb.request, verb.name, fields))
+            async with contextlib.aclosing(updates):
+                async for answer in updates:
+                    yield answer
+        except HeadnodeError as error:
+            await self._write_audit(verb, user, fields, error)
+            raise
+
+    async def _write_audit(
+        self, verb: Verb[Any, Any], user: User | None, fields: RequestFields, refused: HeadnodeError | None
+    ) -> None:
+        """Write a change to the audit log, and a request that was refused for want of rights.
+
+        Raises:  Unavailable ``audit-late`` when a change cannot be written.
+        """
+        if not (verb.access.changes or isinstance(refused, NotAllowed)):
+            return
+        outcome = DONE if refused is None else refused.code
+        line = audit_entry(self._context.now(), user, self._caller.origin, verb.name, fields, outcome)
+        if refused is None:
+            await self._context.audit.append(line)
+            return
+        with contextlib.suppress(HeadnodeError):  # nothing was changed; the line is written when it can be
+            await self._context.audit.append(line)
+
+
+@contextlib.contextmanager
+def client_session(
+    context: ServerContext, caller: Caller, is_gone: Callable[[], bool] = lambda: False
+) -> Iterator[ClientSession]:
+    """Give a client its share of the head as long as it is connected.
+
+    Raises:  NotAllowed when the client is nobody; Unavailable ``too-many-connections``.
     """
-    kind, grant = STREAMING[verb]
-    return await grant(context, by, read_fields(kind, verb, fields))
+    user = caller.user()
+    with context.shares.connected(user.uid, administrator=user.administrator) as share:
+        yield ClientSession(context, caller, share, is_gone)
 
 
-def read_request(data: bytes) -> tuple[str, dict[str, Any]]:
-    """Return the verb and its fields.
-
-    Raises:  BadRequest ``request`` when the bytes hold no request.
-    """
-    request = read_value(data)
-    if not isinstance(request, dict) or not isinstance(request.get("do"), str):
-        raise BadRequest(code="request", what="the request names no verb", fix='send {"do": VERB, ...}')
-    verb = request.pop("do")
-    return verb, request
-
-
-def read_fields(kind: type[w.VerbRequest], verb: str, fields: dict[str, Any]) -> w.VerbRequest:
-    """Return the fields of a verb in their types.
-
-    Raises:  BadRequest ``field``.
-    """
-    try:
-        return msgspec.convert(fields, kind)
-    except msgspec.ValidationError as error:
-        names = ", ".join(field.name for field in msgspec.structs.fields(kind)) or "no fields"
-        raise BadRequest(
-            code="field", what=f"the request {verb} is wrong: {error}", fix=f"it takes {names}"
-        ) from None
-
-
-async def carry_out(context: ServerContext, by: User, verb: str, fields: dict[str, Any]) -> Answer:
-    """Return the answer to one request with a verb that there is.
-
-    Raises:  HeadnodeError, which is an answer too: see `refusal`.
-    """
-    kind, do = VERBS[verb]
-    return {"ok": True} | await do(context, by, read_fields(kind, verb, fields))
-
-
-def refuse_unknown(verb: str) -> None:
-    """Refuse a verb that there is not.
+def _verb_named(name: str) -> Verb[Any, Any]:
+    """Return the verb of a name.
 
     Raises:  BadRequest ``verb``.
     """
-    if verb not in VERBS and verb not in STREAMING and verb != WATCH:
-        close = nearest_name(verb, [*VERBS, *STREAMING, WATCH])
+    if name not in VERBS:
+        close = nearest_name(name, [*VERBS])
         raise BadRequest(
             code="verb",
-            what=f"there is no verb {verb[:64]!r}",
+            what=f"there is no verb {name[:64]!r}",
             fix=f"did you mean {close!r}?" if close else "",
         )
-
-
-def refusal(error: HeadnodeError) -> Answer:
-    """Return an error as clients get it."""
-    return {
-        "ok": False,
-        "code": error.code,
-        "what": error.what[: NOTE.most],
-        "fix": error.fix[: NOTE.most],
-        "exit_status": error.exit_status,
-    }
+    return VERBS[name]
 
 
 IDEMPOTENCY_FIELD: Final = "idempotency"
 LONGEST_KEY: Final = 64  # characters
-
-RequestFields = dict[str, Any]
 
 
 def split_key(verb: str, fields: RequestFields) -> tuple[RequestFields, IdempotencyKey | None]:
@@ -289,8 +265,8 @@ async def answer_again(
         await context.submission_chain.wait(receipt.jobs)
     if once.verb == "make_reservation":
         shown = await reservation(context, user, ReservationNameRequest(name=str(fields.get("name"))))
-        return {"ok": True, **shown, "later": [], "repeated": True}
-    return {"ok": True, **_answer_of(receipt, fields), "repeated": True}
+        return {**shown, "later": [], "repeated": True}
+    return {**_answer_of(receipt, fields), "repeated": True}
 
 
 def _answer_of(receipt: Receipt, fields: RequestFields) -> RequestFields:

@@ -3,6 +3,7 @@
 from headnode.adapters.identity.users import members_of
 from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.job_objects import Object
+from headnode.apps.server.api.verbs import ADMINISTERS, READS, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.text.quantities import parse_nodes
 from headnode.core.model.errors import BadRequest
@@ -15,18 +16,21 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.reservation_index import reservation_named
 
 
+@verb(READS)
 async def reservations(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001  (everybody sees all)
     """Show every reservation, in the order in which they begin."""
     known = sorted(context.cluster.reservation_index.named.values(), key=lambda each: (each.begins, each.key))
     return {"reservations": [_object(context.cluster, each, context.now()) for each in known]}
 
 
+@verb(READS)
 async def reservation(context: ServerContext, by: User, request: w.ReservationNameRequest) -> Object:  # noqa: ARG001
     """Show one."""
     found = reservation_named(context.cluster.reservation_index.named, request.name)
     return {"reservation": _object(context.cluster, found, context.now())}
 
 
+@verb(ADMINISTERS)
 async def make_reservation(context: ServerContext, by: User, request: w.SetReservationRequest) -> Object:
     """Reserve nodes; say whose promised starts are lost by it."""
     now = context.now()
@@ -44,6 +48,7 @@ async def make_reservation(context: ServerContext, by: User, request: w.SetReser
     return _answer(context, request.name, promised)
 
 
+@verb(ADMINISTERS)
 async def change_reservation(context: ServerContext, by: User, request: w.SetReservationRequest) -> Object:
     """Let a reservation be another; say whose promised starts are lost by it."""
     known = reservation_named(context.cluster.reservation_index.named, request.name)
@@ -67,6 +72,7 @@ async def change_reservation(context: ServerContext, by: User, request: w.SetRes
     return _answer(context, known.name, promised)
 
 
+@verb(ADMINISTERS)
 async def cancel_reservation(context: ServerContext, by: User, request: w.ReservationNameRequest) -> Object:
     """Take a reservation back; say which jobs wait for it in vain."""
     known = reservation_named(context.cluster.reservation_index.named, request.name)

@@ -12,6 +12,7 @@ from headnode.adapters.wire import agent_messages as m
 from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.job_views import expected_object
 from headnode.apps.server.api.streams import NOT_RUN, ClientStream, CommandEnd, StreamHandler, relay_stream
+from headnode.apps.server.api.verbs import VerbAccess, Who, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import BadRequest, HeadnodeError, WrongState
 from headnode.core.model.quantities import JobId
@@ -33,6 +34,7 @@ _JOB_END_PATIENCE = 5.0  # seconds for what became of the job, when nobody knows
 _LARGEST = 9999  # rows or columns
 
 
+@verb(VerbAccess(Who.OWNER, changes=True))
 async def shell(context: ServerContext, by: User, request: w.ShellRequest) -> StreamHandler:
     """Give a client a terminal of a job."""
     found = context.lookups.job(request.job)

@@ -8,19 +8,14 @@ Source:  docs/contracts/01-local-protocol.md, "Conversations".
 import asyncio
 import base64
 import binascii
-import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import Any, NamedTuple, Protocol
 
 from headnode.adapters.nodes.streams import LaunchStream, number_outside
 from headnode.adapters.wire.agent_messages import Launch, Route
-from headnode.adapters.wire.frames import frame, read_frame
 from headnode.adapters.wire.messages import OpenJob
 from headnode.apps.server.api.job_objects import Object
 from headnode.apps.server.api.requests import RunOnNodesRequest
-from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import NEVER
@@ -108,48 +103,23 @@ class RunOnNodes:
 
 LARGEST_FRAME = 1 << 20  # bytes that a client may say at once
 MOST_INPUT = 64 * 1024  # bytes in one piece for a command
-HANG_UP_TIME = 300.0  # seconds that a client has for it once all was said: somebody may read it in a pager
 NOT_RUN = 255  # exit status of what could not be run, or of which nobody knows how it ended
 
 
-class ClientStream:
-    """The connection of one client."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
+class ClientStream(Protocol):
+    """The client of a verb that stays, as its door gives it."""
 
     async def hear(self) -> Object | None:
         """Return what the client says next; None when it is gone.
 
         Raises:  BadRequest ``frame`` or ``said``.
         """
-        data = await read_frame(self._reader, LARGEST_FRAME)
-        if data is None:
-            return None
-        try:
-            said = msgspec.json.decode(data)
-        except UNREADABLE as error:
-            raise BadRequest(code="said", what=f"the request is not JSON:  {error}") from None
-        if not isinstance(said, dict):
-            raise BadRequest(code="said", what="the request is not a JSON object")
-        return said
 
     async def say(self, **said: Any) -> None:
         """Say something, as soon as the client has read most of what was said before.
 
         Raises:  ConnectionError.
         """
-        if self._writer.is_closing():
-            raise ConnectionResetError("the client has disconnected")
-        self._writer.write(frame(msgspec.json.encode({"ok": True, **said})))
-        await self._writer.drain()
-
-    async def let_go(self) -> None:
-        """Drop what the client still says until it hangs up: closing on that would lose our last words."""
-        with contextlib.suppress(TimeoutError, ConnectionError):
-            async with asyncio.timeout(HANG_UP_TIME):
-                while await self._reader.read(LARGEST_FRAME):
-                    pass
 
 
 StreamHandler = Callable[[ClientStream], Awaitable[None]]

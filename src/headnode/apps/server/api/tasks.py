@@ -10,6 +10,7 @@ from headnode.apps.server.api.job_objects import Object
 from headnode.apps.server.api.job_views import seen_by
 from headnode.apps.server.api.jobs import live_job
 from headnode.apps.server.api.task_output import output_is_kept, output_paths, output_removed, read_own_file
+from headnode.apps.server.api.verbs import OVERSEES, READS, VerbAccess, Who, verb
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.slash_terms import with_changed_task
@@ -26,6 +27,7 @@ from headnode.core.state.transitions import TaskState
 from headnode.engine.ports import InstanceRow
 
 
+@verb(VerbAccess(Who.OWNER, changes=True))
 async def modify_task(context: ServerContext, by: User, request: w.ModifyTaskRequest) -> Object:
     """Change options of a task."""
     found = live_job(context, request.job)
@@ -40,6 +42,7 @@ async def modify_task(context: ServerContext, by: User, request: w.ModifyTaskReq
     return {"job": request.job, "task": request.task, "changed": fields}
 
 
+@verb(READS)
 async def tasks(context: ServerContext, by: User, request: w.ListTasksRequest) -> Object:  # noqa: ARG001  (everybody sees all)
     """Show the tasks of a job, or the instances of one of them."""
     found = context.lookups.job(request.job)
@@ -155,6 +158,7 @@ def check_instance(found: FoundJob, request: w.TaskIdRequest) -> None:
         )
 
 
+@verb(READS)
 async def task(context: ServerContext, by: User, request: w.TaskIdRequest) -> Object:
     """Show a task, or one instance of it, with everything that the user may know."""
     found = context.lookups.job(request.job)
@@ -163,11 +167,13 @@ async def task(context: ServerContext, by: User, request: w.TaskIdRequest) -> Ob
     return {"task": show.detailed_task(shown, spec) | {"private": bool(left_out)}}
 
 
+@verb(OVERSEES)
 async def cancel_task(context: ServerContext, by: User, request: w.StopTaskRequest) -> Object:
     """Cancel a task, or one instance of it."""
     return await _stop_task(context, by, request, "canceled", "failed")
 
 
+@verb(OVERSEES)
 async def finish_task(context: ServerContext, by: User, request: w.StopTaskRequest) -> Object:
     """Stop a task, or one instance of it, and count what runs as finished."""
     return await _stop_task(context, by, request, "finished", "finished")
@@ -211,6 +217,7 @@ def _active(context: ServerContext, request: w.TaskIdRequest, word: str) -> Foun
     return found
 
 
+@verb(OVERSEES)
 async def requeue_task(context: ServerContext, by: User, request: w.TaskIdRequest) -> Object:
     """Run a task that is over again."""
     found = _active(context, request, "requeued")
@@ -219,6 +226,7 @@ async def requeue_task(context: ServerContext, by: User, request: w.TaskIdReques
     return {"state": "Queued"}
 
 
+@verb(READS)
 async def output(context: ServerContext, by: User, request: w.TaskIdRequest) -> Object:
     """Say where the output of a task lies.  Who reads it does so as himself."""
     found = context.lookups.job(request.job)
@@ -257,6 +265,7 @@ def _task_kind(task: TaskSpec) -> str:
     return task.kind.value if task.kind in (TaskType.SWEEP, TaskType.SERVICE) else f"{task.kind.value} task"
 
 
+@verb(VerbAccess(Who.OWNER))
 async def read_output(context: ServerContext, by: User, request: w.ReadOutputRequest) -> Object:
     """Read output on the node where it lies; only its owner and administrators may."""
     found = context.lookups.job(request.job)

@@ -13,10 +13,9 @@ from msgspec.structs import replace
 from headnode.adapters.identity.users import Account
 from headnode.adapters.nodes.relay import place_of
 from headnode.adapters.wire.frames import keep_alive, read_frame
-from headnode.apps.server.api.pipeline import read_fields, read_request, refusal
+from headnode.apps.server.api.messages import read_fields, read_request, refusal
 from headnode.apps.server.api.requests import JobIdRequest
-from headnode.apps.server.api.streams import JobWatchers
-from headnode.apps.server.doors.conversation import ServedConversation, send
+from headnode.apps.server.doors.conversation import send, serve_client
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
 from headnode.core.model.node import NodeState
@@ -101,8 +100,8 @@ LAST_ANSWER = 2.0  # seconds between the end of an attempt and that of its conne
 class TaskDoor:
     """Serves every connection on which a node speaks for a task.  A bad one costs itself only."""
 
-    def __init__(self, context: ServerContext, watchers: JobWatchers) -> None:
-        self._context, self._watchers = context, watchers
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
         self._nodes: Counter[str] = Counter()  # connections of each node
 
     async def serve(
@@ -135,22 +134,19 @@ class TaskDoor:
         """Answer a task until it hangs up, or its attempt is over."""
         ending = asyncio.ensure_future(self._end_with(caller, writer))
         try:
-            with self._context.shares.connected(caller.user().uid, administrator=False) as share:
-                await ServedConversation(
-                    self._context, self._watchers, caller, share, (reader, writer)
-                ).go_on()
+            await serve_client(self._context, caller, (reader, writer))
         finally:
             ending.cancel()
 
     async def _end_with(self, caller: TaskCaller, writer: asyncio.StreamWriter) -> None:
         """Close a connection soon after its attempt is over; whatever goes on there hears its end."""
-        signal = self._watchers.watch([caller.attempt.job])
+        signal = self._context.watchers.watch([caller.attempt.job])
         try:
             while caller.is_there():
                 await signal.wait()
                 signal.take()
         finally:
-            self._watchers.leave([caller.attempt.job], signal)
+            self._context.watchers.leave([caller.attempt.job], signal)
         await asyncio.sleep(LAST_ANSWER)
         writer.close()
 

@@ -13,9 +13,9 @@ from headnode.adapters.nodes.entrance import KnownPeers
 from headnode.adapters.nodes.join_door import digest_of
 from headnode.adapters.wire.frames import keep_alive, read_frame
 from headnode.apps.server.api.access import audit_entry
-from headnode.apps.server.api.pipeline import read_fields, read_request, refusal
+from headnode.apps.server.api.messages import read_fields, read_request, refusal
+from headnode.apps.server.api.pipeline import client_session
 from headnode.apps.server.api.requests import Name, VerbRequest
-from headnode.apps.server.api.streams import JobWatchers
 from headnode.apps.server.doors.conversation import ServedConversation, send
 from headnode.apps.server.doors.user_shares import Roles
 from headnode.apps.server.server_context import ServerContext
@@ -101,8 +101,8 @@ strangers_log = logging.getLogger("headnode.strangers")
 class TlsDoor:
     """Serves every client of other machines.  A bad one costs its own connection only."""
 
-    def __init__(self, context: ServerContext, watchers: JobWatchers) -> None:
-        self._context, self._watchers = context, watchers
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
         self._failed = FailedLogins()
 
     async def serve(
@@ -115,7 +115,9 @@ class TlsDoor:
             caller = await self._greet(reader, writer, address)
             if caller is not None:
                 known()
-                await self._serve_known(caller, reader, writer)
+                with client_session(self._context, caller, writer.is_closing) as session:
+                    send(writer, {"ok": True, "user": caller.user().name, "cluster": self._context.name})
+                    await ServedConversation(session, (reader, writer)).go_on()
         except HeadnodeError as error:
             strangers_log.warning("a client at %s was turned away: %s", address, error)
             send(writer, refusal(error))
@@ -196,14 +198,6 @@ class TlsDoor:
             await self._context.audit.append(line | (more or {}))
         except Unavailable as error:
             log.critical("%s", error)
-
-    async def _serve_known(
-        self, caller: TokenCaller, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        user = caller.user()
-        with self._context.shares.connected(user.uid, administrator=user.administrator) as share:
-            send(writer, {"ok": True, "user": user.name, "cluster": self._context.name})
-            await ServedConversation(self._context, self._watchers, caller, share, (reader, writer)).go_on()
 
 
 def _address(writer: asyncio.StreamWriter) -> str:

@@ -6,9 +6,8 @@ import socket
 
 from headnode.adapters.identity.peers import peer_ids, user_name
 from headnode.adapters.identity.users import Account
-from headnode.apps.server.api.pipeline import refusal
-from headnode.apps.server.api.streams import JobWatchers
-from headnode.apps.server.doors.conversation import ServedConversation, send
+from headnode.apps.server.api.messages import refusal
+from headnode.apps.server.doors.conversation import send, serve_client
 from headnode.apps.server.doors.user_shares import Roles
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import HeadnodeError
@@ -36,18 +35,14 @@ log = logging.getLogger("headnode.server")
 class UnixDoor:
     """Serves every client of this machine."""
 
-    def __init__(self, context: ServerContext, watchers: JobWatchers) -> None:
+    def __init__(self, context: ServerContext) -> None:
         self._context = context
-        self._watchers = watchers
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one client's requests until it goes away.  A bad frame costs this connection only."""
         try:
             caller = UnixCaller(self._context.roles, writer)
-            user = caller.user()
-            with self._context.shares.connected(user.uid, administrator=user.administrator) as share:
-                streams = reader, writer
-                await ServedConversation(self._context, self._watchers, caller, share, streams).go_on()
+            await serve_client(self._context, caller, (reader, writer))
         except HeadnodeError as error:
             send(writer, refusal(error))
         except (ConnectionError, TimeoutError) as error:

@@ -17,6 +17,7 @@ from headnode.apps.server.api.job_submission import (
 )
 from headnode.apps.server.api.job_views import deadline_object
 from headnode.apps.server.api.jobs import refuse_description, refuse_submitted
+from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.explain.applicable_changes import (
     ChangeCommand,
     change_of_draft,
@@ -63,6 +64,7 @@ class _DryRunJob(NamedTuple):
     written: bool  # its tasks are written down already: options do not change them
 
 
+@verb(READS)
 async def check_job(context: ServerContext, by: User, request: w.SubmitJobRequest) -> Object:
     """Say what submitting would say, and what would become of each job: starts where, or waits for what.
 

@@ -6,6 +6,7 @@ from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.groups import relations
 from headnode.apps.server.api.job_objects import Object
 from headnode.apps.server.api.job_views import deadline_object, expected_start
+from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.explain.applicable_changes import (
     ChangeCommand,
     PolicySnapshot,
@@ -86,6 +87,7 @@ MOST_TASKS = 20
 MOST_AHEAD = 5  # jobs ahead that are told one by one
 
 
+@verb(READS)
 async def explain_job(context: ServerContext, by: User, request: w.JobIdRequest) -> Object:
     """Say what a job waits for, when it may start, and what would let it start now or sooner."""
     found = context.lookups.job(request.job)

@@ -1,0 +1,100 @@
+"""The verb `watch_job`: jobs as they change, until all of them have ended."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from itertools import islice
+from typing import Protocol
+
+from headnode.apps.server.api.job_objects import Object
+from headnode.apps.server.api.job_views import expected_object, short_job
+from headnode.apps.server.api.requests import WatchJobsRequest
+from headnode.apps.server.api.verbs import READS, verb
+from headnode.apps.server.job_lookup import FoundJob
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.model.errors import NotFound
+from headnode.core.model.quantities import JobId
+from headnode.core.model.user import User
+
+BETWEEN_UPDATES = 0.1  # seconds
+BETWEEN_WAITING_UPDATES = 5.0  # seconds after which a client that watches a queued job hears of it again
+MOST_WAITING_TOLD = 12  # jobs of which it does
+
+
+class Watcher(Protocol):
+    """The client that watches: it may lose its rights meanwhile, and takes turns with other users."""
+
+    def user(self) -> User:
+        """Return the user as known now.
+
+        Raises:  NotAllowed when the client is nobody any more.
+        """
+
+    async def turn(self) -> None:
+        """Wait until the next answer to this user may be made."""
+
+
+@verb(READS)
+async def watch_job(
+    context: ServerContext, by: Watcher, request: WatchJobsRequest
+) -> AsyncGenerator[Object, None]:
+    """Yield all jobs now and at the end, and those that changed ten times a second at most, until then."""
+    jobs = request.job if isinstance(request.job, list) else [request.job]
+    signal, changed = context.watchers.watch(jobs), set(jobs)
+    try:
+        while True:
+            by.user()  # a token may have been revoked meanwhile
+            answer = _changed_jobs(context, jobs, changed)
+            yield answer
+            if answer["done"]:
+                return
+            await _changed_or_waiting(context, jobs, signal)
+            await _pause(context, jobs, signal)
+            await by.turn()
+            changed = signal.take() | _waiting(context, jobs)
+    finally:
+        context.watchers.leave(jobs, signal)
+
+
+def _changed_jobs(context: ServerContext, jobs: list[int], changed: set[int]) -> Object:
+    """Return the jobs that have changed as they are now, and whether all are over; then all of them."""
+    if not jobs:
+        raise NotFound(code="no-jobs", what="there is no job to watch", fix="name at least one job id")
+    done = not any(JobId(job) in context.cluster.jobs for job in jobs)
+    found = [context.lookups.job(job) for job in jobs if done or job in changed]
+    return {"jobs": [_watched_job(context, each) for each in found], "done": done}
+
+
+def _watched_job(context: ServerContext, found: FoundJob) -> Object:
+    return short_job(context, found) | {"expected": expected_object(context, found.record)}
+
+
+async def _changed_or_waiting(context: ServerContext, jobs: list[int], signal: asyncio.Event) -> None:
+    """Return when a job has changed, or after a while when one waits: why and until when may be new."""
+    while True:
+        try:
+            async with asyncio.timeout(BETWEEN_WAITING_UPDATES):
+                await signal.wait()
+                return
+        except TimeoutError:
+            if _waiting(context, jobs):
+                return
+
+
+def _waiting(context: ServerContext, jobs: list[int]) -> set[int]:
+    """Return the first few jobs that wait for processors."""
+    alive = (context.cluster.jobs.get(JobId(job)) for job in jobs)
+    waiting = (record.id for record in alive if record is not None and record.state.is_queued)
+    return set(islice(waiting, MOST_WAITING_TOLD))
+
+
+async def _pause(context: ServerContext, jobs: list[int], signal: asyncio.Event) -> None:
+    """Let changes gather before the next update, unless the jobs are over: then nobody should wait."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + BETWEEN_UPDATES
+    while any(job in context.cluster.jobs for job in jobs) and loop.time() < until:
+        signal.clear()
+        try:
+            async with asyncio.timeout_at(until):
+                await signal.wait()
+        except TimeoutError:
+            return

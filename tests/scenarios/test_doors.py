@@ -1,0 +1,187 @@
+"""Requests are carried out the same way whatever door they come through: here a plain function call."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_local_socket import Peer, Scene, run
+from test_who_may import ADMINISTRATOR, OTHER, OWNER, asking, entries
+
+from headnode.apps.server.api.pipeline import ClientSession, client_session
+from headnode.core.model import bounds
+from headnode.core.model.errors import NotAllowed, Unavailable
+from testbed.function_door import KnownCaller, call
+
+SUBMISSION = {"tasks": [{"command": "x"}]}
+QUESTIONS: list[dict[str, Any]] = [
+    {"do": "jobs"},
+    {"do": "job", "job": 1},
+    {"do": "tasks", "job": 1},
+    {"do": "explain_job", "job": 1},
+    {"do": "nodes"},
+    {"do": "node", "node": "n1"},
+    {"do": "whoami"},
+    {"do": "params"},
+]
+
+
+def question(**fields: Any) -> bytes:
+    return json.dumps(fields).encode()
+
+
+@pytest.mark.parametrize("asked", QUESTIONS, ids=lambda asked: asked["do"])
+def test_a_plain_function_call_gets_the_answer_of_a_socket(tmp_path: Path, asked: dict[str, Any]) -> None:
+    async def story(scene: Scene) -> None:
+        await call(scene.context, OWNER, "submit_job", **SUBMISSION)
+        async with asking(scene, OWNER) as peer:
+            told = await peer.done(**asked)
+        fields = {name: value for name, value in asked.items() if name != "do"}
+        assert await call(scene.context, OWNER, asked["do"], **fields) == told
+
+    run(tmp_path, story)
+
+
+def test_a_call_is_checked_and_written_to_the_audit_log(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        job = (await call(scene.context, OWNER, "submit_job", **SUBMISSION))["job"]
+        with pytest.raises(NotAllowed, match="not-owner"):
+            await call(scene.context, OTHER, "cancel_job", job=job)
+        await call(scene.context, ADMINISTRATOR, "cancel_job", job=job)
+        told = [(entry["user"], entry["verb"], entry["outcome"]) for entry in entries(scene)]
+        assert told == [
+            (OWNER.name, "submit_job", "done"),
+            (OTHER.name, "cancel_job", "not-owner"),
+            (ADMINISTRATOR.name, "cancel_job", "done"),
+        ]
+
+    run(tmp_path, story)
+
+
+def test_a_call_from_afar_may_do_nothing_that_is_for_the_machine_of_the_head(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        caller = KnownCaller(ADMINISTRATOR, near=False)
+        with (
+            client_session(scene.context, caller) as session,
+            pytest.raises(NotAllowed, match="not-here"),
+        ):
+            await session.carry_out(question(do="backup"))
+
+    run(tmp_path, story)
+
+
+def test_a_key_that_came_through_one_door_is_known_at_another(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with asking(scene, OWNER) as peer:
+            first = await peer.done(do="submit_job", idempotency="k", **SUBMISSION)
+        again = await call(scene.context, OWNER, "submit_job", idempotency="k", **SUBMISSION)
+        assert (again["job"], again["repeated"]) == (first["job"], True)
+        assert len(scene.context.cluster.jobs) == 1
+
+    run(tmp_path, story)
+
+
+def test_a_user_of_many_calls_lets_others_take_their_turn(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        order: list[str] = []
+
+        async def ask(session: ClientSession, name: str) -> None:
+            await session.carry_out(question(do="ping"))
+            order.append(name)
+
+        with (
+            client_session(scene.context, KnownCaller(OWNER)) as many,
+            client_session(scene.context, KnownCaller(OTHER)) as one,
+        ):
+            await asyncio.gather(*(ask(many, "many") for _ in range(200)), ask(one, "one"))
+        assert order.index("one") < 100
+
+    run(tmp_path, story)
+
+
+def test_sessions_of_a_user_are_counted_over_all_doors(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        sessions = [client_session(scene.context, KnownCaller(OTHER)) for _ in range(bounds.CONNECTIONS.most)]
+        for session in sessions:
+            session.__enter__()
+        with pytest.raises(Unavailable, match="too-many-connections"):
+            await call(scene.context, OTHER, "ping")
+        for session in sessions:
+            session.__exit__(None, None, None)
+        assert (await call(scene.context, OTHER, "ping"))["cluster"] == "test"
+
+    run(tmp_path, story)
+
+
+def test_what_a_client_that_has_gone_still_asked_for_is_dropped(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        with (
+            client_session(scene.context, KnownCaller(OWNER), lambda: True) as session,
+            pytest.raises(ConnectionResetError),
+        ):
+            await session.carry_out(question(do="submit_job", **SUBMISSION))
+        assert not scene.context.cluster.jobs
+
+    run(tmp_path, story)
+
+
+def test_a_caller_follows_a_job_to_its_end(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        job = (await call(scene.context, OWNER, "submit_job", **SUBMISSION))["job"]
+        with client_session(scene.context, KnownCaller(OWNER)) as session:
+            updates = await session.carry_out(question(do="watch_job", job=job))
+            states = []
+            async for answer in updates:  # type: ignore[union-attr]
+                states.append((answer["jobs"][0]["state"], answer["done"]))
+                await scene.end(job)
+        assert states == [("Running", False), ("Finished", True)]
+
+    run(tmp_path, story)
+
+
+class Terminal:
+    """A client with a stream for itself, which hangs up at once."""
+
+    def __init__(self) -> None:
+        self.heard: list[dict[str, Any]] = []
+
+    async def hear(self) -> None:
+        return None
+
+    async def say(self, **said: Any) -> None:
+        self.heard.append(said)
+
+
+def test_a_verb_that_stays_needs_no_socket(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        terminal = Terminal()
+        with client_session(scene.context, KnownCaller(ADMINISTRATOR)) as session:
+            stream = await session.carry_out(question(do="run_everywhere", command="true", nodes="n1"))
+            await stream(terminal)  # type: ignore[operator]
+        assert [said["nodes"] for said in terminal.heard] == [["n1"]]
+
+    run(tmp_path, story)
+
+
+def test_the_head_ends_when_the_client_that_told_it_so_has_its_answer(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        ended: list[bool] = []
+        scene.context.shut_down = lambda: ended.append(True)
+        with client_session(scene.context, KnownCaller(ADMINISTRATOR)) as session:
+            await session.carry_out(question(do="down"))
+            with session.sending(10):
+                assert not ended
+            assert ended
+
+    run(tmp_path, story)
+
+
+def test_an_unknown_verb_is_refused_by_name(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            assert isinstance(peer, Peer)
+            answer = await peer.ask(do="submit_jbo")
+            assert (answer["code"], answer["fix"]) == ("verb", "did you mean 'submit_job'?")
+
+    run(tmp_path, story)
