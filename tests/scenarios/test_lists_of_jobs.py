@@ -7,8 +7,7 @@ import pytest
 from cli_scripted_head import ScriptedHead, hn, job
 from test_local_socket import Peer, Scene, run
 
-from headnode.apps.server.api import job_views
-from headnode.apps.server.api import watch
+from headnode.apps.server.api import job_views, watch
 
 NOW = 1_000_000.0
 
