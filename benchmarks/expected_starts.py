@@ -70,7 +70,7 @@ class Foretold(EngineReplay):
     def _do(self, commands: Sequence[Command]) -> None:
         super()._do(commands)
         engine = self.engine
-        if engine.cluster.queue and any(isinstance(command, CreateJob) for command in commands):
+        if engine.cluster.queue.by_request and any(isinstance(command, CreateJob) for command in commands):
             self.looks += 1
             view = engine.view(engine.clock.now())
             situation = self._foreseer.situation(engine.cluster, view, engine.last_plan, "easy")

@@ -118,7 +118,7 @@ def test_a_node_that_a_running_job_gives_back_hears_once_that_it_is_closed() -> 
     assert world.heard("node2") == ["CloseJob"]
     world.do(ReportClosed(node="node2", job=job))
     assert world.heard("node2") == []
-    assert world.cluster.free["node2"] == [0]
+    assert world.cluster.cores.free["node2"] == [0]
 
 
 def test_the_failure_of_a_hook_is_answered_when_it_is_durable() -> None:

@@ -113,7 +113,7 @@ def check_the_journal(path: Path) -> None:
         for _, event in journal.replay(0):
             apply_event(whole, event)
         check_cluster(whole)
-        whole.over.clear()
+        whole.agenda.for_archive.clear()
         assert save(whole) == save(recovered)
         assert not recovered.jobs
     finally:

@@ -92,7 +92,7 @@ def test_every_job_lives_a_whole_life_and_ends_finished() -> None:
         cluster = replayed.engine.cluster
         check_cluster(cluster)
         assert not cluster.jobs
-        assert sum(map(len, cluster.free.values())) == SIZE
+        assert sum(map(len, cluster.cores.free.values())) == SIZE
 
 
 def test_jobs_belong_to_the_users_of_their_log() -> None:

@@ -43,7 +43,7 @@ def journal_of(scene: Scene) -> tuple[Any, ...]:
     """Return everything that a submission would leave behind."""
     cluster: ClusterState = scene.engine.cluster
     events = list(scene.engine.journal.replay())
-    return events, cluster.next_job, cluster.next_order, dict(cluster.queue), scene.engine.number
+    return events, cluster.next_job, cluster.next_order, dict(cluster.queue.by_request), scene.engine.number
 
 
 def test_a_waiting_job_is_told_who_is_ahead_what_is_reserved_and_what_would_let_it_start(

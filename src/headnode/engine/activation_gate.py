@@ -108,7 +108,8 @@ class _PlanGate:
         """Whether it takes nothing of what is offered to those asked about before."""
         alone = self._cluster.request(record).exclusive
         return all(
-            count + self._promised.get(node, 0) + self._given.get(node, 0) <= len(self._cluster.free_on(node))
+            count + self._promised.get(node, 0) + self._given.get(node, 0)
+            <= len(self._cluster.cores.free_on(node))
             and not (alone and self._promised.get(node))
             for node, count in shares
         )
@@ -117,7 +118,7 @@ class _PlanGate:
         """Put a job aside, and all that ask for the same and would have to be asked about, too."""
         offers, cluster = self._offers, self._cluster
         request = cluster.request(record)
-        others = (cluster.jobs[JobId(job)] for _, _, job in cluster.queue.get(request, ()))
+        others = (cluster.jobs[JobId(job)] for _, _, job in cluster.queue.by_request.get(request, ()))
         alike = [each.id for each in others if each.id not in offers.of and offers.chains.of(cluster, each)]
         offers.put_aside([record.id, *alike])
 

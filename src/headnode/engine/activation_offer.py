@@ -76,7 +76,7 @@ class ActivationOffer(msgspec.Struct):
 def place_in(cluster: ClusterState, record: JobRecord) -> int:
     """Return the place of a job in the queue, from 1; of a running one, where it would be."""
     turn = cluster.turn(record)
-    return 1 + sum(bisect_left(turns, turn) for turns in cluster.queue.values())
+    return 1 + sum(bisect_left(turns, turn) for turns in cluster.queue.by_request.values())
 
 
 def units_of(cluster: ClusterState, record: JobRecord, wished: Grant) -> int:
@@ -90,7 +90,7 @@ def in_line(cluster: ClusterState, record: JobRecord) -> bool:
     """Whether a job is in the queue, and nothing but filters and others keeps it there."""
     return (
         record.state is JobState.QUEUED
-        and record.id not in cluster.held
+        and record.id not in cluster.queue.held
         and not record.holds
         and not record.waits_for
     )
@@ -195,9 +195,11 @@ def _is_free(
     alone = cluster.request(record).option(word.option).exclusive
     for node, count in word.kept:
         others = taken.get(node, set())
-        if count + counts.get(node, 0) > len(cluster.free_on(node)):
+        if count + counts.get(node, 0) > len(cluster.cores.free_on(node)):
             return False
-        if exclusive_holder(cluster, node) is not None or (alone and (others or cluster.holders.get(node))):
+        if exclusive_holder(cluster, node) is not None or (
+            alone and (others or cluster.cores.holders.get(node))
+        ):
             return False
         if any(cluster.request(cluster.jobs[other]).exclusive for other in others):
             return False

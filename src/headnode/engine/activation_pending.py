@@ -179,7 +179,7 @@ class PendingOffers:
         offer = self._asked.pop(command.offer, None)
         self._left_out = None
         self._uncrowd()
-        cluster.pass_needed = True
+        cluster.agenda.pass_needed = True
         if offer is None or self.of.get(command.job) is not offer or not is_still_valid(cluster, offer):
             if offer is not None and self.of.get(command.job) is offer:
                 del self.of[command.job]

@@ -7,8 +7,6 @@ with only administrators' jobs in the queue.  No job starts on paused and other 
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
-from heapq import heappop
-from math import inf, nextafter
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -22,7 +20,7 @@ from headnode.core.scheduling.plan import Plan, Start
 from headnode.core.scheduling.policies import plan_easy
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 from headnode.core.state.advance_job import AdvanceJob
-from headnode.core.state.apply_events import apply_event
+from headnode.core.state.apply_events import apply_event, pass_time
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.decide import decide
@@ -145,8 +143,9 @@ class Engine:
         """
         self.cluster, self.number, self.kept = recover(self.journal)
         self.offers.recover(self.cluster)
+        self._agenda = self.cluster.agenda
         self._view_builder, self.last_plan = ViewBuilder(self.cluster, keeps=True), None
-        self.cluster.release_due(self.clock.now())
+        pass_time(self.cluster, self.clock.now())
 
     def handle(self, batch: Sequence[Command]) -> list[Answer]:
         """Answer every command, in order, once the answers are durable.
@@ -215,15 +214,16 @@ class Engine:
         self._rest_after_pass(now, LONG_REST)
 
     def _attend(self, now: Instant, facts: list[Event]) -> None:
-        while self.cluster.dirty_jobs:
-            self._apply_command(AdvanceJob(job=self.cluster.dirty_jobs.pop()), now, facts)
-        for name in sorted(self.cluster.reservation_index.take_unsettled()):
+        while self._agenda.dirty_jobs:
+            self._apply_command(AdvanceJob(job=self._agenda.dirty_jobs.pop()), now, facts)
+        reservations, self._agenda.dirty_reservations = self._agenda.dirty_reservations, set()
+        for name in sorted(reservations):
             self._apply_command(AdvanceReservation(name=name), now, facts)
             self._attend(now, facts)
 
     def _pass_is_due(self, now: Instant) -> bool:
         begin, end = self._rest  # a clock that was set back ends it
-        return (self.cluster.pass_needed or self._wake() <= now) and not begin <= now < end
+        return (self._agenda.pass_needed or self._wake() <= now) and not begin <= now < end
 
     def _wake(self) -> Instant:
         """Return when the last plan wants to be made again though nothing happens."""
@@ -235,12 +235,12 @@ class Engine:
 
     def _schedule(self, now: Instant, facts: list[Event]) -> None:
         """Run one pass.  A pass that took long makes the next wait as long, so passes take half the time."""
-        self.cluster.pass_needed = False
+        self._agenda.pass_needed = False
         if self.offers.are_in_play:
             self._view_builder.freed = True  # what was held for others may not be any more
         for firm in self.offers.begin(self.cluster, now):
             self.offers.settled(firm, self._apply_command(firm, now, facts))
-        if not self.cluster.queue and not any(
+        if not self.cluster.queue.by_request and not any(
             graph.ready for graph in map(self.cluster.graph, self.cluster.running)
         ):
             self.last_plan = None
@@ -250,7 +250,7 @@ class Engine:
         plan = self.last_plan = self.plan(now)
         self._rebalancing.done(self.cluster, now)
         self._planned_by = self._policy_and_mode()
-        self._view_builder.freed, self.cluster.let_go = False, False
+        self._view_builder.freed, self._agenda.children_released = False, False
         for command in gate_plan(self.offers, self._with_tries(plan, now), self.cluster, now):
             answer = self._apply_command(command, now, facts)
             self.offers.settled(command, answer)
@@ -264,12 +264,12 @@ class Engine:
         self._view_builder.look_at_jobs(now)  # those that started: one may end before the next pass
         balanced = is_balanced(self.settings)  # who has just started has a share from the next pass on
         again = balanced and any(isinstance(event, JobStarted) for event in facts[before:])
-        self.cluster.pass_needed = self.cluster.let_go or self.offers.restless or again
+        self._agenda.pass_needed = self._agenda.children_released or self.offers.restless or again
         spent = self.clock.now() - began
         if spent > LONG_PASS:
             log.warning(
                 "a scheduling pass took %.1f s: %d jobs run, %d kinds of job wait on %d nodes",
-                spent, len(self.cluster.running), len(self.cluster.queue), len(self.cluster.nodes),
+                spent, len(self.cluster.running), len(self.cluster.queue.by_request), len(self.cluster.nodes),
             )  # fmt: skip
         if spent > SHORT_PASS:
             self._rest_after_pass(now, 2 * spent)
@@ -313,43 +313,38 @@ class Engine:
 
     def _record(self, facts: list[Event]) -> None:
         alive, ended = self.cluster.jobs, []
-        if self.cluster.over:
-            over = [record for job, record in self.cluster.over.items() if job not in alive]
+        if self._agenda.for_archive:
+            over = [record for job, record in self._agenda.for_archive.items() if job not in alive]
             ended = [ended_job(self.cluster, record) for record in over]
         revived = [event.job for event in facts if isinstance(event, JobRevived) and event.job in alive]
         self.number = self.journal.append(facts, ended, revived)
-        self.cluster.over.clear()
+        self._agenda.for_archive.clear()
 
     def tick(self) -> None:
         """Do what time asks for: let holds go, end what is overdue or late, run a pass that had to wait."""
         now = self.clock.now()
         self._retry_at = None
         self._mind_the_clock(now)
-        self.cluster.release_due(now)
-        self.cluster.begin_and_end_reservations(now)
-        self.cluster.wake_due(now)
+        pass_time(self.cluster, now)
+        agenda = self._agenda
+        agenda.begin_and_end_reservations(self.cluster.reservation_index.named, now)
+        agenda.wake(now, self.cluster.graphs.keys())
         overdue: list[Command] = []
-        while (deadline := self.cluster.next_deadline()) is not None and deadline <= now:
-            overdue.append(EndOverdue(job=heappop(self.cluster.deadlines)[1]))
-        while (late := self.cluster.take_late(now)) is not None:
+        while (job := agenda.deadlines.take(now)) is not None:
+            overdue.append(EndOverdue(job=job))
+        while (late := agenda.last_starts.take(now)) is not None:
             overdue.append(EndLate(job=late))
-        if (
-            overdue
-            or self.cluster.dirty_jobs
-            or self.cluster.reservation_index.unsettled
-            or self._pass_is_due(now)
-        ):
+        if overdue or agenda.dirty_jobs or agenda.dirty_reservations or self._pass_is_due(now):
             self._handle(overdue, now)
 
     def next_wake(self) -> Instant | None:
         """Return when `tick` has something to do; None when time alone changes nothing."""
         if self._retry_at is not None:
             return self._retry_at
-        times = [self.cluster.next_release(), self.cluster.next_deadline(), self.cluster.next_wake_up()]
-        times.append(self.cluster.reservation_index.next_edge())
-        if (last_start := self.cluster.next_last_start()) is not None:
-            times.append(Instant(nextafter(last_start, inf)))  # at that very instant it may start still
-        if self.cluster.pass_needed:
+        agenda = self._agenda
+        timers = (agenda.deadlines, agenda.last_starts, agenda.wake_ups, agenda.edges)
+        times = [self.cluster.queue.next_release(), *(each.next() for each in timers)]
+        if self._agenda.pass_needed:
             now = self.clock.now()
             times.append(now if self._pass_is_due(now) else self._rest[1])
         elif (wake := self._wake()) < NEVER:

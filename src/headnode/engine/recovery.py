@@ -30,7 +30,7 @@ def recover(journal: Journal) -> tuple[ClusterState, int, int]:
         kept, state = newest
         cluster = ClusterState(_read(kept, state, journal.written_by()))
     number = _replay(cluster, journal, kept)
-    cluster.over.clear()  # the archive has them already: they were appended together
+    cluster.agenda.for_archive.clear()  # the archive has them already: they were appended together
     return cluster, number, kept
 
 

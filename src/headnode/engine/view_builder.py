@@ -65,7 +65,7 @@ class ViewBuilder:
         return View(
             now=now,
             nodes=self._nodes,
-            queue=[WaitingClass(request, turns) for request, turns in self.cluster.queue.items()],
+            queue=[WaitingClass(request, turns) for request, turns in self.cluster.queue.by_request.items()],
             running=self._listed,
             licences=licences_of(self.cluster),
             depth=depth,
@@ -104,16 +104,16 @@ class ViewBuilder:
         cluster = self.cluster
         if not self._keeps:
             return sorted(cluster.running)
-        look = cluster.dirty_job_views | self._wanting
+        look = cluster.agenda.dirty_job_views | self._wanting
         look.update([job for job, graph in cluster.graphs.items() if graph.ready])
-        cluster.dirty_job_views.clear()
+        cluster.agenda.dirty_job_views.clear()
         return sorted(look)
 
     def _look_at_nodes(self, now: Instant) -> None:
         """Draw the nodes that are not as they were."""
         cluster, held, changed = self.cluster, self._held, {}
         aside = _held_aside(cluster)
-        look = sorted(cluster.dirty_node_views | self._closing) if self._nodes else list(cluster.nodes)
+        look = sorted(cluster.agenda.dirty_node_views | self._closing) if self._nodes else list(cluster.nodes)
         self._closing.clear()
         for name in look:
             before = self._nodes.get(name)
@@ -134,7 +134,7 @@ class ViewBuilder:
                     self._node_table, self.freed = None, self.freed or seen.open_for > before.open_for
             elif before is not None:
                 self._node_table, self.freed = None, True
-        cluster.dirty_node_views -= set(look) if self._keeps else set()
+        cluster.agenda.dirty_node_views -= set(look) if self._keeps else set()
         if changed or self._node_table is None:
             drawn = {**self._nodes, **changed}
             self._nodes = {name: node for name, node in drawn.items() if name in cluster.nodes}
@@ -181,8 +181,8 @@ def _node(cluster: ClusterState, name: str, held: Sequence[int], now: Instant) -
     node = cluster.nodes[name]
     return NodeView(
         facts=node.facts,
-        free=len(cluster.free_on(name)),
-        jobs=len(cluster.holders.get(name, ())),
+        free=len(cluster.cores.free_on(name)),
+        jobs=len(cluster.cores.holders.get(name, ())),
         exclusive_to=exclusive_holder(cluster, name),
         closed=_closed(node, now),
         memory_held=held[0],
@@ -221,10 +221,10 @@ def _counted(cluster: ClusterState, job: JobId, node: str, numbers: tuple[int, .
 
     Those that the node has no more do not, but for the ones that were kept free in their place.
     """
-    overdrawn = cluster.overdrawn(node)
+    overdrawn = cluster.cores.overdrawn(node)
     if job not in overdrawn:
         return len(numbers)
-    spare = len(cluster.free[node]) - len(cluster.free_on(node))
+    spare = len(cluster.cores.free[node]) - len(cluster.cores.free_on(node))
     for other, count in overdrawn.items():
         if other == job:
             return len(numbers) - count + min(count, spare)
@@ -263,7 +263,7 @@ def _wants(cluster: ClusterState, record: JobRecord, request: JobRequest) -> int
     graph = cluster.graph(record.id)
     if not graph.ready or graph.run.outcome is not None or request.together:
         return 0
-    free = sum(map(len, cluster.free.values()))  # more cannot be given, so more need not be counted
+    free = sum(map(len, cluster.cores.free.values()))  # more cannot be given, so more need not be counted
     room = min(request.maximum - held_units(cluster, record), free)
     if room <= 0:
         return 0

@@ -15,6 +15,7 @@ from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.scheduling.plan import Grow, Plan, Start
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.view import View
+from headnode.core.state.apply_events import pass_time
 from headnode.core.state.events import Event
 from headnode.core.state.modify import SetProgress
 from headnode.core.state.start import StartJob
@@ -146,7 +147,7 @@ def test_a_snapshot_and_the_events_after_it_make_the_same_cluster_as_the_events_
     world.do(StopTask(by=ROOT, job=first, task=2))
     with_snapshot = save(world.replayed())
     cluster, number, kept = recover(_without_snapshots(world.journal))
-    cluster.release_due(world.clock.now())
+    pass_time(cluster, world.clock.now())
     assert (save(cluster), kept) == (with_snapshot, 0)
     assert with_snapshot == save(world.cluster)
     assert number == world.engine.number > recover(world.journal)[2] > 0
@@ -276,4 +277,4 @@ def test_an_ended_job_leaves_memory_once_the_archive_has_it() -> None:
     world = World(1)
     job = world.submit(TRUE)
     world.end(job, 1)
-    assert (job in world.cluster.jobs, world.cluster.over) == (False, {})
+    assert (job in world.cluster.jobs, world.cluster.agenda.for_archive) == (False, {})

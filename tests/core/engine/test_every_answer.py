@@ -103,10 +103,10 @@ def check(world: FilteredWorld, job: JobId, does: str) -> None:
         assert starts(world, 2)
         assert not starts(world, priority=Priority(4000))
     elif does == "waits":
-        assert (state, job in world.cluster.held) == (JobState.QUEUED, False)
+        assert (state, job in world.cluster.queue.held) == (JobState.QUEUED, False)
         assert starts(world, 2)
     elif does == "held":
-        assert (state, world.cluster.held[job]) == (JobState.QUEUED, world.clock.now() + 900)
+        assert (state, world.cluster.queue.held[job]) == (JobState.QUEUED, world.clock.now() + 900)
         assert starts(world, 2)
     elif does == "failed":
         assert state is JobState.FAILED

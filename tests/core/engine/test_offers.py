@@ -176,7 +176,7 @@ def test_three_holds_until_the_date_of_the_job_or_the_default_and_asks_again() -
     world = FilteredWorld(2, everybody=False)
     job = one(world, template="asked")
     world.answer(job, V.HOLD)
-    assert world.cluster.held[job] == world.clock.now() + 900
+    assert world.cluster.queue.held[job] == world.clock.now() + 900
     other = one(world, 2)
     assert state(world, other) is JobState.RUNNING
     world.end(other, 1)
@@ -199,10 +199,10 @@ def test_a_date_of_the_job_that_is_still_to_come_is_until_when_it_is_held() -> N
         TakeVerdict(job=job, offer=offer, verdict=V.BLOCK_QUEUE, filter="pool"),
     )
     world.do(changed)
-    assert world.cluster.held[job] == until
+    assert world.cluster.queue.held[job] == until
     world.wait(5000)
     world.answer(job, V.HOLD)
-    assert world.cluster.held[job] == world.clock.now() + 900
+    assert world.cluster.queue.held[job] == world.clock.now() + 900
     world.wait(900)
     world.answer(job, V.START)
     assert world.cluster.written(world.record(job)).hold_until is None

@@ -41,7 +41,7 @@ def restart(world: FilteredWorld) -> None:
     """Let another head read the journal; what the one before asked is never answered."""
     world.engine.recover()
     world.filters.questions.clear()
-    world.cluster.pass_needed = True
+    world.cluster.agenda.pass_needed = True
     world.wait(0.1)
 
 

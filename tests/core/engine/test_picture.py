@@ -156,5 +156,5 @@ def test_plans_of_long_ago_are_let_go_though_the_queue_never_empties(policy: str
     gc.collect()
     kept = [each for each in gc.get_objects() if isinstance(each, PassState | ConservativePass)]
     node_table = world.engine.view(world.clock.now()).node_table()
-    assert world.cluster.queue
+    assert world.cluster.queue.by_request
     assert sum(each._node_table is node_table for each in kept) <= 2

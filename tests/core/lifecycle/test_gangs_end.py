@@ -124,5 +124,5 @@ def test_everything_that_has_started_is_over_once_its_processes_have_ended(seed:
         world.wait(1)
     left = {record.state for record in world.cluster.jobs.values()}
     assert left <= {JobState.QUEUED}  # those that fit on no cluster like this
-    assert not any(world.cluster.holders.values())
+    assert not any(world.cluster.cores.holders.values())
     world.check_replay()

@@ -187,7 +187,7 @@ def test_time_that_is_over_while_the_head_was_down_counts() -> None:
     job = scene.submit(ONE)
     ready(scene, job, "node1")
     scene.end(job, 1)
-    assert scene.replayed().next_wake_up() == scene.cluster.next_wake_up() is not None
+    assert scene.replayed().agenda.wake_ups.next() == scene.cluster.agenda.wake_ups.next() is not None
 
 
 def test_a_prolog_that_fails_drains_the_node_and_the_job_runs_elsewhere_without_a_retry_counted() -> None:

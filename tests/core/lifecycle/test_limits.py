@@ -238,9 +238,9 @@ def test_an_exclusive_job_gives_back_whole_nodes_only() -> None:
     world = World(2, 2)
     job = world.submit(*[TRUE] * 4, exclusive=True, minimum=1, maximum=4)
     world.end(job, 1)
-    assert world.cluster.free == {"node1": [], "node2": []}
+    assert world.cluster.cores.free == {"node1": [], "node2": []}
     world.end(job, 2)
-    assert sorted(map(len, world.cluster.free.values())) == [0, 2]
+    assert sorted(map(len, world.cluster.cores.free.values())) == [0, 2]
 
 
 def test_a_node_that_a_task_requires_is_kept_whatever_its_spelling() -> None:
@@ -257,7 +257,7 @@ def test_a_node_that_a_task_requires_is_kept_whatever_its_spelling() -> None:
 def test_the_minimum_is_kept_though_nothing_needs_it() -> None:
     world = World(4)
     job = world.submit(TRUE, minimum=3, maximum=4)
-    assert len(world.cluster.free["node1"]) == 1
+    assert len(world.cluster.cores.free["node1"]) == 1
     run = world.record(job).run
     assert run is not None
     assert len(run.allocation["node1"]) == 3

@@ -27,7 +27,7 @@ def test_a_job_of_one_task_runs_and_finishes() -> None:
     assert world.record(job).state is JobState.RUNNING
     world.end(job, 1)
     assert world.record(job).state is JobState.FINISHED
-    assert world.cluster.free["node1"] == [0, 1]
+    assert world.cluster.cores.free["node1"] == [0, 1]
     world.check_replay()
 
 
@@ -203,20 +203,20 @@ def test_a_job_gives_back_at_once_what_it_got_beyond_its_tasks() -> None:
     world = World(4)
     job = world.submit(TRUE, TRUE, minimum=1, maximum=4)
     assert len(world.dispatched(job)) == 2
-    assert len(world.cluster.free["node1"]) == 2
+    assert len(world.cluster.cores.free["node1"]) == 2
 
 
 def test_a_job_that_runs_until_canceled_keeps_everything_and_takes_new_tasks() -> None:
     world = World(2)
     job = world.submit(run_until_canceled=True, minimum=2, maximum=2)
-    assert world.cluster.free["node1"] == []
+    assert world.cluster.cores.free["node1"] == []
     spec = JobSpec(run_until_canceled=True, minimum=2, maximum=2, tasks=(TRUE,))
     world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
     world.end(job, 1)
     assert world.record(job).state is JobState.RUNNING
     world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
     assert world.record(job).state is JobState.CANCELED
-    assert world.cluster.free["node1"] == [0, 1]
+    assert world.cluster.cores.free["node1"] == [0, 1]
 
 
 def test_an_empty_job_finishes_at_once() -> None:

@@ -69,7 +69,7 @@ def test_a_job_that_has_lost_all_its_nodes_goes_back_to_the_queue_and_runs_when_
     job = world.submit(AGAIN, minimum=1, maximum=1)
     lose(world, "node1")
     assert world.record(job).state is JobState.QUEUED
-    assert world.cluster.holders["node1"] == set()
+    assert world.cluster.cores.holders["node1"] == set()
     back(world, "node1")
     assert [(held.instance, held.attempt) for held in world.nodes.running()] == [(1, 2)]
     world.end(job, 1)
@@ -196,7 +196,7 @@ def test_a_parallel_task_that_only_reaches_into_the_lost_node_is_stopped_before_
     back(world, other)
     held = world.nodes.running()[0]
     assert (held.attempt, held.place[0][0]) == (2, primary)
-    assert world.cluster.free[other] == []
+    assert world.cluster.cores.free[other] == []
     world.check_replay()
 
 

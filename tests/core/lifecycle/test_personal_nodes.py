@@ -60,7 +60,7 @@ def test_equal_requests_of_different_users_are_one_class_where_everybody_is_serv
     world.submit(TASK, by=ADA)
     world.submit(TASK, by=BOB)
     world.submit(TASK, by=ADA)
-    assert len(world.cluster.queue) == 1
+    assert len(world.cluster.queue.by_request) == 1
     world.do(c.RegisterNode(facts=HERS, approved=True))
     world.do(c.RegisterNode(facts=replace(HERS, serves=""), approved=True))
     assert not world.cluster.personal

@@ -165,7 +165,7 @@ def test_who_owns_its_nodes_gets_a_whole_node_of_others_and_gives_only_whole_one
 def test_nobody_is_preempted_again_for_a_job_that_its_filter_did_not_let_start() -> None:
     world = world_with("Immediate", 1)
     low = world.submit(one(), priority=LOW)
-    world.engine.cluster.pass_needed = False
+    world.engine.cluster.agenda.pass_needed = False
     high = world.submit(one(), priority=HIGH, hold_until=Instant(world.clock.now() + 10))
     world.record(high).filtered = FilterReply(at=world.clock.now(), verdict="wait", filter="f")
     world.wait(11)

@@ -67,7 +67,7 @@ def test_a_node_that_cannot_be_prepared_is_given_back_and_the_job_goes_on_withou
     job = world.submit(PREP, sweep(3), minimum=1, maximum=2)
     world.end(job, 1, live(world, job, 1)["node1"], exit_code=7)
     assert list(world.cluster.jobs[job].run.allocation) == ["node2"]  # type: ignore[union-attr,arg-type]
-    assert world.cluster.free["node1"] == [0]  # it would grow there, were it not refused
+    assert world.cluster.cores.free["node1"] == [0]  # it would grow there, were it not refused
     end_all(world, job, 1)
     for instance in (1, 2, 3):
         world.end(job, 2, instance)
@@ -110,9 +110,9 @@ def test_nodes_are_released_after_the_last_task_there_and_given_back_only_then()
     job = prepared(world, sweep(2), minimum=1, maximum=2)
     world.end(job, 3, live(world, job, 3)["node2"])
     assert list(live(world, job, RELEASE_TASK)) == ["node2"]  # it does not need it any more
-    assert world.cluster.free["node2"] == []
+    assert world.cluster.cores.free["node2"] == []
     end_all(world, job, RELEASE_TASK)
-    assert world.cluster.free["node2"] == [0]
+    assert world.cluster.cores.free["node2"] == [0]
     end_all(world, job, 3)
     assert world.record(job).state is JobState.ENDING
     assert list(live(world, job, RELEASE_TASK)) == ["node1"]

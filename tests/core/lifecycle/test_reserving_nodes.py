@@ -251,9 +251,11 @@ def test_reservations_outlast_a_restart_from_a_snapshot_and_turn_with_the_time()
     made = reserve(world)
     restored = ClusterState(world.cluster.snapshot())
     assert restored.reservation_index.named == {"upgrade": made}
-    assert restored.reservation_index.next_edge() == made.begins
-    assert restored.reservation_index.turn(made.ends)
-    assert restored.reservation_index.next_edge() is None
+    agenda = restored.agenda
+    assert agenda.edges.next() == made.begins
+    agenda.dirty_reservations.clear()
+    agenda.begin_and_end_reservations(restored.reservation_index.named, made.ends)
+    assert (agenda.edges.next(), agenda.dirty_reservations) == (None, {"upgrade"})
 
 
 def test_a_head_that_was_away_when_a_reservation_ended_ends_it() -> None:

@@ -101,7 +101,7 @@ def test_a_job_keeps_running_where_a_node_came_back_smaller_and_the_node_is_righ
     for task in range(1, 9):
         world.end(job, task)
     assert world.record(job).state is JobState.FINISHED
-    assert world.cluster.free["node1"] == [0, 1]
+    assert world.cluster.cores.free["node1"] == [0, 1]
 
 
 def test_a_node_that_came_back_larger_gives_the_new_processors_to_others() -> None:
@@ -139,7 +139,7 @@ def test_deadlines_of_jobs_that_are_over_are_forgotten_long_before_they_come() -
     for _ in range(500):
         job = world.submit(TRUE, run_time=86400.0)
         world.end(job, 1)
-    assert len(world.cluster.deadlines) < 100
+    assert len(world.cluster.agenda.deadlines) < 100
 
 
 def test_holds_cost_nothing_to_look_at_and_each_is_kept_to_its_own_time() -> None:
@@ -191,11 +191,11 @@ def test_sockets_that_do_not_divide_evenly_are_given_taken_and_given_back_whole(
     run = world.record(job).run
     assert run is not None
     assert len(run.allocation["odd"]) == 6  # two sockets, its minimum
-    assert len(world.cluster.free["odd"]) == 2
+    assert len(world.cluster.cores.free["odd"]) == 2
     world.end(job, 2)
     world.end(job, 3)
     assert world.record(job).state is JobState.FINISHED
-    assert world.cluster.free["odd"] == list(range(8))
+    assert world.cluster.cores.free["odd"] == list(range(8))
 
 
 def test_a_parallel_task_gets_the_sockets_it_asks_for() -> None:

@@ -236,10 +236,10 @@ def test_force_is_for_now_and_for_administrators_and_lasts_until_the_node_is_res
     offline(world)
     job = world.submit(AGAIN, by=ADA)
     world.do(DrainNode(by=ROOT, node="node1", reason="another word"))
-    assert world.cluster.usable("node1") == 0
+    assert world.cluster.cores.usable("node1") == 0
     world.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
     assert world.record(job).state is JobState.RUNNING
-    assert world.cluster.usable("node1") == 1
+    assert world.cluster.cores.usable("node1") == 1
 
 
 def test_a_node_that_comes_back_smaller_gives_nobody_more_than_it_has() -> None:
@@ -303,15 +303,15 @@ def test_all_is_right_in_the_end_in_every_small_world() -> None:
         report_stopped(world)
         again = {j for j in (one, two) if not any(t is ONCE for t in (first, second, third))}
         if again or force:  # nothing goes on where it may not
-            assert all(max(n) < world.cluster.usable("node1") for n in numbers_on(world, "node1"))
+            assert all(max(n) < world.cluster.cores.usable("node1") for n in numbers_on(world, "node1"))
         world.check_replay()
         world.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
         for _ in range(20):
             for each in list(world.nodes.running()):
                 world.do(world.nodes.ended(each, world.clock.now(), exit_code=0))
         assert all(world.record(job).state.is_final for job in (one, two))
-        assert world.cluster.free["node1"] == list(range(3 if force else size))
-        assert not world.cluster.overdrawn("node1")
+        assert world.cluster.cores.free["node1"] == list(range(3 if force else size))
+        assert not world.cluster.cores.overdrawn("node1")
         world.check_replay()
 
 

@@ -9,6 +9,7 @@ from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
 from headnode.core.scheduling.policies import POLICIES
+from headnode.core.state.apply_events import pass_time
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.events import Event
@@ -89,7 +90,7 @@ class World:
     def replayed(self) -> ClusterState:
         """Return the cluster that a restart would make, checked."""
         cluster, _, _ = recover(self.journal)
-        cluster.release_due(self.clock.now())
+        pass_time(cluster, self.clock.now())
         check_cluster(cluster)
         return cluster
 

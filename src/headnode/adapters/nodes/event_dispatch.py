@@ -66,7 +66,7 @@ def cleaned_on(cluster: ClusterState, node: str) -> set[JobId]:
     """Return the jobs of which a node is being cleaned."""
     return {
         job
-        for job in cluster.holders.get(node, ())
+        for job in cluster.cores.holders.get(node, ())
         if (run := cluster.jobs[job].run) is not None and node in run.cleaning
     }
 
@@ -75,7 +75,7 @@ def unready_on(cluster: ClusterState, node: str) -> set[JobId]:
     """Return the jobs that wait for a node to say that it is ready for them."""
     return {
         job
-        for job in cluster.holders.get(node, ())
+        for job in cluster.cores.holders.get(node, ())
         if (run := cluster.jobs[job].run) is not None and node in run.unready
     }
 

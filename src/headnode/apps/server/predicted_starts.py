@@ -114,7 +114,7 @@ class PredictedStarts:
             await self._learn()
             while True:
                 self._news.clear()
-                spent = await self._look() if self._engine.cluster.queue else 0.0
+                spent = await self._look() if self._engine.cluster.queue.by_request else 0.0
                 await asyncio.sleep(REST_FACTOR * spent)
                 if not await _is_set_within(self._question, BETWEEN_PREDICTIONS):
                     await _is_set_within(self._news, LONGEST_PAUSE_BETWEEN)

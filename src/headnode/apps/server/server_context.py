@@ -192,8 +192,8 @@ class ServerContext:
             since = datetime.fromtimestamp(suspension_of(record.run).since, UTC).astimezone()
             text = f"it has been suspended since {since.isoformat(timespec='seconds')}"
             found.append(Reason(Why.HOLD, text, ABOUT_SUSPENSION))
-        if record.id in self.cluster.held:
-            until = datetime.fromtimestamp(self.cluster.held[record.id], UTC).astimezone()
+        if record.id in self.cluster.queue.held:
+            until = datetime.fromtimestamp(self.cluster.queue.held[record.id], UTC).astimezone()
             found.append(Reason(Why.HOLD, f"it is held until {until.isoformat(timespec='seconds')}"))
         found += [Reason(Why.HOLD, hold_in_words(hold), hold.name) for hold in record.holds]
         found += filter_reasons(self.cluster, self.engine.offers, record)
@@ -210,7 +210,7 @@ class ServerContext:
             return []
         found: list[Reason] = []
         for node, numbers in suspension_of(record.run).places.items():
-            free = len(self.cluster.free_on(node))
+            free = len(self.cluster.cores.free_on(node))
             if free < len(numbers):
                 needs = f"{len(numbers)} processor{'s' if len(numbers) > 1 else ''}"
                 text = f"to resume, it needs {needs} on {node}; {free or 'none'} free now"

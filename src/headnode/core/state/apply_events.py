@@ -1,4 +1,4 @@
-"""Apply events to the state: the only code that changes it.  Each event has one function.
+"""Apply events and the time to the state: the only code that changes it.  Each event has one function.
 
 A function checks the transition first and changes things afterwards, so a refused event leaves no trace.
 """
@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from headnode.core.model.quantities import Instant, Seconds
+from headnode.core.model.user import Receipt
 from headnode.core.state import filters, hold, hooks, job_request, nodes, reservations, suspend, tokens
 from headnode.core.state import preempt as preemption
 from headnode.core.state import task_progress as instances
@@ -97,6 +98,8 @@ from headnode.core.state.start import (
 from headnode.core.state.submit import job_configured, job_created, job_submitted, owner_changed
 from headnode.core.state.templates import template_removed, template_set
 
+MOST_RECEIPTS = 20_000  # of one user; each takes about 400 bytes
+
 
 def apply_event(cluster: ClusterState, event: Event) -> None:
     """Change the cluster as the event says.
@@ -104,6 +107,11 @@ def apply_event(cluster: ClusterState, event: Event) -> None:
     Raises:  Broken when the event cannot follow what went before: a bug, never bad input.
     """
     APPLY[type(event)](cluster, event)
+
+
+def pass_time(cluster: ClusterState, now: Instant) -> None:
+    """Change the state as the time does: queued jobs whose start time has come enter the queue."""
+    cluster.release_due(now)
 
 
 def _clock_set(cluster: ClusterState, event: ClockSet) -> None:
@@ -116,13 +124,25 @@ def _clock_set(cluster: ClusterState, event: ClockSet) -> None:
         if run.suspension is not None:
             run.suspension.since = Instant(run.suspension.since + event.by)
         job_request.set_limits(run, cluster.spec(record))
-        cluster.set_deadline(job, run.deadline)
-        cluster.dirty_job_views.add(job)
-    cluster.pass_needed = True
+        cluster.agenda.set_deadline(job, run.deadline)
+        cluster.agenda.dirty_job_views.add(job)
+    cluster.agenda.pass_needed = True
 
 
 def _carried_out(cluster: ClusterState, event: RequestCarriedOut) -> None:
-    cluster.keep_receipt(event.receipt, event.at)
+    keep_receipt(cluster, event.receipt, event.at)
+
+
+def keep_receipt(cluster: ClusterState, receipt: Receipt, now: Instant) -> None:
+    """Keep what a request made; drop what has expired, and the oldest of too many of the user."""
+    kept = cluster.receipts.setdefault(receipt.uid, {})
+    kept.pop(receipt.key, None)
+    while kept:
+        oldest = next(iter(kept.values()))
+        if oldest.expires > now and len(kept) < MOST_RECEIPTS:
+            break
+        del kept[oldest.key]
+    kept[receipt.key] = receipt
 
 
 APPLY: Mapping[type, Callable[[ClusterState, Any], None]] = MappingProxyType(

@@ -179,7 +179,11 @@ def _fate(
 
 def _just_ended(cluster: ClusterState, wanted: Collection[int]) -> dict[int, ParentOutcome]:
     """Return what became of those that ended in this batch and are not in the archive yet."""
-    return {job: outcome_of(cluster.over[JobId(job)]) for job in wanted if JobId(job) in cluster.over}
+    return {
+        job: outcome_of(cluster.agenda.for_archive[JobId(job)])
+        for job in wanted
+        if JobId(job) in cluster.agenda.for_archive
+    }
 
 
 def _refuse_circle(cluster: ClusterState, job: JobId, waiting: tuple[int, ...]) -> None:
@@ -267,7 +271,7 @@ def revived_with_parent(
 
 
 def _may_come_back(cluster: ClusterState, record: JobRecord, now: Instant) -> bool:
-    if not record.skipped or record.id in cluster.jobs or record.id in cluster.over:
+    if not record.skipped or record.id in cluster.jobs or record.id in cluster.agenda.for_archive:
         return False
     try:
         check_end_by(decode_spec(record.spec), now)
@@ -282,7 +286,7 @@ def _outcomes(
     """Return what has become of each job that these wait for, as if all of these were queued."""
     fates = dict(known)
     for awaited in {parent for spec in specs.values() for parent in parents(spec)}:
-        alive = cluster.jobs.get(JobId(awaited)) or cluster.over.get(JobId(awaited))
+        alive = cluster.jobs.get(JobId(awaited)) or cluster.agenda.for_archive.get(JobId(awaited))
         if alive is not None and alive.id not in known:
             fates[awaited] = outcome_of(alive)
     return fates | dict.fromkeys(specs, ParentOutcome(JobState.QUEUED))
@@ -334,9 +338,9 @@ def update_children(cluster: ClusterState, parent: JobRecord) -> None:
             cluster.dequeue(child)
             set_awaited(cluster, child, _changed(spec, child, parent.id))
             cluster.enqueue(child)
-            cluster.let_go = True
+            cluster.agenda.children_released = True
         if any(hopeless(spec, {parent.id: fate})):
-            cluster.dirty_jobs.add(child.id)
+            cluster.agenda.dirty_jobs.add(child.id)
 
 
 def _changed(spec: JobSpec, child: JobRecord, parent: int) -> tuple[int, ...]:

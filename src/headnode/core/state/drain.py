@@ -302,11 +302,11 @@ def leave_nodes(cluster: ClusterState, record: JobRecord, now: Instant) -> list[
     it cannot, it starts nothing more, and goes back to the queue when what runs has ended.
     """
     graph = cluster.graph(record.id)
-    if not graph.run.allocation.keys() & cluster.reduced:
+    if not graph.run.allocation.keys() & cluster.cores.reduced:
         return []
     idle, kept = [], {}
     for node, held in graph.run.allocation.items():
-        usable = cluster.usable(node)
+        usable = cluster.cores.usable(node)
         gone = tuple(number for number in graph.free[node] if number >= usable)
         if gone:
             idle.append((node, gone))

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from headnode.core.model.errors import Broken
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
@@ -17,7 +16,7 @@ from headnode.core.state.job_events import (
     NodeReadied,
     NodesCleaning,
 )
-from headnode.core.state.job_record import JobRecord, JobRun
+from headnode.core.state.job_record import JobRecord, JobRun, started_run
 from headnode.core.state.node_faults import blame_for_prolog, in_doubt, is_held_for_prologs
 from headnode.core.state.node_loss import is_too_small_without
 from headnode.core.state.node_record import LONGEST_REASON, NodeRecord
@@ -251,12 +250,6 @@ def _given_back(record: JobRecord, run: JobRun, nodes: tuple[str, ...], now: Ins
     return []
 
 
-def _run(record: JobRecord) -> JobRun:
-    if record.run is None:
-        raise Broken(code="no-run", what=f"job {record.id} is {record.state} and has no run")
-    return record.run
-
-
 def wait_for_prologs(run: JobRun, readied: bool) -> None:
     """A job comes to its nodes; `readied`: they must say that they are ready for it."""
     run.readied, run.cleaning, run.forgiven = readied, {}, False
@@ -279,14 +272,14 @@ def readied(cluster: ClusterState, event: e.NodeReadied) -> None:
     """A node is ready."""
     record = cluster.job(event.job)
     job_target(record.state, event)
-    run = _run(record)
+    run = started_run(record)
     run.unready = tuple(node for node in run.unready if node != event.node)
     cluster.ready_prologs.ended(record.owner, event.at)
     if event.node in cluster.nodes:
         cluster.nodes[event.node].doubt = None
     for node in [node for node, doubt in cluster.doubts.items() if doubt.job == event.job]:
         _blame_node(cluster, cluster.nodes[node])  # the same job was made ready elsewhere
-    cluster.dirty_jobs.add(event.job)
+    cluster.agenda.dirty_jobs.add(event.job)
 
 
 def _blame_node(cluster: ClusterState, known: NodeRecord) -> None:
@@ -298,6 +291,7 @@ def cleaning(cluster: ClusterState, event: e.NodesCleaning) -> None:
     """Nodes are being cleaned."""
     record = cluster.job(event.job)
     job_target(record.state, event)
-    _run(record).cleaning.update(dict.fromkeys(event.nodes, event.until))
-    cluster.set_wake_up(event.job, event.until)
-    cluster.dirty_jobs.add(event.job)
+    started_run(record).cleaning.update(dict.fromkeys(event.nodes, event.until))
+    for node in event.nodes:
+        cluster.agenda.wake_ups.set((event.job, node), event.until)
+    cluster.agenda.dirty_jobs.add(event.job)

@@ -125,17 +125,17 @@ def _check_stays(record: JobRecord, graph: TaskGraph) -> None:
 
 
 def _check_queue(cluster: ClusterState) -> None:
-    found = sorted(turn for turns in cluster.queue.values() for turn in turns)
+    found = sorted(turn for turns in cluster.queue.by_request.values() for turn in turns)
     wanted = sorted(
         cluster.turn(record)
         for record in cluster.jobs.values()
         if record.state.is_queued
-        and record.id not in cluster.held
+        and record.id not in cluster.queue.held
         and not record.waits_for
         and not record.holds
     )
     _must(found == wanted, f"the queue has {found}, should have {wanted}")
-    for turns in cluster.queue.values():
+    for turns in cluster.queue.by_request.values():
         _must(turns == sorted(turns) and bool(turns), "a class of the queue is out of order or empty")
 
 
@@ -151,15 +151,19 @@ def _check_children(cluster: ClusterState) -> None:
 def _check_processors(cluster: ClusterState) -> None:
     for name, node in cluster.nodes.items():
         held: list[int] = []
-        for job in cluster.holders.get(name, ()):
+        for job in cluster.cores.holders.get(name, ()):
             run = cluster.jobs[job].run
             held += run.allocation.get(name, ()) if run is not None else ()
         _must(len(held) == len(set(held)), f"node {name}: a processor is held twice: {sorted(held)}")
         free = [n for n in range(node.facts.processors) if n not in held]
-        _must(cluster.free[name] == free, f"node {name}: free {cluster.free[name]}, should be {free}")
+        _must(
+            cluster.cores.free[name] == free,
+            f"node {name}: free {cluster.cores.free[name]}, should be {free}",
+        )
         owners = [
-            job for job in cluster.holders.get(name, ()) if cluster.request(cluster.jobs[job]).exclusive
+            job for job in cluster.cores.holders.get(name, ()) if cluster.request(cluster.jobs[job]).exclusive
         ]
         _must(
-            not owners or len(cluster.holders[name]) == 1, f"node {name}: shared with exclusive job {owners}"
+            not owners or len(cluster.cores.holders[name]) == 1,
+            f"node {name}: shared with exclusive job {owners}",
         )

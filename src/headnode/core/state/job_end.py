@@ -152,7 +152,7 @@ def dispatch_stopped(cluster: ClusterState, event: e.DispatchStopped) -> None:
     run = run_of(cluster, record)
     run.outcome, run.requeue = event.outcome, False
     record.message = event.message
-    cluster.dirty_jobs.add(event.job)
+    cluster.agenda.dirty_jobs.add(event.job)
 
 
 def job_ended(cluster: ClusterState, event: e.JobEnded) -> None:
@@ -166,7 +166,7 @@ def job_ended(cluster: ClusterState, event: e.JobEnded) -> None:
     run.usage.end(run.started, run.not_run, event.at)
     run.ended, run.outcome, run.requeue, run.deadline = event.at, None, False, None
     record.message, record.hold_until, record.skipped = event.message, None, event.skipped
-    decided = cluster.over.get(event.because)
+    decided = cluster.agenda.for_archive.get(event.because)
     if decided is not None:  # in the same batch: it goes to the archive with this
         decided.skips += (event.job,)
     cluster.move(record, state)
@@ -178,8 +178,8 @@ def _to_archive(cluster: ClusterState, record: JobRecord) -> None:
     """An ended job leaves memory; the archive has it."""
     del cluster.jobs[record.id]
     cluster.counts[record.state] -= 1
-    cluster.dirty_jobs.discard(record.id)
-    cluster.over[record.id] = record
+    cluster.agenda.dirty_jobs.discard(record.id)
+    cluster.agenda.for_archive[record.id] = record
 
 
 def job_requeued(cluster: ClusterState, event: e.JobRequeued) -> None:

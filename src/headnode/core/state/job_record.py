@@ -9,7 +9,7 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import replace
 
-from headnode.core.model.errors import UnknownDescription
+from headnode.core.model.errors import Broken, UnknownDescription
 from headnode.core.model.job import JobSpec, with_option
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.ranges import Ranges
@@ -304,6 +304,13 @@ def _decode_small(data: bytes) -> JobSpec:
 def spec_of(record: JobRecord) -> JobSpec:
     """Return the description of a job with the request that it was given, or as it is written."""
     return written_spec(record, decode_spec(record.spec))
+
+
+def started_run(record: JobRecord) -> JobRun:
+    """Return the run of a job that was started.  Raises:  Broken ``no-run`` when it was not."""
+    if record.run is None:
+        raise Broken(code="no-run", what=f"job {record.id} is {record.state} and has no run")
+    return record.run
 
 
 def written_spec(record: JobRecord, written: JobSpec) -> JobSpec:

@@ -314,7 +314,7 @@ def _extend_run(cluster: ClusterState, record: JobRecord, run: JobRun, spec: Job
     cluster.remember_request(record, spec)
     if run.started is not None:
         suspension.set_limits(run, spec)
-        cluster.set_deadline(record.id, run.deadline)
+        cluster.agenda.set_deadline(record.id, run.deadline)
 
 
 def progress_set(cluster: ClusterState, event: e.ProgressSet) -> None:

@@ -141,7 +141,9 @@ def _lose(cluster: ClusterState, record: JobRecord, run: JobRun, node: str, now:
     }
     gone = tuple(number for number in run.places[node] if number not in used)
     small = run.outcome is None and is_too_small_without(cluster, record, run, node)
-    if small and record.state is JobState.RUNNING and not cluster.usable(node):  # it was taken away by force
+    if (
+        small and record.state is JobState.RUNNING and not cluster.cores.usable(node)
+    ):  # it was taken away by force
         small = not goes_on_with(cluster, record, {**run.allocation, node: ()})
     if not gone and not small:
         return []

@@ -145,8 +145,8 @@ def node_registered(cluster: ClusterState, event: e.NodeRegistered) -> None:
         if event.facts.boot_id not in ("", known.facts.boot_id) and known.facts.boot_id:
             _forget_preparations(cluster, event.facts.name)
         known.facts = known.with_settings(event.facts)
-    cluster.open_node(known)
-    cluster.update_reduced(event.facts.name)
+    cluster.cores.open_node(known)
+    cluster.cores.update_reduced(event.facts.name)
     cluster.update_personal()
 
 
@@ -158,7 +158,7 @@ def _forget_preparations(cluster: ClusterState, node: str) -> None:
             start_anew(run, node)
         if run is not None and run.prep_states.get(node) is NodePrepState.READY:
             forget_prep_state(run, node)
-            cluster.dirty_jobs.add(job)
+            cluster.agenda.dirty_jobs.add(job)
 
 
 def node_invited(cluster: ClusterState, event: e.NodeInvited) -> None:
@@ -183,7 +183,7 @@ def node_set(cluster: ClusterState, event: e.NodeSet) -> None:
     known.features = known.features if event.features is None else event.features
     known.comment = known.comment if event.comment is None else event.comment
     known.facts = known.with_settings(known.facts)
-    cluster.open_node(known)
+    cluster.cores.open_node(known)
 
 
 def node_state_changed(cluster: ClusterState, event: e.NodeEvent) -> None:
@@ -191,10 +191,11 @@ def node_state_changed(cluster: ClusterState, event: e.NodeEvent) -> None:
     known = cluster.node(event.node)
     known.state = node_target(known.state, event)
     known.since = event.at
-    cluster.dirty_node_views.add(event.node)
-    cluster.reservation_index.look_at(event.node)
-    cluster.dirty_jobs |= cluster.holders.get(event.node, set())  # their tasks may go there now, or no longer
-    cluster.pass_needed = True
+    cluster.agenda.dirty_node_views.add(event.node)
+    cluster.agenda.dirty_reservations |= cluster.reservation_index.keys_on(event.node)
+    holders = cluster.cores.holders.get(event.node, set())  # their tasks may go there now, or no longer
+    cluster.agenda.dirty_jobs |= holders
+    cluster.agenda.pass_needed = True
 
 
 def node_drained(cluster: ClusterState, event: e.NodeDrained) -> None:
@@ -220,9 +221,9 @@ def _without(known: NodeRecord, cause: e.DrainCause) -> tuple[Drain, ...]:
 def _set_drains(cluster: ClusterState, known: NodeRecord, drains: tuple[Drain, ...]) -> None:
     known.drains = drains
     cluster.update_doubts(known)
-    cluster.update_reduced(known.facts.name)
-    cluster.dirty_node_views.add(known.facts.name)
-    cluster.pass_needed = True
+    cluster.cores.update_reduced(known.facts.name)
+    cluster.agenda.dirty_node_views.add(known.facts.name)
+    cluster.agenda.pass_needed = True
 
 
 def node_removed(cluster: ClusterState, event: e.NodeRemoved) -> None:
@@ -233,11 +234,10 @@ def node_removed(cluster: ClusterState, event: e.NodeRemoved) -> None:
     cluster.doubts.pop(event.node, None)
     cluster.start_failures.forget(event.node)
     cluster.update_personal()
-    cluster.reservation_index.look_at(event.node)
-    cluster.dirty_node_views.add(event.node)
-    cluster.free.pop(event.node, None)
-    cluster.reduced.discard(event.node)
-    cluster.pass_needed = True
+    cluster.agenda.dirty_reservations |= cluster.reservation_index.keys_on(event.node)
+    cluster.agenda.dirty_node_views.add(event.node)
+    cluster.cores.close_node(event.node)
+    cluster.agenda.pass_needed = True
 
 
 def numbers_skipped(cluster: ClusterState, event: e.NumbersSkipped) -> None:
@@ -249,4 +249,4 @@ def parameter_set(cluster: ClusterState, event: e.ParameterSet) -> None:
         cluster.parameters.pop(event.name, None)
     else:
         cluster.parameters[event.name] = event.value
-    cluster.pass_needed = True
+    cluster.agenda.pass_needed = True

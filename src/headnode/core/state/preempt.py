@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from headnode.core.model.errors import Broken, WrongState
+from headnode.core.model.errors import WrongState
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import SPECIAL
@@ -11,7 +11,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.events import Event
 from headnode.core.state.job_events import NodeCores
-from headnode.core.state.job_record import JobRecord, JobRun
+from headnode.core.state.job_record import JobRecord, JobRun, started_run
 from headnode.core.state.job_request import units_in
 from headnode.core.state.prep_release import released_first
 from headnode.core.state.stop import stop_live
@@ -248,14 +248,13 @@ def processors_recalled(cluster: ClusterState, event: e.ProcessorsRecalled) -> N
     """From now on it is to give up these, and no others."""
     record = cluster.job(event.job)
     job_target(record.state, event)
-    if record.run is None:
-        raise Broken(code="no-run", what=f"job {record.id} is {record.state} and has no run")
-    record.run.recalled, record.run.recalled_for = dict(event.processors), event.for_jobs
+    run = started_run(record)
+    run.recalled, run.recalled_for = dict(event.processors), event.for_jobs
     cluster.update_releasing(record)
-    cluster.dirty_job_views.add(record.id)
-    cluster.dirty_jobs.add(record.id)
+    cluster.agenda.dirty_job_views.add(record.id)
+    cluster.agenda.dirty_jobs.add(record.id)
     if not event.processors:
-        cluster.pass_needed = True  # who was to have them does not come; the job may want to grow
+        cluster.agenda.pass_needed = True  # who was to have them does not come; the job may want to grow
 
 
 def settle_recall(run: JobRun, node: str, gone: int, left: int) -> None:

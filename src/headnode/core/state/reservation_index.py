@@ -1,7 +1,6 @@
 """Reservations of nodes by name and time: which jobs they admit, and what may not run where and when."""
 
 from collections.abc import Iterable, Mapping
-from heapq import heappop, heappush
 
 from msgspec.structs import replace
 
@@ -19,60 +18,30 @@ Reservations = Mapping[str, NodeReservation]
 
 
 class ReservationIndex:
-    """The reservations of nodes by key, and those on each node in the order in which they begin.
+    """The reservations of nodes by key, and those on each node in the order in which they begin."""
 
-    `unsettled` are those at which somebody should look.
-    """
-
-    def __init__(self, kept: Iterable[NodeReservation]) -> None:
+    def __init__(self) -> None:
         self.named: dict[str, NodeReservation] = {}
         self.on: dict[str, tuple[NodeReservation, ...]] = {}
-        self.unsettled: set[str] = set()
-        self._edges: list[Instant] = []  # when one begins or ends; some are of what is no more
-        for each in kept:
-            self.keep(each)
 
     def keep(self, reservation: NodeReservation) -> set[str]:
         """Let there be this one, in place of what had its name; return the nodes that it concerns."""
         before = self.drop(reservation.key)
         self.named[reservation.key] = reservation
         self.on = by_node(self.named.values())
-        self.unsettled.add(reservation.key)
-        for edge in (reservation.begins, reservation.ends):
-            heappush(self._edges, edge)
         return before | set(reservation.nodes)
 
     def drop(self, key: str) -> set[str]:
         """Let one be no more, if it is there; return the nodes that it concerns."""
         gone = self.named.pop(key, None)
-        self.unsettled.discard(key)
         if gone is None:
             return set()
         self.on = by_node(self.named.values())
         return set(gone.nodes)
 
-    def look_at(self, node: str) -> None:
-        """Let somebody look at the reservations of a node that is no longer what it was."""
-        self.unsettled |= {each.key for each in self.on.get(node, ())}
-
-    def take_unsettled(self) -> set[str]:
-        """Return at which somebody should look, and let them be seen to."""
-        taken, self.unsettled = self.unsettled, set()
-        return taken
-
-    def next_edge(self) -> Instant | None:
-        """Return when the next begins or ends that `turn` has not seen; None when none does."""
-        return self._edges[0] if self._edges else None
-
-    def turn(self, now: Instant) -> bool:
-        """Let what has begun or ended by now be looked at; return whether anything has."""
-        turned = False
-        while self._edges and self._edges[0] <= now:
-            heappop(self._edges)
-            turned = True
-        if turned:
-            self.unsettled |= {key for key, each in self.named.items() if each.begins <= now}
-        return turned
+    def keys_on(self, node: str) -> set[str]:
+        """Return the reservations of a node."""
+        return {each.key for each in self.on.get(node, ())}
 
 
 def admitted(reservations: Reservations, record: JobRecord, request: JobRequest) -> JobRequest:

@@ -89,12 +89,12 @@ def pick_parts(job: JobId, allocation: NodeCores, parts: Sequence[Shares]) -> tu
 
 def _free(cluster: ClusterState, job: JobId, request: JobRequest, node: str, count: int) -> list[int]:
     known = cluster.nodes.get(node)
-    free = cluster.free_on(node)
+    free = cluster.cores.free_on(node)
     if known is None or not _is_open(cluster, job, known) or len(free) < count or count < 1:
         raise WrongState(
             code="stale-plan", what=f"node {node!r} no longer has {count} free processors for job {job}"
         )
-    others = cluster.holders.get(node, set()) - {job}
+    others = cluster.cores.holders.get(node, set()) - {job}
     if others and (request.exclusive or exclusive_holder(cluster, node) in others):
         raise WrongState(code="stale-plan", what=f"node {node!r} cannot be shared with job {job}")
     return free
@@ -108,7 +108,7 @@ def _is_open(cluster: ClusterState, job: JobId, node: NodeRecord) -> bool:
 
 def exclusive_holder(cluster: ClusterState, node: str) -> JobId | None:
     """Return the job that owns all of a node, if one does: then nobody else holds anything there."""
-    holders = cluster.holders.get(node, ())
+    holders = cluster.cores.holders.get(node, ())
     if len(holders) != 1:
         return None
     (job,) = holders
@@ -122,7 +122,7 @@ def start(cluster: ClusterState, command: StartJob, now: Instant) -> list[Event]
         return resume_on_nodes(cluster, command, record, now)
     if record is None or record.state is not JobState.QUEUED:
         return []
-    if record.id in cluster.held or record.holds or record.waits_for:
+    if record.id in cluster.queue.held or record.holds or record.waits_for:
         raise WrongState(code="stale-plan", what=f"job {record.id} is held or waits for its parents")
     request = _option(cluster.request(record), command)
     end = Instant(now + request.run_time)
@@ -189,9 +189,9 @@ def _as_before(
     cluster: ClusterState, node: str, had: tuple[int, ...], picked: tuple[int, ...]
 ) -> tuple[int, ...]:
     """Return the processors that a job had where they are free, and the first free ones for the others."""
-    free = set(cluster.free[node])
+    free = set(cluster.cores.free[node])
     again = [number for number in had if number in free]
-    others = [number for number in cluster.free[node] if number not in had]
+    others = [number for number in cluster.cores.free[node] if number not in had]
     return tuple(sorted((again + others)[: len(picked)]))
 
 
@@ -240,7 +240,7 @@ def allocation_grown(cluster: ClusterState, event: e.AllocationGrown) -> None:
     run.unready += fresh if event.readied else ()
     for node, processors in event.added:
         run.allocation[node] = tuple(sorted((*run.allocation.get(node, ()), *processors)))
-        cluster.take(event.job, node, processors)
+        cluster.cores.take(event.job, node, processors)
     run.usage.grow(run.allocation)
     record.filtered = None
     _allocation_changed(cluster, event)
@@ -252,11 +252,11 @@ def allocation_shrunk(cluster: ClusterState, event: e.AllocationShrunk | e.Alloc
     run = run_of(cluster, record)
     for node, processors in event.removed:
         left = tuple(number for number in run.allocation[node] if number not in processors)
-        cluster.give_back(event.job, node, processors)
+        cluster.cores.give_back(event.job, node, processors)
         preemption.settle_recall(run, node, len(processors), len(left))
         if left:
             run.allocation[node] = left
-            cluster.take(event.job, node, left)
+            cluster.cores.take(event.job, node, left)
         else:
             del run.allocation[node]
             hooks.forget_node(run, node)
@@ -285,5 +285,5 @@ def _allocation_changed(
 ) -> None:
     cluster.graph(event.job).take_stock()
     cluster.update_releasing(cluster.job(event.job))
-    cluster.dirty_jobs.add(event.job)
-    cluster.pass_needed = True
+    cluster.agenda.dirty_jobs.add(event.job)
+    cluster.agenda.pass_needed = True

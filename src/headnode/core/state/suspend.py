@@ -1,6 +1,6 @@
 """Suspending jobs and resuming them."""
 
-from headnode.core.model.errors import Broken, WrongState
+from headnode.core.model.errors import WrongState
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.user import User
 from headnode.core.state import job_events as e
@@ -8,7 +8,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.events import Event
 from headnode.core.state.hooks import forget_node
-from headnode.core.state.job_record import JobRecord, JobRun, JobSuspension, end_suspension
+from headnode.core.state.job_record import JobRecord, JobRun, JobSuspension, end_suspension, started_run
 from headnode.core.state.job_request import moved_place, renumbered, set_limits, suspension_of
 from headnode.core.state.permissions import may_change
 from headnode.core.state.transitions import JobState, TaskState, job_target
@@ -103,20 +103,14 @@ def resume(cluster: ClusterState, command: ResumeJob, now: Instant) -> list[Even
     return [e.JobResuming(at=now, job=record.id, by=command.by.name)]
 
 
-def _run(record: JobRecord) -> JobRun:
-    if record.run is None:
-        raise Broken(code="no-run", what=f"job {record.id} is {record.state} and has no run")
-    return record.run
-
-
 def suspending(cluster: ClusterState, event: e.JobSuspending) -> None:
     """Its nodes are told to stop its processes."""
     record = cluster.job(event.job)
     state = job_target(record.state, event)
-    run = _run(record)
+    run = started_run(record)
     run.suspensions = event.number
     run.suspension = JobSuspension(number=event.number, since=event.at, awaited=tuple(run.allocation))
-    cluster.dirty_job_views.add(record.id)
+    cluster.agenda.dirty_job_views.add(record.id)
     cluster.move(record, state)
 
 
@@ -126,7 +120,7 @@ def processes_stopped(cluster: ClusterState, event: e.ProcessesStopped) -> None:
     job_target(record.state, event)
     suspension = suspension_of(record.run)
     suspension.awaited = tuple(node for node in suspension.awaited if node != event.node)
-    cluster.dirty_jobs.add(record.id)
+    cluster.agenda.dirty_jobs.add(record.id)
 
 
 def suspended(cluster: ClusterState, event: e.JobSuspended) -> None:
@@ -137,7 +131,7 @@ def suspended(cluster: ClusterState, event: e.JobSuspended) -> None:
         cluster.dequeue(record)
         cluster.move(record, state)
         return
-    run = _run(record)
+    run = started_run(record)
     suspension = suspension_of(run)
     suspension.since, suspension.awaited = event.at, ()
     suspension.places = dict(run.allocation)
@@ -158,10 +152,10 @@ def resumed(cluster: ClusterState, event: e.JobResumed) -> None:
     """It goes on, perhaps with other processors of its nodes, or before everything of it stood still."""
     record = cluster.job(event.job)
     state = job_target(record.state, event)
-    run = _run(record)
+    run = started_run(record)
     if record.state is JobState.SUSPENDING:
         run.suspension = None
-        cluster.dirty_job_views.add(record.id)
+        cluster.agenda.dirty_job_views.add(record.id)
         cluster.move(record, state)
         return
     cluster.dequeue(record)
@@ -204,7 +198,7 @@ def suspended_node_lost(
             del places[node]
             run.prep_states.pop(node, None)
             forget_node(run, node)
-        cluster.dirty_node_views.add(node)
+        cluster.agenda.dirty_node_views.add(node)
     if waiting:
         cluster.enqueue(record)
-    cluster.dirty_jobs.add(record.id)
+    cluster.agenda.dirty_jobs.add(record.id)

@@ -86,9 +86,9 @@ class TaskPlacement:
 
     def is_in_service(self, place: NodeCores) -> bool:
         """Whether all processors of a place may be kept."""
-        reduced = self._cluster.reduced
+        reduced = self._cluster.cores.reduced
         return not reduced or not any(
-            uses_from(place, node, self._cluster.usable(node)) for node, _ in place if node in reduced
+            uses_from(place, node, self._cluster.cores.usable(node)) for node, _ in place if node in reduced
         )
 
     def _may_use(self, node: str) -> bool:

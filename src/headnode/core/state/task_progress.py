@@ -8,17 +8,17 @@ from headnode.core.model.ranges import Ranges
 from headnode.core.state import job_events as e
 from headnode.core.state import prep_release as stays
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.job_record import JobRecord, JobRun, LiveAttempt, TaskProgress, untouched
+from headnode.core.state.job_record import (
+    JobRun,
+    LiveAttempt,
+    TaskProgress,
+    started_run,
+    untouched,
+)
 from headnode.core.state.task_graph import TaskGraph
 from headnode.core.state.transitions import TaskState, instance_target, job_target
 
 _STATES = {state.value: state for state in TaskState}  # a look-up costs a tenth of TaskState(...)
-
-
-def _run(record: JobRecord) -> JobRun:
-    if record.run is None:
-        raise Broken(code="no-run", what=f"job {record.id} is {record.state} and has no run")
-    return record.run
 
 
 def _live(progress: TaskProgress, job: int, task: int, instance: int) -> LiveAttempt:
@@ -33,7 +33,7 @@ def instances_dispatched(cluster: ClusterState, event: e.InstancesDispatched) ->
     record = cluster.job(event.job)
     job_target(record.state, event)
     index = event.task - 1
-    progress = _run(record).tasks[index]
+    progress = started_run(record).tasks[index]
     instance_target(TaskState.QUEUED, event, TaskState.DISPATCHED)
     for instance, attempt in event.attempts:
         if progress.made is not None:
@@ -48,14 +48,14 @@ def instances_dispatched(cluster: ClusterState, event: e.InstancesDispatched) ->
     if graph.tends_nodes:
         stays.prep_or_release_dispatched(graph, index, event.place)
     if any(graph.free.values()):
-        cluster.dirty_jobs.add(event.job)  # what is idle now may be more than it needs
+        cluster.agenda.dirty_jobs.add(event.job)  # what is idle now may be more than it needs
 
 
 def instances_started(cluster: ClusterState, event: e.InstancesStarted) -> None:
     """Dispatched instances run."""
     record = cluster.job(event.job)
     job_target(record.state, event)
-    run = _run(record)
+    run = started_run(record)
     for begun in event.begun:
         live = _live(run.tasks[begun.task - 1], event.job, begun.task, begun.instance)
         wanted = TaskState.ENDING if live.state is TaskState.ENDING else TaskState.RUNNING
@@ -68,7 +68,7 @@ def instances_stopping(cluster: ClusterState, event: e.InstancesStopping) -> Non
     """Live instances are being stopped."""
     record = cluster.job(event.job)
     job_target(record.state, event)
-    progress = _run(record).tasks[event.task - 1]
+    progress = started_run(record).tasks[event.task - 1]
     for instance in event.instances:
         live = _live(progress, event.job, event.task, instance)
         live.state = instance_target(live.state, event, TaskState.ENDING)
@@ -79,7 +79,7 @@ def instances_ended(cluster: ClusterState, event: e.InstancesEnded) -> None:
     """Live instances are over, or will run again."""
     record = cluster.job(event.job)
     job_target(record.state, event)
-    run = _run(record)
+    run = started_run(record)
     graph = cluster.graph(event.job)
     changed: dict[int, None] = {}
     for how in event.ended:
@@ -98,8 +98,8 @@ def instances_ended(cluster: ClusterState, event: e.InstancesEnded) -> None:
         graph.task_changed(index)
         if run.tasks[index].is_done and graph.counts(index):
             graph.task_done(index)
-            cluster.pass_needed = True  # others may be ready now, and the job may want to grow
-    cluster.dirty_jobs.add(event.job)
+            cluster.agenda.pass_needed = True  # others may be ready now, and the job may want to grow
+    cluster.agenda.dirty_jobs.add(event.job)
 
 
 def _special_ended(
@@ -107,7 +107,10 @@ def _special_ended(
 ) -> None:
     stays.prep_or_release_ended(graph, how.task - 1, live, how)
     if how.task - 1 == graph.service:
-        cluster.pause_service(event.job, stays.service_pause(how, event.at))
+        until = stays.service_pause(how, event.at)
+        if until > graph.rests_until:
+            graph.rests_until = until
+            cluster.agenda.wake_ups.set((event.job, ""), until)
 
 
 def _file(progress: TaskProgress, how: e.InstanceEnd) -> None:
@@ -151,7 +154,7 @@ def task_canceled(cluster: ClusterState, event: e.TaskCanceled) -> None:
         graph.task_changed(event.task - 1)
         if progress.is_done and not was_done:
             graph.task_done(event.task - 1)
-    cluster.dirty_jobs.add(event.job)
+    cluster.agenda.dirty_jobs.add(event.job)
 
 
 def _take_out(numbers: Ranges, spans: Sequence[tuple[int, int]], what: str) -> None:
@@ -165,7 +168,7 @@ def task_requeued(cluster: ClusterState, event: e.TaskRequeued) -> None:
     """Ended instances of a task will run again."""
     record = cluster.job(event.job)
     job_target(record.state, event)
-    run = _run(record)
+    run = started_run(record)
     progress = run.tasks[event.task - 1]
     run.usage.forget_outcome()
     for first, last in event.spans:
@@ -175,8 +178,8 @@ def task_requeued(cluster: ClusterState, event: e.TaskRequeued) -> None:
     graph = cluster.graphs.get(event.job)
     if graph is not None:
         graph.work_out()
-    cluster.dirty_jobs.add(event.job)
-    cluster.pass_needed = True
+    cluster.agenda.dirty_jobs.add(event.job)
+    cluster.agenda.pass_needed = True
 
 
 def _state_of(progress: TaskProgress, first: int, last: int) -> TaskState:

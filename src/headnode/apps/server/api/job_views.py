@@ -50,7 +50,7 @@ async def expected_start(context: ServerContext, record: JobRecord) -> Object | 
 
 def is_in_queue(context: ServerContext, record: JobRecord) -> bool:
     """Return whether a job waits for processors, and for nothing else."""
-    outside = record.id in context.cluster.held or record.holds or record.waits_for
+    outside = record.id in context.cluster.queue.held or record.holds or record.waits_for
     return record.state.is_queued and not outside
 
 

@@ -47,8 +47,8 @@ def node_state(cluster: ClusterState, node: NodeRecord, now: Instant) -> str:
 def node_object(cluster: ClusterState, node: NodeRecord, now: Instant) -> dict[str, Any]:
     """Return a node as lists show it."""
     facts, name = node.facts, node.facts.name
-    free = len(cluster.free_on(name))
-    overdrawn = cluster.overdrawn(name)
+    free = len(cluster.cores.free_on(name))
+    overdrawn = cluster.cores.overdrawn(name)
     owner = exclusive_holder(cluster, name)
     return {
         "name": name,
@@ -63,7 +63,7 @@ def node_object(cluster: ClusterState, node: NodeRecord, now: Instant) -> dict[s
         "serves": facts.serves,
         "used": facts.processors - free,
         "free": free,
-        "jobs": len(cluster.holders.get(name, ())),
+        "jobs": len(cluster.cores.holders.get(name, ())),
         "groups": list(facts.groups),
         "features": list(facts.features),
         "architecture": facts.architecture,
@@ -100,18 +100,21 @@ def _drain(drain: Drain) -> dict[str, Any]:
 def detailed_node(cluster: ClusterState, node: NodeRecord, now: Instant) -> dict[str, Any]:
     """Return a node with its jobs and what runs on each processor."""
     name = node.facts.name
-    jobs = sorted(cluster.holders.get(name, ()))
+    jobs = sorted(cluster.cores.holders.get(name, ()))
     cores = _cores(cluster, name, node.facts.processors)
     return node_object(cluster, node, now) | {"jobs": jobs, "cores": cores}
 
 
 def _cores(cluster: ClusterState, name: str, processors: int) -> list[dict[str, Any]]:
-    held = [max(cluster.graph(job).run.allocation.get(name) or (0,)) for job in cluster.holders.get(name, ())]
+    held = [
+        max(cluster.graph(job).run.allocation.get(name) or (0,))
+        for job in cluster.cores.holders.get(name, ())
+    ]
     most = max([processors - 1, *held]) + 1  # some may be held that the node has no more
     cores: list[dict[str, Any]] = [
         {"processor": number, "job": None, "task": None, "command": ""} for number in range(most)
     ]
-    for job in cluster.holders.get(name, ()):
+    for job in cluster.cores.holders.get(name, ()):
         graph = cluster.graph(job)
         for number in graph.run.allocation.get(name, ()):
             cores[number]["job"] = job
@@ -139,7 +142,7 @@ def cluster_counts(cluster: ClusterState, now: Instant) -> dict[str, Any]:
     for name, node in cluster.nodes.items():
         state = node_state(cluster, node, now)
         by_state[state] = by_state.get(state, 0) + 1
-        processors, idle = node.facts.processors, len(cluster.free_on(name))
+        processors, idle = node.facts.processors, len(cluster.cores.free_on(name))
         total += processors
         used += processors - idle
         if state == _STATE_WORDS[NodeState.READY]:

@@ -152,5 +152,5 @@ def _jobs(cluster: ClusterState, each: NodeReservation, *, running: bool) -> lis
         return sorted(
             job for job in cluster.running if cluster.request(cluster.jobs[job]).reservation == each.key
         )
-    named = (turns for request, turns in cluster.queue.items() if request.reservation == each.key)
+    named = (turns for request, turns in cluster.queue.by_request.items() if request.reservation == each.key)
     return sorted(JobId(turn[2]) for turns in named for turn in turns)

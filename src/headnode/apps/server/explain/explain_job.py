@@ -143,7 +143,7 @@ async def _queued(context: ServerContext, by: User, found: FoundJob) -> Object:
     answer = queue_standing(context, snapshot)
     outside = context.reasons_outside_queue(record)
     if outside:
-        return answer | outside_queue(answer, outside, context.cluster.held.get(record.id), record.id)
+        return answer | outside_queue(answer, outside, context.cluster.queue.held.get(record.id), record.id)
     if record.state is JobState.RESUMING:  # nothing that it asks for can be changed
         reasons = _resume_reasons(context, found, answer)
         return answer | {"reasons": reasons, "expected": await expected_start(context, record)}

@@ -1,0 +1,98 @@
+"""Which processors of each node are free, and which jobs hold the others."""
+
+from collections.abc import Mapping
+
+from headnode.core.model.quantities import JobId
+from headnode.core.state.agenda import Agenda
+from headnode.core.state.job_record import JobRecord
+from headnode.core.state.node_record import NodeRecord
+from headnode.core.state.task_graph import merge_cores, remove_cores
+
+
+class FreeCores:
+    """The free processors of each node, derived from the allocations in `jobs`."""
+
+    def __init__(
+        self, jobs: Mapping[JobId, JobRecord], nodes: Mapping[str, NodeRecord], agenda: Agenda
+    ) -> None:
+        self._jobs, self._nodes, self._agenda = jobs, nodes, agenda
+        self.free: dict[str, list[int]] = {}
+        self.holders: dict[str, set[JobId]] = {}
+        self.reduced: set[str] = set()  # nodes of which jobs may hold what is out of service
+
+    # Reading
+
+    def usable(self, node: str) -> int:
+        """Return how many processors of a node jobs may keep, those with the lowest numbers."""
+        known = self._nodes.get(node)
+        return 0 if known is None else known.usable
+
+    def overdrawn(self, node: str) -> dict[JobId, int]:
+        """Return how many processors that a node no longer has jobs still hold of it."""
+        if node not in self.reduced or node not in self._nodes:
+            return {}
+        there = self._nodes[node].facts.processors
+        held = {
+            job: sum(number >= there for number in numbers)
+            for job, numbers in sorted(self._held_of(node).items())
+        }
+        return {job: count for job, count in held.items() if count}
+
+    def free_on(self, node: str) -> list[int]:
+        """Return what others may have of a node.
+
+        A job on processors that the node no longer has runs on others: as many of them are not free.
+        """
+        free = self.free.get(node, [])
+        return free[: max(0, len(free) - sum(self.overdrawn(node).values()))]
+
+    def _held_of(self, node: str) -> dict[JobId, tuple[int, ...]]:
+        """Return the processors of a node that each of its jobs holds."""
+        return {
+            job: run.allocation.get(node, ())
+            for job in self.holders.get(node, ())
+            if (run := self._jobs[job].run) is not None
+        }
+
+    # For `apply_event` only
+
+    def take(self, job: JobId, node: str, processors: tuple[int, ...]) -> None:
+        """Mark processors of a node as held by a job."""
+        self._agenda.dirty_job_views.add(job)
+        self._agenda.dirty_node_views.add(node)
+        self.free[node] = remove_cores(self.free.get(node, []), processors)
+        if processors and processors[-1] >= self.usable(node):
+            self.reduced.add(node)
+        self.holders.setdefault(node, set()).add(job)
+
+    def give_back(self, job: JobId, node: str, processors: tuple[int, ...]) -> None:
+        """Mark processors of a node as free.  What the job keeps there, the caller takes again."""
+        self._agenda.dirty_job_views.add(job)
+        self._agenda.dirty_node_views.add(node)
+        record = self._nodes.get(node)
+        there = record.facts.processors if record else 0
+        back = [number for number in processors if number < there]
+        self.free[node] = merge_cores(self.free.get(node, []), back)
+        self.holders.setdefault(node, set()).discard(job)
+        self._agenda.pass_needed = True
+
+    def open_node(self, node: NodeRecord) -> None:
+        """Derive what is free of a node that is new or has changed."""
+        name = node.facts.name
+        self._agenda.dirty_node_views.add(name)
+        held = {number for numbers in self._held_of(name).values() for number in numbers}
+        self.free[name] = [number for number in range(node.facts.processors) if number not in held]
+        self.holders.setdefault(name, set())
+        self._agenda.pass_needed = True
+
+    def close_node(self, node: str) -> None:
+        """Forget what is free of a node that was removed."""
+        self.free.pop(node, None)
+        self.reduced.discard(node)
+
+    def update_reduced(self, node: str) -> None:
+        """Advance the jobs of a node of which something is out of service, or is in service again."""
+        self.reduced.discard(node)
+        if any(number >= self.usable(node) for numbers in self._held_of(node).values() for number in numbers):
+            self.reduced.add(node)
+        self._agenda.dirty_jobs |= self.holders.get(node, set())
