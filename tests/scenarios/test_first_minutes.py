@@ -70,7 +70,9 @@ def as_on_the_page(said: str, home: Path) -> str:
     """Return what was said as the user of the page would have read it."""
     said = said.replace(str(home), "/home/ada")
     said = re.sub(rf"\b{re.escape(user_name(os.geteuid()))}\b is queued", "ada is queued", said)
-    return re.sub(rf"\b{re.escape(socket.gethostname().split('.')[0])}\b", "vm", said)
+    for name in (socket.gethostname(), socket.gethostname().split(".")[0]):
+        said = re.sub(rf"\b{re.escape(name)}\b", "vm", said)
+    return said
 
 
 def test_every_command_of_the_page_prints_what_the_page_shows(home: Path) -> None:

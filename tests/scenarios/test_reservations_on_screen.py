@@ -85,7 +85,7 @@ def test_a_reservation_over_a_running_job_is_refused_and_names_it(
     ("words", "said"),
     [
         (("new", NAME, "--nodes", "NODE"), "no end"),
-        (("new", NAME, "--for", "60"), "names no nodes"),
+        (("new", NAME, "--for", "60"), "has no nodes"),
         (("new", "a b", "--nodes", "NODE", "--for", "60"), "cannot be called"),
         (("new", NAME, "--nodes", "nowhere", "--for", "60"), "no node 'nowhere'"),
         (("new", NAME, "--nodes", "NODE", "--for", "1h", "--to", "90"), "leave out --to or --for"),

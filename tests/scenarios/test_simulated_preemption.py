@@ -297,7 +297,7 @@ def test_a_program_reads_what_was_set_and_what_it_cost(log: Path) -> None:
 
 def test_a_pool_knows_no_parameters_and_a_log_without_queues_no_queues(log: Path) -> None:
     assert "--engine" in run(log, "--set", IMMEDIATE)[2]
-    assert "no queues" in run(log, "--engine", "--priority", "queue:1=Highest")[2]
+    assert "this log does not have: queues" in run(log, "--engine", "--priority", "queue:1=Highest")[2]
 
 
 @pytest.mark.parametrize(

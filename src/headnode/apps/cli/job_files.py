@@ -1,7 +1,6 @@
 """Reads a job file as the user, in any encoding, as the text the head wants, with the files it names."""
 
 import os
-import re
 import sys
 
 from headnode.adapters.files.opening import directory_of, open_below, open_named
@@ -24,7 +23,6 @@ HOW_TO_READ = (
 """Options of every command that reads job files."""
 
 STANDARD_INPUT = "-"
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 LARGEST = 12 * 1024 * 1024  # bytes; as JSON it must still fit into one request
 _SUFFIXES = (".xml", ".toml", ".json", ".js")
@@ -90,7 +88,7 @@ def values_given(asked: "Arguments") -> "dict[str, str]":
     values: dict[str, str] = {}
     for text in asked.options.get("set", ()):
         name, equals, value = text.partition("=")
-        if not equals or not _NAME.fullmatch(name):
+        if not equals or not (name.isascii() and name.isidentifier()):
             raise usage(f"--set {text!r} gives no name a value", "write --set who=ada, for {who} in the file")
         if values.setdefault(name, value) != value:
             raise usage(f"--set gives {name!r} two values", "give one")
