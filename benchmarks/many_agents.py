@@ -21,7 +21,7 @@ import msgspec
 
 from headnode.adapters.nodes.membership import NodeIdentity, read_invitation
 from headnode.adapters.wire import agent_messages as m
-from headnode.adapters.wire.frames import frame
+from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.message_checks import digest_of_holdings
 from headnode.adapters.wire.tls import keep_buffers_small
 from headnode.apps.client.client import Client

@@ -19,7 +19,8 @@ from typing import Any
 
 import msgspec
 
-from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import read_frame
 from heads import Head, head, machine
 
 AGENTS, PROCESSORS = 4, 32

@@ -24,7 +24,8 @@ from headnode.adapters.wire.agent_messages import (
     Started,
     Table,
 )
-from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.message_checks import digest_of_holdings
 from headnode.adapters.wire.messages import (
     CloseJob,

@@ -23,7 +23,7 @@ from headnode.adapters.nodes.reconcile import (
     orders_to_repeat,
 )
 from headnode.adapters.wire.agent_messages import PROTOCOL, Hello, Holdings, ReportedAttempt, Table
-from headnode.adapters.wire.frames import HEADER
+from headnode.adapters.wire.frame_codec import HEADER
 from headnode.adapters.wire.message_checks import digest_of_holdings
 from headnode.adapters.wire.messages import FromHead, OpenJob, Run, Stop, Welcome
 from headnode.core.model.job import JobSpec

@@ -15,7 +15,8 @@ from headnode.adapters.journal.event_table import checksum
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.adapters.processes.job_journal import Header, UnknownRecordError, Writer, read
 from headnode.adapters.wire.agent_messages import PROTOCOL, Hello, ReportedAttempt
-from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.message_checks import Nonsense, read_message
 from headnode.adapters.wire.messages import FromHead, Welcome
 from headnode.apps.agent.head_link import HeadLink, LocalTransport

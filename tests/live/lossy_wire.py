@@ -10,7 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import read_frame
 
 LARGEST = 64 * 1024 * 1024
 LATE = (0.05, 1.5)  # seconds: others overtake the message

@@ -17,7 +17,8 @@ from headnode.adapters.wire.agent_messages import (
     Message,
     Results,
 )
-from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import (
     SINCE,
     Ack,

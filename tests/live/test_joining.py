@@ -12,7 +12,8 @@ from joined_nodes import JoinedNode, free_address, invite, wait_for_state
 
 from headnode.adapters.nodes.membership import NodeIdentity
 from headnode.adapters.wire import agent_messages as m
-from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.tls import dial, node_side, stranger_side
 from headnode.core.model.node import NodeFacts
 from heads import RealHead, real_head

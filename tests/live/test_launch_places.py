@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headnode.apps.agent.task_tools import PROGRAM, LaunchPlaces
+from headnode.apps.agent.task_tools import LaunchPlaces
 
 PLACE = (("n1", (0, 1)), ("n2", (5,)))
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="to be another user needs root")
@@ -51,9 +51,10 @@ def test_host_files_are_removed_with_their_attempt_by_the_next_agent_too(
 
 def test_an_agent_replaces_the_launcher_of_an_older_one(places: LaunchPlaces) -> None:
     folder = places.folder_for(os.geteuid())
-    (folder / f"{PROGRAM}.py").write_text("old")
+    (copy,) = (folder / "library").rglob("launcher.py")
+    copy.write_text("old")
     places.renew()
-    assert (folder / f"{PROGRAM}.py").read_text() != "old"
+    assert copy.read_text() != "old"
 
 
 @needs_root

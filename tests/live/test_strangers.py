@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from joined_nodes import JoinedNode, free_address, invite, wait_for_state
 
-from headnode.adapters.wire.frames import frame
+from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.tls import dial, stranger_side
 from headnode.core.model import bounds as b
 from heads import RealHead, real_head

@@ -16,7 +16,8 @@ from joined_nodes import JoinedNode, free_address, invite, wait_for_state
 
 from headnode.adapters.nodes.membership import NodeIdentity, read_invitation
 from headnode.adapters.wire import agent_messages as m
-from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import read_frame
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId
 from heads import PATIENCE, RealHead, real_head

@@ -13,7 +13,8 @@ import pytest
 
 from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
-from headnode.adapters.wire.frames import frame, listen, read_frame
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import listen, read_frame
 from headnode.apps.server.api.pipeline import VERBS
 from headnode.apps.server.api.streams import JobWatchers
 from headnode.apps.server.command_batcher import CommandBatcher

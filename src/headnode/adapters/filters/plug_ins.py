@@ -17,6 +17,7 @@ import msgspec
 from headnode.adapters.filters.programs import FilterRequest, FilterReturn
 from headnode.adapters.filters.worker import GROUP
 from headnode.adapters.processes.process_tree import descendants, picture, send
+from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
 from headnode.core.filtering.answers import BY_SIGNAL, CallOutcome, FilterAnswer, last_words
 
 log = logging.getLogger("headnode.filters")
@@ -74,14 +75,12 @@ class PlugIn:
     def _send(self, request: dict[str, Any]) -> None:
         data = msgspec.msgpack.encode(request)
         if self._writer is not None:
-            self._writer.write(len(data).to_bytes(4, "big") + data)
+            self._writer.write(frame(data))
 
     async def _answer(self) -> dict[str, Any]:
         if self._reader is None:
             raise ConnectionError("the worker process has ended")
-        size = int.from_bytes(await self._reader.readexactly(4), "big")
-        if size > LONGEST_ANSWER:
-            raise ValueError(f"an answer of {size} bytes")
+        size = size_of(await self._reader.readexactly(HEADER), LONGEST_ANSWER)
         found: dict[str, Any] = msgspec.msgpack.decode(await self._reader.readexactly(size))
         return found
 

@@ -19,6 +19,7 @@ import msgspec
 from headnode.adapters.files.owners import why_not_run
 from headnode.adapters.filters.runner import LONGEST_ANSWER
 from headnode.adapters.processes.process_tree import end_marked
+from headnode.adapters.wire.frame_codec import LONGEST, FrameDecoder, frame
 from headnode.core.filtering.answers import BY_SIGNAL, CallOutcome, FilterAnswer, last_words
 from headnode.core.filtering.filter_chain import Filter
 
@@ -141,7 +142,7 @@ class _Line(asyncio.Protocol):
     def __init__(self) -> None:
         self.waiting: dict[int, asyncio.Future[Said]] = {}
         self.lost = False
-        self._arrived = bytearray()
+        self._arrived = FrameDecoder(LONGEST)
         self._transport: asyncio.WriteTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -163,17 +164,12 @@ class _Line(asyncio.Protocol):
         """Send an object behind its length."""
         data = json.dumps(what).encode()
         if self._transport is not None:
-            self._transport.write(len(data).to_bytes(4, "big") + data)
+            self._transport.write(frame(data))
 
     def data_received(self, data: bytes) -> None:
         """Hand answers to those who wait for them."""
-        self._arrived += data
-        while len(self._arrived) >= 4:
-            end = 4 + int.from_bytes(self._arrived[:4], "big")
-            if len(self._arrived) < end:
-                return
-            said = json.loads(self._arrived[4:end])
-            del self._arrived[:end]
+        for message in self._arrived.feed(data):
+            said = json.loads(message)
             future = self.waiting.pop(said["number"], None)
             if future is not None and not future.done():
                 future.set_result(said)

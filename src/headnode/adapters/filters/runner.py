@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from headnode.adapters.processes.process_tree import children, has_marker
+from headnode.adapters.wire.frame_codec import LONGEST, FrameDecoder, frame
 
 MARKER = "HEADNODE_FILTER_RUN"  # in the environment of a filter, with the number of its run
 TAIL = 64 * 1024  # bytes of what a filter says that are kept: the last ones
@@ -66,7 +67,7 @@ class Runner:
         self._listening: dict[int, FilterRun] = {}  # by the pipe in which it writes
         self._environment: dict[str, str] = {}
         self._poll = select.epoll()
-        self._arrived = bytearray()
+        self._arrived = FrameDecoder(LONGEST)
         self._wake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -94,8 +95,8 @@ class Runner:
                 data = self._head.recv(READ)
                 if not data:
                     return False
-                self._arrived += data
-                self._requests()
+                for message in self._arrived.feed(data):
+                    self._obey(json.loads(message))
             elif ready == self._wake:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wake, 4096)
@@ -107,17 +108,11 @@ class Runner:
             self._finish(run, "timed-out")
         return True
 
-    def _requests(self) -> None:
-        while len(self._arrived) >= 4:
-            size = int.from_bytes(self._arrived[:4], "big")
-            if len(self._arrived) < 4 + size:
-                return
-            wish = json.loads(self._arrived[4 : 4 + size])
-            del self._arrived[: 4 + size]
-            if "number" in wish:
-                self._start(wish)
-            else:
-                self._environment = wish["environment"]
+    def _obey(self, wish: dict[str, Any]) -> None:
+        if "number" in wish:
+            self._start(wish)
+        else:
+            self._environment = wish["environment"]
 
     def _start(self, wish: dict[str, Any]) -> None:
         """Start a filter in a session of its own; its paper is standard input, too, where that is wanted."""
@@ -219,7 +214,7 @@ class Runner:
     def _send(self, answer: dict[str, Any]) -> None:
         data = json.dumps(answer).encode()
         with contextlib.suppress(OSError):  # the head is gone; the next turn sees that
-            self._head.sendall(len(data).to_bytes(4, "big") + data)
+            self._head.sendall(frame(data))
 
 
 def main() -> None:

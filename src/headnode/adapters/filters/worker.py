@@ -9,13 +9,18 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Iterator
+from functools import partial
 from importlib.metadata import entry_points
 from typing import Any
 
 import msgspec
 
+from headnode.adapters.wire.frame_codec import LONGEST, FrameDecoder, frame
+
 GROUP = "headnode.filters"
 LOADED = 0  # the number of the answer that tells how loading went
+READ = 1 << 18  # bytes
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 
@@ -78,7 +83,7 @@ def main() -> None:
     ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     name, handle = sys.argv[1], int(sys.argv[2])
-    with socket.socket(fileno=handle) as head, head.makefile("rwb") as stream:
+    with socket.socket(fileno=handle) as head:
         head.set_inheritable(False)  # what the plug-in starts would hide that this process is gone
         plug_in: Any = None
 
@@ -90,24 +95,24 @@ def main() -> None:
                 begin()
             return {}
 
-        _send(stream, _guarded(loading) | {"number": LOADED})
-        while request := _next(stream):
-            _send(stream, _guarded(lambda: called(plug_in, request)) | {"number": request["number"]})
+        _send(head, _guarded(loading) | {"number": LOADED})
+        for request in _requests(head):
+            _send(head, _guarded(partial(called, plug_in, request)) | {"number": request["number"]})
         end = getattr(plug_in, "on_unload", None)
         if end is not None:
             _guarded(lambda: end() or {})
     os._exit(0)  # threads that the plug-in has started keep nothing alive
 
 
-def _next(stream: Any) -> dict[str, Any] | None:
-    header = stream.read(4)
-    if len(header) < 4:
-        return None
-    found: dict[str, Any] = msgspec.msgpack.decode(stream.read(int.from_bytes(header, "big")))
-    return found
+def _requests(head: socket.socket) -> Iterator[dict[str, Any]]:
+    """Yield what the head asks, until it hangs up."""
+    frames = FrameDecoder(LONGEST)
+    while data := head.recv(READ):
+        for message in frames.feed(data):
+            yield msgspec.msgpack.decode(message)
 
 
-def _send(stream: Any, answer: dict[str, Any]) -> None:
+def _send(head: socket.socket, answer: dict[str, Any]) -> None:
     try:
         data = msgspec.msgpack.encode(answer)
     except (TypeError, ValueError, OverflowError) as error:
@@ -115,8 +120,7 @@ def _send(stream: Any, answer: dict[str, Any]) -> None:
             {"number": answer["number"], "error": f"the job in it is not valid: {error}"}
         )
     with contextlib.suppress(OSError):
-        stream.write(len(data).to_bytes(4, "big") + data)
-        stream.flush()
+        head.sendall(frame(data))
 
 
 if __name__ == "__main__":

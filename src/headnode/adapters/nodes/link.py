@@ -26,7 +26,8 @@ from headnode.adapters.wire.agent_messages import (
     Started,
     Table,
 )
-from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import (
     HOOKS_SINCE,
     SINCE,

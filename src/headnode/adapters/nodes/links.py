@@ -55,7 +55,8 @@ from headnode.adapters.wire.agent_messages import (
     Suspended,
     Table,
 )
-from headnode.adapters.wire.frames import frame, keep_alive, read_frame
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import keep_alive, read_frame
 from headnode.adapters.wire.message_checks import Nonsense, checked_results, health_check_text, read_message
 from headnode.adapters.wire.messages import HOOKS_SINCE, Ack, FromHead, Goodbye, Heard, HookHeard, Welcome
 from headnode.core.model.bounds import WORDS

@@ -12,7 +12,8 @@ import msgspec
 
 from headnode.adapters.identity.peers import TASKS
 from headnode.adapters.wire.agent_messages import LARGEST_GREETING, PROTOCOL, AskAuthority, Join, Mistrust
-from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import AuthorityIs, FromStranger, Goodbye, Joined, ToStranger
 from headnode.adapters.wire.tls import KeyPair, dial, fingerprint_of, node_side, request_for, stranger_side
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable

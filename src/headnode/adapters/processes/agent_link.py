@@ -9,6 +9,8 @@ import struct
 import time
 from typing import Any
 
+from headnode.adapters.wire.frame_codec import FrameDecoder, FrameTooLarge, frame
+
 FOR_EVER = float("inf")
 
 
@@ -56,7 +58,7 @@ class AgentLink:
         self._address = f"/proc/self/fd/{run_directory}/{AGENT_SOCKET}"
         self._uids, self._poller = uids, poller
         self._socket: socket.socket | None = None
-        self._heard, self._unsaid = bytearray(), bytearray()
+        self._heard, self._unsaid = FrameDecoder(_LARGEST), bytearray()
         self._next_try = 0.0
 
     @property
@@ -84,7 +86,7 @@ class AgentLink:
             channel.close()
             return False
         channel.setblocking(False)
-        self._socket, self._heard, self._unsaid = channel, bytearray(), bytearray()
+        self._socket, self._heard, self._unsaid = channel, FrameDecoder(_LARGEST), bytearray()
         self._poller.register(channel, select.POLLIN)
         return True
 
@@ -92,8 +94,7 @@ class AgentLink:
         """Send a message if there is a connection; what does not fit now goes when there is room."""
         if self._socket is None:
             return
-        data = json.dumps(message, separators=(",", ":")).encode()
-        self._unsaid += struct.pack(">I", len(data)) + data
+        self._unsaid += frame(json.dumps(message, separators=(",", ":")).encode())
         self.flush()
 
     def flush(self) -> None:
@@ -125,22 +126,11 @@ class AgentLink:
         if not data:
             self.drop()
             return []
-        self._heard += data
-        return self._whole()
-
-    def _whole(self) -> list[list[Any]]:
-        found, at = [], 0
-        while len(self._heard) - at >= 4:
-            (size,) = struct.unpack_from(">I", self._heard, at)
-            if size > _LARGEST:
-                self.drop()
-                return []
-            if len(self._heard) - at - 4 < size:
-                break
-            found.append(json.loads(self._heard[at + 4 : at + 4 + size]))
-            at += 4 + size
-        del self._heard[:at]
-        return found
+        try:
+            return [json.loads(message) for message in self._heard.feed(data)]
+        except FrameTooLarge:
+            self.drop()
+            return []
 
     def drop(self) -> None:
         """Forget the connection."""

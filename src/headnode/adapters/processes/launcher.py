@@ -1,6 +1,6 @@
 """``hn-launch [options] HOST COMMAND...``: run a command on another node of the task, as rsh would.
 
-A file of its own that imports the standard library only: the agent copies it for the tasks of other users.
+Imports the standard library and the codec of frames only: the agent copies both for the tasks of other users.
 """
 
 import json
@@ -11,7 +11,9 @@ import struct
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
+
+from headnode.adapters.wire.frame_codec import FrameDecoder, FrameTooLarge, frame
 
 SOCKET = "launch.sock"  # beside this program
 SECRET = "HEADNODE_LAUNCH_SECRET"  # noqa: S105 (the name of a variable)
@@ -22,7 +24,7 @@ _MOST_WAITING = 4 * CHUNK  # bytes that wait to be sent before no more is read
 _LARGEST = 8 * 1024 * 1024  # bytes in one frame
 _LAST_WORDS = 20.0  # seconds for the end of a command to be passed on
 
-# Kinds of frames: one byte after 4 of length.
+# Kinds of frames: the first byte.
 ASK, ANSWER_FOR = b"a", b"t"
 INPUT, INPUT_END, OUTPUT, ERROR, EXIT = b"i", b"e", b"o", b"r", b"x"
 WINDOW = b"w"  # rows, columns, and at first the kind of a terminal
@@ -39,7 +41,7 @@ class Frames:
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
         channel.setblocking(False)
-        self._heard, self._unsaid = bytearray(), bytearray()
+        self._heard, self._unsaid = FrameDecoder(_LARGEST), bytearray()
 
     @property
     def full(self) -> bool:
@@ -53,7 +55,7 @@ class Frames:
 
     def say(self, kind: bytes, data: bytes = b"") -> None:
         """Send a frame as far as there is room; the rest waits for `flush`."""
-        self._unsaid += struct.pack(">I", len(data) + 1) + kind + data
+        self._unsaid += frame(kind + data)
         self.flush()
 
     def flush(self) -> None:
@@ -82,17 +84,11 @@ class Frames:
             return None
         if not data:
             return None
-        self._heard += data
-        found = []
-        while len(self._heard) >= 5:
-            (size,) = struct.unpack_from(">I", self._heard)
-            if not 0 < size <= _LARGEST:
-                return None
-            if len(self._heard) < 4 + size:
-                break
-            found.append((bytes(self._heard[4:5]), bytes(self._heard[5 : 4 + size])))
-            del self._heard[: 4 + size]
-        return found
+        try:
+            found = [(message[:1], message[1:]) for message in self._heard.feed(data)]
+        except FrameTooLarge:
+            return None
+        return found if all(kind for kind, _ in found) else None
 
 
 def say_exit(frames: Frames, code: int, problem: str) -> None:
@@ -153,8 +149,16 @@ def handed_on(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def main(words: Sequence[str]) -> int:
-    """Run a command on another node; return its exit status."""
+def run(folder: str, words: Sequence[str]) -> NoReturn:
+    """Run a command on another node, and end as it ends; the agent listens in `folder`."""
+    try:
+        sys.exit(main(folder, words))
+    except (BrokenPipeError, KeyboardInterrupt):
+        os._exit(FAILED)
+
+
+def main(folder: str, words: Sequence[str]) -> int:
+    """Run a command on another node; return its exit status.  The agent listens in `folder`."""
     try:
         wants_input, host, command = read_words(words)
     except ValueError as error:
@@ -169,9 +173,8 @@ def main(words: Sequence[str]) -> int:
         "directory": os.getcwd(),  # noqa: PTH109
         "environment": handed_on(os.environ),
     }
-    folder = os.open(os.path.dirname(os.path.abspath(__file__)), os.O_PATH | os.O_DIRECTORY)  # noqa: PTH100, PTH120 (pathlib takes 5 ms to load)
     try:
-        frames = Frames(dial(folder))
+        frames = Frames(dial(os.open(folder, os.O_PATH | os.O_DIRECTORY)))
     except OSError as error:
         return _fail(f"the agent of this node cannot be reached: {error.strerror}; try again")
     frames.say(ASK, json.dumps(request, ensure_ascii=True).encode())
@@ -234,10 +237,3 @@ def _write(descriptor: int, data: bytes) -> None:
 def _fail(problem: str, code: int = FAILED) -> int:
     _write(2, f"hn-launch: {problem}\n".encode())
     return code
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except (BrokenPipeError, KeyboardInterrupt):
-        os._exit(FAILED)

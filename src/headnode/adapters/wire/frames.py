@@ -1,4 +1,4 @@
-"""Messages on a stream, each behind its length (4 bytes, big-endian), and the sockets that carry them."""
+"""Frames on asyncio streams and pipes, and the sockets that carry them."""
 
 import asyncio
 import contextlib
@@ -9,10 +9,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from headnode.adapters.wire.frame_codec import HEADER, LONGEST, FrameTooLarge, size_of
 from headnode.core.model.errors import BadRequest
-
-HEADER = 4
-
 
 PIECE = 64 * 1024  # bytes that are read at once
 
@@ -39,12 +37,11 @@ async def read_size(reader: asyncio.StreamReader, largest: int) -> int | None:
         return None
     except ConnectionError:
         return None
-    size = int.from_bytes(header, "big")
-    if size > largest:
-        raise BadRequest(
-            code="frame", what=f"a message of {size} bytes is too large", fix=f"send at most {largest} bytes"
-        )
-    return size
+    try:
+        return size_of(header, largest)
+    except FrameTooLarge as error:
+        what = f"a message of {error.size} bytes is too large"
+        raise BadRequest(code="frame", what=what, fix=f"send at most {largest} bytes") from None
 
 
 async def read_rest(reader: asyncio.StreamReader, size: int) -> bytes:
@@ -77,14 +74,9 @@ def next_frame(stream: BinaryIO) -> bytes | None:
     header = stream.read(HEADER)
     if len(header) < HEADER:
         return None
-    size = int.from_bytes(header, "big")
+    size = size_of(header, LONGEST)
     message = stream.read(size)
     return message if len(message) == size else None
-
-
-def frame(message: bytes) -> bytes:
-    """Return the message behind its length."""
-    return len(message).to_bytes(HEADER, "big") + message
 
 
 BACKLOG = 1024

@@ -13,7 +13,8 @@ import msgspec
 
 from headnode.adapters.identity.peers import peer_ids
 from headnode.adapters.processes.job_journal import Key
-from headnode.adapters.wire.frames import frame, listen, quiet_at_the_end, read_frame
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import listen, quiet_at_the_end, read_frame
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
 from headnode.core.model.quantities import JobId

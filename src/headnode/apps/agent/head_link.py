@@ -18,7 +18,8 @@ from headnode import __version__
 from headnode.adapters.nodes.membership import NodeIdentity, read_invitation
 from headnode.adapters.processes.agent_link import boot_time
 from headnode.adapters.wire.agent_messages import LARGEST_MESSAGE, Hello, NotUnderstood
-from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import FromAgent, FromHead, Goodbye, OpenJob, Welcome
 from headnode.apps.agent.machine import AgentOptions, facts_of_this_machine
 from headnode.core.model.errors import BadRequest, UnknownDescription

@@ -10,7 +10,7 @@ from headnode.adapters.processes.job_journal import EndedRecord, JournalContent,
 from headnode.adapters.processes.shepherd_protocol import ToldLaunchesOver
 from headnode.adapters.wire import agent_messages as m
 from headnode.adapters.wire.agent_messages import ReportedAttempt
-from headnode.adapters.wire.frames import frame
+from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.messages import OpenJob
 from headnode.apps.agent.results import LedgerEntry
 from headnode.apps.agent.task_orders import TaskOrders

@@ -16,7 +16,8 @@ from headnode.adapters.nodes.streams import LaunchStream
 from headnode.adapters.processes import launcher as wire
 from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.wire.agent_messages import AttemptResult, Launch, LaunchesOver, RemoteUsage, Route
-from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import FromAgent
 from headnode.apps.agent.task_tools import LaunchPlaces
 from headnode.core.model.bounds import UNREADABLE

@@ -22,7 +22,8 @@ from headnode.adapters.wire.agent_messages import (
     Route,
     TerminalSize,
 )
-from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import FromAgent
 from headnode.apps.agent.launch_client import OVER
 from headnode.core.model.bounds import UNREADABLE

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import headnode
 from headnode.adapters.processes import launcher, piped, terminal
+from headnode.adapters.wire import frame_codec
 from headnode.apps.agent.client_door import SOCKET, AgentClientDoor
 from headnode.core.launching.environment import host_files, launcher_variables
 from headnode.core.model.errors import Unavailable
@@ -85,18 +86,16 @@ class LaunchPlaces:
                 what=f"no Python on this node can be run by user {uid}, which launching commands needs",
                 fix="install python3, or install Headnode where all users can read it",
             )
-        code = folder / f"{PROGRAM}.py"
-        _copy(launcher.__file__, code)
-        library = folder / "terminal"  # where the program of that name finds what it imports
-        for module in (launcher, piped, terminal):
+        library = folder / "library"  # where the programs find what they import
+        for module in (frame_codec, launcher, piped, terminal):
             *above, name = module.__name__.split(".")
             package = library.joinpath(*above)
             package.mkdir(parents=True, exist_ok=True)
             for each in (package, *package.parents[: len(above)]):
                 each.chmod(0o755)
             _copy(str(module.__file__), package / f"{name}.py")
-        make_program(folder / TERMINAL, [python, "-I", "-S", "-c", _SIT_DOWN, str(library), str(folder)])
-        make_program(folder / PROGRAM, [python, "-I", "-S", str(code)])
+        for program, start in ((TERMINAL, _SIT_DOWN), (PROGRAM, _LAUNCH)):
+            make_program(folder / program, [python, "-I", "-S", "-c", start, str(library), str(folder)])
 
     def terminal(self, uid: int) -> str:
         """Return the program that runs another one in a terminal which somebody comes to.
@@ -157,10 +156,9 @@ class LaunchPlaces:
 
 
 _KINDS = ("hosts", "openmpi", "pbs")
-_SIT_DOWN = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    f"from {terminal.__name__} import main; sys.exit(main(sys.argv[2], sys.argv[3:]))"
-)
+_FIND_LIBRARY = "import sys; sys.path.insert(0, sys.argv[1]); "
+_SIT_DOWN = f"{_FIND_LIBRARY}from {terminal.__name__} import main; sys.exit(main(sys.argv[2], sys.argv[3:]))"
+_LAUNCH = f"{_FIND_LIBRARY}from {launcher.__name__} import run; run(sys.argv[2], sys.argv[3:])"
 
 
 def _copy(file: str, to: Path) -> None:

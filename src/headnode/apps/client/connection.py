@@ -8,6 +8,8 @@ from _json import encode_basestring_ascii, make_scanner
 from _socket import AF_UNIX, SOCK_STREAM
 from _socket import socket as Socket
 
+from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,7 +117,7 @@ class Connection:
         body = write_json(request).encode()
         if len(body) > LARGEST_FRAME:
             raise OverflowError(f"a request of {len(body)} bytes is larger than {LARGEST_FRAME}")
-        self._socket.sendall(len(body).to_bytes(4, "big") + body)
+        self._socket.sendall(frame(body))
 
     def receive(self, patience: float | None = PATIENCE) -> "dict[str, Any]":
         """Return the next answer.
@@ -124,9 +126,7 @@ class Connection:
         Raises:  TimeoutError; EOFError when the head hangs up; ValueError when it answers no JSON object.
         """
         self._socket.settimeout(patience)
-        size = int.from_bytes(self._read(4), "big")
-        if size > LARGEST_FRAME:
-            raise ValueError(f"an answer of {size} bytes is larger than {LARGEST_FRAME}")
+        size = size_of(self._read(HEADER), LARGEST_FRAME)
         answer = read_json(self._read(size).decode())
         if not isinstance(answer, dict):
             raise ValueError("an answer that is not a JSON object")

@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from headnode.adapters.notify.delivery import Delivery, deliver
-from headnode.adapters.wire.frames import frame, next_frame
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import next_frame
 
 AT_ONCE = 4  # deliveries
 

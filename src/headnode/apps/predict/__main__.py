@@ -10,7 +10,8 @@ import time
 
 import msgspec
 
-from headnode.adapters.wire.frames import frame, next_frame
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import next_frame
 from headnode.apps.predict import PredictionRequest
 from headnode.core.scheduling.policies import POLICIES
 from headnode.engine.prediction import PredictionResult, look_ahead

@@ -13,7 +13,8 @@ import msgspec
 
 from headnode.adapters.notify.delivery import Delivery, DeliveryResult
 from headnode.adapters.notify.outbox import DeliverySettings, Outbox, PendingNotice, delivery_settings
-from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import read_frame
 from headnode.apps.server.job_lookup import JobLookup
 from headnode.core.model.errors import BadRequest, NotFound, Unavailable
 from headnode.core.model.job import JobSpec

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from headnode.adapters.wire.frames import frame, read_frame
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import read_frame
 from headnode.apps.predict import PredictionRequest
 from headnode.core.model.errors import BadRequest, Unavailable
 from headnode.core.scheduling.balanced.balanced_pass import minimums_only

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from headnode.adapters.wire.frames import frame, read_frame, read_rest, read_size
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frames import read_frame, read_rest, read_size
 from headnode.apps.server.api.messages import Answer, encode_answer, refusal
 from headnode.apps.server.api.pipeline import Caller, ClientSession, client_session
 from headnode.apps.server.api.streams import LARGEST_FRAME, ClientStream, StreamHandler
