@@ -201,7 +201,9 @@ def test_a_refusal_is_told_and_each_of_many_is_tried(tmp_path: Path) -> None:
 
 
 def test_bad_input_found_by_the_head_is_status_two(tmp_path: Path) -> None:
-    refused = json.dumps({"ok": False, "code": "x", "what": "no", "fix": "", "exit_status": 2}).encode()
+    refused = json.dumps(
+        {"ok": False, "code": "x", "what": "no", "fix": "", "exit_status": 2, "class": "bad-input"}
+    ).encode()
     with ScriptedHead(tmp_path, {"submit_job": refused}):
         said = hn("job", "submit", "/priority:4001", "true", state=tmp_path)
     assert (said.stderr, said.returncode) == ("hn: no\n", 2)

@@ -277,6 +277,30 @@ def test_bad_requests_are_refused_with_a_code_and_the_connection_goes_on(
 
 
 @pytest.mark.parametrize(
+    ("request_fields", "error_class", "path"),
+    [
+        ({"do": "job", "job": "seven"}, "bad-input", ["job"]),
+        ({"do": "job", "job": 7}, "not-found", []),
+        ({"do": "submit_job", "tasks": [7]}, "bad-input", ["tasks", 0]),
+        ({"do": "submit_job", "tasks": [{}, {"runtime": "soon"}]}, "bad-input", ["tasks", 1, "runtime"]),
+        ({"do": "submit_job", "terms": {"runtime": "soon"}}, "bad-input", ["terms", "runtime"]),
+        ({"do": "read_output", "job": 1, "task": 1}, "busy", []),
+        ({"do": "submit_job", "job": 1}, "conflict", []),
+    ],
+)
+def test_an_error_says_what_a_program_can_do_and_where_the_request_is_wrong(
+    tmp_path: Path, request_fields: dict[str, Any], error_class: str, path: list[str | int]
+) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            await peer.done(do="submit_job", tasks=[{"command": "x"}])
+            told = await peer.ask(**request_fields)
+            assert (told["class"], told["path"]) == (error_class, path), told
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
     "bytes_sent",
     [b"\xff\xff\xff\xff", b"\0\0\0\x05ab", frame(b"{"), frame(b"[]"), frame(b"\xff\xfe"), frame(b"")],
     ids=["too large", "cut short", "no JSON", "no object", "no UTF-8", "empty"],

@@ -185,12 +185,4 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 def _refusal(error: HeadnodeError) -> bytes:
     """Return an error as clients get it."""
-    return msgspec.json.encode(
-        {
-            "ok": False,
-            "code": error.code,
-            "what": error.what,
-            "fix": error.fix,
-            "exit_status": error.exit_status,
-        }
-    )
+    return msgspec.json.encode({"ok": False, **error.as_fields()})

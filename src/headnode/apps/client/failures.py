@@ -2,16 +2,29 @@
 
 from typing import Any
 
-from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Refused, Unavailable
+from headnode.core.model.errors import (
+    BadRequest,
+    HeadnodeError,
+    NotAllowed,
+    NotFound,
+    Refused,
+    Unavailable,
+    WrongState,
+)
+
+_REFUSALS: dict[str, type[Refused]] = {
+    kind.error_class.value: kind for kind in (BadRequest, NotAllowed, NotFound, WrongState)
+}
 
 
 def refusal_in(answer: dict[str, Any]) -> HeadnodeError:
-    """Return the refusal that `answer` is, with the exit status the head gave it."""
-    kind = BadRequest if answer.get("exit_status") == BadRequest.exit_status else Refused
+    """Return the refusal that `answer` is, of the class that the head gave it."""
+    kind = _REFUSALS.get(str(answer.get("class")), Refused)
     return kind(
         code=str(answer.get("code", "refused")),
         what=str(answer.get("what", "the head refused without saying why")),
         fix=str(answer.get("fix", "")),
+        path=tuple(answer.get("path") or ()),
     )
 
 

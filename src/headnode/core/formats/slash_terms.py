@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -57,6 +57,7 @@ __all__ = [
 ]
 
 ReadValue = Callable[[Any], Any]
+Read = TypeVar("Read")
 
 UNITS: Mapping[str, UnitType] = {
     "numprocessors": UnitType.PROCESSOR,
@@ -140,8 +141,11 @@ def read_terms(
     Raises:  BadRequest as `read_job_terms` and `read_task_terms`, and ``unit-mismatch`` when a task counts
              something else than the job.
     """
-    spec = read_job_terms(job, base, now=now)
-    tasks = [_known(terms, TASK_TERMS, "task") for terms in tasks]
+    try:
+        spec = read_job_terms(job, base, now=now)
+    except BadRequest as wrong:
+        raise wrong.inside("terms") from wrong.__cause__
+    tasks = _each(tasks, lambda terms: _known(terms, TASK_TERMS, "task"))
     units = [unit for terms in tasks if (unit := _unit_of(terms))]
     unit = spec.unit if _has_sized_part(spec, job) or not units else units[0]
     other = next((unit_of_task for unit_of_task in units if unit_of_task is not unit), None)
@@ -151,8 +155,19 @@ def read_terms(
             what=f"the job counts {unit.value}s and a task {other.value}s",
             fix="use the same option of size for the job and its tasks",
         )
-    added = tuple(read_task_terms(terms) for terms in tasks)
-    return msgspec.structs.replace(spec, unit=unit, tasks=spec.tasks + added)
+    added = _each(tasks, read_task_terms)
+    return msgspec.structs.replace(spec, unit=unit, tasks=(*spec.tasks, *added))
+
+
+def _each(tasks: Iterable[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], Read]) -> list[Read]:
+    """Read the options of each task; the path of an error names the task by its index."""
+    found: list[Read] = []
+    for index, terms in enumerate(tasks):
+        try:
+            found.append(read(terms))
+        except BadRequest as wrong:
+            raise wrong.inside("tasks", index) from wrong.__cause__
+    return found
 
 
 def _has_sized_part(spec: JobSpec, job: Mapping[str, Any]) -> bool:
@@ -273,6 +288,7 @@ def _known(terms: Mapping[str, Any], table: Mapping[str, SlashOption], whose: st
                 code="given-twice",
                 what=f"option {written!r} is given twice, with different values",
                 fix=f"give {own!r} once",
+                path=(written,),
             )
         known[own] = value
     return known
@@ -291,6 +307,7 @@ def _refuse_name(name: str, table: Mapping[str, SlashOption], whose: str) -> Non
         code="unknown-option",
         what=f"{whose} option {name!r} is not known",
         fix=f"did you mean {meant!r}?" if meant else f"choose one of {', '.join(own)}",
+        path=(name,),
     )
 
 
@@ -299,7 +316,10 @@ def _refuse_wrong_kind(name: str, value: Any) -> None:
     pairs_are_text = by_name and all(isinstance(part, str) for pair in value.items() for part in pair)
     if not isinstance(value, str) and not pairs_are_text:
         raise BadRequest(
-            code="option-value", what=f"option {name!r} has the value {value!r}", fix="give the value as text"
+            code="option-value",
+            what=f"option {name!r} has the value {value!r}",
+            fix="give the value as text",
+            path=(name,),
         )
 
 
@@ -308,7 +328,8 @@ def _option(name: str, value: Any, read: ReadValue) -> Any:
     try:
         return read(value)
     except BadRequest as wrong:
-        raise BadRequest(code=wrong.code, what=f"option {name!r}: {wrong.what}", fix=wrong.fix) from wrong
+        what = f"option {name!r}: {wrong.what}"
+        raise BadRequest(code=wrong.code, what=what, fix=wrong.fix, path=(name,)) from wrong
 
 
 def _unit_of(known: Mapping[str, Any]) -> UnitType | None:

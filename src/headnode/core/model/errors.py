@@ -1,44 +1,95 @@
-"""The one tree of errors.
+"""The one tree of errors, each with a class that programs can act on.
 
 HeadnodeError
 ├── Refused           the user asked for something we will not do
-│   ├── BadRequest    the request itself is wrong: syntax, range, an impossible wish
-│   ├── NotFound      no such job, task, node, file or plug-in
-│   ├── NotAllowed    it belongs to somebody else
-│   └── WrongState    right request, wrong moment in the life of the thing
-├── Unavailable       try again later: a node, the store or the head is away
-└── Broken            our own invariant failed; always a bug, always logged with a story
+│   ├── BadRequest    bad-input: the request itself is wrong: syntax, range, an impossible wish
+│   ├── NotFound      not-found: no such job, task, node, file or plug-in
+│   ├── NotAllowed    not-allowed: it belongs to somebody else
+│   └── WrongState    conflict: right request, wrong moment in the life of the thing
+├── Unavailable       busy: try again later: a node, the store or the head is away
+└── Broken            fault: our own invariant failed; always a bug, always logged with a story
 """
 
-from typing import ClassVar
+from enum import StrEnum
+from typing import Any, ClassVar, Self
+
+
+class ErrorClass(StrEnum):
+    """What a program can do about an error."""
+
+    BAD_INPUT = "bad-input"  # change the request
+    NOT_ALLOWED = "not-allowed"  # ask somebody who may
+    NOT_FOUND = "not-found"  # name something that there is
+    CONFLICT = "conflict"  # look at the state of the thing first
+    BUSY = "busy"  # try again later
+    FAULT = "fault"  # report a bug
+
+    @property
+    def exit_status(self) -> int:
+        """The exit status of a command that fails with such an error."""
+        return 2 if self is ErrorClass.BAD_INPUT else 1
+
+
+ErrorPath = tuple[str | int, ...]
+"""Names of fields, and indexes from 0 in lists: where in a request something is wrong."""
 
 
 class HeadnodeError(Exception):
-    """What went wrong (`what`), a stable word for programs (`code`) and the way out (`fix`)."""
+    """What went wrong (`what`), a stable word for programs (`code`) and the way out (`fix`).
 
-    exit_status: ClassVar[int] = 1
+    `path` leads to what is wrong in the request; it is empty where that is the request itself, or not known.
+    """
 
-    def __init__(self, *, code: str, what: str, fix: str = "") -> None:
+    error_class: ClassVar[ErrorClass] = ErrorClass.FAULT
+
+    def __init__(self, *, code: str, what: str, fix: str = "", path: ErrorPath = ()) -> None:
         super().__init__(f"{what} [{code}]" + (f"; {fix}" if fix else ""))
-        self.code, self.what, self.fix = code, what, fix
+        self.code, self.what, self.fix, self.path = code, what, fix, path
+
+    @property
+    def exit_status(self) -> int:
+        """The exit status of a command that fails with this error."""
+        return self.error_class.exit_status
+
+    def inside(self, *where: str | int) -> Self:
+        """Return the same error with `where` before its path: what was wrong is a part of that."""
+        self.path = (*where, *self.path)
+        return self
+
+    def as_fields(self) -> dict[str, Any]:
+        """Return the error as programs get it."""
+        return {
+            "code": self.code,
+            "what": self.what,
+            "fix": self.fix,
+            "exit_status": self.exit_status,
+            "class": self.error_class.value,
+            "path": list(self.path),
+        }
 
 
 class Refused(HeadnodeError):
     """The user asked for something we will not do."""
 
+    error_class: ClassVar[ErrorClass] = ErrorClass.CONFLICT
+
 
 class BadRequest(Refused):
     """The request itself is wrong; asking again in the same words will not help."""
 
-    exit_status: ClassVar[int] = 2
+    error_class: ClassVar[ErrorClass] = ErrorClass.BAD_INPUT
 
 
 class NotFound(Refused):
     """There is no thing of that name or number."""
 
+    error_class: ClassVar[ErrorClass] = ErrorClass.NOT_FOUND
+
 
 class NotAllowed(Refused):
     """The thing belongs to somebody else."""
+
+    error_class: ClassVar[ErrorClass] = ErrorClass.NOT_ALLOWED
 
 
 class WrongState(Refused):
@@ -47,6 +98,8 @@ class WrongState(Refused):
 
 class Unavailable(HeadnodeError):
     """Something we depend on is away for now; nothing was changed."""
+
+    error_class: ClassVar[ErrorClass] = ErrorClass.BUSY
 
 
 class Broken(HeadnodeError):

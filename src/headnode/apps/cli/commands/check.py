@@ -96,7 +96,7 @@ def reading_options(asked: "Arguments") -> "ReadOptions":
 def _check(name: str, how: "ReadOptions", out: "Output") -> int:
     from headnode.apps.cli.job_checks import ERROR, NOT_RUNNABLE, JobFileSource, error_finding, findings
     from headnode.apps.cli.output import WORTH_TELLING, finding_line
-    from headnode.core.model.errors import BadRequest
+    from headnode.core.model.errors import BadRequest, ErrorClass
 
     try:
         source = JobFileSource(name)
@@ -115,7 +115,7 @@ def _check(name: str, how: "ReadOptions", out: "Output") -> int:
         differs = ", with the differences above" if told else ""
         told.append(f"{source.name}: {taken_for}: it can be submitted{differs}")
     out.text("\n".join(told), _data(source.name, taken_for, ERROR not in kinds, found))
-    return BadRequest.exit_status if ERROR in kinds else 0
+    return ErrorClass.BAD_INPUT.exit_status if ERROR in kinds else 0
 
 
 def _is_repair(finding: "dict[str, Any]") -> bool:

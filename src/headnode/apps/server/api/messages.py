@@ -1,16 +1,18 @@
 """Requests and answers as JSON: within the bounds, and refused with a code."""
 
+import re
 from typing import Any, NoReturn
 
 import msgspec
 
 from headnode.apps.server.api.requests import VerbRequest
 from headnode.core.model.bounds import DEPTH, INTEGER, NOTE, VALUES
-from headnode.core.model.errors import BadRequest, HeadnodeError
+from headnode.core.model.errors import BadRequest, ErrorPath, HeadnodeError
 
 Answer = dict[str, Any]
 RequestFields = dict[str, Any]
 
+_STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")  # a field, or an index
 _FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -90,19 +92,24 @@ def read_fields(kind: type[VerbRequest], verb: str, fields: dict[str, Any]) -> V
     except msgspec.ValidationError as error:
         names = ", ".join(field.name for field in msgspec.structs.fields(kind)) or "no fields"
         raise BadRequest(
-            code="field", what=f"the request {verb} is wrong: {error}", fix=f"it takes {names}"
+            code="field",
+            what=f"the request {verb} is wrong: {error}",
+            fix=f"it takes {names}",
+            path=_path_in(str(error)),
         ) from None
+
+
+def _path_in(message: str) -> ErrorPath:
+    """Return the path at the end of what msgspec says: ``... - at `$.tasks[0].command` ``."""
+    _, _, path = message.partition(" - at `$")
+    found = _STEP.findall(path.rstrip("`"))
+    return tuple(int(index) if index else name for name, index in found)
 
 
 def refusal(error: HeadnodeError) -> Answer:
     """Return an error as clients get it."""
-    return {
-        "ok": False,
-        "code": error.code,
-        "what": error.what[: NOTE.most],
-        "fix": error.fix[: NOTE.most],
-        "exit_status": error.exit_status,
-    }
+    told = error.as_fields()
+    return {"ok": False, **told, "what": error.what[: NOTE.most], "fix": error.fix[: NOTE.most]}
 
 
 def encode_answer(answer: Answer) -> bytes:

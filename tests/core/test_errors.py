@@ -1,0 +1,79 @@
+"""Errors: what programs get of them is what commands and clients act on."""
+
+from pathlib import Path
+
+import pytest
+
+from headnode.apps.client.failures import refusal_in
+from headnode.core.formats.slash_terms import read_terms
+from headnode.core.model.errors import (
+    BadRequest,
+    Broken,
+    ErrorClass,
+    HeadnodeError,
+    NotAllowed,
+    NotFound,
+    Refused,
+    Unavailable,
+    WrongState,
+)
+
+CLASSES = {
+    BadRequest: ("bad-input", 2),
+    NotAllowed: ("not-allowed", 1),
+    NotFound: ("not-found", 1),
+    WrongState: ("conflict", 1),
+    Unavailable: ("busy", 1),
+    Broken: ("fault", 1),
+}
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_each_error_says_its_class_and_the_exit_status_follows_from_it(kind: type[HeadnodeError]) -> None:
+    told = kind(code="c", what="it failed", fix="do so", path=("tasks", 1)).as_fields()
+    assert (told["class"], told["exit_status"]) == CLASSES[kind]
+    assert (told["code"], told["what"], told["fix"], told["path"]) == (
+        "c",
+        "it failed",
+        "do so",
+        ["tasks", 1],
+    )
+
+
+def test_the_page_of_the_protocol_has_each_class_with_its_exit_status() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "contracts" / "01-local-protocol.md").read_text()
+    for each in ErrorClass:
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{each}` |"))
+        assert row.endswith(f"| {each.exit_status} |")
+
+
+def test_every_class_is_that_of_one_error() -> None:
+    assert {name for name, _ in CLASSES.values()} == {each.value for each in ErrorClass}
+
+
+@pytest.mark.parametrize(
+    "kind", [BadRequest, NotAllowed, NotFound, WrongState], ids=lambda kind: kind.__name__
+)
+def test_a_client_raises_a_refusal_as_the_error_that_it_was(kind: type[Refused]) -> None:
+    told = kind(code="c", what="it failed", path=("terms", "runtime")).as_fields()
+    again = refusal_in(told)
+    assert type(again) is kind
+    assert again.as_fields() == told
+
+
+@pytest.mark.parametrize(
+    ("job", "tasks", "path"),
+    [
+        ({"runtime": "soon"}, [], ("terms", "runtime")),
+        ({"prioritty": "1"}, [], ("terms", "prioritty")),
+        ({}, [{"command": "x"}, {"command": "y", "runtime": "soon"}], ("tasks", 1, "runtime")),
+        ({}, [{"comand": "x"}], ("tasks", 0, "comand")),
+        ({"numprocessors": "1", "numnodes": "1"}, [], ("terms",)),
+    ],
+)
+def test_an_option_that_is_wrong_is_found_by_its_path(
+    job: dict[str, str], tasks: list[dict[str, str]], path: tuple[str | int, ...]
+) -> None:
+    with pytest.raises(BadRequest) as caught:
+        read_terms(job, tasks)
+    assert caught.value.path == path
