@@ -1,9 +1,11 @@
 """Every field of a job and of a task, through every writer: it comes back, or its loss is reported."""
 
+from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from headnode.core.formats.dialects import DIALECTS, read, write
 from headnode.core.formats.fidelity import ReportItem
@@ -18,6 +20,7 @@ from headnode.core.model.job import (
     NamedParent,
     NodeGroupOp,
     OrderKey,
+    TaskAlternative,
     UnitType,
 )
 from headnode.core.model.node_needs import NodeNeeds
@@ -115,6 +118,147 @@ def test_a_field_comes_back_or_its_loss_is_reported(field: str, task: bool, dial
 def test_every_field_is_tried() -> None:
     assert {*JOB_FIELDS} | NEVER_THE_SAME == set(JobSpec.__struct_fields__)
     assert {*TASK_FIELDS} == set(TaskSpec.__struct_fields__)
+
+
+_NEEDS_INSIDE = tuple(
+    NodeNeeds(**{field: value})
+    for field, value in {
+        "names": ("n1",), "excluded": ("n1",), "patterns": ("n.*",), "excluded_patterns": ("m.*",),
+        "features": (("gpu",),), "feature_patterns": ("g.*",), "lacking": ("old",),
+        "architectures": ("x86_64",), "systems": ("Linux",), "minimum_memory": 9, "minimum_disk": 9,
+        "minimum_swap": 9, "minimum_virtual": 9, "minimum_speed": 9, "minimum_processors": 9,
+    }.items()
+)  # fmt: skip
+_TASK_ALTERNATIVES = tuple(
+    TaskAlternative(**{field: value})
+    for field, value in {
+        "minimum": 1, "maximum": 1, "run_time": Seconds(60.0), "end": 7, "needs": _NEEDS_INSIDE[0],
+        "distribution": Distribution(per_node=1),
+    }.items()
+)  # fmt: skip
+_ALTERNATIVES = tuple(
+    Alternative(**{field: value})
+    for field, value in {
+        "unit": UnitType.NODE, "minimum": 1, "maximum": 1, "run_time": Seconds(60.0), "exclusive": True,
+        "single_node": True, "licences": (Licence("f", 2),), "node_groups": ("a",), "requested_nodes": ("n",),
+        "excluded_nodes": ("n",), "minimum_memory": 9, "maximum_memory": 9, "process_memory": 9,
+        "held": HeldAmounts(memory=9), "needs": _NEEDS_INSIDE[0],
+    }.items()
+)  # fmt: skip
+JOB_PARTS: dict[str, tuple[Any, ...]] = {
+    "needs": _NEEDS_INSIDE,
+    "held": (HeldAmounts(memory=9), HeldAmounts(disk=9), HeldAmounts(swap=9)),
+    "licences": ((Licence("f", 2),), (Licence("f", None),)),
+    "order_by": ((OrderKey("speed"),), (OrderKey("memory", ascending=True),)),
+    "alternatives": tuple(
+        (one,) for one in (*_ALTERNATIVES, *(Alternative(tasks=(one, one)) for one in _TASK_ALTERNATIVES))
+    ),
+    "named_parents": (
+        (NamedParent("mesh", by_id=True),),
+        (NamedParent("mesh", condition=Condition.ON_EXIT),),
+    ),
+    "resource_limits": ((ResourceLimit("nofile", 9),), (ResourceLimit("nofile", None, 9),)),
+    "group_edges": ((GroupEdge(1, 2),),),
+}
+TASK_PARTS: dict[str, tuple[Any, ...]] = {
+    "needs": _NEEDS_INSIDE,
+    "distribution": (
+        Distribution(per_node=1),
+        Distribution(nodes=1),
+        Distribution(round_robin=True),
+        Distribution(geometry=((1,), (2,))),
+    ),
+    "resource_limits": JOB_PARTS["resource_limits"],
+}
+
+
+def parts_of(value: Any) -> Iterator[msgspec.Struct]:
+    """Yield the structs that a value is, or has inside, at any depth."""
+    if isinstance(value, msgspec.Struct):
+        yield value
+        for field in value.__struct_fields__:
+            yield from parts_of(getattr(value, field))
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from parts_of(one)
+
+
+def with_part(field: str, value: Any, *, task: bool) -> JobSpec:
+    if task:
+        changed = {**BESIDE.get(field, {}), field: value}
+        return replace(PLAIN, tasks=(replace(_TASKS[0], **changed), _TASKS[1]))
+    return replace(of_job(field), **{field: value})
+
+
+PARTS = [
+    *((field, values, False) for field, values in JOB_PARTS.items()),
+    *((field, values, True) for field, values in TASK_PARTS.items()),
+]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(("field", "values", "task"), PARTS)
+def test_a_field_of_a_part_comes_back_or_its_loss_is_reported(
+    field: str, values: tuple[Any, ...], task: bool, dialect: str
+) -> None:
+    _, usual = told(PLAIN, dialect)
+    for value in values:
+        spec = with_part(field, value, task=task)
+        back, report = told(spec, dialect)
+        assert back is None or comes_back(spec, back, field, task=task) or report - usual, value
+
+
+def test_every_field_of_every_part_is_tried() -> None:
+    tried: dict[type[msgspec.Struct], set[str]] = {}
+    for _, values, _ in PARTS:
+        for part in parts_of(values):
+            defaults = dict(
+                zip(reversed(part.__struct_fields__), reversed(part.__struct_defaults__), strict=False)
+            )
+            said = {name for name, own in asdict(part).items() if own != defaults.get(name, ...)}
+            tried.setdefault(type(part), set()).update(said)
+    held = [*JOB_FIELDS.values(), *TASK_FIELDS.values()]
+    assert {type(part) for value in held for part in parts_of(value)} <= tried.keys()
+    assert {kind: names for kind, names in tried.items() if names != {*kind.__struct_fields__}} == {}
+
+
+NEW_FIELDS: dict[type, tuple[str, Any]] = {
+    Alternative: ("preemptable", False),
+    TaskAlternative: ("private_directory", True),
+}
+"""An alternative has only fields that its job or task has."""
+
+
+def widened(value: Any) -> Iterator[Any]:
+    """Yield a value as often as it has structs inside, each time one of them with a field that is new."""
+    if isinstance(value, msgspec.Struct):
+        name, new = NEW_FIELDS.get(type(value), ("colour", "red"))
+        wider = msgspec.defstruct(
+            "Wider", [(name, Any, None)], bases=(type(value),), frozen=True, kw_only=True
+        )
+        yield wider(**{field: getattr(value, field) for field in value.__struct_fields__}, **{name: new})
+        for name in value.__struct_fields__:
+            for inner in widened(getattr(value, name)):
+                yield replace(value, **{name: inner})
+    elif isinstance(value, tuple):
+        for at, one in enumerate(value):
+            for inner in widened(one):
+                yield (*value[:at], inner, *value[at + 1 :])
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(("field", "values", "task"), PARTS)
+def test_a_new_field_of_a_part_is_reported_by_every_writer(
+    field: str, values: tuple[Any, ...], task: bool, dialect: str
+) -> None:
+    _, usual = told(PLAIN, dialect)
+    for value in values:
+        _, known = told(with_part(field, value, task=task), dialect)
+        refused = known & {"refused"}
+        whole = any(one.startswith("not-supported") for one in known - usual)
+        for wider in widened(value):
+            _, report = told(with_part(field, wider, task=task), dialect)
+            assert report - known or whole or refused, wider
 
 
 class WiderJob(JobSpec, frozen=True, omit_defaults=True, kw_only=True):

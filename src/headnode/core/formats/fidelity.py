@@ -3,8 +3,10 @@
 Source: SSS 3.1.0, awarenessPolicy, which Headnode honours for every dialect."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from enum import StrEnum
+from functools import cache
+from types import SimpleNamespace
 
 import msgspec
 
@@ -102,13 +104,45 @@ def describe(item: ReportItem) -> str:
     return f"{place}{item.where}: {item.what}"
 
 
-def lost_fields(spec: msgspec.Struct, defaults: msgspec.Struct, written: Set[str]) -> list[str]:
-    """Return the fields that are set and that a writer does not know, such as new ones."""
-    return [
-        field
-        for field in spec.__struct_fields__
-        if field not in written and getattr(spec, field) != getattr(defaults, field, None)
-    ]
+WrittenParts = Mapping[type[msgspec.Struct], Set[str]]
+"""The fields that a writer knows of the structs inside fields, such as node needs."""
+
+NO_PARTS: WrittenParts = {}
+
+
+def lost_fields(
+    spec: msgspec.Struct, defaults: object, written: Set[str], parts: WrittenParts = NO_PARTS
+) -> list[str]:
+    """Return the fields that are set and that a writer does not know, such as new ones.
+
+    A field that is written is searched too, if it holds structs of `parts`: ``needs.colour`` is a field that
+    is lost of the needs.
+    """
+    lost: dict[str, None] = {}
+    for field in spec.__struct_fields__:
+        value = getattr(spec, field)
+        if value == getattr(defaults, field, None):
+            continue
+        if field not in written:
+            lost[field] = None
+        elif parts:
+            lost |= {f"{field}.{inner}": None for inner in _lost_inside(value, parts)}
+    return list(lost)
+
+
+def _lost_inside(value: object, parts: WrittenParts) -> Iterator[str]:
+    for part in value if isinstance(value, tuple) else (value,):
+        if isinstance(part, msgspec.Struct):
+            known = next((parts[kind] for kind in type(part).__mro__ if kind in parts), None)
+            if known is not None:
+                yield from lost_fields(part, _defaults_of(type(part)), known, parts)
+
+
+@cache
+def _defaults_of(kind: type[msgspec.Struct]) -> SimpleNamespace:
+    """Return the defaults of a struct; a field that has none is missing."""
+    fields = reversed(kind.__struct_fields__)
+    return SimpleNamespace(**dict(zip(fields, reversed(kind.__struct_defaults__), strict=False)))
 
 
 class CountedItems:

@@ -14,7 +14,7 @@ from headnode.core.formats.grid.requirement_reading import merged
 from headnode.core.formats.grid.task_writing import DefinitionWriter, RequirementWriter, extended, in_order
 from headnode.core.formats.grid.values import ID
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import JobSpec
+from headnode.core.model.job import GroupEdge, JobSpec
 from headnode.core.model.task import TaskSpec, TaskType, substitute
 
 MOST_EXPANDED = 10_000  # tasks written for one sweep
@@ -154,6 +154,7 @@ _SAID = {
     *("valid_exit_codes", "environment", "tasks", "group_edges", "properties", "extensions", "dialect"),
     *("fail_on_task_failure", "fail_dependent_tasks", "needs", "template"),
 }
+_SAID_INSIDE = {GroupEdge: {"parent", "child"}}
 _DEFAULTS = JobSpec()
 _IN_TASKS = {
     "environment": "it is written for each task",
@@ -259,7 +260,7 @@ class _GridWriter:
         return name
 
     def _tell_unsaid(self) -> None:
-        for field in lost_fields(self._spec, _DEFAULTS, _SAID):
+        for field in lost_fields(self._spec, _DEFAULTS, _SAID, _SAID_INSIDE):
             self.losses.add(Fidelity.NOT_SUPPORTED, "job", f"{field}: a grid job has no such property")
         for field, how in _IN_TASKS.items():
             if getattr(self._spec, field) != getattr(_DEFAULTS, field):

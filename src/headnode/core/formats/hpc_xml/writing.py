@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem, lossy_items
+from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem, lossy_items, lost_fields
 from headnode.core.formats.hpc_xml.composite_fields import (
     Values,
     current_size,
@@ -45,6 +45,7 @@ _FOLDED = ("minimum", "maximum", "unit", "kind", "fail_job_on_failure", "fail_jo
 _CHILDREN = ("tasks", "group_edges", "environment", "properties", "extensions", "dialect", "needs")
 _SWEPT = ("command", "standard_input", "standard_output", "standard_error", "work_directory", "name")
 _JOB_DEFAULTS, _TASK_DEFAULTS = JobSpec(), TaskSpec()
+_EDGE_FIELDS = {GroupEdge: {"parent", "child"}}
 
 
 def write_job(
@@ -186,6 +187,8 @@ class _HpcWriter:
             children.append(self._pairs("ExtendedTerms", "Term", spec.properties, "Job"))
         if not ccs:
             children.append(XmlElement("Dependencies", {}, list(_edges(spec.group_edges))))
+            for field in lost_fields(spec, _JOB_DEFAULTS, {*spec.__struct_fields__}, _EDGE_FIELDS):
+                self._tell_unsaid(field, "Job")
         elif spec.group_edges:
             self._tell(Fidelity.NOT_SUPPORTED, "Job", "Dependencies: CCS has no groups of tasks")
         tasks: list[XmlElement | str] = []

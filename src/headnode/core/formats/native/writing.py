@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem, lost_fields
+from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem, WrittenParts, lost_fields
 from headnode.core.formats.native.keys import (
     ALTERNATIVE_ROWS,
     ALTERNATIVES,
@@ -25,12 +25,23 @@ from headnode.core.formats.native.table_reading import (
     fits_alone,
     names_for_links,
 )
-from headnode.core.formats.native.values import NativeRow
+from headnode.core.formats.native.values import NEEDS, NativeRow
 from headnode.core.formats.text.toml_text import TomlMoment, toml
 from headnode.core.model.dependencies import DependencyLink
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import JobSpec, UnitType
-from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.job import (
+    Alternative,
+    GroupEdge,
+    HeldAmounts,
+    JobSpec,
+    Licence,
+    NamedParent,
+    OrderKey,
+    TaskAlternative,
+    UnitType,
+)
+from headnode.core.model.node_needs import NodeNeeds
+from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec, TaskType
 
 TOML, JSON = "native", "native-json"
 """The two ways to write it."""
@@ -48,24 +59,45 @@ def write_job(spec: JobSpec, form: str = TOML) -> tuple[bytes, FidelityReport]:
     return _written(job_document(spec), form), _lost(spec)
 
 
-_WRITTEN_OF_JOB = {"unit", "tasks", ALTERNATIVES} | {
-    field.partition(".")[0] for row in JOB_KEYS.values() for field in row.filled
+def _filled(rows: Mapping[str, NativeRow]) -> set[str]:
+    return {field.partition(".")[0] for row in rows.values() for field in row.filled}
+
+
+_WRITTEN_OF_JOB = {"unit", TASKS, ALTERNATIVES} | _filled(JOB_KEYS)
+_WRITTEN_OF_TASK = _filled(TASK_KEYS)
+_WRITTEN_PARTS: WrittenParts = {
+    NodeNeeds: {
+        field.removeprefix(f"{NEEDS}.")
+        for row in JOB_KEYS.values()
+        for field in row.filled
+        if field.startswith(f"{NEEDS}.")
+    },
+    Alternative: {"unit", TASKS} | _filled(ALTERNATIVE_ROWS),
+    TaskAlternative: _filled(TASK_ALTERNATIVE_ROWS),
+    HeldAmounts: {"memory", "disk", "swap"},
+    Distribution: {"per_node", "nodes", "round_robin", "geometry"},
+    ResourceLimit: {"name", "soft", "hard"},
+    Licence: {"feature", "amount"},
+    OrderKey: {"by", "ascending"},
+    NamedParent: {"called", "by_id", "condition"},
+    GroupEdge: {"parent", "child"},
 }
-_WRITTEN_OF_TASK = {field.partition(".")[0] for row in TASK_KEYS.values() for field in row.filled}
+"""The fields that the keys say of the structs inside fields."""
 
 
-def _lost(spec: JobSpec) -> FidelityReport:
-    """Return the fields of a job and of its tasks that no key says."""
+def _lost(spec: JobSpec, number: int | None = None) -> FidelityReport:
+    """Return the fields of a job and of its tasks that no key says; `number` is the job's in its file."""
+    job, task_of = ("job", "") if number is None else (f"job {number}", f"job {number}: ")
     wheres: list[tuple[str, JobSpec | TaskSpec, JobSpec | TaskSpec, set[str]]]
-    wheres = [("job", spec, _JOB_DEFAULTS, _WRITTEN_OF_JOB)]
+    wheres = [(job, spec, _JOB_DEFAULTS, _WRITTEN_OF_JOB)]
     wheres += [
-        (f"task {number}", task, _TASK_DEFAULTS, _WRITTEN_OF_TASK)
-        for number, task in enumerate(spec.tasks, 1)
+        (f"{task_of}task {at}", task, _TASK_DEFAULTS, _WRITTEN_OF_TASK)
+        for at, task in enumerate(spec.tasks, 1)
     ]
     return tuple(
         ReportItem(Fidelity.NOT_SUPPORTED, where, f"{field}: there is no key for it")
         for where, one, defaults, written in wheres
-        for field in lost_fields(one, defaults, written)
+        for field in lost_fields(one, defaults, written, _WRITTEN_PARTS)
     )
 
 
@@ -74,7 +106,7 @@ def write_jobs(
 ) -> tuple[bytes, FidelityReport]:
     """Write jobs that come in one file, and by name which of them wait for which.
 
-    The report tells of those that had to be given another name.
+    The report tells of those that had to be given another name, and of fields that no key says.
     Raises:  as `write_job`.
     """
     if len(jobs) == 1 and not links:
@@ -97,7 +129,8 @@ def write_jobs(
         for number, (old, new) in enumerate(zip(jobs, own, strict=True), 1)
         if old.name != new.name
     )
-    return _written(({GROUP: group} if group else {}) | {JOBS_TABLE: tables}, form), renamed
+    lost = (item for number, job in enumerate(jobs, 1) for item in _lost(job, number))
+    return _written(({GROUP: group} if group else {}) | {JOBS_TABLE: tables}, form), (*renamed, *lost)
 
 
 def _written(document: Mapping[str, Any], form: str) -> bytes:

@@ -12,6 +12,7 @@ from headnode.core.formats.fidelity import (
     FidelityReport,
     LossReport,
     ReportItem,
+    WrittenParts,
     apply_awareness,
     lost_fields,
 )
@@ -22,8 +23,9 @@ from headnode.core.formats.sss.reading import read_document
 from headnode.core.formats.sss.writing import written_parts
 from headnode.core.formats.text.xml_text import is_plain_name
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import JobSpec
-from headnode.core.model.task import TaskSpec
+from headnode.core.model.job import Alternative, HeldAmounts, JobSpec, Licence, NamedParent, TaskAlternative
+from headnode.core.model.node_needs import NodeNeeds
+from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec
 
 
 class ConversionFindings:
@@ -70,6 +72,24 @@ WRITTEN_OF_TASK = frozenset(
 )
 """The same of a task."""
 
+_WRITTEN_PARTS: WrittenParts = {
+    kind: frozenset(fields.split())
+    for kind, fields in {
+        NodeNeeds: """names excluded patterns excluded_patterns features feature_patterns lacking
+            architectures systems minimum_memory minimum_disk minimum_swap minimum_virtual minimum_speed
+            minimum_processors""",
+        HeldAmounts: "memory disk swap",
+        Distribution: "per_node nodes round_robin geometry",
+        Licence: "feature amount",
+        NamedParent: "called by_id condition",
+        ResourceLimit: "name soft hard",
+        Alternative: """unit minimum maximum run_time exclusive single_node licences node_groups
+            requested_nodes excluded_nodes minimum_memory maximum_memory process_memory held needs tasks""",
+        TaskAlternative: "minimum maximum run_time end needs distribution",
+    }.items()
+}
+"""The same of the structs inside these fields."""
+
 _INSTEAD: Mapping[str, str] = {
     "exclusive": "others may share the node",
     "run_until_canceled": "the job ends with its tasks",
@@ -107,7 +127,7 @@ def _tell(
     said: Set[str],
     findings: ConversionFindings,
 ) -> None:
-    for field in lost_fields(spec, defaults, said):
+    for field in lost_fields(spec, defaults, said, _WRITTEN_PARTS):
         instead = f"; {_INSTEAD[field]}" if field in _INSTEAD else ""
         findings.add(Fidelity.NOT_SUPPORTED, where, f"{field}: SSS has no word for it{instead}")
 
