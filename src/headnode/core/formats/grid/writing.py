@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from headnode.core.formats.fidelity import Fidelity, FidelityReport, LossReport, lost_fields
+from headnode.core.formats.fidelity import Fidelity, FidelityReport, LossReport, WrittenParts, lost_fields
 from headnode.core.formats.grid.checking import connects
 from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, TASK_ROWS
 from headnode.core.formats.grid.reading import JOB, TASK
@@ -154,7 +154,7 @@ _SAID = {
     *("valid_exit_codes", "environment", "tasks", "group_edges", "properties", "extensions", "dialect"),
     *("fail_on_task_failure", "fail_dependent_tasks", "needs", "template"),
 }
-_SAID_INSIDE = {GroupEdge: {"parent", "child"}}
+_SAID_INSIDE: WrittenParts = {GroupEdge: {"parent", "child"}}
 _DEFAULTS = JobSpec()
 _IN_TASKS = {
     "environment": "it is written for each task",

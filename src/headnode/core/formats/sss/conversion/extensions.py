@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from typing import Any, NamedTuple
 
+import msgspec
+
 from headnode.core.formats.fidelity import (
     Awareness,
     Fidelity,
@@ -72,22 +74,25 @@ WRITTEN_OF_TASK = frozenset(
 )
 """The same of a task."""
 
-_WRITTEN_PARTS: WrittenParts = {
-    kind: frozenset(fields.split())
-    for kind, fields in {
-        NodeNeeds: """names excluded patterns excluded_patterns features feature_patterns lacking
-            architectures systems minimum_memory minimum_disk minimum_swap minimum_virtual minimum_speed
-            minimum_processors""",
-        HeldAmounts: "memory disk swap",
-        Distribution: "per_node nodes round_robin geometry",
-        Licence: "feature amount",
-        NamedParent: "called by_id condition",
-        ResourceLimit: "name soft hard",
-        Alternative: """unit minimum maximum run_time exclusive single_node licences node_groups
-            requested_nodes excluded_nodes minimum_memory maximum_memory process_memory held needs tasks""",
-        TaskAlternative: "minimum maximum run_time end needs distribution",
-    }.items()
-}
+_PART_FIELDS: tuple[tuple[type[msgspec.Struct], str], ...] = (
+    (
+        NodeNeeds,
+        """names excluded patterns excluded_patterns features feature_patterns lacking architectures systems
+        minimum_memory minimum_disk minimum_swap minimum_virtual minimum_speed minimum_processors""",
+    ),
+    (HeldAmounts, "memory disk swap"),
+    (Distribution, "per_node nodes round_robin geometry"),
+    (Licence, "feature amount"),
+    (NamedParent, "called by_id condition"),
+    (ResourceLimit, "name soft hard"),
+    (
+        Alternative,
+        """unit minimum maximum run_time exclusive single_node licences node_groups requested_nodes
+        excluded_nodes minimum_memory maximum_memory process_memory held needs tasks""",
+    ),
+    (TaskAlternative, "minimum maximum run_time end needs distribution"),
+)
+_WRITTEN_PARTS: WrittenParts = {kind: frozenset(fields.split()) for kind, fields in _PART_FIELDS}
 """The same of the structs inside these fields."""
 
 _INSTEAD: Mapping[str, str] = {
