@@ -92,7 +92,7 @@ def environment_of(source: Path, folder: Path) -> dict[str, str]:
 def processor_time(script: str, folder: Path, environment: dict[str, str]) -> float:
     """Return the processor seconds of a script and all its descendants.
 
-    Raises `subprocess.CalledProcessError` if the script fails.
+    Raises `SystemExit` with what the script said, if it fails.
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -103,7 +103,7 @@ def processor_time(script: str, folder: Path, environment: dict[str, str]) -> fl
         told = answer.read()
     _, status = os.waitpid(child, 0)
     if status or not told:
-        raise subprocess.CalledProcessError(status, script, stderr=(folder / "errors").read_text())
+        raise SystemExit(f"failed: {script}\n{(folder / 'errors').read_text()}")
     return float(told)
 
 

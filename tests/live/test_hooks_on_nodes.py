@@ -125,7 +125,7 @@ def test_a_hook_of_which_nobody_knows_how_it_ended_runs_again(site: Site) -> Non
     (keeper,) = (
         number
         for number in process_tree.picture()
-        if b"processes.keeper" in _command(number) and _holds(number, site.scene.state)
+        if b"processes.hook_runner" in _command(number) and _holds(number, site.scene.state)
     )
     os.kill(keeper, signal.SIGKILL)
     site.head.until(lambda: site.noted() == ["prolog 7", "prolog 7"])

@@ -100,7 +100,7 @@ def test_a_release_that_takes_too_long_is_ended_and_the_job_is_what_it_was(
     assert head.wait(job)["state"] == "Finished"
     release = head.task(job, 2, instance=1)
     assert release["state"] == "Failed"
-    assert release["message"] == "the run time limit of the task, 1 s, is over"
+    assert release["message"] == "the run time limit of the task, 1 s, expired"
 
 
 def test_head_and_agents_killed_while_nodes_are_prepared_prepare_none_twice(

@@ -75,7 +75,7 @@ def test_a_task_that_calls_itself_a_shepherd_is_not_believed(public: Scene) -> N
     public.head.run(1, (1, 1))
     assert public.head.result(1).exit_code == 3
     assert said(public) == "0\n"
-    assert "turned away" in public.log()
+    assert "its connection was refused" in public.log()
 
 
 def test_pipes_in_the_place_of_output_hold_up_nobody(scene: Scene) -> None:

@@ -1,14 +1,18 @@
 """Scheduling policies of other packages: the entry points ``headnode.policies``."""
 
+from __future__ import annotations
+
 import inspect
 import re
 from collections.abc import Iterable, Mapping
-from importlib.metadata import EntryPoint, entry_points
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import POLICIES, Policy
 from headnode.core.scheduling.view import View
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "headnode.policies"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -27,6 +31,8 @@ class _UnusablePolicy(Exception):
 
 def installed_policies() -> FoundPolicies:
     """Load every policy that an installed package offers."""
+    from importlib.metadata import entry_points  # 25 ms; most simulations need no other package
+
     return load(entry_points(group=GROUP))
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 
 from headnode.adapters.files.opening import open_named
 from headnode.core.formats.text.quantities import parse_nodes
@@ -188,6 +187,12 @@ def _expanded(where: str, text: str) -> Iterator[str]:
         raise _bad_nodes(f"{text!r} in {where} is not a name of nodes", _IN_BRACKETS)
     if prod(_at_most(ranges) for ranges in _NUMBERS.findall(text)) > MOST_NODES:
         raise _bad_nodes(f"{text!r} in {where} means too many nodes", f"name at most {MOST_NODES}")
+    from ClusterShell.NodeSet import (  # 15 ms; pools have no names
+        RESOLVER_NOGROUP,
+        NodeSet,
+        NodeSetParseError,
+    )
+
     try:
         yield from NodeSet(text, resolver=RESOLVER_NOGROUP)
     except NodeSetParseError as trouble:
