@@ -9,8 +9,10 @@ from headnode.core.state.transitions import (
     INSTANCE_TRANSITIONS,
     JOB_TRANSITIONS,
     NODE_TRANSITIONS,
+    PHASE_TRANSITIONS,
     STATE_NAMES,
     JobState,
+    NodePhase,
     TaskState,
 )
 
@@ -42,6 +44,14 @@ A drain is not a state of a node. `NodeDrained` has the time and the reason, onc
 administrator, its health check, a fault), and `NodeDrainLifted` ends the drain. Neither changes a state. A
 node with a drain date starts only jobs whose time limit ends before that date.
 """
+_PHASE_NOTE = """
+A running or suspended job has a phase on each of its nodes. A job without tasks that prepare or release nodes
+is only `assigned`, or `cleaning` while the epilog runs. Nothing of the job is on a node that is cleaned; the
+node leaves the job when its epilog has ended or is overdue.
+
+A prolog that has not ended is not a phase: a node can boot at any time, and must then run the prolog again
+before anything more is dispatched to it.
+"""
 
 Rows = Mapping[tuple[Any, type], frozenset[Any]]
 
@@ -52,13 +62,14 @@ def states_page() -> str:
         _HEAD
         + _chapter("Jobs", JOB_TRANSITIONS, JobState, _JOB_NOTE)
         + _chapter("Instances of tasks", INSTANCE_TRANSITIONS, TaskState, "")
+        + _chapter("The phase of a job on a node", PHASE_TRANSITIONS, NodePhase, _PHASE_NOTE)
         + _chapter("Nodes", NODE_TRANSITIONS, NodeState, _NODE_NOTE)
     )
 
 
 def _chapter(title: str, arrows: Rows, states: type[StrEnum], note: str) -> str:
     parts = [f"\n## {title}\n{note}", _diagram(arrows), _table(arrows)]
-    if states is not NodeState:
+    if set(states) & STATE_NAMES.keys():
         parts.insert(1, _words(states))
     return "\n".join(parts)
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from asked_filters import FilteredWorld
+from msgspec.structs import replace
 from worlds import ADA, BOB, ROOT, World
 
 from depth import seeds
@@ -234,8 +235,6 @@ class Player:
         archived = self.world.archived(job) if job not in self.world.cluster.jobs else None
         record = archived or self.world.cluster.job(job)
         old = decode_spec(record.spec)
-        from msgspec.structs import replace
-
         field, value = self.random.choice(
             (
                 ("priority", Priority(self.random.choice((500, 2500)))),
@@ -262,8 +261,6 @@ class Player:
         self.world.do(change)
 
     def add_task(self) -> None:
-        from msgspec.structs import replace
-
         job = self.job()
         old = decode_spec(self.world.cluster.job(job).spec)
         added = TaskSpec(name="a", command="x", rerunnable=True)
@@ -549,7 +546,41 @@ def tour_of_hooks(state: JobState) -> None:
     assert world.record(job).state is JobState.CANCELED
 
 
-def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def tour_of_phases(*special: TaskType) -> None:
+    """Let a job leave a node that it needs after all, boot the other, and clean both at the end."""
+    world = World()
+    world.do(SetParameter(by=ROOT, name="EpilogProgram", value="/hook"))
+
+    def boot(node: str, boot: str) -> None:
+        world.do(RegisterNode(facts=NodeFacts(name=node, processors=1, boot_id=boot), approved=True))
+
+    def end(node: str, kind: str = "exited") -> None:
+        for held in [held for held in world.nodes.running() if held.place[0][0] == node]:
+            world.end(held.job, held.task, held.instance, kind=kind)
+
+    boot("node1", "first")
+    boot("node2", "first")
+    tasks = [TaskSpec(command="x", kind=kind) for kind in special]
+    usual = TaskSpec(command="x", kind=TaskType.SWEEP, start=1, end=2, rerunnable=True)
+    job = world.submit(*tasks, usual, minimum=1, maximum=2)
+    if TaskType.NODE_PREP in special:
+        end("node1")
+        end("node2")
+    end("node2")  # it is released, or cleaned where nothing releases it
+    spec = decode_spec(world.cluster.job(job).spec)
+    more = replace(spec, tasks=(*spec.tasks, replace(usual, name="more", end=3)))
+    world.do(ModifyJob(by=ROOT, job=job, spec=more, fields=("tasks",)))
+    end("node2")
+    boot("node1", "second")
+    while world.nodes.running():
+        end("node1")
+        end("node2")
+    for node in ("node1", "node2"):
+        world.do(ReportClosed(node=node, job=job))
+    assert world.record(job).state is JobState.FINISHED
+
+
+def test_every_arrow_of_the_life_cycles_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that no history takes would be dead, or untested."""
     taken: set[tuple[object, type, object]] = set()
 
@@ -571,7 +602,7 @@ def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.Monke
         for module in modules:
             monkeypatch.setattr(module, name, watched)
 
-    for name in ("job_target", "instance_target", "node_target"):
+    for name in ("job_target", "instance_target", "node_target", "phase_target"):
         spy(name)
     hooked = Hooked(0)
     for player in [*map(Player, range(SEEDS)), *map(Preempting, range(6))]:
@@ -582,6 +613,12 @@ def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.Monke
     tour_of_a_node(World(1))
     tour_of_a_graceful_stop(World(1))
     tour_of_filters(FilteredWorld(4))
+    for special in (
+        (TaskType.NODE_PREP,),
+        (TaskType.NODE_RELEASE,),
+        (TaskType.NODE_PREP, TaskType.NODE_RELEASE),
+    ):
+        tour_of_phases(*special)
     for state in (JobState.SUSPENDING, JobState.SUSPENDED, JobState.RESUMING):
         tour_of_standing_still(state)
         tour_of_hooks(state)
@@ -591,6 +628,7 @@ def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.Monke
             transitions.JOB_TRANSITIONS,
             transitions.INSTANCE_TRANSITIONS,
             transitions.NODE_TRANSITIONS,
+            transitions.PHASE_TRANSITIONS,
         )
         for (state, event), targets in table.items()
         for to in targets

@@ -3,7 +3,12 @@
 from pathlib import Path
 
 from documents.transition_pages import states_page
-from headnode.core.state.transitions import INSTANCE_TRANSITIONS, JOB_TRANSITIONS, NODE_TRANSITIONS
+from headnode.core.state.transitions import (
+    INSTANCE_TRANSITIONS,
+    JOB_TRANSITIONS,
+    NODE_TRANSITIONS,
+    PHASE_TRANSITIONS,
+)
 
 PAGE = Path(__file__).parents[3] / "docs" / "contracts" / "02-job-task-node-states.md"
 
@@ -15,8 +20,9 @@ def test_the_page_of_states_is_printed_from_the_tables() -> None:
 def test_every_row_of_every_table_is_on_the_page() -> None:
     page = states_page()
     rows = [line for line in page.splitlines() if line.startswith("| ") and "`" in line]
-    assert len(rows) == len(JOB_TRANSITIONS) + len(INSTANCE_TRANSITIONS) + len(NODE_TRANSITIONS)
+    tables = (JOB_TRANSITIONS, INSTANCE_TRANSITIONS, PHASE_TRANSITIONS, NODE_TRANSITIONS)
+    assert len(rows) == sum(map(len, tables))
     assert "| running | `JobReturned` | queued |" in rows
     assert "| ending | `JobEnded` | canceled, failed, finished |" in rows
     assert "    queued --> running: JobStarted" in page
-    assert page.count("```mermaid") == 3
+    assert page.count("```mermaid") == 4

@@ -16,7 +16,7 @@ from headnode.core.state.prep_release import prepare_nodes, release_tasks, relea
 from headnode.core.state.stop import cancel_queued, stop_live, tasks_of
 from headnode.core.state.suspend import suspended_if_stopped
 from headnode.core.state.task_graph import TaskGraph
-from headnode.core.state.transitions import JobState
+from headnode.core.state.transitions import JobState, NodePhase
 
 
 class AdvanceJob(Command, frozen=True):
@@ -111,7 +111,8 @@ def _end_of(
     cluster: ClusterState, record: JobRecord, graph: TaskGraph, over: e.JobEnded, now: Instant
 ) -> list[Event]:
     """Return the end of a job all of whose tasks are over; its nodes are released and cleaned first."""
-    tended = graph.tends_nodes and (graph.lanes or graph.run.prep_states)
+    begun = any(each.phase is not NodePhase.ASSIGNED for each in graph.run.holdings.values())
+    tended = graph.tends_nodes and (graph.lanes or begun)
     cleaned = graph.run.allocation and (graph.run.cleaning or cleans_nodes(cluster))
     if not tended and not cleaned:
         return [over]

@@ -17,6 +17,7 @@ from headnode.core.model.user import Receipt
 from headnode.core.state.agenda import Agenda
 from headnode.core.state.events import Doubt
 from headnode.core.state.free_cores import FreeCores
+from headnode.core.state.holding import set_recalled
 from headnode.core.state.job_queue import JobQueue, Turn
 from headnode.core.state.job_record import JobRecord, decode_spec, spec_of, started_run, with_special_tasks
 from headnode.core.state.job_request import (
@@ -319,7 +320,9 @@ class ClusterState:
         run = started_run(record)
         for node, processors in run.allocation.items():
             self.cores.give_back(record.id, node, processors)
-        run.allocation, run.recalled, run.recalled_for = {}, {}, ()
+        run.allocation, run.recalled_for = {}, ()
+        for node in run.recalled:
+            set_recalled(run.holdings, node, 0)
         self.running.discard(record.id)
         self.giving.discard(record.id)
         self._granted.pop(record.id, None)
@@ -349,9 +352,8 @@ class ClusterState:
         if record.run is not None:
             for node, processors in record.run.allocation.items():
                 self.cores.give_back(record.id, node, processors)
-            record.run.allocation, record.run.parts, record.run.prep_states = {}, (), {}
-            record.run.unready, record.run.cleaning, record.run.forgiven = (), {}, False
-            record.run.recalled, record.run.recalled_for, record.run.preempted_by = {}, (), 0
+            record.run.allocation, record.run.parts, record.run.holdings = {}, (), {}
+            record.run.forgiven, record.run.recalled_for, record.run.preempted_by = False, (), 0
         self.running.discard(record.id)
         self.giving.discard(record.id)
         self.graphs.pop(record.id, None)

@@ -67,13 +67,14 @@ def _usable(graph: TaskGraph) -> dict[str, list[int]]:
 
     Its lists are replaced, never changed.
     """
-    if not graph.guards_nodes and not graph.run.recalled:
+    if not graph.guards_nodes:
         return dict(graph.free)
     return {node: free if _is_open(graph, node) else [] for node, free in graph.free.items()}
 
 
 def _is_open(graph: TaskGraph, node: str) -> bool:
-    return node not in graph.run.recalled and graph.is_usable(node)
+    holding = graph.run.holdings.get(node)
+    return (holding is None or not holding.recalled) and graph.is_usable(node)
 
 
 def _serve(
@@ -107,8 +108,7 @@ def _takes_all(cluster: ClusterState, graph: TaskGraph) -> bool:
         and task.needs == ANY_NODE
         and task.distribution is None
         and len(graph.run.parts) < 2
-        and not graph.run.recalled
-        and (not graph.guards_nodes or all(map(graph.is_usable, graph.free)))
+        and (not graph.guards_nodes or all(_is_open(graph, node) for node in graph.free))
         and graph.free.keys() <= cluster.nodes.keys()
         and all(cluster.nodes[node].state in SERVING_STATES for node in graph.free)
     )

@@ -9,6 +9,7 @@ from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.events import Doubt, Event, NodeDrained
+from headnode.core.state.holding import Holding, set_phase, set_prolog_due
 from headnode.core.state.job_events import (
     AllocationLost,
     AllocationShrunk,
@@ -20,7 +21,7 @@ from headnode.core.state.job_record import JobRecord, JobRun, started_run
 from headnode.core.state.node_faults import blame_for_prolog, in_doubt, is_held_for_prologs
 from headnode.core.state.node_loss import is_too_small_without
 from headnode.core.state.node_record import LONGEST_REASON, NodeRecord
-from headnode.core.state.transitions import JobState, job_target
+from headnode.core.state.transitions import JobState, NodePhase, job_target
 
 
 class ReportReady(Command, frozen=True):
@@ -252,20 +253,14 @@ def _given_back(record: JobRecord, run: JobRun, nodes: tuple[str, ...], now: Ins
 
 def wait_for_prologs(run: JobRun, readied: bool) -> None:
     """A job comes to its nodes; `readied`: they must say that they are ready for it."""
-    run.readied, run.cleaning, run.forgiven = readied, {}, False
-    run.unready = tuple(run.allocation) if readied else ()
-
-
-def forget_node(run: JobRun, node: str) -> None:
-    """A job has nothing of a node any more."""
-    run.unready = tuple(other for other in run.unready if other != node)
-    run.cleaning.pop(node, None)
+    run.readied, run.forgiven = readied, False
+    run.holdings = {node: Holding(prolog_due=True) for node in run.allocation} if readied else {}
 
 
 def start_anew(run: JobRun, node: str) -> None:
     """A node was started anew: it must make itself ready once more for what is to come."""
-    if run.readied and node in run.places and node not in run.unready:
-        run.unready += (node,)
+    if run.readied and node in run.places:
+        set_prolog_due(run.holdings, node, due=True)
 
 
 def readied(cluster: ClusterState, event: e.NodeReadied) -> None:
@@ -273,7 +268,7 @@ def readied(cluster: ClusterState, event: e.NodeReadied) -> None:
     record = cluster.job(event.job)
     job_target(record.state, event)
     run = started_run(record)
-    run.unready = tuple(node for node in run.unready if node != event.node)
+    set_prolog_due(run.holdings, event.node, due=False)
     cluster.ready_prologs.ended(record.owner, event.at)
     if event.node in cluster.nodes:
         cluster.nodes[event.node].doubt = None
@@ -291,7 +286,8 @@ def cleaning(cluster: ClusterState, event: e.NodesCleaning) -> None:
     """Nodes are being cleaned."""
     record = cluster.job(event.job)
     job_target(record.state, event)
-    started_run(record).cleaning.update(dict.fromkeys(event.nodes, event.until))
+    run = started_run(record)
     for node in event.nodes:
+        set_phase(run.holdings, node, event, NodePhase.CLEANING, event.until)
         cluster.agenda.wake_ups.set((event.job, node), event.until)
     cluster.agenda.dirty_jobs.add(event.job)

@@ -4,9 +4,10 @@ from headnode.core.model.errors import Broken
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import SPECIAL
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.job_record import JobRecord, JobRun, NodePrepState, TaskProgress
+from headnode.core.state.holding import Holding, phase_on
+from headnode.core.state.job_record import JobRecord, JobRun, TaskProgress
 from headnode.core.state.task_graph import TaskGraph
-from headnode.core.state.transitions import JobState
+from headnode.core.state.transitions import JobState, NodePhase
 
 
 def check_cluster(cluster: ClusterState) -> None:
@@ -85,8 +86,9 @@ def _check_flow(cluster: ClusterState, record: JobRecord, run: JobRun) -> None:
 
 def _check_entered(record: JobRecord, run: JobRun) -> None:
     """Nothing of a job is on nodes that are being cleaned."""
-    guarded = {*run.unready, *run.cleaning}
-    _must(guarded <= run.places.keys(), f"job {record.id}: {guarded} beyond {list(run.places)}")
+    for node, holding in run.holdings.items():
+        cleaned = (holding.phase is NodePhase.CLEANING) == (holding.clean_by is not None)
+        _must(cleaned, f"job {record.id}: {node} is {holding}")
     lives = {node for progress in run.tasks for one in progress.live.values() for node, _ in one.place}
     dirty = run.cleaning.keys() & lives
     _must(not dirty, f"job {record.id} has something on {dirty}, which are being cleaned")
@@ -96,12 +98,13 @@ def _check_stays(record: JobRecord, graph: TaskGraph) -> None:
     """Nodes are prepared before anything else of the job is there, and released when nothing is there."""
     run, mine = graph.run, f"job {record.id}"
     _must(
-        bool(graph.tends_nodes) or not run.prep_states,
-        f"{mine} does nothing on its nodes, and has {run.prep_states}",
+        bool(graph.tends_nodes)
+        or {each.phase for each in run.holdings.values()} <= {NodePhase.ASSIGNED, NodePhase.CLEANING},
+        f"{mine} does nothing on its nodes, and has {run.holdings}",
     )
     _must(
-        run.prep_states.keys() <= run.places.keys(),
-        f"{mine}: stays {run.prep_states} beyond {list(run.places)}",
+        run.holdings.keys() <= run.places.keys() and Holding() not in run.holdings.values(),
+        f"{mine}: holdings {run.holdings} beyond {list(run.places)}, or of nothing",
     )
     if not graph.tends_nodes:
         return
@@ -111,14 +114,14 @@ def _check_stays(record: JobRecord, graph: TaskGraph) -> None:
             for node, _ in one.place:
                 live.setdefault(node, set()).add(index)
     for node in run.places:
-        there, stay = live.get(node, set()), run.prep_states.get(node)
+        there, phase = live.get(node, set()), phase_on(run.holdings, node)
         _must(
-            (stay is NodePrepState.PREPARING) == (graph.prep in there),
-            f"{mine}: {node} is {stay} and has {there}",
+            (phase is NodePhase.PREPARING) == (graph.prep in there),
+            f"{mine}: {node} is {phase} and has {there}",
         )
         _must(
-            (stay is NodePrepState.LEAVING) == (graph.release in there),
-            f"{mine}: {node} is {stay} and has {there}",
+            (phase is NodePhase.LEAVING) == (graph.release in there),
+            f"{mine}: {node} is {phase} and has {there}",
         )
         alone = not {graph.prep, graph.release} & there or len(there) == 1
         _must(alone, f"{mine}: tasks {there} are on {node} together")

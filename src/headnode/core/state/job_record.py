@@ -3,7 +3,6 @@
 A queued job is small: its description stays encoded until somebody needs it."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from functools import lru_cache
 
 import msgspec
@@ -14,6 +13,7 @@ from headnode.core.model.job import JobSpec, with_option
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.ranges import Ranges
 from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
+from headnode.core.state.holding import Holding
 from headnode.core.state.job_events import Cause, FilterAnswered, InstanceEnd, NodeCores, Outcome
 from headnode.core.state.transitions import JobState, TaskState
 
@@ -131,16 +131,6 @@ class TaskProgress(msgspec.Struct, forbid_unknown_fields=True):
         return not self.queued and not self.live and not self.endless
 
 
-class NodePrepState(StrEnum):
-    """How far a job with tasks that prepare or release nodes is on one of its nodes."""
-
-    PREPARING = "preparing"
-    REFUSED = "refused"  # it could not be prepared: the job does not use it
-    READY = "ready"  # prepared, or used where nothing prepares it
-    LEAVING = "leaving"  # being released
-    LEFT = "left"  # released, and not given back yet
-
-
 class JobSuspension(msgspec.Struct, forbid_unknown_fields=True):
     """What is known of a job that is suspended, or about to be."""
 
@@ -210,17 +200,12 @@ class JobRun(msgspec.Struct, forbid_unknown_fields=True):
     suspensions: int = 0
     stood_still: Seconds = Seconds(0.0)  # how long it was suspended, in suspensions that are over
     usage: Usage = msgspec.field(default_factory=Usage)
-    prep_states: dict[
-        str, NodePrepState
-    ] = {}  # by node, where something has been done there that this knows of
+    holdings: dict[str, Holding] = {}  # by node, where there is more than the processors
     refused: dict[str, str] = {}  # nodes that could not be prepared, and why
     skip_release: bool = False  # it ends without releasing its nodes
-    unready: tuple[str, ...] = ()  # nodes that have not said that they are ready for it
-    cleaning: dict[str, Instant] = {}  # nodes that are being cleaned, and when that counts as over
     readied: bool = False  # its nodes make themselves ready for it
     forgiven: bool = False  # its return to the queue, to come, is not counted
-    recalled: dict[str, int] = {}  # by node, how many processors it is still to give up as they become idle
-    recalled_for: tuple[int, ...] = ()  # the jobs that are to have them
+    recalled_for: tuple[int, ...] = ()  # the jobs that are to have what was recalled
     preempted_by: int = 0  # while it ends to go back to the queue: the job that is to have what it holds
     gave_way_to: int = 0  # in the queue: the job by which it was preempted
     clock_set: Seconds = Seconds(0.0)  # by how much the clock was set while it ran
@@ -234,6 +219,21 @@ class JobRun(msgspec.Struct, forbid_unknown_fields=True):
     def places(self) -> dict[str, tuple[int, ...]]:
         """Where its processes are: what it holds, or held before it was suspended."""
         return self.allocation if self.suspension is None else self.suspension.places or self.allocation
+
+    @property
+    def unready(self) -> tuple[str, ...]:
+        """The nodes that have not said that they are ready for it."""
+        return tuple(node for node, holding in self.holdings.items() if holding.prolog_due)
+
+    @property
+    def cleaning(self) -> dict[str, Instant]:
+        """The nodes that are being cleaned, and when that counts as over."""
+        return {n: each.clean_by for n, each in self.holdings.items() if each.clean_by is not None}
+
+    @property
+    def recalled(self) -> dict[str, int]:
+        """By node, how many processors it is still to give up as they become idle."""
+        return {node: holding.recalled for node, holding in self.holdings.items() if holding.recalled}
 
 
 class JobRecord(msgspec.Struct, forbid_unknown_fields=True):

@@ -9,12 +9,11 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.drain import drain_for_age, lift_drains
 from headnode.core.state.events import Event
+from headnode.core.state.holding import phase_on, set_phase
 from headnode.core.state.hooks import HOOKS, start_anew
-from headnode.core.state.job_record import NodePrepState
 from headnode.core.state.node_record import Drain, InvitationRecord, NodeRecord
 from headnode.core.state.permissions import must_administer
-from headnode.core.state.prep_release import forget_prep_state
-from headnode.core.state.transitions import NODE_TRANSITIONS, node_target
+from headnode.core.state.transitions import NODE_TRANSITIONS, NodePhase, node_target
 
 
 class NodeVanished(Command, frozen=True):
@@ -143,21 +142,22 @@ def node_registered(cluster: ClusterState, event: e.NodeRegistered) -> None:
     else:
         known.state = node_target(known.state, event)
         if event.facts.boot_id not in ("", known.facts.boot_id) and known.facts.boot_id:
-            _forget_preparations(cluster, event.facts.name)
+            _forget_preparations(cluster, event)
         known.facts = known.with_settings(event.facts)
     cluster.cores.open_node(known)
     cluster.cores.update_reduced(event.facts.name)
     cluster.update_personal()
 
 
-def _forget_preparations(cluster: ClusterState, node: str) -> None:
+def _forget_preparations(cluster: ClusterState, event: e.NodeRegistered) -> None:
     """What was prepared on a node was prepared for the time until it was started anew."""
+    node = event.facts.name
     for job in cluster.on_node(node):
         run = cluster.jobs[job].run
         if run is not None:
             start_anew(run, node)
-        if run is not None and run.prep_states.get(node) is NodePrepState.READY:
-            forget_prep_state(run, node)
+        if run is not None and phase_on(run.holdings, node) is NodePhase.READY:
+            set_phase(run.holdings, node, event, NodePhase.ASSIGNED)
             cluster.agenda.dirty_jobs.add(job)
 
 

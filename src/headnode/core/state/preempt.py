@@ -10,6 +10,7 @@ from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.events import Event
+from headnode.core.state.holding import set_recalled
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord, JobRun, started_run
 from headnode.core.state.job_request import units_in
@@ -249,7 +250,10 @@ def processors_recalled(cluster: ClusterState, event: e.ProcessorsRecalled) -> N
     record = cluster.job(event.job)
     job_target(record.state, event)
     run = started_run(record)
-    run.recalled, run.recalled_for = dict(event.processors), event.for_jobs
+    counts = dict(event.processors)
+    for node in {*run.recalled, *counts}:
+        set_recalled(run.holdings, node, counts.get(node, 0))
+    run.recalled_for = event.for_jobs
     cluster.update_releasing(record)
     cluster.agenda.dirty_job_views.add(record.id)
     cluster.agenda.dirty_jobs.add(record.id)
@@ -259,10 +263,9 @@ def processors_recalled(cluster: ClusterState, event: e.ProcessorsRecalled) -> N
 
 def settle_recall(run: JobRun, node: str, gone: int, left: int) -> None:
     """So many processors of a node went, and so many are left: that much less is to be given up there."""
-    if node not in run.recalled:
+    recalled = run.recalled.get(node, 0)
+    if not recalled:
         return
-    still = min(run.recalled[node] - gone, left)
-    others = {name: count for name, count in run.recalled.items() if name != node}
-    run.recalled = others | ({node: still} if still > 0 else {})
+    set_recalled(run.holdings, node, max(0, min(recalled - gone, left)))
     if not run.recalled:
         run.recalled_for = ()

@@ -9,14 +9,16 @@ from headnode.core.model.task import MOST_INSTANCES
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
+from headnode.core.state.holding import phase_on, set_phase
 from headnode.core.state.hooks import cleaned_first
 from headnode.core.state.job_events import NodeCores
-from headnode.core.state.job_record import JobRecord, JobRun, LiveAttempt, NodePrepState, TaskProgress
+from headnode.core.state.job_record import JobRecord, LiveAttempt, TaskProgress
 from headnode.core.state.job_request import processors_for, units_in
 from headnode.core.state.node_loss import is_too_small_without
 from headnode.core.state.stop import fail_job
 from headnode.core.state.task_graph import SERVING_STATES, TaskGraph
 from headnode.core.state.task_placement import all_could_run
+from headnode.core.state.transitions import NodePhase
 
 
 def spare_processors(cluster: ClusterState, record: JobRecord, now: Instant) -> list[e.AllocationShrunk]:
@@ -121,13 +123,13 @@ def prepare_nodes(cluster: ClusterState, record: JobRecord, now: Instant) -> lis
     prepared again when the job needs it after all; one that is new is prepared.
     """
     graph = cluster.graph(record.id)
-    stays = graph.run.prep_states
-    refused = next((node for node in graph.run.allocation if stays.get(node) is NodePrepState.REFUSED), None)
+    phases = {node: phase_on(graph.run.holdings, node) for node in graph.run.allocation}
+    refused = next((node for node, phase in phases.items() if phase is NodePhase.REFUSED), None)
     if refused is not None:
         return _leave_out(cluster, record, graph, refused, now)
     if graph.run.outcome is not None:
         return list(release_tasks(cluster, record, now))
-    if any(stays.get(node) is NodePrepState.LEFT for node in graph.run.allocation):
+    if NodePhase.LEFT in phases.values():
         given = cleaned_first(cluster, record, list(spare_processors(cluster, record, now)))
         if given:
             return given
@@ -157,7 +159,7 @@ def _preparations(
     wanted = [
         node
         for node in graph.run.allocation
-        if graph.run.prep_states.get(node) in (None, NodePrepState.LEFT)
+        if phase_on(graph.run.holdings, node) in (NodePhase.ASSIGNED, NodePhase.LEFT)
         and graph.is_entered(node)
         and _takes_tasks(cluster, node)
     ]
@@ -182,7 +184,7 @@ def release_tasks(cluster: ClusterState, record: JobRecord, now: Instant) -> lis
     used = [
         node
         for node in run.places
-        if run.prep_states.get(node) is NodePrepState.READY and node in cluster.nodes
+        if phase_on(run.holdings, node) is NodePhase.READY and node in cluster.nodes
     ]
     return _once_on_each(
         record, graph, graph.release, [node for node in used if not graph.lanes_on(node)], now
@@ -198,7 +200,7 @@ def released_first(record: JobRecord, shrunk: list[e.AllocationShrunk], graph: T
     used = [
         node
         for node, _ in event.removed
-        if node in whole and graph.run.prep_states.get(node) is NodePrepState.READY
+        if node in whole and phase_on(graph.run.holdings, node) is NodePhase.READY
     ]
     if not used:
         return list(shrunk)
@@ -239,41 +241,29 @@ def make_special_instance(progress: TaskProgress, instance: int) -> None:
         progress.endless = False
 
 
-def prep_or_release_dispatched(graph: TaskGraph, index: int, place: e.NodeCores) -> None:
+def prep_or_release_dispatched(graph: TaskGraph, index: int, event: e.InstancesDispatched) -> None:
     """An instance was handed to nodes: one of a usual task makes them nodes that the job has used."""
-    stays = graph.run.prep_states
-    if index == graph.prep:
-        stays[place[0][0]] = NodePrepState.PREPARING
-    elif index == graph.release:
-        stays[place[0][0]] = NodePrepState.LEAVING
-    else:
-        stays.update((node, NodePrepState.READY) for node, _ in place)
+    phase = {graph.prep: NodePhase.PREPARING, graph.release: NodePhase.LEAVING}.get(index, NodePhase.READY)
+    for node, _ in event.place:
+        if phase is not phase_on(graph.run.holdings, node):
+            set_phase(graph.run.holdings, node, event, phase)
 
 
-def prep_or_release_ended(graph: TaskGraph, index: int, live: LiveAttempt, how: e.InstanceEnd) -> None:
+def prep_or_release_ended(
+    graph: TaskGraph, index: int, live: LiveAttempt, how: e.InstanceEnd, event: e.InstancesEnded
+) -> None:
     """An instance of a special task is over."""
     run, node = graph.run, live.place[0][0]
-    if node not in run.places:
+    if node not in run.places or index not in (graph.prep, graph.release):
         return
-    if index == graph.release:
-        run.prep_states[node] = NodePrepState.LEFT
-    elif index != graph.prep:
-        return
-    elif how.state == "finished":
-        run.prep_states[node] = NodePrepState.READY
-    elif how.state == "failed":
-        run.prep_states[node] = NodePrepState.REFUSED
+    after = {"finished": NodePhase.READY, "failed": NodePhase.REFUSED}
+    phase = NodePhase.LEFT if index == graph.release else after.get(how.state, NodePhase.ASSIGNED)
+    set_phase(run.holdings, node, event, phase)
+    if phase is NodePhase.REFUSED:
         run.refused[node] = how.message
-    else:  # it never ran
-        run.prep_states.pop(node, None)
 
 
 def service_pause(how: e.InstanceEnd, at: Instant) -> Instant:
     """Return until when a service waits after this end of an instance of it; the past if it need not."""
     lasted = 0.0 if how.started is None or how.ended is None else how.ended - how.started
     return Instant(at + SHORT_SERVICE) if lasted < SHORT_SERVICE else Instant(0.0)
-
-
-def forget_prep_state(run: JobRun, node: str) -> None:
-    """The job has nothing of a node any more, or the node has forgotten what was done to it."""
-    run.prep_states.pop(node, None)

@@ -15,12 +15,12 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.depend import update_children
 from headnode.core.state.events import Event
+from headnode.core.state.holding import set_prolog_due
 from headnode.core.state.hooks import readies_nodes
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import (
     JobRecord,
     JobRun,
-    NodePrepState,
     have_instances,
     spec_of,
     untouched,
@@ -214,7 +214,7 @@ def job_started(cluster: ClusterState, event: e.JobStarted) -> None:
     run.started, run.ended, run.backfilled = event.at, None, event.backfilled
     run.gave_way_to = 0
     run.starts, run.stood_still, run.clock_set = run.starts + 1, Seconds(0.0), Seconds(0.0)
-    run.prep_states, run.refused, run.skip_release = {}, {}, False
+    run.refused, run.skip_release = {}, False
     hooks.wait_for_prologs(run, event.readied)
     record.hold_until, record.met, record.filtered = None, (), None
     job_request.set_limits(run, spec_of(record))
@@ -236,9 +236,9 @@ def allocation_grown(cluster: ClusterState, event: e.AllocationGrown) -> None:
     record = cluster.job(event.job)
     job_target(record.state, event)
     run = run_of(cluster, record)
-    fresh = tuple(node for node, _ in event.added if node not in run.allocation)
-    run.unready += fresh if event.readied else ()
     for node, processors in event.added:
+        if event.readied and node not in run.allocation:
+            set_prolog_due(run.holdings, node, due=True)
         run.allocation[node] = tuple(sorted((*run.allocation.get(node, ()), *processors)))
         cluster.cores.take(event.job, node, processors)
     run.usage.grow(run.allocation)
@@ -259,8 +259,8 @@ def allocation_shrunk(cluster: ClusterState, event: e.AllocationShrunk | e.Alloc
             cluster.cores.take(event.job, node, left)
         else:
             del run.allocation[node]
-            hooks.forget_node(run, node)
-            if run.prep_states.pop(node, None) is NodePrepState.REFUSED:
+            run.holdings.pop(node, None)
+            if node in run.refused:
                 cluster.remember_request(record, cluster.spec(record))
     _allocation_changed(cluster, event)
 

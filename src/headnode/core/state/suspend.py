@@ -7,7 +7,6 @@ from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.events import Event
-from headnode.core.state.hooks import forget_node
 from headnode.core.state.job_record import JobRecord, JobRun, JobSuspension, end_suspension, started_run
 from headnode.core.state.job_request import moved_place, renumbered, set_limits, suspension_of
 from headnode.core.state.permissions import may_change
@@ -196,8 +195,7 @@ def suspended_node_lost(
             places[node] = left
         else:
             del places[node]
-            run.prep_states.pop(node, None)
-            forget_node(run, node)
+            run.holdings.pop(node, None)
         cluster.agenda.dirty_node_views.add(node)
     if waiting:
         cluster.enqueue(record)

@@ -7,8 +7,10 @@ from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import SPECIAL, TaskType
+from headnode.core.state.holding import phase_on
 from headnode.core.state.job_events import NodeCores
-from headnode.core.state.job_record import JobRecord, JobRun, NodePrepState, spec_of
+from headnode.core.state.job_record import JobRecord, JobRun, spec_of
+from headnode.core.state.transitions import NodePhase
 
 
 def remove_cores(numbers: list[int], gone: Sequence[int]) -> list[int]:
@@ -92,11 +94,12 @@ class TaskGraph:
     @property
     def guards_nodes(self) -> bool:
         """Whether some node of the job may take no tasks of it yet, or any more."""
-        return self.tends_nodes or bool(self.run.unready or self.run.cleaning)
+        return self.tends_nodes or bool(self.run.holdings)
 
     def is_entered(self, node: str) -> bool:
         """Whether anything of the job may be dispatched to a node: it is ready, and is not being cleaned."""
-        return node not in self.run.unready and node not in self.run.cleaning
+        holding = self.run.holdings.get(node)
+        return holding is None or not (holding.prolog_due or holding.phase is NodePhase.CLEANING)
 
     def is_usable(self, node: str) -> bool:
         """Whether usual tasks may be dispatched to a node: it is prepared, and is not being released."""
@@ -104,8 +107,10 @@ class TaskGraph:
             return False
         if not self.tends_nodes:
             return True
-        stay = self.run.prep_states.get(node)
-        return stay is NodePrepState.READY or (self.prep is None and stay in (None, NodePrepState.LEFT))
+        phase = phase_on(self.run.holdings, node)
+        if self.prep is None and phase in (NodePhase.ASSIGNED, NodePhase.LEFT):
+            return True
+        return phase is NodePhase.READY
 
     def lanes_on(self, node: str) -> bool:
         """Whether something of the job is on a node."""
@@ -113,13 +118,11 @@ class TaskGraph:
 
     def idle(self) -> dict[str, list[int]]:
         """Return the processors that no task uses, or that are being prepared for tasks to come."""
-        if NodePrepState.PREPARING not in self.run.prep_states.values():
+        preparing = {n for n, each in self.run.holdings.items() if each.phase is NodePhase.PREPARING}
+        if not preparing:
             return self.free
-        stays, held = self.run.prep_states, self.run.allocation
-        return {
-            n: list(held[n]) if stays.get(n) is NodePrepState.PREPARING else free
-            for n, free in self.free.items()
-        }
+        held = self.run.allocation
+        return {node: list(held[node]) if node in preparing else free for node, free in self.free.items()}
 
     def _count_open(self) -> None:
         for index, progress in enumerate(self.run.tasks):

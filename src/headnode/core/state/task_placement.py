@@ -11,12 +11,13 @@ from headnode.core.model.job import UnitType
 from headnode.core.model.node_needs import ANY_NODE, meets, needs_objection
 from headnode.core.model.task import Distribution, TaskSpec, TaskType
 from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.holding import phase_on
 from headnode.core.state.job_events import NodeCores
-from headnode.core.state.job_record import JobRecord, NodePrepState, TaskProgress
+from headnode.core.state.job_record import JobRecord, TaskProgress
 from headnode.core.state.job_request import units_in
 from headnode.core.state.task_graph import SERVING_STATES, TaskGraph, has_parts
 from headnode.core.state.task_layout import groups_of, rank_nodes
-from headnode.core.state.transitions import JobState
+from headnode.core.state.transitions import JobState, NodePhase
 
 Offer = tuple[str, list[int], int]
 """A node, its free processors, and how many of the job's units these are."""
@@ -292,7 +293,8 @@ def _room_reason(cluster: ClusterState, record: JobRecord, index: int) -> TaskRe
 
 def _unready(graph: TaskGraph, nodes: list[str]) -> TaskReason:
     """Tasks wait for nodes that are being prepared, or released."""
-    leaving = graph.run.prep_states.get(nodes[0]) in (NodePrepState.LEAVING, NodePrepState.LEFT)
+    phase = phase_on(graph.run.holdings, nodes[0])
+    leaving = phase in (NodePhase.LEAVING, NodePhase.LEFT, NodePhase.CLEANING)
     index, done = (graph.release, "released") if leaving else (graph.prep, "prepared")
     task = f" by task {index + 1}" if index is not None else ""
     which = f"{', '.join(nodes)} {'are' if len(nodes) > 1 else 'is'}"

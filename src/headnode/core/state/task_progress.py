@@ -46,7 +46,7 @@ def instances_dispatched(cluster: ClusterState, event: e.InstancesDispatched) ->
     graph.occupy(event.place, len(event.attempts))
     graph.task_changed(index)
     if graph.tends_nodes:
-        stays.prep_or_release_dispatched(graph, index, event.place)
+        stays.prep_or_release_dispatched(graph, index, event)
     if any(graph.free.values()):
         cluster.agenda.dirty_jobs.add(event.job)  # what is idle now may be more than it needs
 
@@ -105,7 +105,7 @@ def instances_ended(cluster: ClusterState, event: e.InstancesEnded) -> None:
 def _special_ended(
     cluster: ClusterState, graph: TaskGraph, event: e.InstancesEnded, how: e.InstanceEnd, live: LiveAttempt
 ) -> None:
-    stays.prep_or_release_ended(graph, how.task - 1, live, how)
+    stays.prep_or_release_ended(graph, how.task - 1, live, how, event)
     if how.task - 1 == graph.service:
         until = stays.service_pause(how, event.at)
         if until > graph.rests_until:

@@ -102,6 +102,18 @@ class TaskState(StrEnum):
         return self in (TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELED)
 
 
+class NodePhase(StrEnum):
+    """How far a job is on one of its nodes.  Most jobs prepare and release nothing: assigned, cleaning."""
+
+    ASSIGNED = "assigned"  # nothing was done there for it, and nothing of it has run there
+    PREPARING = "preparing"  # its task that prepares nodes is there
+    REFUSED = "refused"  # it could not be prepared: the job does not use it
+    READY = "ready"  # prepared, or used where nothing prepares it
+    LEAVING = "leaving"  # its task that releases nodes is there
+    LEFT = "left"  # released, and not given back yet
+    CLEANING = "cleaning"  # nothing of the job is there any more; the epilog of the site runs
+
+
 ACTIVE = frozenset({JobState.RUNNING, JobState.SUSPENDING, JobState.SUSPENDED, JobState.RESUMING})
 """States of jobs that were started and that nobody has ended yet."""
 
@@ -281,6 +293,24 @@ NODE_TRANSITIONS: Mapping[tuple[N | None, type], frozenset[N]] = MappingProxyTyp
 )
 """The same for a node; None is a node nobody has heard of."""
 
+PHASE_TRANSITIONS: Mapping[tuple[NodePhase, type], frozenset[NodePhase]] = MappingProxyType(
+    {
+        (NodePhase.ASSIGNED, InstancesDispatched): frozenset({NodePhase.PREPARING, NodePhase.READY}),
+        (NodePhase.PREPARING, InstancesEnded): frozenset(
+            {NodePhase.ASSIGNED, NodePhase.READY, NodePhase.REFUSED}
+        ),
+        (NodePhase.READY, InstancesDispatched): frozenset({NodePhase.LEAVING}),
+        (NodePhase.READY, NodeRegistered): frozenset({NodePhase.ASSIGNED}),  # it booted
+        (NodePhase.LEAVING, InstancesEnded): frozenset({NodePhase.LEFT}),
+        (NodePhase.LEFT, InstancesDispatched): frozenset({NodePhase.PREPARING, NodePhase.READY}),
+        **{
+            (phase, NodesCleaning): frozenset({NodePhase.CLEANING})
+            for phase in (NodePhase.ASSIGNED, NodePhase.READY, NodePhase.REFUSED, NodePhase.LEFT)
+        },
+    }
+)
+"""The same for the part of one node in a job; see `NodePhase`."""
+
 
 def job_target(state: JobState, event: object, wanted: JobState | None = None) -> JobState:
     """Return the state a job goes to; `wanted` chooses where a row offers several.
@@ -316,6 +346,16 @@ def node_target(state: N | None, event: object, wanted: N | None = None) -> N:
     if wanted is None and len(targets) == 1:
         return next(iter(targets))
     raise _no_transition("node", state, event)
+
+
+def phase_target(phase: NodePhase, event: object, wanted: NodePhase) -> NodePhase:
+    """Return the phase a job goes to on a node.
+
+    Raises:  Broken ``no-arrow`` when the table has no such row.
+    """
+    if wanted in PHASE_TRANSITIONS.get((phase, type(event)), ()):
+        return wanted
+    raise _no_transition("job on a node", phase, event)
 
 
 def _no_transition(what: str, state: object, event: object) -> Broken:
