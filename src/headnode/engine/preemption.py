@@ -111,7 +111,7 @@ def _may_be_preempted(cluster: ClusterState, record: JobRecord, run: JobRun, *, 
 
 
 def _giving(cluster: ClusterState) -> list[PendingRelease]:
-    """Return what was recalled of whom, and who ends because he was preempted, for which jobs."""
+    """Return the jobs that release processors or end because of preemption, and the jobs this is for."""
     found: list[PendingRelease] = []
     for job in sorted(cluster.giving):
         record, run = cluster.jobs[job], cluster.graph(job).run

@@ -182,7 +182,7 @@ class MemoryWatch:
         self.next_look = min(self.next_look, attempt.memory.next_look)
 
     def look(self, running: Iterable[One]) -> list[tuple[One, str]]:
-        """Look at those that are due; return those that have more than they may, with a sentence for each."""
+        """Measure the attempts that are due; return those over their limit, each with its message."""
         began = time.monotonic()
         seen = [(attempt, attempt.memory) for attempt in running if attempt.memory is not None]
         due = [attempt for attempt, memory in seen if memory.next_look <= began]

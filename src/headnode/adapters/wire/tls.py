@@ -241,7 +241,7 @@ def node_side(authority: Path, own: KeyPair | None = None, protocol: str = "") -
 
 
 def stranger_side() -> ssl.SSLContext:
-    """Return how somebody dials who knows nobody yet: only to be told the authority, which he then checks."""
+    """Return the TLS context of a node that knows no authority yet: it only fetches its certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False

@@ -75,7 +75,7 @@ def nodes_here(state: Path, nodes: int | None, processors: int | None) -> tuple[
 
 
 def nodes_as_before(state: Path) -> tuple[int, int | None]:
-    """Return what `nodes_here` says to whom wishes nothing.
+    """Return the number of nodes on this machine, and of processors on each, if no option gives them.
 
     Raises:  BadRequest ``nodes-here``; OSError.
     """

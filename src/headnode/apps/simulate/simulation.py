@@ -18,7 +18,6 @@ from headnode.core.scheduling.policies import Policy
 from headnode.core.scheduling.pool.policies import POOL_POLICIES
 from headnode.core.scheduling.pool.replay import ScheduleFigures, Ties, replay, schedule_figures
 from headnode.core.scheduling.view import View
-from headnode.engine.policy_registry import plan_fault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +35,8 @@ def plug_in_policies() -> Mapping[str, Policy]:
 
 
 def _strict(name: str, policy: Policy) -> Policy:
+    from headnode.engine.policy_registry import plan_fault  # it imports logging: 10 ms
+
     def plan(view: View, /) -> Plan:
         try:
             made = policy(view)

@@ -168,7 +168,7 @@ class _Pass:
             self._grows.append(Grow(candidate.job, shares(found, self._node_table)))
 
     def _offer(self, candidate: Candidate, held: CarriedSlot) -> None:
-        """Start a job whose slot has come, or whom a better one lets start; hold the best for it else.
+        """Start the job if its slot is due or an earlier slot is free now; otherwise keep the best slot.
 
         Better is an earlier slot, or one at the same instant for a request that the job prefers.
         """

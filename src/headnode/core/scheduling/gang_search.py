@@ -200,7 +200,7 @@ class _Claims:
             del mine[node]
 
     def _path(self, claimant: int) -> list[tuple[int, int]]:
-        """Return who takes what: the claimant the first node, whoever leaves that one the next, and so on."""
+        """Return moves in a chain: the claimant takes the first node, the part there the next one."""
         taker: dict[int, int] = {}  # of a node
         leaves: dict[int, int] = {}  # which node a claimant makes room on
         queue = deque([claimant])
@@ -349,7 +349,7 @@ class _LumpSearch:
 
 
 def lay_equal_lumps(parts: Sequence[ResolvedPart], size: int, left: dict[int, int]) -> GangUnits | None:
-    """Return where parts lie all of whose lumps have this size, beside others or one on each node.  Exact."""
+    """Return the layout of parts whose chunks all have this size, packed or one on each node.  Exact."""
     room = {node: units // size for node, units in left.items() if units >= size} if size else {}
     obliged = Counter(node for part in parts for node in part.required)
     if any(room.get(node, 0) < count for node, count in obliged.items()):

@@ -236,7 +236,7 @@ class PassState:
         return frozenset(place for place in places if queue[place].turns[0] > head.turn)
 
     def end(self, refused: set[JobRequest]) -> None:
-        """Remember with the node table how the pass ends, without what that remembered itself: no chains."""
+        """Cache the result of this pass.  Drop the cache of the pass before, so that caches do not chain."""
         self._before = None
         head = self.heads.get("")
         if head is not None and head.promise is not None and len(self.heads) == 1:

@@ -283,7 +283,7 @@ class _PreemptionSearch:
         return found if self._starts(found) else []
 
     def _few(self, lower: Sequence[_LowerJob]) -> list[_LowerJob]:
-        """Return who suffices as far as room goes, without those that need not go; nobody if all do not.
+        """Return a minimal set of jobs whose processors suffice, by counts; none if all are too few.
 
         Cost:  as many placements as there are of them, and a few more.
         """

@@ -372,7 +372,7 @@ class ClusterState:
         self._reservations_changed(self.reservation_index.drop(key))
 
     def _reservations_changed(self, nodes: set[str]) -> None:
-        """Work out again who is let in where, and draw the nodes anew."""
+        """Update which jobs the reservations admit, and the views of these nodes."""
         self.agenda.dirty_node_views |= nodes & self.nodes.keys()
         self.agenda.pass_needed = True
         for job in self.running:

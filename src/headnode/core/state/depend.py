@@ -317,13 +317,13 @@ def _circle(cluster: ClusterState, specs: Mapping[JobId, JobSpec]) -> list[int]:
 
 
 def set_awaited(cluster: ClusterState, record: JobRecord, awaited: tuple[int, ...]) -> None:
-    """Of the jobs that it depends on, these may let it go; the others have, and may take that back."""
+    """Set the dependencies that are still open; the others are satisfied, but a requeue may reopen them."""
     record.waits_for = awaited
     record.met = tuple(parent for parent in parents(cluster.spec(record)) if parent not in awaited)
 
 
 def update_children(cluster: ClusterState, parent: JobRecord) -> None:
-    """What has become of a job lets those go that wait for it, or takes that back from those not started.
+    """Apply the state of a parent to its children: satisfy their conditions, or reopen them if not started.
 
     The engine attends to those that can never start any more.
     """

@@ -130,7 +130,7 @@ class AllocationGrown(JobEvent, frozen=True, gc=False):
 
 
 class AllocationShrunk(JobEvent, frozen=True, gc=False):
-    """It gave processors back; `message` says why where it is not that it did not need them."""
+    """The job released processors.  `message` is the reason, unless it just did not need them."""
 
     removed: NodeCores
     message: str = ""

@@ -268,7 +268,7 @@ async def params_history(context: ServerContext, by: User, request: w.ParameterH
 
 
 def _parameter_change(event: ParameterSet, before: str | None, by: User) -> Object:
-    """Return one change; None for a value is the default, for who did it that it is not for the asker."""
+    """Return one change.  A value of None is the default; `by` is None if the caller may not see it."""
     return {
         "at": event.at,
         "name": event.name,

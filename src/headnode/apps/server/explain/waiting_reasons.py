@@ -84,7 +84,7 @@ def _filters_running(cluster: ClusterState, offers: PendingOffers, record: JobRe
 
 
 def _behind_blocker(cluster: ClusterState, offers: PendingOffers, record: JobRecord) -> list[Reason]:
-    """Say behind whom it waits whom a filter lets block the queue."""
+    """Return the job that a filter lets block the queue, if this job is behind it."""
     blocker = offers.blocker(cluster)
     if blocker is None or blocker.id == record.id or record.priority > blocker.priority:
         return []
@@ -94,7 +94,7 @@ def _behind_blocker(cluster: ClusterState, offers: PendingOffers, record: JobRec
 
 
 def preemption_reasons(plan: Plan | None, record: JobRecord) -> list[Reason]:
-    """Return who gives something up for a job, or for whom it does or did; `plan` is the last of the head."""
+    """Return the jobs preempted for this job, or the job it is preempted for; `plan` is the latest plan."""
     if record.state.is_queued:
         claims = [] if plan is None else [claim.why for claim in plan.claims if claim.job == record.id]
         return claims + _gave_way(record)

@@ -128,7 +128,7 @@ def counterfactuals(
 def search_changes(
     view: View, plan: Plan, subject: Subject, room: ChangeLimits, *, most: int = MOST_PLANS
 ) -> Probing[Suggestions]:
-    """Search for whoever plans himself, such as somebody who has other things to do between two plans.
+    """Search step by step: the caller makes each plan, and may do other work between two plans.
 
     `plan` is the policy's plan of the view, in which the subject queues.
     """
