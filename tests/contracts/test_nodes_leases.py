@@ -8,7 +8,7 @@ from headnode.adapters.nodes.link import MOST_UNREAD, NodeLink
 from headnode.adapters.processes.agent_link import FOR_EVER, Lease, boot_time
 from headnode.adapters.wire import messages as m
 from headnode.apps.agent.agent import MOST_UNANSWERED, HeldLease
-from headnode.apps.agent.job import MOST_JOBS, SeenDispatches
+from headnode.apps.agent.job_table import MOST_JOBS, SeenDispatches
 from headnode.apps.server.agent_supervisor import TO_STAND_STILL, Absences
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import JobId, Seconds

@@ -14,33 +14,21 @@ from headnode.adapters.wire.agent_messages import (
     Health,
     Heartbeat,
     Hello,
-    Launch,
-    LaunchesOver,
-    LaunchPiece,
-    LaunchTaken,
     NotUnderstood,
     OutputListed,
     OutputRead,
 )
 from headnode.adapters.wire.message_checks import digest_of_holdings, health_check_text
 from headnode.adapters.wire.messages import (
-    Ack,
     CheckHealth,
-    CloseJob,
-    Continue,
-    EndLaunched,
     FromHead,
     Goodbye,
     Heard,
-    HookHeard,
     ListOutput,
-    OpenJob,
     ReadFile,
     ReadOutput,
     RemoveOutput,
     Run,
-    Stop,
-    Suspend,
     TellTable,
     TryProgram,
     Welcome,
@@ -187,7 +175,6 @@ class Agent:
 
     def hello(self) -> Hello:
         """Return the full table of what is here."""
-        self._jobs.taken.forget()
         return self._jobs.hello(health_check_text(*self._health.ordered))
 
     def head_is_away(self) -> None:
@@ -233,23 +220,9 @@ class Agent:
                 self._head.beat(_between_heartbeats(self._jobs.head.heartbeat, lease))
             case TellTable(number=number):
                 self._head.say(self._jobs.table(number, health_check_text(*self._health.ordered)))
-            case OpenJob():
-                self._jobs.open_job(message)
             case Run():
                 if not self._jobs.run(message):
                     self.beat()  # the head will see what was lost
-            case Stop():
-                self._jobs.stop(message)
-            case Suspend():
-                self._jobs.suspend(message)
-            case Continue():
-                self._jobs.go_on(message)
-            case CloseJob(job=job):
-                self._jobs.close_job(job)
-            case HookHeard():
-                self._jobs.hook_heard(message)
-            case Ack(number=number):
-                self._jobs.acknowledged(number)
             case ReadOutput():
                 self._read_output(message)
             case ReadFile():
@@ -259,8 +232,6 @@ class Agent:
                 self._head.say(OutputListed(number=number, jobs=tuple(map(JobId, jobs))))
             case RemoveOutput(jobs=jobs_over):
                 self._remove_output(jobs_over)
-            case Launch() | LaunchPiece() | LaunchTaken() | LaunchesOver() | EndLaunched():
-                self._jobs.launching.hear(message)
             case TryProgram():
                 self._trials.start(message)
             case CheckHealth(program=program, every=every):
@@ -269,15 +240,16 @@ class Agent:
                 log.warning("the head refused a message of this node: %s", said)
             case Goodbye(reason=reason):
                 self._goodbye(reason)
+            case _:
+                self._jobs.obey(message)
 
     def _tell_health(self, well: bool, said: str) -> None:
         self._head.say(Health(well=well, said=said))
 
     def _welcomed(self, message: Welcome) -> None:
-        self._jobs.head, self._unmet = message, None
-        self._jobs.hear_time(message.now)
+        self._unmet = None
+        self._jobs.welcomed(message)
         self._head.beat(message.heartbeat)
-        self._jobs.launching.beat(message.heartbeat)
         self._results.head_is_here()
         self.beat()
 
@@ -307,8 +279,7 @@ class Agent:
     def _goodbye(self, reason: str) -> None:
         log.info("the head ended the connection: %s", reason)
         if reason == "cancel":
-            self._jobs.when_empty = self.leave
-            self._jobs.end_all()
+            self._jobs.end_all(then=self.leave)
         else:
             self._lease.let_go()
             self.leave()

@@ -7,7 +7,6 @@ import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -15,6 +14,7 @@ from headnode.adapters.identity.peers import peer_ids
 from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import listen, quiet_at_the_end, read_frame
+from headnode.apps.agent.node_services import NodeServices
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
 from headnode.core.model.quantities import JobId
@@ -33,13 +33,6 @@ Dial = Callable[[], Awaitable[Streams]]
 """Returns a new connection on which the head believes that it is this node.  Raises:  OSError."""
 
 
-class Tasks(Protocol):
-    """Who knows what runs here."""
-
-    def attempt_of(self, uid: int, named: str) -> tuple[JobId, Key] | None:
-        """Return this attempt of a user (job.task.instance.attempt), if it may be here, else another one."""
-
-
 class TaskEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a process says first: the attempt to which it belongs; empty for a process outside of tasks."""
 
@@ -49,8 +42,8 @@ class TaskEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class AgentClientDoor:
     """Passes on what users of this node and the head say to each other, without looking into it."""
 
-    def __init__(self, node: str, tasks: Tasks, dial: Dial) -> None:
-        self._node, self._tasks, self._dial = node, tasks, dial
+    def __init__(self, node: str, services: NodeServices, dial: Dial) -> None:
+        self._node, self._services, self._dial = node, services, dial
         self._users: Counter[int] = Counter()  # connections of each user
         self._folders: set[Path] = set()
         self._servers: list[asyncio.Server] = []
@@ -128,7 +121,7 @@ class AgentClientDoor:
             entry = msgspec.json.decode(first, type=TaskEntry)
         except UNREADABLE as error:
             raise BadRequest(code="request", what=f"the request was not understood: {error}") from None
-        found = self._tasks.attempt_of(uid, entry.task)
+        found = self._services.attempt_of(uid, entry.task)
         if found is None:
             raise NotAllowed(
                 code="no-task",

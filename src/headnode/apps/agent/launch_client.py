@@ -7,7 +7,7 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from headnode.adapters.wire.agent_messages import AttemptResult, Launch, Launche
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import FromAgent
+from headnode.apps.agent.node_services import NodeServices
 from headnode.apps.agent.task_tools import LaunchPlaces
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed
@@ -126,16 +127,6 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     environment: dict[str, str]
 
 
-class LaunchClientServices(Protocol):
-    """Who knows the jobs of this node, and the head."""
-
-    def say(self, message: FromAgent) -> None:
-        """Say something to the head."""
-
-    def user_of(self, job: JobId, key: Key) -> int | None:
-        """Return the user whose attempt lives here; None when there is no such attempt."""
-
-
 class LaunchClient:
     """Launchers of this node's tasks, each in a conversation with the command that it asked for."""
 
@@ -143,12 +134,12 @@ class LaunchClient:
         self,
         node: str,
         places: LaunchPlaces,
-        owner: LaunchClientServices,
+        services: NodeServices,
         begin: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
-        self._node, self._places, self._owner, self._begin = node, places, owner, begin
+        self._node, self._places, self._services, self._begin = node, places, services, begin
         self.streams: dict[str, LaunchStream] = {}
-        self.gathering = UsageGathering(node, owner.say)
+        self.gathering = UsageGathering(node, services.say)
 
     async def serve(
         self, text: bytes, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -163,7 +154,7 @@ class LaunchClient:
             return
         route = Route(job, *key, secrets.token_hex(8), self._node, request.host)
         self.gathering.launches(job, key, request.host)
-        stream = self.streams[route.number] = LaunchStream(self._owner.say, route, back=False)
+        stream = self.streams[route.number] = LaunchStream(self._services.say, route, back=False)
         stream.launch(Launch(route, request.command, request.directory, request.environment))
         listening = self._begin(self._hear_launcher(reader, stream))
         try:
@@ -188,7 +179,7 @@ class LaunchClient:
             job, task, instance, attempt = (int(word) for word in words)
             key = (task, instance, attempt)
             right = hmac.compare_digest(self._places.secret(request.task), request.secret)
-            if right and self._owner.user_of(JobId(job), key) == uid:
+            if right and self._services.user_of(JobId(job), key) == uid:
                 return JobId(job), key
         raise NotAllowed(
             code="launch",

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -24,8 +24,8 @@ from headnode.adapters.wire.agent_messages import (
 )
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
-from headnode.adapters.wire.messages import FromAgent
 from headnode.apps.agent.launch_client import OVER
+from headnode.apps.agent.node_services import NodeServices
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, Unavailable
 from headnode.core.model.quantities import JobId
@@ -34,18 +34,11 @@ from headnode.core.model.value_checks import LEAST_CODE, MOST_CODE
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class UserLookup(Protocol):
-    """Who knows the jobs of this node."""
-
-    def user_of(self, job: JobId, key: Key) -> int | None:
-        """Return the user whose attempt lives here; None when there is no such attempt."""
-
-
 class TaskTerminals:
     """Tasks and visitors come in any order; each waits for the other.  By task: job.task.instance.attempt."""
 
-    def __init__(self, owner: UserLookup) -> None:
-        self._owner = owner
+    def __init__(self, services: NodeServices) -> None:
+        self._services = services
         self._tasks: dict[str, Connection] = {}
         self._visitors: dict[str, asyncio.Future[Connection]] = {}
 
@@ -54,7 +47,7 @@ class TaskTerminals:
 
         Raises:  Unavailable ``no-terminal`` when it is not here.
         """
-        uid = self._owner.user_of(route.job, (route.task, route.instance, route.attempt))
+        uid = self._services.user_of(route.job, (route.task, route.instance, route.attempt))
         if uid is None:
             raise Unavailable(
                 code="no-terminal", what=f"the task of job {route.job} does not run here any more"
@@ -76,7 +69,7 @@ class TaskTerminals:
         if len(words) != 4 or not all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
             return False
         job, number, instance, attempt = map(int, words)
-        if self._owner.user_of(JobId(job), (number, instance, attempt)) != uid:
+        if self._services.user_of(JobId(job), (number, instance, attempt)) != uid:
             return False
         visitor = self._visitors.pop(task, None)
         if visitor is not None and not visitor.done():
@@ -116,31 +109,6 @@ GRACE = 1.0  # seconds a command has to end when its launcher is gone
 _KINDS = {"in": wire.INPUT, "in-end": wire.INPUT_END, "window": wire.WINDOW}
 
 
-class LaunchServerServices(Protocol):
-    """Who knows the jobs of this node, and the head."""
-
-    def say(self, message: FromAgent) -> None:
-        """Say something to the head."""
-
-    def start_launched(self, launch: Launch) -> int:
-        """Let the job's shepherd run a command; return its user.
-
-        Raises:  OSError, HeadnodeError when that cannot be.
-        """
-
-    def user_of(self, job: JobId, key: Key) -> int | None:
-        """Return the user whose attempt lives here; None when there is no such attempt."""
-
-    def end_launched(self, job: JobId, numbers: list[str], grace: float) -> None:
-        """Let the job's shepherd end commands."""
-
-    def end_launched_by(self, job: JobId, key: Key) -> bool:
-        """Let the job's shepherd kill whatever an attempt of another node has running here.
-
-        False when the job has no shepherd here; else it tells when that is done, and what was used.
-        """
-
-
 class _Served:
     """A command that was launched here.  When it has ended its stream is gone; what it left may not be."""
 
@@ -157,12 +125,12 @@ class LaunchServer:
     def __init__(
         self,
         node: str,
-        owner: LaunchServerServices,
+        services: NodeServices,
         begin: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
-        self._node, self._owner, self._begin = node, owner, begin
+        self._node, self._services, self._begin = node, services, begin
         self._served: dict[str, _Served] = {}
-        self._terminals = TaskTerminals(owner)
+        self._terminals = TaskTerminals(services)
         self._asked: dict[str, Route] = {}  # by attempt: who wants to know when all is over
 
     def streams(self) -> list[LaunchStream]:
@@ -205,14 +173,14 @@ class LaunchServer:
             if served.stream is not None:
                 served.stream.acknowledge()
             return
-        stream = LaunchStream(self._owner.say, route, back=True)
+        stream = LaunchStream(self._services.say, route, back=True)
         try:
             if at_terminal(route):
                 uid = self._terminals.user(route)
             else:
-                uid = self._owner.start_launched(launch)
+                uid = self._services.start_launched(launch)
         except (OSError, HeadnodeError) as error:
-            self._owner.say(LaunchPiece(route, True, 0, "failed", str(error).encode()))
+            self._services.say(LaunchPiece(route, True, 0, "failed", str(error).encode()))
             return
         served = self._served[route.number] = _Served(route, stream, uid)
         served.terminal = launch.terminal
@@ -225,7 +193,7 @@ class LaunchServer:
         """The shepherd could not start a command."""
         served = self._served.get(number)
         if served is not None and served.stream is not None:
-            self._owner.say(LaunchPiece(served.route, True, 0, "failed", why.encode()))
+            self._services.say(LaunchPiece(served.route, True, 0, "failed", why.encode()))
             served.stream.fail(why)
 
     async def _serve(self, served: _Served, stream: LaunchStream) -> None:
@@ -252,8 +220,8 @@ class LaunchServer:
         if not over:  # else it has ended by itself; daemons that it left may go on as long as the task
             if not stream.failed:
                 lost = "it was ended, or could not be started"
-                self._owner.say(LaunchPiece(route, True, 0, "failed", lost.encode()))
-            self._owner.end_launched(route.job, [route.number], GRACE)
+                self._services.say(LaunchPiece(route, True, 0, "failed", lost.encode()))
+            self._services.end_launched(route.job, [route.number], GRACE)
         served.stream = None
 
     async def _feed(self, stream: LaunchStream, writer: asyncio.StreamWriter) -> None:
@@ -297,21 +265,21 @@ class LaunchServer:
         elsewhere = any(self._served[number].route.first != self._node for number in found)
         self._forget(job, found)
         if elsewhere:
-            self._owner.end_launched_by(job, key)
+            self._services.end_launched_by(job, key)
 
     def end_and_tell(self, route: Route) -> None:
         """An attempt is over: end what it launched here, and tell its first node what that used."""
         key = (route.task, route.instance, route.attempt)
         self._asked[".".join(map(str, (route.job, *key)))] = route
         self.end_of_attempt(route.job, key)
-        if not self._owner.end_launched_by(route.job, key):
+        if not self._services.end_launched_by(route.job, key):
             self.over(".".join(map(str, (route.job, *key))), RemoteUsage())
 
     def over(self, task: str, used: RemoteUsage) -> None:
         """Nothing runs any more of what an attempt (job.task.instance.attempt) launched here."""
         route = self._asked.pop(task, None)
         if route is not None:
-            self._owner.say(LaunchesOver(route, True, used))
+            self._services.say(LaunchesOver(route, True, used))
 
     def attempt_over(self, job: JobId, key: Key) -> None:
         """An attempt of this node is over, and with it its terminal."""
@@ -323,7 +291,7 @@ class LaunchServer:
 
     def _forget(self, job: JobId, numbers: list[str]) -> None:
         if numbers:
-            self._owner.end_launched(job, numbers, 0.0)
+            self._services.end_launched(job, numbers, 0.0)
         for number in numbers:
             served = self._served.pop(number)
             if served.stream is not None:

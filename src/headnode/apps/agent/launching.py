@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from headnode.adapters.identity.peers import peer_ids
 from headnode.adapters.nodes.streams import LaunchStream, look_after
@@ -23,6 +23,7 @@ from headnode.adapters.wire.frames import listen, read_frame
 from headnode.adapters.wire.messages import EndLaunched, Launching
 from headnode.apps.agent import launch_client, launch_server
 from headnode.apps.agent.launch_client import with_remote_usage
+from headnode.apps.agent.node_services import NodeServices
 from headnode.apps.agent.task_tools import LaunchPlaces
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import JobId
@@ -37,17 +38,13 @@ _MISSED = 3  # heartbeats in which nothing came from the other side
 _LEAST_LOST = 30.0  # seconds
 
 
-class LaunchServices(launch_client.LaunchClientServices, launch_server.LaunchServerServices, Protocol):
-    """Who knows the jobs of this node, and the head."""
-
-
 class LaunchRouter:
     """All conversations of this node with launched commands, from either side."""
 
-    def __init__(self, node: str, places: LaunchPlaces, owner: LaunchServices) -> None:
-        self._node, self.places, self._owner = node, places, owner
-        self._asking = launch_client.LaunchClient(node, places, owner, self._begin)
-        self._serving = launch_server.LaunchServer(node, owner, self._begin)
+    def __init__(self, node: str, places: LaunchPlaces, services: NodeServices) -> None:
+        self._node, self.places, self._services = node, places, services
+        self._asking = launch_client.LaunchClient(node, places, services, self._begin)
+        self._serving = launch_server.LaunchServer(node, services, self._begin)
         self._listening: set[Path] = set()
         self._servers: list[asyncio.Server] = []
         self._work: set[asyncio.Task[None]] = set()
@@ -128,7 +125,7 @@ class LaunchRouter:
             stream.hear(message)
         elif not isinstance(message, LaunchPiece) or message.kind != "failed":
             unknown = f"node {self._node} no longer knows it".encode()
-            self._owner.say(LaunchPiece(message.route, not message.back, 0, "failed", unknown))
+            self._services.say(LaunchPiece(message.route, not message.back, 0, "failed", unknown))
 
     def launched(self) -> list[ReportedAttempt]:
         """Return the attempts that have launched something here."""

@@ -2,17 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 
 from headnode.adapters.processes.site_programs import HookProgram, run_once
 from headnode.adapters.wire.agent_messages import HookFailed, JobReady
-from headnode.adapters.wire.messages import FromAgent, Hooks, OpenJob
+from headnode.adapters.wire.messages import Hooks, OpenJob
 from headnode.apps.agent.node_programs import registered
+from headnode.apps.agent.node_services import NodeServices
 from headnode.core.launching.node_filters import JOB_END, question_at_end, why_exit
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.quantities import JobId
@@ -48,23 +49,11 @@ class NodeVisit(msgspec.Struct, forbid_unknown_fields=True):
     of_node: bool = False  # the prolog, or a filter, cannot be run here at all
 
 
-class VisitListener(Protocol):
-    """Who hears of visits."""
-
-    def entered(self, job: JobId) -> None:
-        """The prolog of a job is over, well or not."""
-
-    def left(self, job: JobId) -> None:
-        """The epilog of a job is over."""
-
-
 class PrologEpilog:
     """All visits of this node that are not over."""
 
-    def __init__(
-        self, boot: str, folder: Path, owner: VisitListener, say: Callable[[FromAgent], None]
-    ) -> None:
-        self._boot, self._folder, self._owner, self._say = boot, folder, owner, say
+    def __init__(self, boot: str, folder: Path, services: NodeServices) -> None:
+        self._boot, self._folder, self._services = boot, folder, services
         self._visits: dict[JobId, NodeVisit] = {}
         self._filters: dict[JobId, dict[str, str] | Unavailable] = {}
         self._work: dict[JobId, asyncio.Task[None]] = {}
@@ -177,10 +166,10 @@ class PrologEpilog:
         """Say again of a job what the head may not have heard."""
         visit = self._visits[job]
         if visit.stage is VisitStage.READY:
-            self._say(JobReady(job=job))
+            self._services.say(JobReady(job=job))
         for hook, said in visit.failed.items():
             of_node = hook == "prolog" and visit.of_node
-            self._say(HookFailed(job=job, hook=hook, said=said, of_node=of_node))
+            self._services.say(HookFailed(job=job, hook=hook, said=said, of_node=of_node))
 
     def heard(self, job: JobId, hook: str) -> None:
         """The head will never forget that a hook failed."""
@@ -216,7 +205,7 @@ class PrologEpilog:
         if trouble:
             visit.failed["prolog"] = trouble
         self._keep(visit)
-        self._owner.entered(visit.job)
+        self._services.entered(visit.job)
         self.repeat(visit.job)
 
     def _look_at_filters(self, visit: NodeVisit) -> str:
@@ -246,7 +235,7 @@ class PrologEpilog:
         else:
             self._forget(visit)
         self._forget_outcomes(visit.job)
-        self._owner.left(visit.job)
+        self._services.left(visit.job)
 
     async def _tell_filter(self, visit: NodeVisit) -> None:
         """Let the filter of the node know that the job has left; what it says keeps nobody from anything."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from headnode.adapters.wire import agent_messages as m
 from headnode.adapters.wire.message_checks import checked_results
+from headnode.adapters.wire.messages import FromAgent
 from headnode.apps.agent.head_link import HeadLink
 from headnode.core.model.quantities import JobId
 from headnode.core.model.ranges import Ranges
@@ -133,6 +134,11 @@ class ResultSender:
             loop = asyncio.get_running_loop()
             due = max(loop.time(), self._flushed_at + COALESCE)
             self._flush = loop.call_at(due, self._tell)
+
+    def say(self, message: FromAgent) -> None:
+        """Say something else to the head, if it listens."""
+        if self.welcome:
+            self._head.say(message)
 
     def head_is_here(self) -> None:
         """Tell again what was not acknowledged, and then what is new."""

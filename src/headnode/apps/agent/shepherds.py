@@ -10,18 +10,18 @@ import subprocess
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
 
 from headnode.adapters.identity.peers import peer_ids
 from headnode.adapters.processes import cgroups, job_journal, process_tree, shepherd_protocol
 from headnode.adapters.processes.factory import ShepherdFactory, ShepherdOrder
-from headnode.adapters.processes.job_journal import EndedRecord, JournalContent, Key
+from headnode.adapters.processes.job_journal import JournalContent, Key
 from headnode.adapters.processes.program_start import PATH, REMOVE, SHELL
 from headnode.adapters.wire import messages as m
 from headnode.adapters.wire.frames import listen, read_frame
-from headnode.apps.agent.job import Failure, ShepherdHandle, ShepherdPhase
 from headnode.apps.agent.machine import most_processes
+from headnode.apps.agent.node_services import NodeServices
 from headnode.apps.agent.places import Places
+from headnode.apps.agent.shepherd_handle import Failure, ShepherdHandle, ShepherdPhase
 from headnode.core.launching.environment import SHEPHERD_MARKER
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import JobId
@@ -62,44 +62,11 @@ _KILL_PATIENCE = 2.0  # seconds for one try to kill everything a shepherd left
 DISMISSAL = 15.0  # seconds a dismissed shepherd has to end by itself
 
 
-class ShepherdListener(Protocol):
-    """Who hears of the shepherds."""
-
-    def adopted(self, tended: ShepherdHandle) -> None:
-        """A shepherd of an earlier agent was found."""
-
-    def started(self, tended: ShepherdHandle, begun: list[tuple[int, int, int, float]]) -> None:
-        """These run."""
-
-    def ended(self, tended: ShepherdHandle, records: list[EndedRecord]) -> None:
-        """These are over."""
-
-    def is_suspended(self, tended: ShepherdHandle, number: int) -> None:
-        """It lets nothing run, or soon nothing, by the suspension of this number."""
-
-    def stands_still(self, tended: ShepherdHandle, number: int) -> None:
-        """Nothing that it has runs any more, by the suspension of this number."""
-
-    def not_launched(self, number: str, why: str) -> None:
-        """A launch of this number came to nothing."""
-
-    def launches_over(self, job: JobId, said: shepherd_protocol.ToldLaunchesOver) -> None:
-        """Nothing runs any more of what an attempt of another node launched here."""
-
-    def never_arrived(self, tended: ShepherdHandle, keys: list[Key]) -> None:
-        """It was to run these and never heard of it."""
-
-    def vanished(
-        self, tended: ShepherdHandle, started: dict[Key, float], failure: Failure | None, *, rebooted: bool
-    ) -> None:
-        """It is gone with all it ran; with a failure it never came to be."""
-
-
 class Shepherds:
     """All shepherds of this node that are not settled."""
 
-    def __init__(self, places: Places, boot: str, owner: ShepherdListener) -> None:
-        self._places, self._boot, self._owner = places, boot, owner
+    def __init__(self, places: Places, boot: str, services: NodeServices) -> None:
+        self._places, self._boot, self._services = places, boot, services
         self._factory = ShepherdFactory(places.log, self)
         self._herd: dict[str, ShepherdHandle] = {}
         self._funerals: dict[str, asyncio.Task[None]] = {}
@@ -148,8 +115,8 @@ class Shepherds:
         tended = ShepherdHandle(JobId(header.job), header.marker, path, header.uid)
         tended.seed(story)
         self._herd[tended.marker] = tended
-        self._owner.adopted(tended)
-        self._owner.ended(tended, list(story.ended.values()))
+        self._services.adopted(tended)
+        self._services.ended(tended, list(story.ended.values()))
         if not job_journal.lives(path):
             self._bury(tended)
 
@@ -283,26 +250,26 @@ class Shepherds:
         self, tended: ShepherdHandle, said: shepherd_protocol.Introduction, writer: asyncio.StreamWriter
     ) -> None:
         if said.suspended:
-            self._owner.is_suspended(tended, said.suspended)
+            self._services.is_suspended(tended, said.suspended)
         live = {**dict.fromkeys(said.queued), **{(t, i, a): at for t, i, a, at in said.running}}
-        self._owner.ended(tended, said.ended)
+        self._services.ended(tended, said.ended)
         lost = tended.has_dialed(writer, live)
         if lost:
-            self._owner.never_arrived(tended, lost)
-        self._owner.started(tended, said.running)
+            self._services.never_arrived(tended, lost)
+        self._services.started(tended, said.running)
 
     def _hear(self, tended: ShepherdHandle, said: shepherd_protocol.ShepherdMessage) -> None:
         match said:
             case shepherd_protocol.ToldStarted(begun=begun):
-                self._owner.started(tended, begun)
+                self._services.started(tended, begun)
             case shepherd_protocol.ToldEnded(ended=ended):
-                self._owner.ended(tended, ended)
+                self._services.ended(tended, ended)
             case shepherd_protocol.ToldSuspended(number=number):
-                self._owner.stands_still(tended, number)
+                self._services.stands_still(tended, number)
             case shepherd_protocol.ToldNotLaunched(number=number, why=why):
-                self._owner.not_launched(number, why)
+                self._services.not_launched(number, why)
             case shepherd_protocol.ToldLaunchesOver():
-                self._owner.launches_over(tended.job, said)
+                self._services.launches_over(tended.job, said)
             case shepherd_protocol.Introduction():
                 raise BadRequest(code="shepherd-message", what="a shepherd introduced itself twice")
 
@@ -325,10 +292,10 @@ class Shepherds:
         story = job_journal.read(tended.journal) if tended.journal.exists() else None
         if story is not None:
             await asyncio.to_thread(remove_leftovers, story.private, tended.uid)
-            self._owner.ended(tended, list(story.ended.values()))
+            self._services.ended(tended, list(story.ended.values()))
         tended.phase = ShepherdPhase.GONE
         rebooted = story is not None and story.header.boot != self._boot
-        self._owner.vanished(tended, _started(story), failure, rebooted=rebooted)
+        self._services.vanished(tended, _started(story), failure, rebooted=rebooted)
 
     async def _end_what_is_left(self, tended: ShepherdHandle) -> None:
         if cgroups.exists(tended.marker):  # nothing gets out of it

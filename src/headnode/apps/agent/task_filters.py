@@ -3,12 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Protocol
 
 from headnode.adapters.processes.job_journal import Key
-from headnode.apps.agent.job import trouble_of, words_for
 from headnode.apps.agent.node_programs import ask_filter
+from headnode.apps.agent.node_services import NodeServices
 from headnode.apps.agent.prolog_epilog import PrologEpilog
+from headnode.apps.agent.shepherd_handle import trouble_of, words_for
 from headnode.core.launching.node_filters import JOB_TASK_START, TASK_START, NodeFilterInput, NodeFilterResult
 from headnode.core.model import faults
 from headnode.core.model.errors import Unavailable
@@ -21,21 +21,11 @@ Candidate = tuple[Key, NodeFilterInput]
 """An attempt, and what its filter is asked."""
 
 
-class TaskFilterListener(Protocol):
-    """Who hears what filters say."""
-
-    def passed(self, job: JobId, key: Key, place: NodeCores, filtered: NodeFilterResult) -> None:
-        """A task may start, as its filter wants it."""
-
-    def refused(self, job: JobId, key: Key, why: str, trouble: str) -> None:
-        """A task may not start."""
-
-
 class TaskFilters:
     """All tasks that wait for a filter."""
 
-    def __init__(self, visits: PrologEpilog, owner: TaskFilterListener) -> None:
-        self._visits, self._owner = visits, owner
+    def __init__(self, visits: PrologEpilog, services: NodeServices) -> None:
+        self._visits, self._services = visits, services
         self._waiting: dict[JobId, dict[Key, None]] = {}
         self._work: dict[JobId, set[asyncio.Task[None]]] = {}
         self._first: dict[JobId, asyncio.Lock] = {}  # held by the task that may be the job's first here
@@ -90,10 +80,10 @@ class TaskFilters:
             found = await self._asked(job, asked)
         except (OSError, Unavailable) as error:
             if self.take_back(job, key):
-                self._owner.refused(job, key, words_for(error), trouble_of(error))
+                self._services.refused(job, key, words_for(error), trouble_of(error))
             return
         if self.take_back(job, key):
-            self._owner.passed(job, key, place, found)
+            self._services.passed(job, key, place, found)
 
     async def _asked(self, job: JobId, asked: NodeFilterInput) -> NodeFilterResult:
         """Return a task as its filter wants it; while it is not known who is the first, all others wait."""
@@ -120,4 +110,4 @@ class TaskFilters:
         for key, _ in candidates:
             if self.take_back(job, key):
                 why = "the agent of the node could not run its filters; see its log"
-                self._owner.refused(job, key, why, faults.NODE_FILTERS)
+                self._services.refused(job, key, why, faults.NODE_FILTERS)

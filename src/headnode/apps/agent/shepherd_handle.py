@@ -1,4 +1,4 @@
-"""A job on this node and its shepherds, as the agent sees them."""
+"""A shepherd, as the agent sees it, and its reports in the words of the wire."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,16 +9,10 @@ from typing import Literal, NamedTuple, get_args
 from headnode.adapters.processes.job_journal import EndedRecord, JournalContent, Key
 from headnode.adapters.processes.shepherd_protocol import ToldLaunchesOver
 from headnode.adapters.wire import agent_messages as m
-from headnode.adapters.wire.agent_messages import ReportedAttempt
 from headnode.adapters.wire.frame_codec import frame
-from headnode.adapters.wire.messages import OpenJob
-from headnode.apps.agent.results import LedgerEntry
-from headnode.apps.agent.task_orders import TaskOrders
 from headnode.core.model import faults
 from headnode.core.model.errors import BadRequest, Unavailable
 from headnode.core.model.quantities import Instant, JobId, Seconds
-from headnode.core.model.ranges import Ranges
-from headnode.core.state.job_record import decode_spec
 
 
 class ShepherdPhase(StrEnum):
@@ -142,69 +136,3 @@ def result_without_record(
     task, instance, attempt = key
     since = None if started is None else Instant(started)
     return m.AttemptResult(task, instance, attempt, kind, message=message, started=since, trouble=trouble)
-
-
-MOST_JOBS = 10_000  # of which the orders are remembered, also when they are closed
-
-
-class SeenDispatches:
-    """The attempts of one connection's orders, as spans of instances."""
-
-    def __init__(self) -> None:
-        self._jobs: dict[JobId, dict[tuple[int, int], Ranges]] = {}
-
-    def add(self, job: JobId, task: int, instance: int, attempt: int) -> bool:
-        """Note an attempt; False when it was noted before."""
-        spans = self._jobs.setdefault(job, {}).setdefault((task, attempt), Ranges())
-        if instance in spans:
-            return False
-        spans.add(instance)
-        if len(self._jobs) > MOST_JOBS:
-            del self._jobs[next(iter(self._jobs))]
-        return True
-
-    def forget(self) -> None:
-        """Begin anew: what was said on another connection cannot come any more."""
-        self._jobs.clear()
-
-
-class NodeJob:
-    """One job.  It has one shepherd at work; others may still be on their way out."""
-
-    def __init__(self, job: JobId) -> None:
-        self.id = job
-        self.opened: OpenJob | None = None  # None: closed, or not opened to this agent
-        self.herd: dict[str, ShepherdHandle] = {}  # by marker
-        self.orders: TaskOrders | None = None  # for the shepherd at work
-        self.deaths = 0  # of its shepherds, one after the other without a task that started
-        self.held: dict[Key, LedgerEntry] = {}  # results that wait for what was used on other nodes
-        self.suspended = 0  # the number of the suspension by which nothing of it runs; 0: by none
-
-    @property
-    def at_work(self) -> ShepherdHandle | None:
-        """The shepherd that takes orders; None when a new one is needed."""
-        for tended in self.herd.values():
-            if tended.phase in (ShepherdPhase.AWAITED, ShepherdPhase.HERE) and not tended.closing:
-                return tended
-        return None
-
-    @property
-    def may_run_elsewhere(self) -> bool:
-        """Whether the head may let others run what runs here, should it lose this node."""
-        return self.opened is None or any(task.rerunnable for task in decode_spec(self.opened.spec).tasks)
-
-    def owner_of(self, key: Key) -> ShepherdHandle | None:
-        """Return the shepherd that has this attempt, waiting or running."""
-        for tended in self.herd.values():
-            if key in tended.live:
-                return tended
-        return None
-
-    def live(self) -> list[ReportedAttempt]:
-        """Return the attempts that are not over."""
-        held = [(key, entry.result.started) for key, entry in self.held.items()]
-        return [
-            ReportedAttempt(self.id, *key, since is not None, None if since is None else Instant(since))
-            for live in (*(tended.live.items() for tended in self.herd.values()), held)
-            for key, since in live
-        ]

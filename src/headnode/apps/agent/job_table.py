@@ -1,0 +1,176 @@
+"""The jobs of this node that are not settled, and the parts of the agent that serve them."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headnode.adapters.processes import shepherd_protocol
+from headnode.adapters.processes.agent_link import boot_time
+from headnode.adapters.processes.job_journal import Key
+from headnode.adapters.wire.agent_messages import ReportedAttempt
+from headnode.adapters.wire.messages import Continue, FromAgent, OpenJob, Welcome
+from headnode.apps.agent.launching import LaunchRouter
+from headnode.apps.agent.places import Places
+from headnode.apps.agent.prolog_epilog import PrologEpilog
+from headnode.apps.agent.results import LedgerEntry, ResultSender
+from headnode.apps.agent.shepherd_handle import ShepherdHandle, ShepherdPhase
+from headnode.apps.agent.shepherds import Shepherds
+from headnode.apps.agent.task_filters import TaskFilters
+from headnode.apps.agent.task_orders import TaskOrders
+from headnode.apps.agent.task_tools import TaskAccess
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.ranges import Ranges
+from headnode.core.state.job_record import decode_spec
+
+GRACE = 15.0  # seconds, until the head says another
+MOST_JOBS = 10_000  # of which the orders are remembered, also when they are closed
+
+
+class SeenDispatches:
+    """The attempts of one connection's orders, as spans of instances."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[JobId, dict[tuple[int, int], Ranges]] = {}
+
+    def add(self, job: JobId, task: int, instance: int, attempt: int) -> bool:
+        """Note an attempt; False when it was noted before."""
+        spans = self._jobs.setdefault(job, {}).setdefault((task, attempt), Ranges())
+        if instance in spans:
+            return False
+        spans.add(instance)
+        if len(self._jobs) > MOST_JOBS:
+            del self._jobs[next(iter(self._jobs))]
+        return True
+
+    def forget(self) -> None:
+        """Begin anew: what was said on another connection cannot come any more."""
+        self._jobs.clear()
+
+
+class NodeJob:
+    """One job.  It has one shepherd at work; others may still be on their way out."""
+
+    def __init__(self, job: JobId) -> None:
+        self.id = job
+        self.opened: OpenJob | None = None  # None: closed, or not opened to this agent
+        self.herd: dict[str, ShepherdHandle] = {}  # by marker
+        self.orders: TaskOrders | None = None  # for the shepherd at work
+        self.deaths = 0  # of its shepherds, one after the other without a task that started
+        self.held: dict[Key, LedgerEntry] = {}  # results that wait for what was used on other nodes
+        self.suspended = 0  # the number of the suspension by which nothing of it runs; 0: by none
+
+    @property
+    def at_work(self) -> ShepherdHandle | None:
+        """The shepherd that takes orders; None when a new one is needed."""
+        for tended in self.herd.values():
+            if tended.phase in (ShepherdPhase.AWAITED, ShepherdPhase.HERE) and not tended.closing:
+                return tended
+        return None
+
+    @property
+    def may_run_elsewhere(self) -> bool:
+        """Whether the head may let others run what runs here, should it lose this node."""
+        return self.opened is None or any(task.rerunnable for task in decode_spec(self.opened.spec).tasks)
+
+    def owner_of(self, key: Key) -> ShepherdHandle | None:
+        """Return the shepherd that has this attempt, waiting or running."""
+        for tended in self.herd.values():
+            if key in tended.live:
+                return tended
+        return None
+
+    def live(self) -> list[ReportedAttempt]:
+        """Return the attempts that are not over."""
+        held = [(key, entry.result.started) for key, entry in self.held.items()]
+        return [
+            ReportedAttempt(self.id, *key, since is not None, None if since is None else Instant(since))
+            for live in (*(tended.live.items() for tended in self.herd.values()), held)
+            for key, since in live
+        ]
+
+
+class JobTable:
+    """All jobs of this node that are not settled, and what the head has said for all of them."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[JobId, NodeJob] = {}
+        self.head = Welcome(cluster="", heartbeat=Seconds(0.0), grace=Seconds(GRACE))
+        self.taken = SeenDispatches()
+        self._head_started = Instant(time.time() - boot_time())  # what time the head had at our start
+        self._lease: float | None = None  # until when tasks may go on without the head; None: nobody said
+        self._when_empty: Callable[[], None] = lambda: None
+
+    def when_empty(self, act: Callable[[], None]) -> None:
+        """Do this when no job is left."""
+        self._when_empty = act
+
+    def tell_if_empty(self) -> None:
+        """Do what is to be done when no job is left, if none is."""
+        if not self.jobs:
+            self._when_empty()
+
+    def job(self, number: JobId) -> NodeJob:
+        """Return a job, from now on known."""
+        return self.jobs.setdefault(number, NodeJob(number))
+
+    def user_of(self, number: JobId, key: Key) -> int | None:
+        """Return the user whose attempt lives here; None when there is no such attempt."""
+        job = self.jobs.get(number)
+        owner = job.owner_of(key) if job is not None else None
+        return None if owner is None else owner.uid
+
+    def attempt_of(self, uid: int, named: str) -> tuple[JobId, Key] | None:
+        """Return the attempt of a user (job.task.instance.attempt), if it may be here, else another of his.
+
+        Whether it runs is for the head to say: what an attempt of another node has launched here is its, too.
+        """
+        words = named.split(".")
+        if len(words) == 4 and all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
+            number, task, instance, attempt = map(int, words)
+            job = self.jobs.get(JobId(number))
+            if job is not None and any(tended.uid == uid for tended in job.herd.values()):
+                return JobId(number), (task, instance, attempt)
+        for job in self.jobs.values():
+            for tended in job.herd.values():
+                if job.id > 0 and tended.uid == uid and tended.live:
+                    return job.id, next(iter(tended.live))
+        return None
+
+    def renew(self, until: float | None) -> None:
+        """Let tasks that may be run elsewhere go on until then (seconds since the boot); None: for ever."""
+        self._lease = until
+        for job in self.jobs.values():
+            said = shepherd_protocol.lease_message(until if job.may_run_elsewhere else None)
+            for tended in job.herd.values():
+                tended.say(said)
+
+    def tell_lease(self, job: NodeJob, tended: ShepherdHandle) -> None:
+        """Tell a new shepherd until when its tasks may go on without the head, if that is limited."""
+        if self._lease is not None and job.may_run_elsewhere:
+            tended.say(shepherd_protocol.lease_message(self._lease))
+
+    def hear_time(self, now: Instant) -> None:
+        """Learn what time the head has.  This machine's own may be another, and may be set."""
+        if now:
+            self._head_started = Instant(now - boot_time())
+
+    def end_of(self, message: OpenJob | Continue) -> float | None:
+        """Return when the limit of a job is over, in seconds since this machine was started; None: never."""
+        return None if math.isinf(message.deadline) else message.deadline - self._head_started
+
+
+@dataclass(frozen=True)
+class NodeParts:
+    """What serves the jobs of this node."""
+
+    send: Callable[[FromAgent], None]  # to the head, also before it has answered
+    places: Places
+    facts: NodeFacts
+    results: ResultSender
+    shepherds: Shepherds
+    visits: PrologEpilog
+    filters: TaskFilters
+    launching: LaunchRouter
+    access: TaskAccess

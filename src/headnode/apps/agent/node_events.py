@@ -1,0 +1,198 @@
+"""What happens on this node: its parts ask for things and tell what became of jobs, tasks and commands."""
+
+from collections.abc import Callable
+
+from headnode.adapters.processes import shepherd_protocol
+from headnode.adapters.processes.job_journal import EndedRecord, Key
+from headnode.adapters.wire.agent_messages import AttemptStart, Launch, Started, Suspended
+from headnode.adapters.wire.messages import FromAgent
+from headnode.apps.agent.client_door import AgentClientDoor, Dial
+from headnode.apps.agent.job_endings import JobEndings
+from headnode.apps.agent.job_starts import JobStarts
+from headnode.apps.agent.job_table import JobTable, NodeParts
+from headnode.apps.agent.launching import LaunchRouter
+from headnode.apps.agent.places import Places
+from headnode.apps.agent.prolog_epilog import PrologEpilog
+from headnode.apps.agent.results import ResultSender
+from headnode.apps.agent.shepherd_handle import (
+    Failure,
+    ShepherdHandle,
+    ShepherdPhase,
+    result_without_record,
+    used_there,
+)
+from headnode.apps.agent.shepherds import Shepherds
+from headnode.apps.agent.task_filters import TaskFilters
+from headnode.apps.agent.task_tools import LaunchPlaces, TaskAccess
+from headnode.core.launching.node_filters import NodeFilterResult
+from headnode.core.model import faults
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.state.job_events import NodeCores
+
+MOST_DEATHS = 3  # of shepherds of a job, one after the other, until its tasks are not tried again here
+
+
+class NodeEvents:
+    """Makes the parts of the agent that serve jobs, and does what they ask of it: `NodeServices`."""
+
+    def __init__(
+        self,
+        places: Places,
+        facts: NodeFacts,
+        table: JobTable,
+        results: ResultSender,
+        send: Callable[[FromAgent], None],
+        dial: Dial | None,
+    ) -> None:
+        """`dial` returns connections for what tasks ask the head; None: it is on this machine."""
+        self._facts, self._table, self._results = facts, table, results
+        visits = PrologEpilog(facts.boot_id, places.jobs, self)
+        launching = LaunchRouter(facts.name, LaunchPlaces(places.state, places.run), self)
+        door = None if dial is None else AgentClientDoor(facts.name, self, dial)
+        self.parts = NodeParts(
+            send=send,
+            places=places,
+            facts=facts,
+            results=results,
+            shepherds=Shepherds(places, facts.boot_id, self),
+            visits=visits,
+            filters=TaskFilters(visits, self),
+            launching=launching,
+            access=TaskAccess(launching.places, door),
+        )
+        self.endings = JobEndings(self.parts, table)
+        self.starts = JobStarts(self.parts, table, self.endings)
+
+    # The head and the jobs.
+
+    def say(self, message: FromAgent) -> None:
+        """Say something to the head, if it listens."""
+        self._results.say(message)
+
+    def user_of(self, number: JobId, key: Key) -> int | None:
+        """Return the user whose attempt lives here; None when there is no such attempt."""
+        return self._table.user_of(number, key)
+
+    def attempt_of(self, uid: int, named: str) -> tuple[JobId, Key] | None:
+        """Return this attempt (job.task.instance.attempt) of a user, if it may be here, else another one."""
+        return self._table.attempt_of(uid, named)
+
+    # Remote commands.
+
+    def start_launched(self, launch: Launch) -> int:
+        """Let the job's shepherd run a command; return its user.
+
+        Raises:  OSError, Unavailable when that cannot be.
+        """
+        return self.starts.start_launched(launch)
+
+    def end_launched(self, number: JobId, launches: list[str], grace: float) -> None:
+        """Let the job's shepherd end commands, within seconds."""
+        job = self._table.jobs.get(number)
+        for tended in job.herd.values() if job is not None else ():
+            tended.say(shepherd_protocol.end_launches_message(launches, grace))
+
+    def end_launched_by(self, number: JobId, key: Key) -> bool:
+        """Let the job's shepherd kill whatever an attempt of another node has running here.
+
+        False when the job has no shepherd here; else it tells when that is done, and what was used.
+        """
+        job = self._table.jobs.get(number)
+        herd = list(job.herd.values()) if job is not None else []
+        for tended in herd:
+            tended.say(shepherd_protocol.end_task_launches_message(".".join(map(str, (number, *key)))))
+        return any(tended.phase in (ShepherdPhase.AWAITED, ShepherdPhase.HERE) for tended in herd)
+
+    # Prolog, epilog and filters.
+
+    def entered(self, number: JobId) -> None:
+        """The prolog of a job is over, well or not."""
+        self.starts.entered(number)
+
+    def left(self, number: JobId) -> None:
+        """The epilog of a job is over; meanwhile it may have come back."""
+        self.starts.left(number)
+
+    def passed(self, number: JobId, key: Key, place: NodeCores, filtered: NodeFilterResult) -> None:
+        """A task may start, as its filter wants it."""
+        self.starts.passed(number, key, place, filtered)
+
+    def refused(self, number: JobId, key: Key, why: str, trouble: str) -> None:
+        """A task cannot start."""
+        self.starts.refused(number, key, why, trouble)
+
+    # Shepherds.
+
+    def adopted(self, tended: ShepherdHandle) -> None:
+        """A shepherd of an earlier agent is here, dead or alive."""
+        self._table.job(tended.job).herd[tended.marker] = tended
+
+    def started(self, tended: ShepherdHandle, begun: list[tuple[int, int, int, float]]) -> None:
+        """These attempts run."""
+        if begun:
+            self._table.job(tended.job).deaths = 0
+        tended.live.update({(task, instance, attempt): at for task, instance, attempt, at in begun})
+        if begun:
+            said = tuple(
+                AttemptStart(task, instance, attempt, Instant(at)) for task, instance, attempt, at in begun
+            )
+            self.say(Started(job=tended.job, begun=said))
+
+    def ended(self, tended: ShepherdHandle, records: list[EndedRecord]) -> None:
+        """These attempts are over."""
+        self.endings.ended(tended, records)
+
+    def is_suspended(self, tended: ShepherdHandle, number: int) -> None:
+        """A shepherd lets nothing run, or soon nothing."""
+        if not tended.closing:
+            self._table.job(tended.job).suspended = number
+
+    def stands_still(self, tended: ShepherdHandle, number: int) -> None:
+        """Nothing that a shepherd has runs any more."""
+        job = self._table.job(tended.job)
+        if job.at_work is tended and job.suspended == number:
+            self.say(Suspended(job=job.id, number=number))
+
+    def not_launched(self, number: str, why: str) -> None:
+        """A shepherd could not start a command."""
+        self.parts.launching.not_launched(number, why)
+
+    def launches_over(self, job: JobId, said: shepherd_protocol.ToldLaunchesOver) -> None:
+        """Nothing runs any more of what an attempt of another node launched here."""
+        if said.task.partition(".")[0] == str(job):
+            self.parts.launching.launches_over(said.task, used_there(said))
+
+    def never_arrived(self, tended: ShepherdHandle, keys: list[Key]) -> None:
+        """These were lost on the way to a shepherd that lives."""
+        for key in keys:
+            self.endings.settle(tended.job, tended.marker, 0, result_without_record(key, "never-ran", ""))
+
+    def vanished(
+        self, tended: ShepherdHandle, started: dict[Key, float], failure: Failure | None, *, rebooted: bool
+    ) -> None:
+        """It is gone and nothing of it runs: what had started is lost, the rest never ran.
+
+        With a failure it never came to be.
+        """
+        job = self._table.job(tended.job)
+        job.deaths = 0 if started or failure or rebooted else job.deaths + 1
+        if job.deaths >= MOST_DEATHS:
+            why = f"its shepherd on node {self._facts.name} died {job.deaths} times before any task started"
+            failure = Failure(why, faults.SHEPHERD_DIED)
+        for key in tended.live:
+            if key in started:
+                lost = "its shepherd on the node died; how the task ended is not known"
+                lost = f"node {self._facts.name} rebooted" if rebooted else lost
+                result = result_without_record(key, "lost", lost, started[key])
+            elif failure is not None:
+                result = result_without_record(key, "not-started", failure.why, trouble=failure.trouble)
+            else:
+                result = result_without_record(key, "never-ran", "")
+            self.endings.settle(tended.job, tended.marker, 0, result)
+        tended.live = {}
+        if job.at_work is None:
+            job.orders = None
+            if job.suspended:
+                self.say(Suspended(job=job.id, number=job.suspended))
+        self.endings.forget_if_over(job)
