@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 import msgspec
@@ -101,34 +101,39 @@ def check_parameter(
         return known
     if known.choices and value not in known.choices:
         raise _wrong(known, value, f"choose one of {', '.join(known.choices)}")
-    if known.least is not None and known.most is not None:
-        try:
-            number = float(value)
-        except ValueError:
-            raise _wrong(known, value, "write a number") from None
-        if not known.least <= number <= known.most:
-            raise _wrong(known, value, f"write {known.least:.12g} to {known.most:.12g} {known.unit}".rstrip())
-    if known.name == "Licences":
-        read_licences(value)
-    if known.name in ("SubmissionFilterProgram", "ActivationFilterProgram"):
-        read_filters(value)
-    if known.name in ("Administrators", "Operators"):
-        _check_people(known, value)
-    if known.name == "ClusterEnvironment":
-        _check_environment(known, value)
-    if known.name == "SubmitterEnvironment":
-        _check_variables(known, value)
-    if known.name == "EmailSmtpServer" and value:
-        _check_server(known, value)
-    if known.name == "EmailCredentialsFile" and value and not value.startswith("/"):
-        raise _wrong(known, value, "write the absolute path of a file that holds USER:PASSWORD")
-    if known.name == "NotificationWebhooks" and value:
-        _check_hooks(known, value)
-    if known.name == "NodeFilterDirectory" and value and not value.startswith("/"):
-        raise _wrong(known, value, "write the absolute path of a directory, such as /etc/headnode/filters")
-    if known.name in ("HealthCheckProgram", "LicenceProgram", "PrologProgram", "EpilogProgram") and value:
-        _check_program(known, value)
+    _check_bounds(known, value)
+    if check := _CHECKS.get(known.name):
+        check(known, value)
     return known
+
+
+def _check_bounds(known: Parameter, value: str) -> None:
+    if known.least is None or known.most is None:
+        return
+    try:
+        number = float(value)
+    except ValueError:
+        raise _wrong(known, value, "write a number") from None
+    if not known.least <= number <= known.most:
+        raise _wrong(known, value, f"write {known.least:.12g} to {known.most:.12g} {known.unit}".rstrip())
+
+
+def _check_licences(_known: Parameter, value: str) -> None:
+    read_licences(value)
+
+
+def _check_filters(_known: Parameter, value: str) -> None:
+    read_filters(value)
+
+
+def _check_credentials(known: Parameter, value: str) -> None:
+    if value and not value.startswith("/"):
+        raise _wrong(known, value, "write the absolute path of a file that holds USER:PASSWORD")
+
+
+def _check_directory(known: Parameter, value: str) -> None:
+    if value and not value.startswith("/"):
+        raise _wrong(known, value, "write the absolute path of a directory, such as /etc/headnode/filters")
 
 
 def _check_environment(known: Parameter, value: str) -> None:
@@ -177,6 +182,8 @@ def _check_people(known: Parameter, value: str) -> None:
 
 
 def _check_program(known: Parameter, value: str) -> None:
+    if not value:
+        return
     try:
         words = shlex.split(value)
     except ValueError:
@@ -187,3 +194,22 @@ def _check_program(known: Parameter, value: str) -> None:
 
 def _wrong(known: Parameter, value: str, fix: str) -> BadRequest:
     return BadRequest(code="parameter-value", what=f"{known.name} cannot be {value!r}", fix=fix)
+
+
+_CHECKS: Mapping[str, Callable[[Parameter, str], None]] = {
+    "Licences": _check_licences,
+    "SubmissionFilterProgram": _check_filters,
+    "ActivationFilterProgram": _check_filters,
+    "Administrators": _check_people,
+    "Operators": _check_people,
+    "ClusterEnvironment": _check_environment,
+    "SubmitterEnvironment": _check_variables,
+    "EmailSmtpServer": _check_server,
+    "EmailCredentialsFile": _check_credentials,
+    "NotificationWebhooks": _check_hooks,
+    "NodeFilterDirectory": _check_directory,
+    "HealthCheckProgram": _check_program,
+    "LicenceProgram": _check_program,
+    "PrologProgram": _check_program,
+    "EpilogProgram": _check_program,
+}

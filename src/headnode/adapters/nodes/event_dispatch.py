@@ -129,8 +129,6 @@ class EventDispatch:
                         self.order_check(link, cluster, changed=True)
                 case AllocationShrunk() | AllocationLost():
                     self._shrink(event, cluster)
-                case _:
-                    pass
 
     def _run(self, event: InstancesDispatched) -> None:
         link = self._links.get(event.place[0][0])

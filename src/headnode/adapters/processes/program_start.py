@@ -201,13 +201,18 @@ def start_limited(
     if not failure:
         return child
     os.waitpid(child, 0)
+    raise _error_of(failure)
+
+
+def _error_of(failure: str) -> Exception:
+    """Return the error of a child that did not become the program; it reports the step and its errno."""
     step, _, number = failure.rpartition(" ")
     error = OSError(int(number), os.strerror(int(number)))
     if step == "start":
-        raise error
+        return error
     if step == _ENTER:
-        raise GroupRefused(f"a task cannot enter its control group: {error.strerror}")
-    raise LimitRefused(
+        return GroupRefused(f"a task cannot enter its control group: {error.strerror}")
+    return LimitRefused(
         f"the limit {step!r} of the task cannot be set on this node: {error.strerror}; write another one"
     )
 

@@ -9,7 +9,6 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from headnode.adapters.processes import process_tree
@@ -26,11 +25,10 @@ from headnode.adapters.processes.attempts import (
     open_counters,
     read_counters,
     session_of,
-    with_unwritten,
 )
 from headnode.adapters.processes.cgroup_helper import TaskCgroups
 from headnode.adapters.processes.cgroups import Freezer
-from headnode.adapters.processes.job_journal import EndedRecord, Key, Writer
+from headnode.adapters.processes.job_journal import Key, Writer
 from headnode.adapters.processes.process_control import (
     AttemptEndings,
     ProcessSuspension,
@@ -39,15 +37,13 @@ from headnode.adapters.processes.process_control import (
 from headnode.adapters.processes.program_start import Removals
 from headnode.adapters.processes.remote_command import LaunchOrder
 from headnode.adapters.processes.remote_steps import RemoteCommands, RemoteStep
+from headnode.adapters.processes.shepherd_reports import ShepherdReports
 from headnode.adapters.processes.spawning import CannotStart, discard_if_empty
 from headnode.core.model import faults
 
-COALESCE = 0.005  # seconds: results that come faster are told together
-STARTED_AFTER = 0.02  # seconds: what ends sooner is not told to have started; its result says so
 WITHOUT_AGENT = 60.0  # seconds a shepherd with nothing to do waits for an agent before it ends
 _FAREWELL = 5.0  # seconds for the last words to an agent that is slow to listen
 _LONGEST_SLEEP = 30.0  # seconds: the machine may sleep, and the deadline does not wait for it
-_RETRY_JOURNAL = 0.5  # seconds between two tries to write to a full disk
 
 
 class Shepherd:
@@ -62,12 +58,13 @@ class Shepherd:
         freezer: Freezer | None = None,
         groups: TaskCgroups | None = None,
     ) -> None:
-        self._journal, self._output = journal, output_directory
+        self._output = output_directory
         self._job, self._marker = order["job"], order["marker"]
         self._deadline: float | None = order["deadline"]
         self._grace: float = order["grace"]
         self._poller = select.poll()
         self._link = AgentLink(run_directory, (0, order["agent_uid"]), self._poller)
+        self._reports = ShepherdReports(journal, self._link)
         self._lodging = CgroupPlacement(output_directory, groups)
         self._lanes, self._suspension = Lanes(), ProcessSuspension(freezer)
         self._endings = AttemptEndings(self._lodging.kill)
@@ -77,15 +74,8 @@ class Shepherd:
             Lease(),
         )
         self._limits: list[tuple[float, Key]] = []
-        self._records: list[Sequence[Any]] = []  # to be written down
-        self._untold: list[EndedRecord] = []  # written down, not yet told
-        self._unacknowledged: dict[int, EndedRecord] = {}
-        self._just_started: dict[Key, float] = {}
-        self._number = 0
-        self._told_at = 0.0
         self._closing = False
         self._alone_since = time.monotonic()
-        self._no_journal, self._journal_retry = "", 0.0  # why it cannot be written, and when to try again
         self._wakeup = _signal_socket()
         self._poller.register(self._wakeup, select.POLLIN)
 
@@ -105,9 +95,15 @@ class Shepherd:
             self._keep_limits()
             self._launch_what_may()
             self._start_what_is_next()
-            self._tell()
+            self._reports.tell(self._lanes.running)
         self._end_everything()
         self._link.finish(_FAREWELL)
+
+    def _introduce(self) -> None:
+        number = self._suspension.number
+        self._reports.introduce(self._job, self._marker, self._lanes, number)
+        if self._suspension.still and number:
+            self._link.say(["suspended", number])
 
     def _abandoned(self) -> bool:
         if self._link.up or not self._lanes.empty:
@@ -129,9 +125,7 @@ class Shepherd:
 
     def _sleep(self) -> float:
         looks = [self._endings.next_look, self._suspension.next_look, self._memory.next_look]
-        now, moments = time.monotonic(), [*looks, self._launches.next_look]
-        if self._no_journal:
-            moments.append(self._journal_retry)
+        now, moments = time.monotonic(), [*looks, self._launches.next_look, *self._reports.moments()]
         if not self._suspension.apart:
             moments.append(now + self._lease.left)
         if self._limits and not self._suspension.holds:
@@ -140,10 +134,6 @@ class Shepherd:
             moments.append(now + self._deadline - boot_time())
         if not self._link.up:
             moments.append(now + REDIAL)
-        elif self._untold:
-            moments.append(self._told_at + COALESCE)
-        if self._just_started and self._link.up:
-            moments.append(next(iter(self._just_started.values())) + STARTED_AFTER)
         return min(max(min(moments) - now, 0.0), _LONGEST_SLEEP)
 
     def _obey(self, message: list[Any]) -> None:
@@ -161,9 +151,7 @@ class Shepherd:
                 self._deadline, self._grace = deadline, grace
                 self._go_on()
             case ["told", first, last]:
-                for number in range(first, last + 1):
-                    self._unacknowledged.pop(number, None)
-                self._records.append(["told", first, last])
+                self._reports.told(first, last)
             case ["lease", until]:
                 self._lease.renew(until)
             case ["launch", *order]:
@@ -176,17 +164,17 @@ class Shepherd:
                 self._closing = True
 
     def _accept(self, attempts: list[ShepherdAttempt]) -> None:
-        known = {record.key for record in self._unacknowledged.values()}
+        known = self._reports.unacknowledged()
         new = [attempt for attempt in attempts if attempt.key not in self._lanes and attempt.key not in known]
         for attempt in new:
             self._lanes.add(attempt)
         if new:
-            self._records.append(["queued", new[0].key[0], [attempt.key[1:] for attempt in new]])
+            self._reports.note(["queued", new[0].key[0], [attempt.key[1:] for attempt in new]])
 
     def _stop(self, key: Key, grace: float) -> None:
         waiting = self._lanes.take_back(key)
         if waiting is not None:
-            self._record(never_ran_record(self._next_number(), key))
+            self._reports.ended(never_ran_record(self._reports.next_number(), key))
             return
         attempt = self._lanes.running.get(key)
         if attempt is not None:
@@ -303,9 +291,9 @@ class Shepherd:
 
     def _finish(self, attempt: ShepherdAttempt) -> None:
         self._lanes.is_over(attempt)
-        self._just_started.pop(attempt.key, None)
         self._tidy(attempt)
-        self._record(ended_record(self._next_number(), attempt, self._lodging.leave(attempt)))
+        number = self._reports.next_number()
+        self._reports.ended(ended_record(number, attempt, self._lodging.leave(attempt)))
 
     def _tidy(self, attempt: ShepherdAttempt) -> None:
         if attempt.program.captures:
@@ -352,10 +340,10 @@ class Shepherd:
             starting = [] if self._suspension.holds else list(self._lanes.next_ones())
             for attempt in starting:
                 attempt.started = time.time()
-                self._records.append(["started", *attempt.key, attempt.started])
+                self._reports.note(["started", *attempt.key, attempt.started])
                 if attempt.program.private:
-                    self._records.append(["private", attempt.program.work_directory])
-            reason = self._write_down()
+                    self._reports.note(["private", attempt.program.work_directory])
+            reason = self._reports.write_down()
             for attempt in starting:
                 self._start(attempt, reason)
             if not starting:
@@ -369,93 +357,14 @@ class Shepherd:
             attempt.counters = open_counters(process)
         except CannotStart as why:
             self._lanes.is_over(attempt)
-            self._record(not_started_record(self._next_number(), attempt.key, why))
+            self._reports.ended(not_started_record(self._reports.next_number(), attempt.key, why))
             return
         self._lanes.has_process(attempt, process)
         self._memory.begin(attempt)
         now = time.monotonic()
-        self._just_started[attempt.key] = now
+        self._reports.started(attempt, now)
         if attempt.limit is not None:
             heapq.heappush(self._limits, (now + attempt.limit, attempt.key))
-
-    # What is written down, and told.
-
-    def _next_number(self) -> int:
-        self._number += 1
-        return self._number
-
-    def _record(self, ended: EndedRecord) -> None:
-        self._records.append(["ended", *ended])
-        self._untold.append(ended)
-        self._unacknowledged[ended.number] = ended
-
-    def _write_down(self) -> str:
-        """Write down what waits to be; return why that is not possible, or nothing."""
-        if not self._records:
-            return ""
-        if time.monotonic() >= self._journal_retry:
-            self._no_journal = self._append()
-            self._journal_retry = time.monotonic() + _RETRY_JOURNAL if self._no_journal else 0.0
-        if not self._no_journal:
-            self._records = []
-        else:  # what is not written down does not start
-            self._records = [record for record in self._records if record[0] != "started"]
-        return self._no_journal
-
-    def _append(self) -> str:
-        try:
-            self._journal.append(self._records)
-        except OSError as error:
-            return (
-                f"this node cannot record what it runs: {os.strerror(error.errno or 0).lower()}; "
-                "free some space in the state directory of its agent"
-            )
-        return ""
-
-    def _introduce(self) -> None:
-        self._untold = []
-        self._just_started = {}
-        running = [[*attempt.key, attempt.started] for attempt in self._lanes.running.values()]
-        ended = list(self._unacknowledged.values())
-        self._link.say(
-            [
-                "hello",
-                self._job,
-                self._marker,
-                list(self._lanes.queued),
-                running,
-                ended,
-                self._suspension.number,
-            ]
-        )
-        if self._suspension.still and self._suspension.number:
-            self._link.say(["suspended", self._suspension.number])
-
-    def _tell(self) -> None:
-        now = time.monotonic()
-        if not self._link.up:
-            self._untold, self._just_started = [], {}  # the next introduction says it all
-            return
-        if self._untold and now >= self._told_at + COALESCE:
-            self._tell_ended()
-        self._tell_started(now)
-
-    def _tell_ended(self) -> None:
-        ended = self._untold
-        if self._no_journal:  # not on the disk: the head must know before we die
-            ended = [with_unwritten(record, self._no_journal) for record in ended]
-        self._link.say(["ended", ended])
-        self._untold, self._told_at = [], time.monotonic()
-
-    def _tell_started(self, now: float) -> None:
-        begun = []
-        for key, at in list(self._just_started.items()):
-            if now < at + STARTED_AFTER:
-                break
-            del self._just_started[key]
-            begun.append([*key, self._lanes.running[key].started])
-        if begun:
-            self._link.say(["started", begun])
 
     # The end.
 
@@ -471,9 +380,8 @@ class Shepherd:
             if attempt.usage is not None:
                 self._finish(attempt)
         self._removals.finish()
-        self._write_down()
-        if self._untold:
-            self._tell_ended()
+        self._reports.write_down()
+        self._reports.tell_ended()
 
 
 def _signal_socket() -> socket.socket:

@@ -8,8 +8,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -206,18 +207,7 @@ class Head:
         doors += [clients, nodes]
         self._submissions.begin()
         self.batcher.set_alarm()
-        beside = [
-            asyncio.create_task(self._supervisor.keep(lambda name: name in self.links.links)),
-            asyncio.create_task(self._snapshots()),
-            asyncio.create_task(watch_for_lost_nodes(self.engine, self.batcher, self.links, self._absences)),
-            asyncio.create_task(
-                remove_former_nodes(self.engine, self.batcher, state, node_names(self._options))
-            ),
-            asyncio.create_task(self.context.predicted_starts.keep()),
-            asyncio.create_task(self._notices.keep()),
-            asyncio.create_task(self.context.licences.keep()),
-            asyncio.create_task(OutputRetention(self.engine, self.context.lookups, self.links.links).keep()),
-        ]
+        beside = [asyncio.create_task(work) for work in self._work_beside()]
         for task in beside:
             task.add_done_callback(_tell_if_broken)
         try:
@@ -231,6 +221,20 @@ class Head:
             for door in doors:
                 door.close()
             (state / "head.sock").unlink(missing_ok=True)
+
+    def _work_beside(self) -> list[Coroutine[Any, Any, None]]:
+        """Return what goes on as long as requests are served."""
+        names = node_names(self._options)
+        return [
+            self._supervisor.keep(lambda name: name in self.links.links),
+            self._snapshots(),
+            watch_for_lost_nodes(self.engine, self.batcher, self.links, self._absences),
+            remove_former_nodes(self.engine, self.batcher, self._options.state, names),
+            self.context.predicted_starts.keep(),
+            self._notices.keep(),
+            self.context.licences.keep(),
+            OutputRetention(self.engine, self.context.lookups, self.links.links).keep(),
+        ]
 
     async def _snapshots(self) -> None:
         while True:
