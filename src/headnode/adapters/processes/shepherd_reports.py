@@ -1,0 +1,134 @@
+"""What a shepherd writes down in its journal, and tells the agent.
+
+Standard library only: this is loaded by the shepherd factory."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from headnode.adapters.processes.agent_link import AgentLink
+from headnode.adapters.processes.attempts import Lanes, ShepherdAttempt, with_unwritten
+from headnode.adapters.processes.job_journal import EndedRecord, Key, Writer
+
+COALESCE = 0.005  # seconds: results that come faster are told together
+STARTED_AFTER = 0.02  # seconds: what ends sooner is not told to have started; its result says so
+_RETRY_JOURNAL = 0.5  # seconds between two tries to write to a full disk
+
+
+class ShepherdReports:
+    """Nothing is told, and nothing starts, before it is written down."""
+
+    def __init__(self, journal: Writer, link: AgentLink) -> None:
+        self._journal, self._link = journal, link
+        self._records: list[Sequence[Any]] = []  # to be written down
+        self._untold: list[EndedRecord] = []  # written down, not yet told
+        self._unacknowledged: dict[int, EndedRecord] = {}
+        self._just_started: dict[Key, float] = {}
+        self._number = 0
+        self._told_at = 0.0
+        self._no_journal, self._journal_retry = "", 0.0  # why it cannot be written, and when to try again
+
+    def unacknowledged(self) -> set[Key]:
+        """Return the attempts whose ends the head may not have heard."""
+        return {record.key for record in self._unacknowledged.values()}
+
+    def moments(self) -> Iterator[float]:
+        """Yield when something is to be written or told, on the monotonic clock."""
+        if self._no_journal:
+            yield self._journal_retry
+        if self._link.up and self._untold:
+            yield self._told_at + COALESCE
+        if self._link.up and self._just_started:
+            yield next(iter(self._just_started.values())) + STARTED_AFTER
+
+    # What is written down.
+
+    def note(self, record: Sequence[Any]) -> None:
+        """Write something down with the next write."""
+        self._records.append(record)
+
+    def told(self, first: int, last: int) -> None:
+        """The head will never forget the results with these numbers."""
+        for number in range(first, last + 1):
+            self._unacknowledged.pop(number, None)
+        self.note(["told", first, last])
+
+    def next_number(self) -> int:
+        """Return the number of the next result."""
+        self._number += 1
+        return self._number
+
+    def ended(self, record: EndedRecord) -> None:
+        """An attempt is over."""
+        self._just_started.pop(record.key, None)
+        self.note(["ended", *record])
+        self._untold.append(record)
+        self._unacknowledged[record.number] = record
+
+    def started(self, attempt: ShepherdAttempt, now: float) -> None:
+        """An attempt has a process since now, on the monotonic clock."""
+        self._just_started[attempt.key] = now
+
+    def write_down(self) -> str:
+        """Write down what waits to be; return why that is not possible, or nothing."""
+        if not self._records:
+            return ""
+        if time.monotonic() >= self._journal_retry:
+            self._no_journal = self._append()
+            self._journal_retry = time.monotonic() + _RETRY_JOURNAL if self._no_journal else 0.0
+        if not self._no_journal:
+            self._records = []
+        else:  # what is not written down does not start
+            self._records = [record for record in self._records if record[0] != "started"]
+        return self._no_journal
+
+    def _append(self) -> str:
+        try:
+            self._journal.append(self._records)
+        except OSError as error:
+            return (
+                f"this node cannot record what it runs: {os.strerror(error.errno or 0).lower()}; "
+                "free some space in the state directory of its agent"
+            )
+        return ""
+
+    # What is told.
+
+    def introduce(self, job: int, marker: str, lanes: Lanes, suspension: int) -> None:
+        """Tell a new agent all that is here; `suspension`: the number of that in force, 0 for none."""
+        self._untold = []
+        self._just_started = {}
+        running = [[*attempt.key, attempt.started] for attempt in lanes.running.values()]
+        ended = list(self._unacknowledged.values())
+        self._link.say(["hello", job, marker, list(lanes.queued), running, ended, suspension])
+
+    def tell(self, running: Mapping[Key, ShepherdAttempt]) -> None:
+        """Tell what has ended and what runs."""
+        now = time.monotonic()
+        if not self._link.up:
+            self._untold, self._just_started = [], {}  # the next introduction says it all
+            return
+        if self._untold and now >= self._told_at + COALESCE:
+            self.tell_ended()
+        self._tell_started(now, running)
+
+    def tell_ended(self) -> None:
+        """Tell what has ended and was not told."""
+        ended = self._untold
+        if not ended:
+            return
+        if self._no_journal:  # not on the disk: the head must know before we die
+            ended = [with_unwritten(record, self._no_journal) for record in ended]
+        self._link.say(["ended", ended])
+        self._untold, self._told_at = [], time.monotonic()
+
+    def _tell_started(self, now: float, running: Mapping[Key, ShepherdAttempt]) -> None:
+        begun = []
+        for key, at in list(self._just_started.items()):
+            if now < at + STARTED_AFTER:
+                break
+            del self._just_started[key]
+            begun.append([*key, running[key].started])
+        if begun:
+            self._link.say(["started", begun])
