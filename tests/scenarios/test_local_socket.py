@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from headnode.adapters.clock import VirtualClock
@@ -41,7 +42,9 @@ class Peer:
 
     async def ask(self, **request: Any) -> dict[str, Any]:
         self.writer.write(frame(json.dumps(request).encode()))
-        return await self.hear()
+        answer = await self.hear()
+        check_schema(str(request.get("do")), answer)
+        return answer
 
     async def hear(self) -> dict[str, Any]:
         answer = await read_frame(self.reader, LARGEST_REQUEST)
@@ -60,6 +63,14 @@ class Peer:
         assert answer["what"]
         assert answer["exit_status"] in (1, 2)
         return str(answer["code"])
+
+
+def check_schema(verb: str, answer: dict[str, Any]) -> None:
+    """Hold an answer to the type that its verb declares: exactly these keys, values of these types."""
+    declared = VERBS[verb].answer if answer["ok"] else None
+    if isinstance(declared, type) and issubclass(declared, msgspec.Struct):
+        told = {name: value for name, value in answer.items() if name != "ok"}
+        msgspec.convert(told, declared)
 
 
 class Scene:

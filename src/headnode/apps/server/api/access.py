@@ -14,6 +14,7 @@ from headnode.adapters.nodes.join_door import digest_of
 from headnode.adapters.nodes.membership import Invitation
 from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.job_objects import Object
+from headnode.apps.server.api.messages import Answer
 from headnode.apps.server.api.verbs import CREATES, READS, VerbAccess, Who, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import NotFound, Unavailable, WrongState
@@ -56,9 +57,11 @@ def audit_entry(
     return said | {"outcome": outcome}
 
 
-def audited_answer(answer: dict[str, Any]) -> dict[str, Any]:
+def audited_answer(answer: Answer) -> dict[str, Any]:
     """Return what an answer tells of the thing that was made or changed."""
-    return {name: answer[name] for name in ("job", "jobs", "owner", "token") if _is_plain(answer.get(name))}
+    names = ("job", "jobs", "owner", "token")
+    told = answer if isinstance(answer, dict) else {name: getattr(answer, name, None) for name in names}
+    return {name: told[name] for name in names if _is_plain(told.get(name))}
 
 
 def _is_plain(value: object) -> bool:

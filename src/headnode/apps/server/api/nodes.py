@@ -4,10 +4,22 @@ import asyncio
 import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from headnode.apps.server.api import requests as w
-from headnode.apps.server.api.job_objects import Object
+from headnode.apps.server.api.answers import HistoryAnswer, HistoryEntry
+from headnode.apps.server.api.cluster_answers import (
+    CoreUse,
+    DetailedNode,
+    InvitationAnswer,
+    NodeAnswer,
+    NodeDrain,
+    NodeObject,
+    NodesAnswer,
+    Oversubscription,
+    RemovedAnswer,
+    ReservedTime,
+)
 from headnode.apps.server.api.verbs import ADMINISTERS, READS, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import BadRequest, WrongState
@@ -44,68 +56,57 @@ def node_state(cluster: ClusterState, node: NodeRecord, now: Instant) -> str:
     return "Draining" if cluster.on_node(node.facts.name) else "Drained"
 
 
-def node_object(cluster: ClusterState, node: NodeRecord, now: Instant) -> dict[str, Any]:
-    """Return a node as lists show it."""
+Shown = TypeVar("Shown", bound=NodeObject)
+
+
+def node_object(
+    kind: type[Shown], cluster: ClusterState, node: NodeRecord, now: Instant, **more: Any
+) -> Shown:
+    """Return a node as clients see it, with `more` fields of its kind."""
     facts, name = node.facts, node.facts.name
     free = len(cluster.cores.free_on(name))
-    overdrawn = cluster.cores.overdrawn(name)
-    owner = exclusive_holder(cluster, name)
-    return {
-        "name": name,
-        "state": node_state(cluster, node, now),
-        "since": node.since,
-        "processors": facts.processors,
-        "sockets": facts.sockets,
-        "memory": facts.memory,
-        "speed": facts.speed,
-        "disk": facts.disk,
-        "swap": facts.swap,
-        "serves": facts.serves,
-        "used": facts.processors - free,
-        "free": free,
-        "jobs": len(cluster.cores.holders.get(name, ())),
-        "groups": list(facts.groups),
-        "features": list(facts.features),
-        "architecture": facts.architecture,
-        "system": facts.system,
-        "control_groups": facts.control_groups,
-        "enforced": list(facts.enforced),
-        "machine_processors": list(facts.machine_processors),
-        "exclusive": owner,
-        "comment": node.comment,
-        "remote": bool(node.key),
-        "version": facts.version,
-        "address": facts.address,
-        "reservations": [
-            {"name": each.name, "begins": each.begins, "ends": each.ends, "says": each.says()}
+    fields = {"jobs": len(cluster.cores.holders.get(name, ()))} | more
+    return kind(
+        name=name,
+        state=node_state(cluster, node, now),
+        since=node.since,
+        processors=facts.processors,
+        sockets=facts.sockets,
+        memory=facts.memory,
+        speed=facts.speed,
+        disk=facts.disk,
+        swap=facts.swap,
+        serves=facts.serves,
+        used=facts.processors - free,
+        free=free,
+        groups=list(facts.groups),
+        features=list(facts.features),
+        architecture=facts.architecture,
+        system=facts.system,
+        control_groups=facts.control_groups,
+        enforced=list(facts.enforced),
+        machine_processors=list(facts.machine_processors),
+        exclusive=exclusive_holder(cluster, name),
+        comment=node.comment,
+        remote=bool(node.key),
+        version=facts.version,
+        address=facts.address,
+        reservations=[
+            ReservedTime(each.name, each.begins, each.ends, each.says())
             for each in cluster.reservation_index.on.get(name, ())
             if each.ends > now
         ],
-        "oversubscribed": [{"job": job, "processors": count} for job, count in overdrawn.items()],
-        "drains": [_drain(drain) for drain in sorted(node.drains, key=lambda drain: drain.closes)],
-    }
+        oversubscribed=[Oversubscription(*each) for each in cluster.cores.overdrawn(name).items()],
+        drains=[_drain(drain) for drain in sorted(node.drains, key=lambda drain: drain.closes)],
+        **fields,
+    )
 
 
-def _drain(drain: Drain) -> dict[str, Any]:
-    return {
-        "closes": drain.closes,
-        "since": drain.since,
-        "cause": drain.cause,
-        "reason": drain.reason,
-        "by": drain.by,
-        "force": drain.force,
-    }
+def _drain(drain: Drain) -> NodeDrain:
+    return NodeDrain(drain.closes, drain.since, drain.cause, drain.reason, drain.by, drain.force)
 
 
-def detailed_node(cluster: ClusterState, node: NodeRecord, now: Instant) -> dict[str, Any]:
-    """Return a node with its jobs and what runs on each processor."""
-    name = node.facts.name
-    jobs = sorted(cluster.cores.holders.get(name, ()))
-    cores = _cores(cluster, name, node.facts.processors)
-    return node_object(cluster, node, now) | {"jobs": jobs, "cores": cores}
-
-
-def _cores(cluster: ClusterState, name: str, processors: int) -> list[dict[str, Any]]:
+def _cores(cluster: ClusterState, name: str, processors: int) -> list[CoreUse]:
     held = [
         max(cluster.graph(job).run.allocation.get(name) or (0,))
         for job in cluster.cores.holders.get(name, ())
@@ -123,7 +124,8 @@ def _cores(cluster: ClusterState, name: str, processors: int) -> list[dict[str, 
                 for node, numbers in live.place:
                     for number in numbers if node == name else ():
                         cores[number] |= {"task": index + 1, "command": graph.spec.tasks[index].command}
-    return [core for core in cores if core["processor"] < processors or core["job"] is not None]
+    there = (core for core in cores if core["processor"] < processors or core["job"] is not None)
+    return [CoreUse(**core) for core in there]
 
 
 def _next_reservation(cluster: ClusterState, now: Instant) -> dict[str, Any] | None:
@@ -237,7 +239,7 @@ BETWEEN_EMPTY_CHECKS = 0.02  # seconds
 
 
 @verb(READS)
-async def nodes(context: ServerContext, by: User, request: w.ListNodesRequest) -> Object:  # noqa: ARG001
+async def nodes(context: ServerContext, by: User, request: w.ListNodesRequest) -> NodesAnswer:  # noqa: ARG001
     """Show the nodes."""
     wanted = {state.strip().lower() for state in request.states} - {"all", "*", ""}
     known = {word.lower() for word in NODE_WORDS}
@@ -249,58 +251,65 @@ async def nodes(context: ServerContext, by: User, request: w.ListNodesRequest) -
         )
     now = context.now()
     shown = [
-        node_object(context.cluster, node, now)
+        node_object(NodeObject, context.cluster, node, now)
         for _, node in sorted(context.cluster.nodes.items())
         if not wanted or node_state(context.cluster, node, now).lower() in wanted
     ]
-    return {"nodes": shown}
+    return NodesAnswer(shown)
 
 
 @verb(READS)
-async def node(context: ServerContext, by: User, request: w.NodeNameRequest) -> Object:  # noqa: ARG001
+async def node(context: ServerContext, by: User, request: w.NodeNameRequest) -> NodeAnswer:  # noqa: ARG001
     """Show one node."""
-    return {"node": node_answer(context, request.node)}
+    return NodeAnswer(node_answer(context, request.node))
 
 
-def node_answer(context: ServerContext, name: str) -> Object:
+def node_answer(context: ServerContext, name: str) -> DetailedNode:
     """Return a node with its jobs and processors, when it was heard last, and when it will be given up."""
-    now, contact, left = context.now(), context.contacts.get(name), context.given_up_in(name)
-    return detailed_node(context.cluster, context.cluster.node(name), now) | {
-        "heard": None if contact is None else contact.at,
-        "load": None if contact is None else contact.load,
-        "given_up": None if left is None else now + left,
-    }
+    cluster, now, contact = context.cluster, context.now(), context.contacts.get(name)
+    node, left = cluster.node(name), context.given_up_in(name)
+    return node_object(
+        DetailedNode,
+        cluster,
+        node,
+        now,
+        jobs=sorted(cluster.cores.holders.get(name, ())),
+        cores=_cores(cluster, name, node.facts.processors),
+        heard=None if contact is None else contact.at,
+        load=None if contact is None else contact.load,
+        given_up=None if left is None else now + left,
+    )
 
 
 @verb(READS)
-async def node_history(context: ServerContext, by: User, request: w.NodeHistoryRequest) -> Object:  # noqa: ARG001
+async def node_history(context: ServerContext, by: User, request: w.NodeHistoryRequest) -> HistoryAnswer:  # noqa: ARG001
     """Tell what happened to a node, also to one that was removed."""
     events = context.lookups.archive.node_history(request.node, min(request.limit, LONGEST_HISTORY))
     if not events:
         context.cluster.node(request.node)  # refuses a name that nobody has had
-    return {"history": [{"at": at, "text": text} for at, text in node_sentences(events)]}
+    return HistoryAnswer([HistoryEntry(at, text) for at, text in node_sentences(events)])
 
 
 @verb(ADMINISTERS)
-async def approve_node(context: ServerContext, by: User, request: w.NodeNameRequest) -> Object:
+async def approve_node(context: ServerContext, by: User, request: w.NodeNameRequest) -> NodeAnswer:
     """Let a pending node take jobs."""
     return await _change_node(context, by, request, "approve")
 
 
 @verb(ADMINISTERS)
-async def pause_node(context: ServerContext, by: User, request: w.NodeNameRequest) -> Object:
+async def pause_node(context: ServerContext, by: User, request: w.NodeNameRequest) -> NodeAnswer:
     """Start no new jobs on a node."""
     return await _change_node(context, by, request, "pause")
 
 
 @verb(ADMINISTERS)
-async def resume_node(context: ServerContext, by: User, request: w.NodeNameRequest) -> Object:
+async def resume_node(context: ServerContext, by: User, request: w.NodeNameRequest) -> NodeAnswer:
     """Let a paused or drained node take jobs again."""
     return await _change_node(context, by, request, "resume")
 
 
 @verb(ADMINISTERS)
-async def drain_node(context: ServerContext, by: User, request: w.DrainNodeRequest) -> Object:
+async def drain_node(context: ServerContext, by: User, request: w.DrainNodeRequest) -> NodeAnswer:
     """Start no new jobs on a node but those that are over by a date; by force nothing runs there then."""
     closes = None if request.closes is None else Instant(request.closes)
     await context.ask(
@@ -308,7 +317,7 @@ async def drain_node(context: ServerContext, by: User, request: w.DrainNodeReque
     )
     if request.force:
         await _until_empty(context, request.node)
-    return {"node": node_answer(context, request.node)}
+    return NodeAnswer(node_answer(context, request.node))
 
 
 async def _until_empty(context: ServerContext, node: str) -> None:
@@ -318,13 +327,13 @@ async def _until_empty(context: ServerContext, node: str) -> None:
         await asyncio.sleep(BETWEEN_EMPTY_CHECKS)
 
 
-async def _change_node(context: ServerContext, by: User, request: w.NodeNameRequest, what: str) -> Object:
+async def _change_node(context: ServerContext, by: User, request: w.NodeNameRequest, what: str) -> NodeAnswer:
     await context.ask(ChangeNode(by=by, node=request.node, wish=what))
-    return {"node": node_answer(context, request.node)}
+    return NodeAnswer(node_answer(context, request.node))
 
 
 @verb(ADMINISTERS)
-async def invite_node(context: ServerContext, by: User, request: w.InviteNodeRequest) -> Object:
+async def invite_node(context: ServerContext, by: User, request: w.InviteNodeRequest) -> InvitationAnswer:
     """Make an invitation that works once."""
     must_administer(by, "invite nodes")
     if context.network is None:
@@ -338,22 +347,22 @@ async def invite_node(context: ServerContext, by: User, request: w.InviteNodeReq
     await context.ask(
         InviteNode(by=by, digest=digest, expires=expires, approve=request.approve, node=request.node)
     )
-    return {"invitation": invitation, "expires": expires, "approve": request.approve, "node": request.node}
+    return InvitationAnswer(invitation, expires, request.approve, request.node)
 
 
 @verb(ADMINISTERS)
-async def set_node(context: ServerContext, by: User, request: w.SetNodeRequest) -> Object:
+async def set_node(context: ServerContext, by: User, request: w.SetNodeRequest) -> NodeAnswer:
     """Set what administrators know of a node."""
     groups = None if request.groups is None else tuple(request.groups)
     features = None if request.features is None else tuple(request.features)
     await context.ask(
         SetNode(by=by, node=request.node, groups=groups, features=features, comment=request.comment)
     )
-    return {"node": node_answer(context, request.node)}
+    return NodeAnswer(node_answer(context, request.node))
 
 
 @verb(ADMINISTERS)
-async def remove_node(context: ServerContext, by: User, request: w.NodeNameRequest) -> Object:
+async def remove_node(context: ServerContext, by: User, request: w.NodeNameRequest) -> RemovedAnswer:
     """Let a node be part of the cluster no longer; its key is worth nothing from then on."""
     await context.ask(ChangeNode(by=by, node=request.node, wish="remove"))
-    return {"removed": request.node}
+    return RemovedAnswer(request.node)

@@ -140,7 +140,7 @@ class ClientSession:
         except HeadnodeError as error:
             await self._write_audit(verb, user, fields, error)
             raise
-        about = audited_answer(reply) if isinstance(reply, dict) else {}
+        about = audited_answer(reply) if isinstance(reply, dict | msgspec.Struct) else {}
         await self._write_audit(verb, user, {**fields, **about}, None)
         return reply
 

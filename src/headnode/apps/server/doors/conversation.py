@@ -13,7 +13,7 @@ import msgspec
 
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame, read_rest, read_size
-from headnode.apps.server.api.messages import Answer, encode_answer, refusal
+from headnode.apps.server.api.messages import encode_answer, refusal
 from headnode.apps.server.api.pipeline import Caller, ClientSession, client_session
 from headnode.apps.server.api.streams import LARGEST_FRAME, ClientStream, StreamHandler
 from headnode.apps.server.server_context import ServerContext
@@ -104,7 +104,7 @@ class SocketStream(ClientStream):
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
 
-    async def hear(self) -> Answer | None:
+    async def hear(self) -> dict[str, Any] | None:
         """Return what the client says next; None when it is gone.
 
         Raises:  BadRequest ``frame`` or ``said``.
@@ -138,7 +138,7 @@ class SocketStream(ClientStream):
                     pass
 
 
-def send(writer: asyncio.StreamWriter, message: Answer) -> None:
+def send(writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
     """Send one answer, unless nobody is there to get it."""
     if not writer.is_closing():
         writer.write(frame(msgspec.json.encode(message)))

@@ -1,0 +1,232 @@
+"""What the verbs about jobs and tasks answer.  The page of the protocol is printed from it.
+
+Times are seconds since 1970.  The comment of a field is what the page says of it.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from headnode.core.formats.fidelity import ReportItem
+
+Report = tuple[ReportItem, ...]
+
+
+class VerbAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What every answer has, and every object in one: nothing."""
+
+
+class HistoryEntry(VerbAnswer, frozen=True):
+    """Something that happened, in a sentence."""
+
+    at: float
+    text: str
+
+
+class HistoryAnswer(VerbAnswer, frozen=True):
+    """history, node_history."""
+
+    history: list[HistoryEntry]  # oldest first, the newest `limit`
+
+
+# ---------------------------------------------------------------- jobs
+
+
+class InstanceCounts(VerbAnswer, frozen=True):
+    """How many instances are in each state."""
+
+    total: int
+    queued: int
+    running: int
+    finished: int
+    failed: int
+    canceled: int
+
+
+class ExpectedStartObject(VerbAnswer, frozen=True):
+    """The expected start of a job that waits only for processors; null where it is not known."""
+
+    promise: float | None  # the start if all jobs run to their limits and no other job overtakes
+    p50: float | None  # half of such jobs start by then, from run times of the past
+    p90: float | None  # nine of ten such jobs start by then
+    made: float | None  # when it was predicted
+    policy: str
+    why: str  # why something is not known, or ""
+
+
+class PredictionObject(VerbAnswer, frozen=True):
+    """The first prediction of a job, and when it started."""
+
+    made: float
+    policy: str
+    promise: float | None
+    p50: float | None
+    p90: float | None
+    started: float | None  # null until it has
+
+
+class JobObject(VerbAnswer, frozen=True):
+    """A job, as lists show it."""
+
+    id: int | None  # null for a job that is not made
+    owner: str
+    name: str
+    project: str
+    minimum: int  # requested, calculated
+    maximum: int
+    unit: str
+    run_time: float | None  # seconds; null without a limit
+    group: str
+    state: str  # Configuring, Queued, Running, Suspended, Finished, Failed, Canceled
+    priority: int
+    priority_name: str
+    created: float
+    submitted: float | None
+    started: float | None
+    ended: float | None
+    allocated: int  # processors now
+    message: str
+    skipped: bool  # canceled because the end of a job that it depends on did not satisfy the condition
+    tasks: InstanceCounts
+    pending_reason: str  # one sentence, or ""
+    progress: int | None  # percent
+    progress_message: str
+
+
+class WatchedJob(JobObject, frozen=True):
+    """A job, as those that watch it see it."""
+
+    expected: ExpectedStartObject | None  # null unless the job waits only for processors
+
+
+class ListedJob(JobObject, frozen=True):
+    """A job with its command, nodes and expected start."""
+
+    command: str  # of the first task, cut
+    nodes: str  # a node set: its nodes now, or at its end
+    expected: ExpectedStartObject | None  # null unless the job waits only for processors
+
+
+class CoresOnNode(VerbAnswer, frozen=True):
+    """Processors of a node that a job has."""
+
+    node: str
+    processors: list[int]
+
+
+class HoldObject(VerbAnswer, frozen=True):
+    """A hold of a job: its name, who set it and when, and why."""
+
+    name: str
+    by: str
+    at: float
+    message: str
+
+
+class DeliveredUsage(VerbAnswer, frozen=True):
+    """The resources of a job in its last run, and its usage in all ended runs and instances."""
+
+    processors: int
+    nodes: list[str]
+    cpu_time: float  # seconds
+    wall_time: float  # seconds
+    peak_memory: int | None  # kB, of one task
+    average_memory: int | None  # kB, of one task
+    bytes_read: int | None
+    bytes_written: int | None
+    exit_code: int | None
+
+
+class DependencyObject(VerbAnswer, frozen=True):
+    """A job that a job depends on."""
+
+    job: int
+    condition: str  # OnSuccess, OnFailure, OnExit or OnStart
+    name: str
+    state: str
+    standing: str  # met, open or never
+
+
+class DependentObject(VerbAnswer, frozen=True):
+    """A job that depends on a job."""
+
+    job: int
+    condition: str
+    name: str
+    state: str
+
+
+class DetailedJob(JobObject, frozen=True):
+    """A job with everything that the user may know of it."""
+
+    spec: dict[str, Any]  # the job as JSON, field names of the native form
+    allocation: list[CoresOnNode]  # of a suspended job: where its processes are stopped
+    backfilled: bool
+    requeues: int
+    submit_host: str  # the host from which it was submitted, or the address of a client; empty before
+    alternatives: int  # their number
+    option: int | None  # the request with which it started: 0 its own, n its n-th alternative; null before
+    state_detail: str  # the internal state
+    history: list[HistoryEntry]
+    delivered: DeliveredUsage | None  # null before it started
+    hold_until: float | None
+    holds: list[HoldObject]
+    starts: int  # how often it was started
+    suspended_since: float | None  # null unless all its processes are stopped now
+    suspended_for: float  # seconds, in ended suspensions of its last run
+    end_by: float | None  # its deadline
+    reservation: str
+    waits_for: list[int]  # the ids of the jobs that it still waits for
+    unready: list[str]  # nodes on which its prolog has not ended
+    cleaning: list[str]  # nodes on which its epilog has not ended
+    private: bool  # its environment is private, and left out
+    expected: ExpectedStartObject | None  # null unless the job waits only for processors
+    prediction: PredictionObject | None  # null if the job never waited for long
+    share: int | None  # in balanced mode, the number of processors that a running job should have
+    dependencies: list[DependencyObject]  # all that it depends on
+    dependents: list[DependentObject]  # the jobs of its group that depend on it, and others not started
+
+
+class JobAnswer(VerbAnswer, frozen=True):
+    """job."""
+
+    job: DetailedJob
+
+
+class GroupObject(VerbAnswer, frozen=True):
+    """A job group."""
+
+    group: str  # its name
+    state: str  # NotQueued, Unstarted, Active, Completed
+    jobs: list[int]  # its current jobs: not ended, and those submitted with or after them; or the last ones
+    counts: dict[str, int]  # the number of jobs in each state
+    open: list[int]  # those that have not ended
+    skipped: list[int]  # those that were canceled because a dependency could no longer be satisfied
+
+
+class JobsAnswer(VerbAnswer, frozen=True):
+    """jobs."""
+
+    jobs: list[ListedJob]  # newest id first
+    more: int | None  # the id to pass as `before`; null: there are no more
+    total: int
+    damage: list[str] | UnsetType = UNSET  # damaged rows of the journal, which are left out, in sentences
+    group: GroupObject | UnsetType = UNSET  # with field `group`
+
+
+class WatchAnswer(VerbAnswer, frozen=True):
+    """watch_job."""
+
+    jobs: list[WatchedJob]
+    done: bool  # all have ended: the last answer
+
+
+class SubmitAnswer(VerbAnswer, frozen=True):
+    """create_job, submit_job, clone_job."""
+
+    job: int  # of a file with several jobs the last one
+    report: Report
+    jobs: list[int] | UnsetType = UNSET  # all, of a file with several jobs
+    owner: str | UnsetType = UNSET  # of a job that is made for another user
+    repeated: bool | UnsetType = UNSET  # true: an earlier request with this key made it
