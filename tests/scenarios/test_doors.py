@@ -133,7 +133,7 @@ def test_a_caller_follows_a_job_to_its_end(tmp_path: Path) -> None:
             updates = await session.carry_out(question(do="watch_job", job=job))
             states = []
             async for answer in updates:  # type: ignore[union-attr]
-                states.append((answer["jobs"][0]["state"], answer["done"]))
+                states.append((answer.jobs[0].state, answer.done))
                 await scene.end(job)
         assert states == [("Running", False), ("Finished", True)]
 

@@ -8,9 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from headnode.core.formats.fidelity import ReportItem
-
-Report = tuple[ReportItem, ...]
+from headnode.core.formats.fidelity import FidelityReport
 
 
 class VerbAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -226,7 +224,173 @@ class SubmitAnswer(VerbAnswer, frozen=True):
     """create_job, submit_job, clone_job."""
 
     job: int  # of a file with several jobs the last one
-    report: Report
+    report: FidelityReport
     jobs: list[int] | UnsetType = UNSET  # all, of a file with several jobs
     owner: str | UnsetType = UNSET  # of a job that is made for another user
     repeated: bool | UnsetType = UNSET  # true: an earlier request with this key made it
+
+
+class AddTasksAnswer(VerbAnswer, frozen=True):
+    """add_tasks."""
+
+    job: int
+    tasks: list[int]  # the numbers of the new ones
+    report: FidelityReport
+
+
+class ModifiedJob(VerbAnswer, frozen=True):
+    """modify_job."""
+
+    job: int
+    changed: list[str]  # the fields that differ now
+
+
+class JobIdAnswer(VerbAnswer, frozen=True):
+    """set_progress."""
+
+    job: int
+
+
+class JobStateAnswer(VerbAnswer, frozen=True):
+    """cancel_job, finish_job, suspend_job, resume_job."""
+
+    job: int
+    state: str  # the internal state
+
+
+class RequeuedJob(VerbAnswer, frozen=True):
+    """requeue_job."""
+
+    job: int
+    reopened: list[int]  # the jobs that had been skipped for its end and are requeued with it
+
+
+class HoldsAnswer(VerbAnswer, frozen=True):
+    """hold_job, release_job."""
+
+    job: int
+    holds: list[HoldObject]  # all holds that the job has now
+
+
+class JobFileAnswer(VerbAnswer, frozen=True):
+    """export_job."""
+
+    text: str
+    report: FidelityReport
+
+
+class SubmittedGroup(VerbAnswer, frozen=True):
+    """submit_group."""
+
+    group: str
+    jobs: list[int]  # its created jobs, which are submitted now, all or none
+
+
+class StoppedJob(VerbAnswer, frozen=True):
+    """A job of a group that was stopped."""
+
+    job: int
+    state: str
+
+
+class RefusedJob(VerbAnswer, frozen=True):
+    """A job of a group that could not be stopped."""
+
+    job: int
+    code: str
+    what: str
+    fix: str
+
+
+class StoppedGroup(VerbAnswer, frozen=True):
+    """cancel_group, finish_group."""
+
+    group: str
+    jobs: list[StoppedJob]  # all in one step
+    refused: list[RefusedJob]
+
+
+# ---------------------------------------------------------------- tasks
+
+
+class TaskObject(VerbAnswer, frozen=True, kw_only=True):
+    """A task, or an instance of one."""
+
+    job: int
+    task: int
+    instance: int | None  # null for the master row of a sweep and for a basic task
+    name: str
+    state: str
+    command: str  # in lists cut
+    kind: str
+    minimum: int
+    maximum: int
+    pending_reason: str
+    exit_code: int | None
+    signal: int | None
+    node: str
+    processors: list[list[int]]  # of each node
+    started: float | None
+    ended: float | None
+    user_time: float | None  # seconds
+    system_time: float | None  # seconds
+    peak_memory: int | None  # kB
+    average_memory: int | None  # kB
+    bytes_read: int | None
+    bytes_written: int | None
+    message: str
+    attempt: int | None
+    instances: InstanceCounts | UnsetType = UNSET  # of a master row
+
+
+class DetailedTask(TaskObject, frozen=True, kw_only=True):
+    """A task with everything that the user may know of it."""
+
+    spec: dict[str, Any]  # the task as JSON, field names of the native form
+    standard_input: str
+    standard_output: str
+    standard_error: str
+    work_directory: str
+    environment: dict[str, str]
+    private: bool  # its environment is private, and left out
+
+
+class TasksAnswer(VerbAnswer, frozen=True):
+    """tasks."""
+
+    tasks: list[TaskObject]  # 2,000 at most, with command lines of up to 4,096 characters
+    more: int | None  # the number to pass as `after`; null: there are no more
+
+
+class TaskAnswer(VerbAnswer, frozen=True):
+    """task."""
+
+    task: DetailedTask
+
+
+class TaskStateAnswer(VerbAnswer, frozen=True):
+    """cancel_task, finish_task, requeue_task."""
+
+    state: str
+
+
+class OutputAnswer(VerbAnswer, frozen=True):
+    """output."""
+
+    standard_output: str | None  # a path on `node`
+    standard_error: str | None  # a path on `node`
+    captured: bool  # output that the task did not redirect is in one file
+    kept: str | None  # the path of that
+    node: str | UnsetType = UNSET
+    state: str | UnsetType = UNSET
+    by: str | UnsetType = UNSET  # who asks
+    remote: bool | UnsetType = UNSET  # the node is another machine
+    gone: str | UnsetType = UNSET  # the output was removed: a sentence, or ""
+
+
+class OutputBytesAnswer(VerbAnswer, frozen=True):
+    """read_output."""
+
+    data: bytes  # base64
+    size: int
+    missing: bool | UnsetType = UNSET  # the file does not exist

@@ -2,7 +2,15 @@
 
 from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.admission_check import refuse_unfit_now
-from headnode.apps.server.api.job_objects import Object
+from headnode.apps.server.api.answers import (
+    DependencyObject,
+    DependentObject,
+    GroupObject,
+    RefusedJob,
+    StoppedGroup,
+    StoppedJob,
+    SubmittedGroup,
+)
 from headnode.apps.server.api.verbs import OVERSEES, READS, verb
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
@@ -20,7 +28,7 @@ from headnode.core.state.transitions import STATE_NAMES, JobState
 
 
 @verb(READS)
-async def group(context: ServerContext, by: User, request: w.GroupNameRequest) -> Object:
+async def group(context: ServerContext, by: User, request: w.GroupNameRequest) -> GroupObject:
     """Tell the state of a group and the ids of the jobs it has now."""
     jobs = members(context, by, request)
     return summary(request.group, jobs)
@@ -43,23 +51,23 @@ def members(context: ServerContext, by: User, request: w.GroupNameRequest) -> li
     return jobs
 
 
-def summary(name: str, jobs: list[JobRecord]) -> Object:
+def summary(name: str, jobs: list[JobRecord]) -> GroupObject:
     """Return a group as clients see it: its state, and how many of its jobs are in which."""
     counts: dict[str, int] = {}
     for job in jobs:
         counts[STATE_NAMES[job.state]] = counts.get(STATE_NAMES[job.state], 0) + 1
-    return {
-        "group": name,
-        "state": group_state(jobs).value,
-        "jobs": [job.id for job in jobs],
-        "counts": counts,
-        "open": [job.id for job in jobs if not job.state.is_final],
-        "skipped": [job.id for job in jobs if job.skipped],
-    }
+    return GroupObject(
+        group=name,
+        state=group_state(jobs).value,
+        jobs=[job.id for job in jobs],
+        counts=counts,
+        open=[job.id for job in jobs if not job.state.is_final],
+        skipped=[job.id for job in jobs if job.skipped],
+    )
 
 
 @verb(OVERSEES)
-async def submit_group(context: ServerContext, by: User, request: w.GroupNameRequest) -> Object:
+async def submit_group(context: ServerContext, by: User, request: w.GroupNameRequest) -> SubmittedGroup:
     """Submit all jobs of a group that were made and not submitted yet, in one step."""
     jobs = [job for job in members(context, by, request) if job.state is JobState.CONFIGURING]
     specs = [context.cluster.written(job) for job in jobs]
@@ -69,36 +77,36 @@ async def submit_group(context: ServerContext, by: User, request: w.GroupNameReq
     )
     await context.ask(command)
     await context.submission_chain.wait(command.jobs)
-    return {"group": request.group, "jobs": list(command.jobs)}
+    return SubmittedGroup(request.group, list(command.jobs))
 
 
 @verb(OVERSEES)
-async def cancel_group(context: ServerContext, by: User, request: w.StopGroupRequest) -> Object:
+async def cancel_group(context: ServerContext, by: User, request: w.StopGroupRequest) -> StoppedGroup:
     """Cancel all jobs of a group that are not over, in one step."""
     return await _stop_group(context, by, request, "canceled")
 
 
 @verb(OVERSEES)
-async def finish_group(context: ServerContext, by: User, request: w.StopGroupRequest) -> Object:
+async def finish_group(context: ServerContext, by: User, request: w.StopGroupRequest) -> StoppedGroup:
     """Finish all jobs of a group that are not over, in one step."""
     return await _stop_group(context, by, request, "finished")
 
 
 async def _stop_group(
     context: ServerContext, by: User, request: w.StopGroupRequest, outcome: Outcome
-) -> Object:
+) -> StoppedGroup:
     """Stop them as one batch: one by one, a job that waits for the failure of another would start."""
     jobs = [job for job in members(context, by, request) if not job.state.is_final]
     answers = await context.ask_together([_stop_command(by, job.id, request, outcome) for job in jobs])
-    stopped: list[Object] = []
-    refused: list[Object] = []
+    stopped: list[StoppedJob] = []
+    refused: list[RefusedJob] = []
     for job, answer in zip(jobs, answers, strict=True):
         if isinstance(answer, Refused):
-            refused.append({"job": job.id, "code": answer.code, "what": answer.what, "fix": answer.fix})
+            refused.append(RefusedJob(job.id, answer.code, answer.what, answer.fix))
         else:
             state = context.lookups.job(job.id).record.state
-            stopped.append({"job": job.id, "state": STATE_NAMES[state]})
-    return {"group": request.group, "jobs": stopped, "refused": refused}
+            stopped.append(StoppedJob(job.id, STATE_NAMES[state]))
+    return StoppedGroup(request.group, stopped, refused)
 
 
 def _stop_command(by: User, job: JobId, request: w.StopGroupRequest, outcome: Outcome) -> StopJob:
@@ -112,34 +120,30 @@ def _stop_command(by: User, job: JobId, request: w.StopGroupRequest, outcome: Ou
     )
 
 
-def relations(context: ServerContext, found: FoundJob) -> Object:
-    """Return what a job waits for or has waited for, and which jobs do so of it.
-
-    Of those that depend on it these are told: the ones of its group, and all that have not started.
-    """
-    return {
-        "dependencies": [
-            dependency(context, found.record, parent, condition)
-            for parent, condition in dependencies(found.spec)
-        ],
-        "dependents": _dependents(context, found),
-    }
+def dependencies_of(context: ServerContext, found: FoundJob) -> list[DependencyObject]:
+    """Return what a job waits for or has waited for."""
+    return [
+        _dependency(context, found.record, parent, condition)
+        for parent, condition in dependencies(found.spec)
+    ]
 
 
-def dependency(context: ServerContext, record: JobRecord, parent: int, condition: Condition) -> Object:
+def _dependency(
+    context: ServerContext, record: JobRecord, parent: int, condition: Condition
+) -> DependencyObject:
     """Return one thing that a job waits for: of whom, what, and how that stands."""
     other = context.lookups.record(parent)
-    told: Object = {"job": parent, "condition": condition.value, "name": "", "state": "", "standing": ""}
     if other is None:
-        return told
+        return DependencyObject(parent, condition.value, name="", state="", standing="")
     spec = context.cluster.written(other)
     stands = dependency_state(condition, outcome_of(other)).name.lower()
     if record.state.is_queued and parent not in record.waits_for:
         stands = "met"  # what let a job go holds, whatever became of it since
-    return told | {"name": spec.name, "state": STATE_NAMES[other.state], "standing": stands}
+    return DependencyObject(parent, condition.value, spec.name, STATE_NAMES[other.state], stands)
 
 
-def _dependents(context: ServerContext, found: FoundJob) -> list[Object]:
+def dependents_of(context: ServerContext, found: FoundJob) -> list[DependentObject]:
+    """Return the jobs that depend on a job: the ones of its group, and all that have not started."""
     own = found.record
     waiting = {context.cluster.jobs[job].id for job in context.cluster.children.get(own.id, ())}
     group = context.lookups.group(own.group, own.owner) if own.group else []
@@ -149,7 +153,7 @@ def _dependents(context: ServerContext, found: FoundJob) -> list[Object]:
     for job, record in sorted(candidates.items()):
         spec = context.cluster.written(record)
         told += [
-            {"job": job, "condition": condition.value, "name": spec.name, "state": STATE_NAMES[record.state]}
+            DependentObject(job, condition.value, spec.name, STATE_NAMES[record.state])
             for parent, condition in dependencies(spec)
             if parent == own.id
         ]

@@ -1,12 +1,24 @@
 """Jobs and tasks as clients see them.  The shapes are those of the local protocol."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+import msgspec
+
+from headnode.apps.server.api.answers import (
+    CoresOnNode,
+    DeliveredUsage,
+    DetailedJob,
+    DetailedTask,
+    HoldObject,
+    InstanceCounts,
+    JobObject,
+    TaskObject,
+)
 from headnode.core.formats.job_views import write_job_json
 from headnode.core.model.bounds import TASK_COMMAND
 from headnode.core.model.job import JobSpec
-from headnode.core.model.quantities import FOREVER, Instant, format_priority
+from headnode.core.model.quantities import FOREVER, Instant, Seconds, format_priority
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_record import (
@@ -23,6 +35,7 @@ from headnode.core.state.transitions import STATE_NAMES, JobState, TaskState
 from headnode.engine.ports import InstanceRow
 
 Object = dict[str, Any]
+ShownJob = TypeVar("ShownJob", bound=JobObject)
 
 
 LONGEST_COMMAND = 120  # characters, in lists
@@ -31,7 +44,12 @@ LONGEST_COMMAND = 120  # characters, in lists
 class Brief(NamedTuple):
     """What lists show of the description of a job."""
 
-    shown: Object
+    name: str
+    project: str
+    minimum: int
+    maximum: int
+    unit: str
+    run_time: Seconds | None
     command: str  # of the first task, cut; "" of a job without tasks
     instances: int
 
@@ -40,76 +58,89 @@ def brief_of(record: JobRecord, spec: JobSpec) -> Brief:
     """Return what lists show of a job's description.  Cost: O(tasks)."""
     given = written_spec(record, spec)
     request = own_request(given)
-    shown = {
-        "name": spec.name,
-        "project": spec.project,
-        "minimum": request.minimum,
-        "maximum": request.maximum,
-        "unit": given.unit.value,
-        "run_time": None if given.run_time == FOREVER else given.run_time,
-    }
     command = spec.tasks[0].command if spec.tasks else ""
     if len(command) > LONGEST_COMMAND:
         command = f"{command[: LONGEST_COMMAND - 1]}…"
-    return Brief(shown, command, sum(task.instances for task in spec.tasks))
+    return Brief(
+        name=spec.name,
+        project=spec.project,
+        minimum=request.minimum,
+        maximum=request.maximum,
+        unit=given.unit.value,
+        run_time=None if given.run_time == FOREVER else given.run_time,
+        command=command,
+        instances=sum(task.instances for task in spec.tasks),
+    )
 
 
-def job_object(record: JobRecord, brief: Brief, pending_reason: str = "") -> Object:
-    """Return a job as lists show it."""
+def job_object(
+    kind: type[ShownJob], record: JobRecord, brief: Brief, pending_reason: str = "", **more: Any
+) -> ShownJob:
+    """Return a job as clients see it, with `more` fields of its kind."""
     run = record.run
-    return {
-        "id": record.id,
-        "owner": record.owner,
-        **brief.shown,
-        "group": record.group,
-        "state": STATE_NAMES[record.state],
-        "priority": record.priority,
-        "priority_name": format_priority(record.priority),
-        "created": record.created,
-        "submitted": record.submitted,
-        "started": run.started if run else None,
-        "ended": run.ended if run else None,
-        "allocated": sum(map(len, run.allocation.values())) if run else 0,
-        "message": record.message,
-        "skipped": record.skipped,
-        "tasks": task_counts(brief.instances, run),
-        "pending_reason": pending_reason,
-        "progress": run.percent if run else None,
-        "progress_message": run.progress_message if run else "",
-    }
+    fields = {"id": record.id} | more
+    return kind(
+        owner=record.owner,
+        name=brief.name,
+        project=brief.project,
+        minimum=brief.minimum,
+        maximum=brief.maximum,
+        unit=brief.unit,
+        run_time=brief.run_time,
+        group=record.group,
+        state=STATE_NAMES[record.state],
+        priority=record.priority,
+        priority_name=format_priority(record.priority),
+        created=record.created,
+        submitted=record.submitted,
+        started=run.started if run else None,
+        ended=run.ended if run else None,
+        allocated=sum(map(len, run.allocation.values())) if run else 0,
+        message=record.message,
+        skipped=record.skipped,
+        tasks=task_counts(brief.instances, run),
+        pending_reason=pending_reason,
+        progress=run.percent if run else None,
+        progress_message=run.progress_message if run else "",
+        **fields,
+    )
 
 
-def detailed_job(record: JobRecord, spec: JobSpec, pending_reason: str, history: list[Object]) -> Object:
-    """Return a job with everything there is to know of it."""
+def detailed_job(record: JobRecord, spec: JobSpec, pending_reason: str, **more: Any) -> DetailedJob:
+    """Return a job with everything there is to know of it; `more`: what its description does not say."""
     run = record.run
-    allocation = run.places if run else {}
-    return job_object(record, brief_of(record, spec), pending_reason) | {
-        "spec": write_job_json(spec),
-        "allocation": [{"node": node, "processors": list(numbers)} for node, numbers in allocation.items()],
-        "backfilled": run.backfilled if run else False,
-        "requeues": run.requeues if run else 0,
-        "submit_host": record.submit_host,
-        "alternatives": len(spec.alternatives),
-        "option": run.option if run and run.started is not None else None,
-        "state_detail": record.state.value,
-        "history": history,
-        "delivered": delivered_object(run),
-        "hold_until": record.hold_until,
-        "holds": [hold_object(hold) for hold in record.holds],
-        "starts": run.starts if run else 0,
-        "suspended_since": suspended_since(record),
-        "suspended_for": run.stood_still if run else 0.0,
-        "end_by": spec.end_by,
-        "reservation": spec.reservation,
-        "waits_for": list(record.waits_for),
-        "unready": list(run.unready) if run else [],
-        "cleaning": list(run.cleaning) if run else [],
-    }
+    places = run.places if run else {}
+    return job_object(
+        DetailedJob,
+        record,
+        brief_of(record, spec),
+        pending_reason,
+        spec=write_job_json(spec),
+        allocation=[CoresOnNode(node, list(numbers)) for node, numbers in places.items()],
+        backfilled=run.backfilled if run else False,
+        requeues=run.requeues if run else 0,
+        submit_host=record.submit_host,
+        alternatives=len(spec.alternatives),
+        option=run.option if run and run.started is not None else None,
+        state_detail=record.state.value,
+        delivered=delivered_object(run),
+        hold_until=record.hold_until,
+        holds=[hold_object(hold) for hold in record.holds],
+        starts=run.starts if run else 0,
+        suspended_since=suspended_since(record),
+        suspended_for=run.stood_still if run else 0.0,
+        end_by=spec.end_by,
+        reservation=spec.reservation,
+        waits_for=list(record.waits_for),
+        unready=list(run.unready) if run else [],
+        cleaning=list(run.cleaning) if run else [],
+        **more,
+    )
 
 
-def hold_object(hold: JobHold) -> Object:
+def hold_object(hold: JobHold) -> HoldObject:
     """Return a hold: its name, who set it and when, and why."""
-    return {"name": hold.name, "by": hold.by, "at": hold.at, "message": hold.message}
+    return HoldObject(hold.name, hold.by, hold.at, hold.message)
 
 
 def suspended_since(record: JobRecord) -> Instant | None:
@@ -118,34 +149,34 @@ def suspended_since(record: JobRecord) -> Instant | None:
     return suspension.since if suspension is not None and suspension.places else None
 
 
-def delivered_object(run: JobRun | None) -> Object | None:
+def delivered_object(run: JobRun | None) -> DeliveredUsage | None:
     """Return what a job was given and has used, in instances and runs that are over; None before a start."""
     if run is None or not run.usage.processors:
         return None
     usage = run.usage
-    return {
-        "processors": usage.processors,
-        "nodes": list(usage.nodes),
-        "cpu_time": usage.cpu_time,
-        "wall_time": usage.wall_time,
-        "peak_memory": usage.peak_memory,
-        "average_memory": usage.average_memory,
-        "bytes_read": usage.bytes_read,
-        "bytes_written": usage.bytes_written,
-        "exit_code": usage.exit_code,
-    }
+    return DeliveredUsage(
+        processors=usage.processors,
+        nodes=list(usage.nodes),
+        cpu_time=usage.cpu_time,
+        wall_time=usage.wall_time,
+        peak_memory=usage.peak_memory,
+        average_memory=usage.average_memory,
+        bytes_read=usage.bytes_read,
+        bytes_written=usage.bytes_written,
+        exit_code=usage.exit_code,
+    )
 
 
-def task_counts(instances: int, run: JobRun | None) -> dict[str, int]:
+def task_counts(instances: int, run: JobRun | None) -> InstanceCounts:
     """Return how many instances of a job are in each state; `instances`: how many it has before it runs."""
-    counts = dict.fromkeys(("total", "queued", "running", "finished", "failed", "canceled"), 0)
+    counts = dict.fromkeys(InstanceCounts.__struct_fields__, 0)
     if run is None:
         counts["total"] = counts["queued"] = instances
-        return counts
+        return InstanceCounts(**counts)
     for progress in run.tasks:
         for state, number in instance_counts(progress).items():
             counts[state] += number
-    return counts
+    return InstanceCounts(**counts)
 
 
 def instance_counts(progress: TaskProgress) -> dict[str, int]:
@@ -195,30 +226,29 @@ def progress_of(record: JobRecord, spec: JobSpec, number: int) -> TaskProgress:
 
 def task_object(
     record: JobRecord, spec: JobSpec, number: int, row: InstanceRow | None, pending_reason: str = ""
-) -> Object:
+) -> TaskObject:
     """Return one task: of a basic task its only instance, of any other the row of all of them."""
     task = written_spec(record, spec).tasks[number - 1]
     progress = progress_of(record, spec, number)
     shown = _shown(record, task, number, task_state(record, progress), pending_reason)
     if task.kind is not TaskType.BASIC:
-        return shown | _nothing() | {"instances": instance_counts(progress)}
-    return shown | _group_of_states(record, progress, 1, row)
+        counts = InstanceCounts(**instance_counts(progress))
+        return TaskObject(**shown, **_outcome(None), instances=counts)
+    return TaskObject(**shown, **_course(record, progress, 1, row))
 
 
 def instance_object(
     record: JobRecord, spec: JobSpec, number: int, instance: int, row: InstanceRow | None, pending: str = ""
-) -> Object:
+) -> TaskObject:
     """Return one instance of a task."""
     task = written_spec(record, spec).tasks[number - 1]
     progress = progress_of(record, spec, number)
     state = instance_state(record, progress, instance)
     shown = _shown(record, task, number, STATE_NAMES[state], pending if state is TaskState.QUEUED else "")
-    return shown | {"instance": instance} | _group_of_states(record, progress, instance, row)
+    return TaskObject(**shown | {"instance": instance}, **_course(record, progress, instance, row))
 
 
-def _group_of_states(
-    record: JobRecord, progress: TaskProgress, instance: int, row: InstanceRow | None
-) -> Object:
+def _course(record: JobRecord, progress: TaskProgress, instance: int, row: InstanceRow | None) -> Object:
     """Return how an instance goes or went; of one that never ran, why."""
     told = _how(progress.live.get(instance), row)
     if row is None and instance in progress.failed:
@@ -270,10 +300,6 @@ def _shown(record: JobRecord, task: TaskSpec, number: int, state: str, pending_r
     }
 
 
-def _nothing() -> Object:
-    return _how(None, None)
-
-
 def _how(live: LiveAttempt | None, row: InstanceRow | None) -> Object:
     if live is not None:
         nodes = [node for node, _ in live.place]
@@ -306,17 +332,19 @@ def _outcome(row: InstanceRow | None) -> Object:
     }
 
 
-def detailed_task(shown: Object, task: TaskSpec) -> Object:
-    """Return a task with everything there is to know of it."""
-    return shown | {
-        "command": task.command,
-        "spec": write_job_json(JobSpec(tasks=(task,)))["tasks"][0],
-        "standard_input": task.standard_input,
-        "standard_output": task.standard_output,
-        "standard_error": task.standard_error,
-        "work_directory": task.work_directory,
-        "environment": task.environment,
-    }
+def detailed_task(shown: TaskObject, task: TaskSpec, *, private: bool) -> DetailedTask:
+    """Return a task with everything there is to know of it; `private`: its environment is left out."""
+    fields = msgspec.structs.asdict(shown) | {"command": task.command}
+    return DetailedTask(
+        **fields,
+        spec=write_job_json(JobSpec(tasks=(task,)))["tasks"][0],
+        standard_input=task.standard_input,
+        standard_output=task.standard_output,
+        standard_error=task.standard_error,
+        work_directory=task.work_directory,
+        environment=task.environment,
+        private=private,
+    )
 
 
 def count_by_state(cluster: ClusterState, ended: dict[str, int]) -> dict[str, int]:

@@ -12,10 +12,18 @@ import msgspec
 
 from headnode.apps.server.api import job_objects as show
 from headnode.apps.server.api import requests as w
+from headnode.apps.server.api.answers import (
+    ExpectedStartObject,
+    HistoryAnswer,
+    HistoryEntry,
+    JobsAnswer,
+    ListedJob,
+    PredictionObject,
+)
 from headnode.apps.server.api.groups import members, summary
-from headnode.apps.server.api.job_objects import Object
 from headnode.apps.server.api.requests import ListJobsRequest
 from headnode.apps.server.api.verbs import READS, verb
+from headnode.apps.server.explain.explanation import DeadlineObject
 from headnode.apps.server.explain.waiting_reasons import why_unpredictable
 from headnode.apps.server.job_lookup import FoundJob, states_named
 from headnode.apps.server.server_context import ServerContext
@@ -36,7 +44,7 @@ from headnode.engine.ports import Prediction
 from headnode.engine.prediction import ExpectedStart
 
 
-async def expected_start(context: ServerContext, record: JobRecord) -> Object | None:
+async def expected_start(context: ServerContext, record: JobRecord) -> ExpectedStartObject | None:
     """Return when a queued job should start; None for one that is not queued, or not before somebody lets it.
 
     Waits a little for an answer that knows of all that has happened.  Times in seconds since 1970; None where
@@ -54,7 +62,7 @@ def is_in_queue(context: ServerContext, record: JobRecord) -> bool:
     return record.state.is_queued and not outside
 
 
-def expected_object(context: ServerContext, record: JobRecord) -> Object | None:
+def expected_object(context: ServerContext, record: JobRecord) -> ExpectedStartObject | None:
     """Return what is known already of the start of a queued job."""
     if not is_in_queue(context, record):
         return None
@@ -62,14 +70,14 @@ def expected_object(context: ServerContext, record: JobRecord) -> Object | None:
     expected = foreseer.expected(record.id)
     unknown = why_unpredictable(context.cluster, context.engine.offers, record)
     found = ExpectedStart() if expected is None or unknown else expected
-    return {
-        "promise": found.promise,
-        "p50": found.p50,
-        "p90": found.p90,
-        "made": foreseer.made,
-        "policy": context.engine.settings.text("SchedulingPolicy"),
-        "why": unknown or _why_unknown(expected),
-    }
+    return ExpectedStartObject(
+        promise=found.promise,
+        p50=found.p50,
+        p90=found.p90,
+        made=foreseer.made,
+        policy=context.engine.settings.text("SchedulingPolicy"),
+        why=unknown or _why_unknown(expected),
+    )
 
 
 def _why_unknown(expected: ExpectedStart | None) -> str:
@@ -83,38 +91,44 @@ def _why_unknown(expected: ExpectedStart | None) -> str:
     return ""
 
 
-def prediction_object(prediction: Prediction | None) -> Object | None:
+def prediction_object(prediction: Prediction | None) -> PredictionObject | None:
     """Return what was predicted of a job when it had come into the queue."""
     if prediction is None:
         return None
-    return {
-        "made": prediction.made,
-        "policy": prediction.policy,
-        "promise": prediction.promise,
-        "p50": prediction.p50,
-        "p90": prediction.p90,
-        "started": prediction.started,
-    }
+    return PredictionObject(
+        made=prediction.made,
+        policy=prediction.policy,
+        promise=prediction.promise,
+        p50=prediction.p50,
+        p90=prediction.p90,
+        started=prediction.started,
+    )
 
 
-def deadline_object(spec: JobSpec, answer: Object) -> Object | None:
+def deadline_object(
+    spec: JobSpec, expected: ExpectedStartObject | None, not_before: float | None
+) -> DeadlineObject | None:
     """Return a job's deadline, and by how many seconds it would be late; None for a job without one.
 
-    `answer` is an explanation.  A job is taken to run as long as its limit lets it, without one not at all.
-    `by_limits` follows from the promised start, `expected` and `at_worst` from those expected half of the
-    time and nine times of ten.  None: no such start is known; 0 or less: it would be in time.
+    A job is taken to run as long as its limit lets it, without one not at all.
+    `by_limits` follows from the promised start, or from `not_before`, `expected` and `at_worst` from those
+    expected half of the time and nine times of ten.  None: no such start is known; 0 or less: it would be
+    in time.
     """
     latest = last_start(spec)
-    if latest is None:
+    if latest is None or spec.end_by is None:
         return None
-    expected = answer["expected"] or {}
-    starts = {
-        "by_limits": expected.get("promise") or answer["not_before"],
-        "expected": expected.get("p50"),
-        "at_worst": expected.get("p90"),
-    }
-    late = {name: None if at is None else at - latest for name, at in starts.items()}
-    return {"at": spec.end_by, "last_start": latest, **late}
+
+    def late(start: float | None) -> float | None:
+        return None if start is None else start - latest
+
+    return DeadlineObject(
+        at=spec.end_by,
+        last_start=latest,
+        by_limits=late((expected.promise if expected else None) or not_before),
+        expected=late(expected.p50 if expected else None),
+        at_worst=late(expected.p90 if expected else None),
+    )
 
 
 def seen_by(context: ServerContext, by: User, found: FoundJob) -> tuple[JobSpec, FidelityReport]:
@@ -287,23 +301,25 @@ def _condition(context: ServerContext, request: ListJobsRequest) -> Callable[[Fo
         if not (name or project):
             return True
         brief = context.briefs.of(found)
-        if project and brief.shown["project"].lower() != project:
+        if project and brief.project.lower() != project:
             return False
-        return not name or fnmatchcase((brief.shown["name"] or brief.command).lower(), name)
+        return not name or fnmatchcase((brief.name or brief.command).lower(), name)
 
     return fits
 
 
-def short_job(context: ServerContext, found: FoundJob) -> Object:
-    """Return a job without its command and nodes."""
-    return show.job_object(found.record, context.briefs.of(found), context.pending_reason(found.record))
-
-
-def listed_job(context: ServerContext, found: FoundJob) -> Object:
+def listed_job(context: ServerContext, found: FoundJob) -> ListedJob:
     """Return a job as lists show it: with its command, its nodes and its expected start."""
-    command = context.briefs.of(found).command
-    more = {"command": command, "nodes": _nodes_of(found), "expected": expected_object(context, found.record)}
-    return short_job(context, found) | more
+    brief = context.briefs.of(found)
+    return show.job_object(
+        ListedJob,
+        found.record,
+        brief,
+        context.pending_reason(found.record),
+        command=brief.command,
+        nodes=_nodes_of(found),
+        expected=expected_object(context, found.record),
+    )
 
 
 def _nodes_of(found: FoundJob) -> str:
@@ -315,7 +331,7 @@ def _nodes_of(found: FoundJob) -> str:
 
 
 @verb(READS)
-async def jobs(context: ServerContext, by: User, request: w.ListJobsRequest) -> Object:
+async def jobs(context: ServerContext, by: User, request: w.ListJobsRequest) -> JobsAnswer:
     """Show a page of jobs, newest id first."""
     if request.group is not None:
         return _jobs_of_group(context, by, request, request.group)
@@ -325,10 +341,10 @@ async def jobs(context: ServerContext, by: User, request: w.ListJobsRequest) -> 
     total = sum(context.cluster.counts.values()) + sum(
         context.lookups.archive.count_ended(owner=None).values()
     )
-    return {"jobs": shown, "more": page.more, "total": total, "damage": context.lookups.archive.damage()}
+    return JobsAnswer(shown, page.more, total, damage=list(context.lookups.archive.damage()))
 
 
-def _jobs_of_group(context: ServerContext, by: User, request: w.ListJobsRequest, name: str) -> Object:
+def _jobs_of_group(context: ServerContext, by: User, request: w.ListJobsRequest, name: str) -> JobsAnswer:
     """Show a page of the jobs that a group has now, and its state."""
     owner = {None: "*", "": None}.get(request.owner, request.owner)
     group = members(context, by, w.GroupNameRequest(group=name, owner=owner))
@@ -338,19 +354,20 @@ def _jobs_of_group(context: ServerContext, by: User, request: w.ListJobsRequest,
     limit = min(max(1, request.limit), PAGE.most)
     shown = [listed_job(context, context.lookups.job(job.id)) for job in page[:limit]]
     more = page[limit - 1].id if len(page) > limit else None
-    return {"jobs": shown, "more": more, "total": len(group), "group": summary(name, group)}
+    return JobsAnswer(shown, more, len(group), group=summary(name, group))
 
 
-def history_of(context: ServerContext, job: JobId, limit: int) -> list[Object]:
+def history_of(context: ServerContext, job: JobId, limit: int) -> list[HistoryEntry]:
+    """Return what happened to a job: the newest events, oldest first."""
     events = context.lookups.archive.history(job, limit)
     return [
-        {"at": event.at, "text": text}
+        HistoryEntry(event.at, text)
         for event in events
         if isinstance(event, JobEvent) and (text := event_sentence(event))
     ]
 
 
 @verb(READS)
-async def history(context: ServerContext, by: User, request: w.JobHistoryRequest) -> Object:  # noqa: ARG001
+async def history(context: ServerContext, by: User, request: w.JobHistoryRequest) -> HistoryAnswer:  # noqa: ARG001
     """Show what happened to a job."""
-    return {"history": history_of(context, context.lookups.job(request.job).record.id, request.limit)}
+    return HistoryAnswer(history_of(context, context.lookups.job(request.job).record.id, request.limit))

@@ -1,19 +1,30 @@
 """The verbs about whole jobs."""
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from headnode.apps.server.api import job_objects as show
 from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.admission_check import refuse_unfit_change, refuse_unfit_now
-from headnode.apps.server.api.groups import relations
-from headnode.apps.server.api.job_objects import Object, hold_object
+from headnode.apps.server.api.answers import (
+    AddTasksAnswer,
+    HoldsAnswer,
+    JobAnswer,
+    JobFileAnswer,
+    JobIdAnswer,
+    JobStateAnswer,
+    ModifiedJob,
+    RequeuedJob,
+    SubmitAnswer,
+)
+from headnode.apps.server.api.groups import dependencies_of, dependents_of
+from headnode.apps.server.api.job_objects import hold_object
 from headnode.apps.server.api.job_submission import (
     DescribedJobs,
     create_all,
     read_jobs,
     read_tasks,
     refuse_too_many,
-    report_json,
     users_named,
     with_parents,
 )
@@ -46,18 +57,20 @@ from headnode.core.state.suspend import ResumeJob, SuspendJob
 
 
 @verb(CREATES)
-async def create_job(context: ServerContext, by: User, request: w.CreateJobRequest) -> Object:
+async def create_job(context: ServerContext, by: User, request: w.CreateJobRequest) -> SubmitAnswer:
     """Make a job in state configuring, or all of a job file."""
     described = await with_parents(context, by, await read_jobs(context, by, request))
     return _made(by, await create_all(context, by, described, submit=False), described)
 
 
-def _made(by: User, ids: list[int], described: DescribedJobs) -> Object:
+def _made(by: User, ids: list[int], described: DescribedJobs) -> SubmitAnswer:
     owners = sorted({plain_name(spec.run_as) for spec in described.specs if is_other(by, spec)})
-    more: Object = {"jobs": ids} if len(ids) > 1 else {}
-    if owners:
-        more["owner"] = ", ".join(owners)
-    return {"job": ids[-1], "report": report_json(described.report)} | more
+    return SubmitAnswer(
+        job=ids[-1],
+        report=described.report,
+        jobs=ids if len(ids) > 1 else UNSET,
+        owner=", ".join(owners) if owners else UNSET,
+    )
 
 
 def _created(events: tuple[object, ...]) -> int:
@@ -65,7 +78,7 @@ def _created(events: tuple[object, ...]) -> int:
 
 
 @verb(CREATES)
-async def submit_job(context: ServerContext, by: User, request: w.SubmitJobRequest) -> Object:
+async def submit_job(context: ServerContext, by: User, request: w.SubmitJobRequest) -> SubmitAnswer:
     """Put a job into the queue: one that was created, or a new one, or all of a job file."""
     if request.job is not None:
         return await _submit_created(context, by, request, request.job)
@@ -76,7 +89,9 @@ async def submit_job(context: ServerContext, by: User, request: w.SubmitJobReque
     return _made(by, ids, described)
 
 
-async def _submit_created(context: ServerContext, by: User, request: w.SubmitJobRequest, job: int) -> Object:
+async def _submit_created(
+    context: ServerContext, by: User, request: w.SubmitJobRequest, job: int
+) -> SubmitAnswer:
     refuse_description(request)
     if request.terms:
         await modify_job(context, by, w.ModifyJobRequest(job=job, terms=request.terms))
@@ -86,7 +101,7 @@ async def _submit_created(context: ServerContext, by: User, request: w.SubmitJob
     parents = context.lookups.ended_parents(found.spec)
     await context.ask(SubmitJob(by=by, job=JobId(job), parents=parents))
     await context.submission_chain.wait([job])
-    return {"job": job, "report": []}
+    return SubmitAnswer(job, ())
 
 
 def refuse_description(request: w.SubmitJobRequest) -> None:
@@ -112,7 +127,7 @@ def refuse_submitted(found: FoundJob) -> None:
 
 
 @verb(VerbAccess(Who.OWNER, changes=True))
-async def add_tasks(context: ServerContext, by: User, request: w.AddTasksRequest) -> Object:
+async def add_tasks(context: ServerContext, by: User, request: w.AddTasksRequest) -> AddTasksAnswer:
     """Add tasks at the end of a job's task list."""
     refuse_too_many(len(request.tasks))
     while True:
@@ -130,11 +145,8 @@ async def add_tasks(context: ServerContext, by: User, request: w.AddTasksRequest
                 raise
             continue  # somebody else added tasks in the same moment: put these behind theirs
         added = replace(spec, tasks=spec.tasks[known:])
-        return {
-            "job": request.job,
-            "tasks": list(range(known + 1, len(spec.tasks) + 1)),
-            "report": report_json(tuple(windows.items(added))),
-        }
+        numbers = list(range(known + 1, len(spec.tasks) + 1))
+        return AddTasksAnswer(request.job, numbers, tuple(windows.items(added)))
 
 
 def live_job(context: ServerContext, job: int) -> FoundJob:
@@ -153,12 +165,12 @@ def live_job(context: ServerContext, job: int) -> FoundJob:
 
 
 @verb(OVERSEES)
-async def modify_job(context: ServerContext, by: User, request: w.ModifyJobRequest) -> Object:
+async def modify_job(context: ServerContext, by: User, request: w.ModifyJobRequest) -> ModifiedJob:
     """Change options of a job."""
     found = context.lookups.job(request.job)
     known = found.spec if found.ended else found.taken
     spec = read_terms(request.terms, (), known, now=context.now())
-    return {"job": request.job, "changed": list(await _change_job(context, by, found, known, spec))}
+    return ModifiedJob(request.job, list(await _change_job(context, by, found, known, spec)))
 
 
 async def _change_job(
@@ -202,30 +214,32 @@ async def _changed_to(
 
 
 @verb(OVERSEES)
-async def set_progress(context: ServerContext, by: User, request: w.SetProgressRequest) -> Object:
+async def set_progress(context: ServerContext, by: User, request: w.SetProgressRequest) -> JobIdAnswer:
     """Note how far a job is."""
     record = live_job(context, request.job).record
     await context.ask(SetProgress(by=by, job=record.id, percent=request.percent, message=request.message))
-    return {"job": request.job}
+    return JobIdAnswer(request.job)
 
 
 @verb(OVERSEES)
-async def cancel_job(context: ServerContext, by: User, request: w.StopJobRequest) -> Object:
+async def cancel_job(context: ServerContext, by: User, request: w.StopJobRequest) -> JobStateAnswer:
     """Cancel a job."""
     return await _stop_job(context, by, request, "canceled")
 
 
 @verb(OVERSEES)
-async def finish_job(context: ServerContext, by: User, request: w.StopJobRequest) -> Object:
+async def finish_job(context: ServerContext, by: User, request: w.StopJobRequest) -> JobStateAnswer:
     """Finish a job."""
     return await _stop_job(context, by, request, "finished")
 
 
-async def _stop_job(context: ServerContext, by: User, request: w.StopJobRequest, outcome: str) -> Object:
+async def _stop_job(
+    context: ServerContext, by: User, request: w.StopJobRequest, outcome: str
+) -> JobStateAnswer:
     found = context.lookups.job(request.job)
     if found.ended:
         if found.record.state.value == outcome:
-            return {"job": request.job, "state": found.record.state.value}
+            return JobStateAnswer(request.job, found.record.state.value)
         raise WrongState(
             code="job-over",
             what=f"job {request.job} is {found.record.state.value} already",
@@ -240,11 +254,11 @@ async def _stop_job(context: ServerContext, by: User, request: w.StopJobRequest,
         graceful=request.graceful,
     )
     await context.ask(command)
-    return {"job": request.job, "state": context.lookups.job(request.job).record.state.value}
+    return JobStateAnswer(request.job, context.lookups.job(request.job).record.state.value)
 
 
 @verb(OVERSEES)
-async def requeue_job(context: ServerContext, by: User, request: w.JobIdRequest) -> Object:
+async def requeue_job(context: ServerContext, by: User, request: w.JobIdRequest) -> RequeuedJob:
     """Run a job again, but for what has finished."""
     found = context.lookups.job(request.job)
     skipped = context.lookups.skipped_for(found.record)
@@ -257,35 +271,41 @@ async def requeue_job(context: ServerContext, by: User, request: w.JobIdRequest)
     )
     events = await context.ask(command)
     again = [one.job for one in events if isinstance(one, JobRequeued) and one.job != found.record.id]
-    return {"job": request.job, "reopened": again}
+    return RequeuedJob(request.job, [*again])
 
 
 @verb(CREATES)
-async def clone_job(context: ServerContext, by: User, request: w.JobIdRequest) -> Object:
+async def clone_job(context: ServerContext, by: User, request: w.JobIdRequest) -> SubmitAnswer:
     """Make a copy of a job, in state configuring."""
     copied, left_out = copied_by(context, by, context.lookups.job(request.job))
     spec = replace(copied, run_as="")  # it is his who makes it
     events = await context.ask(CreateJob(by=by, spec=spec))
-    return {"job": _created(events), "report": report_json(left_out)}
+    return SubmitAnswer(_created(events), left_out)
 
 
 @verb(READS)
-async def job(context: ServerContext, by: User, request: w.JobIdRequest) -> Object:
+async def job(context: ServerContext, by: User, request: w.JobIdRequest) -> JobAnswer:
     """Show a job with everything that the user may know of it."""
     found = context.lookups.job(request.job)
-    told = history_of(context, found.record.id, 200)
-    reason = context.pending_reason(found.record)
     spec, left_out = seen_by(context, by, found)
-    shown = show.detailed_job(found.record, spec, reason, told) | {"private": bool(left_out)}
-    predicted = prediction_object(context.predictions.prediction(found.record.id))
     plan = context.engine.last_plan
-    share = None if plan is None or found.ended else plan.shares.get(found.record.id)
-    more = {"expected": expected_object(context, found.record), "prediction": predicted, "share": share}
-    return {"job": shown | more | relations(context, found)}
+    shown = show.detailed_job(
+        found.record,
+        spec,
+        context.pending_reason(found.record),
+        history=history_of(context, found.record.id, 200),
+        private=bool(left_out),
+        expected=expected_object(context, found.record),
+        prediction=prediction_object(context.predictions.prediction(found.record.id)),
+        share=None if plan is None or found.ended else plan.shares.get(found.record.id),
+        dependencies=dependencies_of(context, found),
+        dependents=dependents_of(context, found),
+    )
+    return JobAnswer(shown)
 
 
 @verb(READS)
-async def export_job(context: ServerContext, by: User, request: w.ExportJobRequest) -> Object:
+async def export_job(context: ServerContext, by: User, request: w.ExportJobRequest) -> JobFileAnswer:
     """Write a job in one of the dialects."""
     from headnode.apps.server.api import job_export  # with lxml: only who exports pays for it
     from headnode.core.formats import dialects
@@ -297,18 +317,18 @@ async def export_job(context: ServerContext, by: User, request: w.ExportJobReque
     is_sss = dialects.dialect_named(dialect).language is dialects.JobLanguage.SSS
     live = (job_export.live_with_instances if is_sss else job_export.live_of)(context, found)
     text, report = dialects.write(spec, dialect, live)
-    return {"text": text.decode(), "report": report_json((*left_out, *report))}
+    return JobFileAnswer(text.decode(), (*left_out, *report))
 
 
 @verb(OVERSEES)
-async def suspend_job(context: ServerContext, by: User, request: w.JobIdRequest) -> Object:
+async def suspend_job(context: ServerContext, by: User, request: w.JobIdRequest) -> JobStateAnswer:
     """Stop a running job, and let others have what it holds."""
     await context.ask(SuspendJob(by=by, job=_live_record(context, request)))
     return _suspension_answer(context, request)
 
 
 @verb(OVERSEES)
-async def resume_job(context: ServerContext, by: User, request: w.JobIdRequest) -> Object:
+async def resume_job(context: ServerContext, by: User, request: w.JobIdRequest) -> JobStateAnswer:
     """Let a suspended job go on when there is room for it."""
     await context.ask(ResumeJob(by=by, job=_live_record(context, request)))
     return _suspension_answer(context, request)
@@ -330,12 +350,12 @@ def _live_record(context: ServerContext, request: w.JobIdRequest) -> JobId:
     return found.record.id
 
 
-def _suspension_answer(context: ServerContext, request: w.JobIdRequest) -> Object:
-    return {"job": request.job, "state": context.lookups.job(request.job).record.state.value}
+def _suspension_answer(context: ServerContext, request: w.JobIdRequest) -> JobStateAnswer:
+    return JobStateAnswer(request.job, context.lookups.job(request.job).record.state.value)
 
 
 @verb(OVERSEES)
-async def hold_job(context: ServerContext, by: User, request: w.HoldJobRequest) -> Object:
+async def hold_job(context: ServerContext, by: User, request: w.HoldJobRequest) -> HoldsAnswer:
     """Keep a job from starting until the hold is released."""
     await context.ask(
         HoldJob(by=by, job=_live_record(context, request), name=request.name, message=request.message)
@@ -344,13 +364,13 @@ async def hold_job(context: ServerContext, by: User, request: w.HoldJobRequest) 
 
 
 @verb(OVERSEES)
-async def release_job(context: ServerContext, by: User, request: w.ReleaseJobRequest) -> Object:
+async def release_job(context: ServerContext, by: User, request: w.ReleaseJobRequest) -> HoldsAnswer:
     """Release a hold of a job, or all of them; return those that are left."""
     name = None if request.all else request.name
     await context.ask(ReleaseJob(by=by, job=_live_record(context, request), name=name))
     return _held(context, request)
 
 
-def _held(context: ServerContext, request: w.JobIdRequest) -> Object:
+def _held(context: ServerContext, request: w.JobIdRequest) -> HoldsAnswer:
     holds = context.lookups.job(request.job).record.holds
-    return {"job": request.job, "holds": [hold_object(hold) for hold in holds]}
+    return HoldsAnswer(request.job, [hold_object(hold) for hold in holds])

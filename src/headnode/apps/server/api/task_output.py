@@ -13,7 +13,7 @@ from typing import Any
 
 from headnode.adapters.identity.users import base_environment
 from headnode.adapters.nodes.link import NodeLink, node_away
-from headnode.apps.server.api.job_objects import Object
+from headnode.apps.server.api.answers import OutputBytesAnswer
 from headnode.apps.server.job_lookup import FoundJob, JobLookup
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.launching.environment import LaunchContext
@@ -66,7 +66,7 @@ def output_is_kept(state: Path, node: str, job: JobId) -> bool:
 
 async def read_own_file(
     context: ServerContext, record: JobRecord, node: str, path: str, span: tuple[int, int]
-) -> Object:
+) -> OutputBytesAnswer:
     """Read a file that a task has named, on its node and as its user; `span`: offset, and how many bytes.
 
     Raises:  Unavailable ``node-away``, ``old-agent``; NotFound ``no-output``.
@@ -83,7 +83,7 @@ async def read_own_file(
             what=f"{path!r} cannot be read on node {node!r} as {record.owner!r}: {read.problem}",
             fix="see: hn task view",
         )
-    return {"data": read.data, "size": read.size, "missing": read.gone}
+    return OutputBytesAnswer(read.data, read.size, missing=read.gone)
 
 
 def output_removed(job: JobId) -> str:

@@ -6,6 +6,14 @@ from typing import Literal
 from headnode.adapters.nodes.link import node_away
 from headnode.apps.server.api import job_objects as show
 from headnode.apps.server.api import requests as w
+from headnode.apps.server.api.answers import (
+    OutputAnswer,
+    OutputBytesAnswer,
+    TaskAnswer,
+    TaskObject,
+    TasksAnswer,
+    TaskStateAnswer,
+)
 from headnode.apps.server.api.job_objects import Object
 from headnode.apps.server.api.job_views import seen_by
 from headnode.apps.server.api.jobs import live_job
@@ -43,21 +51,21 @@ async def modify_task(context: ServerContext, by: User, request: w.ModifyTaskReq
 
 
 @verb(READS)
-async def tasks(context: ServerContext, by: User, request: w.ListTasksRequest) -> Object:  # noqa: ARG001  (everybody sees all)
+async def tasks(context: ServerContext, by: User, request: w.ListTasksRequest) -> TasksAnswer:  # noqa: ARG001  (everybody sees all)
     """Show the tasks of a job, or the instances of one of them."""
     found = context.lookups.job(request.job)
     limit = min(max(1, request.limit), TASK_PAGE.most)
     states = {_task_state_named(state) for state in request.states if state.lower() not in ("all", "*")}
     if request.expand is not None:
         return _instances(context, found, request, states, limit)
-    shown: list[Object] = []
+    shown: list[TaskObject] = []
     for number in range(request.after + 1, len(found.spec.tasks) + 1):
         if len(shown) == limit:
-            return {"tasks": shown, "more": number - 1}
+            return TasksAnswer(shown, number - 1)
         state = show.task_state(found.record, show.progress_of(found.record, found.spec, number))
         if not states or state in states:
             shown.append(_task(context, found, number))
-    return {"tasks": shown, "more": None}
+    return TasksAnswer(shown, None)
 
 
 def _task_state_named(state: str) -> str:
@@ -79,7 +87,7 @@ def _task_state_named(state: str) -> str:
 
 def _instances(
     context: ServerContext, found: FoundJob, request: w.ListTasksRequest, states: set[str], limit: int
-) -> Object:
+) -> TasksAnswer:
     number = request.expand or 0
     task_of(found, number)
     chosen = list(
@@ -92,7 +100,7 @@ def _instances(
         show.instance_object(found.record, found.spec, number, instance, rows.get(instance), pending)
         for instance in page
     ]
-    return {"tasks": shown, "more": page[-1] if len(chosen) > limit else None}
+    return TasksAnswer(shown, page[-1] if len(chosen) > limit else None)
 
 
 def _rows(context: ServerContext, found: FoundJob, number: int, page: list[int]) -> dict[int, InstanceRow]:
@@ -121,7 +129,7 @@ def task_of(found: FoundJob, number: int) -> TaskSpec:
     return found.taken.tasks[number - 1]
 
 
-def _task(context: ServerContext, found: FoundJob, number: int) -> Object:
+def _task(context: ServerContext, found: FoundJob, number: int) -> TaskObject:
     row = None
     if found.spec.tasks[number - 1].kind is TaskType.BASIC:
         row = context.lookups.archive.instance(found.record.id, number, 1)
@@ -137,7 +145,7 @@ def _pending(context: ServerContext, found: FoundJob, number: int) -> str:
 
 def _task_answer(
     context: ServerContext, found: FoundJob, request: w.TaskIdRequest
-) -> tuple[TaskSpec, Object]:
+) -> tuple[TaskSpec, TaskObject]:
     task = task_of(found, request.task)
     if request.instance is None:
         return task, _task(context, found, request.task)
@@ -159,22 +167,22 @@ def check_instance(found: FoundJob, request: w.TaskIdRequest) -> None:
 
 
 @verb(READS)
-async def task(context: ServerContext, by: User, request: w.TaskIdRequest) -> Object:
+async def task(context: ServerContext, by: User, request: w.TaskIdRequest) -> TaskAnswer:
     """Show a task, or one instance of it, with everything that the user may know."""
     found = context.lookups.job(request.job)
     seen, left_out = seen_by(context, by, found)
     spec, shown = _task_answer(context, FoundJob(found.record, seen, ended=found.ended), request)
-    return {"task": show.detailed_task(shown, spec) | {"private": bool(left_out)}}
+    return TaskAnswer(show.detailed_task(shown, spec, private=bool(left_out)))
 
 
 @verb(OVERSEES)
-async def cancel_task(context: ServerContext, by: User, request: w.StopTaskRequest) -> Object:
+async def cancel_task(context: ServerContext, by: User, request: w.StopTaskRequest) -> TaskStateAnswer:
     """Cancel a task, or one instance of it."""
     return await _stop_task(context, by, request, "canceled", "failed")
 
 
 @verb(OVERSEES)
-async def finish_task(context: ServerContext, by: User, request: w.StopTaskRequest) -> Object:
+async def finish_task(context: ServerContext, by: User, request: w.StopTaskRequest) -> TaskStateAnswer:
     """Stop a task, or one instance of it, and count what runs as finished."""
     return await _stop_task(context, by, request, "finished", "finished")
 
@@ -185,7 +193,7 @@ async def _stop_task(
     request: w.StopTaskRequest,
     word: str,
     outcome: Literal["failed", "finished"],
-) -> Object:
+) -> TaskStateAnswer:
     found = _active(context, request, word)
     command = StopTask(
         by=by,
@@ -198,11 +206,8 @@ async def _stop_task(
     )
     await context.ask(command)
     found = context.lookups.job(request.job)
-    return {
-        "state": _task_answer(
-            context, found, w.TaskIdRequest(job=request.job, task=request.task, instance=request.instance)
-        )[1]["state"]
-    }
+    stopped = w.TaskIdRequest(job=request.job, task=request.task, instance=request.instance)
+    return TaskStateAnswer(_task_answer(context, found, stopped)[1].state)
 
 
 def _active(context: ServerContext, request: w.TaskIdRequest, word: str) -> FoundJob:
@@ -218,16 +223,16 @@ def _active(context: ServerContext, request: w.TaskIdRequest, word: str) -> Foun
 
 
 @verb(OVERSEES)
-async def requeue_task(context: ServerContext, by: User, request: w.TaskIdRequest) -> Object:
+async def requeue_task(context: ServerContext, by: User, request: w.TaskIdRequest) -> TaskStateAnswer:
     """Run a task that is over again."""
     found = _active(context, request, "requeued")
     command = RequeueTask(by=by, job=found.record.id, task=request.task, instance=request.instance)
     await context.ask(command)
-    return {"state": "Queued"}
+    return TaskStateAnswer("Queued")
 
 
 @verb(READS)
-async def output(context: ServerContext, by: User, request: w.TaskIdRequest) -> Object:
+async def output(context: ServerContext, by: User, request: w.TaskIdRequest) -> OutputAnswer:
     """Say where the output of a task lies.  Who reads it does so as himself."""
     found = context.lookups.job(request.job)
     spec = task_of(found, request.task)
@@ -246,19 +251,20 @@ async def output(context: ServerContext, by: User, request: w.TaskIdRequest) -> 
     node = live.place[0][0] if live is not None else (row.node if row is not None else "")
     state = show.instance_state(found.record, progress, instance)
     if state in (TaskState.CONFIGURING, TaskState.QUEUED) or not node:
-        nothing = {"standard_output": None, "standard_error": None, "captured": False, "kept": None}
-        return {**nothing, "state": state.value}
+        return OutputAnswer(None, None, captured=False, kept=None, state=state.value)
     place = live.place if live is not None else ((node, ()),)
     record = context.cluster.nodes.get(node)
     remote = record is not None and bool(record.key)
     kept = output_is_kept(context.state, node, found.record.id)
     variables = context.engine.settings.environment()
-    return output_paths(context.state, context.name, found, request.task, instance, place, variables) | {
-        "state": state.value,
-        "by": by.name,
-        "remote": remote,
-        "gone": "" if remote or not found.ended or kept else output_removed(found.record.id),
-    }
+    paths = output_paths(context.state, context.name, found, request.task, instance, place, variables)
+    return OutputAnswer(
+        **paths,
+        state=state.value,
+        by=by.name,
+        remote=remote,
+        gone="" if remote or not found.ended or kept else output_removed(found.record.id),
+    )
 
 
 def _task_kind(task: TaskSpec) -> str:
@@ -266,29 +272,30 @@ def _task_kind(task: TaskSpec) -> str:
 
 
 @verb(VerbAccess(Who.OWNER))
-async def read_output(context: ServerContext, by: User, request: w.ReadOutputRequest) -> Object:
+async def read_output(context: ServerContext, by: User, request: w.ReadOutputRequest) -> OutputBytesAnswer:
     """Read output on the node where it lies; only its owner and administrators may."""
     found = context.lookups.job(request.job)
     may_read_output(by, found.record)
     where = await output(
         context, by, w.TaskIdRequest(job=request.job, task=request.task, instance=request.instance)
     )
-    own = where[request.stream] if request.stream != "captured" else None
-    if own is not None and own != where["kept"]:
-        return await read_own_file(context, found.record, where["node"], own, (request.offset, request.most))
-    if not where["captured"]:
+    node = where.node or ""
+    own = getattr(where, request.stream) if request.stream != "captured" else None
+    if own is not None and own != where.kept:
+        return await read_own_file(context, found.record, node, own, (request.offset, request.most))
+    if not where.captured:
         raise NotFound(
             code="no-output",
             what=f"task {request.job}.{request.task} wrote all its output to files of its own",
             fix="see: hn task view",
         )
-    link = context.links.get(where["node"])
+    link = context.links.get(node)
     if link is None:
-        raise node_away(where["node"])
+        raise node_away(node)
     span = request.offset, request.most
     read = await link.read_output(found.record.id, request.task, request.instance or 1, span)
     if read.problem:
         raise NotFound(code="no-output", what=read.problem, fix="see: hn task view")
     if read.gone and found.ended:
         raise NotFound(code="no-output", what=output_removed(found.record.id), fix="see: hn job view")
-    return {"data": read.data, "size": read.size}
+    return OutputBytesAnswer(read.data, read.size)

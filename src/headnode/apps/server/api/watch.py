@@ -5,8 +5,9 @@ from collections.abc import AsyncGenerator
 from itertools import islice
 from typing import Protocol
 
-from headnode.apps.server.api.job_objects import Object
-from headnode.apps.server.api.job_views import expected_object, short_job
+from headnode.apps.server.api.answers import WatchAnswer, WatchedJob
+from headnode.apps.server.api.job_objects import job_object
+from headnode.apps.server.api.job_views import expected_object
 from headnode.apps.server.api.requests import WatchJobsRequest
 from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.job_lookup import FoundJob
@@ -36,7 +37,7 @@ class Watcher(Protocol):
 @verb(READS)
 async def watch_job(
     context: ServerContext, by: Watcher, request: WatchJobsRequest
-) -> AsyncGenerator[Object, None]:
+) -> AsyncGenerator[WatchAnswer, None]:
     """Yield all jobs now and at the end, and those that changed ten times a second at most, until then."""
     jobs = request.job if isinstance(request.job, list) else [request.job]
     signal, changed = context.watchers.watch(jobs), set(jobs)
@@ -45,7 +46,7 @@ async def watch_job(
             by.user()  # a token may have been revoked meanwhile
             answer = _changed_jobs(context, jobs, changed)
             yield answer
-            if answer["done"]:
+            if answer.done:
                 return
             await _changed_or_waiting(context, jobs, signal)
             await _pause(context, jobs, signal)
@@ -55,17 +56,19 @@ async def watch_job(
         context.watchers.leave(jobs, signal)
 
 
-def _changed_jobs(context: ServerContext, jobs: list[int], changed: set[int]) -> Object:
+def _changed_jobs(context: ServerContext, jobs: list[int], changed: set[int]) -> WatchAnswer:
     """Return the jobs that have changed as they are now, and whether all are over; then all of them."""
     if not jobs:
         raise NotFound(code="no-jobs", what="there is no job to watch", fix="name at least one job id")
     done = not any(JobId(job) in context.cluster.jobs for job in jobs)
     found = [context.lookups.job(job) for job in jobs if done or job in changed]
-    return {"jobs": [_watched_job(context, each) for each in found], "done": done}
+    return WatchAnswer([_watched_job(context, each) for each in found], done)
 
 
-def _watched_job(context: ServerContext, found: FoundJob) -> Object:
-    return short_job(context, found) | {"expected": expected_object(context, found.record)}
+def _watched_job(context: ServerContext, found: FoundJob) -> WatchedJob:
+    expected = expected_object(context, found.record)
+    brief, reason = context.briefs.of(found), context.pending_reason(found.record)
+    return job_object(WatchedJob, found.record, brief, reason, expected=expected)
 
 
 async def _changed_or_waiting(context: ServerContext, jobs: list[int], signal: asyncio.Event) -> None:

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.admission_check import refuse_unfit
-from headnode.apps.server.api.job_objects import Object, brief_of, job_object
+from headnode.apps.server.api.answers import JobObject
+from headnode.apps.server.api.job_objects import brief_of, job_object
 from headnode.apps.server.api.job_submission import (
     DescribedJobs,
     create_command,
     read_jobs,
-    report_json,
     users_named,
     with_parents,
 )
@@ -32,6 +32,7 @@ from headnode.apps.server.explain.explain_job import (
     outside_queue,
     queue_standing,
 )
+from headnode.apps.server.explain.explanation import CheckAnswer, Explanation, PredictedJob
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.slash_terms import read_terms
@@ -65,27 +66,24 @@ class _DryRunJob(NamedTuple):
 
 
 @verb(READS)
-async def check_job(context: ServerContext, by: User, request: w.SubmitJobRequest) -> Object:
+async def check_job(context: ServerContext, by: User, request: w.SubmitJobRequest) -> CheckAnswer:
     """Say what submitting would say, and what would become of each job: starts where, or waits for what.
 
     Each is looked at as if the others of its file were not there, but for those that it waits for.
     Raises:  whatever would refuse the submission.
     """
     if request.job is not None:
-        return {
-            "report": [],
-            **await _predicted(context, by, _created_before(context, by, request, request.job)),
-        }
+        predicted = await _predicted(context, by, _created_before(context, by, request, request.job))
+        return CheckAnswer((), predicted.job, predicted.explanation)
     described = await with_parents(context, by, await read_jobs(context, by, request))
-    report = {"report": report_json(described.report)}
     candidates = _candidates(context, by, described, written=request.jobfile is not None)
-    if len(candidates) == 1:
-        return report | await _predicted(context, by, candidates[0])
     told = [await _predicted(context, by, candidate) for candidate in candidates[:MOST_PREDICTED]]
-    return report | {"jobs": told, "count": len(candidates)}
+    if len(candidates) == 1:
+        return CheckAnswer(described.report, told[0].job, told[0].explanation)
+    return CheckAnswer(described.report, jobs=told, count=len(candidates))
 
 
-async def _predicted(context: ServerContext, by: User, candidate: _DryRunJob) -> Object:
+async def _predicted(context: ServerContext, by: User, candidate: _DryRunJob) -> PredictedJob:
     spec = candidate.spec
     turn = (*new_turn(context.cluster, spec)[:2], candidate.job or JobId(context.cluster.next_job))
     owner = owner_of(by, spec, users_named(by, (spec,)))
@@ -104,8 +102,8 @@ async def _predicted(context: ServerContext, by: User, candidate: _DryRunJob) ->
 
         answer |= await helpful_changes(context, snapshot, room_of_new(spec, by), way)
         answer |= await latest_start(context, snapshot)
-    answer["deadline"] = deadline_object(spec, answer)
-    return {"job": _job_object(context, by, candidate), "explanation": answer}
+    answer["deadline"] = deadline_object(spec, answer["expected"], answer["not_before"])
+    return PredictedJob(_job_object(context, by, candidate), Explanation(**answer))
 
 
 def _candidates(
@@ -184,7 +182,7 @@ def _reasons_outside(candidate: _DryRunJob, now: float) -> list[Reason]:
     return [*found, *candidate.waits]
 
 
-def _job_object(context: ServerContext, by: User, candidate: _DryRunJob) -> Object:
+def _job_object(context: ServerContext, by: User, candidate: _DryRunJob) -> JobObject:
     owner = owner_of(by, candidate.spec, users_named(by, (candidate.spec,)))
     record = JobRecord(
         id=candidate.job or JobId(context.cluster.next_job),
@@ -196,4 +194,4 @@ def _job_object(context: ServerContext, by: User, candidate: _DryRunJob) -> Obje
         priority=candidate.spec.priority,
         created=context.now(),
     )
-    return job_object(record, brief_of(record, candidate.spec)) | {"id": candidate.job}
+    return job_object(JobObject, record, brief_of(record, candidate.spec), id=candidate.job)

@@ -1,9 +1,13 @@
 """Why a job waits, when it will start, and what would let it: the policy itself is asked again."""
 
 from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from headnode.apps.server.api import requests as w
-from headnode.apps.server.api.groups import relations
+from headnode.apps.server.api.answers import ExpectedStartObject
+from headnode.apps.server.api.groups import dependencies_of
 from headnode.apps.server.api.job_objects import Object
 from headnode.apps.server.api.job_views import deadline_object, expected_start
 from headnode.apps.server.api.verbs import READS, verb
@@ -21,6 +25,18 @@ from headnode.apps.server.explain.applicable_changes import (
     snapshot_with,
     start_by_limits,
 )
+from headnode.apps.server.explain.explanation import (
+    BlockingReservation,
+    Explanation,
+    HelpfulChange,
+    JobAhead,
+    NodeHolder,
+    ProcessorCount,
+    ReasonObject,
+    RefusalObject,
+    ReservedStart,
+    WaitingTask,
+)
 from headnode.apps.server.explain.waiting_reasons import preemption_reasons, reserved_for_others
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
@@ -33,7 +49,7 @@ from headnode.core.scheduling.explain.changes import ChangeLimits, Subject, plan
 from headnode.core.scheduling.explain.counterfactual import Suggestion
 from headnode.core.scheduling.explain.reasons import explain, first_ahead
 from headnode.core.scheduling.node_table import node_objection, rules_of
-from headnode.core.scheduling.plan import Reason, Reservation, Shares, Why
+from headnode.core.scheduling.plan import Reason, Shares, Why
 from headnode.core.scheduling.view import View
 from headnode.core.state import submit as c
 from headnode.core.state.decide import decide
@@ -47,23 +63,22 @@ MOST_BUSY_NODES = 50  # of one explanation whose holders are named
 
 def holders_of(
     context: ServerContext, view: View, request: JobRequest, reasons: Sequence[Reason]
-) -> dict[str, tuple[list[Object], int]]:
+) -> dict[str, tuple[list[NodeHolder], int]]:
     """Return by node the jobs that hold processors there, the largest first, and how many more there are.
 
     Only nodes of the reasons that would serve the request if they were free.
     Cost:  O(nodes + shares of running jobs).
     """
     busy = _busy_nodes(view, request, reasons)
-    found: dict[str, list[Object]] = {name: [] for name in busy}
+    found: dict[str, list[NodeHolder]] = {name: [] for name in busy}
+    owners = context.cluster.jobs
     for running in view.running if busy else ():
         for node, processors in running.allocation:
             if node in found:
-                found[node].append(
-                    {"job": running.job, "processors": processors, "until": known_instant(running.end)}
-                )
-    return {
-        node: (_with_owners(context, jobs), max(0, len(jobs) - MOST_HOLDERS)) for node, jobs in found.items()
-    }
+                owner = owners[running.job].owner if running.job in owners else ""
+                until = known_instant(running.end)
+                found[node].append(NodeHolder(running.job, processors, until, owner))
+    return {node: (_largest(jobs), max(0, len(jobs) - MOST_HOLDERS)) for node, jobs in found.items()}
 
 
 def _busy_nodes(view: View, request: JobRequest, reasons: Sequence[Reason]) -> list[str]:
@@ -76,27 +91,28 @@ def _busy_nodes(view: View, request: JobRequest, reasons: Sequence[Reason]) -> l
     return busy
 
 
-def _with_owners(context: ServerContext, jobs: list[Object]) -> list[Object]:
-    """Return the first of the holders, with their owners."""
-    first = sorted(jobs, key=lambda each: (-each["processors"], each["job"]))[:MOST_HOLDERS]
-    there = context.cluster.jobs
-    return [each | {"owner": there[each["job"]].owner} for each in first if each["job"] in there]
+def _largest(jobs: list[NodeHolder]) -> list[NodeHolder]:
+    """Return the first of the holders; those that have ended since then are left out."""
+    first = sorted(jobs, key=lambda each: (-each.processors, each.job))[:MOST_HOLDERS]
+    return [each for each in first if each.owner]
 
+
+Ahead = TypeVar("Ahead", bound=JobAhead)
 
 MOST_TASKS = 20
 MOST_AHEAD = 5  # jobs ahead that are told one by one
 
 
 @verb(READS)
-async def explain_job(context: ServerContext, by: User, request: w.JobIdRequest) -> Object:
+async def explain_job(context: ServerContext, by: User, request: w.JobIdRequest) -> Explanation:
     """Say what a job waits for, when it may start, and what would let it start now or sooner."""
     found = context.lookups.job(request.job)
     answer = empty_explanation(context)
     answer |= {"job": found.record.id, "name": found.spec.name, "state": STATE_NAMES[found.record.state]}
     if not found.ended or found.record.skipped:
-        answer["dependencies"] = relations(context, found)["dependencies"]
+        answer["dependencies"] = dependencies_of(context, found)
     if found.ended:
-        return answer
+        return Explanation(**answer)
     answer["tasks"] = _waiting_tasks(context, found)
     preempted = [reason_object(each) for each in preemption_reasons(context.engine.last_plan, found.record)]
     if found.record.state.is_queued:
@@ -106,7 +122,8 @@ async def explain_job(context: ServerContext, by: User, request: w.JobIdRequest)
     elif found.record.state is JobState.CONFIGURING:
         answer |= await _draft(context, by, found)
     answer["reasons"] = [*preempted, *answer["reasons"]]
-    return answer | {"deadline": deadline_object(found.spec, answer)}
+    answer["deadline"] = deadline_object(found.spec, answer["expected"], answer["not_before"])
+    return Explanation(**answer)
 
 
 def empty_explanation(context: ServerContext) -> Object:
@@ -156,11 +173,11 @@ async def _queued(context: ServerContext, by: User, found: FoundJob) -> Object:
     return answer | {"expected": await expected_start(context, record)}
 
 
-def _resume_reasons(context: ServerContext, found: FoundJob, answer: Object) -> list[Object]:
+def _resume_reasons(context: ServerContext, found: FoundJob, answer: Object) -> list[ReasonObject]:
     """Return why a suspended job does not go on: what others have of its nodes, and what else there is."""
     own = [reason_object(reason) for reason in context.missing_to_resume(found.record)]
     about_nodes = (Why.PROCESSORS, Why.NODE)
-    return own + [reason for reason in answer["reasons"] if reason["why"] not in about_nodes]
+    return own + [reason for reason in answer["reasons"] if reason.why not in about_nodes]
 
 
 async def _draft(context: ServerContext, by: User, found: FoundJob) -> Object:
@@ -171,7 +188,7 @@ async def _draft(context: ServerContext, by: User, found: FoundJob) -> Object:
     try:
         decide(context.cluster, c.SubmitJob(by=by, job=record.id, parents=parents), context.now())
     except Refused as no:
-        return {"refused": {"code": no.code, "what": no.what, "fix": no.fix}}
+        return {"refused": RefusalObject(no.code, no.what, no.fix)}
     turn = (*new_turn(context.cluster, spec)[:2], record.id)
     snapshot = await snapshot_with(
         context, Subject(turn, context.cluster.request_if_queued(record.owner, spec))
@@ -196,25 +213,26 @@ def queue_standing(context: ServerContext, snapshot: PolicySnapshot) -> Object:
     return {
         "reasons": _reason_objects(context, snapshot, reasons),
         "ahead": ahead,
-        "jobs_ahead": [_job_ahead(context, JobId(turn[2])) for turn in first],
+        "jobs_ahead": [_job_ahead(JobAhead, context, JobId(turn[2])) for turn in first],
         "not_before": known_instant(outcome.at),
         "would_start": allocation_object(outcome.starts),
         "reservation": None
         if own is None
-        else {"at": known_instant(own.at), "nodes": allocation_object(own.allocation)},
+        else ReservedStart(known_instant(own.at), allocation_object(own.allocation)),
         "behind": _blocking_reservation(context, snapshot, reasons),
     }
 
 
 def _reason_objects(
     context: ServerContext, snapshot: PolicySnapshot, reasons: tuple[Reason, ...]
-) -> list[Object]:
+) -> list[ReasonObject]:
     """Return the reasons as clients get them, those about busy nodes with who holds these."""
     holders = holders_of(context, snapshot.view, snapshot.subject.request, reasons)
     told = []
     for reason in reasons:
         jobs, more = holders.get(reason.what, ([], 0)) if reason.why is Why.NODE else ([], 0)
-        told.append(reason_object(reason) | ({"holders": jobs, "more_holders": more} if jobs else {}))
+        shown = reason_object(reason)
+        told.append(replace(shown, holders=jobs, more_holders=more) if jobs else shown)
     return told
 
 
@@ -231,37 +249,33 @@ def _with_reserved(
 
 def _blocking_reservation(
     context: ServerContext, snapshot: PolicySnapshot, reasons: tuple[Reason, ...]
-) -> Object | None:
+) -> BlockingReservation | None:
     """Return the reservation of another job that is in the way: the one the policy names, or the first."""
     others = [kept for kept in snapshot.plan.reservations if kept.job != snapshot.subject.job]
     named = {reason.what for reason in reasons if reason.why in (Why.RESERVATION, Why.POLICY, Why.PRIORITY)}
     kept = next((kept for kept in others if str(kept.job) in named), None)
-    return None if kept is None else _reservation(context, kept)
+    if kept is None:
+        return None
+    at, nodes = known_instant(kept.at), allocation_object(kept.allocation)
+    return _job_ahead(BlockingReservation, context, kept.job, at=at, nodes=nodes)
 
 
-def _reservation(context: ServerContext, kept: Reservation) -> Object:
-    return {
-        **_job_ahead(context, kept.job),
-        "at": known_instant(kept.at),
-        "nodes": allocation_object(kept.allocation),
-    }
-
-
-def _job_ahead(context: ServerContext, job: JobId) -> Object:
+def _job_ahead(kind: type[Ahead], context: ServerContext, job: JobId, **more: Any) -> Ahead:
     found = context.lookups.job(job)  # it may have ended since the snapshot was taken
     record, spec = found.record, found.spec
     request = request_of(spec)
-    return {
-        "job": job,
-        "owner": record.owner,
-        "name": spec.name,
-        "priority": record.priority,
-        "priority_name": format_priority(record.priority),
-        "minimum": request.minimum,
-        "maximum": request.maximum,
-        "unit": request.unit.value,
-        "run_time": None if request.run_time == FOREVER else request.run_time,
-    }
+    return kind(
+        job=job,
+        owner=record.owner,
+        name=spec.name,
+        priority=record.priority,
+        priority_name=format_priority(record.priority),
+        minimum=request.minimum,
+        maximum=request.maximum,
+        unit=request.unit.value,
+        run_time=None if request.run_time == FOREVER else request.run_time,
+        **more,
+    )
 
 
 async def helpful_changes(
@@ -289,26 +303,26 @@ async def latest_start(context: ServerContext, snapshot: PolicySnapshot) -> Obje
     promise = known_instant(outcome.at) or await start_by_limits(context, snapshot)
     why = "" if promise else "jobs without a run time limit are before it, or it was too long to work out"
     return {
-        "expected": {
-            "promise": promise,
-            "p50": None,
-            "p90": None,
-            "made": snapshot.view.now,
-            "policy": context.engine.settings.text("SchedulingPolicy"),
-            "why": why,
-        }
+        "expected": ExpectedStartObject(
+            promise=promise,
+            p50=None,
+            p90=None,
+            made=snapshot.view.now,
+            policy=context.engine.settings.text("SchedulingPolicy"),
+            why=why,
+        )
     }
 
 
-def _change(offer: Suggestion, snapshot: PolicySnapshot, way: ChangeCommand) -> Object:
-    return {
-        "text": changes_in_words(offer, snapshot.subject.request),
-        "now": offer.outcome.now,
-        "at": known_instant(offer.outcome.at),
-        "nodes": allocation_object(offer.outcome.starts),
-        "options": way.options,
-        "command": way.command,
-    }
+def _change(offer: Suggestion, snapshot: PolicySnapshot, way: ChangeCommand) -> HelpfulChange:
+    return HelpfulChange(
+        text=changes_in_words(offer, snapshot.subject.request),
+        now=offer.outcome.now,
+        at=known_instant(offer.outcome.at),
+        nodes=allocation_object(offer.outcome.starts),
+        options=way.options,
+        command=way.command,
+    )
 
 
 def outside_queue(answer: Object, outside: list[Reason], held: Instant | None, job: JobId | None) -> Object:
@@ -324,43 +338,43 @@ def outside_queue(answer: Object, outside: list[Reason], held: Instant | None, j
     if held is None or len(outside) > 1 or not answer["would_start"]:
         return different
     options = {"holduntil": ""}
-    lifted = {
-        "text": "without the hold",
-        "now": True,
-        "at": answer["not_before"],
-        "nodes": answer["would_start"],
-        "options": options,
-        "command": "" if job is None else modify_command(job, options),
-    }
+    lifted = HelpfulChange(
+        text="without the hold",
+        now=True,
+        at=answer["not_before"],
+        nodes=answer["would_start"],
+        options=options,
+        command="" if job is None else modify_command(job, options),
+    )
     return different | {"not_before": held, "changes": [lifted]}
 
 
-def reason_object(reason: Reason) -> Object:
+def reason_object(reason: Reason) -> ReasonObject:
     """Return a reason as clients get it."""
-    return {"why": reason.why.value, "text": reason.text, "what": reason.what}
+    return ReasonObject(reason.why.value, reason.text, reason.what)
 
 
-def allocation_object(shares: Shares) -> list[Object]:
+def allocation_object(shares: Shares) -> list[ProcessorCount]:
     """Return an allocation as clients get it."""
-    return [{"node": node, "processors": processors} for node, processors in shares]
+    return [ProcessorCount(node, processors) for node, processors in shares]
 
 
-def _waiting_tasks(context: ServerContext, found: FoundJob) -> list[Object]:
+def _waiting_tasks(context: ServerContext, found: FoundJob) -> list[WaitingTask]:
     run = found.record.run
     if run is None or found.record.state is not JobState.RUNNING:
         return []
-    told: list[Object] = []
+    told: list[WaitingTask] = []
     for index, progress in enumerate(run.tasks):
         if not progress.queued or len(told) == MOST_TASKS:
             continue
         reasons = task_reasons(context.cluster, found.record, index)
         told.append(
-            {
-                "task": index + 1,
-                "name": found.spec.tasks[index].name,
-                "instance": next(iter(progress.queued)),
-                "waiting": len(progress.queued),
-                "reasons": [{"why": r.why, "text": r.text, "what": r.what} for r in reasons],
-            }
+            WaitingTask(
+                task=index + 1,
+                name=found.spec.tasks[index].name,
+                instance=next(iter(progress.queued)),
+                waiting=len(progress.queued),
+                reasons=[ReasonObject(each.why, each.text, each.what) for each in reasons],
+            )
         )
     return told
