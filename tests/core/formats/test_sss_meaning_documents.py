@@ -14,7 +14,7 @@ from headnode.core.formats.sss import SssDocument, SssJob, SssVersion, read_docu
 from headnode.core.formats.sss.conversion import ConvertedJobs, document_of, jobs_in
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings
 from headnode.core.formats.sss.conversion.request_reading import RequestContext, accept_request
-from headnode.core.formats.sss.conversion.requested_resources import RequestedResources
+from headnode.core.formats.sss.conversion.resource_table import Request
 from headnode.core.formats.sss.conversion.write_request import request_properties_for
 from headnode.core.formats.sss.properties import SssCategory
 from headnode.core.formats.sss.property_rows import (
@@ -160,13 +160,13 @@ def test_the_job_of_maui_is_two_task_groups_on_nodes_with_features_of_their_own(
     ]
 
 
-WAYS = [
-    RequestedResources(processors=(8, 8)),
-    RequestedResources(processors=(2, 4), least_memory=100, run_time=Seconds(60.0)),
-    RequestedResources(features=(("a", "b"),), names=("n1", "n2"), patterns=("n.*", "m.*")),
-    RequestedResources(features=(("a",), ("b",)), lacking=("c",), architectures=("x86", "arm")),
-    RequestedResources(least_memory=100),
-    RequestedResources(),
+WAYS: list[Request] = [
+    {"processors": (8, 8)},
+    {"processors": (2, 4), "minimum_memory": 100, "run_time": Seconds(60.0)},
+    {"features": (("a", "b"),), "names": ("n1", "n2"), "patterns": ("n.*", "m.*")},
+    {"features": (("a",), ("b",)), "lacking": ("c",), "architectures": ("x86", "arm")},
+    {"minimum_memory": 100},
+    {},
 ]
 
 
@@ -183,7 +183,7 @@ def test_any_few_ways_in_any_order_are_written_so_that_they_come_back_in_it(coun
                 ConversionFindings(),
             )
         )
-        assert [option.wishes for option in found.options] == [*ways]
+        assert [option.request for option in found.options] == [*ways]
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)

@@ -157,17 +157,13 @@ def _ends(one: Constraint) -> tuple[int, float]:
     if isinstance(one.value, str | tuple):
         return 0, math.inf
     up, down = math.ceil(one.value), math.floor(one.value)
-    match one.comparison:
-        case Comparison.EQ:
-            return up, down
-        case Comparison.GE:
-            return up, math.inf
-        case Comparison.GT:
-            return down + 1, math.inf
-        case Comparison.LE:
-            return 0, down
-        case Comparison.LT:
-            return 0, up - 1
+    comparison = one.comparison
+    if comparison is Comparison.EQ:
+        return up, down
+    if comparison in (Comparison.GE, Comparison.GT):
+        return (up if comparison is Comparison.GE else down + 1), math.inf
+    if comparison in (Comparison.LE, Comparison.LT):
+        return 0, (down if comparison is Comparison.LE else up - 1)
     return 0, math.inf
 
 

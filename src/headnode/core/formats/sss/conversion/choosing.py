@@ -10,20 +10,13 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from headnode.core.formats.sss.constraints import Comparison, Constraint, Facts, holds
-from headnode.core.formats.sss.conversion.requested_resources import RequestedResources
+from headnode.core.formats.sss.conversion.resource_table import RESOURCES, Request
 from headnode.core.formats.sss.expressions import ConstraintSet
 from headnode.core.model.errors import BadRequest
 
 _MACHINE = ("Machine",)
-_OF_JOB = {
-    "Machine": "machine",
-    "User": "user",
-    "Project": "project",
-    "Queue": "queue",
-    "QualityOfService": "quality",
-    "Reservation": "reservation",
-}
-"""What a job has once, whichever way the scheduler chooses: the field of its wishes."""
+_OF_JOB = ("Machine", "User", "Project", "Queue", "QualityOfService", "Reservation")
+"""What a job has once, whichever way the scheduler chooses."""
 
 
 class Asker(NamedTuple):
@@ -74,13 +67,13 @@ def _decided(way: ConstraintSet) -> ConstraintSet:
     return replace(way, constraints=tuple(left))
 
 
-def chosen(options: Sequence[RequestedResources], user: str) -> list[int]:
+def chosen(options: Sequence[Request], user: str) -> list[int]:
     """Return the numbers of the options that a job can have together, the one it is submitted with first.
 
     That is the best of those that name the user who submits it, else the best of all.  Others belong to it
     that have the same user, project, queue, reservation and cluster.
     """
-    own = (number for number, one in enumerate(options) if user and one.user == user)
+    own = (number for number, one in enumerate(options) if user and one.get("run_as") == user)
     first = next(own, 0)
     same = (
         number for number, one in enumerate(options) if number != first and not different(options[first], one)
@@ -88,11 +81,12 @@ def chosen(options: Sequence[RequestedResources], user: str) -> list[int]:
     return [first, *same]
 
 
-def different(one: RequestedResources, other: RequestedResources) -> list[str]:
+def different(one: Request, other: Request) -> list[str]:
     """Return what a job has once and `other` says otherwise than `one`, such as ``User amy``."""
-    return [
-        f"{name} {getattr(other, field)}" if getattr(other, field) else f"no {name}"
-        for name, field in _OF_JOB.items()
-        if getattr(one, field) != getattr(other, field)
-        and (name != "Machine" or one.machine.lower() != other.machine.lower())
-    ]
+    found: list[str] = []
+    for name in _OF_JOB:
+        (field,) = RESOURCES[name].fields
+        mine, another = one.get(field, ""), other.get(field, "")
+        if mine != another and (name != "Machine" or mine.lower() != another.lower()):
+            found.append(f"{name} {another}" if another else f"no {name}")
+    return found

@@ -40,6 +40,7 @@ from headnode.core.formats.sss.value_types import SssVersion
 from headnode.core.model.dependencies import DEPENDENCY_FIELDS, DependencyLink
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Alternative, Condition, JobSpec, Licence, NamedParent
+from headnode.core.model.quantities import FOREVER
 from headnode.core.model.task import TaskSpec
 
 _MOST_ID = 2**31 - 1
@@ -190,7 +191,7 @@ class JobReader:
         taken = accept_request(
             RequestContext(job, ElementPlace.JOB, self._where, self._policy, self._findings, asker)
         )
-        _check_machine(taken.wishes.machine, asker.machine, self._where)
+        _check_machine(taken.options[0].request.get("machine", ""), asker.machine, self._where)
         self._ways.append(taken.options)
         tasks = list(self._tasks(document.scripts))
         fields = self._asked(tasks) | self._told() | waits.fields
@@ -231,15 +232,13 @@ class JobReader:
         meanings, sized = [first], first.job["minimum"] is not None
         for number, choice in enumerate(choices[1:], 1):
             meanings.append(self._meaning(tasks, choice, number, explicit=sized))
-        best = self._ways[0][choices[0][0]].wishes
+        best = self._ways[0][choices[0][0]].request
         together = self._together(tasks, first)
         return {
             **first.job,
             "together": together,
-            "project": best.project,
-            "reservation": best.reservation,
-            "run_as": best.user,
-            "template": best.queue or best.quality,
+            **{field: best[field] for field in _TEXTS if field in best},
+            "template": best.get("template") or best.get("quality", ""),
             "tasks": tuple(
                 [TaskSpec(**read.fields, **sized) for read, sized in zip(tasks, first.tasks, strict=True)]
             ),
@@ -267,32 +266,32 @@ class JobReader:
         self, tasks: Sequence[TaskDraft], choice: Sequence[int], number: int, *, explicit: bool
     ) -> AlternativeFields:
         """Return what one alternative says of the job and of its tasks."""
-        said = self._ways[0][choice[0]].said
-        wishes = said.wishes
+        request = self._ways[0][choice[0]].request
         parts = [one.part(self._ways, choice) for one in tasks]
         tell = self._tell(f", alternative {number}" if number else "")
-        sizes, nodes = sizes_of(wishes, parts, tell), node_fields(said, parts, tell)
+        sizes, nodes = sizes_of(request, parts, tell), node_fields(request, parts, tell)
         job = {
             **sizes.job,
             **nodes.job,
-            "run_time": wishes.run_time,
+            "run_time": request.get("run_time", FOREVER),
             "licences": self._licences(tasks, choice),
         }
         if explicit and job["minimum"] is None:
             job["minimum"], job["maximum"] = total(parts, sizes.tasks) if parts else (1, 1)
         each = zip(parts, sizes.tasks, nodes.tasks, strict=True)
         fields = [
-            {**size, "needs": needs, "run_time": part.own.wishes.run_time} for part, size, needs in each
+            {**size, "needs": needs, "run_time": part.own.get("run_time", FOREVER)}
+            for part, size, needs in each
         ]
         return AlternativeFields(job, tuple(fields))
 
     def _licences(self, tasks: Sequence[TaskDraft], choice: Sequence[int]) -> tuple[Licence, ...]:
         """Return the licences of the job and of its task groups, which all run together."""
         scopes = dict.fromkeys([0, *[scope for one in tasks for scope in (one.group, one.task)]])
-        found = [one for scope in scopes for one in self._ways[scope][choice[scope]].said.wishes.licences]
         amounts: dict[str, int] = {}
-        for licence in found:
-            amounts[licence.feature] = amounts.get(licence.feature, 0) + (licence.amount or 0)
+        for scope in scopes:
+            for licence in self._ways[scope][choice[scope]].request.get("licences", ()):
+                amounts[licence.feature] = amounts.get(licence.feature, 0) + (licence.amount or 0)
         return tuple([Licence(feature, amount) for feature, amount in amounts.items()])
 
     def _tell(self, which: str) -> Tell:
@@ -321,17 +320,18 @@ class JobReader:
 
     def _owned(self, taken: AcceptedRequest) -> list[SssProperty]:
         """Return the properties that have no field, and are written back: Machine, and one of two queues."""
-        wishes = taken.wishes
+        request = taken.options[0].request
+        queue, quality = request.get("template"), request.get("quality")
         for name, field, becomes in _ONE_NAME:
-            if getattr(wishes, field):
+            if field in request:
                 self._findings.add(Fidelity.TRANSLATED, self._where, f"{name}: {becomes}")
-        if wishes.queue and wishes.quality:
-            what = f"QualityOfService {wishes.quality}: the Queue is the template of the job"
+        if queue and quality:
+            what = f"QualityOfService {quality}: the Queue is the template of the job"
             self._findings.unsupported(self._policy, self._where, what)
-        elif wishes.quality:
+        elif quality:
             what = "QualityOfService: it is the template of the job"
             self._findings.add(Fidelity.TRANSLATED, self._where, what)
-        texts = {"Machine": wishes.machine, "QualityOfService": wishes.quality if wishes.queue else ""}
+        texts = {"Machine": request.get("machine"), "QualityOfService": quality if queue else ""}
         return self._still_to_keep({name: text for name, text in texts.items() if text}, taken)
 
     def _still_to_keep(self, texts: Mapping[str, str], taken: AcceptedRequest) -> list[SssProperty]:
@@ -346,9 +346,10 @@ class JobReader:
         return [SssProperty(name=name, value=value) for name, value in said.items()]
 
 
+_TEXTS = ("project", "reservation", "run_as")
 _ONE_NAME = (
-    ("Queue", "queue", "it is the template of the job"),
-    ("User", "user", "the job runs as that user, if its submitter may"),
+    ("Queue", "template", "it is the template of the job"),
+    ("User", "run_as", "the job runs as that user, if its submitter may"),
     (
         "Machine",
         "machine",

@@ -18,11 +18,8 @@ from headnode.core.formats.sss.conversion.extensions import (
 )
 from headnode.core.formats.sss.conversion.job_reading import dependency
 from headnode.core.formats.sss.conversion.programs import limits_back
-from headnode.core.formats.sss.conversion.requested_resources import (
-    NO_MEMORY,
-    RequestedResources,
-    distribution_back,
-)
+from headnode.core.formats.sss.conversion.requested_resources import NO_MEMORY, distribution_back
+from headnode.core.formats.sss.conversion.resource_table import Request, distinct
 from headnode.core.formats.sss.conversion.resource_writing import (
     is_plain,
     requested_of_job,
@@ -174,14 +171,14 @@ class _JobObjectWriter:
             properties=ordered(properties), requested=asked.requested, task_groups=groups, kept=kept.kept
         )
 
-    def _scopes(self, variants: Sequence[JobSpec], *, alone: bool) -> list[list[RequestedResources]]:
+    def _scopes(self, variants: Sequence[JobSpec], *, alone: bool) -> list[list[Request]]:
         """Return the ways of the job, and of each task, that together are its alternatives."""
         first = requested_of_job(variants[0], _written(variants[0]), self.findings, alone=alone)
         others = [
             requested_of_job(one, _written(one), ConversionFindings(), alone=alone) for one in variants[1:]
         ]
-        whole = list(dict.fromkeys((first, *others)))
-        ways = [list(dict.fromkeys(each)) for each in zip(*whole, strict=True)]
+        whole = distinct((first, *others))
+        ways = [distinct(each) for each in zip(*whole, strict=True)]
         if math.prod(map(len, ways)) == len(whole) and list(product(*ways)) == whole:
             return ways
         what = "alternatives: they change the job and its tasks together, which SSS cannot say"
@@ -209,7 +206,7 @@ class _JobObjectWriter:
                 what = f"tasks: SSS has no {task.kind.value} tasks: it is left out"
                 self.findings.add(Fidelity.NOT_SUPPORTED, f"task {number}", what)
 
-    def _groups(self, scopes: Sequence[Sequence[RequestedResources]]) -> Iterator[TaskGroup]:
+    def _groups(self, scopes: Sequence[Sequence[Request]]) -> Iterator[TaskGroup]:
         found = [(number, task) for number, task in enumerate(self._spec.tasks, 1) if task.kind in WRITTEN]
         for (number, task), options in zip(found, scopes, strict=True):
             yield task_group(self._spec, task, options, f"task {number}", self.findings)

@@ -1,6 +1,7 @@
 """The ways in which a request can be met, and what is kept of it for writing back."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -8,17 +9,13 @@ from msgspec.structs import replace
 from headnode.core.formats.fidelity import Awareness, Fidelity
 from headnode.core.formats.sss.constraints import Constraint
 from headnode.core.formats.sss.conversion.choosing import NOBODY, Asker, chosen, different, ways_here
-from headnode.core.formats.sss.conversion.constraint_reading import (
-    plain_resources,
+from headnode.core.formats.sss.conversion.extensions import ConversionFindings
+from headnode.core.formats.sss.conversion.resource_table import (
+    RESOURCES,
+    UNDERSTOOD_IN,
+    Request,
     resources_of,
     without_effect,
-)
-from headnode.core.formats.sss.conversion.extensions import ConversionFindings
-from headnode.core.formats.sss.conversion.requested_resources import (
-    NOTHING_EXPLICIT,
-    ExplicitResources,
-    RequestedResources,
-    explicit_from,
 )
 from headnode.core.formats.sss.expressions import (
     ConstraintSet,
@@ -27,42 +24,38 @@ from headnode.core.formats.sss.expressions import (
     ways_of,
 )
 from headnode.core.formats.sss.job_object import SssScope
-from headnode.core.formats.sss.properties import Consumable, SssCategory, SssProperty, UnknownElement
+from headnode.core.formats.sss.properties import (
+    Consumable,
+    Selection,
+    SssCategory,
+    SssProperty,
+    UnknownElement,
+)
 from headnode.core.formats.sss.property_rows import ElementPlace, PropertyRole, meaning_of
 from headnode.core.model.errors import BadRequest
 
 _SHOWN = 3  # of the alternatives that are not taken
 
 
-class RequestOption(msgspec.Struct, frozen=True, gc=False):
+class RequestOption(NamedTuple):
     """One way to meet a request, and the sum of the preferences that it fulfils."""
 
-    said: ExplicitResources
+    request: Request
     weight: int = 0
 
-    @property
-    def wishes(self) -> RequestedResources:
-        """What is asked for."""
-        return self.said.wishes
 
-
-class AcceptedRequest(msgspec.Struct, frozen=True, gc=False):
+class AcceptedRequest(NamedTuple):
     """The ways that Headnode can act on, best first, and what must be written back as it was.
 
     That are properties outside of Requested, and Requested.
     """
 
-    options: tuple[RequestOption, ...]
+    options: tuple[RequestOption, ...] = (RequestOption({}),)
     outside: tuple[SssProperty, ...] = ()
     requested: SssCategory | None = None
 
-    @property
-    def wishes(self) -> RequestedResources:
-        """What is asked for at best."""
-        return self.options[0].said.wishes
 
-
-ANYTHING = AcceptedRequest((RequestOption(NOTHING_EXPLICIT),))
+ANYTHING = AcceptedRequest()
 """What a scope asks for that says nothing."""
 
 
@@ -85,14 +78,38 @@ def accept_request(asking: RequestContext) -> AcceptedRequest:
     found = request_properties(asking.scope)
     if not (found.outside or found.inside):
         return ANYTHING
-    plain = plain_resources((*found.outside, *found.inside), asking.place)
-    if plain is not None:
-        return AcceptedRequest((RequestOption(plain),))
     try:
-        return _worked_out(asking, found)
+        exact = _exact((*found.outside, *found.inside), asking.place)
+        return _worked_out(asking, found) if exact is None else AcceptedRequest((RequestOption(exact),))
     except BadRequest as wrong:
         what = f"{asking.where}: {wrong.what}"
         raise BadRequest(code=wrong.code, what=what, fix=wrong.fix) from wrong
+
+
+def _exact(properties: Sequence[SssProperty], place: ElementPlace) -> Request | None:
+    """Return what is asked for when each property is exact and stands once, as nearly always; None otherwise.
+
+    It is then read without the algebra of requests.
+    Raises:  BadRequest ``size``.
+    """
+    known = UNDERSTOOD_IN[place]
+    request: dict[str, Any] = {}
+    for one in properties:
+        if one.name not in known or not _is_exact(one):
+            return None
+        row = RESOURCES[one.name]
+        value = row.exact(one.quantity if isinstance(one, Consumable) else one.value) if one.value else None
+        if not value or row.field in request:
+            return None
+        request[row.field] = value
+    return request
+
+
+def _is_exact(one: SssProperty) -> bool:
+    """Whether a property is one value, and neither compared nor joined to others."""
+    if one.op or one.conj or one.group or one.preference or _attributes(one):
+        return False
+    return type(one) is SssProperty or not isinstance(one, Selection) or one.aggregation is None
 
 
 def _worked_out(asking: RequestContext, found: RequestProperties) -> AcceptedRequest:
@@ -106,15 +123,15 @@ def _worked_out(asking: RequestContext, found: RequestProperties) -> AcceptedReq
             fix="correct the requested properties of the same name",
         )
     used, unused = _by_loss(ways, asking.place)
-    options: dict[RequestedResources | None, RequestOption] = {}
+    options: dict[frozenset[Any] | None, RequestOption] = {}
     unsaid: dict[Constraint, None] = {}
     for way, lost in used:
-        wishes, approximations = resources_of(_heard(way.constraints, lost))
-        key = wishes if len(used) > 1 else None
+        request, approximations = resources_of(_heard(way.constraints, lost))
+        key = frozenset(request.items()) if len(used) > 1 else None
         if key in options:
             unused.append(way)
             continue
-        options[key] = RequestOption(explicit_from(wishes), way.weight)
+        options[key] = RequestOption(request, way.weight)
         unsaid |= dict.fromkeys(lost)
         for what in approximations:
             asking.findings.add(Fidelity.APPROXIMATED, asking.where, what)
@@ -132,11 +149,11 @@ def _worked_out(asking: RequestContext, found: RequestProperties) -> AcceptedReq
 
 def _of_one_asker(asking: RequestContext, options: tuple[RequestOption, ...]) -> tuple[RequestOption, ...]:
     """Return the options that one job can have, and say which others are not used and why."""
-    wishes = [one.wishes for one in options]
-    numbers = chosen(wishes, asking.asker.user)
-    first = wishes[numbers[0]]
+    requests = [one.request for one in options]
+    numbers = chosen(requests, asking.asker.user)
+    first = requests[numbers[0]]
     for number in sorted(set(range(len(options))) - set(numbers)):
-        other = " and ".join(different(first, wishes[number]))
+        other = " and ".join(different(first, requests[number]))
         what = f"alternative not used: {other}: a job has one user, project, queue, reservation and cluster"
         asking.findings.add(Fidelity.APPROXIMATED, asking.where, what)
     return tuple(options[number] for number in numbers)
@@ -239,6 +256,8 @@ def _marked(asking: RequestContext, every: Sequence[SssProperty]) -> Iterator[st
 
 def _attributes(one: SssProperty) -> Sequence[str]:
     """Return the attributes of a property that nothing is done with."""
+    if type(one) is SssProperty and one.performance is None:
+        return ()
     found = ["performanceFactor"] if one.performance is not None else []
     if isinstance(one, Consumable):
         if one.metric:

@@ -1,148 +1,17 @@
-"""The resources that a job or task group requests, its alternatives, and the layout of its tasks on nodes."""
+"""The alternatives of a job, and how its tasks lie on nodes, read and written."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-from msgspec.structs import astuple, replace
-
 from headnode.core.formats.fidelity import Fidelity
+from headnode.core.formats.sss.conversion.constraint_reading import Bounds
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings
 from headnode.core.formats.sss.properties import DistributionKind, SssDistribution, SssProperty
-from headnode.core.model.job import Alternative, Licence, TaskAlternative
+from headnode.core.model.job import Alternative, TaskAlternative
 from headnode.core.model.node_needs import ANY_NODE
-from headnode.core.model.quantities import FOREVER, Seconds
 from headnode.core.model.task import Distribution as Placed
 from headnode.core.model.value_checks import MOST_CODE
-
-LICENSE = "License"
-"""How a Resource that is a licence is called; another consumable is a licence called ``name:type``."""
-
-Bounds = tuple[int, int]
-
-
-class RequestedResources(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What is asked for.  Memory, disk and swap are in MB for each node; None and empty: nothing is said."""
-
-    processors: Bounds | None = None
-    nodes: Bounds | None = None
-    least_memory: int | None = None
-    most_memory: int | None = None
-    disk: int = 0
-    swap: int = 0
-    run_time: Seconds = FOREVER
-    names: tuple[str, ...] = ()
-    excluded: tuple[str, ...] = ()
-    patterns: tuple[str, ...] = ()
-    excluded_patterns: tuple[str, ...] = ()
-    features: tuple[tuple[str, ...], ...] = ()  # of each inner tuple one
-    feature_patterns: tuple[str, ...] = ()
-    lacking: tuple[str, ...] = ()
-    architectures: tuple[str, ...] = ()
-    systems: tuple[str, ...] = ()
-    partition: str = ""
-    licences: tuple[Licence, ...] = ()
-    project: str = ""
-    reservation: str = ""
-    user: str = ""
-    queue: str = ""
-    quality: str = ""
-    machine: str = ""
-
-
-NOTHING = RequestedResources()
-OF_NODES: Mapping[str, tuple[str, ...]] = {
-    "Memory": ("least_memory", "most_memory"),
-    "Disk": ("disk",),
-    "Swap": ("swap",),
-    "Node": ("names", "excluded", "patterns", "excluded_patterns"),
-    "Feature": ("features", "feature_patterns", "lacking"),
-    "Architecture": ("architectures",),
-    "OperatingSystem": ("systems",),
-}
-"""The fields of `RequestedResources` for each property that says which nodes will do."""
-
-
-CONSUMED: Mapping[str, str] = {"memory": "least_memory", "disk": "disk", "swap": "swap"}
-"""The fields of `RequestedResources` for what a job holds of its nodes while it runs, by those of `Held`."""
-
-_TOGETHER = {field: (field,) for field in NOTHING.__struct_fields__} | {
-    field: fields for fields in OF_NODES.values() for field in fields
-}
-_EMPTY_VALUES = tuple((field, getattr(NOTHING, field)) for field in NOTHING.__struct_fields__)
-
-
-def fields_set(wishes: RequestedResources) -> list[str]:
-    """Return the fields in which anything is said.
-
-    >>> fields_set(RequestedResources(disk=5, names=("n1",)))
-    ['disk', 'names']
-    """
-    each = zip(_EMPTY_VALUES, astuple(wishes), strict=True)
-    return [field for (field, unsaid), value in each if value is not unsaid and value != unsaid]
-
-
-class ExplicitResources(msgspec.Struct, frozen=True, gc=False):
-    """What is asked for, and the fields that this says something of."""
-
-    wishes: RequestedResources = NOTHING
-    fields: frozenset[str] = frozenset()
-
-
-def explicit_from_fields(fields: Mapping[str, Any]) -> ExplicitResources:
-    """Return what `fields`, in each of which something is said, ask for."""
-    return (
-        ExplicitResources(RequestedResources(**fields), with_related_fields(fields))
-        if fields
-        else NOTHING_EXPLICIT
-    )
-
-
-def explicit_from(wishes: RequestedResources) -> ExplicitResources:
-    """Return wishes with the fields that they say something of."""
-    return (
-        NOTHING_EXPLICIT
-        if wishes is NOTHING
-        else ExplicitResources(wishes, with_related_fields(fields_set(wishes)))
-    )
-
-
-NOTHING_EXPLICIT = ExplicitResources()
-
-
-def has_any(wishes: RequestedResources, fields: Iterable[str]) -> bool:
-    """Whether anything is said in one of `fields`."""
-    return any(getattr(wishes, field) != getattr(NOTHING, field) for field in fields)
-
-
-def with_related_fields(fields: Iterable[str]) -> frozenset[str]:
-    """Return `fields` with those that say more of the same property of nodes."""
-    return frozenset([each for field in fields for each in _TOGETHER[field]])
-
-
-_COUNTED = frozenset({"processors", "nodes"})
-
-
-def within(own: ExplicitResources, job: ExplicitResources, nodes: Bounds | None) -> ExplicitResources:
-    """Return what a part of a job asks for: `own`, on `nodes`, and what its job does besides, but counts."""
-    more = job.fields - own.fields - _COUNTED
-    added = {field: getattr(job.wishes, field) for field in more}
-    if own.wishes.nodes != nodes:
-        added["nodes"] = nodes
-    return ExplicitResources(replace(own.wishes, **added), own.fields | more) if added else own
-
-
-def overridden(own: ExplicitResources, far: ExplicitResources) -> ExplicitResources:
-    """Return what `own` asks for, and what `far` does of which `own` says nothing."""
-    more = far.fields - own.fields
-    if not more:
-        return own
-    if not own.fields:
-        return far
-    added = {field: getattr(far.wishes, field) for field in more}
-    return ExplicitResources(replace(own.wishes, **added), own.fields | more)
-
 
 ROUND_ROBIN = "RoundRobin"
 _MOST = 1_000_000

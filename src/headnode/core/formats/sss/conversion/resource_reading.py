@@ -7,15 +7,9 @@ import msgspec
 from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Fidelity
-from headnode.core.formats.sss.conversion.requested_resources import (
-    CONSUMED,
-    NOTHING,
-    OF_NODES,
-    Bounds,
-    ExplicitResources,
-    RequestedResources,
-)
-from headnode.core.model.job import NOTHING_HELD, HeldAmounts, UnitType
+from headnode.core.formats.sss.conversion.constraint_reading import Bounds
+from headnode.core.formats.sss.conversion.resource_table import RELATED, Request
+from headnode.core.model.job import HeldAmounts, JobSpec, UnitType
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.task import Distribution
 
@@ -32,8 +26,8 @@ class SizedTask(msgspec.Struct, frozen=True):
     """
 
     where: str
-    asked: ExplicitResources
-    own: ExplicitResources
+    asked: Request
+    own: Request
     instances: int = 1
     each: Bounds | None = None
     distribution: Distribution | None = None
@@ -55,23 +49,21 @@ class SizeFields(NamedTuple):
 _PLAIN = {"unit": UnitType.PROCESSOR, "single_node": False, "minimum": None, "maximum": None}
 
 
-def sizes_of(job: RequestedResources, parts: Sequence[SizedTask], tell: Tell) -> SizeFields:
+def sizes_of(job: Request, parts: Sequence[SizedTask], tell: Tell) -> SizeFields:
     """Return how large the job and its tasks are."""
     if not parts:
         return SizeFields(_PLAIN | _alone(job, tell), ())
+    processors, nodes = job.get("processors"), job.get("nodes")
     counted = [
-        (part.asked.wishes.processors or job.processors, part.asked.wishes.nodes or job.nodes)
-        for part in parts
+        (part.asked.get("processors") or processors, part.asked.get("nodes") or nodes) for part in parts
     ]
     if _on_one_node(job, parts) and all(processors for processors, _ in counted):
         found = _by_processors(parts, [(processors, None) for processors, _ in counted], tell)
-        return _sizes({"single_node": True}, job.processors, parts, found, tell)
+        return _sizes({"single_node": True}, processors, parts, found, tell)
     if all(_counts_nodes(part, *counts) for part, counts in zip(parts, counted, strict=True)):
-        found = [
-            _sized(_each(part, nodes, tell), None) for part, (_, nodes) in zip(parts, counted, strict=True)
-        ]
-        return _sizes({"unit": UnitType.NODE}, job.nodes, parts, found, tell)
-    return _sizes({}, job.processors, parts, _by_processors(parts, counted, tell), tell)
+        found = [_sized(_each(part, own, tell), None) for part, (_, own) in zip(parts, counted, strict=True)]
+        return _sizes({"unit": UnitType.NODE}, nodes, parts, found, tell)
+    return _sizes({}, processors, parts, _by_processors(parts, counted, tell), tell)
 
 
 def _sizes(
@@ -85,10 +77,10 @@ def _sizes(
     return SizeFields(_PLAIN | fields | _job_size(asked, parts, tasks, tell, by_node=by_node), tuple(tasks))
 
 
-def _on_one_node(job: RequestedResources, parts: Sequence[SizedTask]) -> bool:
+def _on_one_node(job: Request, parts: Sequence[SizedTask]) -> bool:
     """Whether all of the job shall be on one node."""
-    own = [part.asked.wishes.nodes for part in parts if part.asked.wishes.nodes]
-    return (job.nodes == (1, 1) and not own) or (own == [(1, 1)] and len(parts) == 1)
+    own = [nodes for part in parts if (nodes := part.asked.get("nodes"))]
+    return (job.get("nodes") == (1, 1) and not own) or (own == [(1, 1)] and len(parts) == 1)
 
 
 def _counts_nodes(part: SizedTask, processors: Bounds | None, nodes: Bounds | None) -> bool:
@@ -98,15 +90,17 @@ def _counts_nodes(part: SizedTask, processors: Bounds | None, nodes: Bounds | No
     return nodes[0] >= max(part.instances, part.sharing)
 
 
-def _alone(job: RequestedResources, tell: Tell) -> dict[str, Any]:
+def _alone(job: Request, tell: Tell) -> dict[str, Any]:
     """Return the size of a job without tasks."""
-    if job.nodes and job.processors:
-        if job.nodes == (1, 1):
-            return {"single_node": True, **_bounds(job.processors)}
+    processors, nodes = job.get("processors"), job.get("nodes")
+    if nodes and not processors:
+        return {"unit": UnitType.NODE, **_bounds(nodes)}
+    if nodes == (1, 1):
+        return {"single_node": True, **_bounds(processors)}
+    if nodes:
         what = "NodeCount beside Processors: without a task, the processors may be of any nodes"
         tell(Fidelity.APPROXIMATED, "job", what)
-        return _bounds(job.processors)
-    return {"unit": UnitType.NODE, **_bounds(job.nodes)} if job.nodes else _bounds(job.processors)
+    return _bounds(processors)
 
 
 def _bounds(bounds: Bounds | None) -> dict[str, Any]:
@@ -213,7 +207,7 @@ def _job_size(
         single = len(parts) == 1 and parts[0].instances == 1
         return {} if single else _bounds((least, most))
     own = [
-        part.asked.wishes.nodes if by_node else part.asked.wishes.processors or part.each for part in parts
+        part.asked.get("nodes") if by_node else part.asked.get("processors") or part.each for part in parts
     ]
     if len(parts) > 1 and not all(own):
         tell(
@@ -243,98 +237,60 @@ class NodeFields(NamedTuple):
     tasks: tuple[NodeNeeds, ...]
 
 
-_OF_NODES = frozenset(field for fields in OF_NODES.values() for field in fields)
+_HELD = {name: f"minimum_{name}" for name in HeldAmounts.__struct_fields__}
+_NEEDED = RELATED.keys() & set(NodeNeeds.__struct_fields__)
+_OF_JOB = {
+    "names": "requested_nodes",
+    "excluded": "excluded_nodes",
+    "minimum_memory": "minimum_memory",
+    "maximum_memory": "maximum_memory",
+}
+"""The fields of a job for what is requested, beside those for what it needs of nodes."""
+
+_OF_NO_JOB = {field: getattr(JobSpec(), field) for field in _OF_JOB.values()}
 
 
-def node_fields(job: ExplicitResources, parts: Sequence[SizedTask], tell: Tell) -> NodeFields:
+def node_fields(job: Request, parts: Sequence[SizedTask], tell: Tell) -> NodeFields:
     """Return where the job and its tasks may run."""
-    apart = _OF_NODES.intersection(set().union(*[part.own.fields for part in parts]))
-    tasks = [_needs_of(part.asked, apart) for part in parts] if apart else [ANY_NODE] * len(parts)
-    fields = _of_job(job, apart)
-    if job.wishes.partition:
+    apart = {each for part in parts for field in part.own for each in RELATED.get(field, ())}
+    tasks = [_needs_of(part.asked, apart & _NEEDED) for part in parts] if apart else [ANY_NODE] * len(parts)
+    partition = job.get("partition")
+    if partition:
         tell(Fidelity.TRANSLATED, "job", "Partition: a node group of that name must exist")
-    if "most_memory" in apart:
+    fields = {
+        **_OF_NO_JOB,
+        **{to: job[field] for field, to in _OF_JOB.items() if field in job and field not in apart},
+        "node_groups": (partition,) if partition else (),
+        "needs": _needs_of(job, _NEEDED - _OF_JOB.keys() - apart),
+    }
+    if "maximum_memory" in apart:
         fields["maximum_memory"] = _most_memory(parts, tell)
-    fields["held"] = _held(job.wishes, parts, apart, tell)
+    fields["held"] = _held(job, parts, apart, tell)
     return NodeFields(fields, tuple(tasks))
 
 
-_NEEDS = {
-    "names": "names",
-    "excluded": "excluded",
-    "patterns": "patterns",
-    "excluded_patterns": "excluded_patterns",
-    "features": "features",
-    "feature_patterns": "feature_patterns",
-    "lacking": "lacking",
-    "architectures": "architectures",
-    "systems": "systems",
-    "least_memory": "minimum_memory",
-    "disk": "minimum_disk",
-    "swap": "minimum_swap",
-}
-"""The fields of `NodeNeeds` that wishes become, by those of `RequestedResources`."""
-
-_FIELDS = {
-    "names": "requested_nodes",
-    "excluded": "excluded_nodes",
-    "least_memory": "minimum_memory",
-    "most_memory": "maximum_memory",
-}
-"""What a job has fields of its own for, beside those for what is needed of nodes."""
-
-_OTHER_NEEDS = frozenset(_NEEDS) - frozenset(_FIELDS)
-_OF_NO_JOB = {to: getattr(NOTHING, field) for field, to in _FIELDS.items()}
-"""The fields of a job that demands nothing of its nodes."""
-
-
-def _needs_of(said: ExplicitResources, fields: Set[str]) -> NodeNeeds:
+def _needs_of(request: Request, fields: Set[str]) -> NodeNeeds:
     """Return what is demanded of every node in `fields`."""
-    demands = {
-        _NEEDS[field]: value
-        for field in said.fields & fields & _NEEDS.keys()
-        if (value := getattr(said.wishes, field))
-    }
+    demands = {field: value for field, value in request.items() if field in fields}
     return NodeNeeds(**demands) if demands else ANY_NODE
 
 
-def _of_job(said: ExplicitResources, apart: Set[str]) -> dict[str, Any]:
-    """Return the fields of a job for what its task groups say nothing of."""
-    alone, wishes = said.fields - apart, said.wishes
-    own = {_FIELDS[field]: getattr(wishes, field) for field in alone & _FIELDS.keys()}
-    return {
-        **_OF_NO_JOB,
-        **own,
-        "node_groups": (wishes.partition,) if wishes.partition else (),
-        "needs": _needs_of(said, _OTHER_NEEDS - apart),
-    }
-
-
-_CONSUMED = frozenset(CONSUMED.values())
-
-
-def _held(job: RequestedResources, parts: Sequence[SizedTask], apart: Set[str], tell: Tell) -> HeldAmounts:
+def _held(job: Request, parts: Sequence[SizedTask], apart: Set[str], tell: Tell) -> HeldAmounts:
     """Return what the job holds of each node: the most that one of its task groups asks for."""
-    if apart.isdisjoint(_CONSUMED):
-        if not (job.least_memory or job.disk or job.swap):
-            return NOTHING_HELD
-        return HeldAmounts(memory=job.least_memory or 0, disk=job.disk, swap=job.swap)
     amounts: dict[str, int] = {}
-    for name, field in CONSUMED.items():
-        asked = [part.asked.wishes for part in parts] if field in apart else [job]
-        found = {getattr(wishes, field) or 0 for wishes in asked}
-        amounts[name] = max(found, default=0)
+    for name, field in _HELD.items():
+        found = {part.asked.get(field, 0) for part in parts} if field in apart else {job.get(field, 0)}
+        amounts[name] = max(found)
         if len(found) > 1:
             most = f"{amounts[name]} MB of each node, the most that a task group asks for"
-            what = f"{name.capitalize()}: the job holds {most}"
-            tell(Fidelity.APPROXIMATED, "job", what)
-    return HeldAmounts(**amounts) if any(amounts.values()) else NOTHING_HELD
+            tell(Fidelity.APPROXIMATED, "job", f"{name.capitalize()}: the job holds {most}")
+    return HeldAmounts(**amounts)
 
 
 def _most_memory(parts: Sequence[SizedTask], tell: Tell) -> int | None:
     """Return the upper bound of the memory of all nodes: the least that a task group names."""
-    most = [part.asked.wishes.most_memory for part in parts if part.asked.wishes.most_memory is not None]
-    least = max((part.asked.wishes.least_memory or 0 for part in parts), default=0)
+    most: list[int] = [part.asked["maximum_memory"] for part in parts if "maximum_memory" in part.asked]
+    least = max(part.asked.get("minimum_memory", 0) for part in parts)
     if not most:
         return None
     if min(most) < least:

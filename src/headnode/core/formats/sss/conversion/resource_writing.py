@@ -1,24 +1,19 @@
 """The fields of a job and of its tasks as requested resources: sizes, layout, node requirements."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Fidelity
+from headnode.core.formats.sss.conversion.constraint_reading import Bounds, Words
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings, TextLosses
-from headnode.core.formats.sss.conversion.requested_resources import (
-    CONSUMED,
-    NOTHING,
-    OF_NODES,
-    Bounds,
-    RequestedResources,
-    has_any,
-)
+from headnode.core.formats.sss.conversion.resource_table import OF_NODES, RELATED, Item, Request
 from headnode.core.formats.sss.conversion.simple_fields import span
 from headnode.core.model.job import HeldAmounts, JobSpec, NodeGroupOp, UnitType
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.patterns import matching
+from headnode.core.model.quantities import FOREVER
 from headnode.core.model.task import Distribution, TaskSpec, TaskType
 
 Fields = dict[str, Any]
@@ -27,7 +22,7 @@ Fields = dict[str, Any]
 def written_job_size(
     spec: JobSpec, tasks: tuple[TaskSpec, ...], findings: ConversionFindings, *, alone: bool
 ) -> Fields:
-    """Return the fields of `Wishes` for the size of a job, and tell what comes back otherwise.
+    """Return what is requested for the size of a job, and tell what comes back otherwise.
 
     `alone` is whether its only task needs no task group of its own.
     """
@@ -85,7 +80,7 @@ def sized_by_task(spec: JobSpec, tasks: tuple[TaskSpec, ...]) -> JobSpec:
 
 
 def written_task_size(spec: JobSpec, task: TaskSpec) -> Fields:
-    """Return the fields of `Wishes` for a task: what all of its instances take."""
+    """Return what is requested for a task: what all of its instances take."""
     number = max(task.instances, 1)
     fields = _counted(spec, (task.minimum * number, task.maximum * number))
     spread = _nodes(spec, task)
@@ -154,50 +149,43 @@ def _tell(findings: ConversionFindings, field: str, what: str) -> None:
     findings.add(Fidelity.APPROXIMATED, "job", f"{field}: {what}")
 
 
-Words = tuple[str, ...]
-
-
 def requested_of_job(
     spec: JobSpec, tasks: tuple[TaskSpec, ...], findings: ConversionFindings, *, alone: bool
-) -> tuple[RequestedResources, ...]:
+) -> tuple[Request, ...]:
     """Return what the job asks for, and then what each task does that has a task group of its own."""
     job = _of_job(spec, written_job_size(spec, tasks, findings, alone=alone), findings)
     own = [] if alone else [_of_task(spec, task, number, findings) for number, task in enumerate(tasks, 1)]
     job = _possible(_with_held(spec, job, own), "job", findings)
-    if alone:
-        _tell_held(spec, (job,), findings)
-        return (job,)
     for name, fields in OF_NODES.items():
-        if has_any(job, fields) and any(has_any(one, fields) for one in own):
+        if not job.keys().isdisjoint(fields) and not all(one.keys().isdisjoint(fields) for one in own):
             own = [_both(job, one, fields, findings) for one in own]
-            job = replace(job, **{field: getattr(NOTHING, field) for field in fields})
+            job = {field: value for field, value in job.items() if field not in fields}
             for field in _FIELDS_OF.get(name, ()):
                 what = f"{field}: what job and tasks ask for of {name}, is said of each task"
                 findings.add(Fidelity.TRANSLATED, "job", what)
-    tasks_own = (_possible(one, f"task {number}", findings) for number, one in enumerate(own, 1))
-    found = (job, *tasks_own)
+    found = (job, *(_possible(one, f"task {number}", findings) for number, one in enumerate(own, 1)))
     _tell_held(spec, found, findings)
     return found
 
 
-def _with_held(
-    spec: JobSpec, job: RequestedResources, tasks: Sequence[RequestedResources]
-) -> RequestedResources:
+_HELD = {name: f"minimum_{name}" for name in HeldAmounts.__struct_fields__}
+"""What is requested of a node, by what a job holds of it."""
+
+
+def _with_held(spec: JobSpec, job: Request, tasks: Sequence[Request]) -> Request:
     """Return what the job asks for with what it holds of a node, unless its tasks say what they need."""
     more = {
         field: getattr(spec.held, name)
-        for name, field in CONSUMED.items()
-        if getattr(spec.held, name) > (getattr(job, field) or 0)
-        and not any(has_any(one, (field,)) for one in tasks)
+        for name, field in _HELD.items()
+        if getattr(spec.held, name) > job.get(field, 0) and not any(field in one for one in tasks)
     }
-    return replace(job, **more) if more else job
+    return {**job, **more}
 
 
-def _tell_held(spec: JobSpec, scopes: Sequence[RequestedResources], findings: ConversionFindings) -> None:
+def _tell_held(spec: JobSpec, requests: Sequence[Request], findings: ConversionFindings) -> None:
     """Tell what is held otherwise: in SSS all that is asked for of a node is held."""
-    most = {name: max(getattr(one, field) or 0 for one in scopes) for name, field in CONSUMED.items()}
-    back = HeldAmounts(**most)
-    if back != spec.held:
+    most = {name: max(one.get(field, 0) for one in requests) for name, field in _HELD.items()}
+    if HeldAmounts(**most) != spec.held:
         what = "held: the job holds all memory, disk and swap that it asks for of a node"
         findings.add(Fidelity.APPROXIMATED, "job", what)
     moved = (
@@ -206,28 +194,29 @@ def _tell_held(spec: JobSpec, scopes: Sequence[RequestedResources], findings: Co
     )
     for field, is_moved in moved:
         if is_moved:
-            findings.add(
-                Fidelity.TRANSLATED, "job", f"{field}: every node must have what the job holds of it"
-            )
+            what = f"{field}: every node must have what the job holds of it"
+            findings.add(Fidelity.TRANSLATED, "job", what)
 
 
-def _possible(wishes: RequestedResources, where: str, findings: ConversionFindings) -> RequestedResources:
-    """Return wishes without what no node can meet beside the rest: a document that says it is refused."""
-    if wishes.most_memory is not None and wishes.most_memory < (wishes.least_memory or 0):
+def _possible(request: Request, where: str, findings: ConversionFindings) -> Request:
+    """Return a request without what no node can meet beside the rest: a document that says it is refused."""
+    lost: set[str] = set()
+    if "maximum_memory" in request and request["maximum_memory"] < request.get("minimum_memory", 0):
         what = "maximum_memory: it is below what is needed: it is left out"
         findings.add(Fidelity.NOT_SUPPORTED, where, what)
-        wishes = replace(wishes, most_memory=None)
-    excluded, patterns = wishes.excluded_patterns, wishes.patterns
-    if not wishes.names or any(
-        name not in wishes.excluded
+        lost.add("maximum_memory")
+    excluded, patterns = request.get("excluded_patterns", ()), request.get("patterns", ())
+    names = request.get("names", ())
+    if names and not any(
+        name not in request.get("excluded", ())
         and (not patterns or any(matching(text, [name]) for text in patterns))
         and not any(matching(text, [name]) for text in excluded)
-        for name in wishes.names
+        for name in names
     ):
-        return wishes
-    what = "needs: no node that is asked for by name may be taken; the names alone are written"
-    findings.add(Fidelity.NOT_SUPPORTED, where, what)
-    return replace(wishes, excluded=(), patterns=(), excluded_patterns=())
+        what = "needs: no node that is asked for by name may be taken; the names alone are written"
+        findings.add(Fidelity.NOT_SUPPORTED, where, what)
+        lost |= {"excluded", "patterns", "excluded_patterns"}
+    return {field: value for field, value in request.items() if field not in lost}
 
 
 _FIELDS_OF = {
@@ -238,7 +227,7 @@ _FIELDS_OF = {
 }
 
 
-def _of_job(spec: JobSpec, size: dict[str, Any], findings: ConversionFindings) -> RequestedResources:
+def _of_job(spec: JobSpec, size: Fields, findings: ConversionFindings) -> Request:
     texts = TextLosses("job", findings)
     for field in ("requested_nodes", "excluded_nodes", "node_groups"):
         texts.names(field, getattr(spec, field))
@@ -252,22 +241,26 @@ def _of_job(spec: JobSpec, size: dict[str, Any], findings: ConversionFindings) -
     for field in ("needs", "requested_nodes", "excluded_nodes", "minimum_memory") if moved else ():
         what = f"{field}: {', '.join(moved)} of needs have fields of their own in a job"
         findings.add(Fidelity.TRANSLATED, "job", what)
-    return replace(
-        needs,
-        **size,
-        names=_narrowed(spec.requested_nodes, needs.names, "requested_nodes", "job", findings),
-        excluded=_joined(spec.excluded_nodes, needs.excluded),
-        features=_joined(features, needs.features),
-        least_memory=_largest(spec.minimum_memory, needs.least_memory),
-        most_memory=spec.maximum_memory,
-        partition=partition,
-        run_time=span("run_time", spec.run_time, "job", findings),
-        licences=tuple(licence for licence in spec.licences if licence.amount is not None),
-        project=spec.project,
-        reservation=spec.reservation,
-        user=spec.run_as,
-        queue=spec.template,
-    )
+    own = {
+        "names": _narrowed(spec.requested_nodes, needs.get("names"), "requested_nodes", "job", findings),
+        "excluded": _once(spec.excluded_nodes + needs.get("excluded", ())),
+        "features": _once(features + needs.get("features", ())),
+        "minimum_memory": max(spec.minimum_memory or 0, spec.needs.minimum_memory),
+        "partition": partition,
+        "run_time": span("run_time", spec.run_time, "job", findings),
+        "licences": tuple(licence for licence in spec.licences if licence.amount is not None),
+        "project": spec.project,
+        "reservation": spec.reservation,
+        "run_as": spec.run_as,
+        "template": spec.template,
+    }
+    most = {} if spec.maximum_memory is None else {"maximum_memory": spec.maximum_memory}
+    return {**needs, **size, **_said(own), **most}
+
+
+def _said(fields: Fields) -> Request:
+    """Return the fields in which anything is said."""
+    return {field: value for field, value in fields.items() if value and value != FOREVER}
 
 
 def _groups(spec: JobSpec, findings: ConversionFindings) -> tuple[str, tuple[Words, ...]]:
@@ -292,11 +285,12 @@ def _tell_group_op(spec: JobSpec, findings: ConversionFindings) -> None:
         findings.add(Fidelity.NOT_SUPPORTED, "job", what)
 
 
-def _of_needs(needs: NodeNeeds, where: str, findings: ConversionFindings) -> RequestedResources:
+def _of_needs(needs: NodeNeeds, where: str, findings: ConversionFindings) -> Request:
     """Return what is needed of nodes; tell what has no word."""
     texts = TextLosses(where, findings)
-    choices = (words for words in needs.features)
-    for words in (needs.names, needs.excluded, needs.lacking, needs.architectures, needs.systems, *choices):
+    for words in (needs.names, needs.excluded, needs.lacking, needs.architectures, needs.systems):
+        texts.names("needs", words)
+    for words in needs.features:
         texts.names("needs", words)
     texts.names("needs", needs.patterns + needs.excluded_patterns + needs.feature_patterns)
     for field in ("minimum_speed", "minimum_processors", "minimum_virtual"):
@@ -304,26 +298,14 @@ def _of_needs(needs: NodeNeeds, where: str, findings: ConversionFindings) -> Req
             what = f"needs: SSS has no word for {field}: any node will do"
             findings.add(Fidelity.NOT_SUPPORTED, where, what)
     if () in needs.features:
-        findings.add(
-            Fidelity.NOT_SUPPORTED, where, "needs: one of no features cannot be said: any node will do"
-        )
-    return RequestedResources(
-        names=_once(needs.names),
-        excluded=_once(needs.excluded),
-        patterns=_once(needs.patterns),
-        excluded_patterns=_once(needs.excluded_patterns),
-        features=tuple(dict.fromkeys(_once(words) for words in needs.features if words)),
-        feature_patterns=_once(needs.feature_patterns),
-        lacking=_once(needs.lacking),
-        architectures=_once(needs.architectures),
-        systems=_once(needs.systems),
-        least_memory=needs.minimum_memory or None,
-        disk=needs.minimum_disk,
-        swap=needs.minimum_swap,
-    )
+        what = "needs: one of no features cannot be said: any node will do"
+        findings.add(Fidelity.NOT_SUPPORTED, where, what)
+    fields = {field: getattr(needs, field) for field in needs.__struct_fields__ if field in RELATED}
+    once = {field: _once(words) for field, words in fields.items() if isinstance(words, tuple)}
+    return _said({**fields, **once, "features": _once(_once(words) for words in needs.features if words)})
 
 
-def _of_task(spec: JobSpec, task: TaskSpec, number: int, findings: ConversionFindings) -> RequestedResources:
+def _of_task(spec: JobSpec, task: TaskSpec, number: int, findings: ConversionFindings) -> Request:
     where = f"task {number}"
     texts = TextLosses(where, findings)
     texts.tell("required_nodes", task.required_nodes)
@@ -334,57 +316,45 @@ def _of_task(spec: JobSpec, task: TaskSpec, number: int, findings: ConversionFin
     required = task.required_nodes if len(task.required_nodes) == 1 else ()
     for field, said in (("required_nodes", required), ("node_group", task.node_group)):
         for name in (field, "needs") if said else ():
-            findings.add(
-                Fidelity.TRANSLATED, where, f"{name}: {field} is needed of the nodes of its task group"
-            )
+            what = f"{name}: {field} is needed of the nodes of its task group"
+            findings.add(Fidelity.TRANSLATED, where, what)
     needs = _of_needs(task.needs, where, findings)
     group = ((task.node_group,),) if task.node_group else ()
-    return replace(
-        needs,
+    own = {
         **written_task_size(spec, task),
-        run_time=span("run_time", task.run_time, where, findings),
-        names=_narrowed(required, needs.names, "required_nodes", where, findings),
-        features=_joined(group, needs.features),
-    )
+        "run_time": span("run_time", task.run_time, where, findings),
+        "names": _narrowed(required, needs.get("names"), "required_nodes", where, findings),
+        "features": _once(group + needs.get("features", ())),
+    }
+    return {**needs, **_said(own)}
 
 
-def _both(
-    job: RequestedResources, task: RequestedResources, fields: Sequence[str], findings: ConversionFindings
-) -> RequestedResources:
+def _both(job: Request, task: Request, fields: Sequence[str], findings: ConversionFindings) -> Request:
     """Return what a task asks for together with what its job does, of one property."""
-    found: dict[str, Any] = {}
-    for field in fields:
-        one, other = getattr(job, field), getattr(task, field)
+    found = {field: job[field] for field in fields if field in job}
+    for field in [field for field in found if field in task]:
+        one, other = job[field], task[field]
         if field in ("names", "architectures", "systems"):
             found[field] = _narrowed(one, other, "needs", "job", findings)
-        elif field == "patterns" and one and other and one != other:
+        elif field == "patterns" and one != other:
             what = "needs: patterns of the job are left out where a task has its own"
             findings.add(Fidelity.NOT_SUPPORTED, "job", what)
-        elif field == "most_memory":
-            found[field] = min((each for each in (one, other) if each is not None), default=None)
+            found[field] = other
         elif isinstance(one, tuple):
-            found[field] = _joined(one, other)
+            found[field] = _once(one + other)
         else:
-            found[field] = _largest(one, other) or getattr(NOTHING, field)
-    return replace(task, **found)
+            found[field] = min(one, other) if field == "maximum_memory" else max(one, other)
+    return {**task, **found}
 
 
-def _once(words: Words) -> Words:
+def _once(words: Iterable[Item]) -> tuple[Item, ...]:
     return tuple(dict.fromkeys(words))
 
 
-def _joined(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(dict.fromkeys((*one, *other)))
-
-
-def _largest(one: int | None, other: int | None) -> int | None:
-    return max(one or 0, other or 0) or None
-
-
-def _narrowed(one: Words, other: Words, field: str, where: str, findings: ConversionFindings) -> Words:
+def _narrowed(one: Words, other: Words | None, field: str, where: str, findings: ConversionFindings) -> Words:
     """Return the words that are in both lists; an empty one names none."""
     if not one or not other:
-        return _once(one or other)
+        return _once(one or other or ())
     found = tuple(word for word in _once(one) if word in other)
     if not found:
         what = f"{field}: no name is in both lists, so one of them is left out"

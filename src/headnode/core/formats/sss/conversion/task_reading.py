@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Awareness, Fidelity
+from headnode.core.formats.sss.conversion.constraint_reading import Bounds
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings, extensions_of, own_extensions
 from headnode.core.formats.sss.conversion.programs import home, limits_of, program_of, streams_of
 from headnode.core.formats.sss.conversion.request_reading import (
@@ -16,16 +17,9 @@ from headnode.core.formats.sss.conversion.request_reading import (
     RequestOption,
     accept_request,
 )
-from headnode.core.formats.sss.conversion.requested_resources import (
-    Bounds,
-    distribution_of,
-    each_of,
-    explicit_from,
-    numbered,
-    overridden,
-    within,
-)
+from headnode.core.formats.sss.conversion.requested_resources import distribution_of, each_of, numbered
 from headnode.core.formats.sss.conversion.resource_reading import SizedTask
+from headnode.core.formats.sss.conversion.resource_table import with_rest
 from headnode.core.formats.sss.conversion.simple_fields import PropertySorter
 from headnode.core.formats.sss.job_object import EffectiveTaskGroup, Task, TaskGroup, TaskRef
 from headnode.core.formats.sss.properties import (
@@ -43,6 +37,7 @@ from headnode.core.model.task import MOST_INSTANCES, ResourceLimit, TaskType
 from headnode.core.model.task import Distribution as Placed
 
 Fields = dict[str, Any]
+_COUNTED = ("processors", "nodes")
 _PATHS = ("command", "standard_input", "standard_output", "standard_error", "work_directory")
 _MANY = {row.name for row in ROWS if row.many}
 
@@ -65,13 +60,15 @@ class TaskDraft(msgspec.Struct, frozen=True):
 
     def part(self, ways: Ways, choice: Sequence[int]) -> SizedTask:
         """Return what it asks for when of each scope the way is taken that `choice` says."""
-        job, group = ways[0][choice[0]].said, ways[self.group][choice[self.group]].said
+        job, group = ways[0][choice[0]].request, ways[self.group][choice[self.group]].request
         own, each = group, self.each
         if self.task != self.group:
-            task = ways[self.task][choice[self.task]].said
-            each = task.wishes.processors or each
-            own = overridden(explicit_from(replace(task.wishes, processors=None)), group)
-        asked = within(own, job, group.wishes.nodes)
+            task = dict(ways[self.task][choice[self.task]].request)
+            each = task.pop("processors", each)
+            own = with_rest(task, group)
+        asked = with_rest(own, {field: value for field, value in job.items() if field not in _COUNTED})
+        if own is not group:
+            asked |= {"nodes": group.get("nodes")}
         return SizedTask(self.where, asked, own, self.instances, each, self.distribution, self.sharing)
 
 

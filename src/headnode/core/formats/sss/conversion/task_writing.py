@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings, TextLosses, kept_group
 from headnode.core.formats.sss.conversion.programs import as_program, limits_back
-from headnode.core.formats.sss.conversion.requested_resources import RequestedResources, distribution_back
+from headnode.core.formats.sss.conversion.requested_resources import distribution_back
+from headnode.core.formats.sss.conversion.resource_table import Request
 from headnode.core.formats.sss.conversion.resource_writing import written_layout
 from headnode.core.formats.sss.conversion.simple_fields import environment, ordered, own_words
 from headnode.core.formats.sss.conversion.write_request import written_request
@@ -28,7 +29,7 @@ _ESCAPED = re.compile(r"[*^]")
 def task_group(
     spec: JobSpec,
     task: TaskSpec,
-    options: Sequence[RequestedResources],
+    options: Sequence[Request],
     where: str,
     findings: ConversionFindings,
 ) -> TaskGroup:
