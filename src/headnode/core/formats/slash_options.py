@@ -1,159 +1,57 @@
-"""The job and task options of the command line: names, help, and the forms of their values.
+"""The job and task options of the command line: their names, and how their values are read.
 
 >>> read_features("gpu,big|huge"), read_distribution("{1,3}{2}").geometry
 ((('gpu',), ('big', 'huge')), ((1, 3), (2,)))"""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from headnode.core.formats.hpc_values import NAMES, NODES, parse_least, parse_names
+from headnode.core.formats.hpc_values import (
+    EXIT_CODES,
+    FLAG,
+    GROUP_OP_TERM,
+    IDS,
+    LICENCES,
+    NAMES,
+    NODES,
+    ORDER,
+    PRIORITY,
+    TASK_TYPE_TERM,
+    TEXT,
+    parse_int,
+    parse_least,
+    parse_names,
+)
 from headnode.core.formats.native.resource_values import parse_limits
 from headnode.core.formats.text.quantities import parse_date_time
 from headnode.core.model.errors import BadRequest, Broken
-from headnode.core.model.quantities import Instant
+from headnode.core.model.field_rows import JobOption
+from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
+from headnode.core.model.quantities import Instant, parse_time_limit
 from headnode.core.model.task import Distribution, ResourceLimit
 
 
 class SlashOption(NamedTuple):
-    """An option: what it does, and whether it may stand without a value, which then means true."""
+    """A spelling of an option: whether it may stand without a value, which then means true."""
 
-    help: str
-    flag: bool = False
+    flag: bool
     same_as: str = ""  # the name it is another spelling of
 
 
-_SIZE = "processors wanted: min[-max], * for calculated from the tasks"
-_RUN_TIME = "run time limit: 90 (minutes), 1h30m, 1-12:30, [[days:]hours:]minutes, or infinite"
-_CODES = "exit codes that mean success, for example -1..10,min..-100,0..max"
-
-_NEEDS = {
-    "feature": "features that a node must have: gpu,big|huge; | is a choice",
-    "lacking": "features that a node must not have: f1,f2",
-    "featurepattern": "regular expression that a feature of the node matches",
-    "architecture": "architecture of the node, or several alternatives: x86_64,aarch64",
-    "system": "operating system of the node, or several alternatives",
-    "onlynodes": "use only these nodes: n1,n2",
-    "avoidnodes": "do not use these nodes: n1,n2",
-    "nodepattern": "regular expression that the name of a node matches",
-    "avoidpattern": "regular expression that the name of a node does not match",
-    "diskpernode": "disk of each node in MB, at least",
-    "swappernode": "swap of each node in MB, at least",
-    "virtualpernode": "memory and swap of each node together in MB, at least",
-    "speedpernode": "speed of each node in MHz, at least",
-}
-_LIMITS = "limits of every process: nofile=1024,cpu=600:1200; soft:hard, or a number for both"
+def _spellings(options: Iterable[JobOption]) -> dict[str, SlashOption]:
+    return {
+        name: SlashOption(not slash.value, "" if name == slash.name else slash.name)
+        for option in options
+        if (slash := option.slash)
+        for name in slash.spellings
+    }
 
 
-def _needs() -> "dict[str, SlashOption]":
-    own = {name: SlashOption(said) for name, said in _NEEDS.items()}
-    same = {"features": "feature", "arch": "architecture", "os": "system"}
-    return own | {name: SlashOption(f"as /{other}", same_as=other) for name, other in same.items()}
-
-
-JOB_TERMS: dict[str, SlashOption] = {
-    "jobname": SlashOption("name of the job"),
-    "name": SlashOption("name of the job", same_as="jobname"),
-    "priority": SlashOption(
-        "Lowest, BelowNormal, Normal, AboveNormal, Highest, one of them +n or -n, or 0 to 4000"
-    ),
-    "jobtemplate": SlashOption("name of the job template"),
-    "projectname": SlashOption("name of the project"),
-    "project": SlashOption("name of the project", same_as="projectname"),
-    "runtime": SlashOption(_RUN_TIME),
-    "rununtilcanceled": SlashOption(
-        "keep the resources until the job is canceled or its run time limit ends", True
-    ),
-    "rununtilcancelled": SlashOption("as /rununtilcanceled", True, "rununtilcanceled"),
-    "runtillcancelled": SlashOption("as /rununtilcanceled", True, "rununtilcanceled"),
-    "exclusive": SlashOption("the nodes run no other job", True),
-    "singlenode": SlashOption("the whole job runs on one node", True),
-    "numprocessors": SlashOption(_SIZE),
-    "numcores": SlashOption(_SIZE, same_as="numprocessors"),
-    "numsockets": SlashOption("sockets wanted: min[-max], * for calculated from the tasks"),
-    "numnodes": SlashOption("whole nodes wanted: min[-max], * for calculated from the tasks"),
-    "requestednodes": SlashOption("use only nodes from this list: n1,n2"),
-    "askednodes": SlashOption("as /requestednodes", same_as="requestednodes"),
-    "excludednodes": SlashOption("exclude these nodes: n1,n2"),
-    "nodegroup": SlashOption("use only nodes of these groups: g1,g2"),
-    "nodegroupop": SlashOption("combination of the groups: Intersect, Uniform or Union"),
-    "memorypernode": SlashOption("memory of each node in MB: min[-max]"),
-    "corespernode": SlashOption("processors of each node: min[-max]"),
-    "orderby": SlashOption("which nodes first: Memory, Cores, -Memory or -Cores, separated by a comma"),
-    "license": SlashOption("licences: feature:n,feature:*"),
-    "failontaskfailure": SlashOption("the first failed task fails the job", True),
-    "faildependenttasks": SlashOption("a failed task fails the tasks that depend on it", True),
-    "validexitcodes": SlashOption(_CODES),
-    "parentjobids": SlashOption("start after the jobs with these ids have finished: 1,2"),
-    "aftersuccess": SlashOption("as /parentjobids", same_as="parentjobids"),
-    "afterfailure": SlashOption("start after the jobs with these ids have failed or were canceled: 1,2"),
-    "afterexit": SlashOption("start after the jobs with these ids have ended, with any result: 1,2"),
-    "afterstart": SlashOption("start after the jobs with these ids have started: 1,2"),
-    "holduntil": SlashOption(
-        "do not start before: a date and time (UTC without a time zone), or minutes from now"
-    ),
-    "endby": SlashOption("latest end of the job: a date and time, or minutes from now"),
-    "deadline": SlashOption("as /endby", same_as="endby"),
-    "holds": SlashOption("names of holds: the job waits until all are released: h1,h2"),
-    "hold": SlashOption("hold the job until its owner releases it; values as in /holds", True),
-    "reservation": SlashOption("name of run only in this reservation of nodes"),
-    "suspendable": SlashOption("the job may be suspended and resumed", True),
-    "preemptable": SlashOption("the job may be preempted by jobs of higher priority", True),
-    "interactive": SlashOption(
-        "its program runs in a terminal; `hn job shell --job ID` connects to it", True
-    ),
-    "together": SlashOption("all tasks start at the same time", True),
-    "description": SlashOption("free description of the job"),
-    "jobgroup": SlashOption("name of the job group of the job"),
-    **_needs(),
-    "resourcelimit": SlashOption(_LIMITS),
-    "emailaddress": SlashOption("e-mail address for notices"),
-    "notifyonstart": SlashOption("send a notice when the job starts", True),
-    "notifyoncompletion": SlashOption("send a notice when the job has ended", True),
-    "customproperties": SlashOption("custom properties: n=v;n=v"),
-    "jobenv": SlashOption("environment of all tasks: n=v;n=v"),
-    "estimatedprocessmemory": SlashOption("estimated memory of each process, in MB"),
-    "taskexecutionfailureretrylimit": SlashOption("how often a task is retried if its program fails"),
-    "user": SlashOption("the user the job runs as (administrators only)"),
-}
+JOB_TERMS = _spellings(OPTIONS_OF_JOBS)
 """Options of a job by their names in lower case."""
 
-TASK_TERMS: dict[str, SlashOption] = {
-    "name": SlashOption("name of the task"),
-    "taskname": SlashOption("name of the task", same_as="name"),
-    "command": SlashOption("the command line"),
-    "type": SlashOption("basic, parametric, nodeprep, noderelease or service"),
-    "parametric": SlashOption(
-        "run once for each value: [start-]end[:increment]; * in the options is replaced by the value"
-    ),
-    "numprocessors": SlashOption("processors of the task: min[-max]"),
-    "numcores": SlashOption("processors of the task: min[-max]", same_as="numprocessors"),
-    "numsockets": SlashOption("sockets of the task: min[-max]"),
-    "numnodes": SlashOption("whole nodes of the task: min[-max]"),
-    "exclusive": SlashOption("the nodes run no other task", True),
-    "rerunnable": SlashOption("may run again after a system failure", True),
-    "runtime": SlashOption(_RUN_TIME),
-    "workdir": SlashOption("work directory"),
-    "stdin": SlashOption("file for standard input"),
-    "stdout": SlashOption("file for standard output"),
-    "stderr": SlashOption("file for standard error"),
-    "env": SlashOption("environment of the task: n=v;n=v"),
-    "depend": SlashOption("run after all tasks of these names: t1,t2"),
-    "requirednodes": SlashOption("the task needs all of these nodes: n1,n2"),
-    "askednodes": SlashOption("as /requirednodes", same_as="requirednodes"),
-    "requestednodes": SlashOption("as /requirednodes", same_as="requirednodes"),
-    "requestednodegroup": SlashOption("run the task on nodes of this group"),
-    **_needs(),
-    "memorypernode": SlashOption("memory of each node in MB, at least"),
-    "corespernode": SlashOption("processors of each node, at least"),
-    "distribution": SlashOption(
-        "distribution of processes over nodes: per-node=2, nodes=3, round-robin or {1,2}{3}"
-    ),
-    "resourcelimit": SlashOption(_LIMITS),
-    "failjobonfailure": SlashOption("a failure of this task fails the job", True),
-    "failjobonfailurecount": SlashOption("how many failed instances of this task fail the job"),
-    "validexitcodes": SlashOption(_CODES),
-}
+TASK_TERMS = _spellings(OPTIONS_OF_TASKS)
 """Options of a task by their names in lower case."""
 
 SIZES = ("numprocessors", "numcores", "numsockets", "numnodes")
@@ -311,26 +209,67 @@ def _amount(text: str) -> int:
     return parse_least(text) or 0 if text.strip() else 0
 
 
-NEEDS: Mapping[str, tuple[str, Any]] = {
-    "feature": ("features", read_features),
-    "lacking": ("lacking", NAMES.read),
-    "featurepattern": ("feature_patterns", read_pattern),
-    "architecture": ("architectures", NAMES.read),
-    "system": ("systems", NAMES.read),
-    "onlynodes": ("names", NODES.read),
-    "avoidnodes": ("excluded", NODES.read),
-    "nodepattern": ("patterns", read_pattern),
-    "avoidpattern": ("excluded_patterns", read_pattern),
-    "diskpernode": ("minimum_disk", _amount),
-    "swappernode": ("minimum_swap", _amount),
-    "virtualpernode": ("minimum_virtual", _amount),
-    "speedpernode": ("minimum_speed", _amount),
+ReadValue = Callable[[Any], Any]
+_READERS: Mapping[str, ReadValue] = {
+    "text": TEXT.read,
+    "flag": FLAG.read,
+    "whole": parse_int,
+    "names": NAMES.read,
+    "nodes": NODES.read,
+    "patterns": read_pattern,
+    "pairs": read_pairs,
+    "jobs": IDS.read,
+    "span": parse_time_limit,
+    "memory": parse_least,
+    "priority": PRIORITY.read,
+    "codes": EXIT_CODES.read,
+    "licences": LICENCES.read,
+    "order": ORDER.read,
+    "group_op": GROUP_OP_TERM.read,
+    "type": TASK_TYPE_TERM.read,
+    "features": read_features,
+    "limits": read_limits,
+    "distribution": read_distribution,
 }
-"""Options of jobs and of tasks that say what is demanded of every node; the fields, and how they are read."""
+"""How values that fill one field are read, by their form in the catalogue."""
 
-NEEDS_OF_TASKS: Mapping[str, tuple[str, Any]] = {
-    **NEEDS,
-    "memorypernode": ("minimum_memory", _amount),
-    "corespernode": ("minimum_processors", _amount),
+_NEED_READERS: Mapping[str, ReadValue] = {
+    **_READERS,
+    **dict.fromkeys(("memory", "speed", "whole"), _amount),
 }
-"""The same for a task, for which these two are no fields of their own."""
+_READ_TOGETHER = frozenset({"jobenv", "customproperties", "failjobonfailure", "failjobonfailurecount"})
+_NEEDS = "needs."
+
+FieldReaders = Mapping[str, tuple[str, ReadValue]]
+"""The field that each option fills, and how its value is read."""
+
+
+def _readers(options: Iterable[JobOption]) -> FieldReaders:
+    return {
+        slash.name: (option.fields[0], _READERS[option.form])
+        for option in options
+        if (slash := option.slash) and option.form in _READERS and slash.name not in _READ_TOGETHER
+        if not option.fields[0].startswith(_NEEDS)
+    }
+
+
+def _need_readers(options: Iterable[JobOption]) -> FieldReaders:
+    return {
+        slash.name: (option.fields[0].removeprefix(_NEEDS), _NEED_READERS[option.form])
+        for option in options
+        if (slash := option.slash) and option.fields[0].startswith(_NEEDS)
+    }
+
+
+JOB_FIELDS, TASK_FIELDS = _readers(OPTIONS_OF_JOBS), _readers(OPTIONS_OF_TASKS)
+"""Options of a job and of a task that fill one field."""
+
+NEEDS, NEEDS_OF_TASKS = _need_readers(OPTIONS_OF_JOBS), _need_readers(OPTIONS_OF_TASKS)
+"""Options of a job and of a task that say what is demanded of every node."""
+
+MOMENTS = {
+    slash.name: option.fields[0]
+    for option in OPTIONS_OF_JOBS
+    if (slash := option.slash) and option.form == "moment"
+}
+"""Options that are points of time, and their fields."""

@@ -6,33 +6,21 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from headnode.core.formats.hpc_values import (
-    EXIT_CODES,
-    FLAG,
-    GROUP_OP_TERM,
-    IDS,
-    LICENCES,
-    NAMES,
-    NODES,
-    ORDER,
-    PRIORITY,
-    TASK_TYPE_TERM,
-    TEXT,
-    parse_int,
-    parse_least,
-)
+from headnode.core.formats.hpc_values import FLAG, NAMES, parse_int
 from headnode.core.formats.slash_options import (
+    JOB_FIELDS,
     JOB_TERMS,
+    MOMENTS,
     NEEDS,
     NEEDS_OF_TASKS,
+    TASK_FIELDS,
     TASK_TERMS,
     Fields,
+    ReadValue,
     SlashOption,
     job_size,
     moment,
     per_node,
-    read_distribution,
-    read_limits,
     read_pairs,
     read_properties,
     split_terms,
@@ -42,7 +30,7 @@ from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.errors import BadRequest, NotFound
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.node_needs import ANY_NODE
-from headnode.core.model.quantities import Instant, parse_time_limit
+from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.value_checks import DEFAULT_HOLD
 
@@ -56,7 +44,6 @@ __all__ = [
     "split_terms",
 ]
 
-ReadValue = Callable[[Any], Any]
 Read = TypeVar("Read")
 
 UNITS: Mapping[str, UnitType] = {
@@ -67,65 +54,6 @@ UNITS: Mapping[str, UnitType] = {
 """Which unit an option of size counts."""
 
 _SWEEP = re.compile(r"\s*(?:(-?\d{1,10})\s*-\s*)?(-?\d{1,10})\s*(?::\s*(\d{1,10})\s*)?\Z", re.ASCII)
-
-_JOB: Mapping[str, tuple[str, ReadValue]] = {
-    "jobname": ("name", TEXT.read),
-    "priority": ("priority", PRIORITY.read),
-    "jobtemplate": ("template", TEXT.read),
-    "projectname": ("project", TEXT.read),
-    "runtime": ("run_time", parse_time_limit),
-    "rununtilcanceled": ("run_until_canceled", FLAG.read),
-    "exclusive": ("exclusive", FLAG.read),
-    "singlenode": ("single_node", FLAG.read),
-    "requestednodes": ("requested_nodes", NODES.read),
-    "excludednodes": ("excluded_nodes", NODES.read),
-    "nodegroup": ("node_groups", NAMES.read),
-    "nodegroupop": ("node_group_op", GROUP_OP_TERM.read),
-    "orderby": ("order_by", ORDER.read),
-    "license": ("licences", LICENCES.read),
-    "failontaskfailure": ("fail_on_task_failure", FLAG.read),
-    "faildependenttasks": ("fail_dependent_tasks", FLAG.read),
-    "validexitcodes": ("valid_exit_codes", EXIT_CODES.read),
-    "parentjobids": ("parents", IDS.read),
-    "emailaddress": ("email", TEXT.read),
-    "notifyonstart": ("notify_on_start", FLAG.read),
-    "notifyoncompletion": ("notify_on_completion", FLAG.read),
-    "estimatedprocessmemory": ("process_memory", parse_least),
-    "taskexecutionfailureretrylimit": ("task_retry_limit", parse_int),
-    "user": ("run_as", TEXT.read),
-    "description": ("description", TEXT.read),
-    "jobgroup": ("job_group", TEXT.read),
-    "together": ("together", FLAG.read),
-    "suspendable": ("suspendable", FLAG.read),
-    "preemptable": ("preemptable", FLAG.read),
-    "reservation": ("reservation", TEXT.read),
-    "interactive": ("interactive", FLAG.read),
-    "holds": ("holds", NAMES.read),
-    "afterfailure": ("after_failure", IDS.read),
-    "afterexit": ("after_exit", IDS.read),
-    "afterstart": ("after_start", IDS.read),
-    "resourcelimit": ("resource_limits", read_limits),
-}
-_TASK: Mapping[str, tuple[str, ReadValue]] = {
-    "name": ("name", TEXT.read),
-    "command": ("command", TEXT.read),
-    "type": ("kind", TASK_TYPE_TERM.read),
-    "exclusive": ("exclusive", FLAG.read),
-    "rerunnable": ("rerunnable", FLAG.read),
-    "runtime": ("run_time", parse_time_limit),
-    "workdir": ("work_directory", TEXT.read),
-    "stdin": ("standard_input", TEXT.read),
-    "stdout": ("standard_output", TEXT.read),
-    "stderr": ("standard_error", TEXT.read),
-    "depend": ("depends_on", NAMES.read),
-    "requirednodes": ("required_nodes", NODES.read),
-    "requestednodegroup": ("node_group", TEXT.read),
-    "validexitcodes": ("valid_exit_codes", EXIT_CODES.read),
-    "env": ("environment", read_pairs),
-    "distribution": ("distribution", read_distribution),
-    "resourcelimit": ("resource_limits", read_limits),
-}
-_MOMENTS: Mapping[str, str] = {"holduntil": "hold_until", "endby": "end_by"}
 
 
 def read_terms(
@@ -189,13 +117,13 @@ def read_job_terms(
     known = _known(terms, JOB_TERMS, "job")
     _unit_of(known)  # refuses two of them
     for name, text in known.items():
-        if name in _JOB:
-            field, read = _JOB[name]
+        if name in JOB_FIELDS:
+            field, read = JOB_FIELDS[name]
             fields[field] = _option(name, text, read)
         elif name in UNITS:
             fields |= _option(name, text, job_size) | {"unit": UNITS[name]}
-        elif name in _MOMENTS:
-            fields[_MOMENTS[name]] = _option(name, text, lambda text: moment(text, now))
+        elif name in MOMENTS:
+            fields[MOMENTS[name]] = _option(name, text, lambda text: moment(text, now))
         elif name in NEEDS:
             field, read = NEEDS[name]
             fields["needs"] = msgspec.structs.replace(
@@ -245,8 +173,8 @@ def read_task_terms(terms: Mapping[str, Any], base: TaskSpec | None = None) -> T
     _unit_of(known)  # refuses two of them
     fields: Fields = {"rerunnable": True} if base is None else {}
     for name, text in known.items():
-        if name in _TASK:
-            field, read = _TASK[name]
+        if name in TASK_FIELDS:
+            field, read = TASK_FIELDS[name]
             fields[field] = _option(name, text, read)
         elif name in UNITS:
             fields |= _option(name, text, task_size)

@@ -1,5 +1,7 @@
 """Every key of the native form, in the order in which files are written."""
 
+from collections.abc import Iterable, Mapping
+
 from headnode.core.formats.native.resource_values import DISTRIBUTION, FEATURES, HELD, LIMITS, SPEED
 from headnode.core.formats.native.values import (
     AT_LEAST,
@@ -25,305 +27,93 @@ from headnode.core.formats.native.values import (
     TYPE,
     WHOLE,
     NativeRow,
+    NativeValue,
     by_key,
 )
+from headnode.core.model.field_rows import JobOption
+from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
 from headnode.core.model.job import UnitType
 
 SIZES = {"processors": UnitType.PROCESSOR, "sockets": UnitType.SOCKET, "nodes": UnitType.NODE}
 """Keys for a minimum and a maximum, and what they count.  A file has one of them, everywhere the same."""
 
-_SIZE = ("minimum", "maximum")
-_JOB_SIZE = "for the whole job; * is calculated from the tasks"
-_AFTER = "start only after these jobs"
+_VALUES: Mapping[str, NativeValue] = {
+    "text": TEXT,
+    "flag": FLAG,
+    "whole": WHOLE,
+    "names": NAMES,
+    "nodes": NODES,
+    "patterns": NAMES,
+    "pairs": PAIRS,
+    "jobs": JOBS,
+    "named_jobs": NAMED_JOBS,
+    "edges": EDGES,
+    "span": SPAN,
+    "moment": MOMENT,
+    "memory": MEMORY,
+    "speed": SPEED,
+    "priority": PRIORITY,
+    "bounds": BOUNDS,
+    "at_least": AT_LEAST,
+    "memory_bounds": MEMORY_BOUNDS,
+    "codes": CODES,
+    "licences": LICENCES,
+    "order": ORDER,
+    "group_op": GROUP_OP,
+    "type": TYPE,
+    "sweep": SWEEP,
+    "held": HELD,
+    "features": FEATURES,
+    "limits": LIMITS,
+    "distribution": DISTRIBUTION,
+}
+"""How values are read and written here, by their form in the catalogue."""
+
+_NEEDS_ORDER = """features lacking architecture system only_nodes avoid_nodes node_patterns avoid_patterns
+    feature_patterns node_memory node_disk node_swap node_virtual node_speed node_processors"""
+_JOB_ORDER = f"""name description job_group project template priority run_time processors sockets nodes
+    exclusive single_node together run_until_canceled requested_nodes excluded_nodes node_groups node_group_op
+    processors_per_node memory_per_node process_memory held {_NEEDS_ORDER} order_by licences parents
+    after_failure after_exit after_start named_parents hold_until holds end_by reservation suspendable
+    preemptable interactive resource_limits valid_exit_codes fail_on_task_failure fail_dependent_tasks
+    task_retry_limit notify_on_start notify_on_completion email run_as"""
+_TASK_ORDER = f"""name command sweep type processors sockets nodes run_time depends_on work_directory
+    private_directory stdin stdout stderr append_stdout append_stderr exclusive {_NEEDS_ORDER} distribution
+    resource_limits rerunnable required_nodes node_group group valid_exit_codes fail_job_on_failure
+    fail_job_count"""
+_LAST = "group_order dialect environment properties extensions"
 
 
-def _needs(whose: str) -> tuple[NativeRow, ...]:
-    """Return the rows of what is demanded of every node."""
-    of_each = f"that every node of {whose} must have"
-    return (
-        NativeRow(
-            key="features",
-            value=FEATURES,
-            fields=("needs.features",),
-            help=f"features {of_each}; a list inside the list: one of them",
-            example=["gpu", ["big", "huge"]],
-        ),
-        NativeRow(
-            key="lacking",
-            value=NAMES,
-            fields=("needs.lacking",),
-            help="features that the nodes must not have",
-        ),
-        NativeRow(
-            key="architecture",
-            value=NAMES,
-            fields=("needs.architectures",),
-            help="architecture of the nodes, or several alternatives",
-            example="x86_64",
-        ),
-        NativeRow(
-            key="system",
-            value=NAMES,
-            fields=("needs.systems",),
-            help="operating system of the nodes, or several alternatives",
-            example="Linux",
-        ),
-        NativeRow(
-            key="only_nodes",
-            value=NODES,
-            fields=("needs.names",),
-            help="use only these nodes",
-            example="node[1-5]",
-        ),
-        NativeRow(key="avoid_nodes", value=NODES, fields=("needs.excluded",), help="do not use these nodes"),
-        NativeRow(
-            key="node_patterns",
-            value=NAMES,
-            fields=("needs.patterns",),
-            help="regular expressions: the whole name of a node matches one of them",
-            example="fast[0-9]+",
-        ),
-        NativeRow(
-            key="avoid_patterns",
-            value=NAMES,
-            fields=("needs.excluded_patterns",),
-            help="regular expressions: the name of a node matches none of them",
-        ),
-        NativeRow(
-            key="feature_patterns",
-            value=NAMES,
-            fields=("needs.feature_patterns",),
-            help="regular expressions: for each, the node has a feature that matches it",
-        ),
-        NativeRow(
-            key="node_memory",
-            value=MEMORY,
-            fields=("needs.minimum_memory",),
-            help=f"memory {of_each}",
-            example="64 GB",
-        ),
-        NativeRow(
-            key="node_disk",
-            value=MEMORY,
-            fields=("needs.minimum_disk",),
-            help=f"disk where tasks write {of_each}",
-            example="1 TB",
-        ),
-        NativeRow(key="node_swap", value=MEMORY, fields=("needs.minimum_swap",), help=f"swap {of_each}"),
-        NativeRow(
-            key="node_virtual",
-            value=MEMORY,
-            fields=("needs.minimum_virtual",),
-            help=f"memory and swap together {of_each}",
-        ),
-        NativeRow(
-            key="node_speed",
-            value=SPEED,
-            fields=("needs.minimum_speed",),
-            help=f"speed {of_each}",
-            example="2.4 GHz",
-        ),
-        NativeRow(
-            key="node_processors",
-            value=WHOLE,
-            fields=("needs.minimum_processors",),
-            help=f"processors {of_each}",
-            example=16,
-        ),
+def _in_files(options: Iterable[JobOption], order: str, whose: str) -> Mapping[str, NativeRow]:
+    """Return the keys of the options of `whose`; those that `order` does not have stand before the last."""
+    keys = {option.key: option for option in options if option.in_files}
+    last = [key for key in _LAST.split() if key in keys]
+    first = order.split()
+    others = [key for key in keys if key not in (*first, *last)]
+    return by_key(*(_row(keys[key], whose) for key in (*first, *others, *last)))
+
+
+def _row(option: JobOption, whose: str) -> NativeRow:
+    return NativeRow(
+        key=option.key,
+        value=_VALUES[option.form],
+        fields=option.fields,
+        help=option.help.replace("{whose}", whose),
+        example=option.example,
     )
 
 
-JOB_KEYS = by_key(
-    NativeRow(key="name", value=TEXT, help="name of the job", example="first sweep"),
-    NativeRow(key="description", value=TEXT, help="free description of the job"),
-    NativeRow(key="job_group", value=TEXT, help="job group of the job", example="night run"),
-    NativeRow(key="project", value=TEXT, help="project of the job"),
-    NativeRow(key="template", value=TEXT, help="job template"),
-    NativeRow(key="priority", value=PRIORITY, help="place in the queue", example="AboveNormal"),
-    NativeRow(key="run_time", value=SPAN, help="run time limit of the job", example="1h30m"),
-    NativeRow(key="processors", value=BOUNDS, fields=_SIZE, help=f"processors {_JOB_SIZE}", example="4-16"),
-    NativeRow(key="sockets", value=BOUNDS, fields=_SIZE, help=f"sockets {_JOB_SIZE}"),
-    NativeRow(key="nodes", value=BOUNDS, fields=_SIZE, help=f"whole nodes {_JOB_SIZE}"),
-    NativeRow(key="exclusive", value=FLAG, help="the nodes run no other job"),
-    NativeRow(key="single_node", value=FLAG, help="the whole job runs on one node"),
-    NativeRow(key="together", value=FLAG, help="all tasks start at the same time"),
-    NativeRow(key="run_until_canceled", value=FLAG, help="keep the resources until the job is canceled"),
-    NativeRow(key="requested_nodes", value=NODES, help="use only nodes from this list", example="node[1-5]"),
-    NativeRow(key="excluded_nodes", value=NODES, help="exclude these nodes"),
-    NativeRow(key="node_groups", value=NAMES, help="use only nodes of these groups"),
-    NativeRow(key="node_group_op", value=GROUP_OP, help="combination of several node groups"),
-    NativeRow(
-        key="processors_per_node",
-        value=AT_LEAST,
-        fields=("minimum_processors_per_node", "maximum_processors_per_node"),
-        help="processors that each node must have: a minimum, or minimum-maximum",
-        example=8,
-    ),
-    NativeRow(
-        key="memory_per_node",
-        value=MEMORY_BOUNDS,
-        fields=("minimum_memory", "maximum_memory"),
-        help="memory that each node must have: a minimum, or minimum - maximum",
-        example="4 GB",
-    ),
-    NativeRow(key="process_memory", value=MEMORY, help="estimated memory of each process"),
-    NativeRow(
-        key="held",
-        value=HELD,
-        help="memory, disk and swap of each node that are reserved for the job while it runs",
-        example={"memory": "20 GB"},
-    ),
-    *_needs("the job"),
-    NativeRow(key="order_by", value=ORDER, help="which nodes first", example=["memory", "-speed"]),
-    NativeRow(key="licences", value=LICENCES, help="licences of the cluster", example={"solver": 2}),
-    NativeRow(key="parents", value=JOBS, help=f"{_AFTER} have finished", example=[12, 13]),
-    NativeRow(
-        key="after_failure",
-        value=JOBS,
-        help=f"{_AFTER} have failed, or were canceled",
-        example=12,
-    ),
-    NativeRow(key="after_exit", value=JOBS, help=f"{_AFTER} have ended, with any result"),
-    NativeRow(key="after_start", value=JOBS, help=f"{_AFTER} have started"),
-    NativeRow(
-        key="named_parents",
-        value=NAMED_JOBS,
-        help=f"{_AFTER} of the same user, found by name or by the Id of their SSS job object",
-        example=[{"name": "mesh", "condition": "OnSuccess"}],
-    ),
-    NativeRow(key="hold_until", value=MOMENT, help="do not start before"),
-    NativeRow(
-        key="holds",
-        value=NAMES,
-        help="names of holds: the job waits until all are released",
-        example=["data"],
-    ),
-    NativeRow(
-        key="end_by", value=MOMENT, help="latest end of the job: it is canceled if it cannot end by then"
-    ),
-    NativeRow(
-        key="reservation",
-        value=TEXT,
-        help="run only in this reservation of nodes",
-        example="course",
-    ),
-    NativeRow(key="suspendable", value=FLAG, help="the job may be suspended and resumed"),
-    NativeRow(key="preemptable", value=FLAG, help="the job may be preempted by jobs of higher priority"),
-    NativeRow(key="interactive", value=FLAG, help="interactive: its one program runs in a terminal"),
-    NativeRow(
-        key="resource_limits",
-        value=LIMITS,
-        help="limits of every process of every task: a number, or soft:hard",
-        example={"nofile": 1024, "cpu": "600:1200"},
-    ),
-    NativeRow(
-        key="valid_exit_codes", value=CODES, help="exit codes that mean success", example=[0, "10..12"]
-    ),
-    NativeRow(key="fail_on_task_failure", value=FLAG, help="the first failed task fails the job"),
-    NativeRow(key="fail_dependent_tasks", value=FLAG, help="a failed task fails those that depend on it"),
-    NativeRow(key="task_retry_limit", value=WHOLE, help="how often a task is retried if its program fails"),
-    NativeRow(key="notify_on_start", value=FLAG, help="send a notice when the job starts"),
-    NativeRow(key="notify_on_completion", value=FLAG, help="send a notice when the job has ended"),
-    NativeRow(key="email", value=TEXT, help="e-mail address for notices", example="ann@example.org"),
-    NativeRow(key="run_as", value=TEXT, help="user of the job; only administrators may name another user"),
-    NativeRow(
-        key="group_order",
-        value=EDGES,
-        fields=("group_edges",),
-        help="order of task groups",
-        example=["1 -> 2"],
-    ),
-    NativeRow(key="dialect", value=TEXT, help="language from which the job was converted"),
-    NativeRow(
-        key="environment", value=PAIRS, help="environment of all tasks", example={"OMP_NUM_THREADS": "1"}
-    ),
-    NativeRow(key="properties", value=PAIRS, help="your own words"),
-    NativeRow(key="extensions", value=PAIRS, help="properties of another language: kept, without effect"),
-)
+JOB_KEYS = _in_files(OPTIONS_OF_JOBS, _JOB_ORDER, "the job")
 """Keys of the job.  `tasks` is besides: a table for each task."""
 
-TASK_KEYS = by_key(
-    NativeRow(key="name", value=TEXT, help="name of the task, for dependencies", example="prepare"),
-    NativeRow(
-        key="command",
-        value=TEXT,
-        help="command line; in a sweep * is replaced by the value",
-        example="./run *",
-    ),
-    NativeRow(
-        key="sweep",
-        value=SWEEP,
-        fields=("start", "end", "increment"),
-        help="run once for each number of a range",
-        example="1-100",
-    ),
-    NativeRow(
-        key="type", value=TYPE, fields=("kind",), help="kind of the task; a task with a sweep is a sweep"
-    ),
-    NativeRow(key="processors", value=BOUNDS, fields=_SIZE, help="processors of each instance", example=4),
-    NativeRow(key="sockets", value=BOUNDS, fields=_SIZE, help="sockets of each instance"),
-    NativeRow(key="nodes", value=BOUNDS, fields=_SIZE, help="whole nodes of each instance"),
-    NativeRow(key="run_time", value=SPAN, help="run time limit of each instance", example="20m"),
-    NativeRow(key="depends_on", value=NAMES, help="run after all tasks of these names", example=["prepare"]),
-    NativeRow(key="work_directory", value=TEXT, help="work directory; default: the home directory"),
-    NativeRow(
-        key="private_directory",
-        value=FLAG,
-        help="run in a new directory below the work directory or /tmp; it is removed when the task ends",
-    ),
-    NativeRow(key="stdin", value=TEXT, fields=("standard_input",), help="file for standard input"),
-    NativeRow(
-        key="stdout",
-        value=TEXT,
-        fields=("standard_output",),
-        help="file for standard output",
-        example="out.***.txt",
-    ),
-    NativeRow(key="stderr", value=TEXT, fields=("standard_error",), help="file for standard error"),
-    NativeRow(
-        key="append_stdout",
-        value=FLAG,
-        fields=("append_output",),
-        help="append to the file for standard output; default: overwrite it",
-    ),
-    NativeRow(
-        key="append_stderr",
-        value=FLAG,
-        fields=("append_error",),
-        help="append to the file for standard error",
-    ),
-    NativeRow(key="exclusive", value=FLAG, help="the nodes run no other task"),
-    *_needs("the task"),
-    NativeRow(
-        key="distribution",
-        value=DISTRIBUTION,
-        help="distribution of its processes, or of the instances of a sweep, over nodes",
-        example={"per_node": 2},
-    ),
-    NativeRow(
-        key="resource_limits",
-        value=LIMITS,
-        help="limits of every process, in place of the job's of the same name",
-        example={"core": 0},
-    ),
-    NativeRow(key="rerunnable", value=FLAG, help="may run again after a system failure; default: true"),
-    NativeRow(key="required_nodes", value=NODES, help="the task needs all of these nodes"),
-    NativeRow(key="node_group", value=TEXT, help="run on nodes of this group"),
-    NativeRow(key="group", value=WHOLE, help="number of its task group"),
-    NativeRow(key="valid_exit_codes", value=CODES, help="exit codes that mean success; else the job's"),
-    NativeRow(key="fail_job_on_failure", value=FLAG, help="a failure of this task fails the job"),
-    NativeRow(key="fail_job_count", value=WHOLE, help="how many failed instances fail the job"),
-    NativeRow(key="environment", value=PAIRS, help="environment of the task"),
-    NativeRow(key="properties", value=PAIRS, help="your own words"),
-    NativeRow(key="extensions", value=PAIRS, help="properties of another language: kept, without effect"),
-)
+TASK_KEYS = _in_files(OPTIONS_OF_TASKS, _TASK_ORDER, "the task")
 """Keys of a task."""
 
 ALTERNATIVE_ROWS = by_key(
     *(JOB_KEYS[key] for key in SIZES),
     *(JOB_KEYS[key] for key in ("run_time", "exclusive", "single_node", "requested_nodes", "excluded_nodes")),
     *(JOB_KEYS[key] for key in ("node_groups", "memory_per_node", "process_memory", "held", "licences")),
-    *_needs("the job"),
+    *(JOB_KEYS[key] for key in _NEEDS_ORDER.split()),
 )
 """Keys of an alternative of the job; a key that is not there is as in the job."""
 
@@ -331,7 +121,7 @@ TASK_ALTERNATIVE_ROWS = by_key(
     *(TASK_KEYS[key] for key in SIZES),
     TASK_KEYS["run_time"],
     NativeRow(key="sweep_end", value=WHOLE, fields=("end",), help="the last number of the sweep's range"),
-    *_needs("the task"),
+    *(TASK_KEYS[key] for key in _NEEDS_ORDER.split()),
     TASK_KEYS["distribution"],
 )
 """Keys of a task in an alternative; a key that is not there is as in the task."""

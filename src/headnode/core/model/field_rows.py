@@ -1,0 +1,100 @@
+"""What the catalogue of options says of each option of a job or a task.
+
+Cost:    imports nothing: the command line reads the catalogue at every start.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, Literal
+
+    Form = Literal[
+        "text", "flag", "whole", "names", "nodes", "patterns", "pairs", "jobs", "named_jobs", "edges",
+        "span", "moment", "memory", "speed", "priority", "bounds", "at_least", "memory_bounds",
+        "codes", "licences", "order", "group_op", "type", "sweep", "held", "features", "limits",
+        "distribution", "hold", "own",
+    ]  # fmt: skip
+
+QUEUED, RUNNING, OPERATORS, TEMPLATES = "queued", "running", "operators", "templates"
+"""It may change while the job is queued, while it runs, by operators in jobs of others; or have a rule."""
+
+
+class SlashName:
+    """The name of an option on the command line, and its line of help there.
+
+    `value` is a word for what follows the name; "" for a flag, which may have a value too.  `summary` is the
+    line of help, where it is not that of files.  Without a `heading` it is no option of `hn`: it is sent as a
+    term for what was typed otherwise.
+    """
+
+    __slots__ = ("aliases", "heading", "name", "repeats", "short", "summary", "value")
+
+    def __init__(
+        self,
+        name: str,
+        heading: str,
+        value: str = "",
+        summary: str = "",
+        *,
+        aliases: "tuple[str, ...]" = (),
+        short: str = "",
+        repeats: bool = False,
+    ) -> None:
+        self.name = name
+        self.heading = heading
+        self.value = value
+        self.summary = summary
+        self.aliases = aliases
+        self.short = short
+        self.repeats = repeats
+
+    @property
+    def spellings(self) -> "tuple[str, ...]":
+        """Every name it answers to, its own first."""
+        return (self.name, *self.aliases)
+
+
+class JobOption:
+    """One option of a job or of a task: what it is, how each door names it, who may change it, and when.
+
+    `key` is its name in the native form; an option that is not `in_files` has none there.  `form` is the kind
+    of its values: each language has for each kind how it is read and written.  `fields` are the fields of
+    `JobSpec` or `TaskSpec` that it fills, ``needs.x`` for one of `NodeNeeds`; by default the one of its name.
+    `allow` says when and by whom it may change.  Fields that are `fixed` no longer change once it is queued.
+    """
+
+    __slots__ = ("allow", "example", "fields", "fixed", "form", "help", "in_files", "key", "slash")
+
+    def __init__(
+        self,
+        key: str,
+        form: "Form",
+        text: str,
+        *,
+        fields: "tuple[str, ...]" = (),
+        example: "Any" = None,
+        slash: SlashName | None = None,
+        allow: "tuple[str, ...]" = (),
+        fixed: "tuple[str, ...]" = (),
+        in_files: bool = True,
+    ) -> None:
+        self.key = key
+        self.form = form
+        self.help = text
+        self.fields = fields or (key,)
+        self.example = example
+        self.slash = slash
+        self.allow = allow
+        self.fixed = fixed
+        self.in_files = in_files
+
+
+def fields_that(allowed: str, options: "Iterable[JobOption]") -> "frozenset[str]":
+    """Return the fields that `options` allow to change: `QUEUED`, `RUNNING` or `OPERATORS`."""
+    return frozenset(
+        field.partition(".")[0]
+        for option in options
+        if allowed in option.allow
+        for field in option.fields
+        if field not in option.fixed or allowed == OPERATORS
+    )

@@ -1,0 +1,31 @@
+"""The catalogue of options says of every field of a job what it is, and names no other."""
+
+from headnode.core.model.field_rows import JobOption
+from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
+from headnode.core.model.job import JobSpec
+from headnode.core.model.node_needs import NodeNeeds
+from headnode.core.model.task import TaskSpec
+
+
+def filled(options: tuple[JobOption, ...]) -> set[str]:
+    return {field for option in options for field in option.fields}
+
+
+def test_every_field_of_a_job_and_of_a_task_is_filled_by_an_option() -> None:
+    needs = {f"needs.{field}" for field in NodeNeeds.__struct_fields__}
+    assert filled(OPTIONS_OF_JOBS) == {*JobSpec.__struct_fields__} - {"needs"} | needs
+    assert filled(OPTIONS_OF_TASKS) == {*TaskSpec.__struct_fields__} - {"needs"} | needs
+
+
+def test_an_option_has_a_name_wherever_it_can_be_said() -> None:
+    for option in (*OPTIONS_OF_JOBS, *OPTIONS_OF_TASKS):
+        assert option.in_files or option.slash or option.form == "own", option.key
+        assert option.help or not option.in_files, option.key
+
+
+def test_each_name_means_one_option() -> None:
+    for options in (OPTIONS_OF_JOBS, OPTIONS_OF_TASKS):
+        names = [name for option in options if option.slash for name in option.slash.spellings]
+        assert len(set(names)) == len(names)
+        keys = [option.key for option in options]
+        assert len(set(keys)) == len(keys)
