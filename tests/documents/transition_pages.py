@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from headnode.core.model.node import NodeState
+from headnode.core.state.advance_job import RULES
 from headnode.core.state.transitions import (
     INSTANCE_TRANSITIONS,
     JOB_TRANSITIONS,
@@ -52,6 +53,11 @@ node leaves the job when its epilog has ended or is overdue.
 A prolog that has not ended is not a phase: a node can boot at any time, and must then run the prolog again
 before anything more is dispatched to it.
 """
+_RULES_NOTE = """
+After each change of a job the head tries the rules of its state, in this order. The first that applies
+decides what follows. Its events change the job again, so the first rule is tried again until nothing follows.
+A queued job has one rule: it is canceled if it waits for something that can never happen.
+"""
 
 Rows = Mapping[tuple[Any, type], frozenset[Any]]
 
@@ -64,6 +70,7 @@ def states_page() -> str:
         + _chapter("Instances of tasks", INSTANCE_TRANSITIONS, TaskState, "")
         + _chapter("The phase of a job on a node", PHASE_TRANSITIONS, NodePhase, _PHASE_NOTE)
         + _chapter("Nodes", NODE_TRANSITIONS, NodeState, _NODE_NOTE)
+        + _rules()
     )
 
 
@@ -72,6 +79,15 @@ def _chapter(title: str, arrows: Rows, states: type[StrEnum], note: str) -> str:
     if set(states) & STATE_NAMES.keys():
         parts.insert(1, _words(states))
     return "\n".join(parts)
+
+
+def _rules() -> str:
+    """Return the rules by which jobs advance: the first sentence of each."""
+    lines = [f"\n## What follows for a job\n{_RULES_NOTE}"]
+    for state, rules in RULES.items():
+        said = [f"{number}. {(rule.__doc__ or '').strip()}" for number, rule in enumerate(rules, 1)]
+        lines.append(f"`{state}`:\n\n" + "\n".join(said) + "\n")
+    return "\n".join(lines)
 
 
 def _words(states: type[StrEnum]) -> str:

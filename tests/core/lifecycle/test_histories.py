@@ -2,6 +2,7 @@
 remembers exactly what was."""
 
 import contextlib
+import functools
 import random
 import sys
 
@@ -18,8 +19,10 @@ from headnode.core.model.job import Alternative, Condition, JobSpec, TaskAlterna
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import FOREVER, Instant, JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
-from headnode.core.state import transitions
+from headnode.core.state import advance_job, transitions
+from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.depend import ParentOutcome, outcome_of
+from headnode.core.state.events import Event
 from headnode.core.state.filters import RejectJob, ValidateJob
 from headnode.core.state.groups import CreateJobs
 from headnode.core.state.hold import HoldJob, ReleaseJob
@@ -35,6 +38,7 @@ from headnode.core.state.preempt import RecallProcessors
 from headnode.core.state.stop import StopJob, StopTask
 from headnode.core.state.submit import CreateJob, SubmitJob
 from headnode.core.state.suspend import ReportSuspended, ResumeJob, SuspendJob
+from headnode.core.state.task_graph import TaskGraph
 from headnode.core.state.transitions import JobState
 
 STEPS = 220
@@ -580,7 +584,50 @@ def tour_of_phases(*special: TaskType) -> None:
     assert world.record(job).state is JobState.FINISHED
 
 
-def test_every_arrow_of_the_life_cycles_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def tour_of_given_back_nodes() -> None:
+    """Let a job lose a processor of its node, and give back another node that never says that it is clean."""
+    world = World(2, 1)
+    world.do(SetParameter(by=ROOT, name="EpilogProgram", value="/hook"))
+    usual = TaskSpec(command="x", kind=TaskType.SWEEP, start=1, end=4, rerunnable=True)
+    job = world.submit(usual, minimum=1, maximum=3)
+    world.do(RegisterNode(facts=NodeFacts(name="node1", processors=1, memory=1024), approved=True))
+
+    def end(place: tuple[str, tuple[int, ...]]) -> None:
+        held = next(held for held in world.nodes.running() if held.place == (place,))
+        world.end(job, held.task, held.instance)
+
+    end(("node1", (1,)))
+    end(("node2", (0,)))
+    end(("node2", (0,)))
+    assert world.record(job).run.cleaning.keys() == {"node2"}  # type: ignore[union-attr]
+    world.wait(100_000)
+    assert world.record(job).run.allocation == {"node1": (0,)}  # type: ignore[union-attr]
+
+
+def spy_on_rules(monkeypatch: pytest.MonkeyPatch) -> set[tuple[JobState, str]]:
+    """Return a set that gets each rule that decides what follows for a job, with the state of the job."""
+    decided: set[tuple[JobState, str]] = set()
+
+    def watched(state: JobState, rule: advance_job.Rule) -> advance_job.Rule:
+        @functools.wraps(rule)
+        def decide(
+            cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant
+        ) -> list[Event] | None:
+            events = rule(cluster, record, graph, now)
+            if events is not None:
+                decided.add((state, rule.__name__))
+            return events
+
+        return decide
+
+    table = {
+        state: tuple(watched(state, rule) for rule in those) for state, those in advance_job.RULES.items()
+    }
+    monkeypatch.setattr(advance_job, "RULES", table)
+    return decided
+
+
+def test_every_arrow_and_every_rule_of_the_life_cycles_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that no history takes would be dead, or untested."""
     taken: set[tuple[object, type, object]] = set()
 
@@ -604,6 +651,7 @@ def test_every_arrow_of_the_life_cycles_is_taken(monkeypatch: pytest.MonkeyPatch
 
     for name in ("job_target", "instance_target", "node_target", "phase_target"):
         spy(name)
+    decided = spy_on_rules(monkeypatch)
     hooked = Hooked(0)
     for player in [*map(Player, range(SEEDS)), *map(Preempting, range(6))]:
         for _ in range(STEPS):
@@ -612,6 +660,7 @@ def test_every_arrow_of_the_life_cycles_is_taken(monkeypatch: pytest.MonkeyPatch
         hooked.step()
     tour_of_a_node(World(1))
     tour_of_a_graceful_stop(World(1))
+    tour_of_given_back_nodes()
     tour_of_filters(FilteredWorld(4))
     for special in (
         (TaskType.NODE_PREP,),
@@ -635,3 +684,5 @@ def test_every_arrow_of_the_life_cycles_is_taken(monkeypatch: pytest.MonkeyPatch
     }
     never = sorted(f"{s} {e.__name__} {t}" for s, e, t in rows - taken)
     assert not never, never
+    rules = {(state, rule.__name__) for state, those in advance_job.RULES.items() for rule in those}
+    assert rules == decided

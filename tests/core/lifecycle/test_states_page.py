@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from documents.transition_pages import states_page
+from headnode.core.state.advance_job import RULES
 from headnode.core.state.transitions import (
     INSTANCE_TRANSITIONS,
     JOB_TRANSITIONS,
@@ -26,3 +27,11 @@ def test_every_row_of_every_table_is_on_the_page() -> None:
     assert "| ending | `JobEnded` | canceled, failed, finished |" in rows
     assert "    queued --> running: JobStarted" in page
     assert page.count("```mermaid") == 4
+
+
+def test_the_page_says_what_follows_for_a_job_of_each_state_in_order() -> None:
+    rules = states_page().partition("## What follows for a job")[2]
+    assert [rules.index(f"`{state}`:") for state in RULES] == sorted(
+        rules.index(f"`{state}`:") for state in RULES
+    )
+    assert "\n3. Nodes are prepared before their first task" in rules

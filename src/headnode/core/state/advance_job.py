@@ -1,4 +1,10 @@
-"""What follows for a job after something of it changed: dispatch, release, end, or go back to the queue."""
+"""What follows for a job after something of it changed: dispatch, release, end, or go back to the queue.
+
+Source: CCS, "Task execution"; HPC Pack, growth, shrinkage and JobRetryCount.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state import job_events as e
@@ -9,7 +15,7 @@ from headnode.core.state.dispatch import dispatches
 from headnode.core.state.drain import leave_nodes
 from headnode.core.state.events import Event
 from headnode.core.state.hooks import cleaned_first, cleans_nodes, overdue_epilogs, start_epilogs
-from headnode.core.state.job_record import JobRecord, JobRun
+from headnode.core.state.job_record import JobRecord
 from headnode.core.state.node_faults import job_retries, requeue_held_for_prologs
 from headnode.core.state.preempt import give_up_recalled
 from headnode.core.state.prep_release import prepare_nodes, release_tasks, released_first, spare_processors
@@ -25,76 +31,82 @@ class AdvanceJob(Command, frozen=True):
     job: JobId
 
 
+Rule = Callable[[ClusterState, JobRecord, TaskGraph, Instant], list[Event] | None]
+"""Returns what follows for the job, [] if nothing does yet, or None if the next rule is to be tried."""
+
+
 def advance_job(cluster: ClusterState, command: AdvanceJob, now: Instant) -> list[Event]:
-    """Dispatch what can be, give back what is not needed, end what is over."""
+    """Return what follows for a job: of the rules for its state the first that applies decides."""
     record = cluster.jobs.get(command.job)
-    if record is not None and record.state is JobState.QUEUED:
-        return _skip_if_in_vain(cluster, record, now)
-    if record is None or record.run is None:
+    if record is None:
         return []
-    if record.state is JobState.ENDING:
-        return _end_if_still(cluster, record, record.run, now)
-    if not record.state.is_active:
+    if record.state is JobState.QUEUED:
+        return _cancel_in_vain(cluster, record, now)
+    rules = RULES.get(record.state, ())
+    if not rules:
         return []
     graph = cluster.graph(record.id)
-    stopped = record.run.outcome is not None
-    if graph.open == 0 and not graph.spec.run_until_canceled and (not stopped or record.run.requeue):
-        return _end_of(cluster, record, graph, _over(record, graph, now), now)
-    if record.state is JobState.RUNNING and record.run.recalled:
-        given = cleaned_first(cluster, record, give_up_recalled(cluster, record, now))
-        if given:
-            return given
-    if (
-        record.state is JobState.RUNNING
-        and graph.tends_nodes
-        and (first := prepare_nodes(cluster, record, now))
-    ):
-        return first
-    if stopped and not graph.lanes:
-        return _leave_allocation(cluster, record, record.run, now)
-    if record.state is not JobState.RUNNING:
-        return suspended_if_stopped(record, now)
-    if left := leave_nodes(cluster, record, now):
-        return left
-    placed = dispatches(cluster, record, now) if graph.ready and not stopped else []
-    if placed:
-        return list(placed)
-    given = cleaned_first(
-        cluster, record, released_first(record, spare_processors(cluster, record, now), graph)
-    )
-    return given or overdue_epilogs(cluster, record, now)
+    for rule in rules:
+        events = rule(cluster, record, graph, now)
+        if events is not None:
+            return events
+    return []
 
 
-def _skip_if_in_vain(cluster: ClusterState, record: JobRecord, now: Instant) -> list[Event]:
+def _cancel_in_vain(cluster: ClusterState, record: JobRecord, now: Instant) -> list[Event]:
     """End a job that waits for what can never happen any more."""
     skipped = cancel_if_in_vain(cluster, record, now)
     canceled = cancel_queued(record, tasks_of(cluster, record), now, skipped[0].message) if skipped else []
     return [*canceled, *skipped]
 
 
-def _end_if_still(cluster: ClusterState, record: JobRecord, run: JobRun, now: Instant) -> list[Event]:
-    left = release_tasks(cluster, record, now)
-    if left or any(progress.live for progress in run.tasks):
-        return list(left)
-    cleaning = start_epilogs(cluster, record, now)
-    if cleaning is not None:
-        return cleaning
-    if run.requeue and run.preempted_by:
-        by = run.preempted_by
-        return [e.JobReturned(at=now, job=record.id, message=record.message, preempted_by=by)]
-    if run.requeue:
-        return [e.JobRequeued(at=now, job=record.id, message=record.message)]
-    return [e.JobEnded(at=now, job=record.id, outcome=run.outcome or "canceled", message=record.message)]
+def end_when_done(
+    cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant
+) -> list[Event] | None:
+    """A job whose tasks are all over ends; if its nodes are to be released or cleaned, it is ending first."""
+    run = graph.run
+    if graph.open or graph.spec.run_until_canceled or (run.outcome is not None and not run.requeue):
+        return None
+    over = _over(record, graph, now)
+    begun = any(each.phase is not NodePhase.ASSIGNED for each in run.holdings.values())
+    tended = graph.tends_nodes and (graph.lanes or begun)
+    cleaned = run.allocation and (run.cleaning or cleans_nodes(cluster))
+    if not tended and not cleaned:
+        return [over]
+    ending = e.JobEnding(at=now, job=record.id, outcome=over.outcome, message=over.message)
+    return [ending, *stop_live(record, graph, "canceled", "the job is over", now)]
 
 
-def _leave_allocation(cluster: ClusterState, record: JobRecord, run: JobRun, now: Instant) -> list[Event]:
-    """Nothing of a job that starts nothing new runs any more: it ends, or goes back to the queue."""
+def give_back_recalled(
+    cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant
+) -> list[Event] | None:
+    """Processors that were recalled for other jobs are given back when they are idle."""
+    if not graph.run.recalled:
+        return None
+    return cleaned_first(cluster, record, give_up_recalled(cluster, record, now)) or None
+
+
+def tend_nodes(
+    cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant
+) -> list[Event] | None:
+    """Nodes are prepared before their first task and released after their last."""
+    if not graph.tends_nodes:
+        return None
+    return prepare_nodes(cluster, record, now) or None
+
+
+def end_when_stopped(
+    cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant
+) -> list[Event] | None:
+    """A job that starts nothing more ends when nothing of it runs, or goes back to the queue."""
+    run = graph.run
+    if run.outcome is None or graph.lanes:
+        return None
     cleaning = start_epilogs(cluster, record, now)
     if cleaning is not None:
         return cleaning
     if not run.requeue:
-        outcome = run.outcome or "canceled"
-        return [e.JobEnded(at=now, job=record.id, outcome=outcome, message=record.message)]
+        return [e.JobEnded(at=now, job=record.id, outcome=run.outcome, message=record.message)]
     if run.forgiven or run.returns < job_retries(cluster):
         by = next(iter(run.recalled_for), 0) if run.forgiven else 0
         message, free = record.message, run.forgiven
@@ -107,17 +119,94 @@ def _leave_allocation(cluster: ClusterState, record: JobRecord, run: JobRun, now
     ]
 
 
-def _end_of(
-    cluster: ClusterState, record: JobRecord, graph: TaskGraph, over: e.JobEnded, now: Instant
-) -> list[Event]:
-    """Return the end of a job all of whose tasks are over; its nodes are released and cleaned first."""
-    begun = any(each.phase is not NodePhase.ASSIGNED for each in graph.run.holdings.values())
-    tended = graph.tends_nodes and (graph.lanes or begun)
-    cleaned = graph.run.allocation and (graph.run.cleaning or cleans_nodes(cluster))
-    if not tended and not cleaned:
-        return [over]
-    ending = e.JobEnding(at=now, job=record.id, outcome=over.outcome, message=over.message)
-    return [ending, *stop_live(record, graph, "canceled", "the job is over", now)]
+def leave_reduced_nodes(
+    cluster: ClusterState, record: JobRecord, _graph: TaskGraph, now: Instant
+) -> list[Event] | None:
+    """Processors that are out of service are given back when they are idle."""
+    return leave_nodes(cluster, record, now) or None
+
+
+def dispatch(cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant) -> list[Event] | None:
+    """Instances that may run are dispatched to free processors of the job."""
+    if not graph.ready or graph.run.outcome is not None:
+        return None
+    return list(dispatches(cluster, record, now)) or None
+
+
+def give_back_spare(
+    cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant
+) -> list[Event] | None:
+    """Processors that no task of the job needs are given back, down to its minimum."""
+    spare = spare_processors(cluster, record, now)
+    return cleaned_first(cluster, record, released_first(record, spare, graph)) or None
+
+
+def give_back_overdue(
+    cluster: ClusterState, record: JobRecord, _graph: TaskGraph, now: Instant
+) -> list[Event] | None:
+    """A node whose epilog should have ended long ago is given back, and drains."""
+    return overdue_epilogs(cluster, record, now) or None
+
+
+def suspend(_cluster: ClusterState, record: JobRecord, _graph: TaskGraph, now: Instant) -> list[Event] | None:
+    """A job is suspended when all of its nodes have stopped its processes."""
+    return suspended_if_stopped(record, now) or None
+
+
+def release_nodes(
+    cluster: ClusterState, record: JobRecord, _graph: TaskGraph, now: Instant
+) -> list[Event] | None:
+    """Nodes that the job has used are released when nothing of it runs there."""
+    return list(release_tasks(cluster, record, now)) or None
+
+
+def wait_for_attempts(
+    _cluster: ClusterState, _record: JobRecord, graph: TaskGraph, _now: Instant
+) -> list[Event] | None:
+    """Nothing more happens before all attempts have ended."""
+    return [] if any(progress.live for progress in graph.run.tasks) else None
+
+
+def clean_nodes(
+    cluster: ClusterState, record: JobRecord, _graph: TaskGraph, now: Instant
+) -> list[Event] | None:
+    """The epilogs run, and the job waits until each has ended or is overdue."""
+    return start_epilogs(cluster, record, now)
+
+
+def end(_cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant) -> list[Event] | None:
+    """The job ends with the outcome that was decided, or goes back to the queue."""
+    run = graph.run
+    if run.requeue and run.preempted_by:
+        by = run.preempted_by
+        return [e.JobReturned(at=now, job=record.id, message=record.message, preempted_by=by)]
+    if run.requeue:
+        return [e.JobRequeued(at=now, job=record.id, message=record.message)]
+    return [e.JobEnded(at=now, job=record.id, outcome=run.outcome or "canceled", message=record.message)]
+
+
+RULES: Mapping[JobState, tuple[Rule, ...]] = MappingProxyType(
+    {
+        JobState.RUNNING: (
+            end_when_done,
+            give_back_recalled,
+            tend_nodes,
+            end_when_stopped,
+            leave_reduced_nodes,
+            dispatch,
+            give_back_spare,
+            give_back_overdue,
+        ),
+        JobState.SUSPENDING: (end_when_done, end_when_stopped, suspend),
+        JobState.SUSPENDED: (end_when_done, end_when_stopped),
+        JobState.RESUMING: (end_when_done, end_when_stopped),
+        JobState.ENDING: (release_nodes, wait_for_attempts, clean_nodes, end),
+    }
+)
+"""What is tried for a job in each state, in this order.
+
+The events of a rule make the job dirty, so the first rule is tried again after them.
+"""
 
 
 def _over(record: JobRecord, graph: TaskGraph, now: Instant) -> e.JobEnded:
