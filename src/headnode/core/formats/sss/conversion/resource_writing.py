@@ -158,7 +158,8 @@ def requested_of_job(
     job = _possible(_with_held(spec, job, own), "job", findings)
     for name, fields in OF_NODES.items():
         if not job.keys().isdisjoint(fields) and not all(one.keys().isdisjoint(fields) for one in own):
-            own = [_both(job, one, fields, findings) for one in own]
+            named = "requested_nodes" if name == "Node" and spec.requested_nodes else "needs"
+            own = [_both(job, one, fields, named, findings) for one in own]
             job = {field: value for field, value in job.items() if field not in fields}
             for field in _FIELDS_OF.get(name, ()):
                 what = f"{field}: what job and tasks ask for of {name}, is said of each task"
@@ -329,13 +330,18 @@ def _of_task(spec: JobSpec, task: TaskSpec, number: int, findings: ConversionFin
     return {**needs, **_said(own)}
 
 
-def _both(job: Request, task: Request, fields: Sequence[str], findings: ConversionFindings) -> Request:
-    """Return what a task asks for together with what its job does, of one property."""
+def _both(
+    job: Request, task: Request, fields: Sequence[str], named: str, findings: ConversionFindings
+) -> Request:
+    """Return what a task asks for together with what its job does, of one property.
+
+    `named` is the field in which the job says the names, of which it may lose some.
+    """
     found = {field: job[field] for field in fields if field in job}
     for field in [field for field in found if field in task]:
         one, other = job[field], task[field]
         if field in ("names", "architectures", "systems"):
-            found[field] = _narrowed(one, other, "needs", "job", findings)
+            found[field] = _narrowed(one, other, named, "job", findings)
         elif field == "patterns" and one != other:
             what = "needs: patterns of the job are left out where a task has its own"
             findings.add(Fidelity.NOT_SUPPORTED, "job", what)
