@@ -1,6 +1,6 @@
 """The catalogue of options says of every field of a job what it is, and names no other."""
 
-from headnode.core.model.field_rows import JobOption
+from headnode.core.model.field_rows import OPERATORS, QUEUED, RUNNING, JobOption, fields_that
 from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node_needs import NodeNeeds
@@ -29,3 +29,15 @@ def test_each_name_means_one_option() -> None:
         assert len(set(names)) == len(names)
         keys = [option.key for option in options]
         assert len(set(keys)) == len(keys)
+
+
+def test_a_field_that_is_fixed_changes_only_before_the_job_is_queued() -> None:
+    assert "minimum_memory" in fields_that(QUEUED, OPTIONS_OF_JOBS)
+    assert "maximum_memory" not in fields_that(QUEUED, OPTIONS_OF_JOBS)
+    assert "maximum_memory" in fields_that(OPERATORS, OPTIONS_OF_JOBS)
+
+
+def test_what_a_running_job_holds_does_not_change() -> None:
+    held = {"minimum", "maximum", "unit", "needs", "held", "licences", "exclusive", "requested_nodes"}
+    assert held <= fields_that(QUEUED, OPTIONS_OF_JOBS)
+    assert not held & fields_that(RUNNING, OPTIONS_OF_JOBS)

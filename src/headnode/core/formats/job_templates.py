@@ -16,6 +16,8 @@ from headnode.core.formats.text.quantities import refuse, shown
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.formats.text.toml_text import PlacedValues, read_toml_or_json, toml
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.field_rows import TEMPLATES
+from headnode.core.model.fields import OPTIONS_OF_JOBS
 from headnode.core.model.job import UnitType
 from headnode.core.model.template import JobTemplate, TemplateRule, stated_fields
 
@@ -34,15 +36,9 @@ _UNIT = NativeValue(
     lambda unit: unit.value,
     {"enum": list(_UNITS)},
 )
-_PLAIN = (
-    "name", "description", "project", "priority", "run_time", "exclusive", "single_node",
-    "run_until_canceled", "requested_nodes", "excluded_nodes", "node_groups", "node_group_op", "order_by",
-    "licences", "process_memory", "suspendable", "preemptable", "valid_exit_codes",
-    "fail_on_task_failure", "fail_dependent_tasks", "task_retry_limit", "notify_on_start",
-    "notify_on_completion", "email",
-)  # fmt: skip
 _HPC_SIZES = {"processor": "Cores", "socket": "Sockets", "node": "Nodes"}
-_NUMBERS = frozenset({"run_time", "priority", "process_memory", "task_retry_limit", "minimum", "maximum"})
+_NUMBER_FORMS = ("whole", "span", "priority", "memory", "bounds", "at_least", "memory_bounds")
+_NUMBERS = {field for option in OPTIONS_OF_JOBS if option.form in _NUMBER_FORMS for field in option.fields}
 
 
 class TemplateProperty(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +54,7 @@ class TemplateProperty(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_number(self) -> bool:
         """Whether there are least and most values."""
-        return self.field in _NUMBERS or "memory" in self.field or "per_node" in self.field
+        return self.field in _NUMBERS
 
 
 def _plain(key: str) -> TemplateProperty:
@@ -88,7 +84,7 @@ def _size(bound: str, unit: UnitType) -> TemplateProperty:
 PROPERTIES: Mapping[str, TemplateProperty] = {
     one.key: one
     for one in (
-        *map(_plain, _PLAIN),
+        *(_plain(option.key) for option in OPTIONS_OF_JOBS if TEMPLATES in option.allow),
         TemplateProperty(key="unit", field="unit", value=_UNIT, hpc=("UnitType",), words=hpc_values.UNIT),
         *(_size(bound, unit) for unit in UnitType for bound in ("minimum", "maximum")),
         *(
@@ -107,7 +103,7 @@ PROPERTIES: Mapping[str, TemplateProperty] = {
         ),
     )
 }
-"""Every property by its key, in the order in which templates are written."""
+"""Every property by its key."""
 
 BY_HPC_NAME: Mapping[str, TemplateProperty] = {
     name.lower(): one for one in PROPERTIES.values() for name in one.hpc

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 import msgspec
 
 from headnode.core.model.errors import BadRequest, WrongState
+from headnode.core.model.field_rows import QUEUED, RUNNING, fields_that
+from headnode.core.model.fields import OPTIONS_OF_JOBS
 from headnode.core.model.job import Alternative, JobSpec, TaskAlternative
 from headnode.core.model.job_checks import check_job, check_runnable
 from headnode.core.model.quantities import NEVER, Instant, JobId
@@ -70,33 +72,11 @@ class SetProgress(Command, frozen=True):
     message: str | None = None
 
 
-IN_PLACE_WHEN_QUEUED = frozenset(
-    {
-        "priority",
-        "hold_until",
-        "end_by",
-        "reservation",
-        "suspendable",
-        "preemptable",
-        "notify_on_start",
-        "notify_on_completion",
-        "email",
-        "run_as",
-        "tasks",
-    }
-)
-BY_CONFIGURING_WHEN_QUEUED = frozenset(
-    {
-        "template", "name", "project", "run_time", "run_until_canceled", "fail_on_task_failure", "unit",
-        "minimum", "maximum", "exclusive", "licences", "node_groups", "node_group_op", "minimum_memory",
-        "minimum_processors_per_node", "requested_nodes", "order_by", "process_memory", "task_retry_limit",
-        "needs", "held", "together", "resource_limits", "description",
-    }
-)  # fmt: skip
-WHEN_RUNNING = frozenset(
-    {"project", "run_time", "name", "run_until_canceled", "priority", "notify_on_completion", "email",
-     "hold_until", "tasks", "end_by", "suspendable", "preemptable"}
-)  # fmt: skip
+WHEN_QUEUED = fields_that(QUEUED, OPTIONS_OF_JOBS)
+"""The fields of a queued job that may change."""
+
+WHEN_RUNNING = fields_that(RUNNING, OPTIONS_OF_JOBS)
+"""The fields of a running job that may change."""
 
 
 def modify(cluster: ClusterState, command: ModifyJob, now: Instant) -> list[Event]:
@@ -228,7 +208,7 @@ def _changeable(record: JobRecord) -> frozenset[str] | None:
     if record.state is JobState.CONFIGURING:
         return None
     if record.state is JobState.QUEUED:
-        return IN_PLACE_WHEN_QUEUED | BY_CONFIGURING_WHEN_QUEUED
+        return WHEN_QUEUED
     return WHEN_RUNNING if record.state.is_active else frozenset()
 
 

@@ -5,21 +5,15 @@ from collections.abc import Collection, Mapping
 from msgspec.structs import replace
 
 from headnode.core.model.errors import NotAllowed, NotFound, WrongState
+from headnode.core.model.field_rows import OPERATORS, fields_that
+from headnode.core.model.fields import OPTIONS_OF_JOBS
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.user import User
 from headnode.core.state import job_events as e
 from headnode.core.state.job_record import JobRecord
 
-OPERATORS_CHANGE = frozenset(
-    {
-        "priority", "name", "description", "project", "run_time", "hold_until", "end_by", "suspendable",
-        "preemptable",
-        "unit", "minimum", "maximum", "exclusive", "single_node", "licences", "node_groups", "node_group_op",
-        "requested_nodes", "excluded_nodes", "order_by", "minimum_memory", "maximum_memory",
-        "minimum_processors_per_node", "maximum_processors_per_node",
-    }
-)  # fmt: skip
+OPERATORS_CHANGE = fields_that(OPERATORS, OPTIONS_OF_JOBS)
 """The fields of other people's jobs that an operator may change: where and when, and nothing that runs."""
 
 

@@ -56,7 +56,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.decide import decide
 from headnode.core.state.job_record import JobRecord
 from headnode.core.state.job_request import own_request
-from headnode.core.state.modify import BY_CONFIGURING_WHEN_QUEUED, IN_PLACE_WHEN_QUEUED
+from headnode.core.state.modify import WHEN_QUEUED
 from headnode.engine.activation_gate import explanation_view
 from headnode.engine.simulate_ahead import simulate_ahead, to_the_limits
 
@@ -179,8 +179,7 @@ def new_turn(cluster: ClusterState, spec: JobSpec) -> Turn:
 
 def room_of_queued(cluster: ClusterState, spec: JobSpec, by: User) -> ChangeLimits:
     """Return how far this user can change a job that queues: its tasks stay as they are."""
-    changeable = IN_PLACE_WHEN_QUEUED | BY_CONFIGURING_WHEN_QUEUED
-    fixed = {what for what in ChangeKind if _FIELDS.get(what) not in changeable} - {ChangeKind.SIZE_AGAIN}
+    fixed = {what for what in ChangeKind if _FIELDS.get(what) not in WHEN_QUEUED} - {ChangeKind.SIZE_AGAIN}
     return _room_beside_tasks(spec, by, fixed, new_turn(cluster, spec))
 
 
