@@ -1,17 +1,23 @@
 """What is wrong with a job is refused before any cluster is asked, each rule by its own code."""
 
+import ast
+import inspect
 import math
 from itertools import pairwise
+from types import ModuleType
+from typing import Any
 
 import msgspec
 import pytest
 
+from headnode.core.model import job_checks, task_checks, value_checks
 from headnode.core.model.dependencies import find_cycle
-from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import GroupEdge, JobSpec, Licence, UnitType
+from headnode.core.model.errors import BadRequest, Path
+from headnode.core.model.job import Alternative, GroupEdge, HeldAmounts, JobSpec, Licence, UnitType
 from headnode.core.model.job_checks import check_job, check_runnable
+from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Instant, Priority, Seconds
-from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec, TaskType
 
 SWEEP, PREP, RELEASE, SERVICE = TaskType.SWEEP, TaskType.NODE_PREP, TaskType.NODE_RELEASE, TaskType.SERVICE
 
@@ -107,6 +113,55 @@ def test_a_wrong_job_is_refused_with_code_reason_and_way_out(code: str, spec: Jo
     assert caught.value.code == code
     assert caught.value.what
     assert caught.value.fix
+    assert value_at(spec, caught.value.path) is not spec
+
+
+def value_at(spec: Any, path: Path) -> Any:
+    """Return what a path leads to; fails where there is nothing."""
+    for step in path:
+        spec = getattr(spec, step) if hasattr(spec, "__struct_fields__") else spec[step]
+    return spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        (job(task(), task(minimum=3, maximum=2)), ("tasks", 1, "maximum")),
+        (job(task("a"), task("b", after="a zz")), ("tasks", 1, "depends_on", 1)),
+        (job(task(required_nodes=("a", "b")), excluded_nodes=("b",)), ("tasks", 0, "required_nodes", 1)),
+        (job(task(environment={"A": "b", "C=": "d"})), ("tasks", 0, "environment", "C=")),
+        (job(task(command="a\0")), ("tasks", 0, "command")),
+        (job(licences=(Licence("a", 1), Licence("b", 0))), ("licences", 1, "amount")),
+        (job(group_edges=(GroupEdge(1, 1), GroupEdge(1, 3))), ("group_edges", 1, "child")),
+        (job(parents=(1, 0)), ("parents", 1)),
+        (job(holds=("a", "")), ("holds", 1)),
+        (job(held=HeldAmounts(disk=-1)), ("held", "disk")),
+        (job(task(needs=NodeNeeds(patterns=("a", "(")))), ("tasks", 0, "needs", "patterns", 1)),
+        (
+            job(task(needs=NodeNeeds(features=(("a",), ("b" * 300,))))),
+            ("tasks", 0, "needs", "features", 1, 0),
+        ),
+        (job(task(distribution=Distribution(nodes=-1))), ("tasks", 0, "distribution", "nodes")),
+        (job(resource_limits=(ResourceLimit("cpu", 3, 2),)), ("resource_limits", 0, "soft")),
+        (job(alternatives=(Alternative(), Alternative(minimum=0))), ("alternatives", 1, "minimum")),
+    ],
+)
+def test_a_refusal_leads_to_the_wrong_field(spec: JobSpec, path: Path) -> None:
+    with pytest.raises(BadRequest) as caught:
+        check_job(spec)
+    assert caught.value.path == path
+    value_at(spec, path)
+
+
+@pytest.mark.parametrize("rules", [job_checks, task_checks, value_checks])
+def test_every_rule_refuses_with_a_path(rules: ModuleType) -> None:
+    """A rule refuses by `JobPart.refuse`; the job as a whole never without the field."""
+    calls = [node for node in ast.walk(ast.parse(inspect.getsource(rules))) if isinstance(node, ast.Call)]
+    names = [ast.unparse(call.func) for call in calls]
+    assert names.count("BadRequest") == (rules is value_checks)
+    refusals = [call for call, name in zip(calls, names, strict=True) if name == "THE_JOB.refuse"]
+    assert refusals
+    assert [ast.unparse(call) for call in refusals if len(call.args) < 4] == []
 
 
 RIGHT = [

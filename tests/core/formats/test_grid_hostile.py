@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from depth import share_of
-from headnode.core.formats.grid import GridOptions, locate, read_job, refuse_transfers, write_job
+from headnode.core.formats.dialects.reading import JobLanguage, locate
+from headnode.core.formats.grid import GridOptions, read_job, refuse_transfers, write_job
 from headnode.core.formats.grid.transfers import StorageBase, is_url, resolve
 from headnode.core.formats.text.json_text import MOST_DEPTH, read_json
 from headnode.core.formats.text.source_text import MOST_BYTES
@@ -35,7 +36,7 @@ def read_or_refuse(data: bytes | str, *, lenient: bool = False) -> None:
         try:
             question(spec)
         except BadRequest as wrong:
-            locate(data, wrong)
+            locate(data, JobLanguage.GRID, wrong)
     assert read_job(write_job(spec, spec.dialect)[0])[0] == spec
 
 
@@ -81,7 +82,7 @@ def test_every_value_of_a_text_has_its_place(tree: object) -> None:
     lines = text.split("\n")
 
     def look(value: object, path: tuple[str | int, ...]) -> None:
-        place = found.find(path)
+        place = found.place_of(path)
         rest = "\n".join([lines[place.line - 1][place.column :], *lines[place.line :]])
         if path and isinstance(path[-1], str):
             assert rest.startswith(json.dumps(path[-1], ensure_ascii=False) + ": ")

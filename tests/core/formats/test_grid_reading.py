@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from headnode.core.formats.dialects.reading import JobLanguage, locate
 from headnode.core.formats.fidelity import Awareness, Fidelity, lossy_items
 from headnode.core.formats.grid import (
     Behaviour,
@@ -14,7 +15,6 @@ from headnode.core.formats.grid import (
     GridOptions,
     TransferDirection,
     files_named,
-    locate,
     read_job,
     refuse_other_batch,
     refuse_transfers,
@@ -561,11 +561,12 @@ def test_what_is_wrong_is_named_with_its_place_and_the_way_out(
 
 def test_a_refusal_that_came_later_gets_its_place() -> None:
     text = '{"version": 2,\n "tasks": [{"id": "a"},\n  {"id": "b"}]}'
-    later = BadRequest(code="x", what="task 2 ('b') has no command line", fix="f")
-    assert locate(text, later).what == "line 3, column 2: task 2 ('b') has no command line"
-    assert locate(text, BadRequest(code="x", what="too much", fix="f")).what == "line 1, column 0: too much"
+    later = BadRequest(code="x", what="it has no command line", fix="f", path=("tasks", 1, "command"))
+    assert locate(text, JobLanguage.GRID, later).what == "line 3, column 2: it has no command line"
+    late = BadRequest(code="x", what="too much", fix="f")
+    assert locate(text, JobLanguage.GRID, late).what == "line 1, column 0: too much"
     placed = refusal('{"version": 2}')
-    assert locate(text, placed) is placed
+    assert locate(text, JobLanguage.GRID, placed) is placed
 
 
 def test_awareness_reject_refuses_what_has_no_effect() -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from depth import share_of
 from headnode.core.formats import native
 from headnode.core.formats.dialects import read
-from headnode.core.formats.hpc_xml import DIALECTS, HPC, locate, read_job, write_job
+from headnode.core.formats.dialects.reading import JobLanguage, locate
+from headnode.core.formats.hpc_xml import DIALECTS, HPC, read_job, write_job
 from headnode.core.formats.slash_terms import JOB_TERMS, TASK_TERMS, read_job_terms, read_task_terms
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
@@ -64,7 +65,7 @@ def read_or_refuse(text: bytes | str) -> JobSpec | None:
     try:
         check_job(spec)
     except BadRequest as wrong:
-        locate(text, wrong)
+        locate(text, JobLanguage.COMPUTE_CLUSTER, wrong)
     assert read_job(write_job(spec, spec.dialect)[0])[0] == spec
     return spec
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from headnode.core.formats.dialects.reading import JobLanguage, locate
 from headnode.core.formats.fidelity import Fidelity
-from headnode.core.formats.hpc_xml import CCS, HPC, HPC_2008, locate, read_job, write_job
+from headnode.core.formats.hpc_xml import CCS, HPC, HPC_2008, read_job, write_job
 from headnode.core.formats.text.xml_text import parse_xml
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, Licence, NodeGroupOp, OrderKey, UnitType
@@ -291,11 +292,11 @@ def test_a_rule_that_is_broken_after_reading_gets_the_place_of_its_task() -> Non
     text = f'<Job MinCores="1" MaxCores="9">\n <Tasks>\n  {tasks}</Tasks></Job>'
     with pytest.raises(BadRequest) as caught:
         check_job(read_job(text)[0])
-    assert locate(text, caught.value).what.startswith("line 4, column 2: the minimum 2 of task 2 ")
-    assert locate(text, locate(text, caught.value)).what == locate(text, caught.value).what
-    assert (
-        locate(text, BadRequest(code="x", what="the job is odd")).what == "line 1, column 0: the job is odd"
-    )
+    found = locate(text, JobLanguage.COMPUTE_CLUSTER, caught.value)
+    assert found.what.startswith("line 4, column 2: the minimum 2 of task 2 ")
+    assert locate(text, JobLanguage.COMPUTE_CLUSTER, found) is found
+    late = BadRequest(code="x", what="the job is odd")
+    assert locate(text, JobLanguage.COMPUTE_CLUSTER, late).what == "line 1, column 0: the job is odd"
 
 
 def test_places_are_right_in_whatever_order_they_are_asked_for() -> None:

@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from depth import share_of
-from headnode.core.formats.native import locate, read_job, write_job
+from headnode.core.formats.dialects.reading import JobLanguage, locate
+from headnode.core.formats.native import read_job, write_job
 from headnode.core.formats.native.keys import ALTERNATIVES, JOB_KEYS, RIGHT_NAMES, TASK_KEYS, TASKS
 from headnode.core.formats.text.toml_text import MOST_CHARACTERS, read_toml_or_json
 from headnode.core.model.errors import BadRequest
@@ -284,17 +285,19 @@ m = { n = { o = "}" }, p = [] }
     ],
 )
 def test_every_key_of_a_toml_text_has_its_place(path: tuple[str | int, ...], line: int, column: int) -> None:
-    assert tuple(read_toml_or_json(PLACES).find(path)) == (line, column)
+    assert tuple(read_toml_or_json(PLACES).place_of(path)) == (line, column)
 
 
 def test_a_refusal_that_came_later_gets_its_place() -> None:
     text = 'name = "a"\n[[tasks]]\ncommand = "a"\n[[tasks]]\nname = "b"\n'
     with pytest.raises(BadRequest) as caught:
         check_runnable(read(text))
-    assert locate(text, caught.value).what == "line 4, column 0: task 2 ('b') has no command line"
-    assert locate(text, BadRequest(code="x", what="too much", fix="f")).what == "line 1, column 0: too much"
+    found = locate(text, JobLanguage.NATIVE, caught.value)
+    assert found.what == "line 4, column 0: task 2 ('b') has no command line"
+    late = BadRequest(code="x", what="too much", fix="f")
+    assert locate(text, JobLanguage.NATIVE, late).what == "line 1, column 0: too much"
     placed = refusal("nmae = 1")
-    assert locate("nmae = 1", placed) is placed
+    assert locate("nmae = 1", JobLanguage.NATIVE, placed) is placed
 
 
 def read_or_refuse(data: bytes | str) -> None:

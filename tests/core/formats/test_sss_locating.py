@@ -4,7 +4,7 @@ import pytest
 
 from headnode.core.formats.dialects import ReadOptions, locate, read
 from headnode.core.formats.dialects.reading import JobLanguage
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, TextPosition
 
 X = "<Executable>/bin/x</Executable>"
 GROUP = "<JobGroup><Id>g</Id>\n<Job><Id>a</Id>{}</Job>\n<Job><Id>b</Id>{}\n{}</Job></JobGroup>"
@@ -52,14 +52,11 @@ def test_the_place_in_a_damaged_text_is_the_one_before_it_was_mended() -> None:
 
 def test_what_is_refused_after_reading_is_placed_at_the_job_or_its_task_group() -> None:
     text = GROUP.format(X, "", f"<TaskGroup>{X}</TaskGroup>\n<TaskGroup>{X}</TaskGroup>")
-    for what, place in (
-        ("it is too large", "line 3, column 0"),
-        ("the minimum of task 2", "line 5, column 0"),
-    ):
-        found = locate(text, JobLanguage.SSS, BadRequest(code="x", what=what, fix="y"), 1)
-        assert (found.what, found.code, found.fix) == (f"{place}: {what}", "x", "y")
+    for path, place in (((), "line 3, column 0"), (("tasks", 1, "minimum"), "line 5, column 0")):
+        found = locate(text, JobLanguage.SSS, BadRequest(code="x", what="why", fix="y", path=path), 1)
+        assert (found.what, found.code, found.fix) == (f"{place}: why", "x", "y")
 
 
 def test_a_place_that_is_there_stays() -> None:
-    there = BadRequest(code="x", what="line 9, column 9: y", fix="z")
+    there = BadRequest(code="x", what="y", fix="z", place=TextPosition(9, 9))
     assert locate("<Job><Id>1</Id></Job>", JobLanguage.SSS, there) is there

@@ -2,7 +2,6 @@
 
 import os
 import pwd
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +26,6 @@ from headnode.core.state.permissions import plain_name
 
 ERROR = "error"
 NOT_RUNNABLE = "not-runnable"
-_PLACE = re.compile(r"line (\d+), column (\d+): ")
 Finding = dict[str, Any]
 
 
@@ -158,24 +156,21 @@ def _place(line: int, column: int) -> dict[str, int | None]:
 
 
 def error_finding(wrong: BadRequest) -> Finding:
-    """Return an error as a finding; where it says its place in words, as numbers."""
-    line, column, what = split_converted(wrong.what)
+    """Return an error as a finding."""
+    line, column, what = _split(wrong)
     fix = f"; {wrong.fix}" if wrong.fix else ""
     return {"kind": ERROR, "where": "", "what": what + fix, "code": wrong.code, **_place(line, column)}
 
 
-def split_converted(what: str) -> tuple[int, int, str]:
-    """Return the line and column that a sentence begins with, 0 and 0 for none, and the rest of it.
-
-    >>> split_converted("line 4, column 3: no such word")
-    (4, 3, 'no such word')
-    """
-    place = _PLACE.match(what)
-    return (int(place[1]), int(place[2]), what[place.end() :]) if place else (0, 0, what)
+def _split(wrong: BadRequest) -> tuple[int, int, str]:
+    """Return the line and column of an error in the file itself, 0 and 0 for none, and its sentence."""
+    if wrong.place is None or wrong.file:
+        return 0, 0, wrong.what
+    return (*wrong.place, wrong.sentence)
 
 
 def in_file(wrong: BadRequest, name: str) -> BadRequest:
     """Return an error of a file with the file's name before its line and column."""
-    line, column, what = split_converted(wrong.what)
+    line, column, what = _split(wrong)
     place = f"{name}:{line}:{column}" if line else name
     return BadRequest(code=wrong.code, what=f"{place}: {what}", fix=wrong.fix)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import msgspec
 
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, TextPosition
 
 _SHOWN = 10  # of the things that a refusal names
 MOST_REPORT_ITEMS = 1000  # of a report, each with its place; of the others their number is told
@@ -84,10 +84,12 @@ def apply_awareness(policy: Awareness, items: Iterable[ReportItem]) -> FidelityR
     unknown = [item for item in report if item.kind is Fidelity.NOT_SUPPORTED]
     if policy is Awareness.REJECT and unknown:
         more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
+        first, *others = unknown[:_SHOWN]
         raise BadRequest(
             code="not-understood",
-            what="; ".join(describe(item) for item in unknown[:_SHOWN]) + more,
+            what="; ".join([f"{first.where}: {first.what}", *map(describe, others)]) + more,
             fix="correct them, or read the job with awareness policy Warn or Ignore",
+            place=TextPosition(first.line, first.column) if first.line else None,
         )
     if policy is Awareness.IGNORE:
         return tuple(item for item in report if item.kind is not Fidelity.NOT_SUPPORTED)
@@ -209,5 +211,6 @@ class FileErrors(BadRequest):
 
     def __init__(self, each: Sequence[BadRequest], unlisted: int = 0) -> None:
         first, more = each[0], len(each) - 1 + unlisted
-        super().__init__(code=first.code, what=f"{first.what} (and {more} more)", fix=first.fix)
+        what = f"{first.sentence} (and {more} more)"
+        super().__init__(code=first.code, what=what, fix=first.fix, place=first.place, file=first.file)
         self.each, self.unlisted = tuple(each), unlisted

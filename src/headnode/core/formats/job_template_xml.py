@@ -24,7 +24,8 @@ def read_template(data: bytes | str) -> tuple[JobTemplate, FidelityReport]:
     if local_name(document.root.tag) != "JobTemplate":
         raise BadRequest(
             code="template",
-            what=f"{document.place(document.root)}: the file begins with {local_name(document.root.tag)}",
+            what=f"the file begins with {local_name(document.root.tag)}",
+            place=document.place(document.root),
             fix="export the template from HPC Pack again: it begins with JobTemplate",
         )
     return _TemplateXmlReader(document).template()
@@ -104,7 +105,7 @@ class _TemplateXmlReader:
         self._report.append(ReportItem(Fidelity.NOT_SUPPORTED, where, what, line, column))
 
     def _wrong(self, element: etree._Element, what: str, fix: str) -> BadRequest:
-        return BadRequest(code="template", what=f"{self._document.place(element)}: {what}", fix=fix)
+        return BadRequest(code="template", what=what, fix=fix, place=self._document.place(element))
 
 
 def _lower(element: etree._Element) -> dict[str, str]:

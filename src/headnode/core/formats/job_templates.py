@@ -11,11 +11,10 @@ from headnode.core.formats.hpc_xml.job_attributes import JOB_ATTRIBUTES as HPC_R
 from headnode.core.formats.native import values as native
 from headnode.core.formats.native.keys import JOB_KEYS as NATIVE_ROWS
 from headnode.core.formats.native.values import FLAG, NAMES, TEXT, NativeValue
-from headnode.core.formats.text.json_text import Path
 from headnode.core.formats.text.quantities import refuse, shown
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.formats.text.toml_text import PlacedValues, read_toml_or_json, toml
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, Path
 from headnode.core.model.field_rows import TEMPLATES
 from headnode.core.model.fields import OPTIONS_OF_JOBS
 from headnode.core.model.job import UnitType
@@ -213,7 +212,7 @@ class _TemplateReader:
         return self._wrong(path, f"a template has no {key!r}", fix)
 
     def _wrong(self, path: Path, what: str, fix: str) -> BadRequest:
-        return BadRequest(code="template", what=f"{self._text.find(path)}: {what}", fix=fix)
+        return BadRequest(code="template", what=what, fix=fix, place=self._text.place_of(path))
 
 
 def template_document(template: JobTemplate) -> dict[str, Any]:

@@ -11,7 +11,7 @@ HeadnodeError
 """
 
 from enum import StrEnum
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 
 class ErrorClass(StrEnum):
@@ -30,8 +30,34 @@ class ErrorClass(StrEnum):
         return 2 if self is ErrorClass.BAD_INPUT else 1
 
 
-ErrorPath = tuple[str | int, ...]
-"""Names of fields, and indexes from 0 in lists: where in a request something is wrong."""
+Step = str | int
+Path = tuple[Step, ...]
+"""The way to a value: names of fields or keys, numbers of elements (from 0)."""
+
+
+def task_number(path: Path) -> int | None:
+    """Return the number (from 0) of the task that the path of a refusal leads into; None if into none.
+
+    >>> task_number(("alternatives", 0, "tasks", 2, "minimum")), task_number(("environment", "tasks"))
+    (2, None)
+    """
+    inside = path
+    while inside[:1] in (("jobs",), ("alternatives",)):
+        inside = inside[2:]
+    match inside:
+        case ("tasks", int(number), *_):
+            return number
+    return None
+
+
+class TextPosition(NamedTuple):
+    """A line, from 1, and the number of characters before it on that line."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}"
 
 
 class HeadnodeError(Exception):
@@ -42,7 +68,7 @@ class HeadnodeError(Exception):
 
     error_class: ClassVar[ErrorClass] = ErrorClass.FAULT
 
-    def __init__(self, *, code: str, what: str, fix: str = "", path: ErrorPath = ()) -> None:
+    def __init__(self, *, code: str, what: str, fix: str = "", path: Path = ()) -> None:
         super().__init__(f"{what} [{code}]" + (f"; {fix}" if fix else ""))
         self.code, self.what, self.fix, self.path = code, what, fix, path
 
@@ -75,9 +101,27 @@ class Refused(HeadnodeError):
 
 
 class BadRequest(Refused):
-    """The request itself is wrong; asking again in the same words will not help."""
+    """The request itself is wrong; asking again in the same words will not help.
+
+    `place` is the position in the text of the job, which `what` begins with; `sentence` is the rest of it.
+    `file` is the name of another file that the position is in.
+    """
 
     error_class: ClassVar[ErrorClass] = ErrorClass.BAD_INPUT
+
+    def __init__(
+        self,
+        *,
+        code: str,
+        what: str,
+        fix: str = "",
+        path: Path = (),
+        place: TextPosition | None = None,
+        file: str = "",
+    ) -> None:
+        before = (f"file {file!r}, " if file else "") + (f"{place}: " if place else "")
+        super().__init__(code=code, what=before + what, fix=fix, path=path)
+        self.sentence, self.place, self.file = what, place, file
 
 
 class NotFound(Refused):

@@ -12,13 +12,15 @@ import msgspec
 from msgspec.structs import replace
 
 from headnode.core.model.dependencies import DEPENDENCY_FIELDS, find_cycle
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, Path
 from headnode.core.model.job import JobSpec, with_option
 from headnode.core.model.quantities import HIGHEST, LOWEST
 from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
 from headnode.core.model.task_checks import check_processes, check_task
 from headnode.core.model.value_checks import (
     MOST_CODE,
+    THE_JOB,
+    JobPart,
     check_bounds,
     check_codes,
     check_environment,
@@ -26,8 +28,7 @@ from headnode.core.model.value_checks import (
     check_listed,
     check_positive,
     check_run_time,
-    refuse,
-    task_title,
+    task_part,
 )
 
 
@@ -39,23 +40,25 @@ def check_interactive(spec: JobSpec) -> None:
     if not spec.interactive:
         return
     if len(spec.tasks) != 1:
-        refuse(
-            "interactive", f"an interactive job has one task, not {len(spec.tasks)}", "submit others apart"
-        )
+        what = f"an interactive job has one task, not {len(spec.tasks)}"
+        THE_JOB.refuse("interactive", what, "submit others apart", "tasks")
     task = spec.tasks[0]
+    part = task_part(1, task)
     if task.kind is not TaskType.BASIC:
-        refuse("interactive", "the task of an interactive job is not a basic task", "make it basic")
-    if task.standard_input or task.standard_output or task.standard_error:
-        refuse(
-            "interactive",
-            "the task of an interactive job has its streams in files, and cannot have them in a terminal",
-            "leave out standard input, output and error",
-        )
+        what = "the task of an interactive job is not a basic task"
+        part.refuse("interactive", what, "make it basic", "kind")
+    for field in ("standard_input", "standard_output", "standard_error"):
+        if getattr(task, field):
+            what = (
+                "the task of an interactive job has its streams in files, and cannot have them in a terminal"
+            )
+            part.refuse("interactive", what, "leave out standard input, output and error", field)
     if spec.task_retry_limit:
-        refuse(
+        THE_JOB.refuse(
             "interactive",
             "an interactive program is not run again when it fails",
             "leave out the retry limit",
+            "task_retry_limit",
         )
 
 
@@ -71,15 +74,17 @@ def check_alternatives(spec: JobSpec, check: Callable[[JobSpec], None]) -> None:
     count = len(spec.alternatives)
     if count > MOST_ALTERNATIVES:
         what = f"the job has {count} alternatives; {MOST_ALTERNATIVES} are the most"
-        refuse("too-many-alternatives", what, "remove the least preferred ones")
+        THE_JOB.refuse("too-many-alternatives", what, "remove the least preferred ones", "alternatives")
     for number, other in enumerate(spec.alternatives, start=1):
+        part = THE_JOB.inside("alternatives", number - 1)
         if other.tasks and len(other.tasks) != len(spec.tasks):
             what = f"alternative {number} describes {len(other.tasks)} tasks; the job has"
-            refuse("alternative-tasks", f"{what} {len(spec.tasks)}", "describe every task, or none")
+            fix = "describe every task, or none"
+            part.refuse("alternative-tasks", f"{what} {len(spec.tasks)}", fix, "tasks")
         try:
             check(replace(with_option(spec, number), alternatives=()))
         except BadRequest as no:
-            raise BadRequest(code=no.code, what=f"alternative {number}: {no.what}", fix=no.fix) from None
+            part.refuse(no.code, f"alternative {number}: {no.what}", no.fix, *no.path)
 
 
 MOST_SWEEPS = 100  # in one job
@@ -119,7 +124,8 @@ def check_runnable(spec: JobSpec) -> None:
         if spec.interactive:
             continue  # without one it is the login shell
         if not task.command.strip():
-            refuse("no-command", f"{task_title(number, task)} has no command line", "write a command line")
+            part = task_part(number, task)
+            part.refuse("no-command", f"{part} has no command line", "write a command line", "command")
 
 
 def _check_texts(spec: JobSpec) -> None:
@@ -129,137 +135,140 @@ def _check_texts(spec: JobSpec) -> None:
             return
     except UnicodeEncodeError:
         pass  # some text is wrong: find it
-    for path, text in _texts("job", spec):
+    for name, path, text in _texts("job", (), spec):
         if "\0" in text:
-            refuse(
-                "nul",
-                f"{path} holds a NUL character",
-                "remove it: no argument and no file name can contain one",
-            )
+            fix = "remove it: no argument and no file name can contain one"
+            THE_JOB.refuse("nul", f"{name} holds a NUL character", fix, *path)
         if any("\ud800" <= character <= "\udfff" for character in text):
-            refuse("not-unicode", f"{path} holds {text!r}, which is not Unicode text", "write it as UTF-8")
+            what = f"{name} holds {text!r}, which is not Unicode text"
+            THE_JOB.refuse("not-unicode", what, "write it as UTF-8", *path)
 
 
-def _texts(path: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield every text in `value` with the way to it."""
+def _texts(name: str, path: Path, value: Any) -> Iterator[tuple[str, Path, str]]:
+    """Yield every text in `value`: how messages call it, the path to it, and the text."""
     if isinstance(value, str):
-        yield path, value
+        yield name, path, value
     elif isinstance(value, msgspec.Struct):
         for field in value.__struct_fields__:
-            yield from _texts(f"{path}.{field}", getattr(value, field))
+            yield from _texts(f"{name}.{field}", (*path, field), getattr(value, field))
     elif isinstance(value, Mapping):
-        for name, text in value.items():
-            yield from _texts(path, name)
-            yield from _texts(f"{path} {name!r}", text)
+        for key, text in value.items():
+            yield name, path, key
+            yield from _texts(f"{name} {key!r}", (*path, key), text)
     elif isinstance(value, tuple):
-        for number, part in enumerate(value, 1):
-            yield from _texts(f"{path} {number}", part)
+        for at, entry in enumerate(value):
+            yield from _texts(f"{name} {at + 1}", (*path, at), entry)
 
 
 def _check_size(spec: JobSpec) -> None:
     low, high = spec.minimum, spec.maximum
-    check_positive("the job's minimum", low)
-    check_positive("the job's maximum", high)
+    check_positive(THE_JOB, "minimum", "the job's minimum", low)
+    check_positive(THE_JOB, "maximum", "the job's maximum", high)
     if low is not None and high is not None and high < low:
-        refuse("max-below-min", f"the job's maximum {high} is below its minimum {low}", "raise the maximum")
+        what = f"the job's maximum {high} is below its minimum {low}"
+        THE_JOB.refuse("max-below-min", what, "raise the maximum", "maximum")
     if spec.single_node and spec.unit == "node" and (low or 1) > 1:
-        refuse("single-node", f"a job on a single node asks for {low} nodes", "ask for 1 node")
+        what = f"a job on a single node asks for {low} nodes"
+        THE_JOB.refuse("single-node", what, "ask for 1 node", "minimum")
 
 
 def _check_limits(spec: JobSpec) -> None:
-    check_run_time("the job", spec.run_time)
+    check_run_time(THE_JOB, spec.run_time)
     if not LOWEST <= spec.priority <= HIGHEST:
-        refuse(
-            "priority",
-            f"priority {spec.priority} is not between {LOWEST} and {HIGHEST}",
-            "choose one that is",
-        )
+        what = f"priority {spec.priority} is not between {LOWEST} and {HIGHEST}"
+        THE_JOB.refuse("priority", what, "choose one that is", "priority")
     if not 0 <= spec.task_retry_limit <= MOST_CODE:
-        refuse("retry-limit", f"retry limit {spec.task_retry_limit} is not possible", "write 0 or more")
-    if spec.hold_until is not None and not 0 <= spec.hold_until < 253402300800:
-        refuse("hold-until", f"hold-until {spec.hold_until} is not a point in time", "write a date and time")
-    if spec.end_by is not None and not 0 <= spec.end_by < 253402300800:
-        refuse("end-by", f"end-by {spec.end_by} is not a point in time", "write a date and time")
+        what = f"retry limit {spec.task_retry_limit} is not possible"
+        THE_JOB.refuse("retry-limit", what, "write 0 or more", "task_retry_limit")
+    for field in ("hold_until", "end_by"):
+        at = getattr(spec, field)
+        if at is not None and not 0 <= at < 253402300800:
+            name = field.replace("_", "-")
+            THE_JOB.refuse(name, f"{name} {at} is not a point in time", "write a date and time", field)
     check_holds(spec.holds)
     if spec.run_until_canceled and (spec.minimum is None or spec.maximum is None):
-        refuse(
+        THE_JOB.refuse(
             "run-until-canceled",
             "a job that runs until it is canceled leaves its minimum or maximum to be calculated",
             "write both, for example 2-4 processors",
+            "run_until_canceled",
         )
 
 
 def _check_nodes(spec: JobSpec) -> None:
-    pairs = (
-        ("memory", spec.minimum_memory, spec.maximum_memory),
-        ("processors of each node", spec.minimum_processors_per_node, spec.maximum_processors_per_node),
-    )
-    for what, low, high in pairs:
-        check_positive(f"the minimum {what}", low)
-        check_positive(f"the maximum {what}", high)
+    for words, name in (("memory", "memory"), ("processors of each node", "processors_per_node")):
+        low, high = getattr(spec, f"minimum_{name}"), getattr(spec, f"maximum_{name}")
+        check_positive(THE_JOB, f"minimum_{name}", f"the minimum {words}", low)
+        check_positive(THE_JOB, f"maximum_{name}", f"the maximum {words}", high)
         if low is not None and high is not None and high < low:
-            refuse(
-                "max-below-min", f"the maximum {what} {high} is below the minimum {low}", "raise the maximum"
-            )
-    check_positive("the estimated process memory", spec.process_memory)
-    for what in spec.held.__struct_fields__:
-        amount = getattr(spec.held, what)
+            what = f"the maximum {words} {high} is below the minimum {low}"
+            THE_JOB.refuse("max-below-min", what, "raise the maximum", f"maximum_{name}")
+    check_positive(THE_JOB, "process_memory", "the estimated process memory", spec.process_memory)
+    for name in spec.held.__struct_fields__:
+        amount = getattr(spec.held, name)
         if not 0 <= amount <= MOST_CODE:
-            refuse("held", f"{amount} MB of {what} held on each node is not possible", "write 0 or more MB")
+            what = f"{amount} MB of {name} held on each node is not possible"
+            THE_JOB.refuse("held", what, "write 0 or more MB", "held", name)
     requested, excluded = set(spec.requested_nodes), set(spec.excluded_nodes)
     if requested and requested <= excluded:
-        refuse("no-nodes-left", "every requested node is also excluded", "remove some of the excluded nodes")
+        what = "every requested node is also excluded"
+        THE_JOB.refuse("no-nodes-left", what, "remove some of the excluded nodes", "excluded_nodes")
 
 
 def _check_words(spec: JobSpec) -> None:
     """Names in lists may hold no comma; licences must be sane; environment names must be possible."""
-    lists = (*spec.requested_nodes, *spec.excluded_nodes, *spec.node_groups)
-    for name in lists:
-        check_listed("node or node group", name)
-    check_environment("the job", spec.environment)
-    for feature, times in Counter(wish.feature for wish in spec.licences).items():
-        check_listed("licence feature", feature)
-        if times > 1:
-            refuse(
-                "licence", f"licence {feature!r} is asked for {times} times", "request it once, with the sum"
-            )
-    for wish in spec.licences:
-        if wish.amount is not None and wish.amount < 1:
-            refuse("licence", f"{wish.amount} of licence {wish.feature!r}", "ask for 1 or more, or *")
+    for field in ("requested_nodes", "excluded_nodes", "node_groups"):
+        for at, name in enumerate(getattr(spec, field)):
+            check_listed(THE_JOB, "node or node group", name, field, at)
+    check_environment(THE_JOB, spec.environment)
+    _check_licences(spec)
     for field in DEPENDENCY_FIELDS.values():
         ids: tuple[int, ...] = getattr(spec, field)
-        if any(parent < 1 for parent in ids):
-            refuse("parents", f"parent job ids {ids} are not all valid", "ids count from 1")
-    if not all(parent.called.strip() for parent in spec.named_parents):
-        refuse(
-            "parents",
-            "a dependency on a job by name has no name",
-            "write the name of the job, or remove the dependency",
-        )
+        for at, parent in enumerate(ids):
+            if parent < 1:
+                what = f"parent job ids {ids} are not all valid"
+                THE_JOB.refuse("parents", what, "ids count from 1", field, at)
+    for at, named in enumerate(spec.named_parents):
+        if not named.called.strip():
+            fix = "write the name of the job, or remove the dependency"
+            what = "a dependency on a job by name has no name"
+            THE_JOB.refuse("parents", what, fix, "named_parents", at, "called")
+
+
+def _check_licences(spec: JobSpec) -> None:
+    features = [wish.feature for wish in spec.licences]
+    for feature, times in Counter(features).items():
+        part = THE_JOB.inside("licences", features.index(feature))
+        check_listed(part, "licence feature", feature, "feature")
+        if times > 1:
+            what = f"licence {feature!r} is asked for {times} times"
+            part.refuse("licence", what, "request it once, with the sum")
+    for at, wish in enumerate(spec.licences):
+        if wish.amount is not None and wish.amount < 1:
+            what = f"{wish.amount} of licence {wish.feature!r}"
+            THE_JOB.refuse("licence", what, "ask for 1 or more, or *", "licences", at, "amount")
 
 
 def _check_exit_codes(spec: JobSpec) -> None:
-    check_codes("the job", spec.valid_exit_codes)
+    check_codes(THE_JOB, spec.valid_exit_codes)
 
 
 def _check_kinds(spec: JobSpec) -> None:
     kinds = Counter(task.kind for task in spec.tasks)
     if kinds[TaskType.SWEEP] > MOST_SWEEPS:
-        refuse(
-            "too-many-sweeps",
-            f"{kinds[TaskType.SWEEP]} sweeps in a job",
-            f"at most {MOST_SWEEPS} are possible",
-        )
+        what = f"{kinds[TaskType.SWEEP]} sweeps in a job"
+        THE_JOB.refuse("too-many-sweeps", what, f"at most {MOST_SWEEPS} are possible", "tasks")
     for kind in sorted(SPECIAL):
         if kinds[kind] > 1:
-            refuse("special-task", f"{kinds[kind]} {kind.value} tasks in a job", "one is possible")
+            what = f"{kinds[kind]} {kind.value} tasks in a job"
+            THE_JOB.refuse("special-task", what, "one is possible", "tasks")
     if kinds[TaskType.SERVICE] and (kinds[TaskType.BASIC] or kinds[TaskType.SWEEP]):
-        refuse("special-task", "a service task beside ordinary tasks", "put it in a job of its own")
+        what = "a service task beside ordinary tasks"
+        THE_JOB.refuse("special-task", what, "put it in a job of its own", "tasks")
     if kinds[TaskType.SERVICE] and spec.together:
         what = "a service task in a job whose tasks start together"
-        refuse(
-            "special-task", what, "let the tasks start separately: a service starts as many instances as fit"
-        )
+        fix = "let the tasks start separately: a service starts as many instances as fit"
+        THE_JOB.refuse("special-task", what, fix, "tasks")
 
 
 def _check_dependencies(spec: JobSpec) -> None:
@@ -267,33 +276,37 @@ def _check_dependencies(spec: JobSpec) -> None:
     for number, task in enumerate(spec.tasks, 1):
         by_name.setdefault(task.name, []).append(number)
     for number, task in enumerate(spec.tasks, 1):
-        for name in task.depends_on:
-            _check_dependency(spec, task_title(number, task), task, name, by_name)
+        if task.depends_on:
+            part = task_part(number, task)
+            for at, name in enumerate(task.depends_on):
+                _check_dependency(spec, part.inside("depends_on", at), task, name, by_name)
     graph: dict[str, set[str]] = {}
     for task in spec.tasks:
         graph.setdefault(task.name, set()).update(task.depends_on)
     circle = find_cycle(graph)
     if circle:
         first = by_name[circle[0]][0]
-        what = f"{task_title(first, spec.tasks[first - 1])} waits for itself: {_arrows(circle)}"
-        refuse("dependency-circle", what, "remove one dependency")
+        part = task_part(first, spec.tasks[first - 1])
+        what = f"{part} waits for itself: {_arrows(circle)}"
+        part.refuse("dependency-circle", what, "remove one dependency", "depends_on")
 
 
 def _check_dependency(
-    spec: JobSpec, whose: str, task: TaskSpec, name: str, by_name: Mapping[str, list[int]]
+    spec: JobSpec, part: JobPart, task: TaskSpec, name: str, by_name: Mapping[str, list[int]]
 ) -> None:
     if name == task.name:
-        refuse("dependency-on-itself", f"{whose} depends on its own name", "remove the dependency")
+        part.refuse("dependency-on-itself", f"{part} depends on its own name", "remove the dependency")
     if not name or name not in by_name:
         known = ", ".join(repr(known) for known in list(by_name)[:10] if known)
-        refuse(
+        part.refuse(
             "dependency-unknown",
-            f"{whose} depends on {name!r}, but no task has that name",
+            f"{part} depends on {name!r}, but no task has that name",
             f"names are {known}" if known else "give that name to the parent task",
         )
     kinds = {spec.tasks[number - 1].kind for number in by_name[name]}
     if kinds & set(SPECIAL):
-        refuse("dependency-kind", f"{whose} depends on {name!r}, a special task", "depend on ordinary tasks")
+        what = f"{part} depends on {name!r}, a special task"
+        part.refuse("dependency-kind", what, "depend on ordinary tasks")
 
 
 def _check_groups(spec: JobSpec) -> None:
@@ -302,19 +315,20 @@ def _check_groups(spec: JobSpec) -> None:
     root = spec.group_edges[0].parent
     groups = {task.group for task in spec.tasks} | {root}
     graph: dict[int, set[int]] = {}
-    for edge in spec.group_edges:
-        for group in (edge.parent, edge.child):
+    for at, edge in enumerate(spec.group_edges):
+        for side, group in (("parent", edge.parent), ("child", edge.child)):
             if group not in groups:
-                refuse(
-                    "group-unknown", f"task group {group} of a dependency has no task", "correct its number"
-                )
+                what = f"task group {group} of a dependency has no task"
+                THE_JOB.refuse("group-unknown", what, "correct its number", "group_edges", at, side)
         graph.setdefault(edge.parent, set()).add(edge.child)
     circle = find_cycle(graph)
     if circle:
         numbers = (number for number, task in enumerate(spec.tasks, 1) if task.group in circle)
-        whose = next((f", that of task {number} among them" for number in numbers), "")
+        number = next(numbers, None)
+        whose = f", that of task {number} among them" if number else ""
         what = f"task groups wait for each other: {_arrows(circle)}{whose}"
-        refuse("group-circle", what, "remove one dependency")
+        path = ("tasks", number - 1, "group") if number else ("group_edges",)
+        THE_JOB.refuse("group-circle", what, "remove one dependency", *path)
 
 
 def _arrows(circle: Iterable[Hashable]) -> str:

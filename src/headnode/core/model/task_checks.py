@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 
+from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.patterns import compile_pattern
@@ -25,61 +26,77 @@ from headnode.core.model.task import (
 )
 from headnode.core.model.value_checks import (
     MOST_CODE,
+    THE_JOB,
+    JobPart,
     check_codes,
     check_environment,
     check_listed,
     check_positive,
     check_run_time,
-    refuse,
-    task_title,
+    task_part,
 )
 
 MOST_LIMIT = 2**63 - 1
 
 
-def check_limits(whose: str, limits: tuple[ResourceLimit, ...]) -> None:
+def check_limits(part: JobPart, limits: tuple[ResourceLimit, ...]) -> None:
     """Refuse limits that setrlimit does not know or cannot set.
 
     Raises:  BadRequest ``resource-limit``.
     """
-    for name, times in Counter(limit.name for limit in limits).items():
+    names = [limit.name for limit in limits]
+    for name, times in Counter(names).items():
+        at = names.index(name)
         if name not in LIMITS:
-            what = f"{whose} has a resource limit {name[:60]!r}, which the system does not know"
-            refuse("resource-limit", what, f"there are {', '.join(LIMITS)}")
+            what = f"{part} has a resource limit {name[:60]!r}, which the system does not know"
+            part.refuse(
+                "resource-limit", what, f"there are {', '.join(LIMITS)}", "resource_limits", at, "name"
+            )
         if times > 1:
-            refuse("resource-limit", f"{whose} has {times} limits {name!r}", "write one, soft and hard")
-    for limit in limits:
-        _check_limit(whose, limit)
+            what = f"{part} has {times} limits {name!r}"
+            part.refuse("resource-limit", what, "write one, soft and hard", "resource_limits", at)
+    for at, limit in enumerate(limits):
+        _check_limit(part.inside("resource_limits", at), limit)
 
 
-def _check_limit(whose: str, limit: ResourceLimit) -> None:
+def _check_limit(part: JobPart, limit: ResourceLimit) -> None:
     for side, amount in (("soft", limit.soft), ("hard", limit.hard)):
         if amount is not None and not UNLIMITED <= amount <= MOST_LIMIT:
-            what = f"the {side} limit {limit.name} of {whose} is {amount}"
-            refuse("resource-limit", what, f"write {LIMITS[limit.name]}, or -1 for no limit")
+            what = f"the {side} limit {limit.name} of {part} is {amount}"
+            part.refuse("resource-limit", what, f"write {LIMITS[limit.name]}, or -1 for no limit", side)
     if limit.soft is None and limit.hard is None:
-        refuse("resource-limit", f"the limit {limit.name} of {whose} has no value", "write soft or hard")
+        part.refuse("resource-limit", f"the limit {limit.name} of {part} has no value", "write soft or hard")
     if not reaches(limit.hard, limit.soft):
-        refuse(
+        part.refuse(
             "resource-limit",
-            f"the soft limit {limit.name} of {whose}, {limit.soft}, is above the hard one, {limit.hard}",
+            f"the soft limit {limit.name} of {part}, {limit.soft}, is above the hard one, {limit.hard}",
             "raise the hard limit, or lower the soft one",
+            "soft",
         )
 
 
-def check_needs(whose: str, needs: NodeNeeds) -> None:
+def check_needs(part: JobPart, needs: NodeNeeds) -> None:
     """Refuse what no node can be asked for.
 
     Raises:  BadRequest; ``pattern`` when a pattern cannot be read.
     """
-    for pattern in (*needs.patterns, *needs.excluded_patterns, *needs.feature_patterns):
-        compile_pattern(pattern)
-    for name in (*needs.names, *needs.excluded):
-        check_listed("node", name)
-    for what in ("memory", "disk", "swap", "speed", "processors"):
-        least = getattr(needs, f"minimum_{what}")
+    if needs is ANY_NODE:
+        return
+    inside = part.inside("needs")
+    for field in ("patterns", "excluded_patterns", "feature_patterns"):
+        for at, pattern in enumerate(getattr(needs, field)):
+            try:
+                compile_pattern(pattern)
+            except BadRequest as no:
+                inside.refuse(no.code, no.what, no.fix, field, at)
+    for field in ("names", "excluded"):
+        for at, name in enumerate(getattr(needs, field)):
+            check_listed(inside, "node", name, field, at)
+    for field in ("minimum_memory", "minimum_disk", "minimum_swap", "minimum_speed", "minimum_processors"):
+        least = getattr(needs, field)
         if not 0 <= least <= MOST_CODE:
-            refuse("size", f"the least {what} of each node of {whose} is {least}", "ask for 0 or more")
+            what = f"the least {field.removeprefix('minimum_')} of each node of {part} is {least}"
+            inside.refuse("size", what, "ask for 0 or more", field)
 
 
 def check_together(spec: JobSpec) -> None:
@@ -92,14 +109,15 @@ def check_together(spec: JobSpec) -> None:
     fix = "remove the dependency, or let the job start its tasks one after another"
     for number, task in enumerate(spec.tasks, 1):
         if task.depends_on:
-            waits = f"{task_title(number, task)} waits for {task.depends_on[0]!r}"
-            refuse("gang-dependency", f"{waits}, but all tasks of its job start together", fix)
+            part = task_part(number, task)
+            what = f"{part} waits for {task.depends_on[0]!r}, but all tasks of its job start together"
+            part.refuse("gang-dependency", what, fix, "depends_on", 0)
     if spec.group_edges:
         what = "a task group waits for another, but all tasks of the job start together"
-        refuse("gang-dependency", what, fix)
+        THE_JOB.refuse("gang-dependency", what, fix, "group_edges", 0)
 
 
-def check_distribution(spec: JobSpec, task: TaskSpec, whose: str) -> None:
+def check_distribution(spec: JobSpec, task: TaskSpec, part: JobPart) -> None:
     """Refuse a distribution that contradicts itself or the number of processes.
 
     Raises:  BadRequest ``distribution``.
@@ -107,48 +125,56 @@ def check_distribution(spec: JobSpec, task: TaskSpec, whose: str) -> None:
     layout = task.distribution
     if layout is None:
         return
+    inside = part.inside("distribution")
     if min(layout.per_node, layout.nodes) < 0 or max(layout.per_node, layout.nodes) > MOST_CODE:
-        refuse("distribution", f"a number in the distribution of {whose} is not possible", "write 1 or more")
+        field = "nodes" if 0 <= layout.per_node <= MOST_CODE else "per_node"
+        what = f"a number in the distribution of {part} is not possible"
+        inside.refuse("distribution", what, "write 1 or more", field)
     if sum(map(bool, (layout.per_node, layout.nodes, layout.geometry))) > 1:
-        what = f"{whose} is distributed by more than one of per node, nodes and geometry"
-        refuse("distribution", what, "choose one of them")
+        what = f"{part} is distributed by more than one of per node, nodes and geometry"
+        inside.refuse("distribution", what, "choose one of them")
     processes = task.instances if task.kind is TaskType.SWEEP else task.minimum
     if layout.nodes > processes:
-        what = f"{whose} has {processes} processes for {layout.nodes} nodes"
-        refuse("distribution", what, "ask for fewer nodes, or for more processes")
+        what = f"{part} has {processes} processes for {layout.nodes} nodes"
+        inside.refuse("distribution", what, "ask for fewer nodes, or for more processes", "nodes")
     if layout.geometry:
-        _check_geometry(spec, task, layout, whose, processes)
+        _check_geometry(spec, task, layout, inside, processes)
 
 
-def _check_geometry(spec: JobSpec, task: TaskSpec, layout: Distribution, whose: str, processes: int) -> None:
+def _check_geometry(
+    spec: JobSpec, task: TaskSpec, layout: Distribution, part: JobPart, processes: int
+) -> None:
     if not layout.draws(processes) or () in layout.geometry:
-        refuse(
+        part.refuse(
             "distribution",
-            f"the geometry of {whose} is not each number from 1 to {processes} once",
+            f"the geometry of {part} is not each number from 1 to {processes} once",
             "write every process in one group, for example [[1, 2], [3]] for three of them",
+            "geometry",
         )
     if spec.unit is UnitType.NODE:
-        refuse("distribution", f"{whose} counts nodes and has a geometry", "ask for processors")
+        what = f"{part} counts nodes and has a geometry"
+        part.refuse("distribution", what, "ask for processors", "geometry")
     if task.kind is TaskType.SWEEP and not spec.together and len(spec.tasks) > 1:
-        refuse(
+        part.refuse(
             "distribution",
-            f"{whose} is a sweep with a geometry beside other tasks that do not start together with it",
+            f"{part} is a sweep with a geometry beside other tasks that do not start together with it",
             "let all tasks start together, or make it a job of its own",
+            "geometry",
         )
 
 
 def check_processes(spec: JobSpec) -> None:
     """Refuse a job whose processes cannot be limited, laid on nodes or started as it says."""
-    check_limits("the job", spec.resource_limits)
-    check_needs("the job", spec.needs)
+    check_limits(THE_JOB, spec.resource_limits)
+    check_needs(THE_JOB, spec.needs)
     check_together(spec)
 
 
-def check_task_processes(spec: JobSpec, task: TaskSpec, whose: str) -> None:
+def check_task_processes(spec: JobSpec, task: TaskSpec, part: JobPart) -> None:
     """Refuse a task whose processes cannot be limited or laid on nodes as it says."""
-    check_limits(whose, task.resource_limits)
-    check_needs(whose, task.needs)
-    check_distribution(spec, task, whose)
+    check_limits(part, task.resource_limits)
+    check_needs(part, task.needs)
+    check_distribution(spec, task, part)
 
 
 MOST_CRITICAL_FAILURES = 1_000_000
@@ -160,146 +186,174 @@ def check_task(spec: JobSpec, number: int) -> None:
     Raises:  BadRequest; `code` names the rule.
     """
     task = spec.tasks[number - 1]
+    part = task_part(number, task)
     for rule in _RULES:
-        rule(spec, task, task_title(number, task))
+        rule(spec, task, part)
 
 
-def _check_task_size(spec: JobSpec, task: TaskSpec, whose: str) -> None:
-    check_positive(f"the minimum of {whose}", task.minimum)
-    check_positive(f"the maximum of {whose}", task.maximum)
+def _check_task_size(spec: JobSpec, task: TaskSpec, part: JobPart) -> None:
+    check_positive(part, "minimum", f"the minimum of {part}", task.minimum)
+    check_positive(part, "maximum", f"the maximum of {part}", task.maximum)
     if task.maximum < task.minimum:
-        refuse(
+        part.refuse(
             "max-below-min",
-            f"maximum {task.maximum} of {whose} is below its minimum {task.minimum}",
+            f"maximum {task.maximum} of {part} is below its minimum {task.minimum}",
             "raise it",
+            "maximum",
         )
     if spec.minimum is not None and task.minimum > spec.minimum:
-        refuse(
+        part.refuse(
             "task-min-above-job",
-            f"the minimum {task.minimum} of {whose} is above the job's minimum {spec.minimum}",
+            f"the minimum {task.minimum} of {part} is above the job's minimum {spec.minimum}",
             f"raise the job's minimum to {task.minimum}, or let it be calculated",
+            "minimum",
         )
     if spec.maximum is not None and task.maximum > spec.maximum:
-        refuse(
+        part.refuse(
             "task-max-above-job",
-            f"the maximum {task.maximum} of {whose} is above the job's maximum {spec.maximum}",
+            f"the maximum {task.maximum} of {part} is above the job's maximum {spec.maximum}",
             f"raise the job's maximum to {task.maximum}, or let it be calculated",
+            "maximum",
         )
 
 
-def _check_task_limits(spec: JobSpec, task: TaskSpec, whose: str) -> None:
-    check_run_time(whose, task.run_time)
+def _check_task_limits(spec: JobSpec, task: TaskSpec, part: JobPart) -> None:
+    check_run_time(part, task.run_time)
     if task.run_time > spec.run_time and task.run_time != FOREVER:
-        refuse(
+        part.refuse(
             "task-run-time",
-            f"run time {_seconds(task.run_time)} of {whose} is above the job's, {_seconds(spec.run_time)}",
+            f"run time {_seconds(task.run_time)} of {part} is above the job's, {_seconds(spec.run_time)}",
             "raise the job's run time",
+            "run_time",
         )
     if not 1 <= task.fail_job_count <= MOST_CRITICAL_FAILURES:
-        refuse(
-            "fail-job-count", f"{whose} fails the job after {task.fail_job_count} failures", "write 1 or more"
-        )
+        what = f"{part} fails the job after {task.fail_job_count} failures"
+        part.refuse("fail-job-count", what, "write 1 or more", "fail_job_count")
     if task.fail_job_count > 1 and task.kind not in (TaskType.SWEEP, TaskType.SERVICE):
-        refuse("fail-job-count", f"{whose} has one instance, but a count of failures", "leave the count out")
-    check_codes(whose, task.valid_exit_codes)
+        what = f"{part} has one instance, but a count of failures"
+        part.refuse("fail-job-count", what, "leave the count out", "fail_job_count")
+    check_codes(part, task.valid_exit_codes)
 
 
 def _seconds(span: float) -> str:
     return f"{span:g} s" if math.isfinite(span) else "no limit"
 
 
-def _check_task_exclusive(spec: JobSpec, task: TaskSpec, whose: str) -> None:
+def _check_task_exclusive(spec: JobSpec, task: TaskSpec, part: JobPart) -> None:
     if task.exclusive and not spec.exclusive:
-        refuse("exclusive-task", f"{whose} is exclusive in a job that is not", "make the job exclusive too")
+        what = f"{part} is exclusive in a job that is not"
+        part.refuse("exclusive-task", what, "make the job exclusive too", "exclusive")
     if task.exclusive and (spec.minimum is None or spec.maximum is None):
-        refuse(
+        part.refuse(
             "exclusive-task",
-            f"{whose} is exclusive, but the job's minimum or maximum is to be calculated",
+            f"{part} is exclusive, but the job's minimum or maximum is to be calculated",
             "write the job's minimum and maximum",
+            "exclusive",
         )
 
 
-def _check_task_nodes(spec: JobSpec, task: TaskSpec, whose: str) -> None:
-    for name in task.required_nodes:
-        check_listed("required node", name)
+def _check_task_nodes(spec: JobSpec, task: TaskSpec, part: JobPart) -> None:
+    for at, name in enumerate(task.required_nodes):
+        check_listed(part, "required node", name, "required_nodes", at)
     if task.required_nodes:
-        _check_required(spec, task, whose)
+        _check_required(spec, task, part)
     if task.node_group and (spec.node_groups or task.required_nodes):
-        refuse(
+        part.refuse(
             "task-node-group",
-            f"{whose} asks for node group {task.node_group!r} beside groups of the job or required nodes",
+            f"{part} asks for node group {task.node_group!r} beside groups of the job or required nodes",
             "ask for one of them",
+            "node_group",
         )
 
 
-def _check_required(spec: JobSpec, task: TaskSpec, whose: str) -> None:
+def _check_required(spec: JobSpec, task: TaskSpec, part: JobPart) -> None:
     required = set(task.required_nodes)
     if spec.maximum is not None and len(required) > spec.maximum:
-        refuse(
+        part.refuse(
             "required-nodes",
-            f"{whose} requires {len(required)} nodes, more than the job's maximum {spec.maximum}",
+            f"{part} requires {len(required)} nodes, more than the job's maximum {spec.maximum}",
             "raise the job's maximum, or require fewer",
+            "required_nodes",
         )
     wrong = sorted(required & set(spec.excluded_nodes))
     if spec.requested_nodes:
         wrong += sorted(required - set(spec.requested_nodes))
     if wrong:
-        refuse(
+        part.refuse(
             "required-nodes",
-            f"{whose} requires {wrong[0]!r}, which the job does not take",
+            f"{part} requires {wrong[0]!r}, which the job does not take",
             "ask for it in the job",
+            "required_nodes",
+            task.required_nodes.index(wrong[0]),
         )
 
 
-def _check_task_words(_: JobSpec, task: TaskSpec, whose: str) -> None:
+def _check_task_words(_: JobSpec, task: TaskSpec, part: JobPart) -> None:
     if "," in task.name:
-        refuse("name", f"the name of {whose} contains a comma", "commas separate names: choose another")
-    check_environment(whose, task.environment)
+        what = f"the name of {part} contains a comma"
+        part.refuse("name", what, "commas separate names: choose another", "name")
+    check_environment(part, task.environment)
 
 
-def _check_task_sweep(_: JobSpec, task: TaskSpec, whose: str) -> None:
+def _check_task_sweep(_: JobSpec, task: TaskSpec, part: JobPart) -> None:
     if task.kind is not TaskType.SWEEP:
         return
     if task.instances == 0:
-        refuse(
+        part.refuse(
             "empty-sweep",
-            f"{whose} sweeps from {task.start} to {task.end} by {task.increment}: no values",
+            f"{part} sweeps from {task.start} to {task.end} by {task.increment}: no values",
             "write an end that is not below the start, and an increment of 1 or more",
+            "end",
         )
     if task.instances > MOST_INSTANCES:
-        refuse(
+        part.refuse(
             "too-many-instances",
-            f"{whose} has {task.instances} instances",
+            f"{part} has {task.instances} instances",
             f"at most {MOST_INSTANCES} are possible",
+            "end",
         )
 
 
-def _check_task_special(_: JobSpec, task: TaskSpec, whose: str) -> None:
+def _check_task_special(_: JobSpec, task: TaskSpec, part: JobPart) -> None:
     if task.kind not in SPECIAL:
         return
     forbidden: dict[str, object] = {
-        "dependencies": task.depends_on,
-        "a group": task.group,
-        "required nodes": task.required_nodes,
-        "the option exclusive": task.exclusive,
-        "a distribution": task.distribution,
+        "depends_on": task.depends_on,
+        "group": task.group,
+        "required_nodes": task.required_nodes,
+        "exclusive": task.exclusive,
+        "distribution": task.distribution,
     }
     if task.kind in PREPARING:
-        forbidden["a size"] = (task.minimum, task.maximum) != (1, 1)
-        forbidden["a node group"] = task.node_group
-        forbidden["needs of its own"] = task.needs != ANY_NODE
+        forbidden["minimum"] = (task.minimum, task.maximum) != (1, 1)
+        forbidden["node_group"] = task.node_group
+        forbidden["needs"] = task.needs != ANY_NODE
     if task.kind is TaskType.NODE_RELEASE:
-        forbidden["a failure that fails the job"] = task.fail_job_on_failure
-    for what, given in forbidden.items():
+        forbidden["fail_job_on_failure"] = task.fail_job_on_failure
+    for field, given in forbidden.items():
         if given:
-            refuse(
+            part.refuse(
                 "special-task",
-                f"{whose}, a {task.kind.value} task, has {what}",
+                f"{part}, a {task.kind.value} task, has {_OF_ORDINARY_TASKS[field]}",
                 "remove it: this kind of task cannot have it",
+                field,
             )
 
 
-_RULES: tuple[Callable[[JobSpec, TaskSpec, str], None], ...] = (
+_OF_ORDINARY_TASKS = {
+    "depends_on": "dependencies",
+    "group": "a group",
+    "required_nodes": "required nodes",
+    "exclusive": "the option exclusive",
+    "distribution": "a distribution",
+    "minimum": "a size",
+    "node_group": "a node group",
+    "needs": "needs of its own",
+    "fail_job_on_failure": "a failure that fails the job",
+}
+"""What special tasks cannot have, as messages call it."""
+
+_RULES: tuple[Callable[[JobSpec, TaskSpec, JobPart], None], ...] = (
     _check_task_size,
     _check_task_limits,
     _check_task_exclusive,

@@ -7,13 +7,13 @@ its family tell apart.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
 from headnode.core.model import bounds as b
 from headnode.core.model.bounds import Bound
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, Path, Step
 from headnode.core.model.job import Alternative, JobSpec, TaskAlternative
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER
@@ -22,9 +22,28 @@ from headnode.core.model.task import Distribution, TaskSpec
 LEAST_CODE, MOST_CODE = -(2**31), 2**31 - 1
 
 
-def refuse(code: str, what: str, fix: str) -> NoReturn:
-    """Raise the refusal."""
-    raise BadRequest(code=code, what=what, fix=fix)
+class JobPart(NamedTuple):
+    """A job, one of its tasks, or a struct in one of them: how messages call it, and the path to it."""
+
+    title: str
+    path: Path = ()
+
+    def __str__(self) -> str:
+        return self.title
+
+    def inside(self, *steps: Step) -> "JobPart":
+        """Return a struct of this part, under the title of the part."""
+        return JobPart(self.title, (*self.path, *steps))
+
+    def refuse(self, code: str, what: str, fix: str, *field: Step) -> NoReturn:
+        """Refuse the part for one of its fields, or for the part as a whole.
+
+        Raises:  BadRequest, always.
+        """
+        raise BadRequest(code=code, what=what, fix=fix, path=(*self.path, *field))
+
+
+THE_JOB = JobPart("the job")
 
 
 def task_title(number: int, task: TaskSpec) -> str:
@@ -32,48 +51,54 @@ def task_title(number: int, task: TaskSpec) -> str:
     return f"task {number} ({task.name!r})" if task.name else f"task {number}"
 
 
-def check_positive(what: str, amount: int | None) -> None:
+def task_part(number: int, task: TaskSpec) -> JobPart:
+    """Return task `number` (from 1) as a part of its job."""
+    return JobPart(task_title(number, task), ("tasks", number - 1))
+
+
+def check_positive(part: JobPart, field: str, what: str, amount: int | None) -> None:
     """Refuse an amount below 1; None is no amount."""
     if amount is not None and not 1 <= amount <= MOST_CODE:
-        refuse("size", f"{what} is {amount}", "ask for 1 or more")
+        part.refuse("size", f"{what} is {amount}", "ask for 1 or more", field)
 
 
-def check_run_time(whose: str, span: float) -> None:
+def check_run_time(part: JobPart, span: float) -> None:
     """Refuse a run time limit that is no span of time."""
     if not span > 0:  # also true for what is not a number
-        refuse(
+        part.refuse(
             "run-time",
-            f"the run time limit of {whose} is {span:g} s",
+            f"the run time limit of {part} is {span:g} s",
             "write at least one minute, or Infinite",
+            "run_time",
         )
 
 
-def check_listed(what: str, name: str) -> None:
+def check_listed(part: JobPart, what: str, name: str, *field: Step) -> None:
     """Refuse a name that cannot stand in a list."""
     if "," in name or not name.strip():
-        refuse(
-            "name", f"{what} {name!r} is empty or contains a comma", "commas separate names: choose another"
-        )
+        fault = f"{what} {name!r} is empty or contains a comma"
+        part.refuse("name", fault, "commas separate names: choose another", *field)
 
 
-def check_environment(whose: str, environment: Mapping[str, str]) -> None:
+def check_environment(part: JobPart, environment: Mapping[str, str]) -> None:
     """Refuse names no environment variable can have."""
     for name in environment:
         if not name or "=" in name or name != name.strip():
-            refuse(
+            part.refuse(
                 "environment-name",
-                f"environment variable {name!r} of {whose} cannot exist",
+                f"environment variable {name!r} of {part} cannot exist",
                 "a name is not empty, contains no '=' and no blank at its ends",
+                "environment",
+                name,
             )
 
 
-def check_codes(whose: str, codes: Iterable[tuple[int, int]] | None) -> None:
+def check_codes(part: JobPart, codes: Iterable[tuple[int, int]] | None) -> None:
     """Refuse exit code ranges that hold nothing."""
-    for low, high in codes or ():
+    for at, (low, high) in enumerate(codes or ()):
         if not LEAST_CODE <= low <= high <= MOST_CODE:
-            refuse(
-                "exit-codes", f"valid exit codes {low}..{high} of {whose}", "write the smaller number first"
-            )
+            what = f"valid exit codes {low}..{high} of {part}"
+            part.refuse("exit-codes", what, "write the smaller number first", "valid_exit_codes", at)
 
 
 DEFAULT_HOLD = "user"
@@ -84,8 +109,8 @@ MOST_HOLDS = 32  # on one job
 LONGEST_HOLD_NAME = 64  # characters
 
 
-def check_hold_name(name: str) -> None:
-    """Refuse a name that no hold can have.
+def check_hold_name(name: str, part: JobPart = THE_JOB) -> None:
+    """Refuse a name that no hold can have; `part` is what a refusal is about.
 
     Raises:  BadRequest ``hold-name``.
     """
@@ -96,7 +121,7 @@ def check_hold_name(name: str) -> None:
         or "," in name
         or not name
     ):
-        refuse(
+        part.refuse(
             "hold-name",
             f"{name[:LONGEST_HOLD_NAME]!r} is not a name for a hold",
             f"use 1 to {LONGEST_HOLD_NAME} characters, no comma, and no blank at its ends",
@@ -108,12 +133,14 @@ def check_holds(names: Sequence[str]) -> None:
 
     Raises:  BadRequest ``hold-name``, ``holds``.
     """
-    for name in names:
-        check_hold_name(name)
+    for at, name in enumerate(names):
+        check_hold_name(name, THE_JOB.inside("holds", at))
     if len({name.casefold() for name in names}) < len(names):
-        refuse("holds", f"a hold is named twice in {', '.join(names[:MOST_HOLDS])}", "name each hold once")
+        what = f"a hold is named twice in {', '.join(names[:MOST_HOLDS])}"
+        THE_JOB.refuse("holds", what, "name each hold once", "holds")
     if len(names) > MOST_HOLDS:
-        refuse("holds", f"{len(names)} holds on one job", f"at most {MOST_HOLDS} are possible")
+        fix = f"at most {MOST_HOLDS} are possible"
+        THE_JOB.refuse("holds", f"{len(names)} holds on one job", fix, "holds")
 
 
 _NAMES = (
@@ -150,25 +177,27 @@ def check_bounds(spec: JobSpec) -> None:
     Raises:  BadRequest ``too-many-tasks``, ``too-large``, ``too-long``, ``too-many`` or ``number``.
     Cost:    O(tasks); nothing but encoding it for a job of a few words.
     """
-    _check_numbers("the job", spec)
+    _check_numbers(THE_JOB, spec)
     if len(spec.tasks) > b.TASKS_OF_JOB.most:
-        refuse(
+        THE_JOB.refuse(
             "too-many-tasks",
             f"the job has {len(spec.tasks):,} tasks, and {b.TASKS_OF_JOB.most:,} are possible",
             "divide it into several jobs, or write repetitions as a sweep",
+            "tasks",
         )
     for number, task in enumerate(spec.tasks, 1):
         if task.start or task.end or task.increment != 1 or task.group or task.run_time != FOREVER:
-            _check_numbers(task_title(number, task), task)
+            _check_numbers(task_part(number, task), task)
     size = _size(spec)
     if size > b.DESCRIPTION.most:
         what = f"the job has {size:,} bytes with all its tasks, and {b.DESCRIPTION.most:,} are possible"
-        refuse("too-large", what, "put data into files, and name them in the tasks")
+        THE_JOB.refuse("too-large", what, "put data into files, and name them in the tasks", "tasks")
     if size > _SMALLEST:
-        _check_struct("the job", spec)
+        _check_struct(THE_JOB, spec)
         for number, task in enumerate(spec.tasks, 1):
             if _size(task) > _SMALLEST:
-                _check_struct(task_title(number, task)[:100], task)
+                part = task_part(number, task)
+                _check_struct(part._replace(title=part.title[:100]), task)
 
 
 def _size(spec: JobSpec | TaskSpec) -> int:
@@ -178,95 +207,116 @@ def _size(spec: JobSpec | TaskSpec) -> int:
         return len(repr(spec))
 
 
-def _check_numbers(whose: str, spec: JobSpec | TaskSpec) -> None:
+def _check_numbers(part: JobPart, spec: JobSpec | TaskSpec) -> None:
     if spec.run_time != FOREVER and not spec.run_time <= b.RUN_TIME.most:
-        refuse(
+        part.refuse(
             "run-time",
-            f"the run time limit of {whose} is {spec.run_time:g} s",
+            f"the run time limit of {part} is {spec.run_time:g} s",
             f"write at most {b.RUN_TIME.most // 86400:,} days, or Infinite",
+            "run_time",
         )
-    for what, number, bound in _numbers(spec):
+    for what, number, bound, path in _numbers(spec):
         least = bound.least or 0
         if not least <= number <= bound.most:
-            refuse(
+            part.refuse(
                 "number",
-                f"{what} {number if abs(number) < 10**30 else '...'} of {whose} is not possible",
+                f"{what} {number if abs(number) < 10**30 else '...'} of {part} is not possible",
                 f"use {least:,} to {bound.most:,}",
+                *path,
             )
 
 
-def _numbers(spec: JobSpec | TaskSpec) -> Iterator[tuple[str, int, Bound]]:
+def _numbers(spec: JobSpec | TaskSpec) -> Iterator[tuple[str, int, Bound, Path]]:
+    """Yield the numbers of a job or task: how messages call them, the number, its bound, the path to it."""
     if isinstance(spec, TaskSpec):
-        for what in ("start", "end", "increment"):
-            yield what, getattr(spec, what), b.SWEEP
+        for field in ("start", "end", "increment"):
+            yield field, getattr(spec, field), b.SWEEP, (field,)
         if spec.group is not None:
-            yield "task group", spec.group, b.INTEGER
+            yield "task group", spec.group, b.INTEGER, ("group",)
         return
-    for what in ("parents", "after_failure", "after_exit", "after_start"):
-        for parent in getattr(spec, what):
-            yield "parent", parent, b.INTEGER
-    for edge in spec.group_edges:
-        yield "task group", edge.parent, b.INTEGER
-        yield "task group", edge.child, b.INTEGER
-    for wish in spec.licences:
+    for field in ("parents", "after_failure", "after_exit", "after_start"):
+        for at, parent in enumerate(getattr(spec, field)):
+            yield "parent", parent, b.INTEGER, (field, at)
+    for at, edge in enumerate(spec.group_edges):
+        yield "task group", edge.parent, b.INTEGER, ("group_edges", at, "parent")
+        yield "task group", edge.child, b.INTEGER, ("group_edges", at, "child")
+    for at, wish in enumerate(spec.licences):
         if wish.amount is not None and wish.amount > 0:
-            yield "licences", wish.amount, b.SIZE
+            yield "licences", wish.amount, b.SIZE, ("licences", at, "amount")
 
 
-def _check_struct(whose: str, spec: msgspec.Struct) -> None:
+def _check_struct(part: JobPart, spec: msgspec.Struct) -> None:
     """Hold every field that is not as it is by default against its bound."""
     for field in spec.__struct_fields__:
         value = getattr(spec, field)
         if value and (check := _CHECKS.get(type(value))) is not None and field != "tasks":
-            check(whose, field, value)
+            check(part, field, value)
 
 
-def _check_text(whose: str, field: str, text: str) -> None:
+def _check_text(part: JobPart, field: str, text: str) -> None:
     bound = _TEXTS.get(field, b.WORD)
     if 4 * len(text) <= bound.most:
         return
     length = len(text.encode(errors="replace")) if bound.unit == "bytes" else len(text)
     if length > bound.most:
-        refuse("too-long", f"{field} of {whose} has {length:,} {bound.unit}", f"use at most {bound}")
+        part.refuse(
+            "too-long", f"{field} of {part} has {length:,} {bound.unit}", f"use at most {bound}", field
+        )
 
 
-def _check_list(whose: str, field: str, entries: Sequence[Any]) -> None:
+def _check_list(part: JobPart, field: str, entries: Sequence[Any]) -> None:
     bound = b.SHORT_LIST if field in _SHORT else b.GEOMETRY if field == "geometry" else b.LIST
     count = sum(map(len, entries)) + len(entries) if field == "geometry" else len(entries)
     if count > bound.most:
-        refuse("too-many", f"{field} of {whose} has {count:,} entries", f"use at most {bound}")
+        part.refuse("too-many", f"{field} of {part} has {count:,} entries", f"use at most {bound}", field)
     text = b.PATTERN if field in _PATTERNS else b.NAME
-    for entry in entries:
+    for at, entry in enumerate(entries):
         if isinstance(entry, str):
             if len(entry) > text.most:
-                what = f"an entry in {field} of {whose} has {len(entry):,} characters"
-                refuse("too-long", what, f"use at most {text}")
+                what = f"an entry in {field} of {part} has {len(entry):,} characters"
+                part.refuse("too-long", what, f"use at most {text}", field, at)
         elif isinstance(entry, msgspec.Struct):
-            _check_struct(whose, entry)
+            _check_struct(part.inside(field, at), entry)
         elif isinstance(entry, tuple) and field == "features":
-            _check_list(whose, "any_feature", entry)
+            _check_any_feature(part, at, entry)
 
 
-def _check_mapping(whose: str, field: str, entries: Mapping[str, str]) -> None:
+def _check_any_feature(part: JobPart, at: int, names: Sequence[str]) -> None:
+    """Check the features of which a node must have one: entry `at` of the features of `part`."""
+    if len(names) > b.LIST.most:
+        what = f"any_feature of {part} has {len(names):,} entries"
+        part.refuse("too-many", what, f"use at most {b.LIST}", "features", at)
+    for number, name in enumerate(names):
+        if len(name) > b.NAME.most:
+            what = f"an entry in any_feature of {part} has {len(name):,} characters"
+            part.refuse("too-long", what, f"use at most {b.NAME}", "features", at, number)
+
+
+def _check_mapping(part: JobPart, field: str, entries: Mapping[str, str]) -> None:
     bound = b.ENVIRONMENT if field == "environment" else b.KEPT
     size = sum(len(name.encode(errors="replace")) + 2 for name in entries)
     for name, text in entries.items():
         length = len(text.encode(errors="replace"))
         size += length
         if field == "environment" and length + len(name) >= b.VARIABLE.most:
-            what = f"environment variable {name[:60]!r} of {whose} has {length:,} bytes"
-            refuse("too-long", what, f"use at most {b.VARIABLE}, or put it into a file")
+            what = f"environment variable {name[:60]!r} of {part} has {length:,} bytes"
+            part.refuse("too-long", what, f"use at most {b.VARIABLE}, or put it into a file", field, name)
     if size > bound.most:
-        what = f"{field} of {whose} has {size:,} bytes, names and values together"
-        refuse("too-large", what, f"use at most {bound}")
+        what = f"{field} of {part} has {size:,} bytes, names and values together"
+        part.refuse("too-large", what, f"use at most {bound}", field)
 
 
-_CHECKS: Mapping[type, Callable[[str, str, Any], None]] = {
+def _check_inner(part: JobPart, field: str, value: msgspec.Struct) -> None:
+    if value is not ANY_NODE:
+        _check_struct(part.inside(field), value)
+
+
+_CHECKS: Mapping[type, Callable[[JobPart, str, Any], None]] = {
     str: _check_text,
     tuple: _check_list,
     dict: _check_mapping,
-    NodeNeeds: lambda whose, _, value: None if value is ANY_NODE else _check_struct(whose, value),
-    Distribution: lambda whose, _, value: _check_struct(whose, value),
-    Alternative: lambda whose, _, value: _check_struct(whose, value),
-    TaskAlternative: lambda whose, _, value: _check_struct(whose, value),
+    NodeNeeds: _check_inner,
+    Distribution: _check_inner,
+    Alternative: _check_inner,
+    TaskAlternative: _check_inner,
 }

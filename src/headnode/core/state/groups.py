@@ -169,7 +169,8 @@ def about(no: Refused, spec: JobSpec, number: int, of: int) -> Refused:
     """Return a refusal that says which of several jobs it is about; of one job the refusal itself."""
     if of == 1:
         return no
-    return type(no)(code=no.code, what=f"{_called(spec, number)} of {of}: {no.what}", fix=no.fix)
+    what = f"{_called(spec, number)} of {of}: {no.what}"
+    return type(no)(code=no.code, what=what, fix=no.fix, path=("jobs", number, *no.path))
 
 
 def _called(spec: JobSpec, number: int) -> str:

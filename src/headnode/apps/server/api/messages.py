@@ -7,7 +7,7 @@ import msgspec
 
 from headnode.apps.server.api.requests import VerbRequest
 from headnode.core.model.bounds import DEPTH, INTEGER, NOTE, VALUES
-from headnode.core.model.errors import BadRequest, ErrorPath, HeadnodeError
+from headnode.core.model.errors import BadRequest, HeadnodeError, Path
 
 Answer = msgspec.Struct | dict[str, Any]
 RequestFields = dict[str, Any]
@@ -99,7 +99,7 @@ def read_fields(kind: type[VerbRequest], verb: str, fields: dict[str, Any]) -> V
         ) from None
 
 
-def _path_in(message: str) -> ErrorPath:
+def _path_in(message: str) -> Path:
     """Return the path at the end of what msgspec says: ``... - at `$.tasks[0].command` ``."""
     _, _, path = message.partition(" - at `$")
     found = _STEP.findall(path.rstrip("`"))

@@ -10,7 +10,7 @@ import msgspec
 from headnode.core.formats.fidelity import Awareness, FidelityReport
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.dependencies import DependencyLink
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, Path, TextPosition, task_number
 from headnode.core.model.job import JobSpec
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _refuse_script(text: str) -> NoReturn:
 
 
 def _refuse(what: str, fix: str) -> NoReturn:
-    raise BadRequest(code="not-a-job-file", what=f"line 1, column 0: {what}", fix=fix)
+    raise BadRequest(code="not-a-job-file", what=what, fix=fix, place=TextPosition(1, 0))
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,26 +205,39 @@ def read(data: bytes | str, how: ReadOptions = _AS_USUAL) -> ReadJobs:
 def locate(
     data: bytes | str, language: JobLanguage, refusal: BadRequest, job: int | None = None
 ) -> BadRequest:
-    """Return a refusal that came after reading with the line and column of the task it names.
+    """Return a refusal of a job that was read with the line and column of its task, or of the job.
 
     `job` is the number, from 0, of the job that is refused where there are several.
+    Raises:  BadRequest when `data` cannot be read.
+    """
+    if refusal.place is not None:
+        return refusal
+    path: Path = () if job is None else ("jobs", job)
+    task = task_number(refusal.path)
+    place = place_of(data, language, path if task is None else (*path, "tasks", task))
+    return BadRequest(code=refusal.code, what=refusal.what, fix=refusal.fix, path=refusal.path, place=place)
+
+
+def place_of(data: bytes | str, language: JobLanguage, path: Path) -> TextPosition:
+    """Return the position of a job or task that was read: ``("jobs", 1, "tasks", 0)``, or less of that.
+
     Raises:  BadRequest when `data` cannot be read.
     """
     if language is JobLanguage.COMPUTE_CLUSTER:
         from headnode.core.formats import hpc_xml
 
-        return hpc_xml.locate(data, refusal)
+        return hpc_xml.place_of(data, path)
     if language is JobLanguage.GRID:
         from headnode.core.formats import grid
 
-        return grid.locate(data, refusal)
+        return grid.place_of(data, path)
     if language is JobLanguage.NATIVE:
         from headnode.core.formats import native
 
-        return native.locate(data, refusal, job)
+        return native.place_of(data, path)
     from headnode.core.formats import sss
 
-    return sss.locate(data, refusal, job)
+    return sss.place_of(data, path)
 
 
 def _compute_cluster(data: bytes | str, how: ReadOptions) -> ReadJobs:

@@ -3,7 +3,7 @@
 Source: grid, "Grid job description in JSON, version 2"; schemas and behaviour of the Pilot service."""
 
 from headnode.core.formats.grid.keys import job_schema, task_schema
-from headnode.core.formats.grid.reading import JOB, TASK, GridOptions, files_named, locate, read_job
+from headnode.core.formats.grid.reading import JOB, TASK, GridOptions, files_named, place_of, read_job
 from headnode.core.formats.grid.requirement_reading import refuse_other_batch
 from headnode.core.formats.grid.source import Behaviour
 from headnode.core.formats.grid.transfers import (
@@ -24,7 +24,7 @@ __all__ = [
     "TransferDirection",
     "files_named",
     "job_schema",
-    "locate",
+    "place_of",
     "read_job",
     "refuse_other_batch",
     "refuse_transfers",

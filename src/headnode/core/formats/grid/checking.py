@@ -7,9 +7,9 @@ from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, REQUIREMENT_ROWS, TASK_ROWS
 from headnode.core.formats.grid.source import GridFindings, GridText
 from headnode.core.formats.grid.values import GridRow, GridTable
-from headnode.core.formats.text.json_text import Path
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.dependencies import find_cycle
+from headnode.core.model.errors import Path
 
 Items = Sequence[dict[str, Any]]
 _SHOWN_TASKS = 12
@@ -26,7 +26,7 @@ def check_graph(page: GridText, job: dict[str, Any]) -> None:
     for number, item in enumerate(items):
         first = numbers.setdefault(item["id"], number)
         if first != number:
-            before = page.place(("tasks", first, "id"))
+            before = page.place_of(("tasks", first, "id"))
             what = f"a second task with the id {item['id']!r}, after the one at {before}"
             page.refuse(("tasks", number, "id"), "id-twice", what, "give each task an id of its own")
     for number, item in enumerate(items):

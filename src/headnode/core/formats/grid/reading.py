@@ -21,8 +21,7 @@ from headnode.core.formats.grid.source import (
 from headnode.core.formats.grid.task_reading import GridTaskReader, check_base
 from headnode.core.formats.grid.transfers import BASE
 from headnode.core.formats.grid.values import GridRow, GridTable
-from headnode.core.formats.text.json_text import Path
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, Path, TextPosition
 from headnode.core.model.job import JobSpec
 
 _NAME = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -306,24 +305,11 @@ def _properties(source: GridObject, extensions: dict[str, str]) -> Found:
     return {}
 
 
-_TASK = re.compile(r"\btask (\d+)\b")
-_PLACED = re.compile(r"(?:file '.*', )?line \d+, column \d+: ")
+def place_of(data: bytes | str, path: Path) -> TextPosition:
+    """Return the position of a task that was read, ``("tasks", 0)``, or of the description for ``()``.
 
-
-def locate(data: bytes | str, refusal: BadRequest) -> BadRequest:
-    """Return `refusal` with the line and column of the task it names, or of the description.
-
-    A refusal that has its place already stays as it is.
     Raises:  BadRequest as `read_json` when `data` cannot be read.
     """
-    if _PLACED.match(refusal.what):
-        return refusal
     page = read_grid_text(data)
-    named = _TASK.search(refusal.what)
-    path = _task_path(page, int(named[1]) - 1) if named else ()
-    return BadRequest(code=refusal.code, what=f"{page.place(path)}: {refusal.what}", fix=refusal.fix)
-
-
-def _task_path(page: GridText, number: int) -> Path:
-    around: tuple[str, ...] = () if "tasks" in page.value or "executable" in page.value else ("definition",)
-    return (*around, "tasks", number)
+    is_wrapped = bool(path) and not ("tasks" in page.value or "executable" in page.value)
+    return page.place_of(("definition", *path) if is_wrapped else path)

@@ -9,7 +9,7 @@ import msgspec
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.grid.keys import REQUIREMENT_ROWS
 from headnode.core.formats.grid.source import GridObject, as_extension
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, Path
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.task import TaskSpec
@@ -318,14 +318,16 @@ def refuse_other_batch(spec: JobSpec) -> None:
 
     Raises:  BadRequest ``batch-system``.
     """
-    asked = [spec.extensions.get(f"{JOB_PREFIX}{LRMS}", "")]
-    asked += [task.extensions.get(f"{TASK_PREFIX}{LRMS}", "") for task in spec.tasks]
-    other = next((name for name in asked if name not in ("", FORK)), None)
-    if other is not None:
+    asked: list[tuple[str, Path]] = [(spec.extensions.get(f"{JOB_PREFIX}{LRMS}", ""), ())]
+    for number, task in enumerate(spec.tasks):
+        asked.append((task.extensions.get(f"{TASK_PREFIX}{LRMS}", ""), ("tasks", number)))
+    other, path = next(((name, path) for name, path in asked if name not in ("", FORK)), ("", ()))
+    if other:
         raise BadRequest(
             code="batch-system",
             what=f"the job is for the batch system {other!r} (lrms), and Headnode does not pass jobs on",
             fix=f"submit it there, or write {FORK!r} so that Headnode itself runs it",
+            path=path,
         )
 
 

@@ -9,8 +9,8 @@ import msgspec
 
 from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem
 from headnode.core.formats.grid.values import GridRole, GridRow, GridTable
-from headnode.core.formats.text.json_text import JsonText, Path, read_json
-from headnode.core.model.errors import BadRequest
+from headnode.core.formats.text.json_text import JsonText, read_json
+from headnode.core.model.errors import BadRequest, Path, TextPosition
 
 
 class GridText:
@@ -40,17 +40,16 @@ class GridText:
 
         Raises:  BadRequest, always, with line and column.
         """
-        raise BadRequest(code=code, what=f"{self.place(path)}: {what}", fix=fix)
+        raise BadRequest(code=code, what=what, fix=fix, place=self.place_of(path), file=self._file)
 
-    def place(self, path: Path) -> str:
-        """Return the place of `path` as it is written in front of a sentence."""
-        place = self._text.find((*self._below, *path))
-        return f"file {self._file!r}, {place}" if self._file else str(place)
+    def place_of(self, path: Path) -> TextPosition:
+        """Return the place of what stands at `path`."""
+        return self._text.place_of((*self._below, *path))
 
     def item(self, kind: Fidelity, where: str, what: str, path: Path) -> ReportItem:
         """Return a finding about what stands at `path`."""
-        place = self._text.find((*self._below, *path))
-        return ReportItem(kind, f"{where} in {self._file!r}" if self._file else where, what, *place)
+        whose = f"{where} in {self._file!r}" if self._file else where
+        return ReportItem(kind, whose, what, *self.place_of(path))
 
 
 def read_grid_text(data: bytes | str, file: str = "") -> GridText:
@@ -63,7 +62,9 @@ def read_grid_text(data: bytes | str, file: str = "") -> GridText:
     except BadRequest as wrong:
         if not file:
             raise
-        raise BadRequest(code=wrong.code, what=f"file {file!r}, {wrong.what}", fix=wrong.fix) from wrong
+        raise BadRequest(
+            code=wrong.code, what=wrong.sentence, fix=wrong.fix, place=wrong.place, file=file
+        ) from wrong
 
 
 class KeyOutcomes:

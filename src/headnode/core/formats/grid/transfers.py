@@ -186,6 +186,7 @@ def refuse_transfers(spec: JobSpec) -> None:
         what=f"files of {', '.join(shown)}{more} would have to be transferred, first {first.local!r} {way}",
         fix="Headnode copies no files: put them where all nodes can read them, use those paths in "
         "executable, arguments, stdin, stdout and stderr, and leave input_files and output_files out",
+        path=("tasks", first.task - 1),
     )
 
 

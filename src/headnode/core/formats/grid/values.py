@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from headnode.core.formats.fidelity import Fidelity
-from headnode.core.formats.text.json_text import Path
+from headnode.core.model.errors import Path
 
 MOST_CODE = 2**32 - 1  # an exit code without sign
 MOST_COUNT = 2**31 - 1

@@ -3,7 +3,7 @@
 Source: CCS, job.xsd, task.xsd and "Content format"; HPC Pack job files."""
 
 from headnode.core.formats.hpc_xml.dialects import CCS, DIALECTS, HPC, HPC_2008
-from headnode.core.formats.hpc_xml.reading import locate, read_job, validate
+from headnode.core.formats.hpc_xml.reading import place_of, read_job, validate
 from headnode.core.formats.hpc_xml.writing import write_job
 
 __all__ = [
@@ -11,7 +11,7 @@ __all__ = [
     "DIALECTS",
     "HPC",
     "HPC_2008",
-    "locate",
+    "place_of",
     "read_job",
     "validate",
     "write_job",

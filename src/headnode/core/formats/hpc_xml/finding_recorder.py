@@ -107,4 +107,4 @@ class FindingRecorder:
     ) -> BadRequest:
         written = self._document.written(element, attribute) if attribute else ""
         place = self._document.place(element, written)
-        return BadRequest(code=code, what=f"{place}: {where}: {what}", fix=fix)
+        return BadRequest(code=code, what=f"{where}: {what}", fix=fix, place=place)

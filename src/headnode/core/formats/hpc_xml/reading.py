@@ -1,6 +1,5 @@
-"""Read HPC job files, find the position of a later refusal, and check a file against an XML Schema."""
+"""Read HPC job files, find the position of a job or task, and check a file against an XML Schema."""
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, NoReturn
@@ -42,7 +41,7 @@ from headnode.core.formats.hpc_xml.writing import can_express
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.formats.text.windows import WindowsFinding, may_have_findings, task_findings
 from headnode.core.formats.text.xml_text import XmlDocument, local_name, namespace_of, parse_xml
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, Path, TextPosition
 from headnode.core.model.job import GroupEdge, JobSpec, UnitType
 from headnode.core.model.task import TaskSpec
 
@@ -253,24 +252,16 @@ class _HpcReader:
         return msgspec.structs.replace(spec, dialect=dialect)
 
 
-_TASK = re.compile(r"\btask (\d+)\b")
-_PLACE = re.compile(r"line \d+, column \d+: ")
+def place_of(text: bytes | str, path: Path) -> TextPosition:
+    """Return the position of a task that was read, ``("tasks", 0)``, or of the job for ``()``.
 
-
-def locate(text: bytes | str, refusal: BadRequest) -> BadRequest:
-    """Return `refusal` with the line and column of the task it names, or of the job.
-
-    A refusal that has its place already stays as it is.
     Raises:  BadRequest as `read_job` when `text` cannot be read.
     """
-    if _PLACE.match(refusal.what):
-        return refusal
     document = parse_xml(text)
-    elements = [document.root, *_tasks(document)]
-    named = _TASK.search(refusal.what)
-    number = int(named[1]) if named and int(named[1]) < len(elements) else 0
-    place = document.place(elements[number])
-    return BadRequest(code=refusal.code, what=f"{place}: {refusal.what}", fix=refusal.fix)
+    match path:
+        case ("tasks", int(number)):
+            return document.place(_tasks(document)[number])
+    return document.place(document.root)
 
 
 def _tasks(document: XmlDocument) -> list[etree._Element]:

@@ -39,7 +39,7 @@ Several jobs come in one file as tables of jobs, which wait for one another by n
 A text that begins with a brace is JSON with the same keys.
 """
 
-from headnode.core.formats.native.reading import NativeJobs, locate, read_job, read_jobs
+from headnode.core.formats.native.reading import NativeJobs, place_of, read_job, read_jobs
 from headnode.core.formats.native.writing import JSON, TOML, job_document, json_schema, write_job, write_jobs
 
 __all__ = [
@@ -48,7 +48,7 @@ __all__ = [
     "NativeJobs",
     "job_document",
     "json_schema",
-    "locate",
+    "place_of",
     "read_job",
     "read_jobs",
     "write_job",

@@ -1,6 +1,5 @@
-"""Read the native form, and find the position of a later refusal."""
+"""Read the native form, and find the position of a job or task."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,11 +18,10 @@ from headnode.core.formats.native.keys import (
     TASKS,
 )
 from headnode.core.formats.native.table_reading import Fields, KeyReader, alternatives, links_by_name
-from headnode.core.formats.text.json_text import Path
 from headnode.core.formats.text.quantities import shown
 from headnode.core.formats.text.toml_text import PlacedValues, read_toml_or_json
 from headnode.core.model.dependencies import DEPENDENCY_FIELDS, DependencyLink
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, Path, TextPosition
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.task import TaskSpec, TaskType
 
@@ -151,22 +149,10 @@ class _NativeReader:
                 self._reader.refuse((*path, key), "size", what, 'write numbers, for example 4 or "2-8"')
 
 
-_TASK = re.compile(r"\btask (\d+)\b")
-_PLACED = re.compile(r"line \d+, column \d+: ")
+def place_of(data: bytes | str, path: Path) -> TextPosition:
+    """Return the position of a job or task that was read: ``("jobs", 1, "tasks", 0)``, or less of that.
 
-
-def locate(data: bytes | str, refusal: BadRequest, job: int | None = None) -> BadRequest:
-    """Return `refusal` with the line and column of the task it names, or of the job, or of the file.
-
-    `job` is the number, from 0, of the job that is refused where there are several.
-    A refusal that has its place already stays as it is.
+    What is not in the file by itself is at the nearest table around it.
     Raises:  BadRequest as `read_toml_or_json` when `data` cannot be read.
     """
-    if _PLACED.match(refusal.what):
-        return refusal
-    named = _TASK.search(refusal.what)
-    path: Path = () if job is None else (JOBS_TABLE, job)
-    path += (TASKS, int(named[1]) - 1) if named else ()
-    return BadRequest(
-        code=refusal.code, what=f"{read_toml_or_json(data).find(path)}: {refusal.what}", fix=refusal.fix
-    )
+    return read_toml_or_json(data).place_of(path)

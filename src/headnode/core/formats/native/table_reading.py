@@ -19,12 +19,11 @@ from headnode.core.formats.native.keys import (
     TASKS,
 )
 from headnode.core.formats.native.values import NEEDS, NativeRow, with_needs_joined
-from headnode.core.formats.text.json_text import Path
 from headnode.core.formats.text.quantities import shown
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.formats.text.toml_text import PlacedValues
 from headnode.core.model.dependencies import DEPENDENCY_FIELDS, DependencyLink, find_cycle
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, Path
 from headnode.core.model.job import Alternative, JobSpec, TaskAlternative, UnitType
 from headnode.core.model.node_needs import ANY_NODE
 
@@ -81,7 +80,7 @@ class KeyReader:
 
         Raises:  BadRequest, always, with line and column.
         """
-        raise BadRequest(code=code, what=f"{self._text.find(path)}: {what}", fix=fix)
+        raise BadRequest(code=code, what=what, fix=fix, place=self._text.place_of(path))
 
     def _count(self, key: str, found: Mapping[str, Any], whose: str, path: Path) -> None:
         """Take what a size counts as that of the job, or refuse another one."""

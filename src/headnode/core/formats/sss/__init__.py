@@ -13,7 +13,7 @@ from headnode.core.formats.sss.job_object import (
     effective_job,
     effective_jobs,
 )
-from headnode.core.formats.sss.reading import locate, read_document
+from headnode.core.formats.sss.reading import locate, place_of, read_document
 from headnode.core.formats.sss.source_text import is_job_object
 from headnode.core.formats.sss.value_types import SssVersion
 from headnode.core.formats.sss.writing import write_document
@@ -30,6 +30,7 @@ __all__ = [
     "effective_jobs",
     "is_job_object",
     "locate",
+    "place_of",
     "read_document",
     "request_of",
     "write_document",

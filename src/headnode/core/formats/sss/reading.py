@@ -34,7 +34,7 @@ from headnode.core.formats.sss.tables import CHILDREN_OF, SPELLINGS, ChildElemen
 from headnode.core.formats.sss.value_types import SssVersion
 from headnode.core.formats.text.xml_text import XmlDocument as Tree
 from headnode.core.formats.text.xml_text import namespace_of, parse_xml
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, Path, TextPosition
 
 _STRUCTS: dict[ElementPlace, tuple[type[Any], type[SssReference]]] = {
     ElementPlace.JOB: (SssJob, JobRef),
@@ -84,7 +84,7 @@ def tree_of(text: bytes | str, *, lenient: bool) -> tuple[Tree, RepairedText | N
         raise mended.moved_back(wrong) if lenient else refusal from wrong
     if not lenient:
         fix = f"{refusal.fix}; --lenient would mend it"
-        raise BadRequest(code=refusal.code, what=refusal.what, fix=fix)
+        raise BadRequest(code=refusal.code, what=refusal.sentence, fix=fix, place=refusal.place)
     return tree, mended
 
 
@@ -266,7 +266,6 @@ class _DocumentReader:
         return version
 
 
-_PLACE = re.compile(r"line [0-9]+, column [0-9]+: ")
 _JOB = re.compile(r"job '(?P<id>[^']*)'")
 _GROUP = re.compile(r"task group (?P<number>[0-9]{1,7})")
 _TASK = re.compile(r"\btask (?P<number>[0-9]{1,7})\b")
@@ -286,12 +285,39 @@ def locate(text: bytes | str, refusal: BadRequest, job: int | None = None) -> Ba
     A refusal that has its place already stays as it is.
     Raises:  BadRequest as `read_document` when `text` is no XML, even after mending.
     """
-    if _PLACE.match(refusal.what):
+    if refusal.place is not None:
         return refusal
     tree, mended = tree_of(text, lenient=True)
     found = SssFindings(tree, mended)
     element = _meant(tree.root, refusal, job)
-    return BadRequest(code=refusal.code, what=f"{found.place(element)}: {refusal.what}", fix=refusal.fix)
+    return BadRequest(code=refusal.code, what=refusal.what, fix=refusal.fix, place=found.place(element))
+
+
+def place_of(text: bytes | str, path: Path) -> TextPosition:
+    """Return the position of a job or task that was read: ``("jobs", 1, "tasks", 0)``, or less of that.
+
+    Raises:  BadRequest as `read_document` when `text` is no XML, even after mending.
+    """
+    tree, mended = tree_of(text, lenient=True)
+    return SssFindings(tree, mended).place(_element_at(tree.root, path))
+
+
+def _element_at(root: etree._Element, path: Path) -> etree._Element:
+    jobs = list(_jobs(root))
+    if not jobs:
+        return root
+    number = 0
+    match path:
+        case ("jobs", int(number), *_):
+            path = path[2:]
+    job = jobs[number]
+    groups = [one for one in job if local(one).lower() == "taskgroup"]
+    if any(sum(local(one).lower() == "task" for one in group) > 1 for group in groups):
+        return job  # a group may be several tasks
+    match path:
+        case ("tasks", int(task)) if task < len(groups):
+            return groups[task]
+    return job
 
 
 def _meant(root: etree._Element, refusal: BadRequest, number: int | None) -> etree._Element:

@@ -20,8 +20,8 @@ from headnode.core.formats.hpc_xml.dialects import BY_NAMESPACE
 from headnode.core.formats.sss.property_rows import NODE_PROPERTIES, ElementPlace
 from headnode.core.formats.sss.tables import CHILDREN_OF, SPELLINGS
 from headnode.core.formats.text.source_text import nearest_name
-from headnode.core.formats.text.xml_text import XmlDocument, XmlPosition, line_starts, position_of
-from headnode.core.model.errors import BadRequest
+from headnode.core.formats.text.xml_text import XmlDocument, line_starts, position_of
+from headnode.core.model.errors import BadRequest, TextPosition
 
 _LOOKED_AT = 65_536  # characters; the first elements tell
 _ELEMENT = re.compile(r"<([A-Za-z_][\w.:-]{0,80}+)([^<>]{0,4000}+)>")
@@ -80,7 +80,6 @@ _TAG = re.compile(r"<(/?)([^\s<>/!?\"'=]++)([^<>]*+)>")
 _QUOTES = re.compile("[\u201c\u201d\u201e\u201f\u2033]")
 _NOT_TAGS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"))
 _DEEPEST = 256  # as XML is read
-_PLACED = re.compile(r"line (\d+), column (\d+): ")
 
 
 class TextRepair(msgspec.Struct, frozen=True):
@@ -100,18 +99,17 @@ class RepairedText:
         self._before, self._lines = before, line_starts(before)
         self._shifts = [(position_of(before, change.at, self._lines), change.shift) for change in changes]
 
-    def original(self, place: XmlPosition) -> XmlPosition:
+    def original(self, place: TextPosition) -> TextPosition:
         """Return where `place` of the mended text was before."""
         shift = sum(shift for at, shift in self._shifts if at.line == place.line and at.column < place.column)
-        return XmlPosition(place.line, place.column - shift)
+        return TextPosition(place.line, place.column - shift)
 
     def moved_back(self, refusal: BadRequest) -> BadRequest:
         """Return a refusal of the mended text with the place it had before."""
-        found = _PLACED.match(refusal.what)
-        if not found:
+        if refusal.place is None:
             return refusal
-        place = self.original(XmlPosition(int(found[1]), int(found[2])))
-        return BadRequest(code=refusal.code, what=f"{place}: {refusal.what[found.end() :]}", fix=refusal.fix)
+        place = self.original(refusal.place)
+        return BadRequest(code=refusal.code, what=refusal.sentence, fix=refusal.fix, place=place)
 
     def report(self) -> Iterator[ReportItem]:
         """Yield every change, with its place."""
@@ -236,9 +234,9 @@ class SssFindings:
         Raises:  BadRequest, always.
         """
         place = self.place(element, attribute)
-        raise BadRequest(code=code, what=f"{place}: {self.path(element)}: {what}", fix=fix)
+        raise BadRequest(code=code, what=f"{self.path(element)}: {what}", fix=fix, place=place)
 
-    def place(self, element: etree._Element, attribute: str = "") -> XmlPosition:
+    def place(self, element: etree._Element, attribute: str = "") -> TextPosition:
         """Return where it stands in the text as it came."""
         written = self._document.written(element, attribute) if attribute else ""
         place = self._document.place(element, written)

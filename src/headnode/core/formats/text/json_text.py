@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from headnode.core.formats.text.source_text import SourceText, TextPosition, decode, refuse_many_parts
-from headnode.core.model.errors import BadRequest
+from headnode.core.formats.text.source_text import SourceText, decode, refuse_many_parts
+from headnode.core.model.errors import BadRequest, Path, Step, TextPosition
 
 MOST_DEPTH = 64
 MOST_VALUES = 2_000_000
@@ -143,10 +143,6 @@ def _refuse_twice(found: SourceText) -> None:
             objects.pop()
 
 
-Step = str | int
-Path = tuple[Step, ...]
-"""The way to a value: keys of objects, numbers of elements (from 0)."""
-
 _KEY = re.compile(rb'[\s,]*+("(?:[^"\\]++|\\.)*+")\s*+:\s*+', re.DOTALL)
 _BETWEEN = re.compile(rb"[\s,]*+")
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -224,7 +220,7 @@ class JsonText(SourceText):
             blocks.append(blocks[-1] + _begun(self._data[start : start + _BLOCK]))
         return blocks
 
-    def find(self, path: Path) -> TextPosition:
+    def place_of(self, path: Path) -> TextPosition:
         """Return the place of the value at `path`: of its key, if it has one; else of what is nearest.
 
         Cost:  a look at the element of a list that it is in; the first, one at all of the text.

@@ -3,23 +3,13 @@
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import cached_property
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, TextPosition
 
 MOST_BYTES = 32_000_000
 _BLOCK = 4096
 _MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-
-
-class TextPosition(NamedTuple):
-    """A line, from 1, and the number of characters before it on that line."""
-
-    line: int
-    column: int
-
-    def __str__(self) -> str:
-        return f"line {self.line}, column {self.column}"
 
 
 class SourceText:
@@ -56,7 +46,7 @@ class SourceText:
 
         Raises:  BadRequest, always.
         """
-        raise BadRequest(code=code, what=f"{self.place(start)}: {what}", fix=fix)
+        raise BadRequest(code=code, what=what, fix=fix, place=self.place(start))
 
 
 def decode(data: bytes | str) -> str:

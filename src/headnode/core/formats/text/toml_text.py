@@ -7,9 +7,9 @@ from typing import Any, NoReturn, Protocol
 
 import msgspec
 
-from headnode.core.formats.text.json_text import MOST_DEPTH, Path, read_json
-from headnode.core.formats.text.source_text import SourceText, TextPosition, decode, refuse_many_parts
-from headnode.core.model.errors import BadRequest
+from headnode.core.formats.text.json_text import MOST_DEPTH, read_json
+from headnode.core.formats.text.source_text import SourceText, decode, refuse_many_parts
+from headnode.core.model.errors import BadRequest, Path, TextPosition
 
 MOST_CHARACTERS = 4_000_000  # of a TOML text
 _EACH_KEY, _EACH_VALUE, _EACH_TABLE = 450, 200, 900  # bytes that one takes at most while TOML is read
@@ -28,7 +28,7 @@ class PlacedValues(Protocol):
 
     value: Any
 
-    def find(self, path: Path) -> TextPosition:
+    def place_of(self, path: Path) -> TextPosition:
         """Return the place of what is at `path`, or of what is nearest around it."""
         ...
 
@@ -44,7 +44,7 @@ class TomlText(SourceText):
     def _places(self) -> dict[Path, int]:
         return key_places(self.text)
 
-    def find(self, path: Path) -> TextPosition:
+    def place_of(self, path: Path) -> TextPosition:
         """Return the place of what is at `path`, or of what is nearest around it."""
         for length in range(len(path), 0, -1):
             if path[:length] in self._places:
@@ -106,7 +106,7 @@ def _refuse_syntax(found: SourceText, said: str) -> NoReturn:
         place = found.place(len(found.text.rstrip()))
     else:
         place = TextPosition(1, 0)
-    raise BadRequest(code="not-toml", what=f"{place}: {sentence}", fix=fix)
+    raise BadRequest(code="not-toml", what=sentence, fix=fix, place=place)
 
 
 def _is_deep(value: Any) -> bool:

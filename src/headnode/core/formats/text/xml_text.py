@@ -6,14 +6,14 @@ Entities, DTDs, the network and huge trees are off: a file that declares anythin
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 from xml.parsers import expat
 
 import msgspec
 from lxml import etree
 
 from headnode.core.formats.text.source_text import has_room, refuse_many_parts, refuse_size
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, TextPosition
 
 
 def split_name(name: str) -> tuple[str | None, str]:
@@ -55,16 +55,6 @@ _EACH_ATTRIBUTE, _EACH_NAMESPACE, _EACH_ITEM = 250, 800, 90
 """Bytes that one takes at most, in the tree and in what is made of it."""
 
 
-class XmlPosition(NamedTuple):
-    """A line, from 1, and the number of characters before it on that line."""
-
-    line: int
-    column: int
-
-    def __str__(self) -> str:
-        return f"line {self.line}, column {self.column}"
-
-
 class XmlDocument:
     """A tree with the text it came from."""
 
@@ -76,7 +66,7 @@ class XmlDocument:
         self._walk = self._beginnings()
         self._counted = (0, 1)  # a character whose place was asked for, and its line
 
-    def place(self, element: etree._Element, attribute: str = "") -> XmlPosition:
+    def place(self, element: etree._Element, attribute: str = "") -> TextPosition:
         """Return where `element`, or its `attribute` (as written), begins."""
         start = self._start(element)
         return self._place_of(self._attribute_starts(start).get(attribute, start))
@@ -131,12 +121,12 @@ class XmlDocument:
                 while attribute := _ATTRIBUTE.match(self._text, at):
                     at = attribute.end()
 
-    def _place_of(self, at: int) -> XmlPosition:
+    def _place_of(self, at: int) -> TextPosition:
         """Return the place of the character number `at`, counting lines from the one asked for before."""
         before, line = self._counted if self._counted[0] <= at else (0, 1)
         line += self._text.count("\n", before, at)
         self._counted = at, line
-        return XmlPosition(line, at - self._text.rfind("\n", 0, at) - 1)
+        return TextPosition(line, at - self._text.rfind("\n", 0, at) - 1)
 
 
 def parse_xml(text: bytes | str) -> XmlDocument:
@@ -158,7 +148,7 @@ def parse_xml(text: bytes | str) -> XmlDocument:
     _refuse_many_elements(body, len(encoded))
     if not encoded.strip():
         raise BadRequest(
-            code="not-xml", what="line 1, column 0: the file is empty", fix="write a Job element"
+            code="not-xml", what="the file is empty", fix="write a Job element", place=TextPosition(1, 0)
         )
     parser = _parser()
     try:
@@ -197,7 +187,8 @@ def _refuse_long_tag(text: str, start: int) -> None:
     if number > MOST_ATTRIBUTES:
         raise BadRequest(
             code="too-large",
-            what=f"{position_of(text, start)}: an element of {number} attributes",
+            what=f"an element of {number} attributes",
+            place=position_of(text, start),
             fix=f"an element has at most {MOST_ATTRIBUTES}",
         )
 
@@ -223,7 +214,8 @@ def _decode(data: bytes) -> str:
         if encoding not in _ENCODINGS:
             raise BadRequest(
                 code="encoding",
-                what=f"line 1, column 0: encoding {encoding!r} is not read",
+                what=f"encoding {encoding!r} is not read",
+                place=TextPosition(1, 0),
                 fix=f"save the file as UTF-8 (also read: {', '.join(_ENCODINGS[1:])})",
             )
     body = data[len(mark) :]
@@ -240,7 +232,8 @@ def _refuse_doctype(text: str) -> None:
     if text[at : at + 9].upper() == "<!DOCTYPE":
         raise BadRequest(
             code="doctype",
-            what=f"{position_of(text, at)}: a document type declaration, which could declare entities",
+            what="a document type declaration, which could declare entities",
+            place=position_of(text, at),
             fix="remove the DOCTYPE: job files need none",
         )
 
@@ -254,16 +247,17 @@ def _refuse_faults(encoded: bytes, parser: etree.XMLParser) -> None:
 
 def _refuse_syntax(encoded: bytes, said: str, line: int, column: int) -> NoReturn:
     """Say what is wrong with the words of one parser and the place of the other, which is the exact one."""
-    place = XmlPosition(line or 1, max((column or 1) - 1, 0))
+    place = TextPosition(line or 1, max((column or 1) - 1, 0))
     what = said.partition(", line")[0].removesuffix(", use XML_PARSE_HUGE option")  # which nobody here has
     judge = expat.ParserCreate("utf-8")
     try:
         judge.Parse(encoded, True)
     except expat.ExpatError as error:
-        place = XmlPosition(error.lineno, error.offset)
+        place = TextPosition(error.lineno, error.offset)
     raise BadRequest(
         code="not-xml",
-        what=f"{place}: not well-formed XML: {what}",
+        what=f"not well-formed XML: {what}",
+        place=place,
         fix="correct the XML there; text needs &lt; for <, &amp; for &, and UTF-8",
     )
 
@@ -271,7 +265,8 @@ def _refuse_syntax(encoded: bytes, said: str, line: int, column: int) -> NoRetur
 def _refuse(text: str, at: int, what: str) -> NoReturn:
     raise BadRequest(
         code="not-xml",
-        what=f"{position_of(text, at)}: not well-formed XML: {what}",
+        what=f"not well-formed XML: {what}",
+        place=position_of(text, at),
         fix="save the file as UTF-8",
     )
 
@@ -281,11 +276,11 @@ def line_starts(text: str) -> list[int]:
     return [0, *(found.end() for found in re.finditer("\n", text))]
 
 
-def position_of(text: str, at: int, lines: Sequence[int] | None = None) -> XmlPosition:
+def position_of(text: str, at: int, lines: Sequence[int] | None = None) -> TextPosition:
     """Return the place of the character number `at`."""
     lines = lines or line_starts(text)
     line = bisect_right(lines, at)
-    return XmlPosition(line, at - lines[line - 1])
+    return TextPosition(line, at - lines[line - 1])
 
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
