@@ -11,6 +11,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from headnode.apps.server.api.cluster import prediction_scores
 from headnode.apps.server.main import EffectsInOrder
 from headnode.apps.simulate.engine_replay import EngineReplay
@@ -41,7 +43,7 @@ def main() -> int:
     spent = time.perf_counter() - began
     since = Instant(workload.submits[0] + TEACHING)
     judged = [each for each in replay.journal.judged_predictions(since, JOBS) if each.made >= since]
-    scores = prediction_scores(judged)
+    scores = msgspec.to_builtins(prediction_scores(judged))
     print(f"{JOBS} jobs, {replay.looks} looks ahead, {1000 * spent / max(1, replay.looks):.0f} ms for each")
     for name, score in {"all that waited": scores["all"], **scores["by_predicted_wait"]}.items():
         if score["jobs"]:

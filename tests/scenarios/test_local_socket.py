@@ -16,8 +16,11 @@ from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import listen, read_frame
+from headnode.apps.server.api.answers import VerbAnswer
 from headnode.apps.server.api.pipeline import VERBS
+from headnode.apps.server.api.requests import VerbRequest
 from headnode.apps.server.api.streams import JobWatchers
+from headnode.apps.server.api.verbs import Verb, VerbKind
 from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.apps.server.doors.conversation import LARGEST_REQUEST
 from headnode.apps.server.doors.unix import UnixDoor
@@ -338,6 +341,14 @@ def test_a_socket_whose_path_is_too_long_for_the_kernel_is_reached_all_the_same(
         directory = os.open(deep, os.O_PATH)
         client.connect(f"/proc/self/fd/{directory}/head.sock")
         os.close(directory)
+
+
+@pytest.mark.parametrize(
+    "verb", [verb for verb in VERBS.values() if verb.kind is VerbKind.ANSWER], ids=lambda verb: verb.name
+)
+def test_every_verb_declares_what_it_is_asked_and_what_it_answers(verb: Verb[Any, Any]) -> None:
+    assert issubclass(verb.request, VerbRequest)
+    assert issubclass(verb.answer, VerbAnswer)
 
 
 def test_the_page_of_the_protocol_names_every_verb() -> None:

@@ -13,7 +13,7 @@ from headnode.adapters.identity.users import account
 from headnode.adapters.nodes.join_door import digest_of
 from headnode.adapters.nodes.membership import Invitation
 from headnode.apps.server.api import requests as w
-from headnode.apps.server.api.job_objects import Object
+from headnode.apps.server.api.answers import VerbAnswer
 from headnode.apps.server.api.messages import Answer
 from headnode.apps.server.api.verbs import CREATES, READS, VerbAccess, Who, verb
 from headnode.apps.server.server_context import ServerContext
@@ -149,14 +149,61 @@ def _is_wanted(entry: dict[str, Any], job: int | None, user: str) -> bool:
     return entry.get("job") == job or job in jobs
 
 
+class WhoamiAnswer(VerbAnswer, frozen=True):
+    """whoami."""
+
+    user: str
+    uid: int
+    role: str  # user, operator, administrator
+    cluster: str
+
+
+class LoginAnswer(VerbAnswer, frozen=True):
+    """new_token."""
+
+    login: str  # the one line, see [clients of other machines](04-clients-of-other-machines.md)
+    user: str
+    expires: float  # of the login
+    lifetime: float  # of the token, in seconds
+
+
+class TokenObject(VerbAnswer, frozen=True):
+    """A token that has not expired."""
+
+    token: int
+    user: str
+    made: float
+    expires: float
+    used: float | None
+    address: str
+
+
+class TokensAnswer(VerbAnswer, frozen=True):
+    """tokens."""
+
+    tokens: list[TokenObject]
+
+
+class RevokedToken(VerbAnswer, frozen=True):
+    """revoke_token."""
+
+    token: int
+
+
+class AuditAnswer(VerbAnswer, frozen=True):
+    """audit."""
+
+    entries: list[dict[str, Any]]  # the newest lines of the audit log, oldest first
+
+
 @verb(READS)
-async def whoami(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001
+async def whoami(context: ServerContext, by: User, request: w.VerbRequest) -> WhoamiAnswer:  # noqa: ARG001
     """Say as whom the client is known."""
-    return {"user": by.name, "uid": by.uid, "role": by.role.value, "cluster": context.name}
+    return WhoamiAnswer(by.name, by.uid, by.role.value, context.name)
 
 
 @verb(VerbAccess(Who.EVERYBODY, changes=True, near=True))
-async def new_token(context: ServerContext, by: User, request: w.NewTokenRequest) -> Object:
+async def new_token(context: ServerContext, by: User, request: w.NewTokenRequest) -> LoginAnswer:
     """Offer a login: what a client of another machine takes once for a token."""
     if context.network is None:
         raise WrongState(
@@ -173,11 +220,11 @@ async def new_token(context: ServerContext, by: User, request: w.NewTokenRequest
     await context.ask(c.OfferLogin(by=by, digest=digest_of(secret), user=user, lifetime=lifetime))
     offered = Invitation(*context.network.place(), secret, context.network.fingerprint)
     expires = Instant(context.now() + LOGIN_LIFETIME)
-    return {"login": str(offered), "user": user, "expires": expires, "lifetime": request.lifetime}
+    return LoginAnswer(str(offered), user, expires, request.lifetime)
 
 
 @verb(READS)
-async def tokens(context: ServerContext, by: User, request: w.ListTokensRequest) -> Object:
+async def tokens(context: ServerContext, by: User, request: w.ListTokensRequest) -> TokensAnswer:
     """Show the asker's tokens; to administrators those of others too."""
     user = by.name if request.user is None else request.user
     if user != by.name:
@@ -187,29 +234,22 @@ async def tokens(context: ServerContext, by: User, request: w.ListTokensRequest)
         for token in context.cluster.tokens.values()
         if token.expires > context.now() and (user == "*" or token.user == user)
     ]
-    return {"tokens": [_token_object(token) for token in sorted(found, key=lambda token: token.number)]}
+    return TokensAnswer([_token_object(token) for token in sorted(found, key=lambda token: token.number)])
 
 
-def _token_object(token: TokenRecord) -> Object:
-    return {
-        "token": token.number,
-        "user": token.user,
-        "made": token.made,
-        "expires": token.expires,
-        "used": token.used,
-        "address": token.address,
-    }
+def _token_object(token: TokenRecord) -> TokenObject:
+    return TokenObject(token.number, token.user, token.made, token.expires, token.used, token.address)
 
 
 @verb(CREATES)
-async def revoke_token(context: ServerContext, by: User, request: w.RevokeTokenRequest) -> Object:
+async def revoke_token(context: ServerContext, by: User, request: w.RevokeTokenRequest) -> RevokedToken:
     """Make a token worth nothing."""
     await context.ask(c.RevokeToken(by=by, token=request.token))
-    return {"token": request.token}
+    return RevokedToken(request.token)
 
 
 @verb(VerbAccess(Who.ADMINISTRATOR))
-async def audit(context: ServerContext, by: User, request: w.AuditLogRequest) -> Object:
+async def audit(context: ServerContext, by: User, request: w.AuditLogRequest) -> AuditAnswer:
     """Show what the audit log says."""
     must_administer(by, "read the audit log")
     since = (
@@ -219,4 +259,4 @@ async def audit(context: ServerContext, by: User, request: w.AuditLogRequest) ->
     found = await asyncio.to_thread(
         audit_page, path, job=request.job, user=request.user, since=since, limit=request.limit
     )
-    return {"entries": found}
+    return AuditAnswer(found)

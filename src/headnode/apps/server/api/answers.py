@@ -374,23 +374,9 @@ class TaskStateAnswer(VerbAnswer, frozen=True):
     state: str
 
 
-class OutputAnswer(VerbAnswer, frozen=True):
-    """output."""
+class ModifiedTask(VerbAnswer, frozen=True):
+    """modify_task."""
 
-    standard_output: str | None  # a path on `node`
-    standard_error: str | None  # a path on `node`
-    captured: bool  # output that the task did not redirect is in one file
-    kept: str | None  # the path of that
-    node: str | UnsetType = UNSET
-    state: str | UnsetType = UNSET
-    by: str | UnsetType = UNSET  # who asks
-    remote: bool | UnsetType = UNSET  # the node is another machine
-    gone: str | UnsetType = UNSET  # the output was removed: a sentence, or ""
-
-
-class OutputBytesAnswer(VerbAnswer, frozen=True):
-    """read_output."""
-
-    data: bytes  # base64
-    size: int
-    missing: bool | UnsetType = UNSET  # the file does not exist
+    job: int
+    task: int
+    changed: list[str]  # the fields that differ now

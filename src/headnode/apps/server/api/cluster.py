@@ -5,14 +5,36 @@ import os
 import secrets
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import isfinite
 from typing import Final
+
+from msgspec import structs
 
 from headnode import __version__
 from headnode.apps.server.api import nodes as show
 from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.access import whoami
+from headnode.apps.server.api.cluster_answers import (
+    BackupAnswer,
+    ClusterAnswer,
+    ClusterObject,
+    DefaultsAnswer,
+    DownAnswer,
+    JournalSize,
+    NoticeCounts,
+    ParameterChange,
+    ParameterHistoryAnswer,
+    ParameterObject,
+    ParametersAnswer,
+    PastJobObject,
+    PastJobsAnswer,
+    PingAnswer,
+    PlugInTrouble,
+    PredictionsAnswer,
+    PredictionScores,
+    ScoreObject,
+)
 from headnode.apps.server.api.filters_templates import check_programs
 from headnode.apps.server.api.job_objects import Object, count_by_state
 from headnode.apps.server.api.verbs import ADMINISTERS, READS, VerbAccess, Who, verb
@@ -39,94 +61,99 @@ _LEFT_BEHIND: Final = 3600.0  # seconds after which a copy of the journal was fo
 
 
 @verb(READS)
-async def ping(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001
+async def ping(context: ServerContext, by: User, request: w.VerbRequest) -> PingAnswer:  # noqa: ARG001
     """Say who answers."""
-    return {
-        "version": __version__,
-        "cluster": context.name,
-        "pid": os.getpid(),
-        "state_directory": str(context.state),
-    }
+    return PingAnswer(
+        version=__version__,
+        cluster=context.name,
+        pid=os.getpid(),
+        state_directory=str(context.state),
+    )
 
 
 @verb(READS)
-async def defaults(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001
+async def defaults(context: ServerContext, by: User, request: w.VerbRequest) -> DefaultsAnswer:  # noqa: ARG001
     """Say what a job takes from the shell of its submitter, if it says nothing itself."""
     settings = context.engine.settings
-    return {
-        "work_directory": settings.text("DefaultWorkDirectory"),
-        "environment": settings.text("SubmitterEnvironment"),
-    }
+    return DefaultsAnswer(
+        work_directory=settings.text("DefaultWorkDirectory"),
+        environment=settings.text("SubmitterEnvironment"),
+    )
 
 
 @verb(READS)
-async def cluster(context: ServerContext, by: User, request: w.VerbRequest) -> Object:
+async def cluster(context: ServerContext, by: User, request: w.VerbRequest) -> ClusterAnswer:
     """Show the cluster."""
     journal = context.state / "journal.db"
     files = (journal, journal.with_name(journal.name + "-wal"))
     ended = context.lookups.archive.count_ended(owner=None)
-    return {
-        "cluster": {
-            "name": context.name,
-            "version": __version__,
-            "started": context.started,
-            "jobs": count_by_state(context.cluster, ended),
-            "policy": context.engine.settings.text("SchedulingPolicy"),
-            "mode": context.engine.settings.text("SchedulingMode"),
-            **_plug_ins(context),
-            "notices": _notices(context),
-            "licence_trouble": context.licences.problem,
-            "you": await whoami(context, by, request),
-            "state_directory": str(context.state),
-            "journal": {
-                "events": context.engine.number,
-                "bytes": sum(file.stat().st_size for file in files if file.exists()),
-                "damage": context.lookups.archive.damage(),
-            },
-        }
-        | show.cluster_counts(context.cluster, context.now())
-    }
+    settings, archive = context.engine.settings, context.lookups.archive
+    shown = ClusterObject(
+        name=context.name,
+        version=__version__,
+        started=context.started,
+        jobs=count_by_state(context.cluster, ended),
+        policy=settings.text("SchedulingPolicy"),
+        mode=settings.text("SchedulingMode"),
+        policy_trouble=_policy_trouble(context),
+        plug_ins=_plug_ins(context),
+        notices=_notices(context),
+        licence_trouble=context.licences.problem,
+        you=await whoami(context, by, request),
+        state_directory=str(context.state),
+        journal=JournalSize(
+            events=context.engine.number,
+            bytes=sum(file.stat().st_size for file in files if file.exists()),
+            damage=list(archive.damage()),
+        ),
+        **structs.asdict(show.cluster_counts(context.cluster, context.now())),
+    )
+    return ClusterAnswer(shown)
 
 
-def _notices(context: ServerContext) -> Object:
+def _notices(context: ServerContext) -> NoticeCounts:
     """Say how many notices wait to be brought, and why the last one that was not brought was not."""
     if context.notices is None:
-        return {"waiting": 0, "problem": ""}
-    return {"waiting": context.notices.waiting(), "problem": context.notices.problem}
+        return NoticeCounts(0, "")
+    return NoticeCounts(context.notices.waiting(), context.notices.problem)
 
 
-def _plug_ins(context: ServerContext) -> Object:
-    """Say what is wrong with the policy in use, and which plug-ins there are."""
-    roster = context.engine.policies
-    if not isinstance(roster, PolicyRegistry):
-        return {"policy_trouble": "", "plug_ins": []}
-    return {
-        "policy_trouble": roster.trouble(context.engine.settings.text("SchedulingPolicy")),
-        "plug_ins": [{"name": name, "trouble": trouble} for name, trouble in roster.troubles().items()],
-    }
+def _policy_trouble(context: ServerContext) -> str:
+    """Return what is wrong with the policy in use, or nothing."""
+    registry = context.engine.policies
+    named = context.engine.settings.text("SchedulingPolicy")
+    return registry.trouble(named) if isinstance(registry, PolicyRegistry) else ""
+
+
+def _plug_ins(context: ServerContext) -> list[PlugInTrouble]:
+    """Return the plug-ins that there are, and what is wrong with them."""
+    registry = context.engine.policies
+    if not isinstance(registry, PolicyRegistry):
+        return []
+    return [PlugInTrouble(name, trouble) for name, trouble in registry.troubles().items()]
 
 
 @verb(READS)
-async def params(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001
+async def params(context: ServerContext, by: User, request: w.VerbRequest) -> ParametersAnswer:  # noqa: ARG001
     """Show the cluster's parameters."""
     settings = context.engine.settings
-    return {
-        "params": [
-            {
-                "name": known.name,
-                "value": settings.text(known.name),
-                "default": known.default,
-                "unit": known.unit,
-                "doc": known.doc,
-                "choices": known.choices,
-            }
+    return ParametersAnswer(
+        [
+            ParameterObject(
+                name=known.name,
+                value=settings.text(known.name),
+                default=known.default,
+                unit=known.unit,
+                doc=known.doc,
+                choices=list(known.choices),
+            )
             for known in parameters_with(context.engine.policies).values()
         ]
-    }
+    )
 
 
 @verb(ADMINISTERS)
-async def set_params(context: ServerContext, by: User, request: w.SetParametersRequest) -> Object:
+async def set_params(context: ServerContext, by: User, request: w.SetParametersRequest) -> ParametersAnswer:
     """Set cluster parameters; all of them or, if one is wrong, none."""
     there_are = parameters_with(context.engine.policies)
     known = [(check_parameter(name, value, there_are), value) for name, value in request.values.items()]
@@ -137,7 +164,7 @@ async def set_params(context: ServerContext, by: User, request: w.SetParametersR
 
 
 @verb(VerbAccess(Who.ADMINISTRATOR, changes=True, near=True))
-async def backup(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001
+async def backup(context: ServerContext, by: User, request: w.VerbRequest) -> BackupAnswer:  # noqa: ARG001
     """Copy the journal into a new file in the state directory, which the asker takes away."""
     must_administer(by, "make a backup")
     for left in context.state.glob("backup-*.db*"):
@@ -149,11 +176,11 @@ async def backup(context: ServerContext, by: User, request: w.VerbRequest) -> Ob
     except BaseException:
         copy.unlink(missing_ok=True)
         raise
-    return {"journal": str(copy), "cluster": context.name, "done": True}
+    return BackupAnswer(str(copy), context.name, done=True)
 
 
 @verb(ADMINISTERS)
-async def down(context: ServerContext, by: User, request: w.StopHeadRequest) -> Object:
+async def down(context: ServerContext, by: User, request: w.StopHeadRequest) -> DownAnswer:
     """End the head.  Running tasks go on and the next head learns how they ended, or all are canceled."""
     must_administer(by, "stop the head")
     if request.cancel_jobs:
@@ -163,12 +190,12 @@ async def down(context: ServerContext, by: User, request: w.StopHeadRequest) -> 
         await context.ask_together([StopJob(by=by, job=job, outcome="canceled", message=why) for job in jobs])
         while context.cluster.graphs:
             await asyncio.sleep(0.02)
-    running = show.cluster_counts(context.cluster, context.now())["tasks_running"]
+    running = show.cluster_counts(context.cluster, context.now()).tasks_running
     context.going_down = True
-    return {"running_tasks": running}
+    return DownAnswer(running)
 
 
-def prediction_scores(predictions: Sequence[Prediction]) -> Object:
+def prediction_scores(predictions: Sequence[Prediction]) -> PredictionScores:
     """Return the scores of judged predictions: of all, by predicted wait, and by policy; spans in seconds.
 
     Cost:  half a second for the 100,000 that are kept at most: beside the event loop, please.
@@ -181,18 +208,18 @@ def prediction_scores(predictions: Sequence[Prediction]) -> Object:
             judged = JudgedPrediction(each.made, promise, each.p50, p90, each.started)
             by_policy.setdefault(each.policy, []).append(judged)
     everything = [judged for some in by_policy.values() for judged in some]
-    return {
-        "all": _scores_of(everything),
-        "by_predicted_wait": _by_wait(everything),
-        "by_policy": {policy: _scores_of(some) for policy, some in sorted(by_policy.items())},
-    }
+    return PredictionScores(
+        everything=_scores_of(everything),
+        by_predicted_wait=_by_wait(everything),
+        by_policy={policy: _scores_of(some) for policy, some in sorted(by_policy.items())},
+    )
 
 
-def _scores_of(judged: Sequence[JudgedPrediction]) -> Object:
+def _scores_of(judged: Sequence[JudgedPrediction]) -> ScoreObject:
     return _score_object(score(judged), score(_promised(judged)), score(_bounded(judged)))
 
 
-def _by_wait(judged: Sequence[JudgedPrediction]) -> Mapping[str, Object]:
+def _by_wait(judged: Sequence[JudgedPrediction]) -> dict[str, ScoreObject]:
     promised, bounded = by_predicted_wait(_promised(judged)), by_predicted_wait(_bounded(judged))
     return {
         name: _score_object(all_of_it, promised[name], bounded[name])
@@ -208,18 +235,20 @@ def _bounded(judged: Sequence[JudgedPrediction]) -> list[JudgedPrediction]:
     return [one for one in judged if one.p90 < NEVER]
 
 
-def _score_object(all_of_it: PredictionScore, promised: PredictionScore, bounded: PredictionScore) -> Object:
+def _score_object(
+    all_of_it: PredictionScore, promised: PredictionScore, bounded: PredictionScore
+) -> ScoreObject:
     """Return a score; promises and bounds count only where there were some."""
-    return {
-        "jobs": all_of_it.jobs,
-        "p50_held": all_of_it.p50_held,
-        "p50_error": _finite(all_of_it.p50_error),
-        "p90_held": bounded.p90_held,
-        "spread": _finite(bounded.spread),
-        "promised": promised.jobs,
-        "promise_held": promised.promise_held,
-        "promise_error": _finite(promised.promise_error),
-    }
+    return ScoreObject(
+        jobs=all_of_it.jobs,
+        p50_held=all_of_it.p50_held,
+        p50_error=_finite(all_of_it.p50_error),
+        p90_held=bounded.p90_held,
+        spread=_finite(bounded.spread),
+        promised=promised.jobs,
+        promise_held=promised.promise_held,
+        promise_error=_finite(promised.promise_error),
+    )
 
 
 def _finite(seconds: float | None) -> float | None:
@@ -231,7 +260,7 @@ PREDICTIONS_PAGE = 1000  # predictions
 
 
 @verb(READS)
-async def past_jobs(context: ServerContext, by: User, request: w.PastJobsRequest) -> Object:  # noqa: ARG001  (everybody sees all)
+async def past_jobs(context: ServerContext, by: User, request: w.PastJobsRequest) -> PastJobsAnswer:  # noqa: ARG001  (everybody sees all)
     """Show a page of the jobs that are over, in the order of their ids, and what is still to come.
 
     It reads beside the event loop: a page of a thousand takes some 50 ms.
@@ -241,52 +270,57 @@ async def past_jobs(context: ServerContext, by: User, request: w.PastJobsRequest
     limit = min(max(1, request.limit), LONGEST_PAGE)
     archive = context.lookups.archive
     page = await asyncio.to_thread(past_jobs_past_jobs.past_jobs, archive, request.after, limit, since, until)
-    answer: Object = {"jobs": [_past_job(job) for job in page.jobs], "more": page.more}
-    if request.after == 0:
-        answer |= _about(context)
-    return answer
+    about = _about(context) if request.after == 0 else {}
+    return PastJobsAnswer([_past_job(job) for job in page.jobs], page.more, **about)
 
 
 @verb(READS)
-async def params_history(context: ServerContext, by: User, request: w.ParameterHistoryRequest) -> Object:
+async def params_history(
+    context: ServerContext, by: User, request: w.ParameterHistoryRequest
+) -> ParameterHistoryAnswer:
     """Show the newest changes of cluster parameters, in order; to administrators also whose they are."""
     there_are = parameters_with(context.engine.policies)
     names = {check_parameter(name, None, there_are).name for name in request.names}
     limit = min(max(1, request.limit), LONGEST_PAGE)
     archive = context.lookups.archive
 
-    def read() -> list[Object]:
+    def read() -> list[ParameterChange]:
         values: dict[str, str | None] = {}
-        found: deque[Object] = deque(maxlen=limit)
+        found: deque[ParameterChange] = deque(maxlen=limit)
         for event in archive.parameter_changes():
             before, values[event.name] = values.get(event.name), event.value
             if not names or event.name in names:
                 found.append(_parameter_change(event, before, by))
         return list(found)
 
-    return {"changes": await asyncio.to_thread(read)}
+    return ParameterHistoryAnswer(await asyncio.to_thread(read))
 
 
-def _parameter_change(event: ParameterSet, before: str | None, by: User) -> Object:
+def _parameter_change(event: ParameterSet, before: str | None, by: User) -> ParameterChange:
     """Return one change.  A value of None is the default; `by` is None if the caller may not see it."""
-    return {
-        "at": event.at,
-        "name": event.name,
-        "before": before,
-        "value": event.value,
-        "by": event.by if by.administrator else None,
-        "from": event.origin if by.administrator else None,
-    }
+    return ParameterChange(
+        at=event.at,
+        name=event.name,
+        before=before,
+        value=event.value,
+        by=event.by if by.administrator else None,
+        origin=event.origin if by.administrator else None,
+    )
 
 
 @verb(READS)
-async def predictions(context: ServerContext, by: User, request: w.PredictionScoresRequest) -> Object:  # noqa: ARG001
+async def predictions(
+    context: ServerContext,
+    by: User,  # noqa: ARG001
+    request: w.PredictionScoresRequest,
+) -> PredictionsAnswer:
     """Show how often predicted starts held: of the jobs that had to wait and have started since then."""
     since = Instant(0.0 if request.since is None else request.since)
     scores = await asyncio.to_thread(
         lambda: prediction_scores(list(_judged_predictions(context.predictions, since)))
     )
-    return {"since": request.since, "policy": context.engine.settings.text("SchedulingPolicy")} | scores
+    policy = context.engine.settings.text("SchedulingPolicy")
+    return PredictionsAnswer(request.since, policy, *structs.astuple(scores))
 
 
 def _judged_predictions(predictions: PredictionStore, since: Instant) -> Iterator[Prediction]:
@@ -312,25 +346,25 @@ def _about(context: ServerContext) -> Object:
     }
 
 
-def _past_job(job: past_jobs_past_jobs.PastJob) -> Object:
+def _past_job(job: past_jobs_past_jobs.PastJob) -> PastJobObject:
     request = job.request
-    return {
-        "id": job.id,
-        "owner": job.owner,
-        "name": job.name,
-        "project": job.project,
-        "state": STATE_NAMES[JobState(job.state)],
-        "submitted": job.submitted,
-        "started": job.started,
-        "ended": job.ended,
-        "processors": job.processors,
-        "minimum": request.minimum,
-        "maximum": request.maximum,
-        "unit": request.unit.value,
-        "run_time": None if request.run_time == FOREVER else request.run_time,
-        "priority": job.priority,
-        "exclusive": request.exclusive,
-        "memory": job.memory,
-        "parents": list(job.parents),
-        "requeues": job.requeues,
-    }
+    return PastJobObject(
+        id=job.id,
+        owner=job.owner,
+        name=job.name,
+        project=job.project,
+        state=STATE_NAMES[JobState(job.state)],
+        submitted=job.submitted,
+        started=job.started,
+        ended=job.ended,
+        processors=job.processors,
+        minimum=request.minimum,
+        maximum=request.maximum,
+        unit=request.unit.value,
+        run_time=None if request.run_time == FOREVER else request.run_time,
+        priority=job.priority,
+        exclusive=request.exclusive,
+        memory=job.memory,
+        parents=list(job.parents),
+        requeues=job.requeues,
+    )

@@ -1,113 +1,309 @@
-"""What the verbs about nodes and the cluster answer.  The page of the protocol is printed from it.
+"""What the verbs about the cluster, filters and templates answer.
 
-Times are seconds since 1970.  The comment of a field is what the page says of it.
+The page of the protocol is printed from it.  Times are seconds since 1970.
+The comment of a field is what the page says of it.
 """
 
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from headnode.apps.server.api.access import WhoamiAnswer
 from headnode.apps.server.api.answers import VerbAnswer
+from headnode.core.formats.fidelity import FidelityReport
 
-# ---------------------------------------------------------------- nodes
+# ---------------------------------------------------------------- the cluster
 
 
-class ReservedTime(VerbAnswer, frozen=True):
-    """A time in which a reservation has a node."""
+class PingAnswer(VerbAnswer, frozen=True):
+    """ping."""
+
+    version: str
+    cluster: str
+    pid: int
+    state_directory: str
+
+
+class DefaultsAnswer(VerbAnswer, frozen=True):
+    """defaults: what a job from the command line takes from the shell of its submitter by default."""
+
+    work_directory: str  # `Current` or `Home`
+    environment: str  # names between commas, `all`, or ""
+
+
+class PlugInTrouble(VerbAnswer, frozen=True):
+    """A plug-in, and what is wrong with it."""
+
+    name: str
+    trouble: str  # or ""
+
+
+class NoticeCounts(VerbAnswer, frozen=True):
+    """Notices that wait to be sent."""
+
+    waiting: int
+    problem: str  # why the last one was not sent, or ""
+
+
+class JournalSize(VerbAnswer, frozen=True):
+    """The journal."""
+
+    events: int
+    bytes: int
+    damage: list[str]  # damaged rows, in sentences
+
+
+class ProcessorTotals(VerbAnswer, frozen=True):
+    """Processors of all nodes."""
+
+    total: int
+    ready: int  # of ready nodes
+    free: int  # of these
+    used: int
+
+
+class NextReservation(VerbAnswer, frozen=True):
+    """The reservation that began first, or will."""
 
     name: str
     begins: float
     ends: float
-    says: str  # the reservation in a sentence
+    nodes: int  # their number
 
 
-class Oversubscription(VerbAnswer, frozen=True):
-    """Processors that a job holds and the node no longer has."""
+class ClusterCounts(VerbAnswer, frozen=True):
+    """Counts over all nodes."""
 
-    job: int
-    processors: int
-
-
-class NodeDrain(VerbAnswer, frozen=True):
-    """Why, and from when on, no new jobs start on a node."""
-
-    closes: float
-    since: float
-    cause: str  # asked, health, hook, agent, report, fault or failures
-    reason: str
-    by: str
-    force: bool
+    nodes: dict[str, int]  # by state
+    processors: ProcessorTotals
+    tasks_running: int
+    next_reservation: NextReservation | None
 
 
-class NodeObject(VerbAnswer, frozen=True):
-    """A node, as lists show it."""
+class ClusterObject(VerbAnswer, frozen=True):
+    """The cluster."""
 
     name: str
-    state: str  # Pending, Ready, Paused, Draining, Drained, Unreachable
-    since: float
-    processors: int
-    sockets: int
-    memory: int  # MB
-    speed: int  # MHz
-    disk: int  # MB
-    swap: int  # MB
-    serves: str  # the only user whose jobs it runs, or ""
-    used: int
-    free: int
-    jobs: int | list[int]  # their number; in detail their ids
-    groups: list[str]
-    features: list[str]
-    architecture: str
-    system: str
-    control_groups: str
-    enforced: list[str]  # the limits that the kernel enforces
-    machine_processors: list[int]  # the processors of its machine that it has
-    exclusive: int | None  # the job that has it for itself
-    comment: str
-    remote: bool  # it is another machine than the head's
-    version: str  # of its agent
-    address: str  # of its agent; empty: the head's own machine
-    reservations: list[ReservedTime]
-    oversubscribed: list[Oversubscription]
-    drains: list[NodeDrain]  # the first to close first
+    version: str
+    started: float
+    jobs: dict[str, int]  # by state
+    policy: str
+    mode: str  # `Queued` or `Balanced`
+    policy_trouble: str  # what is wrong with the policy, or ""
+    plug_ins: list[PlugInTrouble]
+    notices: NoticeCounts
+    licence_trouble: str  # why the output of the licence program is not used, or ""
+    you: WhoamiAnswer
+    state_directory: str
+    journal: JournalSize
+    nodes: dict[str, int]  # by state
+    processors: ProcessorTotals
+    tasks_running: int
+    next_reservation: NextReservation | None
 
 
-class CoreUse(VerbAnswer, frozen=True):
-    """What runs on a processor of a node."""
+class ClusterAnswer(VerbAnswer, frozen=True):
+    """cluster."""
 
-    processor: int
-    job: int | None
-    task: int | None
-    command: str
+    cluster: ClusterObject
 
 
-class DetailedNode(NodeObject, frozen=True):
-    """A node with its jobs and processors."""
+class ParameterObject(VerbAnswer, frozen=True):
+    """A cluster parameter."""
 
-    cores: list[CoreUse]
-    heard: float | None  # its last heartbeat; null: none since the head started
-    load: float | None  # of its machine at that time
-    given_up: float | None  # when its tasks are given up; null: it is connected, or has no tasks
-
-
-class NodesAnswer(VerbAnswer, frozen=True):
-    """nodes."""
-
-    nodes: list[NodeObject]
+    name: str
+    value: str
+    default: str
+    unit: str
+    doc: str
+    choices: list[str]
 
 
-class NodeAnswer(VerbAnswer, frozen=True):
-    """node, approve_node, pause_node, resume_node, drain_node, set_node."""
+class ParametersAnswer(VerbAnswer, frozen=True):
+    """params, set_params."""
 
-    node: DetailedNode
+    params: list[ParameterObject]
 
 
-class InvitationAnswer(VerbAnswer, frozen=True):
-    """invite_node."""
+class ParameterChange(VerbAnswer, frozen=True, rename={"origin": "from"}):
+    """A change of a cluster parameter; null for `value` or `before`: the default."""
 
-    invitation: str
-    expires: float
-    approve: bool
-    node: str
+    at: float
+    name: str
+    before: str | None
+    value: str | None
+    by: str | None  # null if the requesting user is not an administrator
+    origin: str | None  # null if the requesting user is not an administrator
+
+
+class ParameterHistoryAnswer(VerbAnswer, frozen=True):
+    """params_history."""
+
+    changes: list[ParameterChange]  # oldest first, the newest `limit`
+
+
+class BackupAnswer(VerbAnswer, frozen=True):
+    """backup."""
+
+    journal: str  # a copy of the journal in the state directory, which the client must remove
+    cluster: str
+    done: bool
+
+
+class DownAnswer(VerbAnswer, frozen=True):
+    """down."""
+
+    running_tasks: int  # then the head ends
+
+
+class PastJobObject(VerbAnswer, frozen=True):
+    """A job that has ended."""
+
+    id: int
+    owner: str
+    name: str
+    project: str
+    state: str
+    submitted: float
+    started: float | None  # null: it never started
+    ended: float
+    processors: int  # held, on average, rounded up
+    minimum: int
+    maximum: int
+    unit: str
+    run_time: float | None
+    priority: int
+    exclusive: bool
+    memory: int | None  # MB for each process
+    parents: list[int]
+    requeues: int
+
+
+class PastJobsAnswer(VerbAnswer, frozen=True):
+    """past_jobs.  The last seven only without field `after`."""
+
+    jobs: list[PastJobObject]  # in the order of their ids
+    more: int | None  # the id to pass as `after`; null: there are no more
+    cluster: str | UnsetType = UNSET
+    version: str | UnsetType = UNSET
+    processors: int | UnsetType = UNSET
+    nodes: int | UnsetType = UNSET
+    ended: int | UnsetType = UNSET  # how many jobs have ended
+    queued: int | UnsetType = UNSET  # how many jobs are queued
+    running: int | UnsetType = UNSET  # how many jobs are running
+
+
+class ScoreObject(VerbAnswer, frozen=True):
+    """How good predictions were.  Null if there are no such jobs."""
+
+    jobs: int
+    p50_held: float | None  # the part of jobs, 0 to 1
+    p50_error: float | None  # seconds: the median of the distance to the start
+    p90_held: float | None  # the part of jobs, 0 to 1
+    spread: float | None  # seconds: the mean from P50 to P90
+    promised: int  # the number of jobs with a promise
+    promise_held: float | None  # the part of jobs, 0 to 1
+    promise_error: float | None  # seconds
+
+
+class PredictionScores(VerbAnswer, frozen=True, rename={"everything": "all"}):
+    """Scores of predictions, of the jobs that had to wait and started since an instant."""
+
+    everything: ScoreObject
+    by_predicted_wait: dict[str, ScoreObject]
+    by_policy: dict[str, ScoreObject]
+
+
+class PredictionsAnswer(VerbAnswer, frozen=True, rename={"everything": "all"}):
+    """predictions: of the jobs that had to wait and started since then."""
+
+    since: float | None
+    policy: str  # the current one
+    everything: ScoreObject
+    by_predicted_wait: dict[str, ScoreObject]
+    by_policy: dict[str, ScoreObject]
+
+
+# ---------------------------------------------------------------- filters and templates
 
 
 class RemovedAnswer(VerbAnswer, frozen=True):
     """remove_node, remove_template."""
 
     removed: str
+
+
+class FilterObject(VerbAnswer, frozen=True):
+    """A registered filter."""
+
+    name: str
+    kind: str  # submission or activation
+    program: list[str]
+    plug_in: str
+    dialect: str
+    rules: str
+    revert: bool
+    template: str
+
+
+class FiltersAnswer(VerbAnswer, frozen=True):
+    """filters."""
+
+    filters: list[FilterObject]  # in calling order
+    plug_ins: list[str]  # names of the installed ones
+
+
+class FilterChange(VerbAnswer, frozen=True):
+    """A field of the job that a filter changed."""
+
+    name: str
+    before: str
+    after: str
+
+
+class FilterTrial(VerbAnswer, frozen=True):
+    """test_filter."""
+
+    filter: str
+    kind: str
+    how: str
+    exit_code: int | None
+    words: str
+    said: str
+    seconds: float
+    outcome: str
+    undone: bool
+    changes: list[FilterChange]
+
+
+class TemplateObject(VerbAnswer, frozen=True):
+    """A job template."""
+
+    name: str
+    description: str
+    users: list[str]
+    groups: list[str]
+    submission_filters: str
+    activation_filters: str
+    rules: dict[str, Any]
+
+
+class TemplatesAnswer(VerbAnswer, frozen=True):
+    """templates."""
+
+    templates: list[TemplateObject]  # Default is always among them
+
+
+class TemplateAnswer(VerbAnswer, frozen=True):
+    """template."""
+
+    template: TemplateObject
+    text: str  # its file
+    report: FidelityReport
+
+
+class StoredTemplate(VerbAnswer, frozen=True):
+    """set_template."""
+
+    template: TemplateObject
+    report: FidelityReport

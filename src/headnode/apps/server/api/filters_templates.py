@@ -16,8 +16,17 @@ from headnode.adapters.filters.plug_ins import installed
 from headnode.adapters.filters.programs import FilterOffer, FilterRequest
 from headnode.adapters.nodes.link import NodeLink
 from headnode.apps.server.api import requests as w
-from headnode.apps.server.api.job_objects import Object
-from headnode.apps.server.api.job_submission import report_json
+from headnode.apps.server.api.cluster_answers import (
+    FilterChange,
+    FilterObject,
+    FiltersAnswer,
+    FilterTrial,
+    RemovedAnswer,
+    StoredTemplate,
+    TemplateAnswer,
+    TemplateObject,
+    TemplatesAnswer,
+)
 from headnode.apps.server.api.verbs import ADMINISTERS, READS, verb
 from headnode.apps.server.filtering.filter_documents import FilterCaller, changed_spec, write_document
 from headnode.apps.server.server_context import ServerContext
@@ -123,16 +132,16 @@ def _takes_jobs(context: ServerContext, node: str) -> bool:
 
 
 @verb(READS)
-async def templates(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001  (everybody sees all)
+async def templates(context: ServerContext, by: User, request: w.VerbRequest) -> TemplatesAnswer:  # noqa: ARG001  (everybody sees all)
     """Show every template; Default always is one."""
     known = context.cluster.templates
     plain = template_named(known, DEFAULT_TEMPLATE)
     every = {DEFAULT_TEMPLATE.lower(): plain} | dict(known) if plain else dict(known)
-    return {"templates": [_template_object(every[key]) for key in sorted(every)]}
+    return TemplatesAnswer([_template_object(every[key]) for key in sorted(every)])
 
 
 @verb(READS)
-async def template(context: ServerContext, by: User, request: w.ShowTemplateRequest) -> Object:  # noqa: ARG001
+async def template(context: ServerContext, by: User, request: w.ShowTemplateRequest) -> TemplateAnswer:  # noqa: ARG001
     """Show one template, and its file in TOML or as XML of HPC Pack."""
     from headnode.core.formats import job_template_xml, job_templates
 
@@ -153,11 +162,11 @@ async def template(context: ServerContext, by: User, request: w.ShowTemplateRequ
         raise BadRequest(
             code="template-form", what=f"templates have no form {request.form!r}", fix="write toml or hpcpack"
         )
-    return {"template": _template_object(found), "text": written, "report": report_json(report)}
+    return TemplateAnswer(_template_object(found), written, report)
 
 
 @verb(ADMINISTERS)
-async def set_template(context: ServerContext, by: User, request: w.SetTemplateRequest) -> Object:
+async def set_template(context: ServerContext, by: User, request: w.SetTemplateRequest) -> StoredTemplate:
     """Make or replace a template from its file, in either form."""
     from headnode.core.formats import job_template_xml, job_templates
 
@@ -168,37 +177,36 @@ async def set_template(context: ServerContext, by: User, request: w.SetTemplateR
         read = job_templates.read_template(request.text)
     await check_filters(read.submission_filters, read.activation_filters)
     await context.ask(c.SetTemplate(by=by, template=read))
-    return {"template": _template_object(read), "report": report_json(report)}
+    return StoredTemplate(_template_object(read), report)
 
 
 @verb(ADMINISTERS)
-async def remove_template(context: ServerContext, by: User, request: w.TemplateNameRequest) -> Object:
+async def remove_template(context: ServerContext, by: User, request: w.TemplateNameRequest) -> RemovedAnswer:
     """Take a template away."""
     await context.ask(c.RemoveTemplate(by=by, name=request.template))
-    return {"removed": request.template}
+    return RemovedAnswer(request.template)
 
 
-def _template_object(template: JobTemplate) -> Object:
+def _template_object(template: JobTemplate) -> TemplateObject:
     from headnode.core.formats.job_templates import template_document
 
     document = template_document(template)
-    head = {"name": template.name, "description": template.description}
-    access = {"users": list(template.users), "groups": list(template.groups)}
-    filters = {
-        "submission_filters": template.submission_filters,
-        "activation_filters": template.activation_filters,
-    }
-    rules = {key: rule for key, rule in document.items() if isinstance(rule, dict)}
-    return {**head, **access, **filters, "rules": rules}
+    return TemplateObject(
+        name=template.name,
+        description=template.description,
+        users=list(template.users),
+        groups=list(template.groups),
+        submission_filters=template.submission_filters,
+        activation_filters=template.activation_filters,
+        rules={key: rule for key, rule in document.items() if isinstance(rule, dict)},
+    )
 
 
 @verb(READS)
-async def filters(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001  (everybody sees them)
+async def filters(context: ServerContext, by: User, request: w.VerbRequest) -> FiltersAnswer:  # noqa: ARG001  (everybody sees them)
     """Tell which filters there are, in the order in which they are asked, and which plug-ins could be."""
-    return {
-        "filters": [_filter_object(kind, template, each) for kind, template, each in _registered(context)],
-        "plug_ins": list(installed()),
-    }
+    found = [_filter_object(kind, template, each) for kind, template, each in _registered(context)]
+    return FiltersAnswer(found, list(installed()))
 
 
 def _registered(context: ServerContext) -> list[tuple[str, str, Filter]]:
@@ -212,21 +220,21 @@ def _registered(context: ServerContext) -> list[tuple[str, str, Filter]]:
     return found
 
 
-def _filter_object(kind: str, template: str, each: Filter) -> Object:
-    return {
-        "name": each.name,
-        "kind": kind,
-        "program": list(each.program),
-        "plug_in": each.plug_in,
-        "dialect": each.dialect,
-        "rules": each.rules,
-        "revert": each.reverts,
-        "template": template,
-    }
+def _filter_object(kind: str, template: str, each: Filter) -> FilterObject:
+    return FilterObject(
+        name=each.name,
+        kind=kind,
+        program=list(each.program),
+        plug_in=each.plug_in,
+        dialect=each.dialect,
+        rules=each.rules,
+        revert=each.reverts,
+        template=template,
+    )
 
 
 @verb(ADMINISTERS)
-async def test_filter(context: ServerContext, by: User, request: w.TestFilterRequest) -> Object:
+async def test_filter(context: ServerContext, by: User, request: w.TestFilterRequest) -> FilterTrial:
     """Call one filter about a job file, outside the queue, and tell what its answer would do."""
     from headnode.core.formats import dialects
 
@@ -273,7 +281,7 @@ def _live(by: User, phase: str, now: float) -> ExportedJob:
 
 async def _submission(
     context: ServerContext, asker: FilterCaller, by: User, each: Filter, spec: JobSpec
-) -> Object:
+) -> FilterTrial:
     seconds = context.engine.settings.number("SubmissionFilterTimeout")
     paper = await write_document(
         spec, _live(by, "Validating", context.now()), each.dialect, len(encode_spec(spec))
@@ -295,15 +303,15 @@ async def _submission(
             differences = [_difference(name, spec, after) for name in names]
     if returned.answer.ran:
         await asker.undo(_read_again(each, paper), 0, seconds)
-    return _told(each, "submission", returned.answer, seconds, spent, outcome) | {"changes": differences}
+    return _filter_trial(each, "submission", returned.answer, (seconds, spent), outcome, differences)
 
 
 def _read_again(each: Filter, paper: bytes) -> list[Called]:
     return [Called(each, paper)] if each.reverts else []
 
 
-def _difference(name: str, before: JobSpec, after: JobSpec) -> Object:
-    return {"name": name, "before": str(getattr(before, name)), "after": str(getattr(after, name))}
+def _difference(name: str, before: JobSpec, after: JobSpec) -> FilterChange:
+    return FilterChange(name, str(getattr(before, name)), str(getattr(after, name)))
 
 
 async def _activation(
@@ -313,7 +321,7 @@ async def _activation(
     each: Filter,
     spec: JobSpec,
     request: w.TestFilterRequest,
-) -> Object:
+) -> FilterTrial:
     seconds = context.engine.settings.number("ActivationFilterTimeout")
     phase = (
         ActivationPhase.RUNNING
@@ -332,7 +340,7 @@ async def _activation(
         await asker.undo(_read_again(each, paper), 0, seconds, offered)
     found = activation_verdict(returned.answer, phase, each.rules)
     outcome = OUTCOMES[found.value, request.running]
-    return _told(each, "activation", returned.answer, seconds, spent, outcome) | {"changes": []}
+    return _filter_trial(each, "activation", returned.answer, (seconds, spent), outcome, [])
 
 
 OUTCOMES = {
@@ -348,17 +356,24 @@ OUTCOMES = {
 """What each verdict does, of a job that is queued and of one that runs."""
 
 
-def _told(
-    each: Filter, kind: str, answer: FilterAnswer, seconds: float, spent: float, outcome: str
-) -> Object:
-    return {
-        "filter": each.name,
-        "kind": kind,
-        "how": answer.how.value,
-        "exit_code": answer.exit_code,
-        "words": answer.words,
-        "said": describe_call(answer, seconds),
-        "seconds": round(spent, 4),
-        "outcome": outcome,
-        "undone": answer.ran and each.reverts,
-    }
+def _filter_trial(
+    each: Filter,
+    kind: str,
+    answer: FilterAnswer,
+    times: tuple[float, float],
+    outcome: str,
+    changes: list[FilterChange],
+) -> FilterTrial:
+    """Return what a call of a filter came to; `times`: its time limit, and how long it took, in seconds."""
+    return FilterTrial(
+        filter=each.name,
+        kind=kind,
+        how=answer.how.value,
+        exit_code=answer.exit_code,
+        words=answer.words,
+        said=describe_call(answer, times[0]),
+        seconds=round(times[1], 4),
+        outcome=outcome,
+        undone=answer.ran and each.reverts,
+        changes=changes,
+    )

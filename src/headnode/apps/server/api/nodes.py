@@ -9,6 +9,12 @@ from typing import Any, TypeVar
 from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.answers import HistoryAnswer, HistoryEntry
 from headnode.apps.server.api.cluster_answers import (
+    ClusterCounts,
+    NextReservation,
+    ProcessorTotals,
+    RemovedAnswer,
+)
+from headnode.apps.server.api.node_answers import (
     CoreUse,
     DetailedNode,
     InvitationAnswer,
@@ -17,7 +23,6 @@ from headnode.apps.server.api.cluster_answers import (
     NodeObject,
     NodesAnswer,
     Oversubscription,
-    RemovedAnswer,
     ReservedTime,
 )
 from headnode.apps.server.api.verbs import ADMINISTERS, READS, verb
@@ -128,16 +133,16 @@ def _cores(cluster: ClusterState, name: str, processors: int) -> list[CoreUse]:
     return [CoreUse(**core) for core in there]
 
 
-def _next_reservation(cluster: ClusterState, now: Instant) -> dict[str, Any] | None:
+def _next_reservation(cluster: ClusterState, now: Instant) -> NextReservation | None:
     """Return what there is of the reservation that began first, or will."""
     coming = [each for each in cluster.reservation_index.named.values() if each.ends > now]
     first = min(coming, key=lambda each: (each.begins, each.key), default=None)
     if first is None:
         return None
-    return {"name": first.name, "begins": first.begins, "ends": first.ends, "nodes": len(first.nodes)}
+    return NextReservation(first.name, first.begins, first.ends, len(first.nodes))
 
 
-def cluster_counts(cluster: ClusterState, now: Instant) -> dict[str, Any]:
+def cluster_counts(cluster: ClusterState, now: Instant) -> ClusterCounts:
     """Return nodes by state, processors, and how many tasks run.  Only those of ready nodes are free."""
     by_state: dict[str, int] = {}
     total = ready = free = used = 0
@@ -151,12 +156,12 @@ def cluster_counts(cluster: ClusterState, now: Instant) -> dict[str, Any]:
             ready += processors
             free += idle
     live = sum(len(progress.live) for job in cluster.graphs for progress in cluster.graph(job).run.tasks)
-    return {
-        "nodes": by_state,
-        "processors": {"total": total, "ready": ready, "free": free, "used": used},
-        "tasks_running": live,
-        "next_reservation": _next_reservation(cluster, now),
-    }
+    return ClusterCounts(
+        nodes=by_state,
+        processors=ProcessorTotals(total, ready, free, used),
+        tasks_running=live,
+        next_reservation=_next_reservation(cluster, now),
+    )
 
 
 _COMPARED = ("processors", "sockets", "memory", "disk", "swap", "version", "address", "control_groups")

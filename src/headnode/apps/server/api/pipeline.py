@@ -265,7 +265,7 @@ async def answer_again(
         await context.submission_chain.wait(receipt.jobs)
     if once.verb == "make_reservation":
         shown = await reservation(context, user, ReservationNameRequest(name=str(fields.get("name"))))
-        return {**shown, "later": [], "repeated": True}
+        return {"reservation": shown.reservation, "later": [], "repeated": True}
     return {**_answer_of(receipt, fields), "repeated": True}
 
 

@@ -2,13 +2,14 @@
 
 from headnode.adapters.identity.users import members_of
 from headnode.apps.server.api import requests as w
+from headnode.apps.server.api.answers import VerbAnswer
 from headnode.apps.server.api.job_objects import Object
 from headnode.apps.server.api.verbs import ADMINISTERS, READS, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.text.quantities import parse_nodes
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.node_sets import folded_names, natural_order
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.user import User
 from headnode.core.state import reservations as c
@@ -16,22 +17,86 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.reservation_index import reservation_named
 
 
+class ReservationObject(VerbAnswer, frozen=True):
+    """A reservation of nodes."""
+
+    name: str
+    state: str  # Planned, Active
+    begins: float
+    ends: float
+    nodes: list[str]
+    node_set: str  # the same, abbreviated
+    count: int  # 0: nodes by name
+    node_groups: list[str]
+    features: list[str]
+    users: list[str]
+    groups: list[str]
+    projects: list[str]
+    maintenance: bool  # no users
+    at_end: str
+    automatic: bool
+    reason: str
+    by: str
+    running: list[int]  # ids of jobs that name it
+    waiting: list[int]  # ids of jobs that name it
+
+
+class ReservationsAnswer(VerbAnswer, frozen=True):
+    """reservations."""
+
+    reservations: list[ReservationObject]  # by begin
+
+
+class ReservationAnswer(VerbAnswer, frozen=True):
+    """reservation."""
+
+    reservation: ReservationObject
+
+
+class LaterStart(VerbAnswer, frozen=True):
+    """A job whose promised start a reservation moves."""
+
+    job: int
+    before: float
+    now: float | None  # null: no longer known
+
+
+class ChangedReservation(VerbAnswer, frozen=True):
+    """make_reservation, change_reservation."""
+
+    reservation: ReservationObject
+    later: list[LaterStart]  # jobs whose promised start it moves
+
+
+class CanceledReservation(VerbAnswer, frozen=True):
+    """cancel_reservation."""
+
+    canceled: str
+    waiting: list[int]  # ids of jobs that named it
+
+
 @verb(READS)
-async def reservations(context: ServerContext, by: User, request: w.VerbRequest) -> Object:  # noqa: ARG001  (everybody sees all)
+async def reservations(context: ServerContext, by: User, request: w.VerbRequest) -> ReservationsAnswer:  # noqa: ARG001  (everybody sees all)
     """Show every reservation, in the order in which they begin."""
     known = sorted(context.cluster.reservation_index.named.values(), key=lambda each: (each.begins, each.key))
-    return {"reservations": [_object(context.cluster, each, context.now()) for each in known]}
+    return ReservationsAnswer([_object(context.cluster, each, context.now()) for each in known])
 
 
 @verb(READS)
-async def reservation(context: ServerContext, by: User, request: w.ReservationNameRequest) -> Object:  # noqa: ARG001
+async def reservation(
+    context: ServerContext,
+    by: User,  # noqa: ARG001
+    request: w.ReservationNameRequest,
+) -> ReservationAnswer:
     """Show one."""
     found = reservation_named(context.cluster.reservation_index.named, request.name)
-    return {"reservation": _object(context.cluster, found, context.now())}
+    return ReservationAnswer(_object(context.cluster, found, context.now()))
 
 
 @verb(ADMINISTERS)
-async def make_reservation(context: ServerContext, by: User, request: w.SetReservationRequest) -> Object:
+async def make_reservation(
+    context: ServerContext, by: User, request: w.SetReservationRequest
+) -> ChangedReservation:
     """Reserve nodes; say whose promised starts are lost by it."""
     now = context.now()
     fields = _fields(request, Instant(now if request.begins is None else request.begins))
@@ -49,7 +114,9 @@ async def make_reservation(context: ServerContext, by: User, request: w.SetReser
 
 
 @verb(ADMINISTERS)
-async def change_reservation(context: ServerContext, by: User, request: w.SetReservationRequest) -> Object:
+async def change_reservation(
+    context: ServerContext, by: User, request: w.SetReservationRequest
+) -> ChangedReservation:
     """Let a reservation be another; say whose promised starts are lost by it."""
     known = reservation_named(context.cluster.reservation_index.named, request.name)
     fields = _fields(request, known.begins if request.begins is None else Instant(request.begins))
@@ -73,12 +140,14 @@ async def change_reservation(context: ServerContext, by: User, request: w.SetRes
 
 
 @verb(ADMINISTERS)
-async def cancel_reservation(context: ServerContext, by: User, request: w.ReservationNameRequest) -> Object:
+async def cancel_reservation(
+    context: ServerContext, by: User, request: w.ReservationNameRequest
+) -> CanceledReservation:
     """Take a reservation back; say which jobs wait for it in vain."""
     known = reservation_named(context.cluster.reservation_index.named, request.name)
     waiting = _jobs(context.cluster, known, running=False)
     await context.ask(c.CancelReservation(by=by, name=request.name))
-    return {"canceled": known.name, "waiting": waiting}
+    return CanceledReservation(known.name, waiting)
 
 
 def _fields(request: w.SetReservationRequest, begins: Instant) -> Object:
@@ -108,45 +177,44 @@ def _promised(context: ServerContext) -> dict[JobId, Instant]:
     return {} if plan is None else {each.job: each.at for each in plan.reservations}
 
 
-def _answer(context: ServerContext, name: str, before: dict[JobId, Instant]) -> Object:
+def _answer(context: ServerContext, name: str, before: dict[JobId, Instant]) -> ChangedReservation:
     """Return a reservation, and the jobs that were promised an earlier start before it was made so."""
     found, now = context.cluster.reservation_index.named[name.lower()], _promised(context)
     later = [
-        {"job": job, "before": at, "now": now.get(job)}
+        LaterStart(job, before=at, now=None if now.get(job) in (None, NEVER) else now[job])
         for job, at in sorted(before.items())
         if job in context.cluster.jobs
         and context.cluster.jobs[job].state.is_queued
-        and now.get(job, Instant(float("inf"))) > at
+        and now.get(job, NEVER) > at
     ]
-    told = [each | {"now": None if each["now"] in (None, float("inf")) else each["now"]} for each in later]
-    return {"reservation": _object(context.cluster, found, context.now()), "later": told}
+    return ChangedReservation(_object(context.cluster, found, context.now()), later)
 
 
-def _object(cluster: ClusterState, each: NodeReservation, now: Instant) -> Object:
-    return {
-        "name": each.name,
-        "state": "Active" if each.begins <= now else "Planned",
-        "begins": each.begins,
-        "ends": each.ends,
-        "nodes": list(each.nodes),
-        "node_set": ",".join(folded_names(sorted(each.nodes, key=natural_order))),
-        "count": each.count,
-        "node_groups": list(each.node_groups),
-        "features": list(each.features),
-        "users": list(each.users),
-        "groups": list(each.groups),
-        "projects": list(each.projects),
-        "maintenance": each.is_maintenance,
-        "at_end": each.at_end,
-        "automatic": each.automatic,
-        "reason": each.reason,
-        "by": each.by,
-        "running": _jobs(cluster, each, running=True),
-        "waiting": _jobs(cluster, each, running=False),
-    }
+def _object(cluster: ClusterState, each: NodeReservation, now: Instant) -> ReservationObject:
+    return ReservationObject(
+        name=each.name,
+        state="Active" if each.begins <= now else "Planned",
+        begins=each.begins,
+        ends=each.ends,
+        nodes=list(each.nodes),
+        node_set=",".join(folded_names(sorted(each.nodes, key=natural_order))),
+        count=each.count,
+        node_groups=list(each.node_groups),
+        features=list(each.features),
+        users=list(each.users),
+        groups=list(each.groups),
+        projects=list(each.projects),
+        maintenance=each.is_maintenance,
+        at_end=each.at_end,
+        automatic=each.automatic,
+        reason=each.reason,
+        by=each.by,
+        running=_jobs(cluster, each, running=True),
+        waiting=_jobs(cluster, each, running=False),
+    )
 
 
-def _jobs(cluster: ClusterState, each: NodeReservation, *, running: bool) -> list[JobId]:
+def _jobs(cluster: ClusterState, each: NodeReservation, *, running: bool) -> list[int]:
     """Return the jobs that name it and run, or wait to."""
     if running:
         return sorted(

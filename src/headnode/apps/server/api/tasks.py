@@ -7,17 +7,22 @@ from headnode.adapters.nodes.link import node_away
 from headnode.apps.server.api import job_objects as show
 from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.answers import (
-    OutputAnswer,
-    OutputBytesAnswer,
+    ModifiedTask,
     TaskAnswer,
     TaskObject,
     TasksAnswer,
     TaskStateAnswer,
 )
-from headnode.apps.server.api.job_objects import Object
 from headnode.apps.server.api.job_views import seen_by
 from headnode.apps.server.api.jobs import live_job
-from headnode.apps.server.api.task_output import output_is_kept, output_paths, output_removed, read_own_file
+from headnode.apps.server.api.task_output import (
+    OutputAnswer,
+    OutputBytesAnswer,
+    output_is_kept,
+    output_paths,
+    output_removed,
+    read_own_file,
+)
 from headnode.apps.server.api.verbs import OVERSEES, READS, VerbAccess, Who, verb
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
@@ -36,7 +41,7 @@ from headnode.engine.ports import InstanceRow
 
 
 @verb(VerbAccess(Who.OWNER, changes=True))
-async def modify_task(context: ServerContext, by: User, request: w.ModifyTaskRequest) -> Object:
+async def modify_task(context: ServerContext, by: User, request: w.ModifyTaskRequest) -> ModifiedTask:
     """Change options of a task."""
     found = live_job(context, request.job)
     spec = with_changed_task(found.spec, request.task, request.terms)
@@ -47,7 +52,7 @@ async def modify_task(context: ServerContext, by: User, request: w.ModifyTaskReq
             by=by, job=found.record.id, spec=spec, fields=("tasks",), changed_task=request.task
         )
         await context.ask(command)
-    return {"job": request.job, "task": request.task, "changed": fields}
+    return ModifiedTask(request.job, request.task, fields)
 
 
 @verb(READS)

@@ -1,0 +1,105 @@
+"""What the verbs about nodes answer.  The page of the protocol is printed from it.
+
+Times are seconds since 1970.  The comment of a field is what the page says of it.
+"""
+
+from headnode.apps.server.api.answers import VerbAnswer
+
+
+class ReservedTime(VerbAnswer, frozen=True):
+    """A time in which a reservation has a node."""
+
+    name: str
+    begins: float
+    ends: float
+    says: str  # the reservation in a sentence
+
+
+class Oversubscription(VerbAnswer, frozen=True):
+    """Processors that a job holds and the node no longer has."""
+
+    job: int
+    processors: int
+
+
+class NodeDrain(VerbAnswer, frozen=True):
+    """Why, and from when on, no new jobs start on a node."""
+
+    closes: float
+    since: float
+    cause: str  # asked, health, hook, agent, report, fault or failures
+    reason: str
+    by: str
+    force: bool
+
+
+class NodeObject(VerbAnswer, frozen=True):
+    """A node, as lists show it."""
+
+    name: str
+    state: str  # Pending, Ready, Paused, Draining, Drained, Unreachable
+    since: float
+    processors: int
+    sockets: int
+    memory: int  # MB
+    speed: int  # MHz
+    disk: int  # MB
+    swap: int  # MB
+    serves: str  # the only user whose jobs it runs, or ""
+    used: int
+    free: int
+    jobs: int | list[int]  # their number; in detail their ids
+    groups: list[str]
+    features: list[str]
+    architecture: str
+    system: str
+    control_groups: str
+    enforced: list[str]  # the limits that the kernel enforces
+    machine_processors: list[int]  # the processors of its machine that it has
+    exclusive: int | None  # the job that has it for itself
+    comment: str
+    remote: bool  # it is another machine than the head's
+    version: str  # of its agent
+    address: str  # of its agent; empty: the head's own machine
+    reservations: list[ReservedTime]
+    oversubscribed: list[Oversubscription]
+    drains: list[NodeDrain]  # the first to close first
+
+
+class CoreUse(VerbAnswer, frozen=True):
+    """What runs on a processor of a node."""
+
+    processor: int
+    job: int | None
+    task: int | None
+    command: str
+
+
+class DetailedNode(NodeObject, frozen=True):
+    """A node with its jobs and processors."""
+
+    cores: list[CoreUse]
+    heard: float | None  # its last heartbeat; null: none since the head started
+    load: float | None  # of its machine at that time
+    given_up: float | None  # when its tasks are given up; null: it is connected, or has no tasks
+
+
+class NodesAnswer(VerbAnswer, frozen=True):
+    """nodes."""
+
+    nodes: list[NodeObject]
+
+
+class NodeAnswer(VerbAnswer, frozen=True):
+    """node, approve_node, pause_node, resume_node, drain_node, set_node."""
+
+    node: DetailedNode
+
+
+class InvitationAnswer(VerbAnswer, frozen=True):
+    """invite_node."""
+
+    invitation: str
+    expires: float
+    approve: bool
+    node: str
