@@ -81,9 +81,7 @@ def _metric(lower: tuple[Metric, ...] = ()) -> ValueType:
     known = {word.lower(): str(word) for word in Metric}
     written = {str(word): word.lower() if word in lower else str(word) for word in Metric}
     return ValueType(
-        "String",
-        lambda text: known.get(text.lower(), text),
-        lambda word: written.get(word, word),
+        "String", lambda text: known.get(text.lower(), text), lambda word: written.get(word, word)
     )
 
 

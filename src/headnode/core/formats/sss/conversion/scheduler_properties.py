@@ -147,11 +147,7 @@ def _told(live: "ExportedJob") -> Iterator[SssProperty]:
     held = bool(live.holds) and live.state in _WAITING
     yield SssProperty(name="State", value="Hold" if held else _WORDS[live.state])
     yield from holds_back(live.holds or (), ConversionFindings())
-    times = {
-        "SubmitTime": live.submitted,
-        "StartTime": live.started,
-        "EndTime": live.ended,
-    }
+    times = {"SubmitTime": live.submitted, "StartTime": live.started, "EndTime": live.ended}
     for name, at in times.items():
         if at is not None:
             yield SssProperty(name=name, value=float(round(at)))

@@ -27,11 +27,7 @@ _ESCAPED = re.compile(r"[*^]")
 
 
 def task_group(
-    spec: JobSpec,
-    task: TaskSpec,
-    options: Sequence[Request],
-    where: str,
-    findings: ConversionFindings,
+    spec: JobSpec, task: TaskSpec, options: Sequence[Request], where: str, findings: ConversionFindings
 ) -> TaskGroup:
     """Return the task group of a task, which asks for one of options.
 

@@ -8,13 +8,7 @@ from msgspec.structs import replace
 from headnode.core.formats.fidelity import Awareness, Fidelity
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings
 from headnode.core.formats.sss.conversion.request_reading import RequestContext, accept_request
-from headnode.core.formats.sss.conversion.resource_table import (
-    Clause,
-    Request,
-    clauses_of,
-    distinct,
-    grouped,
-)
+from headnode.core.formats.sss.conversion.resource_table import Clause, Request, clauses_of, distinct, grouped
 from headnode.core.formats.sss.job_object import SssScope
 from headnode.core.formats.sss.properties import Conj, Op, SssCategory, SssProperty, UnknownElement
 from headnode.core.formats.sss.property_rows import ElementPlace
