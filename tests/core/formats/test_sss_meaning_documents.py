@@ -13,8 +13,9 @@ from headnode.core.formats.fidelity import Awareness, Fidelity, describe
 from headnode.core.formats.sss import SssDocument, SssJob, SssVersion, read_document, write_document
 from headnode.core.formats.sss.conversion import ConvertedJobs, document_of, jobs_in
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings
-from headnode.core.formats.sss.conversion.request_reading import RequestContext, accept_request
+from headnode.core.formats.sss.conversion.request_reading import accept_request
 from headnode.core.formats.sss.conversion.resource_table import Request
+from headnode.core.formats.sss.conversion.simple_fields import SortedScope
 from headnode.core.formats.sss.conversion.write_request import request_properties_for
 from headnode.core.formats.sss.properties import SssCategory
 from headnode.core.formats.sss.property_rows import (
@@ -175,7 +176,7 @@ def test_any_few_ways_in_any_order_are_written_so_that_they_come_back_in_it(coun
     for ways in permutations(WAYS, count):
         asked = request_properties_for(ways)
         found = accept_request(
-            RequestContext(
+            SortedScope(
                 SssJob(requested=SssCategory(properties=asked)),
                 ElementPlace.JOB,
                 "",

@@ -142,6 +142,6 @@ class _DocumentConverter:
             name = job.job.id
             where = f"job {name!r}" if name else "job"
             waits = parents_of(job.job, number, among, where)
-            reader = JobReader(job, where, part.policy, self.findings)
-            self.jobs.append(reader.spec(waits, self._says, part.around))
+            reader = JobReader(job, where, part.policy, self.findings, self._says)
+            self.jobs.append(reader.spec(waits, part.around))
             self.links += waits.links

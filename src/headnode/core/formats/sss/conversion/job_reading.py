@@ -7,11 +7,7 @@ from headnode.core.formats.fidelity import Awareness, Fidelity
 from headnode.core.formats.sss.conversion.choosing import Asker
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings, extensions_of, own_extensions
 from headnode.core.formats.sss.conversion.programs import limits_of
-from headnode.core.formats.sss.conversion.request_reading import (
-    AcceptedRequest,
-    RequestContext,
-    accept_request,
-)
+from headnode.core.formats.sss.conversion.request_reading import AcceptedRequest, accept_request
 from headnode.core.formats.sss.conversion.requested_resources import (
     AlternativeFields,
     combined_alternatives,
@@ -19,7 +15,7 @@ from headnode.core.formats.sss.conversion.requested_resources import (
 )
 from headnode.core.formats.sss.conversion.resource_reading import Tell, node_fields, sizes_of, total
 from headnode.core.formats.sss.conversion.simple_fields import (
-    PropertySorter,
+    SortedScope,
     events_of,
     moments_of,
     priority_of,
@@ -31,8 +27,6 @@ from headnode.core.formats.sss.properties import (
     Designator,
     Environment,
     Extension,
-    Notifications,
-    SssLimit,
     SssProperty,
 )
 from headnode.core.formats.sss.property_rows import ElementPlace
@@ -168,36 +162,36 @@ class JobReader:
     """Reads one job.  `where` is how the report calls it."""
 
     def __init__(
-        self, found: EffectiveJob, where: str, policy: Awareness, findings: ConversionFindings
+        self,
+        found: EffectiveJob,
+        where: str,
+        policy: Awareness,
+        findings: ConversionFindings,
+        document: DocumentFields,
     ) -> None:
         self._found, self._job, self._where = found, found.job, where
-        self._policy = found.job.awareness or policy
         self._findings = findings
-        self._walk = PropertySorter(ElementPlace.JOB, where, self._policy, findings)
-        self._said, self._structured = found.job.values(), found.job.structured()
+        self._scope = SortedScope(found.job, ElementPlace.JOB, where, policy, findings, document.asker)
+        self._document = document
         self._ways: Ways = []
 
-    def spec(self, waits: JobParents, document: DocumentFields, around: GroupFields) -> JobSpec:
+    def spec(self, waits: JobParents, around: GroupFields) -> JobSpec:
         """Return the job; `around` is what its group gives it.
 
         Raises:  BadRequest ``machine``, ``request``, and as the parts that read it.
         """
-        job = self._job
-        self._walk.over(job, job.properties)
+        job, scope = self._job, self._scope
         for named_parent in waits.named:
             what = f"Dependency: the cluster looks up the job with {named_parent}, or refuses this one"
             self._findings.add(Fidelity.TRANSLATED, self._where, what)
-        asker = document.asker
-        taken = accept_request(
-            RequestContext(job, ElementPlace.JOB, self._where, self._policy, self._findings, asker)
-        )
-        _check_machine(taken.options[0].request.get("machine", ""), asker.machine, self._where)
+        taken = accept_request(scope)
+        _check_machine(taken.options[0].request.get("machine", ""), scope.asker.machine, self._where)
         self._ways.append(taken.options)
-        tasks = list(self._tasks(document.scripts))
+        tasks = list(self._tasks(self._document.scripts))
         fields = self._asked(tasks) | self._told() | waits.fields
         owned = self._owned(taken)
-        kept = (*self._walk.kept, *taken.outside, *owned)
-        ours = own_extensions(self._structured.get(Extension, ()))
+        kept = (*scope.kept, *taken.outside, *owned)
+        ours = own_extensions(scope.structured.get(Extension, ()))
         rest = SssJob(properties=kept, requested=taken.requested, kept=job.kept)
         return JobSpec(
             **fields,
@@ -205,20 +199,20 @@ class JobReader:
             properties=ours.properties,
             job_group=around.job_group,
             description=ours.description or around.description,
-            dialect=document.dialect,
+            dialect=self._document.dialect,
         )
 
     def _tasks(self, scripts: Mapping[str, str]) -> list[TaskDraft]:
-        reader = SssTaskReader(self._said, self._ways, scripts, self._policy, self._findings)
+        reader = SssTaskReader(self._scope.values, self._ways, scripts, self._scope.policy, self._findings)
         found: list[TaskDraft] = []
         for number, group in enumerate(self._found.task_groups, 1):
             where = f"{self._where}, task group {number}"
             if isinstance(group, EffectiveTaskGroup):
                 read = list(reader.group(group, where if group.written else self._where))
-                found += read if group.written or self._said.get("Executable") else []
+                found += read if group.written or self._scope.values.get("Executable") else []
             else:
                 what = f"task group {group.id!r} is defined elsewhere: it is not run"
-                self._findings.unsupported(group.awareness or self._policy, where, what)
+                self._findings.unsupported(group.awareness or self._scope.policy, where, what)
         return found
 
     def _asked(self, tasks: Sequence[TaskDraft]) -> Fields:
@@ -304,19 +298,17 @@ class JobReader:
 
     def _told(self) -> Fields:
         """Return the fields that follow from the job's own simple properties."""
-        job, where, findings = self._job, self._where, self._findings
-        fields = {
-            "name": job.name,
-            "environment": environment_of(self._structured.get(Environment, ())),
-            "suspendable": bool(self._said.get("Suspendable")),
-            "interactive": bool(self._said.get("Interactive")),
-            "resource_limits": limits_of(
-                self._structured.get(SssLimit, ()), where, self._walk.unsaid, findings
-            ),
+        scope = self._scope
+        return {
+            "name": str(scope.values.get("Name") or ""),
+            "environment": environment_of(scope.structured.get(Environment, ())),
+            "suspendable": bool(scope.values.get("Suspendable")),
+            "interactive": bool(scope.values.get("Interactive")),
+            "resource_limits": limits_of(scope),
+            **priority_of(scope),
+            **moments_of(scope),
+            **events_of(scope),
         }
-        fields |= priority_of(self._said, job, where, self._walk, findings)
-        fields |= moments_of(self._said, job, where, findings)
-        return fields | events_of(self._structured.get(Notifications, ()), self._walk)
 
     def _owned(self, taken: AcceptedRequest) -> list[SssProperty]:
         """Return the properties that have no field, and are written back: Machine, and one of two queues."""
@@ -327,7 +319,7 @@ class JobReader:
                 self._findings.add(Fidelity.TRANSLATED, self._where, f"{name}: {becomes}")
         if queue and quality:
             what = f"QualityOfService {quality}: the Queue is the template of the job"
-            self._findings.unsupported(self._policy, self._where, what)
+            self._findings.unsupported(self._scope.policy, self._where, what)
         elif quality:
             what = "QualityOfService: it is the template of the job"
             self._findings.add(Fidelity.TRANSLATED, self._where, what)

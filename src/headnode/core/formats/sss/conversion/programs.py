@@ -1,12 +1,13 @@
 """What a task runs: executable, arguments and shell as a command line and back, its files and limits."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.grid.command_lines import join, with_directory
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings
+from headnode.core.formats.sss.conversion.simple_fields import SortedScope
 from headnode.core.formats.sss.properties import LimitKind, Redirect, SssLimit, SssProperty, SssStream, Unit
 from headnode.core.model.task import SHELL, ResourceLimit, argv_of, words_of
 
@@ -260,27 +261,24 @@ _COUNTED = ("MaxProcesses", "OpenFiles")
 _AMOUNT = re.compile(r"([0-9]{1,18})\s*([A-Za-z]{0,2})\Z")
 _CLOCK = re.compile(r"(?:([0-9]{1,6}):)?([0-9]{1,2}):([0-9]{1,2})\Z")
 _MOST = 2**62
-Unsaid = Callable[[SssLimit, str], None]
 
 
-def limits_of(
-    properties: Iterable[SssProperty], where: str, unsaid: Unsaid, findings: ConversionFindings
-) -> tuple[ResourceLimit, ...]:
-    """Return the limits among `properties`; of two for the same thing the lower one counts."""
+def limits_of(scope: SortedScope) -> tuple[ResourceLimit, ...]:
+    """Return the limits that a scope has itself; of two for the same thing the lower one counts."""
     found: dict[str, ResourceLimit] = {}
-    for one in properties:
-        if not isinstance(one, SssLimit) or not one.value:
+    for one in scope.structured.get(SssLimit, ()):
+        if not one.value:
             continue
         name = KNOWN.get(one.called) or _NEAREST.get(one.called)
         amount = _amount(one.called, str(one.value))
         if name is None:
-            unsaid(one, "the system keeps no such limit of a process")
+            scope.unsaid(one, "the system keeps no such limit of a process")
         elif amount is None:
-            unsaid(one, "it is no number: the limit of the node counts")
+            scope.unsaid(one, "it is no number: the limit of the node counts")
         else:
             if one.called in _NEAREST:
                 what = f"ResourceLimit {one.called}: it limits the address space of each process"
-                findings.add(Fidelity.APPROXIMATED, where, what)
+                scope.findings.add(Fidelity.APPROXIMATED, scope.where, what)
             found[name] = _lower(found.get(name, ResourceLimit(name)), one.kind, amount)
     return tuple(found.values())
 

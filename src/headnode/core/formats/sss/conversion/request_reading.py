@@ -3,13 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Awareness, Fidelity
 from headnode.core.formats.sss.constraints import Constraint
-from headnode.core.formats.sss.conversion.choosing import NOBODY, Asker, chosen, different, ways_here
-from headnode.core.formats.sss.conversion.extensions import ConversionFindings
+from headnode.core.formats.sss.conversion.choosing import chosen, different, ways_here
 from headnode.core.formats.sss.conversion.resource_table import (
     RESOURCES,
     UNDERSTOOD_IN,
@@ -17,6 +15,7 @@ from headnode.core.formats.sss.conversion.resource_table import (
     resources_of,
     without_effect,
 )
+from headnode.core.formats.sss.conversion.simple_fields import SortedScope
 from headnode.core.formats.sss.expressions import (
     ConstraintSet,
     RequestProperties,
@@ -59,23 +58,12 @@ ANYTHING = AcceptedRequest()
 """What a scope asks for that says nothing."""
 
 
-class RequestContext(msgspec.Struct, frozen=True):
-    """Who asks: a job, task group or task, where it stands, and what is told about it."""
-
-    scope: SssScope
-    place: ElementPlace
-    where: str
-    policy: Awareness
-    findings: ConversionFindings
-    asker: Asker = NOBODY
-
-
-def accept_request(asking: RequestContext) -> AcceptedRequest:
+def accept_request(asking: SortedScope) -> AcceptedRequest:
     """Return the alternatives that Headnode can act on; if there are none, those of which it can do most.
 
     Raises:  BadRequest ``request`` when nothing can meet all that is asked, or as `request_of`.
     """
-    found = request_properties(asking.scope)
+    found = asking.asked
     if not (found.outside or found.inside):
         return ANYTHING
     try:
@@ -112,7 +100,7 @@ def _is_exact(one: SssProperty) -> bool:
     return type(one) is SssProperty or not isinstance(one, Selection) or one.aggregation is None
 
 
-def _worked_out(asking: RequestContext, found: RequestProperties) -> AcceptedRequest:
+def _worked_out(asking: SortedScope, found: RequestProperties) -> AcceptedRequest:
     every = (*found.outside, *found.inside)
     every_way = ways_of(_without_amounts(asking, found, every))
     ways, elsewhere = ways_here(every_way, asking.asker.machine)
@@ -147,7 +135,7 @@ def _worked_out(asking: RequestContext, found: RequestProperties) -> AcceptedReq
     return _taken(asking.scope, found, left, names, whole=whole)
 
 
-def _of_one_asker(asking: RequestContext, options: tuple[RequestOption, ...]) -> tuple[RequestOption, ...]:
+def _of_one_asker(asking: SortedScope, options: tuple[RequestOption, ...]) -> tuple[RequestOption, ...]:
     """Return the options that one job can have, and say which others are not used and why."""
     requests = [one.request for one in options]
     numbers = chosen(requests, asking.asker.user)
@@ -174,14 +162,14 @@ def _heard(constraints: Sequence[Constraint], lost: Sequence[Constraint]) -> Seq
     return [one for one in constraints if one not in lost] if lost else constraints
 
 
-def _tell_unsaid(asking: RequestContext, every: Sequence[SssProperty], unsaid: Iterable[Constraint]) -> None:
+def _tell_unsaid(asking: SortedScope, every: Sequence[SssProperty], unsaid: Iterable[Constraint]) -> None:
     policies = _policies(asking, every)
     for one in unsaid:
         _tell(asking, policies.get(one.subject[0], asking.policy), one)
 
 
 def _without_amounts(
-    asking: RequestContext, found: RequestProperties, every: Sequence[SssProperty]
+    asking: SortedScope, found: RequestProperties, every: Sequence[SssProperty]
 ) -> RequestProperties:
     """Return what is asked for without amounts of network, which an adapter of that name would contradict."""
     networks = [one for one in every if one.name == "Network"]
@@ -197,7 +185,7 @@ def _without_amounts(
     return request_properties(SssScope(properties=outside, requested=inside))
 
 
-def _policies(asking: RequestContext, every: Sequence[SssProperty]) -> dict[str, Awareness]:
+def _policies(asking: SortedScope, every: Sequence[SssProperty]) -> dict[str, Awareness]:
     inside = asking.scope.requested
     named = {one.name: one.awareness for one in every if one.awareness}
     if inside and inside.awareness:
@@ -205,7 +193,7 @@ def _policies(asking: RequestContext, every: Sequence[SssProperty]) -> dict[str,
     return named
 
 
-def _tell(asking: RequestContext, policy: Awareness, one: Constraint) -> None:
+def _tell(asking: SortedScope, policy: Awareness, one: Constraint) -> None:
     meaning = meaning_of(one.subject[0], asking.place)
     if one.subject[0] == "Reservation":  # without it the job would run when and where it must not
         raise BadRequest(
@@ -224,7 +212,7 @@ def _tell(asking: RequestContext, policy: Awareness, one: Constraint) -> None:
         asking.findings.unsupported(policy, asking.where, f"{one}: {meaning.becomes}")
 
 
-def _tell_others(asking: RequestContext, way: ConstraintSet, others: Sequence[ConstraintSet]) -> None:
+def _tell_others(asking: SortedScope, way: ConstraintSet, others: Sequence[ConstraintSet]) -> None:
     for one in others[:_SHOWN]:
         different = [str(each) for each in one.constraints if each not in way.constraints]
         said = " and ".join(different) or "the same with fewer wishes"
@@ -235,14 +223,14 @@ def _tell_others(asking: RequestContext, way: ConstraintSet, others: Sequence[Co
         asking.findings.add(Fidelity.APPROXIMATED, asking.where, what)
 
 
-def _tell_elsewhere(asking: RequestContext, others: Sequence[ConstraintSet]) -> None:
+def _tell_elsewhere(asking: SortedScope, others: Sequence[ConstraintSet]) -> None:
     for one in others:
         said = " and ".join(map(str, one.constraints))
         what = f"alternative not used: {said}: this cluster is {asking.asker.machine!r}"
         asking.findings.add(Fidelity.NOTE, asking.where, what)
 
 
-def _marked(asking: RequestContext, every: Sequence[SssProperty]) -> Iterator[str]:
+def _marked(asking: SortedScope, every: Sequence[SssProperty]) -> Iterator[str]:
     """Yield the names of the properties whose attributes have no effect, and say so."""
     for one in every:
         if one.value is None or (type(one) is SssProperty and one.performance is None):

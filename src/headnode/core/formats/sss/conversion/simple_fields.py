@@ -1,10 +1,11 @@
 """Properties that request no resources and have a field of their own, and how they are written."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from headnode.core.formats.fidelity import Awareness, Fidelity
+from headnode.core.formats.sss.conversion.choosing import NOBODY, Asker
 from headnode.core.formats.sss.conversion.extensions import (
     PROPERTY,
     ConversionFindings,
@@ -12,7 +13,8 @@ from headnode.core.formats.sss.conversion.extensions import (
     is_own_extension,
 )
 from headnode.core.formats.sss.conversion.requested_resources import is_understood
-from headnode.core.formats.sss.job_object import SssJob, SssScope
+from headnode.core.formats.sss.expressions import request_properties
+from headnode.core.formats.sss.job_object import SssScope
 from headnode.core.formats.sss.properties import (
     Environment,
     Extension,
@@ -52,29 +54,43 @@ _QUIET = {place: frozenset(row.name for row in ROWS if _is_quiet(row.name, place
 _BY_TYPE = (UnknownElement, Extension, SssDistribution)
 
 
-class PropertySorter:
-    """Sorts the properties of one scope; what must be written back is in `kept`."""
+class SortedScope:
+    """The properties of a job, task group or task, each sorted once by what becomes of it.
+
+    `asked` is what it requests, `kept` what must be written back.
+    """
 
     def __init__(
-        self, place: ElementPlace, where: str, policy: Awareness, findings: ConversionFindings
+        self,
+        scope: SssScope,
+        place: ElementPlace,
+        where: str,
+        policy: Awareness,
+        findings: ConversionFindings,
+        asker: Asker = NOBODY,
     ) -> None:
-        self._place, self._where, self._policy, self._findings = place, where, policy, findings
+        self.scope, self.place, self.where, self.findings, self.asker = scope, place, where, findings, asker
+        self.policy = scope.awareness or policy
+        self.asked = request_properties(scope)
+        self.values: dict[str, Value] = {}  # of several of a name that of the first
+        self.structured: dict[type[SssProperty], list[Any]] = {}
         self.kept: list[SssProperty] = []
-
-    def over(self, scope: SssScope, properties: Iterable[SssProperty]) -> None:
-        """Walk over `properties` of `scope`."""
-        quiet = _QUIET[self._place]
-        for one in properties:
-            if one.name not in quiet or type(one) in _BY_TYPE:
+        quiet = _QUIET[place]
+        for one in scope.properties:
+            name, shape = one.name, type(one)
+            self.values.setdefault(name, one.value)
+            if shape is not SssProperty:
+                self.structured.setdefault(shape, []).append(one)
+            if name not in quiet or shape in _BY_TYPE:
                 self._one(one)
         if scope.delivered:
-            self._findings.add(Fidelity.NOTE, self._where, f"Delivered: {_NOT_INPUT}")
+            findings.add(Fidelity.NOTE, where, f"Delivered: {_NOT_INPUT}")
 
     def unsaid(self, one: SssProperty, why: str) -> None:
         """Keep a property, and say that it has no effect."""
         self.kept.append(one)
-        policy = one.awareness or self._policy
-        self._findings.unsupported(policy, self._where, f"{_told(one)}: {why}")
+        policy = one.awareness or self.policy
+        self.findings.unsupported(policy, self.where, f"{_told(one)}: {why}")
 
     def _one(self, one: SssProperty) -> None:
         if isinstance(one, UnknownElement):
@@ -90,26 +106,26 @@ class PropertySorter:
     def _extension(self, one: Extension) -> None:
         if not is_own_extension(one):
             self.kept.append(one)
-            self._findings.add(
-                Fidelity.KEPT, self._where, f"Extension {one.called!r} of type {one.type!r}: it is kept"
+            self.findings.add(
+                Fidelity.KEPT, self.where, f"Extension {one.called!r} of type {one.type!r}: it is kept"
             )
 
     def _by_role(self, one: SssProperty) -> None:
-        meaning = meaning_of(one.name, self._place)
+        meaning = meaning_of(one.name, self.place)
         if one.value is None and meaning.role is not PropertyRole.ACTED_ON:
             return  # an empty element: the property is not set
         if meaning.role in OUTCOMES:
-            self._findings.add(Fidelity.NOTE, self._where, f"{one.name}: {_NOT_INPUT}")
+            self.findings.add(Fidelity.NOTE, self.where, f"{one.name}: {_NOT_INPUT}")
         elif meaning.role is PropertyRole.KEPT or (
             meaning.role is PropertyRole.UNSUPPORTED and one.value is False
         ):
             self.kept.append(one)
-            self._findings.add(Fidelity.KEPT, self._where, f"{one.name}: it is kept; {meaning.becomes}")
+            self.findings.add(Fidelity.KEPT, self.where, f"{one.name}: it is kept; {meaning.becomes}")
         elif meaning.role is PropertyRole.UNSUPPORTED:
             self.unsaid(one, meaning.becomes)
         elif one.name in _DECIDE_WHEN:
             if one.value:
-                _refuse_in_part(one, self._where)
+                _refuse_in_part(one, self.where)
         else:
             self.unsaid(one, "it has an effect in a job, and none in a part of it")
 
@@ -143,36 +159,34 @@ EVENTS = {"jobstart": "notify_on_start", "jobend": "notify_on_completion"}
 Fields = dict[str, Any]
 
 
-def priority_of(
-    said: Mapping[str, Value], job: SssJob, where: str, walk: PropertySorter, findings: ConversionFindings
-) -> Fields:
+def priority_of(scope: SortedScope) -> Fields:
     """Return the priority when it is of Headnode's scale; else it is kept, and the job is Normal."""
-    value = said.get("Priority")
+    value = scope.values.get("Priority")
     if not isinstance(value, int):
         return {}
     if LOWEST <= value <= HIGHEST:
-        findings.add(Fidelity.TRANSLATED, where, f"Priority: a number from {LOWEST} to {HIGHEST}")
+        what = f"Priority: a number from {LOWEST} to {HIGHEST}"
+        scope.findings.add(Fidelity.TRANSLATED, scope.where, what)
         return {"priority": Priority(value)}
-    walk.kept.extend(job.all("Priority"))
-    what = (
-        f"Priority {value}: the scale is another's, since it is not from {LOWEST} to {HIGHEST}: it is Normal"
-    )
-    findings.add(Fidelity.APPROXIMATED, where, what)
+    scope.kept.extend(scope.scope.all("Priority"))
+    other = f"the scale is another's, since it is not from {LOWEST} to {HIGHEST}: it is Normal"
+    scope.findings.add(Fidelity.APPROXIMATED, scope.where, f"Priority {value}: {other}")
     return {}
 
 
-def moments_of(said: Mapping[str, Value], job: SssJob, where: str, findings: ConversionFindings) -> Fields:
+def moments_of(scope: SortedScope) -> Fields:
     """Return what holds the job, from when on it may start, and by when it must have ended."""
     fields: Fields = {}
-    holds = [str(one.value) for one in job.all("Hold") if one.value] if "Hold" in said else []
+    holds = [str(one.value) for one in scope.scope.all("Hold") if one.value] if "Hold" in scope.values else []
     if holds:
         fields["holds"] = tuple(dict.fromkeys(name.casefold() for name in holds))
         if fields["holds"] != tuple(holds):
-            findings.add(Fidelity.TRANSLATED, where, "Hold: holds have names in small letters, each once")
+            what = "Hold: holds have names in small letters, each once"
+            scope.findings.add(Fidelity.TRANSLATED, scope.where, what)
     for name, field, becomes in _MOMENTS:
-        value = said.get(name)
+        value = scope.values.get(name)
         if value is not None:
-            findings.add(Fidelity.TRANSLATED, where, f"{name}: {becomes}")
+            scope.findings.add(Fidelity.TRANSLATED, scope.where, f"{name}: {becomes}")
             fields[field] = Instant(float(value))
     return fields
 
@@ -191,30 +205,25 @@ def holds_back(names: Sequence[str], findings: ConversionFindings) -> Iterator[S
     yield from (SssProperty(name="Hold", value=_HOLDS.get(name, name)) for name in names)
 
 
-def events_of(properties: Iterable[SssProperty], walk: PropertySorter) -> Fields:
+def events_of(scope: SortedScope) -> Fields:
     """Return what the owner is told, and where; other events and other ways are kept without effect."""
     fields: Fields = {}
-    for one in properties:
-        if isinstance(one, Notifications):
-            _events(one, fields, walk.unsaid)
+    for one in scope.structured.get(Notifications, ()):
+        words = [word.strip() for word in str(one.value or "").split(",") if word.strip()]
+        address = one.uri.removeprefix("mailto:")
+        if one.uri and "://" in address:
+            scope.unsaid(one, f"nobody is told: {one.uri!r} is no address of mail")
+            continue
+        if fields.get("email", address) != address:
+            scope.unsaid(one, f"nobody is told at {one.uri!r}: a job has one address")
+            continue
+        fields |= {EVENTS[word.lower()]: True for word in words if word.lower() in EVENTS}
+        if address:
+            fields["email"] = address
+        strange = [word for word in words if word.lower() not in EVENTS]
+        if strange:
+            scope.unsaid(one, f"nobody is told of {', '.join(strange)}")
     return fields
-
-
-def _events(one: Notifications, fields: Fields, unsaid: Callable[[Notifications, str], None]) -> None:
-    words = [word.strip() for word in str(one.value or "").split(",") if word.strip()]
-    address = one.uri.removeprefix("mailto:")
-    strange = [word for word in words if word.lower() not in EVENTS]
-    if one.uri and "://" in address:
-        unsaid(one, f"nobody is told: {one.uri!r} is no address of mail")
-        return
-    if fields.get("email", address) != address:
-        unsaid(one, f"nobody is told at {one.uri!r}: a job has one address")
-        return
-    fields.update({EVENTS[word.lower()]: True for word in words if word.lower() in EVENTS})
-    if address:
-        fields["email"] = address
-    if strange:
-        unsaid(one, f"nobody is told of {', '.join(strange)}")
 
 
 _PLACE_OF = {name: number for number, name in enumerate(dict.fromkeys(row.name for row in ROWS))}

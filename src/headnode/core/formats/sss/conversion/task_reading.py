@@ -13,20 +13,18 @@ from headnode.core.formats.sss.conversion.programs import home, limits_of, progr
 from headnode.core.formats.sss.conversion.request_reading import (
     ANYTHING,
     AcceptedRequest,
-    RequestContext,
     RequestOption,
     accept_request,
 )
 from headnode.core.formats.sss.conversion.requested_resources import distribution_of, each_of, numbered
 from headnode.core.formats.sss.conversion.resource_reading import SizedTask
 from headnode.core.formats.sss.conversion.resource_table import with_rest
-from headnode.core.formats.sss.conversion.simple_fields import PropertySorter
+from headnode.core.formats.sss.conversion.simple_fields import SortedScope
 from headnode.core.formats.sss.job_object import EffectiveTaskGroup, Task, TaskGroup, TaskRef
 from headnode.core.formats.sss.properties import (
     Environment,
     SssCategory,
     SssDistribution,
-    SssLimit,
     SssProperty,
     SssStream,
     Value,
@@ -107,22 +105,19 @@ class SssTaskReader:
         Raises:  BadRequest ``interactive``, ``too-many-instances``, and as `take`.
         """
         own = group.task_group
-        policy = own.awareness or self._policy
-        walk = PropertySorter(ElementPlace.TASK_GROUP, where, policy, self._findings)
-        walk.over(own, own.properties)
-        taken = accept_request(RequestContext(own, ElementPlace.TASK_GROUP, where, policy, self._findings))
-        said, around = own.values(), group.within.structured()
-        limits = limits_of(own.properties, where, walk.unsaid, self._findings) if SssLimit in around else ()
-        scope = inner = self._added(taken.options)
+        scope = SortedScope(own, ElementPlace.TASK_GROUP, where, self._policy, self._findings)
+        taken, said = accept_request(scope), scope.values
+        limits = limits_of(scope)
+        number_of_group = inner = self._added(taken.options)
         different = self._different(group, said, where)
         sharing = sum([count for _, count in different])
-        laid = around.get(SssDistribution, ())
+        laid = [one for one in group.within.properties if type(one) is SssDistribution]
         placed, each = (distribution_of(laid), each_of(laid)) if laid else (None, None)
-        kept = (*walk.kept, *taken.outside)
+        kept = (*scope.kept, *taken.outside)
         more = NO_EXTRAS
         for number, (task, count) in enumerate(different):
             if not group.silent:
-                more = self._more(task, group.within, policy, where)
+                more = self._more(task, group.within, scope.policy, where)
                 inner = self._added(more.taken.options)
             rest = _rest(own, kept, taken, more, first=not number)
             fields = self._fields(task, more.task, own, said, where)
@@ -132,17 +127,15 @@ class SssTaskReader:
             fields["resource_limits"] = _nearest(more.limits, limits)
             if count != 1:
                 _sweep(fields, count)
-            yield TaskDraft(fields, where, count, each, placed, scope, inner, sharing)
+            yield TaskDraft(fields, where, count, each, placed, number_of_group, inner, sharing)
 
     def _more(self, task: Task, within: TaskGroup, policy: Awareness, where: str) -> TaskExtras:
         """Return what a task says beyond its group."""
         own = _beyond(task, within)
-        policy = task.awareness or policy
-        walk = PropertySorter(ElementPlace.TASK, where, policy, self._findings)
-        walk.over(task, own.properties)
-        taken = accept_request(RequestContext(own, ElementPlace.TASK, where, policy, self._findings))
-        limits = limits_of(own.properties, where, walk.unsaid, self._findings)
-        return TaskExtras(own, (*walk.kept, *taken.outside), taken, limits)
+        scope = SortedScope(own, ElementPlace.TASK, where, policy, self._findings)
+        taken = accept_request(scope)
+        limits = limits_of(scope)
+        return TaskExtras(own, (*scope.kept, *taken.outside), taken, limits)
 
     def _added(self, options: tuple[RequestOption, ...]) -> int:
         self._ways.append(options)

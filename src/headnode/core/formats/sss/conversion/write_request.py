@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Awareness, Fidelity
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings
-from headnode.core.formats.sss.conversion.request_reading import RequestContext, accept_request
+from headnode.core.formats.sss.conversion.request_reading import accept_request
 from headnode.core.formats.sss.conversion.resource_table import Clause, Request, clauses_of, distinct, grouped
+from headnode.core.formats.sss.conversion.simple_fields import SortedScope
 from headnode.core.formats.sss.job_object import SssScope
 from headnode.core.formats.sss.properties import Conj, Op, SssCategory, SssProperty, UnknownElement
 from headnode.core.formats.sss.property_rows import ElementPlace
@@ -144,7 +145,7 @@ def _outside_of(request: Request) -> tuple[SssProperty, ...]:
 
 def _said(kept: SssScope, place: ElementPlace) -> Options | None:
     try:
-        taken = accept_request(RequestContext(kept, place, "", Awareness.IGNORE, ConversionFindings()))
+        taken = accept_request(SortedScope(kept, place, "", Awareness.IGNORE, ConversionFindings()))
     except BadRequest:
         return None
     return [one.request for one in taken.options]
