@@ -7,8 +7,8 @@ import pytest
 
 from depth import seeds
 from headnode.adapters.nodes.streams import REPEAT, WINDOW, LaunchStream
-from headnode.adapters.processes.launcher import CHUNK
 from headnode.adapters.wire.agent_messages import Launch, LaunchPiece, LaunchTaken, Route
+from headnode.adapters.wire.frame_codec import CHUNK
 from headnode.adapters.wire.messages import Launching
 from headnode.core.model.quantities import JobId
 

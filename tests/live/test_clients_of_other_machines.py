@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from joined_nodes import JoinedNode, free_address, invite, wait_for_state
 
-from headnode.adapters.identity.peers import CLIENT, HEAD_NAME
 from headnode.adapters.nodes.membership import read_address, read_invitation
+from headnode.adapters.wire.peers import CLIENT, HEAD_NAME
 from headnode.apps.client import tls_connection
 from headnode.apps.client.client import Client
 from headnode.apps.client.logins import HeadLogin, keep, logins

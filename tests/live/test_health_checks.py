@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from headnode.adapters.processes import process_tree
+from headnode.adapters import process_tree
 from headnode.apps.agent.node_programs import MOST_CHECK_OUTPUT, HealthCheck
 from headnode.core.model.errors import BadRequest
 from heads import PATIENCE, RealHead

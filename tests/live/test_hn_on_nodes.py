@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 from joined_nodes import JoinedNode, free_address, invite, wait_for_state
 
-from headnode.adapters.identity.peers import TASKS
 from headnode.adapters.nodes.membership import NodeIdentity
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
+from headnode.adapters.wire.peers import TASKS
 from headnode.adapters.wire.tls import dial, stranger_side
 from headnode.apps.agent import client_door
 from headnode.apps.agent.task_tools import LaunchPlaces

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from agent_scene import JOB, Scene, alive
 
-from headnode.adapters.processes import process_tree
+from headnode.adapters import process_tree
 from headnode.adapters.wire import messages as m
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Seconds

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from agent_scene import JOB, Scene, alive, xargs_rate
 
-from headnode.adapters.processes import cgroups, process_tree
+from headnode.adapters import process_tree
+from headnode.adapters.processes import cgroups
 from headnode.adapters.wire import messages as m
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Seconds

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from agent_scene import alive
 
-from headnode.apps.server.options import nodes_as_before
+from headnode.adapters.files.local_daemons import nodes_as_before
 from headnode.core.model.errors import HeadnodeError
 from heads import PATIENCE, RealHead, real_head
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from cli_scripted_head import REFUSED, Script, ScriptedHead, frame, hn, job, node, task
 
-from headnode.adapters.identity.peers import user_name
+from headnode.adapters.wire.peers import user_name
 from headnode.apps.cli.commands import job_wait
 from headnode.apps.cli.output import TableOutput
 from headnode.apps.client.client import Client

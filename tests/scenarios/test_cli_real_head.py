@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from cli_scripted_head import hn
 
-from headnode.apps.server.options import nodes_here
+from headnode.adapters.files.local_daemons import nodes_here
 from headnode.core.model.errors import BadRequest
 
 PATIENCE = 30.0  # seconds

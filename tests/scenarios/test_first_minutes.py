@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headnode.adapters.identity.peers import user_name
+from headnode.adapters.wire.peers import user_name
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "start.md"

@@ -14,7 +14,7 @@ import pytest
 from test_first_minutes import PATIENCE, as_on_the_page, environment, typed, without_times
 from test_first_minutes import home as new_user
 
-from headnode.adapters.identity.peers import user_name
+from headnode.adapters.wire.peers import user_name
 
 PAGE = Path(__file__).parents[2] / "docs" / "from-slurm.md"
 TIMES = (r"\b\d\d:\d\d\b", r"\b(\d+d)?(\d+h)?(\d+m)?(\d+s)\b", r"promised +\S+", r"\bT or sooner\b")

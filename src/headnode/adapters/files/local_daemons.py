@@ -1,13 +1,15 @@
-"""The heads on this machine by the name of their cluster, and the lock of the one agent of a directory."""
+"""What heads and agents of this machine leave in files: where heads run, locks, the options of a start."""
 
 import contextlib
 import fcntl
 import os
+import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from headnode.adapters.files.opening import make_own_directory, open_below
+from headnode.core.model.errors import BadRequest
 
 SYSTEM_PLACE = Path("/run/headnode/heads")
 SOCKET = "head.sock"
@@ -128,3 +130,68 @@ def is_agent_locked(directory: Path) -> bool:
         return True
     os.close(descriptor)
     return False
+
+
+_NODES_HERE = "nodes-here"
+
+
+def cluster_name(state: Path, wished: str) -> str:
+    """Return the name of the cluster: as wished now, else as it was wished last, else that of the machine.
+
+    Raises:  OSError when the request cannot be remembered.
+    """
+    remembered = state / "name"
+    if wished:
+        remembered.write_text(wished + "\n", encoding="utf-8")
+    said = remembered.read_text(encoding="utf-8").strip() if remembered.exists() else ""
+    return said or socket.gethostname()
+
+
+def nodes_here(state: Path, nodes: int | None, processors: int | None) -> tuple[int, int | None]:
+    """Return how many nodes run on this machine, and the processors of each; None: all that it has.
+
+    They are as wished now, else as they were wished last: a head that is started again without a word must
+    find the nodes on which its tasks run.  Who wishes one of the two does not get the other of last time.
+    Raises:  OSError when the request cannot be remembered; BadRequest ``nodes-here`` if it was changed.
+    """
+    if nodes is not None or processors is not None:
+        words = [1 if nodes is None else nodes, *([] if processors is None else [processors])]
+        (state / _NODES_HERE).write_text(" ".join(map(str, words)) + "\n", encoding="ascii")
+    return nodes_as_before(state)
+
+
+def nodes_as_before(state: Path) -> tuple[int, int | None]:
+    """Return the number of nodes on this machine, and of processors on each, if no option gives them.
+
+    Raises:  BadRequest ``nodes-here``; OSError.
+    """
+    remembered = state / _NODES_HERE
+    if not remembered.exists():
+        return _nodes_that_were_here(state), None
+    said = remembered.read_text(encoding="ascii", errors="replace").split()
+    if len(said) not in (1, 2) or not all(word.isascii() and word.isdigit() for word in said):
+        raise BadRequest(
+            code="nodes-here",
+            what=f"the file {str(remembered)!r} does not have the number of nodes",
+            fix="give it again: hn up --nodes N --processors N",
+        )
+    return int(said[0]), int(said[1]) if len(said) == 2 else None
+
+
+def _nodes_that_were_here(state: Path) -> int:
+    """Return how many nodes of this machine have a directory: their tasks must be found.
+
+    They are numbered where there were several, `HOST-NUMBER`; 1 where there was one, or none yet.
+    """
+    host = host_name()
+    numbers = [
+        int(number)
+        for folder in (state / "nodes").glob(f"{host}-*")
+        if folder.is_dir() and (number := folder.name.removeprefix(f"{host}-")).isdecimal()
+    ]
+    return max(numbers, default=1)
+
+
+def host_name() -> str:
+    """Return the name of this machine without its domain, as its nodes are called."""
+    return socket.gethostname().split(".")[0]

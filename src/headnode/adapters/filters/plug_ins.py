@@ -16,7 +16,7 @@ import msgspec
 
 from headnode.adapters.filters.programs import FilterRequest, FilterReturn
 from headnode.adapters.filters.worker import GROUP
-from headnode.adapters.processes.process_tree import descendants, picture, send
+from headnode.adapters.process_tree import descendants, picture, send
 from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
 from headnode.core.filtering.answers import BY_SIGNAL, CallOutcome, FilterAnswer, last_words
 

@@ -18,7 +18,7 @@ import msgspec
 
 from headnode.adapters.files.owners import why_not_run
 from headnode.adapters.filters.runner import LONGEST_ANSWER
-from headnode.adapters.processes.process_tree import end_marked
+from headnode.adapters.process_tree import end_marked
 from headnode.adapters.wire.frame_codec import LONGEST, FrameDecoder, frame
 from headnode.core.filtering.answers import BY_SIGNAL, CallOutcome, FilterAnswer, last_words
 from headnode.core.filtering.filter_chain import Filter

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any
 
-from headnode.adapters.processes.process_tree import children, has_marker
+from headnode.adapters.process_tree import children, has_marker
 from headnode.adapters.wire.frame_codec import LONGEST, FrameDecoder, frame
 
 MARKER = "HEADNODE_FILTER_RUN"  # in the environment of a filter, with the number of its run

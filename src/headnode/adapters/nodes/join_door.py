@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from headnode.adapters.identity.peers import CLIENT, TASKS
 from headnode.adapters.nodes.entrance import KnownPeers
 from headnode.adapters.nodes.link import facts_of, misunderstanding
 from headnode.adapters.wire.agent_messages import LARGEST_GREETING, AskAuthority, Join, Mistrust
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import AuthorityIs, FromStranger, Goodbye, Joined, ToStranger
+from headnode.adapters.wire.peers import CLIENT, TASKS
 from headnode.adapters.wire.tls import Authority, peer_of, protocol_of
 from headnode.core.model.bounds import GREETING_TIME, NAME, UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from headnode.adapters.identity.peers import peer_ids
 from headnode.adapters.wire.agent_messages import (
     LARGEST_GREETING,
     LARGEST_MESSAGE,
@@ -40,6 +39,7 @@ from headnode.adapters.wire.messages import (
     TellTable,
     TryProgram,
 )
+from headnode.adapters.wire.peers import peer_ids
 from headnode.core.model.bounds import WORDS
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.node import NodeFacts, NodeState

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from headnode.adapters.identity.peers import TASKS
 from headnode.adapters.wire.agent_messages import LARGEST_GREETING, PROTOCOL, AskAuthority, Join, Mistrust
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import AuthorityIs, FromStranger, Goodbye, Joined, ToStranger
+from headnode.adapters.wire.peers import TASKS
 from headnode.adapters.wire.tls import KeyPair, dial, fingerprint_of, node_side, request_for, stranger_side
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
 from headnode.core.model.node import NodeFacts

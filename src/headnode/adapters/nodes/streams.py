@@ -6,8 +6,8 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
-from headnode.adapters.processes.launcher import CHUNK
 from headnode.adapters.wire.agent_messages import Launch, LaunchPiece, LaunchTaken, Route
+from headnode.adapters.wire.frame_codec import CHUNK
 from headnode.adapters.wire.messages import FromHead, Launching
 from headnode.core.model.quantities import JobId
 from headnode.core.state.job_events import NodeCores

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
-from headnode.adapters.processes import process_tree
+from headnode.adapters import process_tree
 from headnode.adapters.processes.attempts import FIRST_LOOK, MemoryUse, ShepherdAttempt
 from headnode.adapters.processes.cgroup_helper import (
     CgroupFigures,

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from headnode.adapters.processes import process_tree
+from headnode.adapters import process_tree
 from headnode.adapters.processes.cgroup_helper import CgroupFigures, TaskCgroup
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.processes.limits import Bounds, RequestedLimit

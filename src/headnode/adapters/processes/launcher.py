@@ -13,13 +13,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from headnode.adapters.wire.frame_codec import FrameDecoder, FrameTooLarge, frame
+from headnode.adapters.wire.frame_codec import CHUNK, FrameDecoder, FrameTooLarge, frame
 
 SOCKET = "launch.sock"  # beside this program
 SECRET = "HEADNODE_LAUNCH_SECRET"  # noqa: S105 (the name of a variable)
 TASK = "HEADNODE_TASK"
 FAILED = 255  # exit status
-CHUNK = 64 * 1024  # bytes in one piece
 _MOST_WAITING = 4 * CHUNK  # bytes that wait to be sent before no more is read
 _LARGEST = 8 * 1024 * 1024  # bytes in one frame
 _LAST_WORDS = 20.0  # seconds for the end of a command to be passed on

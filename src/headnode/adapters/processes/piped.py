@@ -10,7 +10,8 @@ import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from headnode.adapters.processes.launcher import CHUNK, ERROR, INPUT, INPUT_END, OUTPUT, Frames
+from headnode.adapters.processes.launcher import ERROR, INPUT, INPUT_END, OUTPUT, Frames
+from headnode.adapters.wire.frame_codec import CHUNK
 
 ANSWERED_AS_USUAL = (
     *(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE),

@@ -8,10 +8,10 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable
 
-from headnode.adapters.processes import process_tree
+from headnode.adapters import process_tree
+from headnode.adapters.process_tree import Picture
 from headnode.adapters.processes.attempts import ShepherdAttempt
 from headnode.adapters.processes.cgroups import Freezer
-from headnode.adapters.processes.process_tree import Picture
 
 TASK_MARKER_NAME = "HEADNODE_TASK"
 _ENDING_TICK = 0.01  # seconds between two looks, at least

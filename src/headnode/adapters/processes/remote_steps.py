@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from headnode.adapters.processes import process_tree
+from headnode.adapters import process_tree
 from headnode.adapters.processes.attempt_limits import (
     ended_by_limit,
     for_want_of_memory,

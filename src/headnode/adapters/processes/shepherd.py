@@ -11,7 +11,7 @@ import socket
 import time
 from typing import Any
 
-from headnode.adapters.processes import process_tree
+from headnode.adapters import process_tree
 from headnode.adapters.processes.agent_link import REDIAL, AgentLink, Lease, boot_time
 from headnode.adapters.processes.attempt_limits import CgroupPlacement, MemoryWatch
 from headnode.adapters.processes.attempts import (

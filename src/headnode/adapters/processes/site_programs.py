@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import pwd
 import shlex
 import signal
 import subprocess
@@ -15,8 +16,31 @@ from typing import BinaryIO
 import msgspec
 
 from headnode.adapters.files.owners import why_not_run
-from headnode.adapters.identity.users import base_environment
 from headnode.adapters.processes.hook_runner import NOT_STARTED
+
+PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def base_environment(uid: int) -> dict[str, str]:
+    """Return HOME, USER, LOGNAME, SHELL, PATH and LANG of a user; a user nobody knows lives in ``/``.
+
+    Who started this process may have chosen another home than the system knows: tasks of his own live there.
+    """
+    try:
+        user = pwd.getpwuid(uid)
+        name, home, shell = user.pw_name, user.pw_dir, user.pw_shell
+    except KeyError:
+        name, home, shell = str(uid), "/", "/bin/sh"
+    if uid == os.geteuid():
+        home = os.environ.get("HOME", home)
+    return {
+        "HOME": home,
+        "USER": name,
+        "LOGNAME": name,
+        "SHELL": shell or "/bin/sh",
+        "PATH": PATH,
+        "LANG": os.environ.get("LANG", "C.UTF-8"),
+    }
 
 
 class ProgramResult(msgspec.Struct, frozen=True):

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from headnode.adapters.processes.launcher import (
     ANSWER_FOR,
-    CHUNK,
     FAILED,
     INPUT,
     INPUT_END,
@@ -28,6 +27,7 @@ from headnode.adapters.processes.launcher import (
     say_exit,
 )
 from headnode.adapters.processes.piped import ANSWERED_AS_USUAL, Piped, exit_status, found, login_shell
+from headnode.adapters.wire.frame_codec import CHUNK
 
 _UTF8 = 0o40000  # IUTF8: erasing a character erases all its bytes
 _END_OF_FILE = b"\x04"

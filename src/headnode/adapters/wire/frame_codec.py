@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HEADER = 4  # bytes
+CHUNK = 64 * 1024  # bytes of input or output in one message
 LONGEST = 2**32 - 1  # bytes that a header can announce: the bound of a peer that is trusted
 
 

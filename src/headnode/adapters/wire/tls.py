@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from headnode.adapters.identity.peers import CLIENT, HEAD_NAME, TASKS
 from headnode.adapters.wire.frames import keep_alive
+from headnode.adapters.wire.peers import CLIENT, HEAD_NAME, TASKS
 from headnode.core.model.errors import BadRequest, Unavailable
 
 _YEARS = datetime.timedelta(days=3652)  # certificates end by removing the node, not by their date

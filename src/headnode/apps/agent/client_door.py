@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 
-from headnode.adapters.identity.peers import peer_ids
 from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import listen, quiet_at_the_end, read_frame
+from headnode.adapters.wire.peers import peer_ids
 from headnode.apps.agent.node_services import NodeServices
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable

@@ -16,7 +16,7 @@ from headnode.adapters.nodes.streams import LaunchStream
 from headnode.adapters.processes import launcher as wire
 from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.wire.agent_messages import AttemptResult, Launch, LaunchesOver, RemoteUsage, Route
-from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frame_codec import CHUNK, frame
 from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import FromAgent
 from headnode.apps.agent.node_services import NodeServices
@@ -190,7 +190,7 @@ class LaunchClient:
     async def _hear_launcher(self, reader: asyncio.StreamReader, stream: LaunchStream) -> None:
         """Pass on what a launcher reads, until it goes."""
         try:
-            while (data := await read_frame(reader, 2 * wire.CHUNK)) is not None:
+            while (data := await read_frame(reader, 2 * CHUNK)) is not None:
                 kind = {wire.INPUT: "in", wire.INPUT_END: "in-end"}.get(data[:1])
                 if kind is None:
                     raise BadRequest(code="launch", what=f"a launcher sent {data[:1]!r}")

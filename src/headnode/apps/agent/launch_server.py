@@ -22,7 +22,7 @@ from headnode.adapters.wire.agent_messages import (
     Route,
     TerminalSize,
 )
-from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.frame_codec import CHUNK, frame
 from headnode.adapters.wire.frames import read_frame
 from headnode.apps.agent.launch_client import OVER
 from headnode.apps.agent.node_services import NodeServices
@@ -243,7 +243,7 @@ class LaunchServer:
 
         Raises:  BadRequest when it ends without a word.
         """
-        while (data := await read_frame(reader, 2 * wire.CHUNK)) is not None:
+        while (data := await read_frame(reader, 2 * CHUNK)) is not None:
             kind, rest = data[:1], data[1:]
             if kind == wire.EXIT:
                 code, problem = _read_exit(rest)

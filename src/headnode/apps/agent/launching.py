@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from headnode.adapters.identity.peers import peer_ids
 from headnode.adapters.nodes.streams import LaunchStream, look_after
 from headnode.adapters.processes import launcher as wire
 from headnode.adapters.processes.job_journal import Key
@@ -21,6 +20,7 @@ from headnode.adapters.wire.agent_messages import (
 )
 from headnode.adapters.wire.frames import listen, read_frame
 from headnode.adapters.wire.messages import EndLaunched, Launching
+from headnode.adapters.wire.peers import peer_ids
 from headnode.apps.agent import launch_client, launch_server
 from headnode.apps.agent.launch_client import with_remote_usage
 from headnode.apps.agent.node_services import NodeServices

@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 
 from headnode import __version__
-from headnode.adapters.identity.peers import user_name
 from headnode.adapters.processes import cgroups
 from headnode.adapters.processes.program_start import machine_processors
+from headnode.adapters.wire.peers import user_name
 from headnode.core.model.node import NodeFacts
 
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headnode.adapters.files.owners import why_not_run
-from headnode.adapters.identity.users import base_environment
-from headnode.adapters.processes.site_programs import ask_site_program, run_site_program
+from headnode.adapters.processes.site_programs import ask_site_program, base_environment, run_site_program
 from headnode.adapters.wire import messages as m
 from headnode.adapters.wire.agent_messages import ProgramTried
 from headnode.adapters.wire.messages import FromAgent, TryProgram

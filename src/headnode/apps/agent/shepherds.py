@@ -11,13 +11,14 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from headnode.adapters.identity.peers import peer_ids
-from headnode.adapters.processes import cgroups, job_journal, process_tree, shepherd_protocol
+from headnode.adapters import process_tree
+from headnode.adapters.processes import cgroups, job_journal, shepherd_protocol
 from headnode.adapters.processes.factory import ShepherdFactory, ShepherdOrder
 from headnode.adapters.processes.job_journal import JournalContent, Key
 from headnode.adapters.processes.program_start import PATH, REMOVE, SHELL
 from headnode.adapters.wire import messages as m
 from headnode.adapters.wire.frames import listen, read_frame
+from headnode.adapters.wire.peers import peer_ids
 from headnode.apps.agent.machine import most_processes
 from headnode.apps.agent.node_services import NodeServices
 from headnode.apps.agent.places import Places

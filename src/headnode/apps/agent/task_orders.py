@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from headnode.adapters.identity.users import base_environment
 from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.processes.limits import Bounds
 from headnode.adapters.processes.remote_steps import MARKER as LAUNCHED
 from headnode.adapters.processes.shepherd_protocol import run_message
+from headnode.adapters.processes.site_programs import base_environment
 from headnode.adapters.wire.agent_messages import Launch
 from headnode.adapters.wire.messages import OpenJob, Welcome
 from headnode.apps.agent.launching import LaunchRouter

@@ -6,8 +6,8 @@ import socket
 import ssl
 from typing import Any
 
-from headnode.adapters.identity.peers import CLIENT, HEAD_NAME
 from headnode.adapters.nodes.membership import Invitation, learn_authority, read_address, read_invitation
+from headnode.adapters.wire.peers import CLIENT, HEAD_NAME
 from headnode.apps.client.connection import Connection
 from headnode.apps.client.failures import refusal_in
 from headnode.apps.client.logins import HeadLogin

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from headnode.adapters.clock import WallClock
-from headnode.adapters.files.local_daemons import announced
+from headnode.adapters.files.local_daemons import announced, cluster_name, nodes_here
 from headnode.adapters.files.owners import FILE_MODE_MASK, refuse_unsafe_state, warn_of_unsafe_code
 from headnode.adapters.journal.sqlite import SqliteJournal, open_journal
 from headnode.adapters.nodes.entrance import Entrance, LogRateLimit
@@ -41,7 +41,7 @@ from headnode.apps.server.filtering.activation_offers import ActivationFilters
 from headnode.apps.server.filtering.filter_documents import FilterCaller
 from headnode.apps.server.filtering.submission_chain import SubmissionFilters
 from headnode.apps.server.job_notices import JobNotices
-from headnode.apps.server.options import HeadOptions, cluster_name, node_names, nodes_here, read_options
+from headnode.apps.server.options import HeadOptions, node_names, read_options
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import HeadnodeError, Unavailable
 from headnode.core.model.node import NodeState

@@ -159,10 +159,10 @@ def _packed(target: "Path", state: "Path", copy: "Path") -> "CheckedBackup":
     import time
 
     from headnode import __version__
+    from headnode.adapters.files.local_daemons import cluster_name
     from headnode.adapters.journal.backup import FORMAT, Manifest, files_of, write_backup
     from headnode.adapters.journal.backup import VERSION as FORMAT_VERSION
     from headnode.adapters.journal.checking import cluster_and_last_event
-    from headnode.apps.server.options import cluster_name
 
     files = files_of(state, copy)
     cluster_id, events = cluster_and_last_event(copy)

@@ -130,7 +130,7 @@ def _nodes(asked: "Arguments", directory: str) -> int:
     if wanted is None and asked.number("processors") is None:
         from pathlib import Path
 
-        from headnode.apps.server.options import nodes_as_before
+        from headnode.adapters.files.local_daemons import nodes_as_before
 
         return nodes_as_before(Path(directory))[0]
     return 1 if wanted is None else wanted

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from headnode.adapters.identity.users import base_environment
+from headnode.adapters.processes.site_programs import base_environment
 from headnode.adapters.nodes.link import NodeLink, node_away
 from headnode.apps.server.api.answers import VerbAnswer
 from headnode.apps.server.job_lookup import FoundJob, JobLookup
