@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from headnode.adapters.processes.site_programs import base_environment
 from headnode.adapters.nodes.link import NodeLink, node_away
+from headnode.adapters.processes.site_programs import base_environment
 from headnode.apps.server.api.answers import VerbAnswer
 from headnode.apps.server.job_lookup import FoundJob, JobLookup
 from headnode.apps.server.server_context import ServerContext
