@@ -15,7 +15,7 @@ from pathlib import Path
 from headnode.apps.simulate.engine_replay import EngineReplay
 from headnode.apps.simulate.log_files import read_log
 from headnode.apps.simulate.machine import pool
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.plan import Plan, Start
 from headnode.core.scheduling.policies import POLICIES, Policy
@@ -88,10 +88,10 @@ def at_once(view: View) -> Plan:
     ((name, node),) = view.nodes.items()
     free, starts = node.free, []
     for kind in view.queue:
-        for _, _, job in kind.turns:
+        for turn in kind.turns:
             if kind.request.minimum <= free:
                 free -= kind.request.minimum
-                starts.append(Start(JobId(job), ((name, kind.request.minimum),)))
+                starts.append(Start(turn.job, ((name, kind.request.minimum),)))
     return Plan(tuple(starts), (), {})
 
 

@@ -18,7 +18,7 @@ from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.core.model.job import JobRequest, JobSpec, NodeGroupOp, UnitType
 from headnode.core.model.node import NodeFacts
-from headnode.core.model.quantities import FOREVER, Instant, JobId, Seconds
+from headnode.core.model.quantities import FOREVER, Instant, JobId, QueuePosition, Seconds, queue_position
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
 from headnode.core.scheduling import preempt as preempting
@@ -82,7 +82,9 @@ def mixed(nodes: int, running: int, queued: int, classes: int, *, shared: bool) 
         )
         for number in range(classes)
     ]
-    turns = sorted((-dice.choice((1000, 2000, 3000)), job, job) for job in range(running, running + queued))
+    turns = sorted(
+        queue_position(dice.choice((1000, 2000, 3000)), job, job) for job in range(running, running + queued)
+    )
     return View(
         now=NOW,
         nodes={
@@ -102,7 +104,7 @@ def _running(dice: random.Random, number: int, free: dict[str, int]) -> RunningJ
     end = Instant(NOW + dice.uniform(60, 20 * HOUR))
     return RunningJob(
         JobId(number),
-        (-2000, number, number),
+        queue_position(2000, number, number),
         request(processors, processors, HOUR),
         end,
         ((name, processors),),
@@ -250,6 +252,10 @@ def _below(running: Sequence[PreemptionCandidate], priority: int) -> Sequence[Pr
     return running if priority > 2000 else ()
 
 
+def _at_most_normal(turn: QueuePosition) -> QueuePosition:
+    return turn._replace(minus_priority=max(-2000, turn.minus_priority))
+
+
 def urgent(sizes: Sequence[int]) -> View:
     """Return a full cluster whose queue begins with jobs of these sizes, of a priority above all others."""
     dice, view = random.Random(2019), mixed(1000, 2000, 10_000, 500, shared=True)
@@ -257,7 +263,7 @@ def urgent(sizes: Sequence[int]) -> View:
     running = [
         RunningJob(
             JobId(number),
-            (-2000, number, number),
+            queue_position(2000, number, number),
             request(8, 8, HOUR),
             Instant(NOW + dice.uniform(60, 20 * HOUR)),
             ((names[number // 2], 8),),
@@ -265,11 +271,13 @@ def urgent(sizes: Sequence[int]) -> View:
         for number in range(2000)
     ]
     queue = [
-        WaitingClass(each.request, sorted((max(-2000, turn[0]), *turn[1:]) for turn in each.turns))
+        WaitingClass(each.request, sorted(_at_most_normal(turn) for turn in each.turns))
         for each in view.queue
     ]
     for size in sorted(set(sizes)):
-        turns = [(-4000, 20_000 + at, 20_000 + at) for at, each in enumerate(sizes) if each == size]
+        turns = [
+            queue_position(4000, 20_000 + at, 20_000 + at) for at, each in enumerate(sizes) if each == size
+        ]
         queue.append(WaitingClass(request(size, size, HOUR), turns))
     nodes = {name: NodeView(node.facts, 0, 2) for name, node in view.nodes.items()}
     return msgspec.structs.replace(view, nodes=nodes, running=running, queue=queue)
@@ -311,7 +319,7 @@ def sharing(view: View, *, wanting: bool = True) -> View:
     dice = random.Random(2008)
     running, sharers = [], {}
     for job in view.running:
-        turn = (-dice.choice((1000, 2000, 3000)), *job.turn[1:])
+        turn = job.turn._replace(minus_priority=-dice.choice((1000, 2000, 3000)))
         running.append(msgspec.structs.replace(job, turn=turn, request=request(1, 64, HOUR)))
         held = tuple(NodeSurplus(name, count, stoppable=count) for name, count in job.allocation)
         sharers[job.job] = ShareInfo(job.job, 64, 64, held) if wanting else ShareInfo(job.job, 1, 0, held)

@@ -152,7 +152,7 @@ def wakes_at_once(view: View) -> Plan:
 
 
 def gives_words(view: View) -> Plan:
-    first = view.queue[0].turns[0][2]
+    first = view.queue[0].turns[0].job
     return Plan((Start(first, (("a", "two"),)),), (), {})  # type: ignore[arg-type]
 
 
@@ -167,28 +167,28 @@ def takes_a_node_away(view: View) -> Plan:
 
 
 def gives_too_much(view: View) -> Plan:
-    starts = tuple(Start(turn[2], (("a", 3),)) for each in view.queue for turn in each.turns)
+    starts = tuple(Start(turn.job, (("a", 3),)) for each in view.queue for turn in each.turns)
     return Plan(starts, (), {})
 
 
 def gives_one_node_twice(view: View) -> Plan:
-    starts = tuple(Start(turn[2], (("a", 1), ("a", 1))) for each in view.queue for turn in each.turns)
+    starts = tuple(Start(turn.job, (("a", 1), ("a", 1))) for each in view.queue for turn in each.turns)
     return Plan(starts, (), {})
 
 
 def takes_an_option_there_is_not(view: View) -> Plan:
-    starts = tuple(Start(turn[2], (("a", 1),), option=1) for each in view.queue for turn in each.turns)
+    starts = tuple(Start(turn.job, (("a", 1),), option=1) for each in view.queue for turn in each.turns)
     return Plan(starts, (), {})
 
 
 def takes_an_option_by_name(view: View) -> Plan:
     turn = view.queue[0].turns[0]
-    return Plan((Start(turn[2], (("a", 1),), option="second"),), (), {})  # type: ignore[arg-type]
+    return Plan((Start(turn.job, (("a", 1),), option="second"),), (), {})  # type: ignore[arg-type]
 
 
 def gives_parts_that_are_words(view: View) -> Plan:
     turn = view.queue[0].turns[0]
-    return Plan((Start(turn[2], (("a", 1),), parts=("a",)),), (), {})  # type: ignore[arg-type]
+    return Plan((Start(turn.job, (("a", 1),), parts=("a",)),), (), {})  # type: ignore[arg-type]
 
 
 def promises_an_option_there_is_not(view: View) -> Plan:
@@ -209,7 +209,7 @@ def promises_the_past(view: View) -> Plan:
     (waiting,) = view.queue
     turn = waiting.turns[0]
     wait = Wait((Reason(Why.POLICY, "later"),))
-    kept = Reservation(turn[2], Instant(view.now - 1), (("a", 1),), turn, waiting.request)
+    kept = Reservation(turn.job, Instant(view.now - 1), (("a", 1),), turn, waiting.request)
     return Plan((), (), {waiting.request: wait}, (kept,))
 
 

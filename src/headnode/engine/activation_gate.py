@@ -15,12 +15,12 @@ import msgspec
 from msgspec.structs import replace
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, QueuePosition
 from headnode.core.scheduling.node_table import KnownNodes
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.request import held_with
-from headnode.core.scheduling.view import RunningJob, Turn, View, WaitingClass
+from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 from headnode.core.state import start as c
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_record import JobRecord
@@ -118,7 +118,7 @@ class _PlanGate:
         """Put a job aside, and all that ask for the same and would have to be asked about, too."""
         offers, cluster = self._offers, self._cluster
         request = cluster.request(record)
-        others = (cluster.jobs[JobId(job)] for _, _, job in cluster.queue.by_request.get(request, ()))
+        others = (cluster.jobs[turn.job] for turn in cluster.queue.by_request.get(request, ()))
         alike = [each.id for each in others if each.id not in offers.of and offers.chains.of(cluster, each)]
         offers.put_aside([record.id, *alike])
 
@@ -204,19 +204,19 @@ def _holding(view: View, firm: Sequence[ActivationOffer], cluster: ClusterState)
 
 
 def _line(
-    view: View, left_out: Mapping[JobRequest, set[int]], blocker: Turn | None
+    view: View, left_out: Mapping[JobRequest, set[int]], blocker: QueuePosition | None
 ) -> Sequence[WaitingClass]:
     """Return the queue without those that are not considered now; behind a blocker, with it as the last."""
     found = []
     for each in view.queue:
-        turns: Sequence[Turn] = each.turns
+        turns: Sequence[QueuePosition] = each.turns
         if blocker is not None:
             at = bisect_left(turns, blocker)
             last = [blocker] if at < len(turns) and turns[at] == blocker else []
-            turns = [*turns[: bisect_left(turns, (blocker[0],))], *last]
+            turns = [*turns[: bisect_left(turns, blocker[:2])], *last]
         without = left_out.get(each.request)
         if without:
-            turns = [turn for turn in turns if turn[2] not in without]
+            turns = [turn for turn in turns if turn.job not in without]
         if turns:
             found.append(each if turns is each.turns else WaitingClass(each.request, turns))
     return found

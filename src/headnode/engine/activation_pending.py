@@ -150,7 +150,7 @@ class PendingOffers:
         self.aside = {job for job in self.aside if job in cluster.jobs}
         if self.aside:
             turns = (cluster.turn(cluster.jobs[job]) for job in self.aside)
-            self.aside.difference_update(JobId(turn[2]) for turn in nsmallest(room, turns))
+            self.aside.difference_update(turn.job for turn in nsmallest(room, turns))
 
     def _ask_again(self, cluster: ClusterState, offer: ActivationOffer, now: Instant) -> None:
         record = cluster.jobs[offer.job]

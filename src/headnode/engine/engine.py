@@ -71,7 +71,7 @@ def _waiting(
         named = named_nodes(each.request)
         if named and not named & paused:
             continue
-        turns = tuple(turn for turn in each.turns if _may(cluster, JobId(turn[2]), starting))
+        turns = tuple(turn for turn in each.turns if _may(cluster, turn.job, starting))
         if turns:
             yield WaitingClass(replace(each.request, others=()), turns)
 

@@ -66,7 +66,7 @@ def _untold(plan: Plan, view: View) -> str:
     begun = {start.job for start in plan.starts}
     for waiting in view.queue:
         if waiting.request not in plan.waits:
-            left = [turn[2] for turn in waiting.turns if turn[2] not in begun]
+            left = [turn.job for turn in waiting.turns if turn.job not in begun]
             if left:
                 return f"its plan has no entry for job {left[0]}"
     if isinstance(plan.waits, LazyReasons):  # ours, from which it was made: worked out when somebody asks
@@ -91,7 +91,7 @@ def _is_readable(wait: Wait) -> bool:
 def _not_reserved(plan: Plan, view: View) -> str:
     """Say which reservation is for nobody, or for no time to come."""
     waiting = (
-        {turn[2]: each.request for each in view.queue for turn in each.turns} if plan.reservations else {}
+        {turn.job: each.request for each in view.queue for turn in each.turns} if plan.reservations else {}
     )
     for each in plan.reservations:
         if not isinstance(each, Reservation) or waiting.get(each.job) != each.request:

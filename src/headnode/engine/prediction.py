@@ -211,7 +211,7 @@ class StartPredictor:
         """Return a situation of the cluster; `plan` is that of its last pass."""
         self.changed = False
         view = first_in_queue(view, self.most_jobs)
-        waiting = [JobId(turn[2]) for each in view.queue for turn in each.turns]
+        waiting = [turn.job for each in view.queue for turn in each.turns]
         reserved = {each.job: each.at for each in (plan.reservations if plan is not None else ())}
         lasts, otherwise = {}, {}
         for job in waiting:

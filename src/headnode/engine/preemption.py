@@ -65,7 +65,7 @@ def _preemption_state(view: View, cluster: ClusterState, settings: Settings, kin
     graceful = kind == "Graceful"
 
     def candidates(priority: int) -> list[PreemptionCandidate]:
-        lower = (job.job for job in view.running if -job.turn[0] < priority)
+        lower = (job.job for job in view.running if job.turn.priority < priority)
         records = [cluster.jobs[job] for job in lower if job in cluster.running]
         return [
             PreemptionCandidate(record.id, record.run.started)

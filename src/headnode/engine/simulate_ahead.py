@@ -14,13 +14,13 @@ from typing import NamedTuple
 import msgspec
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import NEVER, Instant, JobId
+from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
 from headnode.core.scheduling.node_table import KnownNodes
 from headnode.core.scheduling.node_view import NodeView, instants_of
 from headnode.core.scheduling.plan import Grow, Plan, Shares, Start
 from headnode.core.scheduling.policies import Policy
 from headnode.core.scheduling.request import held_licences, held_with, requested_licences
-from headnode.core.scheduling.view import RunningJob, Turn, View, WaitingClass
+from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 
 SimulatedRunTime = Callable[[JobId, int], float]
 """How long a job will run once it starts under an option, in seconds; infinite when nobody knows."""
@@ -36,7 +36,7 @@ class SimulatedStarts(NamedTuple):
 def first_in_queue(view: View, most: int) -> View:
     """Return the view with no more than the first `most` jobs of its queue."""
     turns = {turn: each.request for each in view.queue for turn in islice(each.turns, most)}
-    kept: dict[JobRequest, list[Turn]] = {}
+    kept: dict[JobRequest, list[QueuePosition]] = {}
     for turn in nsmallest(most, turns):
         kept.setdefault(turns[turn], []).append(turn)
     queue = [WaitingClass(request=request, turns=found) for request, found in kept.items()]
@@ -45,7 +45,7 @@ def first_in_queue(view: View, most: int) -> View:
 
 def to_the_limits(view: View) -> SimulatedRunTime:
     """Return that every waiting job of a view runs until its run time limit."""
-    requests = {turn[2]: each.request for each in view.queue for turn in each.turns}
+    requests = {turn.job: each.request for each in view.queue for turn in each.turns}
     return lambda job, option: requests[job].option(option).run_time
 
 
@@ -89,7 +89,7 @@ class _SimulatedCluster:
         self._running = {job.job: job for job in view.running}
         self._licences = dict(view.licences)
         self.queue = {each.request: list(each.turns) for each in view.queue}
-        self._request_of = {JobId(turn[2]): each.request for each in view.queue for turn in each.turns}
+        self._request_of = {turn.job: each.request for each in view.queue for turn in each.turns}
         reserved = instants_of(node.reserved for node in view.nodes.values())
         self._edges = sorted(Instant(view.now + edge) for edge in reserved)  # of reservations
         self._ends = [(max(ends.get(job.job, job.end), view.now), job.job) for job in view.running]
@@ -122,7 +122,7 @@ class _SimulatedCluster:
         """Let a waiting job run for so long."""
         request = self._request_of[start.job]
         turns = self.queue[request]
-        turn = next(turn for turn in turns if turn[2] == start.job)
+        turn = next(turn for turn in turns if turn.job == start.job)
         turns.remove(turn)
         if not turns:
             del self.queue[request]

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import msgspec
 
 from headnode.core.model.job import NOTHING_HELD, JobRequest
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, QueuePosition
 from headnode.core.scheduling.plan import Shares
-from headnode.core.scheduling.view import RunningJob, Turn, View
+from headnode.core.scheduling.view import RunningJob, View
 from headnode.testing.specification import FreeNode, World, broken_unless, held_of_each_node, memory_with_each
 
 
@@ -25,7 +25,7 @@ class HeldShares(NamedTuple):
 class ResourceDemand(NamedTuple):
     """One demand, as the queue and the running jobs say it.  Sorted by turn, growth first."""
 
-    turn: Turn
+    turn: QueuePosition
     starts: bool
     request: JobRequest
     end: Instant
@@ -33,7 +33,7 @@ class ResourceDemand(NamedTuple):
     @property
     def job(self) -> JobId:
         """The job whose demand it is."""
-        return JobId(self.turn[2])
+        return self.turn.job
 
     def under(self, option: int, now: float) -> "ResourceDemand":
         """Return the demand under one of its options, as if it asked for nothing else.

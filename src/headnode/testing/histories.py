@@ -202,7 +202,9 @@ def show_scene(view: View) -> str:
     parts = [
         _list("nodes", map(_node, view.nodes.values())),
         _list("running", (_running(job, view.now) for job in view.running)),
-        _list("queue", (f"({turn[2]}, {_asks(request)}{_priority(-turn[0])})" for turn, request in queue)),
+        _list(
+            "queue", (f"({turn.job}, {_asks(request)}{_priority(turn.priority)})" for turn, request in queue)
+        ),
     ]
     parts += [f"    licences={dict(view.licences)!r},\n"] if view.licences else []
     parts += [f"    depth={view.depth},\n"] if view.depth != inf else []
@@ -255,12 +257,12 @@ def _running(job: RunningJob, now: Instant) -> str:
     more = {"minutes_left": (job.end - now) / MINUTE} if job.end < inf else {}
     more |= {"wants": job.wants} if job.wants else {}
     shares = "".join(f", {share!r}" for share in job.allocation)
-    return f"runs({job.job}, {_asks(job.request)}{shares}{_keywords(more | _turn(job.turn[0]))})"
+    return f"runs({job.job}, {_asks(job.request)}{shares}{_keywords(more | _turn(job.turn.minus_priority))})"
 
 
 def _reserved(each: Reservation, now: Instant) -> str:
     shares = "".join(f", {share!r}" for share in each.allocation)
-    more: dict[str, Any] = {"minutes": (each.at - now) / MINUTE} | _turn(each.turn[0])
+    more: dict[str, Any] = {"minutes": (each.at - now) / MINUTE} | _turn(each.turn.minus_priority)
     more |= {"option": each.option} if each.option else {}
     return f"reserved({each.job}, {_asks(each.request)}{shares}{_keywords(more)})"
 

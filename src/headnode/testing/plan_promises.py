@@ -33,10 +33,10 @@ def everybody_is_decided(view: View, plan: Plan) -> None:
     """
     begun = [start.job for start in plan.starts]
     broken_unless(len(set(begun)) == len(begun), "a job is started twice")
-    waiting = {turn[2]: each for each in view.queue for turn in each.turns}
+    waiting = {turn.job: each for each in view.queue for turn in each.turns}
     broken_unless(set(begun) <= set(waiting), f"jobs {set(begun) - set(waiting)} start, but do not wait")
     for each in view.queue:
-        left = [turn[2] for turn in each.turns if turn[2] not in begun]
+        left = [turn.job for turn in each.turns if turn.job not in begun]
         told = plan.waits.get(each.request)
         broken_unless(not left or told is not None, f"jobs {left} neither start nor wait")
         broken_unless(
@@ -59,7 +59,7 @@ def equals_start_in_turn(view: View, plan: Plan) -> None:
     begun = {start.job for start in plan.starts}
     had = {each.job for each in view.before.reservations} if view.before is not None else set()
     for each in view.queue:
-        jobs = [turn[2] for turn in each.turns if turn[2] not in had]
+        jobs = [turn.job for turn in each.turns if turn.job not in had]
         first = [job for job in jobs if job in begun]
         broken_unless(first == jobs[: len(first)], f"of equal jobs {jobs}, {first} start")
 

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Protocol
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, QueuePosition, queue_position
 from headnode.core.scheduling.plan import Plan
-from headnode.core.scheduling.view import Turn, View
+from headnode.core.scheduling.view import View
 from headnode.testing.held_shares import empty
 from headnode.testing.histories import History, Moment, Policy
 from headnode.testing.plan_promises import (
@@ -39,7 +39,7 @@ class NeverLater:
 
     def __init__(self, history: History, *, unless_ahead: bool = False) -> None:
         self._asked, self._unless_ahead = history.keeps_limits, unless_ahead
-        self._promised: dict[JobId, tuple[Instant, Turn]] = {}
+        self._promised: dict[JobId, tuple[Instant, QueuePosition]] = {}
 
     def see(self, moment: Moment) -> None:
         """Look at a pass.
@@ -65,7 +65,7 @@ class NeverLater:
     def _release(self, moment: Moment) -> None:
         """Forget what was promised to those behind whom comes or grows."""
         growing = {each.job for each in moment.plan.grows}
-        ahead = [(-each.priority, each.job, each.job) for each in moment.came]
+        ahead = [queue_position(each.priority, each.job, each.job) for each in moment.came]
         ahead += [job.turn for job in moment.view.running if job.job in growing]
         if ahead:
             best = min(ahead)

@@ -17,10 +17,18 @@ from typing import Any
 from headnode.core.model.job import JobRequest, NodeGroupOp, RequestPart, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import NodeNeeds
-from headnode.core.model.quantities import FOREVER, NEVER, Instant, JobId, Seconds
+from headnode.core.model.quantities import (
+    FOREVER,
+    NEVER,
+    Instant,
+    JobId,
+    QueuePosition,
+    Seconds,
+    queue_position,
+)
 from headnode.core.scheduling.node_view import NodeView, ReservedTime
 from headnode.core.scheduling.plan import Plan, Reservation, Start
-from headnode.core.scheduling.view import RunningJob, Turn, View, WaitingClass
+from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 from headnode.testing.specification import held_of_each_node, memory_with_each
 
 NOW = Instant(1_000_000.0)
@@ -119,9 +127,9 @@ def reserved(
     return Reservation(JobId(job), at, allocation, turn_of(job, priority), request, option)
 
 
-def turn_of(job: int, priority: int = 2000) -> Turn:
+def turn_of(job: int, priority: int = 2000) -> QueuePosition:
     """Return the turn of a job that was submitted in the order of its id."""
-    return (-priority, job, job)
+    return queue_position(priority, job, job)
 
 
 def scene(
@@ -139,7 +147,7 @@ def scene(
 
     `licences` are (in all, free) by feature; `before` are the reservations of the plan before.
     """
-    classes: dict[JobRequest, list[Turn]] = {}
+    classes: dict[JobRequest, list[QueuePosition]] = {}
     for job, request, *priority in queue:
         classes.setdefault(request, []).append(turn_of(job, *priority))
     return View(

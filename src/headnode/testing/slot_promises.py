@@ -122,7 +122,7 @@ def _check_depth(view: View, plan: Plan, kept: Container[JobId], *, refused: boo
 def _waiting(view: View) -> dict[JobId, JobRequest]:
     """Return who waits, in turn."""
     queue = sorted((turn, number) for number, each in enumerate(view.queue) for turn in each.turns)
-    return {JobId(turn[2]): view.queue[number].request for turn, number in queue}
+    return {turn.job: view.queue[number].request for turn, number in queue}
 
 
 def _earliest(view: View, request: JobRequest, taken: Sequence[_Taken], capacity: int) -> float:

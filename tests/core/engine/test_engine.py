@@ -186,7 +186,7 @@ def test_a_restart_goes_on_where_the_head_was() -> None:
 
 def stale(view: View) -> Plan:
     """Plan with eyes closed: start everything on node1 as if it were free, and grow what runs there."""
-    starts = [Start(JobId(turn[2]), (("node1", 1),)) for kind in view.queue for turn in kind.turns]
+    starts = [Start(turn.job, (("node1", 1),)) for kind in view.queue for turn in kind.turns]
     grows = [Grow(job.job, (("node9", 1),)) for job in view.running]
     return Plan(tuple(starts), tuple(grows), {})
 

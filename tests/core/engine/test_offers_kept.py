@@ -142,7 +142,7 @@ def test_what_is_kept_for_one_is_not_free_where_another_is_explained() -> None:
     world, keeper = kept(3)
     other = one(world, 2)
     assert told(world, other).nodes["node1"].free == 1
-    assert keeper not in {turn[2] for each in told(world, other).queue for turn in each.turns}
+    assert keeper not in {turn.job for each in told(world, other).queue for turn in each.turns}
     plan = POLICIES["easy"](told(world, other))
     assert [start.job for start in plan.starts] == []
     world.wait(10)

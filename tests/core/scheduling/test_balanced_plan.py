@@ -10,7 +10,7 @@ from headnode.core.scheduling.balanced.shares import ShareClaim, share_out, weig
 from headnode.core.scheduling.plan import Why
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.view import Bias
-from headnode.testing import asks, node
+from headnode.testing import asks, node, turn_of
 
 from .balanced_world import Job, World
 
@@ -133,10 +133,10 @@ def test_jobs_that_can_run_anywhere_have_exactly_their_shares(seed: int) -> None
     running = [job for job in world.jobs if job.holds]
     claims = [
         ShareClaim(
-            (-job.priority, job.number, job.number),
+            turn_of(job.number, job.priority),
             job.request.maximum - job.request.minimum,
             1,
-            weight_of((-job.priority, job.number, job.number), world.bias),
+            weight_of(turn_of(job.number, job.priority), world.bias),
         )
         for job in running
     ]

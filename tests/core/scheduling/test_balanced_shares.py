@@ -5,6 +5,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headnode.core.model.quantities import queue_position
 from headnode.core.scheduling.balanced.shares import ShareClaim, share_out, weight_of
 from headnode.core.scheduling.view import Bias
 
@@ -16,7 +17,7 @@ PRIORITIES = st.sampled_from([0, 500, 1000, 1999, 2000, 3000, 4000])
 def claims(draw: st.DrawFn, sizes: tuple[int, ...] = (1,)) -> list[ShareClaim]:
     bias = draw(BIASES)
     wanted = draw(st.lists(st.tuples(PRIORITIES, st.integers(0, 30), st.sampled_from(sizes)), max_size=8))
-    turns = [(-priority, number, number) for number, (priority, _, _) in enumerate(wanted)]
+    turns = [queue_position(priority, number, number) for number, (priority, _, _) in enumerate(wanted)]
     return [
         ShareClaim(turn, most, size, weight_of(turn, bias))
         for turn, (_, most, size) in zip(turns, wanted, strict=True)
@@ -60,7 +61,7 @@ def test_of_two_that_could_use_more_the_higher_priority_has_no_less(
     given = share_out(wanted, processors)
     for units, each in zip(given, wanted, strict=True):
         for others, other in zip(given, wanted, strict=True):
-            if each.turn[0] < other.turn[0] and units < each.most:
+            if each.turn.minus_priority < other.turn.minus_priority and units < each.most:
                 assert units >= others
 
 
@@ -95,9 +96,12 @@ def test_a_job_that_goes_takes_nothing_from_anybody(
 
 
 def test_the_words_of_the_parameter() -> None:
-    high, normal = (-3000, 1, 1), (-2000, 2, 2)
+    high, normal = queue_position(3000, 1, 1), queue_position(2000, 2, 2)
     for bias, times in ((Bias.HIGH, 10), (Bias.MEDIUM, 2), (Bias.LOW, 1), (Bias.NONE, 1)):
         wanted = [ShareClaim(turn, 1000, 1, weight_of(turn, bias)) for turn in (high, normal)]
         assert share_out(wanted, 66 * (times + 1)) == [66 * times, 66]
-    halfway = [ShareClaim(turn, 1000, 1, weight_of(turn, Bias.MEDIUM)) for turn in ((-4000, 1, 1), normal)]
+    halfway = [
+        ShareClaim(turn, 1000, 1, weight_of(turn, Bias.MEDIUM))
+        for turn in (queue_position(4000, 1, 1), normal)
+    ]
     assert share_out(halfway, 50) == [40, 10]

@@ -25,7 +25,7 @@ def closes(view: View, name: str) -> float:
 
 def keeps_to_the_closing(view: View, plan: Plan) -> bool:
     """Tell whether all that is given and promised on nodes that close is over by then."""
-    requests = {turn[2]: each.request for each in view.queue for turn in each.turns}
+    requests = {turn.job: each.request for each in view.queue for turn in each.turns}
     begins = [(each.job, view.now, each.allocation) for each in plan.starts]
     begins += [(each.job, each.at, each.allocation) for each in plan.reservations]
     return all(

@@ -6,12 +6,12 @@ from itertools import chain, islice
 import pytest
 from msgspec.structs import replace
 
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, QueuePosition
 from headnode.core.scheduling.plan import Plan, Shares, Start
 from headnode.core.scheduling.policies import POLICIES, Policy
 from headnode.core.scheduling.preempt import PreemptionCandidate, PreemptionState, preempting_plan
 from headnode.core.scheduling.verify_plan import plan_violation
-from headnode.core.scheduling.view import Turn, View
+from headnode.core.scheduling.view import View
 from headnode.core.scheduling.what_if_view import nobody_grows, queue_up_to, with_given_up, with_least
 from headnode.testing import SMALL_WORLDS
 
@@ -23,15 +23,17 @@ def worlds(every: int) -> Iterator[View]:
     """Yield worlds in which some running jobs have a lower priority than those that wait, some a higher."""
     for number, view in enumerate(islice(chain(*(make() for make in SMALL_WORLDS.values())), 0, None, every)):
         running = [
-            replace(job, turn=((-1000, -2000, -1500, -3000)[(number + place) % 4], *job.turn[1:]))
+            replace(
+                job, turn=job.turn._replace(minus_priority=-(1000, 2000, 1500, 3000)[(number + place) % 4])
+            )
             for place, job in enumerate(view.running)
         ]
         yield replace(view, running=running)
 
 
-def lower(view: View, turn: Turn) -> dict[JobId, Shares]:
+def lower(view: View, turn: QueuePosition) -> dict[JobId, Shares]:
     """Return what a job may be given, if everybody below it goes."""
-    return {job.job: job.allocation for job in view.running if job.turn[0] > turn[0]}
+    return {job.job: job.allocation for job in view.running if job.turn.minus_priority > turn.minus_priority}
 
 
 def scene(view: View, *, graceful: bool = False, in_parts: bool = False) -> PreemptionState:
@@ -41,7 +43,7 @@ def scene(view: View, *, graceful: bool = False, in_parts: bool = False) -> Pree
         candidates=lambda priority: [
             PreemptionCandidate(job.job, Instant(float(job.job)))
             for job in view.running
-            if -job.turn[0] < priority
+            if job.turn.priority < priority
         ],
         graceful=graceful,
         in_parts=in_parts,
@@ -49,11 +51,11 @@ def scene(view: View, *, graceful: bool = False, in_parts: bool = False) -> Pree
     )
 
 
-def starts(policy: Policy, view: View, turn: Turn, gifts: dict[JobId, Shares]) -> bool:
+def starts(policy: Policy, view: View, turn: QueuePosition, gifts: dict[JobId, Shares]) -> bool:
     """Whether the policy starts a job, which asks for its least, when these have given that up."""
-    queue = with_least(queue_up_to(view, turn), {turn[2]})
+    queue = with_least(queue_up_to(view, turn), {turn.job})
     there = replace(nobody_grows(with_given_up(view, gifts)), queue=queue)
-    return turn[2] in {start.job for start in policy(there).starts}
+    return turn.job in {start.job for start in policy(there).starts}
 
 
 def gifts_of(found: Plan, view: View) -> dict[JobId, Shares]:
@@ -71,7 +73,7 @@ def test_who_is_preempted_is_lower_and_needed_and_the_other_starts(name: str, ho
         found = preempting_plan(
             view, policy, scene(view, graceful=how == "graceful", in_parts=how == "in parts")
         )
-        turns = {turn[2]: turn for each in view.queue for turn in each.turns}
+        turns = {turn.job: turn for each in view.queue for turn in each.turns}
         running = {job.job: job for job in view.running}
         gifts = gifts_of(found, view)
         claimed = [claim.job for claim in found.claims]
@@ -79,7 +81,9 @@ def test_who_is_preempted_is_lower_and_needed_and_the_other_starts(name: str, ho
         owed += [(each.job, each.for_jobs) for each in found.recalls]
         for job, others in owed:
             assert set(others) <= set(claimed)
-            assert all(running[job].turn[0] > turns[other][0] for other in others), "strictly lower"
+            assert all(running[job].turn.minus_priority > turns[other].minus_priority for other in others), (
+                "strictly lower"
+            )
         whole = [Start(claim.job, claim.allocation, None, claim.option) for claim in found.claims]
         if not any(each.together for each in (waiting.request for waiting in view.queue)):
             together = Plan((*whole, *found.starts), (), {})

@@ -111,15 +111,15 @@ def starts_who_fits(view: View) -> Plan:
     for turn, request in sorted((turn, each.request) for each in view.queue for turn in each.turns):
         where = place(request, view.nodes, view.licences)
         if where is not None:
-            made = Plan((headnode.testing.Start(turn[2], where),), (), {})
-            left = {each.request for each in view.queue if [turn[2]] != [one[2] for one in each.turns]}
+            made = Plan((headnode.testing.Start(turn.job, where),), (), {})
+            left = {each.request for each in view.queue if [turn.job] != [one.job for one in each.turns]}
             return changed(made, waits={each: Wait(tuple(view_reason())) for each in left})  # type: ignore[arg-type]
     return Plan((), (), {each.request: Wait(tuple(view_reason())) for each in view.queue})  # type: ignore[arg-type]
 
 
 def last_first(view: View) -> Plan:
     queue = [
-        WaitingClass(each.request, sorted((turn[0], -turn[1], turn[2]) for turn in each.turns))
+        WaitingClass(each.request, sorted(turn._replace(order=-turn.order) for turn in each.turns))
         for each in view.queue
     ]
     return easy(changed(view, queue=queue))
@@ -127,7 +127,10 @@ def last_first(view: View) -> Plan:
 
 def reserves_for_nobody(view: View) -> Plan:
     made = easy(view)
-    ghost = [Reservation(99, view.now, (("a", 1),), (-2000, 99, 99), each.request) for each in view.queue]  # type: ignore[arg-type]
+    ghost = [
+        Reservation(99, view.now, (("a", 1),), headnode.testing.turn_of(99), each.request)
+        for each in view.queue
+    ]  # type: ignore[arg-type]
     return changed(made, reservations=(*made.reservations, *ghost[:1]))
 
 

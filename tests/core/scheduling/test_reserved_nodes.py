@@ -46,7 +46,7 @@ def breaks_a_reservation(view: View, request: JobRequest, at: float, names: Iter
 
 def keeps_all_reservations(view: View, plan: Plan) -> None:
     """Check that nothing is given or promised where and when it is somebody else's."""
-    requests = {turn[2]: each.request for each in view.queue for turn in each.turns}
+    requests = {turn.job: each.request for each in view.queue for turn in each.turns}
     given = [(each.job, view.now, each.allocation) for each in plan.starts]
     given += [(each.job, each.at, each.allocation) for each in plan.reservations]
     for job, at, shares in given:

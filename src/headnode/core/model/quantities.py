@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NewType
+from typing import NamedTuple, NewType
 
 from headnode.core.model.errors import BadRequest
 
@@ -16,6 +16,36 @@ FOREVER, NEVER = Seconds(math.inf), Instant(math.inf)
 
 JobId = NewType("JobId", int)
 Priority = NewType("Priority", int)  # 0 (lowest) to 4000 (highest)
+
+SortKey = int | float | tuple[float, ...]
+"""What a policy orders the queue by; those of one queue are all numbers or all tuples of numbers."""
+
+
+class QueuePosition(NamedTuple):
+    """The place of a job in the queue: the smallest is first.
+
+    Without a `key` the order is that of priority, submission and id.  A policy may set the key in a view.
+    """
+
+    key: SortKey
+    minus_priority: int
+    order: int  # counts submissions
+    job: JobId
+
+    @property
+    def priority(self) -> int:
+        """The priority of the job."""
+        return -self.minus_priority
+
+
+def queue_position(priority: int, order: int, job: int) -> QueuePosition:
+    """Return the place in the queue of a job to which no policy gives a key.
+
+    >>> queue_position(3000, 2, 2) < queue_position(2000, 1, 1)
+    True
+    """
+    return QueuePosition(0, -priority, order, JobId(job))
+
 
 LOWEST, HIGHEST = Priority(0), Priority(4000)
 ANCHORS: Mapping[str, Priority] = MappingProxyType(

@@ -14,7 +14,7 @@ from math import inf, nextafter
 from typing import NamedTuple
 
 from headnode.core.model.job import JobRequest, UnitType
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, QueuePosition
 from headnode.core.scheduling import release_profile
 from headnode.core.scheduling.free_resources import (
     Allocation,
@@ -31,7 +31,7 @@ from headnode.core.scheduling.profile import AmountChanges, AmountDemand, Profil
 from headnode.core.scheduling.release_profile import NodeKind, NodeKinds
 from headnode.core.scheduling.request import ResolvedRequest, resolve, resolved_later
 from headnode.core.scheduling.shadow_reservation import Release
-from headnode.core.scheduling.view import Turn, View
+from headnode.core.scheduling.view import View
 
 SHUT = 1 << 40  # more than there is of anything: taken out where a need is kept out
 OVERDUE = 1.0  # seconds that a job over its limit is expected to go on
@@ -295,7 +295,7 @@ class CarriedReservations(NamedTuple):
     """What is still there of the reservations of the plan before, and whether any of it became free."""
 
     slots: dict[JobId, CarriedSlot]
-    turns: dict[JobRequest, list[Turn]]  # of the jobs that have one, ascending
+    turns: dict[JobRequest, list[QueuePosition]]  # of the jobs that have one, ascending
     freed: bool
 
 
@@ -308,7 +308,7 @@ def carry_over_reservations(
     Those of jobs that are gone or were modified, or whose nodes are, are not kept.
     """
     slots: dict[JobId, CarriedSlot] = {}
-    turns: dict[JobRequest, list[Turn]] = {}
+    turns: dict[JobRequest, list[QueuePosition]] = {}
     reservations = view.before.reservations if view.before is not None else ()
     for reservation in sorted(_still_waiting(view, reservations), key=lambda each: (each.at, each.turn)):
         slot = _placed(reservation, view.now, node_table, availability)

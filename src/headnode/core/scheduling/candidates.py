@@ -6,16 +6,16 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, QueuePosition
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.request import ResolvedRequest, resolve, resolve_growth
-from headnode.core.scheduling.view import Turn, View
+from headnode.core.scheduling.view import View
 
 
 class Candidate(NamedTuple):
     """A running job that wants more, or the first job left of a class.  Sorted by turn, growth first."""
 
-    turn: Turn
+    turn: QueuePosition
     starts: bool
     place: int  # in the view's running jobs, or in its queue
     nth: int  # which of its class, from 0
@@ -32,7 +32,7 @@ class Candidate(NamedTuple):
     @property
     def job(self) -> JobId:
         """The job whose candidate it is."""
-        return JobId(self.turn[2])
+        return self.turn.job
 
 
 class CandidateQueue:
@@ -42,7 +42,7 @@ class CandidateQueue:
     """
 
     def __init__(self, view: View, node_table: NodeTable, aside: Set[int] = frozenset()) -> None:
-        self._turns: list[Sequence[Turn]] = [each.turns for each in view.queue]
+        self._turns: list[Sequence[QueuePosition]] = [each.turns for each in view.queue]
         self._view, self._node_table = view, node_table
         places = [place for place, each in enumerate(view.queue) if each.turns and place not in aside]
         self._heap = [
@@ -72,7 +72,7 @@ class CandidateQueue:
         if candidate.starts:
             self._come_up(candidate, candidate.nth + 1)
 
-    def skip(self, candidate: Candidate, turn: Turn) -> None:
+    def skip(self, candidate: Candidate, turn: QueuePosition) -> None:
         """Let the job of the class with this turn come up, or the next after it."""
         self._come_up(candidate, bisect_left(self._turns[candidate.place], turn))
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import NEVER, Instant, JobId
+from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
 
 Shares = tuple[tuple[str, int], ...]
 """Node names with the processors taken on each, in the order they were taken."""
@@ -109,7 +109,7 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
     job: JobId
     at: Instant
     allocation: Shares
-    turn: tuple[int, int, int]
+    turn: QueuePosition
     request: JobRequest
     option: int = 0  # which of its requests has the place; it may start with one that it prefers
     parts: tuple[Shares, ...] = ()  # of a gang, as in `Start`

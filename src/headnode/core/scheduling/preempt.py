@@ -14,14 +14,14 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, QueuePosition
 from headnode.core.scheduling.free_resources import Allocation, FreeResources
 from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.plan import Claim, Plan, Preempt, Reason, Recall, Shares, Start, Why
 from headnode.core.scheduling.policies import Policy
 from headnode.core.scheduling.request import resolve
 from headnode.core.scheduling.shadow_reservation import release_of
-from headnode.core.scheduling.view import RunningJob, Turn, View
+from headnode.core.scheduling.view import RunningJob, View
 from headnode.core.scheduling.what_if_view import (
     in_turn,
     joined_shares,
@@ -116,13 +116,13 @@ class _PreemptionPass:
     def _settle(self, view: View) -> None:
         """Let those start that others gave something up for; claim what is still to come for the rest."""
         wanted = {job for each in self._scene.giving for job in each.for_jobs}
-        turns = [turn for each in view.queue for turn in each.turns if turn[2] in wanted] if wanted else []
+        turns = [turn for each in view.queue for turn in each.turns if turn.job in wanted] if wanted else []
         if not turns:
             return
         short = nobody_grows(replace(view, queue=queue_up_to(view, max(turns)), freed=True))
         self.starts = list(self._policy(short).starts)
         after = with_started(view, self.starts)
-        waiting = {JobId(turn[2]) for turn in turns}
+        waiting = {turn.job for turn in turns}
         self._lifted = {each.job: each for each in self._scene.giving if waiting & set(each.for_jobs)}
         then = with_given_up(after, {job: each.allocation for job, each in self._lifted.items()})
         ahead = with_least(queue_up_to(then, max(turns)), wanted)
@@ -151,10 +151,10 @@ class _PreemptionPass:
         refused: set[JobRequest] = set()
         everybody = list(self._candidates())
         for turn, request in in_turn(self.now):
-            lower = [each for each in everybody if each.job.turn[0] > turn[0]]
+            lower = [each for each in everybody if each.job.turn.minus_priority > turn.minus_priority]
             if not lower or self._plans >= MOST_PLANS:
                 break
-            if request in refused or turn[2] in starting or self._scene.barred(JobId(turn[2])):
+            if request in refused or turn.job in starting or self._scene.barred(turn.job):
                 continue
             search = _PreemptionSearch(base, turn, request, lower, self._asked)
             chosen = search.chosen()
@@ -177,16 +177,16 @@ class _PreemptionPass:
         return {job: held for job, held in self._scene.ending.items() if job in known}
 
     def _candidates(self) -> Sequence[_LowerJob]:
-        first = min((each.turns[0] for each in self.now.queue if each.turns), default=None)
-        if first is None or self._scene.candidates is None:
+        highest = min((each.turns[0].minus_priority for each in self.now.queue if each.turns), default=None)
+        if highest is None or self._scene.candidates is None:
             return ()
         running = {job.job: job for job in self.then.running}
         found = [
             _LowerJob(running[each.job], each.since)
-            for each in self._scene.candidates(-first[0])
+            for each in self._scene.candidates(-highest)
             if each.job in running
         ]
-        return sorted(found, key=lambda each: (-each.job.turn[0], -each.since, -each.job.job))
+        return sorted(found, key=lambda each: (each.job.turn.priority, -each.since, -each.job.job))
 
     def _asked(self, view: View) -> Sequence[Start]:
         self._plans += 1
@@ -210,8 +210,8 @@ class _PreemptionPass:
                 return parts, again
         return whole, start
 
-    def _decide(self, turn: Turn, gifts: Mapping[JobId, Shares], start: Start) -> None:
-        wanted = JobId(turn[2])
+    def _decide(self, turn: QueuePosition, gifts: Mapping[JobId, Shares], start: Start) -> None:
+        wanted = turn.job
         graceful = self._scene.graceful
         running = {job.job: job for job in self.then.running}
         for job, share in gifts.items():
@@ -240,14 +240,14 @@ class _PreemptionSearch:
     def __init__(
         self,
         base: View,
-        turn: Turn,
+        turn: QueuePosition,
         request: JobRequest,
         lower: Sequence[_LowerJob],
         ask: Callable[[View], Sequence[Start]],
     ) -> None:
         self.base = base
         self._turn, self._lower, self._ask = turn, lower, ask
-        self._queue = with_least(queue_up_to(base, turn), {turn[2]})
+        self._queue = with_least(queue_up_to(base, turn), {turn.job})
         node_table = base.node_table()
         request = least(request)
         options = [request.option(number) for number in range(len(request.others) + 1)]
@@ -291,10 +291,10 @@ class _PreemptionSearch:
         prefix = self._enough(lower)
         if not prefix:
             return []
-        level = prefix[-1].job.turn[0]
+        level = prefix[-1].job.turn.minus_priority
         if len(prefix) > 1:
             missing = self._missing()
-            for each in [each for each in lower if each.job.turn[0] >= level][:MOST_ALONE]:
+            for each in [each for each in lower if each.job.turn.minus_priority >= level][:MOST_ALONE]:
                 if sum(count for _, count in each.job.allocation) < missing:
                     continue
                 resources.lift(self._piece(each))
@@ -350,7 +350,7 @@ class _PreemptionSearch:
     def start_without(self, gifts: Mapping[JobId, Shares]) -> Start | None:
         """Return how the policy starts the job when these have given that up; None if it does not."""
         view = replace(with_given_up(self.base, gifts), queue=self._queue, freed=True)
-        found = next((start for start in self._ask(view) if start.job == self._turn[2]), None)
+        found = next((start for start in self._ask(view) if start.job == self._turn.job), None)
         if found is not None:
             self.start = found
         return found

@@ -113,7 +113,7 @@ def plan_violation(plan: Plan, view: View) -> str:
     for grow in plan.grows:
         job = running.pop(grow.job, None)
         given.append((grow.job, grow, None if job is None else resolve_growth(job, node_table)))
-    waiting = {JobId(turn[2]): each.request for each in view.queue for turn in each.turns}
+    waiting = {turn.job: each.request for each in view.queue for turn in each.turns}
     for start in plan.starts:
         asked = _asked(waiting.pop(start.job, None), start.option)
         given.append((start.job, start, None if asked is None else resolve(asked, node_table)))

@@ -8,18 +8,10 @@ from types import MappingProxyType
 import msgspec
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import NEVER, Instant, JobId, Priority
+from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
 from headnode.core.scheduling.node_table import KnownNodes, NodeTable
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Plan
-
-Turn = tuple[int, int, int]
-"""A job's place in the queue: (-priority, submit order, id).  Smaller goes first."""
-
-
-def turn(priority: Priority, order: int, job: JobId) -> Turn:
-    """Return the place in the queue of a job."""
-    return (-priority, order, job)
 
 
 class Bias(StrEnum):
@@ -74,14 +66,14 @@ class WaitingClass(msgspec.Struct, frozen=True, gc=False):
     """The queued jobs that ask for the same."""
 
     request: JobRequest
-    turns: Sequence[Turn]  # ascending
+    turns: Sequence[QueuePosition]  # ascending
 
 
 class RunningJob(msgspec.Struct, frozen=True, gc=False):
     """A job that holds processors."""
 
     job: JobId
-    turn: Turn
+    turn: QueuePosition
     request: JobRequest
     end: Instant  # when its run time limit is over; NEVER without one
     allocation: tuple[tuple[str, int], ...]  # node, processors

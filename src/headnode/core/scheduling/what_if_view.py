@@ -10,12 +10,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, QueuePosition
 from headnode.core.scheduling.node_table import KnownNodes
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Shares, Start
 from headnode.core.scheduling.request import held_with
-from headnode.core.scheduling.view import RunningJob, Turn, View, WaitingClass
+from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 
 
 def with_given_up(view: View, gifts: Mapping[JobId, Shares]) -> View:
@@ -113,22 +113,22 @@ def nobody_grows(view: View) -> View:
 
 def _taken_out(
     queue: Iterable[WaitingClass], jobs: Collection[int]
-) -> tuple[dict[int, tuple[Turn, JobRequest]], list[WaitingClass]]:
+) -> tuple[dict[int, tuple[QueuePosition, JobRequest]], list[WaitingClass]]:
     """Return the turns and requests of these jobs, and the queue without them."""
-    found: dict[int, tuple[Turn, JobRequest]] = {}
+    found: dict[int, tuple[QueuePosition, JobRequest]] = {}
     others: list[WaitingClass] = []
     for each in queue:
-        taken = [turn for turn in each.turns if turn[2] in jobs]
+        taken = [turn for turn in each.turns if turn.job in jobs]
         if not taken:
             others += [each] if each.turns else []
             continue
-        found.update((turn[2], (turn, each.request)) for turn in taken)
+        found.update((turn.job, (turn, each.request)) for turn in taken)
         if len(taken) < len(each.turns):
-            others.append(WaitingClass(each.request, [turn for turn in each.turns if turn[2] not in jobs]))
+            others.append(WaitingClass(each.request, [turn for turn in each.turns if turn.job not in jobs]))
     return found, others
 
 
-def queue_up_to(view: View, last: Turn) -> list[WaitingClass]:
+def queue_up_to(view: View, last: QueuePosition) -> list[WaitingClass]:
     """Return the queue up to this turn."""
     counts = ((each, bisect_right(each.turns, last)) for each in view.queue)
     return [
@@ -142,8 +142,8 @@ def with_least(queue: Iterable[WaitingClass], jobs: Collection[int]) -> list[Wai
     """Return the queue in which these jobs ask for no more than the least they would do with."""
     found: list[WaitingClass] = []
     for each in queue:
-        few = [turn for turn in each.turns if turn[2] in jobs]
-        others = [turn for turn in each.turns if turn[2] not in jobs]
+        few = [turn for turn in each.turns if turn.job in jobs]
+        others = [turn for turn in each.turns if turn.job not in jobs]
         if others:
             found.append(WaitingClass(each.request, others))
         if few:
@@ -171,7 +171,7 @@ def joined_shares(one: Shares, other: Shares) -> Shares:
     return tuple(both.items())
 
 
-def in_turn(view: View) -> Iterator[tuple[Turn, JobRequest]]:
+def in_turn(view: View) -> Iterator[tuple[QueuePosition, JobRequest]]:
     return merge(
         *([(turn, each.request) for turn in each.turns] for each in view.queue), key=lambda one: one[0]
     )

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from headnode.core.model.errors import NotFound
 from headnode.core.model.job import JobRequest, JobSpec
-from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.quantities import Instant, JobId, QueuePosition, Seconds, queue_position
 from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.template import JobTemplate
 from headnode.core.model.user import Receipt
@@ -18,7 +18,7 @@ from headnode.core.state.agenda import Agenda
 from headnode.core.state.events import Doubt
 from headnode.core.state.free_cores import FreeCores
 from headnode.core.state.holding import set_recalled
-from headnode.core.state.job_queue import JobQueue, Turn
+from headnode.core.state.job_queue import JobQueue
 from headnode.core.state.job_record import JobRecord, decode_spec, spec_of, started_run, with_special_tasks
 from headnode.core.state.job_request import (
     own_request,
@@ -184,9 +184,9 @@ class ClusterState:
         request = request_taken(record.spec, record.run.option if record.run is not None else 0)
         return self.admit_request(record, without_refused(request, record.run))
 
-    def turn(self, record: JobRecord) -> Turn:
+    def turn(self, record: JobRecord) -> QueuePosition:
         """Return the place of a job in the queue: smaller goes first."""
-        return (-record.priority, record.order, record.id)
+        return queue_position(record.priority, record.order, record.id)
 
     # For `apply_events` only
 

@@ -5,38 +5,35 @@ from collections.abc import Mapping
 
 from headnode.core.model.errors import Broken
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, QueuePosition
 from headnode.core.state.agenda import Timers
-
-Turn = tuple[int, int, int]
-"""The place of a job in the queue: priority (negative), order of submission, id.  The smallest is first."""
 
 
 class JobQueue:
     """The jobs of each request, in their order, so that a pass looks at each request once."""
 
     def __init__(self) -> None:
-        self.by_request: dict[JobRequest, list[Turn]] = {}
+        self.by_request: dict[JobRequest, list[QueuePosition]] = {}
         self.requests: dict[JobId, JobRequest] = {}  # of the jobs in `by_request`
         self._holds: Timers[JobId] = Timers()
         self.held: Mapping[JobId, Instant] = self._holds.due  # until when; they are not in `by_request`
 
-    def insert(self, turn: Turn, request: JobRequest) -> None:
+    def insert(self, turn: QueuePosition, request: JobRequest) -> None:
         """Put a job in its place.  Equal requests share one object: 100,000 alike jobs hold it once."""
         turns = self.by_request.get(request)
         if turns is None:
             turns = self.by_request[request] = []
         else:
-            request = self.requests[JobId(turns[0][2])]
-        self.requests[JobId(turn[2])] = request
+            request = self.requests[turns[0].job]
+        self.requests[turn.job] = request
         insort(turns, turn)
 
-    def remove(self, turn: Turn) -> None:
+    def remove(self, turn: QueuePosition) -> None:
         """Remove a job, if it is in the queue or held.
 
         Raises:  Broken ``queue`` when it is not in its place.
         """
-        job = JobId(turn[2])
+        job = turn.job
         self._holds.drop(job)
         request = self.requests.pop(job, None)
         if request is None:

@@ -221,4 +221,4 @@ def _jobs(cluster: ClusterState, each: NodeReservation, *, running: bool) -> lis
             job for job in cluster.running if cluster.request(cluster.jobs[job]).reservation == each.key
         )
     named = (turns for request, turns in cluster.queue.by_request.items() if request.reservation == each.key)
-    return sorted(JobId(turn[2]) for turns in named for turn in turns)
+    return sorted(turn.job for turns in named for turn in turns)

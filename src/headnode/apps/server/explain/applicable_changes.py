@@ -28,9 +28,11 @@ from headnode.core.model.quantities import (
     Instant,
     JobId,
     Priority,
+    QueuePosition,
     Seconds,
     format_priority,
     format_time_limit,
+    queue_position,
 )
 from headnode.core.model.user import User
 from headnode.core.scheduling.balanced.balanced_pass import minimums_only
@@ -50,7 +52,7 @@ from headnode.core.scheduling.explain.counterfactual import (
 )
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import Policy
-from headnode.core.scheduling.view import Turn, View, WaitingClass
+from headnode.core.scheduling.view import View, WaitingClass
 from headnode.core.state import modify as c
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.decide import decide
@@ -172,9 +174,9 @@ _FIELDS: Mapping[ChangeKind, str] = MappingProxyType(
 """The field of a job that each change is about; what is not here is said by its tasks."""
 
 
-def new_turn(cluster: ClusterState, spec: JobSpec) -> Turn:
+def new_turn(cluster: ClusterState, spec: JobSpec) -> QueuePosition:
     """Return the place in the queue of a job that would be submitted now."""
-    return (-spec.priority, cluster.next_order, cluster.next_job)
+    return queue_position(spec.priority, cluster.next_order, cluster.next_job)
 
 
 def room_of_queued(cluster: ClusterState, spec: JobSpec, by: User) -> ChangeLimits:
@@ -189,7 +191,7 @@ def room_of_draft(spec: JobSpec, by: User) -> ChangeLimits:
 
 
 def _room_beside_tasks(
-    spec: JobSpec, by: User, fixed: set[ChangeKind], again: Turn | None = None
+    spec: JobSpec, by: User, fixed: set[ChangeKind], again: QueuePosition | None = None
 ) -> ChangeLimits:
     if any(task.exclusive for task in spec.tasks):
         fixed.add(ChangeKind.EXCLUSIVE)

@@ -85,7 +85,7 @@ async def check_job(context: ServerContext, by: User, request: w.SubmitJobReques
 
 async def _predicted(context: ServerContext, by: User, candidate: _DryRunJob) -> PredictedJob:
     spec = candidate.spec
-    turn = (*new_turn(context.cluster, spec)[:2], candidate.job or JobId(context.cluster.next_job))
+    turn = new_turn(context.cluster, spec)._replace(job=candidate.job or JobId(context.cluster.next_job))
     owner = owner_of(by, spec, users_named(by, (spec,)))
     request = context.cluster.request_if_queued(owner.name, spec)
     snapshot = await snapshot_with(context, Subject(turn, request))

@@ -189,7 +189,7 @@ async def _draft(context: ServerContext, by: User, found: FoundJob) -> Object:
         decide(context.cluster, c.SubmitJob(by=by, job=record.id, parents=parents), context.now())
     except Refused as no:
         return {"refused": RefusalObject(no.code, no.what, no.fix)}
-    turn = (*new_turn(context.cluster, spec)[:2], record.id)
+    turn = new_turn(context.cluster, spec)._replace(job=record.id)
     snapshot = await snapshot_with(
         context, Subject(turn, context.cluster.request_if_queued(record.owner, spec))
     )
@@ -213,7 +213,7 @@ def queue_standing(context: ServerContext, snapshot: PolicySnapshot) -> Object:
     return {
         "reasons": _reason_objects(context, snapshot, reasons),
         "ahead": ahead,
-        "jobs_ahead": [_job_ahead(JobAhead, context, JobId(turn[2])) for turn in first],
+        "jobs_ahead": [_job_ahead(JobAhead, context, turn.job) for turn in first],
         "not_before": known_instant(outcome.at),
         "would_start": allocation_object(outcome.starts),
         "reservation": None

@@ -105,7 +105,9 @@ class MinimumStarts:
     def _asks_of(self, plan: Plan) -> dict[int, JobRequest]:
         """Return what those ask for who start."""
         started = {start.job for start in plan.starts}
-        return {turn[2]: each.request for each in self._classes for turn in each.turns if turn[2] in started}
+        return {
+            turn.job: each.request for each in self._classes for turn in each.turns if turn.job in started
+        }
 
     def _place(self, start: Start, asks: JobRequest) -> None:
         """Let a job start where it is free, or claim what must be given up.

@@ -61,8 +61,13 @@ class ReclaimState:
 
     def _turn_to_give(self, spare: Spare) -> tuple[bool, float, int, int]:
         """Order pieces: what is asked for or idle; then of who has most, and of equals who came last."""
-        priority, order, _ = self.lenders[spare.job].running.turn
-        return (spare.ease is not Ease.READY and not spare.asked_before, -spare.level, -priority, -order)
+        turn = self.lenders[spare.job].running.turn
+        return (
+            spare.ease is not Ease.READY and not spare.asked_before,
+            -spare.level,
+            turn.priority,
+            -turn.order,
+        )
 
     def left(self, hardest: Ease) -> Iterator[Spare]:
         """Return the pieces that nobody has claimed and that take no more than this, in order of asking."""

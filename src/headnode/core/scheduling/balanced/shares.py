@@ -18,11 +18,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from headnode.core.model.job import UnitType
-from headnode.core.model.quantities import JobId
+from headnode.core.model.quantities import JobId, QueuePosition
 from headnode.core.scheduling.free_resources import FreeResources
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.request import ResolvedRequest, resolve, units_in
-from headnode.core.scheduling.view import Balancing, Bias, NodeSurplus, RunningJob, ShareInfo, Turn, View
+from headnode.core.scheduling.view import Balancing, Bias, NodeSurplus, RunningJob, ShareInfo, View
 
 _TIMES = MappingProxyType({Bias.HIGH: 10.0, Bias.MEDIUM: 2.0, Bias.LOW: 1.0, Bias.NONE: 1.0})
 """How many times as much for a priority 1000 higher; what lies between is scaled."""
@@ -33,19 +33,21 @@ _JUST_UNDER = 1 - 1e-9  # a level that rounding must not lift over one at which 
 class ShareClaim(NamedTuple):
     """What a job could use beyond its minimum.  Units are whole: processors, sockets or nodes."""
 
-    turn: Turn
+    turn: QueuePosition
     most: int  # units
     size: int  # processors of each
     weight: float
 
 
-def weight_of(turn: Turn, bias: Bias) -> float:
+def weight_of(turn: QueuePosition, bias: Bias) -> float:
     """Return how much a job of this turn gets for each one that a job of priority 0 gets.
 
-    >>> weight_of((-3000, 1, 1), Bias.MEDIUM) / weight_of((-2000, 2, 2), Bias.MEDIUM)
+    >>> weight_of(queue_position(3000, 1, 1), Bias.MEDIUM) / weight_of(
+    ...     queue_position(2000, 2, 2), Bias.MEDIUM
+    ... )
     2.0
     """
-    return float(_TIMES[bias] ** (-turn[0] / 1000))
+    return float(_TIMES[bias] ** (turn.priority / 1000))
 
 
 def share_out(claims: Sequence[ShareClaim], processors: int) -> list[int]:
@@ -54,7 +56,8 @@ def share_out(claims: Sequence[ShareClaim], processors: int) -> list[int]:
     Never more than it could use; everything is given away that anybody can use.  Ties go by turn.
     Cost:  O(claims * log(claims)), however many processors there are.
 
-    >>> share_out([ShareClaim((-2000, 1, 1), 9, 1, 1.0), ShareClaim((-3000, 2, 2), 9, 1, 2.0)], 9)
+    >>> low, high = queue_position(2000, 1, 1), queue_position(3000, 2, 2)
+    >>> share_out([ShareClaim(low, 9, 1, 1.0), ShareClaim(high, 9, 1, 2.0)], 9)
     [3, 6]
     """
     given = _nearly(claims, processors)

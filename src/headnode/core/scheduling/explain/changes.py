@@ -12,22 +12,31 @@ import msgspec
 
 from headnode.core.model.job import JobRequest, Licence, NodeGroupOp
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
-from headnode.core.model.quantities import FOREVER, HIGHEST, NEVER, Instant, JobId, Priority, Seconds
+from headnode.core.model.quantities import (
+    FOREVER,
+    HIGHEST,
+    NEVER,
+    Instant,
+    JobId,
+    Priority,
+    QueuePosition,
+    Seconds,
+)
 from headnode.core.scheduling.node_view import instants_of
 from headnode.core.scheduling.plan import Plan, Shares
-from headnode.core.scheduling.view import Turn, View, WaitingClass
+from headnode.core.scheduling.view import View, WaitingClass
 
 
 class Subject(NamedTuple):
     """A queued job, or one that could be: what it asks for, and its place in the queue."""
 
-    turn: Turn
+    turn: QueuePosition
     request: JobRequest
 
     @property
     def job(self) -> JobId:
         """The job it is."""
-        return JobId(self.turn[2])
+        return self.turn.job
 
 
 class PlannedStart(NamedTuple):
@@ -61,7 +70,7 @@ def expected_start(plan: Plan, view: View, subject: Subject) -> Instant:
     return wait.not_before
 
 
-def _first_of_class(view: View, request: JobRequest) -> Turn | None:
+def _first_of_class(view: View, request: JobRequest) -> QueuePosition | None:
     return next((waiting.turns[0] for waiting in view.queue if waiting.request == request), None)
 
 
@@ -96,7 +105,7 @@ def with_job(view: View, subject: Subject) -> View:
     return msgspec.structs.replace(view, queue=queue)
 
 
-def _has(waiting: WaitingClass, turn: Turn) -> bool:
+def _has(waiting: WaitingClass, turn: QueuePosition) -> bool:
     place = bisect_left(waiting.turns, turn)
     return place < len(waiting.turns) and waiting.turns[place] == turn
 
@@ -146,7 +155,7 @@ class ChangeLimits(msgspec.Struct, frozen=True, kw_only=True):
     shortest: Seconds = Seconds(MINUTE)
     highest: Priority = HIGHEST
     fixed: frozenset[ChangeKind] = frozenset()
-    again: Turn | None = None
+    again: QueuePosition | None = None
 
 
 class ChangeAxis(NamedTuple):
@@ -364,11 +373,12 @@ def _bound(field: str) -> Callable[[Subject, int], Subject]:
 
 def _priority(subject: Subject, view: View, room: ChangeLimits) -> Iterator[ChangeAxis]:
     """Yield the priorities at which it passes somebody: as theirs, where it came first, or one more."""
-    ahead = {-turn[0] for waiting in view.queue for turn in waiting.turns if turn < subject.turn}
-    ahead |= {-job.turn[0] for job in view.running if job.wants and job.turn < subject.turn}
+    ahead = {turn.priority for waiting in view.queue for turn in waiting.turns if turn < subject.turn}
+    ahead |= {job.turn.priority for job in view.running if job.wants and job.turn < subject.turn}
     worth = {value for theirs in ahead for value in (theirs, theirs + 1)}
-    own, order, job = subject.turn
-    higher = sorted(value for value in worth if -own < value <= room.highest)
-    yield ChangeAxis(
-        ChangeKind.PRIORITY, "", higher, lambda subject, value: subject._replace(turn=(-value, order, job))
-    )
+    higher = sorted(value for value in worth if subject.turn.priority < value <= room.highest)
+    yield ChangeAxis(ChangeKind.PRIORITY, "", higher, _of_priority)
+
+
+def _of_priority(subject: Subject, priority: int) -> Subject:
+    return subject._replace(turn=subject.turn._replace(minus_priority=-priority))

@@ -11,7 +11,7 @@ import msgspec
 
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.node_sets import folded_names, natural_order
-from headnode.core.model.quantities import JobId
+from headnode.core.model.quantities import JobId, QueuePosition
 from headnode.core.scheduling.explain.part_reasons import parts_short, tasks_not_served
 from headnode.core.scheduling.free_resources import FreeResources
 from headnode.core.scheduling.node_table import NodeOrder, NodeTable, node_objection, rules_of
@@ -19,7 +19,7 @@ from headnode.core.scheduling.node_view import NodeView, typed_span
 from headnode.core.scheduling.placement import at_minimum, find_placement, node_offers
 from headnode.core.scheduling.plan import Plan, Reason, Shares, Why
 from headnode.core.scheduling.request import ResolvedRequest, held_with, resolve, resolved_at_some_time
-from headnode.core.scheduling.view import Turn, View
+from headnode.core.scheduling.view import View
 
 MOST_NODES_NAMED = 8
 """How many nodes the short reasons of a pass name one by one."""
@@ -314,13 +314,13 @@ def explain(view: View, plan: Plan, request: JobRequest) -> tuple[Reason, ...]:
     return (*told, *node_by_node(resolve(request, node_table), request, resources))
 
 
-def first_ahead(view: View, turn: Turn, most: int) -> tuple[list[Turn], int]:
+def first_ahead(view: View, turn: QueuePosition, most: int) -> tuple[list[QueuePosition], int]:
     """Return the first `most` turns that queue before this one, and how many there are in all.
 
     Cost:  O(classes * (most + log(jobs of a class))).
     """
     count = 0
-    first: list[Turn] = []
+    first: list[QueuePosition] = []
     for waiting in view.queue:
         ahead = bisect_left(waiting.turns, turn)
         count += ahead
@@ -354,7 +354,7 @@ def _given_shares(view: View, plan: Plan) -> Iterator[tuple[JobId, JobRequest, S
     started = {start.job: start for start in plan.starts}
     for waiting in view.queue:
         for turn in waiting.turns:
-            job = JobId(turn[2])
+            job = turn.job
             if job not in started:
                 break  # the jobs of a class start in turn
             start = started[job]
