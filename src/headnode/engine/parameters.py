@@ -12,6 +12,7 @@ from headnode.core.state.decide import LIFETIME
 from headnode.core.state.decide import PARAMETER as IDEMPOTENCY_LIFETIME
 from headnode.core.state.hooks import EPILOG_TIMEOUT, NODE_FILTER_TIMEOUT, PROLOG_TIMEOUT
 from headnode.core.state.node_faults import JOB_RETRY_COUNT, START_FAILURE_LIMIT, TASK_RETRY_COUNT
+from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -358,6 +359,14 @@ _DECLARED = (
         "drained; 0: never",
         least=0,
         most=1_000_000,
+    ),
+    Parameter(
+        name=HALF_LIFE_PARAMETER,
+        default=str(HALF_LIFE),
+        doc="the time after which used processor-seconds count half, in policies that share by usage",
+        unit="s",
+        least=60,
+        most=3_153_600_000,
     ),
     Parameter(
         name="Licences",

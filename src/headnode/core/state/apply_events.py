@@ -106,6 +106,7 @@ def apply_event(cluster: ClusterState, event: Event) -> None:
 
     Raises:  Broken when the event cannot follow what went before: a bug, never bad input.
     """
+    cluster.usage.now = event.at
     APPLY[type(event)](cluster, event)
 
 
@@ -126,6 +127,7 @@ def _clock_set(cluster: ClusterState, event: ClockSet) -> None:
         job_request.set_limits(run, cluster.spec(record))
         cluster.agenda.set_deadline(job, run.deadline)
         cluster.agenda.dirty_job_views.add(job)
+    cluster.usage.shift(event.by)
     cluster.agenda.pass_needed = True
 
 

@@ -39,6 +39,7 @@ from headnode.core.state.node_record import (
     StartFailures,
     TokenRecord,
 )
+from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER, OwnerUsage, UsageAccount
 from headnode.core.state.reservation_index import ReservationIndex, admitted, admitted_owner
 from headnode.core.state.task_graph import TaskGraph
 from headnode.core.state.transitions import JobState
@@ -56,6 +57,7 @@ class Snapshot(msgspec.Struct, forbid_unknown_fields=True):
     logins: list[LoginRecord] = []
     tokens: list[TokenRecord] = []
     receipts: list[Receipt] = []
+    usage: list[UsageAccount] = []
     next_token: int = 1
     next_job: int = 1
     next_order: int = 1
@@ -83,6 +85,8 @@ class ClusterState:
             self.receipts.setdefault(receipt.uid, {})[receipt.key] = receipt
         self.reservation_index = ReservationIndex()
         self.next_token, self.next_job, self.next_order = kept.next_token, kept.next_job, kept.next_order
+        half_life = float(self.parameters.get(HALF_LIFE_PARAMETER, HALF_LIFE))
+        self.usage = OwnerUsage(kept.usage, half_life)
         self._derive_nothing()
         for reservation in kept.reservations:
             self.keep_reservation(reservation)
@@ -123,6 +127,7 @@ class ClusterState:
             logins=list(self.logins.values()),
             tokens=list(self.tokens.values()),
             receipts=[receipt for each in self.receipts.values() for receipt in each.values()],
+            usage=self.usage.accounts(),
             next_token=self.next_token,
             next_job=self.next_job,
             next_order=self.next_order,
@@ -306,6 +311,7 @@ class ClusterState:
         for node, until in run.cleaning.items():
             self.agenda.wake_ups.set((record.id, node), until)
         self.agenda.dirty_jobs.add(record.id)
+        self.usage.count(record, self.spec(record).project)
 
     def update_releasing(self, record: JobRecord) -> None:
         """Work out again whether a job holds something that will soon be free."""
@@ -323,6 +329,7 @@ class ClusterState:
         run.allocation, run.recalled_for = {}, ()
         for node in run.recalled:
             set_recalled(run.holdings, node, 0)
+        self.usage.count(record, self.spec(record).project)
         self.running.discard(record.id)
         self.giving.discard(record.id)
         self._granted.pop(record.id, None)
@@ -354,6 +361,7 @@ class ClusterState:
                 self.cores.give_back(record.id, node, processors)
             record.run.allocation, record.run.parts, record.run.holdings = {}, (), {}
             record.run.forgiven, record.run.recalled_for, record.run.preempted_by = False, (), 0
+            self.usage.count(record, self.spec(record).project)
         self.running.discard(record.id)
         self.giving.discard(record.id)
         self.graphs.pop(record.id, None)

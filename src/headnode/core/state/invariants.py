@@ -21,6 +21,7 @@ def check_cluster(cluster: ClusterState) -> None:
         _check_record(cluster, record)
     _must(counts == {s: n for s, n in cluster.counts.items() if n}, f"counts {cluster.counts} are {counts}")
     _check_queue(cluster)
+    _check_usage(cluster)
     _check_children(cluster)
     _check_processors(cluster)
 
@@ -140,6 +141,16 @@ def _check_queue(cluster: ClusterState) -> None:
     _must(found == wanted, f"the queue has {found}, should have {wanted}")
     for turns in cluster.queue.by_request.values():
         _must(turns == sorted(turns) and bool(turns), "a class of the queue is out of order or empty")
+
+
+def _check_usage(cluster: ClusterState) -> None:
+    wanted = {}
+    for job in cluster.running:
+        record = cluster.jobs[job]
+        held = 0 if record.run is None else sum(map(len, record.run.allocation.values()))
+        if held:
+            wanted[job] = ((record.owner, cluster.spec(record).project), held)
+    _must(cluster.usage.held == wanted, f"usage counts {cluster.usage.held}, should count {wanted}")
 
 
 def _check_children(cluster: ClusterState) -> None:

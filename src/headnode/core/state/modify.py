@@ -292,6 +292,7 @@ def _extend_run(cluster: ClusterState, record: JobRecord, run: JobRun, spec: Job
     graph.spec = spec
     graph.work_out()
     cluster.remember_request(record, spec)
+    cluster.usage.count(record, spec.project)
     if run.started is not None:
         suspension.set_limits(run, spec)
         cluster.agenda.set_deadline(record.id, run.deadline)

@@ -12,6 +12,7 @@ from headnode.core.state.events import Event
 from headnode.core.state.holding import phase_on, set_phase
 from headnode.core.state.hooks import HOOKS, start_anew
 from headnode.core.state.node_record import Drain, InvitationRecord, NodeRecord
+from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER
 from headnode.core.state.permissions import must_administer
 from headnode.core.state.transitions import NODE_TRANSITIONS, NodePhase, node_target
 
@@ -249,4 +250,6 @@ def parameter_set(cluster: ClusterState, event: e.ParameterSet) -> None:
         cluster.parameters.pop(event.name, None)
     else:
         cluster.parameters[event.name] = event.value
+    if event.name == HALF_LIFE_PARAMETER:
+        cluster.usage.set_half_life(float(HALF_LIFE if event.value is None else event.value))
     cluster.agenda.pass_needed = True
