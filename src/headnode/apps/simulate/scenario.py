@@ -16,6 +16,7 @@ SIMULATED = (
     "PriorityBias",
     "RebalancingInterval",
     "PreemptionBalancedMode",
+    "UsageHalfLife",
 )
 """The parameters that decide which of the jobs of a log starts when."""
 
