@@ -56,10 +56,14 @@ test-pythons: $(VENV)/.with-tools ## run the demo and TESTS_OF_PYTHONS under eac
 test-cgroup2: $(VENV)/.with-tools ## test limits on nodes in a guest with control groups of version 2 alone
 	@$(BIN)/python tests/guest/run.py
 
-bless: $(VENV)/.with-tools ## write the golden files of screens, help and conversions anew; read the difference
+bless: $(VENV)/.with-tools ## write golden files, schemas and reference pages anew; read the difference
+	@$(BIN)/python -m headnode.apps.cli.schemas
+	@cp src/headnode/core/formats/schemas/* docs/reference/
+	@$(BIN)/python -m headnode.apps.cli.reference > docs/reference/command-line.md
+	@PYTHONPATH=tests $(BIN)/python -m documents.job_languages > docs/reference/job-languages.md
 	@HEADNODE_BLESS=1 $(BIN)/python -m pytest tests/scenarios/test_golden_screens.py tests/scenarios/test_golden_help.py \
 	tests/scenarios/test_golden_conversions.py tests/scenarios/test_generated_log.py
-	@git status --short tests/golden
+	@git status --short tests/golden docs/reference src/headnode/core/formats/schemas
 
 check: $(VENV)/.with-tools ## format, lint, types, layers, purity of core, docs that match the code
 	@$(BIN)/ruff format --check .

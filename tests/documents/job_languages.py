@@ -1,5 +1,6 @@
 """The reference pages of the job languages, printed from their rows and from the reports of their writers."""
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -417,3 +418,7 @@ def _sss_coverage() -> Iterator[str]:
             row.source,
         )
         yield f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference_page())

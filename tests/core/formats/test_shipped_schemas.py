@@ -13,7 +13,7 @@ from headnode.core.model.errors import BadRequest
 
 DOCS = Path(__file__).parents[3] / "docs" / "reference"
 GOLDEN = Path(__file__).parents[2] / "golden"
-RUN = "run: python -m headnode.apps.cli.schemas && cp src/headnode/core/formats/schemas/* docs/reference/"
+RUN = "run: make bless"
 
 
 @pytest.mark.parametrize("dialect", MADE)
