@@ -62,8 +62,8 @@ bless: $(VENV)/.with-tools ## write golden files, schemas and reference pages an
 	@$(BIN)/python -m headnode.apps.cli.reference > docs/reference/command-line.md
 	@PYTHONPATH=tests $(BIN)/python -m documents.job_languages > docs/reference/job-languages.md
 	@HEADNODE_BLESS=1 $(BIN)/python -m pytest tests/scenarios/test_golden_screens.py tests/scenarios/test_golden_help.py \
-	tests/scenarios/test_golden_conversions.py tests/scenarios/test_generated_log.py
-	@git status --short tests/golden docs/reference src/headnode/core/formats/schemas
+	tests/scenarios/test_golden_conversions.py tests/scenarios/test_generated_log.py tests/project/test_protocol_page.py
+	@git status --short tests/golden docs src/headnode/core/formats/schemas
 
 check: $(VENV)/.with-tools ## format, lint, types, layers, purity of core, docs that match the code
 	@$(BIN)/ruff format --check .

@@ -149,8 +149,8 @@ def _is_wanted(entry: dict[str, Any], job: int | None, user: str) -> bool:
     return entry.get("job") == job or job in jobs
 
 
-class WhoamiAnswer(VerbAnswer, frozen=True):
-    """whoami."""
+class RequestingUser(VerbAnswer, frozen=True):
+    """The requesting user, as the head knows it."""
 
     user: str
     uid: int
@@ -197,14 +197,14 @@ class AuditAnswer(VerbAnswer, frozen=True):
 
 
 @verb(READS)
-async def whoami(context: ServerContext, by: User, request: w.VerbRequest) -> WhoamiAnswer:  # noqa: ARG001
-    """Say as whom the client is known."""
-    return WhoamiAnswer(by.name, by.uid, by.role.value, context.name)
+async def whoami(context: ServerContext, by: User, request: w.VerbRequest) -> RequestingUser:  # noqa: ARG001
+    """Show the requesting user as the head knows it."""
+    return RequestingUser(by.name, by.uid, by.role.value, context.name)
 
 
 @verb(VerbAccess(Who.EVERYBODY, changes=True, near=True))
 async def new_token(context: ServerContext, by: User, request: w.NewTokenRequest) -> LoginAnswer:
-    """Offer a login: what a client of another machine takes once for a token."""
+    """Offer a login: a client of another machine exchanges it once for a token."""
     if context.network is None:
         raise WrongState(
             code="not-listening",
@@ -225,7 +225,7 @@ async def new_token(context: ServerContext, by: User, request: w.NewTokenRequest
 
 @verb(READS)
 async def tokens(context: ServerContext, by: User, request: w.ListTokensRequest) -> TokensAnswer:
-    """Show the asker's tokens; to administrators those of others too."""
+    """Show the requesting user's tokens; to administrators also those of other users."""
     user = by.name if request.user is None else request.user
     if user != by.name:
         must_administer(by, "see the tokens of others")
@@ -243,14 +243,14 @@ def _token_object(token: TokenRecord) -> TokenObject:
 
 @verb(CREATES)
 async def revoke_token(context: ServerContext, by: User, request: w.RevokeTokenRequest) -> RevokedToken:
-    """Make a token worth nothing."""
+    """Revoke a token."""
     await context.ask(c.RevokeToken(by=by, token=request.token))
     return RevokedToken(request.token)
 
 
 @verb(VerbAccess(Who.ADMINISTRATOR))
 async def audit(context: ServerContext, by: User, request: w.AuditLogRequest) -> AuditAnswer:
-    """Show what the audit log says."""
+    """Show the newest lines of the audit log."""
     must_administer(by, "read the audit log")
     since = (
         datetime.fromtimestamp(request.since, UTC).isoformat(timespec="milliseconds") if request.since else ""

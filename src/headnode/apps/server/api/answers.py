@@ -159,13 +159,13 @@ class DetailedJob(JobObject, frozen=True):
     """A job with everything that the user may know of it."""
 
     spec: dict[str, Any]  # the job as JSON, field names of the native form
-    allocation: list[CoresOnNode]  # of a suspended job: where its processes are stopped
+    allocation: list[CoresOnNode]  # of a suspended job where its processes are stopped; it holds none of it
     backfilled: bool
     requeues: int
     submit_host: str  # the host from which it was submitted, or the address of a client; empty before
     alternatives: int  # their number
     option: int | None  # the request with which it started: 0 its own, n its n-th alternative; null before
-    state_detail: str  # the internal state
+    state_detail: str  # configuring, queued, running, suspending, suspended, resuming, ending, finished, ...
     history: list[HistoryEntry]
     delivered: DeliveredUsage | None  # null before it started
     hold_until: float | None
@@ -181,7 +181,7 @@ class DetailedJob(JobObject, frozen=True):
     private: bool  # its environment is private, and left out
     expected: ExpectedStartObject | None  # null unless the job waits only for processors
     prediction: PredictionObject | None  # null if the job never waited for long
-    share: int | None  # in balanced mode, the number of processors that a running job should have
+    share: int | None  # in balanced mode the processors that a running job should have; otherwise null
     dependencies: list[DependencyObject]  # all that it depends on
     dependents: list[DependentObject]  # the jobs of its group that depend on it, and others not started
 

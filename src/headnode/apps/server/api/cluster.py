@@ -62,7 +62,7 @@ _LEFT_BEHIND: Final = 3600.0  # seconds after which a copy of the journal was fo
 
 @verb(READS)
 async def ping(context: ServerContext, by: User, request: w.VerbRequest) -> PingAnswer:  # noqa: ARG001
-    """Say who answers."""
+    """Show which head answers."""
     return PingAnswer(
         version=__version__,
         cluster=context.name,
@@ -73,7 +73,7 @@ async def ping(context: ServerContext, by: User, request: w.VerbRequest) -> Ping
 
 @verb(READS)
 async def defaults(context: ServerContext, by: User, request: w.VerbRequest) -> DefaultsAnswer:  # noqa: ARG001
-    """Say what a job takes from the shell of its submitter, if it says nothing itself."""
+    """Show what a job from the command line takes from the shell of its submitter by default."""
     settings = context.engine.settings
     return DefaultsAnswer(
         work_directory=settings.text("DefaultWorkDirectory"),
@@ -165,7 +165,7 @@ async def set_params(context: ServerContext, by: User, request: w.SetParametersR
 
 @verb(VerbAccess(Who.ADMINISTRATOR, changes=True, near=True))
 async def backup(context: ServerContext, by: User, request: w.VerbRequest) -> BackupAnswer:  # noqa: ARG001
-    """Copy the journal into a new file in the state directory, which the asker takes away."""
+    """Copy the journal into a new file in the state directory, which the client must remove."""
     must_administer(by, "make a backup")
     for left in context.state.glob("backup-*.db*"):
         if time.time() - left.stat().st_mtime > _LEFT_BEHIND:
@@ -181,7 +181,7 @@ async def backup(context: ServerContext, by: User, request: w.VerbRequest) -> Ba
 
 @verb(ADMINISTERS)
 async def down(context: ServerContext, by: User, request: w.StopHeadRequest) -> DownAnswer:
-    """End the head.  Running tasks go on and the next head learns how they ended, or all are canceled."""
+    """End the head. Running tasks go on, and the next head learns how they ended."""
     must_administer(by, "stop the head")
     if request.cancel_jobs:
         active = (JobState.QUEUED, JobState.ENDING, *ACTIVE)
@@ -261,10 +261,11 @@ PREDICTIONS_PAGE = 1000  # predictions
 
 @verb(READS)
 async def past_jobs(context: ServerContext, by: User, request: w.PastJobsRequest) -> PastJobsAnswer:  # noqa: ARG001  (everybody sees all)
-    """Show a page of the jobs that are over, in the order of their ids, and what is still to come.
+    """Show a page of the jobs that have ended, in the order of their ids.
 
-    It reads beside the event loop: a page of a thousand takes some 50 ms.
+    An answer examines `limit` ended jobs and has those of the period, maybe none.
     """
+    # it reads beside the event loop: a page of a thousand takes some 50 ms
     since = None if request.since is None else Instant(request.since)
     until = None if request.until is None else Instant(request.until)
     limit = min(max(1, request.limit), LONGEST_PAGE)
@@ -278,7 +279,7 @@ async def past_jobs(context: ServerContext, by: User, request: w.PastJobsRequest
 async def params_history(
     context: ServerContext, by: User, request: w.ParameterHistoryRequest
 ) -> ParameterHistoryAnswer:
-    """Show the newest changes of cluster parameters, in order; to administrators also whose they are."""
+    """Show the newest changes of cluster parameters; `by` and `from` only to administrators."""
     there_are = parameters_with(context.engine.policies)
     names = {check_parameter(name, None, there_are).name for name in request.names}
     limit = min(max(1, request.limit), LONGEST_PAGE)
@@ -314,7 +315,7 @@ async def predictions(
     by: User,  # noqa: ARG001
     request: w.PredictionScoresRequest,
 ) -> PredictionsAnswer:
-    """Show how often predicted starts held: of the jobs that had to wait and have started since then."""
+    """Show how often predicted starts held, of the jobs that had to wait and started since then."""
     since = Instant(0.0 if request.since is None else request.since)
     scores = await asyncio.to_thread(
         lambda: prediction_scores(list(_judged_predictions(context.predictions, since)))

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from headnode.apps.server.api.access import WhoamiAnswer
+from headnode.apps.server.api.access import RequestingUser
 from headnode.apps.server.api.answers import VerbAnswer
 from headnode.core.formats.fidelity import FidelityReport
 
@@ -93,7 +93,7 @@ class ClusterObject(VerbAnswer, frozen=True):
     plug_ins: list[PlugInTrouble]
     notices: NoticeCounts
     licence_trouble: str  # why the output of the licence program is not used, or ""
-    you: WhoamiAnswer
+    you: RequestingUser
     state_directory: str
     journal: JournalSize
     nodes: dict[str, int]  # by state

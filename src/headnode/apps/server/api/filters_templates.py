@@ -133,7 +133,7 @@ def _takes_jobs(context: ServerContext, node: str) -> bool:
 
 @verb(READS)
 async def templates(context: ServerContext, by: User, request: w.VerbRequest) -> TemplatesAnswer:  # noqa: ARG001  (everybody sees all)
-    """Show every template; Default always is one."""
+    """Show every job template; Default is always among them."""
     known = context.cluster.templates
     plain = template_named(known, DEFAULT_TEMPLATE)
     every = {DEFAULT_TEMPLATE.lower(): plain} | dict(known) if plain else dict(known)
@@ -142,7 +142,7 @@ async def templates(context: ServerContext, by: User, request: w.VerbRequest) ->
 
 @verb(READS)
 async def template(context: ServerContext, by: User, request: w.ShowTemplateRequest) -> TemplateAnswer:  # noqa: ARG001
-    """Show one template, and its file in TOML or as XML of HPC Pack."""
+    """Show one job template, and its file in TOML or as XML of HPC Pack."""
     from headnode.core.formats import job_template_xml, job_templates
 
     found = template_named(context.cluster.templates, request.template)
@@ -167,7 +167,7 @@ async def template(context: ServerContext, by: User, request: w.ShowTemplateRequ
 
 @verb(ADMINISTERS)
 async def set_template(context: ServerContext, by: User, request: w.SetTemplateRequest) -> StoredTemplate:
-    """Make or replace a template from its file, in either form."""
+    """Create or replace a job template from its file."""
     from headnode.core.formats import job_template_xml, job_templates
 
     report: FidelityReport = ()
@@ -182,7 +182,7 @@ async def set_template(context: ServerContext, by: User, request: w.SetTemplateR
 
 @verb(ADMINISTERS)
 async def remove_template(context: ServerContext, by: User, request: w.TemplateNameRequest) -> RemovedAnswer:
-    """Take a template away."""
+    """Remove a job template."""
     await context.ask(c.RemoveTemplate(by=by, name=request.template))
     return RemovedAnswer(request.template)
 
@@ -204,7 +204,7 @@ def _template_object(template: JobTemplate) -> TemplateObject:
 
 @verb(READS)
 async def filters(context: ServerContext, by: User, request: w.VerbRequest) -> FiltersAnswer:  # noqa: ARG001  (everybody sees them)
-    """Tell which filters there are, in the order in which they are asked, and which plug-ins could be."""
+    """Show the filters in calling order, and the plug-ins that are installed."""
     found = [_filter_object(kind, template, each) for kind, template, each in _registered(context)]
     return FiltersAnswer(found, list(installed()))
 
@@ -235,7 +235,7 @@ def _filter_object(kind: str, template: str, each: Filter) -> FilterObject:
 
 @verb(ADMINISTERS)
 async def test_filter(context: ServerContext, by: User, request: w.TestFilterRequest) -> FilterTrial:
-    """Call one filter about a job file, outside the queue, and tell what its answer would do."""
+    """Call one filter with a job file, outside the queue, and show what its answer would do."""
     from headnode.core.formats import dialects
 
     must_administer(by, "call filters")

@@ -29,7 +29,7 @@ from headnode.core.state.transitions import STATE_NAMES, JobState
 
 @verb(READS)
 async def group(context: ServerContext, by: User, request: w.GroupNameRequest) -> GroupObject:
-    """Tell the state of a group and the ids of the jobs it has now."""
+    """Show the state of a group and the ids of its current jobs."""
     jobs = members(context, by, request)
     return summary(request.group, jobs)
 
@@ -68,7 +68,7 @@ def summary(name: str, jobs: list[JobRecord]) -> GroupObject:
 
 @verb(OVERSEES)
 async def submit_group(context: ServerContext, by: User, request: w.GroupNameRequest) -> SubmittedGroup:
-    """Submit all jobs of a group that were made and not submitted yet, in one step."""
+    """Submit all created jobs of a group in one step, all or none."""
     jobs = [job for job in members(context, by, request) if job.state is JobState.CONFIGURING]
     specs = [context.cluster.written(job) for job in jobs]
     refuse_unfit_now(context, by, *specs)
@@ -82,13 +82,13 @@ async def submit_group(context: ServerContext, by: User, request: w.GroupNameReq
 
 @verb(OVERSEES)
 async def cancel_group(context: ServerContext, by: User, request: w.StopGroupRequest) -> StoppedGroup:
-    """Cancel all jobs of a group that are not over, in one step."""
+    """Cancel all jobs of a group that have not ended, in one step."""
     return await _stop_group(context, by, request, "canceled")
 
 
 @verb(OVERSEES)
 async def finish_group(context: ServerContext, by: User, request: w.StopGroupRequest) -> StoppedGroup:
-    """Finish all jobs of a group that are not over, in one step."""
+    """Finish all jobs of a group that have not ended, in one step."""
     return await _stop_group(context, by, request, "finished")
 
 

@@ -332,7 +332,10 @@ def _nodes_of(found: FoundJob) -> str:
 
 @verb(READS)
 async def jobs(context: ServerContext, by: User, request: w.ListJobsRequest) -> JobsAnswer:
-    """Show a page of jobs, newest id first."""
+    """Show a page of jobs, newest id first.
+
+    With `name`, `project`, `since` or `until` an answer examines at most 5,000 jobs, and may have none.
+    """
     if request.group is not None:
         return _jobs_of_group(context, by, request, request.group)
     owner = by.name if request.owner == "" else request.owner

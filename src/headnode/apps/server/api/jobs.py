@@ -58,7 +58,7 @@ from headnode.core.state.suspend import ResumeJob, SuspendJob
 
 @verb(CREATES)
 async def create_job(context: ServerContext, by: User, request: w.CreateJobRequest) -> SubmitAnswer:
-    """Make a job in state configuring, or all of a job file."""
+    """Create a job in state configuring, or all jobs of a job file."""
     described = await with_parents(context, by, await read_jobs(context, by, request))
     return _made(by, await create_all(context, by, described, submit=False), described)
 
@@ -79,7 +79,7 @@ def _created(events: tuple[object, ...]) -> int:
 
 @verb(CREATES)
 async def submit_job(context: ServerContext, by: User, request: w.SubmitJobRequest) -> SubmitAnswer:
-    """Put a job into the queue: one that was created, or a new one, or all of a job file."""
+    """Put a job into the queue: a created one, or a new one, or all jobs of a job file, all or none."""
     if request.job is not None:
         return await _submit_created(context, by, request, request.job)
     described = await with_parents(context, by, await read_jobs(context, by, request))
@@ -215,7 +215,7 @@ async def _changed_to(
 
 @verb(OVERSEES)
 async def set_progress(context: ServerContext, by: User, request: w.SetProgressRequest) -> JobIdAnswer:
-    """Note how far a job is."""
+    """Set the progress of a job."""
     record = live_job(context, request.job).record
     await context.ask(SetProgress(by=by, job=record.id, percent=request.percent, message=request.message))
     return JobIdAnswer(request.job)
@@ -259,7 +259,7 @@ async def _stop_job(
 
 @verb(OVERSEES)
 async def requeue_job(context: ServerContext, by: User, request: w.JobIdRequest) -> RequeuedJob:
-    """Run a job again, but for what has finished."""
+    """Run a job again, except for what has finished."""
     found = context.lookups.job(request.job)
     skipped = context.lookups.skipped_for(found.record)
     command = RequeueJob(
@@ -276,7 +276,7 @@ async def requeue_job(context: ServerContext, by: User, request: w.JobIdRequest)
 
 @verb(CREATES)
 async def clone_job(context: ServerContext, by: User, request: w.JobIdRequest) -> SubmitAnswer:
-    """Make a copy of a job, in state configuring."""
+    """Make a copy of a job, in state configuring. The report says what was left out."""
     copied, left_out = copied_by(context, by, context.lookups.job(request.job))
     spec = replace(copied, run_as="")  # it is his who makes it
     events = await context.ask(CreateJob(by=by, spec=spec))
@@ -322,14 +322,14 @@ async def export_job(context: ServerContext, by: User, request: w.ExportJobReque
 
 @verb(OVERSEES)
 async def suspend_job(context: ServerContext, by: User, request: w.JobIdRequest) -> JobStateAnswer:
-    """Stop a running job, and let others have what it holds."""
+    """Stop the processes of a running job, and release its processors."""
     await context.ask(SuspendJob(by=by, job=_live_record(context, request)))
     return _suspension_answer(context, request)
 
 
 @verb(OVERSEES)
 async def resume_job(context: ServerContext, by: User, request: w.JobIdRequest) -> JobStateAnswer:
-    """Let a suspended job go on when there is room for it."""
+    """Let a suspended job go on when its processors are free."""
     await context.ask(ResumeJob(by=by, job=_live_record(context, request)))
     return _suspension_answer(context, request)
 

@@ -145,7 +145,7 @@ _LONGEST_TIMEOUT = 10 * 365 * 86400.0  # seconds
 
 @verb(ADMINISTERS)
 async def run_everywhere(context: ServerContext, by: User, request: w.RunOnNodesRequest) -> StreamHandler:
-    """Begin a run; it lasts as long as the connection."""
+    """Run a command on many nodes. The run lasts until the client closes the connection."""
     must_administer(by, "run commands on nodes")
     if not request.command.strip():
         raise BadRequest(
@@ -191,7 +191,7 @@ def _user_named(name: str | None, by: User) -> User:
 
 @verb(VerbAccess(Who.ADMINISTRATOR))
 async def run_here(context: ServerContext, by: User, request: w.RunOnNodeRequest) -> StreamHandler:
-    """Do the part of a run on one of its nodes."""
+    """Run the part of a run on one of its nodes."""
     run = context.runs.get(JobId(request.run))
     if run is None or run.asker.uid != by.uid:
         raise NotFound(

@@ -288,7 +288,7 @@ def node_answer(context: ServerContext, name: str) -> DetailedNode:
 
 @verb(READS)
 async def node_history(context: ServerContext, by: User, request: w.NodeHistoryRequest) -> HistoryAnswer:  # noqa: ARG001
-    """Tell what happened to a node, also to one that was removed."""
+    """Show what happened to a node, also to one that was removed."""
     events = context.lookups.archive.node_history(request.node, min(request.limit, LONGEST_HISTORY))
     if not events:
         context.cluster.node(request.node)  # refuses a name that nobody has had
@@ -315,7 +315,7 @@ async def resume_node(context: ServerContext, by: User, request: w.NodeNameReque
 
 @verb(ADMINISTERS)
 async def drain_node(context: ServerContext, by: User, request: w.DrainNodeRequest) -> NodeAnswer:
-    """Start no new jobs on a node but those that are over by a date; by force nothing runs there then."""
+    """Start no new jobs on a node but those that end by a date; with `force` its tasks are stopped then."""
     closes = None if request.closes is None else Instant(request.closes)
     await context.ask(
         DrainNode(by=by, node=request.node, closes=closes, reason=request.reason, force=request.force)
@@ -339,7 +339,7 @@ async def _change_node(context: ServerContext, by: User, request: w.NodeNameRequ
 
 @verb(ADMINISTERS)
 async def invite_node(context: ServerContext, by: User, request: w.InviteNodeRequest) -> InvitationAnswer:
-    """Make an invitation that works once."""
+    """Make an invitation for a node, which works once."""
     must_administer(by, "invite nodes")
     if context.network is None:
         raise WrongState(
@@ -357,7 +357,7 @@ async def invite_node(context: ServerContext, by: User, request: w.InviteNodeReq
 
 @verb(ADMINISTERS)
 async def set_node(context: ServerContext, by: User, request: w.SetNodeRequest) -> NodeAnswer:
-    """Set what administrators know of a node."""
+    """Set the groups, features and comment of a node. Missing fields stay unchanged."""
     groups = None if request.groups is None else tuple(request.groups)
     features = None if request.features is None else tuple(request.features)
     await context.ask(
@@ -368,6 +368,6 @@ async def set_node(context: ServerContext, by: User, request: w.SetNodeRequest) 
 
 @verb(ADMINISTERS)
 async def remove_node(context: ServerContext, by: User, request: w.NodeNameRequest) -> RemovedAnswer:
-    """Let a node be part of the cluster no longer; its key is worth nothing from then on."""
+    """Remove a node from the cluster; its key is no longer valid."""
     await context.ask(ChangeNode(by=by, node=request.node, wish="remove"))
     return RemovedAnswer(request.node)

@@ -41,20 +41,20 @@ from headnode.core.model.user import IdempotencyKey, Receipt, User
 from headnode.core.state.decide import MAKING, REPEATED, receipt_of
 
 VERB_MODULES: Final = (
-    access,
-    cluster,
-    filters_templates,
-    groups,
-    job_views,
     jobs,
-    node_commands,
-    nodes,
-    reservations,
-    shell,
-    tasks,
-    watch,
+    job_views,
     dry_run,
     explain_job,
+    watch,
+    groups,
+    tasks,
+    nodes,
+    node_commands,
+    shell,
+    reservations,
+    filters_templates,
+    cluster,
+    access,
 )
 VERBS: Final[Mapping[str, Verb[Any, Any]]] = MappingProxyType(
     {each.name: each for module in VERB_MODULES for each in vars(module).values() if isinstance(each, Verb)}

@@ -36,28 +36,28 @@ class CreateJobRequest(VerbRequest, frozen=True):
     `dialect`: what it is read as.
     """
 
-    jobfile: str | None = None
-    files: dict[str, str] = {}
-    values: dict[str, str] = {}
-    dialect: Name | None = None
-    lenient: bool = False
-    terms: dict[str, Any] = {}
-    tasks: list[dict[str, Any]] = []
-    strict: bool = False
-    awareness: Name = "warn"
+    jobfile: str | None = None  # the text of a job file
+    files: dict[str, str] = {}  # {name: text} of the files that it names
+    values: dict[str, str] = {}  # {name: value} put in for `{name}` in a grid file
+    dialect: Name | None = None  # its language; null: recognized by its content
+    lenient: bool = False  # repair what can be repaired
+    terms: dict[str, Any] = {}  # options; they override the file
+    tasks: list[dict[str, Any]] = []  # a list of task terms
+    strict: bool = False  # refuse what the language does not allow
+    awareness: Name = "warn"  # reject, warn or ignore
 
 
 class SubmitJobRequest(CreateJobRequest, frozen=True):
     """submit_job and check_job: an id that was created, or a description."""
 
-    job: int | None = None
+    job: int | None = None  # an id that was created
 
 
 class AddTasksRequest(JobIdRequest, frozen=True):
     """add_tasks: tasks as terms, or those of a job file."""
 
-    tasks: list[dict[str, Any]] = []
-    jobfile: str | None = None
+    tasks: list[dict[str, Any]] = []  # a list of task terms, at most 3,000 at once
+    jobfile: str | None = None  # a file with a Task, or with one job
 
 
 class ModifyTaskRequest(JobIdRequest, frozen=True):
@@ -76,7 +76,7 @@ class ModifyJobRequest(JobIdRequest, frozen=True):
 class SetProgressRequest(JobIdRequest, frozen=True):
     """set_progress."""
 
-    percent: int | None = None
+    percent: int | None = None  # 0 to 100
     message: Note | None = None
 
 
@@ -92,7 +92,7 @@ class GroupNameRequest(VerbRequest, frozen=True):
     """group.  `owner` None means the asker, * everybody."""
 
     group: Name
-    owner: Name | None = None
+    owner: Name | None = None  # null: the requesting user; `*`: all users
 
 
 class StopGroupRequest(GroupNameRequest, frozen=True):
@@ -106,15 +106,15 @@ class StopGroupRequest(GroupNameRequest, frozen=True):
 class HoldJobRequest(JobIdRequest, frozen=True):
     """hold_job.  `name` is that of the hold."""
 
-    name: Name = DEFAULT_HOLD
+    name: Name = DEFAULT_HOLD  # of the hold
     message: Note = ""
 
 
 class ReleaseJobRequest(JobIdRequest, frozen=True):
     """release_job.  With `all` every hold, else that of the name."""
 
-    name: Name = DEFAULT_HOLD
-    all: bool = False
+    name: Name = DEFAULT_HOLD  # of the hold
+    all: bool = False  # every hold
 
 
 class ReadOutputRequest(VerbRequest, frozen=True):
@@ -126,8 +126,8 @@ class ReadOutputRequest(VerbRequest, frozen=True):
     job: int
     task: int
     instance: int | None = None
-    offset: int = 0
-    most: int = 1 << 18
+    offset: int = 0  # bytes; negative: from the end
+    most: int = 1 << 18  # bytes
     stream: Literal["captured", "standard_output", "standard_error"] = "captured"
 
 
@@ -138,24 +138,24 @@ class ListJobsRequest(VerbRequest, frozen=True):
     `until` are about the time at which a job was made, in seconds since 1970.
     """
 
-    owner: Name | None = None
+    owner: Name | None = None  # null: all; "": the requesting user
     states: Names = []
-    before: int | None = None
+    before: int | None = None  # an id
     limit: int = 100
-    group: Name | None = None
-    name: Name = ""
+    group: Name | None = None  # only its current jobs
+    name: Name = ""  # a pattern with `*` and `?`; for a job without a name: for its command
     project: Name = ""
-    since: UnixTime | None = None
-    until: UnixTime | None = None
+    since: UnixTime | None = None  # of creation
+    until: UnixTime | None = None  # of creation
 
 
 class ListTasksRequest(JobIdRequest, frozen=True):
     """tasks."""
 
-    after: int = 0
+    after: int = 0  # a task number, or with `expand` an instance
     limit: int = 1000
     states: Names = []
-    expand: int | None = None
+    expand: int | None = None  # a task number: its instances instead
 
 
 class TaskIdRequest(JobIdRequest, frozen=True):
@@ -181,10 +181,10 @@ class JobHistoryRequest(JobIdRequest, frozen=True):
 class PastJobsRequest(VerbRequest, frozen=True):
     """past_jobs."""
 
-    after: int = 0
-    limit: int = 1000
-    since: UnixTime | None = None
-    until: UnixTime | None = None
+    after: int = 0  # an id
+    limit: int = 1000  # at most 5,000
+    since: UnixTime | None = None  # of submission
+    until: UnixTime | None = None  # of submission
 
 
 class PredictionScoresRequest(VerbRequest, frozen=True):
@@ -196,7 +196,7 @@ class PredictionScoresRequest(VerbRequest, frozen=True):
 class ExportJobRequest(JobIdRequest, frozen=True):
     """export_job."""
 
-    dialect: Name | None = None
+    dialect: Name | None = None  # one of [every job language](../job-languages.md)
 
 
 class RunOnNodesRequest(VerbRequest, frozen=True):
@@ -205,17 +205,17 @@ class RunOnNodesRequest(VerbRequest, frozen=True):
     `timeout` in seconds, on each node; None: as long as it takes.  `user` None means the asker.
     """
 
-    command: CommandLine
-    nodes: Word = ""
+    command: CommandLine  # for the shell
+    nodes: Word = ""  # a node set
     groups: Names = []
     states: Names = []
     job: int | None = None
     task: int | None = None
-    exclude: Word = ""
-    user: Name | None = None
+    exclude: Word = ""  # a node set
+    user: Name | None = None  # null: the requesting user
     work_directory: PathText = ""
     environment: Annotated[dict[str, str], Meta(max_length=b.LAUNCHES.most)] = {}
-    timeout: Duration | None = None
+    timeout: Duration | None = None  # seconds, on each node
 
 
 class RunOnNodeRequest(VerbRequest, frozen=True):
@@ -229,15 +229,15 @@ class ShellRequest(JobIdRequest, frozen=True):
     """shell.  Without `rows` and `columns` there is no terminal; `kind` is its TERM."""
 
     command: CommandLine = ""
-    rows: Cells = 0
+    rows: Cells = 0  # without a size there is no terminal
     columns: Cells = 0
-    kind: Name = ""
+    kind: Name = ""  # TERM
 
 
 class WatchJobsRequest(VerbRequest, frozen=True):
     """watch_job."""
 
-    job: int | Annotated[list[int], Meta(max_length=b.LIST.most)]
+    job: int | Annotated[list[int], Meta(max_length=b.LIST.most)]  # an id, or a list of ids
 
 
 class ListNodesRequest(VerbRequest, frozen=True):
@@ -256,9 +256,9 @@ class DrainNodeRequest(VerbRequest, frozen=True):
     """drain_node.  `closes` in seconds since 1970; None: now.  `force`: what runs there is stopped."""
 
     node: Name
-    closes: UnixTime | None = None
+    closes: UnixTime | None = None  # null: now
     reason: Note = ""
-    force: bool = False
+    force: bool = False  # its tasks are stopped
 
 
 class ReservationNameRequest(VerbRequest, frozen=True):
@@ -274,17 +274,17 @@ class SetReservationRequest(ReservationNameRequest, frozen=True):
     sets of them, or `count` of any in all of the groups and with all of the features.
     """
 
-    begins: UnixTime | None = None
-    ends: UnixTime | None = None
-    lasts: Duration | None = None
-    nodes: Word | None = None
+    begins: UnixTime | None = None  # null: now
+    ends: UnixTime | None = None  # or `lasts`
+    lasts: Duration | None = None  # seconds
+    nodes: Word | None = None  # names and sets, or `count`
     count: int | None = None
     node_groups: Names | None = None
     features: Names | None = None
-    users: Names | None = None
+    users: Names | None = None  # with no users, groups and projects it is for maintenance
     groups: Names | None = None
     projects: Names | None = None
-    at_end: AtEnd | None = None
+    at_end: AtEnd | None = None  # limit, run-on, cancel
     automatic: bool | None = None
     reason: Note | None = None
     ignore_running: bool = False
@@ -293,9 +293,9 @@ class SetReservationRequest(ReservationNameRequest, frozen=True):
 class InviteNodeRequest(VerbRequest, frozen=True):
     """invite_node.  `lifetime` in seconds."""
 
-    lifetime: Duration = 86400.0
+    lifetime: Duration = 86400.0  # seconds
     approve: bool = False
-    node: Name = ""
+    node: Name = ""  # the name that the node must have
 
 
 class SetNodeRequest(VerbRequest, frozen=True):
@@ -316,7 +316,7 @@ class TemplateNameRequest(VerbRequest, frozen=True):
 class ShowTemplateRequest(TemplateNameRequest, frozen=True):
     """template.  `form` of its file: toml, or hpcpack."""
 
-    form: Name = "toml"
+    form: Name = "toml"  # toml or hpcpack
 
 
 class TestFilterRequest(VerbRequest, frozen=True):
@@ -324,9 +324,9 @@ class TestFilterRequest(VerbRequest, frozen=True):
 
     __test__ = False  # pytest takes what is called Test... for tests
 
-    filter: Word
+    filter: Word  # a registered name, or the text that would register it
     jobfile: str
-    kind: Name = ""
+    kind: Name = ""  # submission or activation
     dialect: Name | None = None
     running: bool = False
     backfill: bool = False
@@ -336,26 +336,26 @@ class TestFilterRequest(VerbRequest, frozen=True):
 class SetTemplateRequest(VerbRequest, frozen=True):
     """set_template.  `text` of its file."""
 
-    text: str
+    text: str  # of a file: TOML, JSON or XML of HPC Pack
 
 
 class NewTokenRequest(VerbRequest, frozen=True):
     """new_token.  `lifetime` of the token, in seconds."""
 
     user: Name = ""
-    lifetime: Duration = 90 * 86400.0
+    lifetime: Duration = 90 * 86400.0  # of the token, in seconds
 
 
 class ListTokensRequest(VerbRequest, frozen=True):
     """tokens.  `user` None means the asker, * everybody."""
 
-    user: Name | None = None
+    user: Name | None = None  # null: the requesting user; `*`: all users
 
 
 class RevokeTokenRequest(VerbRequest, frozen=True):
     """revoke_token."""
 
-    token: int
+    token: int  # its number
 
 
 class AuditLogRequest(VerbRequest, frozen=True):
@@ -389,4 +389,4 @@ class ParameterHistoryRequest(VerbRequest, frozen=True):
 class StopHeadRequest(VerbRequest, frozen=True):
     """down."""
 
-    cancel_jobs: bool = False
+    cancel_jobs: bool = False  # all jobs are canceled first

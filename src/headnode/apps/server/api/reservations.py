@@ -88,7 +88,7 @@ async def reservation(
     by: User,  # noqa: ARG001
     request: w.ReservationNameRequest,
 ) -> ReservationAnswer:
-    """Show one."""
+    """Show one reservation."""
     found = reservation_named(context.cluster.reservation_index.named, request.name)
     return ReservationAnswer(_object(context.cluster, found, context.now()))
 
@@ -97,7 +97,7 @@ async def reservation(
 async def make_reservation(
     context: ServerContext, by: User, request: w.SetReservationRequest
 ) -> ChangedReservation:
-    """Reserve nodes; say whose promised starts are lost by it."""
+    """Reserve nodes; show the promised starts that it moves."""
     now = context.now()
     fields = _fields(request, Instant(now if request.begins is None else request.begins))
     if "ends" not in fields:
@@ -117,7 +117,7 @@ async def make_reservation(
 async def change_reservation(
     context: ServerContext, by: User, request: w.SetReservationRequest
 ) -> ChangedReservation:
-    """Let a reservation be another; say whose promised starts are lost by it."""
+    """Change a reservation; show the promised starts that it moves. Missing fields stay unchanged."""
     known = reservation_named(context.cluster.reservation_index.named, request.name)
     fields = _fields(request, known.begins if request.begins is None else Instant(request.begins))
     if "nodes" in fields:
@@ -143,7 +143,7 @@ async def change_reservation(
 async def cancel_reservation(
     context: ServerContext, by: User, request: w.ReservationNameRequest
 ) -> CanceledReservation:
-    """Take a reservation back; say which jobs wait for it in vain."""
+    """Cancel a reservation; show the jobs that named it."""
     known = reservation_named(context.cluster.reservation_index.named, request.name)
     waiting = _jobs(context.cluster, known, running=False)
     await context.ask(c.CancelReservation(by=by, name=request.name))

@@ -36,7 +36,7 @@ _LARGEST = 9999  # rows or columns
 
 @verb(VerbAccess(Who.OWNER, changes=True))
 async def shell(context: ServerContext, by: User, request: w.ShellRequest) -> StreamHandler:
-    """Give a client a terminal of a job."""
+    """Connect a client to a terminal of a job, or run a command in the job."""
     found = context.lookups.job(request.job)
     may_read_output(by, found.record)
     if found.ended:

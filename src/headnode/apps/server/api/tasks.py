@@ -42,7 +42,7 @@ from headnode.engine.ports import InstanceRow
 
 @verb(VerbAccess(Who.OWNER, changes=True))
 async def modify_task(context: ServerContext, by: User, request: w.ModifyTaskRequest) -> ModifiedTask:
-    """Change options of a task."""
+    """Change options of a task, before the job is submitted."""
     found = live_job(context, request.job)
     spec = with_changed_task(found.spec, request.task, request.terms)
     before, after = found.spec.tasks[request.task - 1], spec.tasks[request.task - 1]
@@ -188,7 +188,7 @@ async def cancel_task(context: ServerContext, by: User, request: w.StopTaskReque
 
 @verb(OVERSEES)
 async def finish_task(context: ServerContext, by: User, request: w.StopTaskRequest) -> TaskStateAnswer:
-    """Stop a task, or one instance of it, and count what runs as finished."""
+    """Stop a task, or one instance of it, and count running instances as finished."""
     return await _stop_task(context, by, request, "finished", "finished")
 
 
@@ -229,7 +229,7 @@ def _active(context: ServerContext, request: w.TaskIdRequest, word: str) -> Foun
 
 @verb(OVERSEES)
 async def requeue_task(context: ServerContext, by: User, request: w.TaskIdRequest) -> TaskStateAnswer:
-    """Run a task that is over again."""
+    """Run a task that has ended again."""
     found = _active(context, request, "requeued")
     command = RequeueTask(by=by, job=found.record.id, task=request.task, instance=request.instance)
     await context.ask(command)
@@ -238,7 +238,7 @@ async def requeue_task(context: ServerContext, by: User, request: w.TaskIdReques
 
 @verb(READS)
 async def output(context: ServerContext, by: User, request: w.TaskIdRequest) -> OutputAnswer:
-    """Say where the output of a task lies.  Who reads it does so as himself."""
+    """Show where the output of a task is. The client reads it with its own rights."""
     found = context.lookups.job(request.job)
     spec = task_of(found, request.task)
     check_instance(found, request)
@@ -278,7 +278,7 @@ def _task_kind(task: TaskSpec) -> str:
 
 @verb(VerbAccess(Who.OWNER))
 async def read_output(context: ServerContext, by: User, request: w.ReadOutputRequest) -> OutputBytesAnswer:
-    """Read output on the node where it lies; only its owner and administrators may."""
+    """Read output on its node, with the rights of the job's user."""
     found = context.lookups.job(request.job)
     may_read_output(by, found.record)
     where = await output(

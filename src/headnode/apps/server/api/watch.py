@@ -38,7 +38,10 @@ class Watcher(Protocol):
 async def watch_job(
     context: ServerContext, by: Watcher, request: WatchJobsRequest
 ) -> AsyncGenerator[WatchAnswer, None]:
-    """Yield all jobs now and at the end, and those that changed ten times a second at most, until then."""
+    """Show all jobs at once, then at most ten times a second those that changed, and all when all have ended.
+
+    The first twelve that wait are shown again every five seconds: the expected start may be another.
+    """
     jobs = request.job if isinstance(request.job, list) else [request.job]
     signal, changed = context.watchers.watch(jobs), set(jobs)
     try:

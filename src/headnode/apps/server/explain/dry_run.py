@@ -67,9 +67,9 @@ class _DryRunJob(NamedTuple):
 
 @verb(READS)
 async def check_job(context: ServerContext, by: User, request: w.SubmitJobRequest) -> CheckAnswer:
-    """Say what submitting would say, and what would become of each job: starts where, or waits for what.
+    """Show the result of a submission, and what would become of each job. Nothing is created or changed.
 
-    Each is looked at as if the others of its file were not there, but for those that it waits for.
+    Each job is examined as if the others of its file did not exist, except those that it waits for.
     Raises:  whatever would refuse the submission.
     """
     if request.job is not None:

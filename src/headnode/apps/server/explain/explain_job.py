@@ -105,7 +105,7 @@ MOST_AHEAD = 5  # jobs ahead that are told one by one
 
 @verb(READS)
 async def explain_job(context: ServerContext, by: User, request: w.JobIdRequest) -> Explanation:
-    """Say what a job waits for, when it may start, and what would let it start now or sooner."""
+    """Show why a job waits, when it may start, and which changes would let it start now or sooner."""
     found = context.lookups.job(request.job)
     answer = empty_explanation(context)
     answer |= {"job": found.record.id, "name": found.spec.name, "state": STATE_NAMES[found.record.state]}

@@ -32,9 +32,14 @@ class NodeHolder(VerbAnswer, frozen=True):
 
 
 class ReasonObject(VerbAnswer, frozen=True):
-    """A reason for which a job waits."""
+    """A reason for which a job waits.
 
-    why: str  # priority, processors, node, licences, reservation, policy, alternative, hold, ...
+    `why` is priority, processors, node (one for every node that does not fit), licences, reservation, policy,
+    alternative (one for each), never-fits, or hold, filter and dependency. With one of the last three the job
+    is not considered; the other keys of the explanation describe the job as if it were released.
+    """
+
+    why: str
     text: str  # in a sentence
     what: str  # the node, licence, job or alternative that it is about
     holders: list[NodeHolder] | UnsetType = UNSET  # of a busy node, up to 5
@@ -108,7 +113,7 @@ class WaitingTask(VerbAnswer, frozen=True):
 
 
 class Explanation(VerbAnswer, frozen=True):
-    """explain_job.  Keys that do not apply are null, empty or false."""
+    """Why a job waits, and when it may start. Keys that do not apply are null, empty or false."""
 
     job: int | None  # null: not submitted
     name: str
@@ -124,7 +129,7 @@ class Explanation(VerbAnswer, frozen=True):
     behind: BlockingReservation | None  # the reservation in its way
     changes: list[HelpfulChange]
     searched: bool  # changes were looked for
-    cut: bool  # the search ended before it was complete
+    cut: bool  # the search ended before it was complete: after one second of planning or 20 plans
     expected: ExpectedStartObject | None  # before submission only `promise`
     deadline: DeadlineObject | None
     tasks: list[WaitingTask]  # the first 20 waiting tasks of a running job
