@@ -67,7 +67,7 @@ def sharer_of(cluster: ClusterState, record: JobRecord) -> ShareInfo | None:
     if record.state is not JobState.RUNNING or request.together:
         return None
     graph = cluster.graph(record.id)
-    if graph.run.outcome is not None:
+    if graph.run.end is not None:
         return None
     used, idle, waiting = _units(cluster, graph, request)
     return ShareInfo(

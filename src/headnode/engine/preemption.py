@@ -105,7 +105,7 @@ def _preemption_state(view: View, cluster: ClusterState, settings: Settings, kin
 
 def _may_be_preempted(cluster: ClusterState, record: JobRecord, run: JobRun, *, graceful: bool) -> bool:
     graph = cluster.graph(record.id)
-    if record.state is not JobState.RUNNING or run.outcome is not None or not graph.spec.preemptable:
+    if record.state is not JobState.RUNNING or run.end is not None or not graph.spec.preemptable:
         return False
     return not cluster.request(record).together if graceful else not runs_once(graph)
 
@@ -116,8 +116,8 @@ def _giving(cluster: ClusterState) -> list[PendingRelease]:
     for job in sorted(cluster.giving):
         record, run = cluster.jobs[job], cluster.graph(job).run
         if record.state is JobState.ENDING:
-            if run.preempted_by:
-                found.append(PendingRelease(job, _held(run), (JobId(run.preempted_by),), ends=True))
+            if run.end is not None and run.end.preempted_by:
+                found.append(PendingRelease(job, _held(run), (JobId(run.end.preempted_by),), ends=True))
         elif run.recalled_for:
             for_jobs = tuple(map(JobId, run.recalled_for))
             found.append(PendingRelease(job, tuple(run.recalled.items()), for_jobs, ends=False))

@@ -261,7 +261,7 @@ def _end(cluster: ClusterState, request: JobRequest, run: JobRun) -> Instant:
 def _wants(cluster: ClusterState, record: JobRecord, request: JobRequest) -> int:
     """Return how many units more the job's waiting tasks could use now."""
     graph = cluster.graph(record.id)
-    if not graph.ready or graph.run.outcome is not None or request.together:
+    if not graph.ready or graph.run.end is not None or request.together:
         return 0
     free = sum(map(len, cluster.cores.free.values()))  # more cannot be given, so more need not be counted
     room = min(request.maximum - held_units(cluster, record), free)

@@ -109,7 +109,8 @@ def releases_nodes(cluster: ClusterState, job: JobId) -> bool:
     record, graph = cluster.jobs.get(job), cluster.graphs.get(job)
     if record is None or graph is None or graph.release is None:
         return False
-    return record.state is JobState.ENDING and not graph.run.skip_release
+    end = graph.run.end
+    return record.state is JobState.ENDING and not (end is not None and end.skip_release)
 
 
 def suspensions_to_repeat(cluster: ClusterState, node: str, holdings: Holdings) -> list[FromHead]:

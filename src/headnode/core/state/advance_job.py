@@ -15,7 +15,7 @@ from headnode.core.state.dispatch import dispatches
 from headnode.core.state.drain import leave_nodes
 from headnode.core.state.events import Event
 from headnode.core.state.hooks import cleaned_first, cleans_nodes, overdue_epilogs, start_epilogs
-from headnode.core.state.job_record import JobRecord
+from headnode.core.state.job_record import JobRecord, RunEnd
 from headnode.core.state.node_faults import job_retries, requeue_held_for_prologs
 from headnode.core.state.preempt import give_up_recalled
 from headnode.core.state.prep_release import prepare_nodes, release_tasks, released_first, spare_processors
@@ -65,7 +65,7 @@ def end_when_done(
 ) -> list[Event] | None:
     """A job whose tasks are all over ends; if its nodes are to be released or cleaned, it is ending first."""
     run = graph.run
-    if graph.open or graph.spec.run_until_canceled or (run.outcome is not None and not run.requeue):
+    if graph.open or graph.spec.run_until_canceled or (run.end is not None and not run.end.requeue):
         return None
     over = _over(record, graph, now)
     begun = any(each.phase is not NodePhase.ASSIGNED for each in run.holdings.values())
@@ -99,17 +99,17 @@ def end_when_stopped(
     cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant
 ) -> list[Event] | None:
     """A job that starts nothing more ends when nothing of it runs, or goes back to the queue."""
-    run = graph.run
-    if run.outcome is None or graph.lanes:
+    run, end = graph.run, graph.run.end
+    if end is None or graph.lanes:
         return None
     cleaning = start_epilogs(cluster, record, now)
     if cleaning is not None:
         return cleaning
-    if not run.requeue:
-        return [e.JobEnded(at=now, job=record.id, outcome=run.outcome, message=record.message)]
-    if run.forgiven or run.returns < job_retries(cluster):
-        by = next(iter(run.recalled_for), 0) if run.forgiven else 0
-        message, free = record.message, run.forgiven
+    if not end.requeue:
+        return [e.JobEnded(at=now, job=record.id, outcome=end.outcome, message=record.message)]
+    if end.uncounted or run.returns < job_retries(cluster):
+        by = next(iter(run.recalled_for), 0) if end.uncounted else 0
+        message, free = record.message, end.uncounted
         returned = e.JobReturned(at=now, job=record.id, message=message, preempted_by=by, forgiven=free)
         return [returned, *requeue_held_for_prologs(cluster, record, message, now)]
     message = f"{record.message}, after {run.returns} returns to the queue"
@@ -128,7 +128,7 @@ def leave_reduced_nodes(
 
 def dispatch(cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant) -> list[Event] | None:
     """Instances that may run are dispatched to free processors of the job."""
-    if not graph.ready or graph.run.outcome is not None:
+    if not graph.ready or graph.run.end is not None:
         return None
     return list(dispatches(cluster, record, now)) or None
 
@@ -174,15 +174,15 @@ def clean_nodes(
     return start_epilogs(cluster, record, now)
 
 
-def end(_cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant) -> list[Event] | None:
+def end_run(_cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant) -> list[Event] | None:
     """The job ends with the outcome that was decided, or goes back to the queue."""
-    run = graph.run
-    if run.requeue and run.preempted_by:
-        by = run.preempted_by
+    end = graph.run.end or RunEnd(outcome="canceled")
+    if end.requeue and end.preempted_by:
+        by = end.preempted_by
         return [e.JobReturned(at=now, job=record.id, message=record.message, preempted_by=by)]
-    if run.requeue:
+    if end.requeue:
         return [e.JobRequeued(at=now, job=record.id, message=record.message)]
-    return [e.JobEnded(at=now, job=record.id, outcome=run.outcome or "canceled", message=record.message)]
+    return [e.JobEnded(at=now, job=record.id, outcome=end.outcome, message=record.message)]
 
 
 RULES: Mapping[JobState, tuple[Rule, ...]] = MappingProxyType(
@@ -200,7 +200,7 @@ RULES: Mapping[JobState, tuple[Rule, ...]] = MappingProxyType(
         JobState.SUSPENDING: (end_when_done, end_when_stopped, suspend),
         JobState.SUSPENDED: (end_when_done, end_when_stopped),
         JobState.RESUMING: (end_when_done, end_when_stopped),
-        JobState.ENDING: (release_nodes, wait_for_attempts, clean_nodes, end),
+        JobState.ENDING: (release_nodes, wait_for_attempts, clean_nodes, end_run),
     }
 )
 """What is tried for a job in each state, in this order.

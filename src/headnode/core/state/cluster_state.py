@@ -19,7 +19,7 @@ from headnode.core.state.events import Doubt
 from headnode.core.state.free_cores import FreeCores
 from headnode.core.state.holding import set_recalled
 from headnode.core.state.job_queue import JobQueue
-from headnode.core.state.job_record import JobRecord, decode_spec, spec_of, started_run, with_special_tasks
+from headnode.core.state.job_record import JobRecord, decode_spec, spec_of, started_run
 from headnode.core.state.job_request import (
     own_request,
     request_in,
@@ -205,7 +205,6 @@ class ClusterState:
     def adopt(self, record: JobRecord) -> None:
         """Take a record in, with everything that follows from it."""
         record.owner, record.submit_host = self.shared(record.owner), self.shared(record.submit_host)
-        with_special_tasks(record)
         self.jobs[record.id] = record
         self.counts[record.state] = self.counts.get(record.state, 0) + 1
         if record.state is JobState.QUEUED:
@@ -360,7 +359,7 @@ class ClusterState:
             for node, processors in record.run.allocation.items():
                 self.cores.give_back(record.id, node, processors)
             record.run.allocation, record.run.parts, record.run.holdings = {}, (), {}
-            record.run.forgiven, record.run.recalled_for, record.run.preempted_by = False, (), 0
+            record.run.recalled_for, record.run.end = (), None
             self.usage.count(record, self.spec(record).project)
         self.running.discard(record.id)
         self.giving.discard(record.id)

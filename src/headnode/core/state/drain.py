@@ -176,7 +176,7 @@ def vacate_node(
         found += over
         if any(isinstance(event, job_events_e.JobEnding) for event in over):
             continue
-        graph, gang = cluster.graph(job), cluster.given(record).together and record.run.outcome is None
+        graph, gang = cluster.graph(job), cluster.given(record).together and record.run.end is None
         if force and (gang or record.state in SUSPENDED_STATES):
             found += _but_for(over, sent_back(record, graph, message, now))
         elif record.state not in SUSPENDED_STATES:
@@ -316,7 +316,7 @@ def leave_nodes(cluster: ClusterState, record: JobRecord, now: Instant) -> list[
     message = "nodes were taken out of service" if len(idle) > 1 else f"{idle[0][0]} is out of service"
     shrunk = job_events_e.AllocationShrunk(at=now, job=record.id, removed=tuple(idle), message=message)
     given = cleaned_first(cluster, record, released_first(record, [shrunk], graph))
-    if graph.run.outcome is not None or goes_on_with(cluster, record, kept):
+    if graph.run.end is not None or goes_on_with(cluster, record, kept):
         return given
     lost = job_events_e.AllocationLost(
         at=now, job=record.id, removed=(), too_small=True, message=message, forgiven=True

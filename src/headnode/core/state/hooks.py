@@ -139,7 +139,7 @@ def hook_failed(cluster: ClusterState, command: ReportHook, now: Instant) -> lis
         return events
     if cluster.graph(record.id).lanes_on(command.node):
         return events  # the node was started anew, and has not said what became of that; it says this again
-    small = run.outcome is None and is_too_small_without(cluster, record, run, command.node)
+    small = run.end is None and is_too_small_without(cluster, record, run, command.node)
     lost = AllocationLost(
         at=now,
         job=record.id,
@@ -253,7 +253,7 @@ def _given_back(record: JobRecord, run: JobRun, nodes: tuple[str, ...], now: Ins
 
 def wait_for_prologs(run: JobRun, readied: bool) -> None:
     """A job comes to its nodes; `readied`: they must say that they are ready for it."""
-    run.readied, run.forgiven = readied, False
+    run.readied = readied
     run.holdings = {node: Holding(prolog_due=True) for node in run.allocation} if readied else {}
 
 

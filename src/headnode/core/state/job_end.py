@@ -14,7 +14,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.depend import revived_with_parent, set_awaited, update_children, waits
 from headnode.core.state.events import Event
-from headnode.core.state.job_record import JobRecord, JobRun, decode_record, encode_record
+from headnode.core.state.job_record import JobRecord, JobRun, RunEnd, decode_record, encode_record
 from headnode.core.state.job_request import check_end_by
 from headnode.core.state.modify import living_or_archived_job
 from headnode.core.state.permissions import may_change
@@ -100,7 +100,7 @@ def requeue_task(cluster: ClusterState, command: RequeueTask, now: Instant) -> l
     progress = _progress(cluster, record, command.task, command.instance)
     task = cluster.spec(record).tasks[command.task - 1]
     alive = record.state is JobState.QUEUED or record.state.is_active
-    if not alive or (record.run and record.run.outcome):
+    if not alive or (record.run and record.run.end):
         raise WrongState(
             code="job-not-active",
             what=f"job {record.id} is {record.state.value}, so none of its tasks can be requeued",
@@ -138,9 +138,13 @@ def job_ending(cluster: ClusterState, event: e.JobEnding) -> None:
     run = run_of(cluster, record)
     if record.state is JobState.RESUMING:
         cluster.dequeue(record)
-    run.outcome, run.requeue = event.outcome, event.requeue
-    run.preempted_by = event.preempted_by or run.preempted_by
-    run.skip_release = run.skip_release or event.force or bool(event.preempted_by)
+    before = run.end or RunEnd(outcome=event.outcome)
+    run.end = RunEnd(
+        outcome=event.outcome,
+        requeue=event.requeue,
+        preempted_by=event.preempted_by or before.preempted_by,
+        skip_release=before.skip_release or event.force or bool(event.preempted_by),
+    )
     record.message = event.message
     cluster.move(record, state)
     cluster.update_releasing(record)
@@ -150,7 +154,7 @@ def dispatch_stopped(cluster: ClusterState, event: e.DispatchStopped) -> None:
     record = cluster.job(event.job)
     job_target(record.state, event)
     run = run_of(cluster, record)
-    run.outcome, run.requeue = event.outcome, False
+    run.end = RunEnd(outcome=event.outcome)
     record.message = event.message
     cluster.agenda.dirty_jobs.add(event.job)
 
@@ -164,7 +168,7 @@ def job_ended(cluster: ClusterState, event: e.JobEnded) -> None:
     run = run_of(cluster, record)
     suspension.end_suspension(run, event.at)
     run.usage.end(run.started, run.not_run, event.at)
-    run.ended, run.outcome, run.requeue, run.deadline = event.at, None, False, None
+    run.ended, run.deadline = event.at, None
     record.message, record.hold_until, record.skipped = event.message, None, event.skipped
     decided = cluster.agenda.for_archive.get(event.because)
     if decided is not None:  # in the same batch: it goes to the archive with this
@@ -222,7 +226,7 @@ def job_returned(cluster: ClusterState, event: e.JobReturned) -> None:
 def _back_in_queue(
     cluster: ClusterState, record: JobRecord, run: JobRun, state: JobState, message: str
 ) -> None:
-    run.outcome, run.requeue, run.deadline, run.started, run.ended = None, False, None, None, None
+    run.deadline, run.started, run.ended = None, None, None
     take_option(record, run, 0)
     run.requeues += 1
     record.message, record.filtered = message, None

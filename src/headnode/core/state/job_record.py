@@ -178,6 +178,16 @@ def filter_reply(event: FilterAnswered) -> FilterReply:
     )
 
 
+class RunEnd(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How a run will end, once that is decided and something of the job still runs."""
+
+    outcome: Outcome
+    requeue: bool = False  # the job goes back to the queue
+    uncounted: bool = False  # which is not one of its returns
+    preempted_by: int = 0  # the job that is to have what it holds
+    skip_release: bool = False  # its nodes are not released
+
+
 class JobRun(msgspec.Struct, forbid_unknown_fields=True):
     """What only a job has that was started, or one of whose tasks was touched."""
 
@@ -189,8 +199,7 @@ class JobRun(msgspec.Struct, forbid_unknown_fields=True):
     backfilled: bool = False
     option: int = 0  # the request it was given: 0 the job's own, n its n-th alternative
     parts: tuple[NodeCores, ...] = ()  # of a gang: the processors of each task
-    outcome: Outcome | None = None  # how it ends, once it is ending or no longer dispatches
-    requeue: bool = False  # once it has ended it goes back to the queue
+    end: RunEnd | None = None  # once it is ending, or no longer dispatches
     requeues: int = 0
     returns: int = 0  # to the queue, because nodes were lost, since somebody asked for it last
     percent: int | None = None
@@ -202,11 +211,8 @@ class JobRun(msgspec.Struct, forbid_unknown_fields=True):
     usage: Usage = msgspec.field(default_factory=Usage)
     holdings: dict[str, Holding] = {}  # by node, where there is more than the processors
     refused: dict[str, str] = {}  # nodes that could not be prepared, and why
-    skip_release: bool = False  # it ends without releasing its nodes
     readied: bool = False  # its nodes make themselves ready for it
-    forgiven: bool = False  # its return to the queue, to come, is not counted
     recalled_for: tuple[int, ...] = ()  # the jobs that are to have what was recalled
-    preempted_by: int = 0  # while it ends to go back to the queue: the job that is to have what it holds
     gave_way_to: int = 0  # in the queue: the job by which it was preempted
     clock_set: Seconds = Seconds(0.0)  # by how much the clock was set while it ran
 
@@ -367,19 +373,6 @@ def all_queued(instances: int) -> TaskProgress:
     """Return the progress of one task that has not run and is not special."""
     queued = Ranges([1], [instances], instances) if instances > 0 else Ranges()
     return TaskProgress(queued=queued)
-
-
-def with_special_tasks(record: JobRecord) -> None:
-    """Let the special tasks of a record of before they ran, when they were queued as others, be as they are.
-
-    Nothing of them can have run then.
-    """
-    run = record.run
-    if run is None or all(progress.made is not None for progress in run.tasks):
-        return
-    for number, task in enumerate(decode_spec(record.spec).tasks):
-        if task.kind in SPECIAL and run.tasks[number].made is None:
-            run.tasks[number] = not_begun(task)
 
 
 def clear_hold(record: JobRecord) -> None:

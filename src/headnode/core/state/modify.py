@@ -240,7 +240,7 @@ def _check_running(record: JobRecord, command: ModifyJob) -> None:
             what=f"the run time limit of job {record.id} cannot change: the job was backfilled because of it",
             fix="wait for its end, or cancel it and submit it again",
         )
-    if run is not None and run.outcome is not None and not run.requeue and "tasks" in command.fields:
+    if run is not None and run.end is not None and not run.end.requeue and "tasks" in command.fields:
         raise WrongState(
             code="ending",
             what=f"job {record.id} accepts no new tasks: it is ending",

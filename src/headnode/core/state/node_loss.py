@@ -140,7 +140,7 @@ def _lose(cluster: ClusterState, record: JobRecord, run: JobRun, node: str, now:
         for number in numbers
     }
     gone = tuple(number for number in run.places[node] if number not in used)
-    small = run.outcome is None and is_too_small_without(cluster, record, run, node)
+    small = run.end is None and is_too_small_without(cluster, record, run, node)
     if (
         small and record.state is JobState.RUNNING and not cluster.cores.usable(node)
     ):  # it was taken away by force

@@ -50,7 +50,7 @@ def preempt(cluster: ClusterState, command: PreemptJob, now: Instant) -> list[Ev
     record = cluster.jobs.get(command.job)
     if record is None or record.state is not JobState.RUNNING or record.run is None:
         return []
-    if record.run.outcome is not None:
+    if record.run.end is not None:
         return []
     if not cluster.spec(record).preemptable or runs_once(cluster.graph(record.id)):
         raise WrongState(code="stale-plan", what=f"job {record.id} cannot be stopped to run again")
@@ -87,7 +87,7 @@ def recall(cluster: ClusterState, command: RecallProcessors, now: Instant) -> li
     if record is None or record.state is not JobState.RUNNING or record.run is None:
         return []
     run, request = record.run, cluster.request(record)
-    if run.outcome is not None:
+    if run.end is not None:
         return []
     wanted = _wanted(run, request, command)
     left = {node: numbers[wanted.get(node, 0) :] for node, numbers in run.allocation.items()}
@@ -220,7 +220,7 @@ def give_up_recalled(cluster: ClusterState, record: JobRecord, now: Instant) -> 
     if not removed:
         return []
     last = dict(removed) == run.allocation
-    if last and run.outcome is not None:
+    if last and run.end is not None:
         return []  # it ends as it was told to
     message = _for_whom(run)
     shrunk = e.AllocationShrunk(at=now, job=record.id, removed=tuple(removed), message=message)

@@ -75,9 +75,9 @@ def _gift(cluster: ClusterState, graph: TaskGraph, node: str, spare: int) -> tup
 def held_units(cluster: ClusterState, record: JobRecord) -> int:
     """Return how many of its units a job holds and may keep."""
     run = cluster.graph(record.id).run
-    unit = cluster.request(record).unit
+    unit, recalled = cluster.request(record).unit, run.recalled
     return sum(
-        units_in(unit, len(held) - run.recalled.get(node, 0), cluster.nodes[node].facts)
+        units_in(unit, len(held) - recalled.get(node, 0), cluster.nodes[node].facts)
         for node, held in run.allocation.items()
     )
 
@@ -127,7 +127,7 @@ def prepare_nodes(cluster: ClusterState, record: JobRecord, now: Instant) -> lis
     refused = next((node for node, phase in phases.items() if phase is NodePhase.REFUSED), None)
     if refused is not None:
         return _leave_out(cluster, record, graph, refused, now)
-    if graph.run.outcome is not None:
+    if graph.run.end is not None:
         return list(release_tasks(cluster, record, now))
     if NodePhase.LEFT in phases.values():
         given = cleaned_first(cluster, record, list(spare_processors(cluster, record, now)))
@@ -141,7 +141,7 @@ def _leave_out(
 ) -> list[Event]:
     """The job goes on without a node that could not be prepared, or fails when it needs it."""
     message = f"node {node} could not be prepared: {graph.run.refused[node]}"
-    if graph.run.outcome is None and is_too_small_without(cluster, record, graph.run, node):
+    if graph.run.end is None and is_too_small_without(cluster, record, graph.run, node):
         return fail_job(record, graph, message, now)
     if graph.lanes_on(node):
         return []
@@ -179,7 +179,7 @@ def release_tasks(cluster: ClusterState, record: JobRecord, now: Instant) -> lis
     """
     graph = cluster.graph(record.id)
     run = graph.run
-    if graph.release is None or run.skip_release:
+    if graph.release is None or (run.end is not None and run.end.skip_release):
         return []
     used = [
         node

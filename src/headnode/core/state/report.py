@@ -143,7 +143,7 @@ Verdict = tuple[e.EndState, e.Cause, str]
 
 def _starts_nothing(run: JobRun) -> bool:
     """Whether the job was asked to end when what runs has ended."""
-    return run.outcome is not None and not run.requeue
+    return run.end is not None and not run.end.requeue
 
 
 def _verdict_of_special(
@@ -175,7 +175,8 @@ def _verdict(
         return "finished", "program", report.message
     progress = graph.run.tasks[report.task - 1]
     stopping = live.outcome if live.state is TaskState.ENDING else None
-    again = record.state is JobState.ENDING and record.run is not None and record.run.requeue
+    end = graph.run.end
+    again = record.state is JobState.ENDING and end is not None and end.requeue
     if report.kind == "never-ran" and live.started is not None:
         report = msgspec.structs.replace(
             report, kind="lost", message="the node no longer knows that the task had started"

@@ -21,6 +21,7 @@ from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import (
     JobRecord,
     JobRun,
+    RunEnd,
     have_instances,
     spec_of,
     untouched,
@@ -214,7 +215,7 @@ def job_started(cluster: ClusterState, event: e.JobStarted) -> None:
     run.started, run.ended, run.backfilled = event.at, None, event.backfilled
     run.gave_way_to = 0
     run.starts, run.stood_still, run.clock_set = run.starts + 1, Seconds(0.0), Seconds(0.0)
-    run.refused, run.skip_release = {}, False
+    run.refused = {}
     hooks.wait_for_prologs(run, event.readied)
     record.hold_until, record.met, record.filtered = None, (), None
     job_request.set_limits(run, spec_of(record))
@@ -276,8 +277,8 @@ def allocation_lost(cluster: ClusterState, event: e.AllocationLost) -> None:
         if run.suspension is not None:
             run.suspension.awaited = tuple(n for n in run.suspension.awaited if n in run.allocation)
     if event.too_small:
-        run.outcome, run.requeue, record.message = "canceled", True, event.message
-        run.forgiven = event.forgiven
+        run.end = RunEnd(outcome="canceled", requeue=True, uncounted=event.forgiven)
+        record.message = event.message
 
 
 def _allocation_changed(

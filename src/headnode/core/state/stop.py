@@ -137,11 +137,15 @@ def _stop_gracefully(record: JobRecord, command: StopJob, message: str, now: Ins
     return [stopped, *cancel_queued(record, tasks, now, message)]
 
 
+def _is_requeued(record: JobRecord) -> bool:
+    """Whether a job that is ending goes back to the queue."""
+    return record.run is not None and record.run.end is not None and record.run.end.requeue
+
+
 def _stop_running(
     cluster: ClusterState, record: JobRecord, command: StopJob, message: str, now: Instant
 ) -> list[Event]:
-    requeued = record.run is not None and record.run.requeue
-    if record.state is JobState.ENDING and not command.force and not requeued:
+    if record.state is JobState.ENDING and not command.force and not _is_requeued(record):
         return []
     ending = e.JobEnding(
         at=now,
@@ -214,7 +218,7 @@ def stop_task(cluster: ClusterState, command: StopTask, now: Instant) -> list[Ev
     record = cluster.job(command.job)
     may_change(command.by, record)
     progress = _progress(cluster, record, command.task, command.instance)
-    if record.state is JobState.ENDING and record.run is not None and record.run.requeue:
+    if record.state is JobState.ENDING and _is_requeued(record):
         raise WrongState(
             code="requeueing",
             what=f"job {record.id} is being requeued with all its tasks",

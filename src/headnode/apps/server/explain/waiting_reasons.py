@@ -112,8 +112,8 @@ def _being_preempted(record: JobRecord) -> list[Reason]:
     run = record.run
     if run is None:
         return []
-    if record.state is JobState.ENDING and run.preempted_by:
-        other = run.preempted_by
+    if record.state is JobState.ENDING and run.end is not None and run.end.preempted_by:
+        other = run.end.preempted_by
         text = f"it is being preempted by job {other} and will be requeued"
         return [Reason(Why.PREEMPTION, text, str(other))]
     if not run.recalled or not run.recalled_for:
