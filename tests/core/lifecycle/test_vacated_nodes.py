@@ -2,10 +2,12 @@
 
 from itertools import product
 
+import msgspec
 import pytest
 from worlds import ADA, ROOT, World
 
-from headnode.apps.server.api.nodes import detailed_node
+from headnode.apps.server.api.node_answers import DetailedNode
+from headnode.apps.server.api.nodes import core_uses, node_object
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import UnitType
 from headnode.core.model.node import NodeFacts
@@ -50,7 +52,11 @@ def held(world: World, job: JobId) -> dict[str, tuple[int, ...]]:
 
 
 def shown(world: World, node: str = "node1") -> dict[str, object]:
-    return detailed_node(world.cluster, world.cluster.nodes[node], world.clock.now())
+    cluster, now = world.cluster, world.clock.now()
+    known = cluster.nodes[node]
+    cores = core_uses(cluster, node, known.facts.processors)
+    seen = node_object(DetailedNode, cluster, known, now, cores=cores, heard=None, load=None, given_up=None)
+    return dict(msgspec.to_builtins(seen))
 
 
 def where(world: World, job: JobId) -> list[str]:

@@ -111,7 +111,8 @@ def _drain(drain: Drain) -> NodeDrain:
     return NodeDrain(drain.closes, drain.since, drain.cause, drain.reason, drain.by, drain.force)
 
 
-def _cores(cluster: ClusterState, name: str, processors: int) -> list[CoreUse]:
+def core_uses(cluster: ClusterState, name: str, processors: int) -> list[CoreUse]:
+    """Return the processors of a node and those it has no more but jobs hold, each with what runs there."""
     held = [
         max(cluster.graph(job).run.allocation.get(name) or (0,))
         for job in cluster.cores.holders.get(name, ())
@@ -279,7 +280,7 @@ def node_answer(context: ServerContext, name: str) -> DetailedNode:
         node,
         now,
         jobs=sorted(cluster.cores.holders.get(name, ())),
-        cores=_cores(cluster, name, node.facts.processors),
+        cores=core_uses(cluster, name, node.facts.processors),
         heard=None if contact is None else contact.at,
         load=None if contact is None else contact.load,
         given_up=None if left is None else now + left,
