@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import msgspec
 
-from headnode.core.model.errors import BadRequest, TextPosition
+from headnode.core.model.errors import BadRequest, Path, TextPosition
 
 _SHOWN = 10  # of the things that a refusal names
 MOST_REPORT_ITEMS = 1000  # of a report, each with its place; of the others their number is told
@@ -74,8 +74,8 @@ def lossy_items(report: FidelityReport) -> FidelityReport:
     return tuple(item for item in report if item.kind in (Fidelity.NOT_SUPPORTED, Fidelity.APPROXIMATED))
 
 
-def apply_awareness(policy: Awareness, items: Iterable[ReportItem]) -> FidelityReport:
-    """Return the report the submitter gets under `policy`.
+def apply_awareness(policy: Awareness, items: Iterable[ReportItem], path: Path = ()) -> FidelityReport:
+    """Return the report the submitter gets under `policy`.  `path` leads to the first item without effect.
 
     Raises:  BadRequest ``not-understood`` under Reject when anything has no effect; it lists what.
     Source:  SSS 3.1.0, awarenessPolicy: Reject refuses the job, Warn lists, Ignore is silent.
@@ -89,6 +89,7 @@ def apply_awareness(policy: Awareness, items: Iterable[ReportItem]) -> FidelityR
             code="not-understood",
             what="; ".join([f"{first.where}: {first.what}", *map(describe, others)]) + more,
             fix="correct them, or read the job with awareness policy Warn or Ignore",
+            path=path,
             place=TextPosition(first.line, first.column) if first.line else None,
         )
     if policy is Awareness.IGNORE:

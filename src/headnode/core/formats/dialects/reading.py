@@ -256,7 +256,8 @@ def _sss(data: bytes | str, how: ReadOptions) -> ReadJobs:
         asker = conversion.Asker(how.machine, how.user)
         meant = conversion.jobs_in(document, found, awareness=how.awareness, asker=asker)
     except BadRequest as wrong:
-        raise sss.locate(data, wrong) from wrong
+        place = sss.place_of(data, wrong.path)
+        raise BadRequest(code=wrong.code, what=wrong.what, fix=wrong.fix, place=place) from wrong
     return ReadJobs(sss_dialect(document), meant.jobs, meant.report, meant.links, _strictest(document))
 
 

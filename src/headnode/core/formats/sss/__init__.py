@@ -13,7 +13,7 @@ from headnode.core.formats.sss.job_object import (
     effective_job,
     effective_jobs,
 )
-from headnode.core.formats.sss.reading import locate, place_of, read_document
+from headnode.core.formats.sss.reading import place_of, read_document
 from headnode.core.formats.sss.source_text import is_job_object
 from headnode.core.formats.sss.value_types import SssVersion
 from headnode.core.formats.sss.writing import write_document
@@ -29,7 +29,6 @@ __all__ = [
     "effective_job",
     "effective_jobs",
     "is_job_object",
-    "locate",
     "place_of",
     "read_document",
     "request_of",

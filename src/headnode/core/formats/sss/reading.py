@@ -1,6 +1,5 @@
 """Read job objects in both versions, and find the position of a later refusal."""
 
-import re
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, NoReturn
 
@@ -266,11 +265,6 @@ class _DocumentReader:
         return version
 
 
-_JOB = re.compile(r"job '(?P<id>[^']*)'")
-_GROUP = re.compile(r"task group (?P<number>[0-9]{1,7})")
-_TASK = re.compile(r"\btask (?P<number>[0-9]{1,7})\b")
-_WORD = re.compile(r"[A-Z][A-Za-z]+")
-_OF_REQUESTS = ("request", "too-many-alternatives", "groups")
 _NAMES = {
     name: spelling.row.name
     for place in (ElementPlace.JOB, ElementPlace.TASK_GROUP, ElementPlace.TASK, ElementPlace.REQUESTED)
@@ -278,24 +272,10 @@ _NAMES = {
 }
 
 
-def locate(text: bytes | str, refusal: BadRequest, job: int | None = None) -> BadRequest:
-    """Return `refusal` with the line and column of what it names: a property, a task group, or the job.
-
-    `job` is the number of the job, from 0, where that is known; else it is the one whose id is named.
-    A refusal that has its place already stays as it is.
-    Raises:  BadRequest as `read_document` when `text` is no XML, even after mending.
-    """
-    if refusal.place is not None:
-        return refusal
-    tree, mended = tree_of(text, lenient=True)
-    found = SssFindings(tree, mended)
-    element = _meant(tree.root, refusal, job)
-    return BadRequest(code=refusal.code, what=refusal.what, fix=refusal.fix, place=found.place(element))
-
-
 def place_of(text: bytes | str, path: Path) -> TextPosition:
-    """Return the position of a job or task that was read: ``("jobs", 1, "tasks", 0)``, or less of that.
+    """Return the position of a job, task or property: ``("jobs", 1, "task_groups", 0, "Memory")``, or less.
 
+    Without a job, the first one is meant; a task, ``("tasks", 0)``, is the task group it was read from.
     Raises:  BadRequest as `read_document` when `text` is no XML, even after mending.
     """
     tree, mended = tree_of(text, lenient=True)
@@ -303,32 +283,29 @@ def place_of(text: bytes | str, path: Path) -> TextPosition:
 
 
 def _element_at(root: etree._Element, path: Path) -> etree._Element:
-    jobs = list(_jobs(root))
-    if not jobs:
-        return root
     number = 0
     match path:
         case ("jobs", int(number), *_):
             path = path[2:]
-    job = jobs[number]
-    groups = [one for one in job if local(one).lower() == "taskgroup"]
-    if any(sum(local(one).lower() == "task" for one in group) > 1 for group in groups):
-        return job  # a group may be several tasks
-    match path:
-        case ("tasks", int(task)) if task < len(groups):
-            return groups[task]
-    return job
-
-
-def _meant(root: etree._Element, refusal: BadRequest, number: int | None) -> etree._Element:
     jobs = list(_jobs(root))
-    job = _job(jobs, refusal.what, number)
-    if job is None:
+    if number >= len(jobs):
         return root
-    part = _part(job, refusal.what)
-    names = ("Requested",) if refusal.code in _OF_REQUESTS else _named(refusal.what)
+    job = part = jobs[number]
+    match path:
+        case (("tasks" | "task_groups") as kind, int(task), *_):
+            part, path = _task_group(job, task, kind == "task_groups"), path[2:]
+    names = tuple(str(step) for step in path)
+    names = tuple(name for name, own in _NAMES.items() if own in names) or names
     found = (_first(scope, names) for scope in (part, job, root) if names)
     return next((one for one in found if one is not None), part)
+
+
+def _task_group(job: etree._Element, number: int, is_group: bool) -> etree._Element:
+    """Return a task group of a job, by its number or by that of its task; or else the job."""
+    groups = [one for one in job if local(one).lower() == "taskgroup"]
+    if not is_group and any(sum(local(one).lower() == "task" for one in group) > 1 for group in groups):
+        return job  # several tasks may be of one group
+    return groups[number] if number < len(groups) else job
 
 
 def _jobs(root: etree._Element) -> Iterator[etree._Element]:
@@ -340,36 +317,6 @@ def _jobs(root: etree._Element) -> Iterator[etree._Element]:
             yield element
         elif local(element).lower() == "jobgroup":
             yield from _jobs(element)
-
-
-def _job(jobs: list[etree._Element], what: str, number: int | None) -> etree._Element | None:
-    if number is not None and number < len(jobs):
-        return jobs[number]
-    named = _JOB.search(what)
-    for job in jobs:
-        if named and any(
-            local(one) in ("Id", "JobId") and (one.text or "").strip() == named["id"] for one in job
-        ):
-            return job
-    return jobs[0] if jobs else None
-
-
-def _part(job: etree._Element, what: str) -> etree._Element:
-    """Return the task group that is named, or else the job."""
-    groups = [one for one in job if local(one).lower() == "taskgroup"]
-    named = _GROUP.search(what)
-    if named is None and not any(sum(local(one).lower() == "task" for one in group) > 1 for group in groups):
-        named = _TASK.search(what)
-    number = int(named["number"]) if named else 0
-    return groups[number - 1] if 1 <= number <= len(groups) else job
-
-
-def _named(what: str) -> tuple[str, ...]:
-    """Return the names in both versions of the first property that is named."""
-    for word in _WORD.findall(what):
-        if word in _NAMES:
-            return tuple(name for name, row in _NAMES.items() if row == _NAMES[word])
-    return ()
 
 
 def _first(element: etree._Element, names: tuple[str, ...]) -> etree._Element | None:

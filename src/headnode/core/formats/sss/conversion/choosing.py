@@ -44,6 +44,7 @@ def ways_here(ways: Sequence[ConstraintSet], machine: str) -> tuple[list[Constra
             code="machine",
             what=f"{', or '.join(wanted)}: the job is for that one, and this is {machine!r}",
             fix="submit it there, or take Machine out",
+            path=_MACHINE,
         )
     return here, [way for way in ways if not _is_for(way, machine)]
 

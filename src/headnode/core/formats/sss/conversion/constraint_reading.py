@@ -73,11 +73,11 @@ def bounds_in(found: Found) -> Bounds:
     least = max(least, 1)
     if least > MOST_CODE:
         what = f"{name} {least} is more than any cluster has"
-        raise BadRequest(code="size", what=what, fix=f"ask for {MOST_CODE} or less")
+        raise BadRequest(code="size", what=what, fix=f"ask for {MOST_CODE} or less", path=(name,))
     high = least if math.isinf(most) else min(int(most), MOST_CODE)
     if high < 1:
         what = f"{name} {high}: a job cannot run on none"
-        raise BadRequest(code="size", what=what, fix=f"ask for 1 or more, or leave {name} out")
+        raise BadRequest(code="size", what=what, fix=f"ask for 1 or more, or leave {name} out", path=(name,))
     return (least, high)
 
 

@@ -29,6 +29,7 @@ from headnode.core.formats.sss.job_object import (
     effective_jobs,
 )
 from headnode.core.model.dependencies import DependencyLink
+from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 
 GROUP = "group."
@@ -54,9 +55,9 @@ def jobs_in(
 
     `awareness` is the policy of what names none itself.  A job that is for another cluster than that of
     `asker` is refused.
-    Raises:  BadRequest ``not-understood`` under awareness policy Reject, ``request`` when what is requested
-             contradicts itself, ``too-many-alternatives``, groups, ``machine``, ``interactive``,
-             ``size``, ``too-many-instances``.
+    Raises:  BadRequest, whose path leads through the document: ``not-understood`` under awareness policy
+             Reject, ``request`` when what is requested contradicts itself, ``too-many-alternatives``,
+             groups, ``machine``, ``interactive``, ``size``, ``too-many-instances``.
     """
     reader = _DocumentConverter(document, document.awareness or awareness, asker)
     reader.document(document.entries)
@@ -138,10 +139,15 @@ class _DocumentConverter:
             self._all = self._all or jobs_by_name(self._everybody, 0)
             return own[0], self._all
 
-        for number, job in enumerate(part.jobs, first):
-            name = job.job.id
-            where = f"job {name!r}" if name else "job"
-            waits = parents_of(job.job, number, among, where)
-            reader = JobReader(job, where, part.policy, self.findings, self._says)
-            self.jobs.append(reader.spec(waits, part.around))
-            self.links += waits.links
+        try:
+            for number, job in enumerate(part.jobs, first):
+                name = job.job.id
+                where = f"job {name!r}" if name else "job"
+                self.findings.path = ("jobs", number)
+                waits = parents_of(job.job, number, among, where)
+                reader = JobReader(job, where, part.policy, self.findings, self._says)
+                self.jobs.append(reader.spec(waits, part.around))
+                self.links += waits.links
+        except BadRequest as wrong:
+            wrong.inside(*self.findings.path)
+            raise

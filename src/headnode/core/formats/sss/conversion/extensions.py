@@ -24,28 +24,37 @@ from headnode.core.formats.sss.properties import Extension, SssProperty
 from headnode.core.formats.sss.reading import read_document
 from headnode.core.formats.sss.writing import written_parts
 from headnode.core.formats.text.xml_text import is_plain_name
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, Path
 from headnode.core.model.job import Alternative, HeldAmounts, JobSpec, Licence, NamedParent, TaskAlternative
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec
 
 
 class ConversionFindings:
-    """The report in the making: what is the same in several places is said once, with their number."""
+    """The report in the making: what is the same in several places is said once, with their number.
+
+    `path` leads to the part of the document that is read: ``("jobs", 1, "task_groups", 0)``, or less of that.
+    """
 
     def __init__(self) -> None:
+        self.path: Path = ()
         self._losses = LossReport()
         self._rejected: list[ReportItem] = []
+        self._first_rejected: Path = ()
 
     def add(self, kind: Fidelity, where: str, what: str) -> None:
         """Say what became of something that has an effect, or needs none."""
         self._losses.add(kind, where, what)
 
-    def unsupported(self, policy: Awareness, where: str, what: str) -> None:
-        """Say that something has no effect; keep silent or refuse the job, as `policy` has it."""
+    def unsupported(self, policy: Awareness, where: str, what: str, *name: str) -> None:
+        """Say that something has no effect; keep silent or refuse the job, as `policy` has it.
+
+        `name` is that of the property.
+        """
         if policy is Awareness.WARN:
             self._losses.add(Fidelity.NOT_SUPPORTED, where, what)
         elif policy is Awareness.REJECT:
+            self._first_rejected = self._first_rejected if self._rejected else (*self.path, *name)
             self._rejected.append(ReportItem(Fidelity.NOT_SUPPORTED, where, what))
 
     def report(self) -> FidelityReport:
@@ -53,7 +62,7 @@ class ConversionFindings:
 
         Raises:  BadRequest ``not-understood`` when something was to be rejected; it lists what.
         """
-        apply_awareness(Awareness.REJECT, self._rejected)
+        apply_awareness(Awareness.REJECT, self._rejected, self._first_rejected)
         return self._losses.report()
 
 

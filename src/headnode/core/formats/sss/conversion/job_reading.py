@@ -125,6 +125,7 @@ def _refuse(where: str, what: str) -> NoReturn:
         code="dependency",
         what=f"{where}: Dependency: {what}, so it is not known when the job may start",
         fix="write condition OnSuccess, OnFailure, OnExit or OnStart, and designator JobId or JobName",
+        path=("Dependency",),
     )
 
 
@@ -205,14 +206,17 @@ class JobReader:
     def _tasks(self, scripts: Mapping[str, str]) -> list[TaskDraft]:
         reader = SssTaskReader(self._scope.values, self._ways, scripts, self._scope.policy, self._findings)
         found: list[TaskDraft] = []
+        job = self._findings.path
         for number, group in enumerate(self._found.task_groups, 1):
             where = f"{self._where}, task group {number}"
+            self._findings.path = (*job, "task_groups", number - 1)
             if isinstance(group, EffectiveTaskGroup):
                 read = list(reader.group(group, where if group.written else self._where))
                 found += read if group.written or self._scope.values.get("Executable") else []
             else:
                 what = f"task group {group.id!r} is defined elsewhere: it is not run"
                 self._findings.unsupported(group.awareness or self._scope.policy, where, what)
+        self._findings.path = job
         return found
 
     def _asked(self, tasks: Sequence[TaskDraft]) -> Fields:
@@ -319,7 +323,7 @@ class JobReader:
                 self._findings.add(Fidelity.TRANSLATED, self._where, f"{name}: {becomes}")
         if queue and quality:
             what = f"QualityOfService {quality}: the Queue is the template of the job"
-            self._findings.unsupported(self._scope.policy, self._where, what)
+            self._findings.unsupported(self._scope.policy, self._where, what, "QualityOfService")
         elif quality:
             what = "QualityOfService: it is the template of the job"
             self._findings.add(Fidelity.TRANSLATED, self._where, what)
@@ -356,4 +360,5 @@ def _check_machine(asked: str, machine: str, where: str) -> None:
             code="machine",
             what=f"{where}: Machine {asked!r}: the job is for that one, and this is {machine!r}",
             fix="submit it there, or take Machine out",
+            path=("Machine",),
         )

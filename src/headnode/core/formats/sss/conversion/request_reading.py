@@ -71,7 +71,8 @@ def accept_request(asking: SortedScope) -> AcceptedRequest:
         return _worked_out(asking, found) if exact is None else AcceptedRequest((RequestOption(exact),))
     except BadRequest as wrong:
         what = f"{asking.where}: {wrong.what}"
-        raise BadRequest(code=wrong.code, what=what, fix=wrong.fix) from wrong
+        path = wrong.path or ("Requested",)
+        raise BadRequest(code=wrong.code, what=what, fix=wrong.fix, path=path) from wrong
 
 
 def _exact(properties: Sequence[SssProperty], place: ElementPlace) -> Request | None:
@@ -178,7 +179,7 @@ def _without_amounts(
         return found
     for one in amounts:
         what = f"{one.name} {one.value}: {meaning_of(one.name, asking.place).becomes}"
-        asking.findings.unsupported(one.awareness or asking.policy, asking.where, what)
+        asking.findings.unsupported(one.awareness or asking.policy, asking.where, what, one.name)
     scope = asking.scope
     inside = SssCategory(properties=tuple(one for one in found.inside if one not in amounts))
     outside = tuple(one for one in scope.properties if one not in amounts)
@@ -197,7 +198,10 @@ def _tell(asking: SortedScope, policy: Awareness, one: Constraint) -> None:
     meaning = meaning_of(one.subject[0], asking.place)
     if one.subject[0] == "Reservation":  # without it the job would run when and where it must not
         raise BadRequest(
-            code="part", what=f"{one}: a job runs in one reservation", fix="write one Reservation in the Job"
+            code="part",
+            what=f"{one}: a job runs in one reservation",
+            fix="write one Reservation in the Job",
+            path=("Reservation",),
         )
     if meaning.role is PropertyRole.KEPT:
         asking.findings.add(Fidelity.KEPT, asking.where, f"{one}: {meaning.becomes}")
@@ -207,9 +211,9 @@ def _tell(asking: SortedScope, policy: Awareness, one: Constraint) -> None:
             if meaning.tasks
             else "it has an effect in a job only, as one name"
         )
-        asking.findings.unsupported(policy, asking.where, f"{one}: {why}")
+        asking.findings.unsupported(policy, asking.where, f"{one}: {why}", one.subject[0])
     else:
-        asking.findings.unsupported(policy, asking.where, f"{one}: {meaning.becomes}")
+        asking.findings.unsupported(policy, asking.where, f"{one}: {meaning.becomes}", one.subject[0])
 
 
 def _tell_others(asking: SortedScope, way: ConstraintSet, others: Sequence[ConstraintSet]) -> None:

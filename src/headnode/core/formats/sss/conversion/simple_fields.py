@@ -90,7 +90,7 @@ class SortedScope:
         """Keep a property, and say that it has no effect."""
         self.kept.append(one)
         policy = one.awareness or self.policy
-        self.findings.unsupported(policy, self.where, f"{_told(one)}: {why}")
+        self.findings.unsupported(policy, self.where, f"{_told(one)}: {why}", one.name)
 
     def _one(self, one: SssProperty) -> None:
         if isinstance(one, UnknownElement):
@@ -143,6 +143,7 @@ def _refuse_in_part(one: SssProperty, where: str) -> NoReturn:
         code="part",
         what=f"{where}: {_told(one)}: it holds for whole jobs, and all tasks of a job start together",
         fix=f"write {one.name} in the Job, or write the tasks as a job of their own",
+        path=(one.name,),
     )
 
 

@@ -159,6 +159,7 @@ class SssTaskReader:
                 code="too-many-instances",
                 what=f"{where}: TaskCount {count} is more than a task may have instances",
                 fix=f"write {MOST_INSTANCES} or less",
+                path=("TaskCount",),
             )
         if count == 0:
             self._findings.add(Fidelity.APPROXIMATED, where, "TaskCount 0: nothing of the task group is run")
@@ -207,11 +208,12 @@ class SssTaskReader:
             if what:
                 self._findings.add(Fidelity.TRANSLATED, where, what)
         if program.lost:
-            self._findings.unsupported(self._policy, where, program.lost)
+            name = "Executable" if executable else "Arguments"
+            self._findings.unsupported(self._policy, where, program.lost, name)
         for one in streams.unsaid:
             words = ", ".join(one.redirects)
             policy = one.awareness or self._policy
-            self._findings.unsupported(policy, where, f"{one.name}: not all of {words}")
+            self._findings.unsupported(policy, where, f"{one.name}: not all of {words}", one.name)
         return program.command, streams.fields
 
 
@@ -255,6 +257,7 @@ def refuse_interactive(where: str) -> NoReturn:
         code="interactive",
         what=f"{where}: Interactive true: a task alone cannot be interactive",
         fix="write it as a property of the job, which then has this one task",
+        path=("Interactive",),
     )
 
 
