@@ -29,7 +29,7 @@ from headnode.core.model.job import JobSpec
 from headnode.core.model.job_checks import check_job
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Instant
-from headnode.core.model.task import TaskSpec, TaskType, argv_of
+from headnode.core.model.task import ResourceLimit, TaskSpec, TaskType, argv_of
 from headnode.core.state.transitions import JobState
 
 from .shared import SHARED
@@ -212,6 +212,70 @@ def test_a_refusal_after_reading_gets_its_place(text: str) -> None:
     placed = locate(text, DIALECTS[reading.dialect].language, refusal.value)
     assert placed.what.startswith("line 2, column ")
     assert placed.what.endswith(refusal.value.what)
+
+
+OF_TWO_TASKS = {
+    JobLanguage.COMPUTE_CLUSTER: (
+        '<Job>\n<Tasks><Task CommandLine="x"/>\n <Task CommandLine="x"/></Tasks></Job>',
+        {"job": (1, 0), "task": (3, 1)},
+    ),
+    JobLanguage.NATIVE: (
+        '\n[[tasks]]\ncommand = "x"\n[[tasks]]\ncommand = "x"\n',
+        {"job": (1, 0), "task": (4, 0)},
+    ),
+    JobLanguage.GRID: (
+        '{"version": 2, "tasks": [\n{"id": "a", "definition": {"version": 2, "executable": "/a"}},\n'
+        ' {"id": "b", "definition": {"version": 2, "executable": "/a"}}]}',
+        {"job": (1, 0), "task": (3, 1)},
+    ),
+    JobLanguage.SSS: (
+        "<Data>\n<Job><Id>1</Id><TaskGroup><Executable>/a</Executable></TaskGroup>\n"
+        " <TaskGroup><Executable>/a</Executable></TaskGroup></Job></Data>",
+        {"job": (2, 0), "task": (3, 1)},
+    ),
+}
+WRONG_FIELDS: dict[str, list[dict[str, Any]]] = {
+    "job": [
+        {"minimum": 0},
+        {"priority": 9999},
+        {"environment": {"": "x"}},
+        {"requested_nodes": ("n",), "excluded_nodes": ("n",)},
+        {"description": "task 2\0"},
+    ],
+    "task": [
+        {"minimum": 0},
+        {"run_time": -1.0},
+        {"name": "a,b"},
+        {"command": "a\0"},
+        {"environment": {"": "x"}},
+        {"depends_on": ("nobody",)},
+        {"needs": NodeNeeds(patterns=("(",))},
+        {"resource_limits": (ResourceLimit("cpus", 1),)},
+    ],
+}
+
+
+@pytest.mark.parametrize("language", OF_TWO_TASKS)
+@pytest.mark.parametrize(
+    ("part", "wrong"), [(part, wrong) for part, each in WRONG_FIELDS.items() for wrong in each]
+)
+def test_the_place_of_a_refusal_follows_its_path_and_not_its_words(
+    language: JobLanguage, part: str, wrong: dict[str, Any]
+) -> None:
+    text, places = OF_TWO_TASKS[language]
+    spec = read(text).only_job()
+    if part == "job":
+        spec = replace(spec, **wrong)
+    else:
+        spec = replace(spec, tasks=(spec.tasks[0], replace(spec.tasks[1], **wrong)))
+    with pytest.raises(BadRequest) as refused:
+        check_job(spec)
+    path = refused.value.path
+    assert path[:2] == ("tasks", 1) if part == "task" else path[0] in wrong
+    for words in (refused.value.what, "task 1 is fine, line 7, column 7: and task 9 of job '1' is not"):
+        reworded = BadRequest(code=refused.value.code, what=words, fix="x", path=path)
+        found = locate(text, language, reworded)
+        assert (found.place, found.sentence) == (places[part], words)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
