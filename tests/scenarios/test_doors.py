@@ -172,6 +172,7 @@ def test_the_head_ends_when_the_client_that_told_it_so_has_its_answer(tmp_path: 
             await session.carry_out(question(do="down"))
             with session.sending(10):
                 assert not ended
+            session.answered()
             assert ended
 
     run(tmp_path, story)

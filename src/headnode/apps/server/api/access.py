@@ -14,7 +14,6 @@ from headnode.adapters.nodes.join_door import digest_of
 from headnode.adapters.nodes.membership import Invitation
 from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.answers import VerbAnswer
-from headnode.apps.server.api.messages import Answer
 from headnode.apps.server.api.verbs import CREATES, READS, VerbAccess, Who, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import NotFound, Unavailable, WrongState
@@ -57,7 +56,7 @@ def audit_entry(
     return said | {"outcome": outcome}
 
 
-def audited_answer(answer: Answer) -> dict[str, Any]:
+def audited_answer(answer: object) -> dict[str, Any]:
     """Return what an answer tells of the thing that was made or changed."""
     names = ("job", "jobs", "owner", "token")
     told = answer if isinstance(answer, dict) else {name: getattr(answer, name, None) for name in names}

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from headnode.core.formats.fidelity import FidelityReport
 
 
-class VerbAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class VerbAnswer(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """What every answer has, and every object in one: nothing."""
 
 

@@ -32,8 +32,8 @@ from headnode.apps.server.api.cluster_answers import (
     PingAnswer,
     PlugInTrouble,
     PredictionsAnswer,
-    PredictionScores,
     ScoreObject,
+    ScoresOfPredictions,
 )
 from headnode.apps.server.api.filters_templates import check_programs
 from headnode.apps.server.api.job_objects import Object, count_by_state
@@ -195,7 +195,7 @@ async def down(context: ServerContext, by: User, request: w.StopHeadRequest) -> 
     return DownAnswer(running)
 
 
-def prediction_scores(predictions: Sequence[Prediction]) -> PredictionScores:
+def prediction_scores(predictions: Sequence[Prediction]) -> ScoresOfPredictions:
     """Return the scores of judged predictions: of all, by predicted wait, and by policy; spans in seconds.
 
     Cost:  half a second for the 100,000 that are kept at most: beside the event loop, please.
@@ -208,7 +208,7 @@ def prediction_scores(predictions: Sequence[Prediction]) -> PredictionScores:
             judged = JudgedPrediction(each.made, promise, each.p50, p90, each.started)
             by_policy.setdefault(each.policy, []).append(judged)
     everything = [judged for some in by_policy.values() for judged in some]
-    return PredictionScores(
+    return ScoresOfPredictions(
         everything=_scores_of(everything),
         by_predicted_wait=_by_wait(everything),
         by_policy={policy: _scores_of(some) for policy, some in sorted(by_policy.items())},

@@ -206,7 +206,7 @@ class ScoreObject(VerbAnswer, frozen=True):
     promise_error: float | None  # seconds
 
 
-class PredictionScores(VerbAnswer, frozen=True, rename={"everything": "all"}):
+class ScoresOfPredictions(VerbAnswer, frozen=True, rename={"everything": "all"}):
     """Scores of predictions, of the jobs that had to wait and started since an instant."""
 
     everything: ScoreObject

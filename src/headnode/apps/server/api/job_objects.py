@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from headnode.apps.server.api.answers import (
     CoresOnNode,
@@ -25,7 +26,6 @@ from headnode.core.state.job_record import (
     JobHold,
     JobRecord,
     JobRun,
-    LiveAttempt,
     TaskProgress,
     not_begun,
     written_spec,
@@ -230,11 +230,11 @@ def task_object(
     """Return one task: of a basic task its only instance, of any other the row of all of them."""
     task = written_spec(record, spec).tasks[number - 1]
     progress = progress_of(record, spec, number)
-    shown = _shown(record, task, number, task_state(record, progress), pending_reason)
+    state = task_state(record, progress)
     if task.kind is not TaskType.BASIC:
         counts = InstanceCounts(**instance_counts(progress))
-        return TaskObject(**shown, **_outcome(None), instances=counts)
-    return TaskObject(**shown, **_course(record, progress, 1, row))
+        return _shown(record, task, number, state, pending_reason, _NEVER_RAN, instances=counts)
+    return _shown(record, task, number, state, pending_reason, _course(record, progress, 1, row))
 
 
 def instance_object(
@@ -244,18 +244,29 @@ def instance_object(
     task = written_spec(record, spec).tasks[number - 1]
     progress = progress_of(record, spec, number)
     state = instance_state(record, progress, instance)
-    shown = _shown(record, task, number, STATE_NAMES[state], pending if state is TaskState.QUEUED else "")
-    return TaskObject(**shown | {"instance": instance}, **_course(record, progress, instance, row))
+    reason = pending if state is TaskState.QUEUED else ""
+    course = _course(record, progress, instance, row)
+    return _shown(record, task, number, STATE_NAMES[state], reason, course, instance=instance)
 
 
 def _course(record: JobRecord, progress: TaskProgress, instance: int, row: InstanceRow | None) -> Object:
     """Return how an instance goes or went; of one that never ran, why."""
-    told = _how(progress.live.get(instance), row)
-    if row is None and instance in progress.failed:
-        told["message"] = "it never ran: a task it depends on failed"
-    elif row is None and instance in progress.canceled:
-        told["message"] = f"it never ran: {record.message or 'canceled'}"
-    return told
+    live = progress.live.get(instance)
+    if live is not None:
+        return _NEVER_RAN | {
+            "node": " ".join(node for node, _ in live.place),
+            "processors": [list(numbers) for _, numbers in live.place],
+            "started": live.started,
+            "attempt": live.attempt,
+            "message": live.message,
+        }
+    if row is not None:
+        return _outcome(row)
+    if instance in progress.failed:
+        return _NEVER_RAN | {"message": "it never ran: a task it depends on failed"}
+    if instance in progress.canceled:
+        return _NEVER_RAN | {"message": f"it never ran: {record.message or 'canceled'}"}
+    return _NEVER_RAN
 
 
 def instance_state(record: JobRecord, progress: TaskProgress, instance: int) -> TaskState:
@@ -265,14 +276,11 @@ def instance_state(record: JobRecord, progress: TaskProgress, instance: int) -> 
     live = progress.live.get(instance)
     if live is not None:
         return live.state
-    for numbers, state in (
-        (progress.finished, TaskState.FINISHED),
-        (progress.failed, TaskState.FAILED),
-        (progress.canceled, TaskState.CANCELED),
-    ):
-        if instance in numbers:
-            return state
-    return TaskState.QUEUED
+    if instance in progress.finished:
+        return TaskState.FINISHED
+    if instance in progress.failed:
+        return TaskState.FAILED
+    return TaskState.CANCELED if instance in progress.canceled else TaskState.QUEUED
 
 
 def instances_in(
@@ -285,51 +293,68 @@ def instances_in(
             yield instance
 
 
-def _shown(record: JobRecord, task: TaskSpec, number: int, state: str, pending_reason: str) -> Object:
+def _shown(
+    record: JobRecord,
+    task: TaskSpec,
+    number: int,
+    state: str,
+    pending_reason: str,
+    course: Object,
+    instance: int | None = None,
+    instances: InstanceCounts | UnsetType = UNSET,
+) -> TaskObject:
+    return TaskObject(
+        job=record.id,
+        task=number,
+        instance=instance,
+        name=task.name,
+        state=state,
+        command=task.command[: TASK_COMMAND.most],
+        kind=task.kind.value,
+        minimum=task.minimum,
+        maximum=task.maximum,
+        pending_reason=pending_reason,
+        instances=instances,
+        **course,
+    )
+
+
+def _outcome(row: InstanceRow) -> Object:
     return {
-        "job": record.id,
-        "task": number,
-        "instance": None,
-        "name": task.name,
-        "state": state,
-        "command": task.command[: TASK_COMMAND.most],
-        "kind": task.kind.value,
-        "minimum": task.minimum,
-        "maximum": task.maximum,
-        "pending_reason": pending_reason,
-    }
-
-
-def _how(live: LiveAttempt | None, row: InstanceRow | None) -> Object:
-    if live is not None:
-        nodes = [node for node, _ in live.place]
-        return _outcome(None) | {
-            "node": " ".join(nodes),
-            "processors": [list(numbers) for _, numbers in live.place],
-            "started": live.started,
-            "attempt": live.attempt,
-            "message": live.message,
-        }
-    return _outcome(row)
-
-
-def _outcome(row: InstanceRow | None) -> Object:
-    return {
-        "exit_code": row.exit_code if row else None,
-        "signal": row.signal if row else None,
-        "node": " ".join(row.nodes or (row.node,)) if row else "",
+        "exit_code": row.exit_code,
+        "signal": row.signal,
+        "node": " ".join(row.nodes or (row.node,)),
         "processors": [],
-        "started": row.started if row else None,
-        "ended": row.ended if row else None,
-        "user_time": row.user_time if row else None,
-        "system_time": row.system_time if row else None,
-        "peak_memory": row.peak_memory if row else None,
-        "average_memory": row.average_memory if row else None,
-        "bytes_read": row.bytes_read if row else None,
-        "bytes_written": row.bytes_written if row else None,
-        "message": row.message if row else "",
-        "attempt": row.attempt if row else None,
+        "started": row.started,
+        "ended": row.ended,
+        "user_time": row.user_time,
+        "system_time": row.system_time,
+        "peak_memory": row.peak_memory,
+        "average_memory": row.average_memory,
+        "bytes_read": row.bytes_read,
+        "bytes_written": row.bytes_written,
+        "message": row.message,
+        "attempt": row.attempt,
     }
+
+
+_NEVER_RAN: Object = {
+    "exit_code": None,
+    "signal": None,
+    "node": "",
+    "processors": [],
+    "started": None,
+    "ended": None,
+    "user_time": None,
+    "system_time": None,
+    "peak_memory": None,
+    "average_memory": None,
+    "bytes_read": None,
+    "bytes_written": None,
+    "message": "",
+    "attempt": None,
+}
+"""The course of an instance that has not begun."""
 
 
 def detailed_task(shown: TaskObject, task: TaskSpec, *, private: bool) -> DetailedTask:

@@ -6,7 +6,7 @@ Times are seconds since 1970.  The comment of a field is what the page says of i
 from headnode.apps.server.api.answers import VerbAnswer
 
 
-class ReservedTime(VerbAnswer, frozen=True):
+class NodeReservedTime(VerbAnswer, frozen=True):
     """A time in which a reservation has a node."""
 
     name: str
@@ -61,7 +61,7 @@ class NodeObject(VerbAnswer, frozen=True):
     remote: bool  # it is another machine than the head's
     version: str  # of its agent
     address: str  # of its agent; empty: the head's own machine
-    reservations: list[ReservedTime]
+    reservations: list[NodeReservedTime]
     oversubscribed: list[Oversubscription]
     drains: list[NodeDrain]  # the first to close first
 

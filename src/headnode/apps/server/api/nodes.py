@@ -21,9 +21,9 @@ from headnode.apps.server.api.node_answers import (
     NodeAnswer,
     NodeDrain,
     NodeObject,
+    NodeReservedTime,
     NodesAnswer,
     Oversubscription,
-    ReservedTime,
 )
 from headnode.apps.server.api.verbs import ADMINISTERS, READS, verb
 from headnode.apps.server.server_context import ServerContext
@@ -70,7 +70,6 @@ def node_object(
     """Return a node as clients see it, with `more` fields of its kind."""
     facts, name = node.facts, node.facts.name
     free = len(cluster.cores.free_on(name))
-    fields = {"jobs": len(cluster.cores.holders.get(name, ()))} | more
     return kind(
         name=name,
         state=node_state(cluster, node, now),
@@ -97,13 +96,13 @@ def node_object(
         version=facts.version,
         address=facts.address,
         reservations=[
-            ReservedTime(each.name, each.begins, each.ends, each.says())
+            NodeReservedTime(each.name, each.begins, each.ends, each.says())
             for each in cluster.reservation_index.on.get(name, ())
             if each.ends > now
         ],
         oversubscribed=[Oversubscription(*each) for each in cluster.cores.overdrawn(name).items()],
         drains=[_drain(drain) for drain in sorted(node.drains, key=lambda drain: drain.closes)],
-        **fields,
+        **{"jobs": len(cluster.cores.holders.get(name, ()))} | more,
     )
 
 

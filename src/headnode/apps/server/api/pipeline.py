@@ -105,14 +105,12 @@ class ClientSession:
         """Wait until there is room for a request of so many bytes, and hold it."""
         return self._shares.room_for(self._share, size)
 
-    @contextlib.contextmanager
-    def sending(self, size: int) -> Iterator[None]:
-        """Count an answer of so many bytes until the client has read most of it.
+    def sending(self, size: int) -> contextlib.AbstractContextManager[None]:
+        """Count an answer of so many bytes until the client has read most of it."""
+        return self._shares.unread(self._share, size)
 
-        The head that was told to end does so after that: not before its client has the answer.
-        """
-        with self._shares.unread(self._share, size):
-            yield
+    def answered(self) -> None:
+        """End the head if it was told to: the client that told it so has its answer now."""
         if self._context.going_down and self._context.shut_down is not None:
             self._context.shut_down()
 
@@ -122,7 +120,7 @@ class ClientSession:
         Raises:  HeadnodeError, which the door sends as the answer; ConnectionResetError when the client has
                  gone by then: what it still asked for is dropped.
         """
-        await self.turn()
+        await self._shares.turn(self._share)
         if self._is_gone():
             raise ConnectionResetError("the client has disconnected")
         name, fields = read_request(request)
@@ -140,8 +138,8 @@ class ClientSession:
         except HeadnodeError as error:
             await self._write_audit(verb, user, fields, error)
             raise
-        about = audited_answer(reply) if isinstance(reply, dict | msgspec.Struct) else {}
-        await self._write_audit(verb, user, {**fields, **about}, None)
+        if verb.access.changes:
+            await self._write_audit(verb, user, {**fields, **audited_answer(reply)}, None)
         return reply
 
     async def _carry_out_once(self, verb: Verb[Any, Any], user: User, fields: RequestFields) -> Reply:
@@ -165,7 +163,7 @@ class ClientSession:
             return known
 
     async def _perform(self, verb: Verb[Any, Any], user: User, fields: RequestFields) -> Reply:
-        reply: Reply = await verb(self._context, user, read_fields(verb.request, verb.name, fields))
+        reply: Reply = await verb.function(self._context, user, read_fields(verb.request, verb.name, fields))
         return reply
 
     async def _updates(self, verb: Verb[Any, Any], user: User, fields: RequestFields) -> Updates:

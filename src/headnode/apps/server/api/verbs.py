@@ -57,7 +57,7 @@ _KINDS = {AsyncGenerator: VerbKind.UPDATES, Callable: VerbKind.STREAM}
 class Verb(Generic[Arguments, Result]):
     """A function that carries out requests of clients, with what is declared of it.
 
-    It is called as (context, user, request); one with updates gets a `Watcher` in place of the user.
+    It is called as (context, user, request); one with updates gets a `WatchingClient` in place of the user.
     """
 
     def __init__(self, function: Callable[Arguments, Result], access: VerbAccess) -> None:
@@ -67,11 +67,11 @@ class Verb(Generic[Arguments, Result]):
         self.answer: Any = hints["return"]
         self.kind = _KINDS.get(get_origin(self.answer), VerbKind.ANSWER)
         self.description = function.__doc__ or ""
-        self._function = function
+        self.function = function
 
     def __call__(self, *arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
         """Carry out a request of a user that was admitted."""
-        return self._function(*arguments, **named)
+        return self.function(*arguments, **named)
 
     def admit(self, by: User, *, near: bool) -> None:
         """Refuse a user that may not use the verb at all; `near`: the user is on the head's machine.

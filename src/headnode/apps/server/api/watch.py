@@ -21,7 +21,7 @@ BETWEEN_WAITING_UPDATES = 5.0  # seconds after which a client that watches a que
 MOST_WAITING_TOLD = 12  # jobs of which it does
 
 
-class Watcher(Protocol):
+class WatchingClient(Protocol):
     """The client that watches: it may lose its rights meanwhile, and takes turns with other users."""
 
     def user(self) -> User:
@@ -36,7 +36,7 @@ class Watcher(Protocol):
 
 @verb(READS)
 async def watch_job(
-    context: ServerContext, by: Watcher, request: WatchJobsRequest
+    context: ServerContext, by: WatchingClient, request: WatchJobsRequest
 ) -> AsyncGenerator[WatchAnswer, None]:
     """Show all jobs at once, then at most ten times a second those that changed, and all when all have ended.
 

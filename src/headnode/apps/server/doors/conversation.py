@@ -6,7 +6,6 @@ Source:  docs/contracts/01-local-protocol.md.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
@@ -72,14 +71,14 @@ class ServedConversation:
         del request
         try:
             reply = await carried_out
-            if isinstance(reply, AsyncGenerator):
-                async with contextlib.aclosing(reply):
-                    async for answer in reply:
-                        await self._send(encode_answer(answer))
+            if isinstance(reply, (msgspec.Struct, dict)):
+                await self._send(encode_answer(reply))
             elif callable(reply):
                 return reply
             else:
-                await self._send(encode_answer(reply))
+                async with contextlib.aclosing(reply):
+                    async for answer in reply:
+                        await self._send(encode_answer(answer))
         except HeadnodeError as error:
             await self._send(msgspec.json.encode(refusal(error)))
         return None
@@ -96,6 +95,7 @@ class ServedConversation:
             self._writer.write(data)
             async with asyncio.timeout(b.UNREAD_TIME.most):
                 await self._writer.drain()
+        self._session.answered()
 
 
 class SocketStream(ClientStream):
