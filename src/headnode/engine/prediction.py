@@ -79,7 +79,7 @@ class RunTimeLearner:
 
     def _began(self, job: JobId, cluster: ClusterState) -> None:
         record, graph = cluster.jobs.get(job), cluster.graphs.get(job)
-        if record is None or record.is_aside or graph is None or graph.run.started is None:
+        if record is None or record.is_suspended or graph is None or graph.run.started is None:
             return
         since = Instant(graph.run.started + graph.run.not_run)
         self.running[job] = OngoingRun(traits_of(record.owner, graph.spec), since)

@@ -33,7 +33,7 @@ def plan_with_preemption(view: View, policy: Callable[[View], Plan], cluster: Cl
     """
     settings = Settings(cluster.parameters)
     kind = settings.text("PreemptionType")
-    if settings.text("SchedulingMode") != "Queued" or (kind == "None" and not cluster.giving):
+    if settings.text("SchedulingMode") != "Queued" or (kind == "None" and not cluster.releasing):
         return policy(view)
     found = preempting_plan(view, policy, _preemption_state(view, cluster, settings, kind))
     return _with_withdrawals(found, cluster)
@@ -41,7 +41,7 @@ def plan_with_preemption(view: View, policy: Callable[[View], Plan], cluster: Cl
 
 def withdrawals(cluster: ClusterState) -> list[Reclaim]:
     """Return what lets jobs keep what was recalled for others, of whom nobody waits."""
-    if not cluster.giving or Settings(cluster.parameters).text("SchedulingMode") != "Queued":
+    if not cluster.releasing or Settings(cluster.parameters).text("SchedulingMode") != "Queued":
         return []
     return reclaims_of(_with_withdrawals(Plan((), (), {}), cluster))
 
@@ -89,7 +89,7 @@ def _preemption_state(view: View, cluster: ClusterState, settings: Settings, kin
 
     ending = {
         job: _held(cluster.graph(job).run)
-        for job in cluster.giving
+        for job in cluster.releasing
         if cluster.jobs[job].state is JobState.ENDING
     }
     return PreemptionState(
@@ -113,7 +113,7 @@ def _may_be_preempted(cluster: ClusterState, record: JobRecord, run: JobRun, *, 
 def _giving(cluster: ClusterState) -> list[PendingRelease]:
     """Return the jobs that release processors or end because of preemption, and the jobs this is for."""
     found: list[PendingRelease] = []
-    for job in sorted(cluster.giving):
+    for job in sorted(cluster.releasing):
         record, run = cluster.jobs[job], cluster.graph(job).run
         if record.state is JobState.ENDING:
             if run.end is not None and run.end.preempted_by:

@@ -21,6 +21,9 @@ def parameters_with(policies: Iterable[str]) -> Mapping[str, Parameter]:
     return MappingProxyType({**PARAMETERS, policy.name.lower(): policy})
 
 
+_DEFAULTS = {parameter.name: parameter.default for parameter in PARAMETERS.values()}
+
+
 class Settings:
     """The parameters as they are now: what was set, and defaults."""
 
@@ -29,7 +32,8 @@ class Settings:
 
     def text(self, name: str) -> str:
         """Return the value of a parameter as text."""
-        return self._values.get(name, PARAMETERS[name.lower()].default)
+        value = self._values.get(name)
+        return _DEFAULTS[name] if value is None else value
 
     def number(self, name: str) -> float:
         """Return the value of a parameter as a number, in its unit."""

@@ -151,7 +151,7 @@ def _held_by(running: Sequence[RunningJob]) -> dict[str, NodeAmounts]:
 def _held_aside(cluster: ClusterState) -> dict[str, NodeAmounts]:
     """Return the same of suspended jobs: what stands still is in memory, and has its files."""
     held: dict[str, NodeAmounts] = {}
-    for job in cluster.aside:
+    for job in cluster.suspended:
         places = cluster.graph(job).run.places
         shares = [(node, len(numbers)) for node, numbers in places.items()]
         _add(held, cluster.given(cluster.jobs[job]), shares)

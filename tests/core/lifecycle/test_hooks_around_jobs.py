@@ -373,7 +373,7 @@ def test_events_of_an_old_journal_wait_for_no_node() -> None:
     for kind in (e.JobStarted, e.AllocationGrown, e.AllocationLost, e.JobReturned):
         defaults = {
             field: kind.__struct_defaults__[-1]
-            for field in ("readied", "forgiven")
+            for field in ("readied", "uncounted")
             if field in kind.__struct_fields__
         }
         assert defaults

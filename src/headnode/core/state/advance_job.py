@@ -110,7 +110,7 @@ def end_when_stopped(
     if end.uncounted or run.returns < job_retries(cluster):
         by = next(iter(run.recalled_for), 0) if end.uncounted else 0
         message, free = record.message, end.uncounted
-        returned = e.JobReturned(at=now, job=record.id, message=message, preempted_by=by, forgiven=free)
+        returned = e.JobReturned(at=now, job=record.id, message=message, preempted_by=by, uncounted=free)
         return [returned, *requeue_held_for_prologs(cluster, record, message, now)]
     message = f"{record.message}, after {run.returns} returns to the queue"
     return [

@@ -116,7 +116,7 @@ def pass_time(cluster: ClusterState, now: Instant) -> None:
 
 
 def _clock_set(cluster: ClusterState, event: ClockSet) -> None:
-    for job in cluster.running | cluster.aside:
+    for job in cluster.running | cluster.suspended:
         record = cluster.jobs[job]
         run = run_of(cluster, record)
         if run.started is None or not record.state.is_active:

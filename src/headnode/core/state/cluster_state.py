@@ -106,8 +106,8 @@ class ClusterState:
         self.graphs: dict[JobId, TaskGraph] = {}
         self.cores = FreeCores(self.jobs, self.nodes, self.agenda)
         self.running: set[JobId] = set()  # jobs that hold an allocation
-        self.aside: set[JobId] = set()  # suspended, or ending after it: they hold nothing where they are
-        self.giving: set[JobId] = set()  # running jobs that end, or of which processors were recalled
+        self.suspended: set[JobId] = set()  # suspended, or ending after it: they hold nothing where they are
+        self.releasing: set[JobId] = set()  # running jobs that end, or of which processors were recalled
         self.counts: dict[JobState, int] = {}
         self.personal = False  # some node serves one user only
         self.start_failures = StartFailures()
@@ -209,7 +209,7 @@ class ClusterState:
         self.counts[record.state] = self.counts.get(record.state, 0) + 1
         if record.state is JobState.QUEUED:
             self.enqueue(record)
-        elif record.is_aside:
+        elif record.is_suspended:
             self.open_suspended(record)
             if record.state is JobState.RESUMING:
                 self.enqueue(record)
@@ -316,9 +316,9 @@ class ClusterState:
         """Work out again whether a job holds something that will soon be free."""
         recalled = record.run is not None and bool(record.run.recalled)
         if record.id in self.running and (recalled or record.state is JobState.ENDING):
-            self.giving.add(record.id)
+            self.releasing.add(record.id)
         else:
-            self.giving.discard(record.id)
+            self.releasing.discard(record.id)
 
     def release_allocation(self, record: JobRecord) -> None:
         """A job that is suspended gives back what it holds; its processes stay where they are."""
@@ -330,13 +330,13 @@ class ClusterState:
             set_recalled(run.holdings, node, 0)
         self.usage.count(record, self.spec(record).project)
         self.running.discard(record.id)
-        self.giving.discard(record.id)
+        self.releasing.discard(record.id)
         self._granted.pop(record.id, None)
 
     def open_suspended(self, record: JobRecord) -> None:
         """Work out what follows from a job whose processes are where it holds nothing."""
         run = started_run(record)
-        self.aside.add(record.id)
+        self.suspended.add(record.id)
         self.graphs[record.id] = TaskGraph(record, run)
         self.agenda.set_deadline(record.id, run.deadline)
         self.agenda.dirty_node_views.update(suspension_of(run).places)
@@ -344,17 +344,17 @@ class ClusterState:
 
     def on_node(self, node: str) -> set[JobId]:
         """Return the jobs that hold something of a node, or whose stopped processes are there."""
-        aside = {job for job in self.aside if node in suspension_of(self.jobs[job].run).places}
-        return self.cores.holders.get(node, set()) | aside
+        suspended = {job for job in self.suspended if node in suspension_of(self.jobs[job].run).places}
+        return self.cores.holders.get(node, set()) | suspended
 
     def close_run(self, record: JobRecord) -> None:
         """Give back everything a job holds."""
         self.agenda.dirty_job_views.add(record.id)
         if record.state is JobState.RESUMING:
             self.dequeue(record)
-        if record.id in self.aside:
+        if record.id in self.suspended:
             self.agenda.dirty_node_views.update(suspension_of(record.run).places)
-            self.aside.discard(record.id)
+            self.suspended.discard(record.id)
         if record.run is not None:
             for node, processors in record.run.allocation.items():
                 self.cores.give_back(record.id, node, processors)
@@ -362,7 +362,7 @@ class ClusterState:
             record.run.recalled_for, record.run.end = (), None
             self.usage.count(record, self.spec(record).project)
         self.running.discard(record.id)
-        self.giving.discard(record.id)
+        self.releasing.discard(record.id)
         self.graphs.pop(record.id, None)
         self.agenda.deadlines.drop(record.id)
         self._granted.pop(record.id, None)

@@ -61,6 +61,27 @@ def drain(cluster: ClusterState, command: DrainNode, now: Instant) -> list[Event
     """
     must_administer(command.by, "drain nodes")
     known = cluster.node(command.node)
+    _check_drain(command, now)
+    before = _of("asked", known)
+    force = command.force or (before is not None and before.force)
+    closes = now if command.closes is None else command.closes
+    if before is not None and command.closes is None:
+        closes = min(before.closes, now)  # it may be closed already
+    said = (closes, command.reason, force)
+    if before is not None and (before.closes, before.reason, before.force) == said:
+        return []
+    drained = e.NodeDrained(
+        at=now, node=command.node, closes=closes, reason=command.reason, by=command.by.name, force=force
+    )
+    if not command.force:
+        return [drained]
+    why = f"node {command.node} was taken offline by {command.by.name}"
+    message = f"{why}: {command.reason}" if command.reason else why
+    return [drained, *vacate_node(cluster, command.node, 0, message, now, force=True)]
+
+
+def _check_drain(command: DrainNode, now: Instant) -> None:
+    """Refuse a reason that is too long, a date in the past, and force at a date."""
     if len(command.reason) > LONGEST_REASON:
         raise BadRequest(
             code="drain-reason",
@@ -79,22 +100,6 @@ def drain(cluster: ClusterState, command: DrainNode, now: Instant) -> list[Event
             what="force and a date exclude each other",
             fix="leave out the date to kill tasks now, or the force to drain it then",
         )
-    before = _of("asked", known)
-    force = command.force or (before is not None and before.force)
-    closes = now if command.closes is None else command.closes
-    if before is not None and command.closes is None:
-        closes = min(before.closes, now)  # it may be closed already
-    said = (closes, command.reason, force)
-    if before is not None and (before.closes, before.reason, before.force) == said:
-        return []
-    drained = e.NodeDrained(
-        at=now, node=command.node, closes=closes, reason=command.reason, by=command.by.name, force=force
-    )
-    if not command.force:
-        return [drained]
-    why = f"node {command.node} was taken offline by {command.by.name}"
-    message = f"{why}: {command.reason}" if command.reason else why
-    return [drained, *vacate_node(cluster, command.node, 0, message, now, force=True)]
 
 
 def health(cluster: ClusterState, command: ReportHealth, now: Instant) -> list[Event]:
@@ -250,7 +255,7 @@ def sent_back(record: JobRecord, graph: TaskGraph, message: str, now: Instant) -
         for stop in _stop(record, graph, index, progress.live, message, now, force=True)
     ]
     lost = job_events_e.AllocationLost(
-        at=now, job=record.id, removed=(), too_small=True, message=message, forgiven=True
+        at=now, job=record.id, removed=(), too_small=True, message=message, uncounted=True
     )
     return [*stops, lost]
 
@@ -319,6 +324,6 @@ def leave_nodes(cluster: ClusterState, record: JobRecord, now: Instant) -> list[
     if graph.run.end is not None or goes_on_with(cluster, record, kept):
         return given
     lost = job_events_e.AllocationLost(
-        at=now, job=record.id, removed=(), too_small=True, message=message, forgiven=True
+        at=now, job=record.id, removed=(), too_small=True, message=message, uncounted=True
     )
     return [lost, *given]

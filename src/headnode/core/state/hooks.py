@@ -146,7 +146,7 @@ def hook_failed(cluster: ClusterState, command: ReportHook, now: Instant) -> lis
         removed=((command.node, run.places[command.node]),),
         too_small=small,
         message=f"node {command.node} could not be made ready: {command.said}",
-        forgiven=True,
+        uncounted=True,
     )
     return [*events, lost]
 
@@ -178,7 +178,7 @@ def cleaned_first(cluster: ClusterState, record: JobRecord, given: list[Event]) 
                     removed=(),
                     too_small=True,
                     message=event.message,
-                    forgiven=True,
+                    uncounted=True,
                 )
             )
             continue
@@ -244,7 +244,7 @@ def _given_back(record: JobRecord, run: JobRun, nodes: tuple[str, ...], now: Ins
     removed = tuple((node, run.places[node]) for node in nodes if node in run.places)
     if not removed:
         return []
-    if record.state in (JobState.RUNNING, JobState.ENDING) and not record.is_aside:
+    if record.state in (JobState.RUNNING, JobState.ENDING) and not record.is_suspended:
         return [AllocationShrunk(at=now, job=record.id, removed=removed)]
     if record.state.is_active:  # what is suspended has nothing that could shrink
         return [AllocationLost(at=now, job=record.id, removed=removed, message="the job released the node")]

@@ -34,9 +34,9 @@ def _must(holds: bool, what: str) -> None:
 def _check_record(cluster: ClusterState, record: JobRecord) -> None:
     alive = record.state is JobState.ENDING or record.state.is_active
     _must(not record.state.is_final, f"job {record.id} is over and still in memory")
-    running = alive and not record.is_aside
+    running = alive and not record.is_suspended
     _must(running == (record.id in cluster.running), f"job {record.id}: running or not?")
-    _must((alive and not running) == (record.id in cluster.aside), f"job {record.id}: aside or not?")
+    _must((alive and not running) == (record.id in cluster.suspended), f"job {record.id}: suspended or not?")
     _must(alive == (record.id in cluster.graphs), f"job {record.id}: graph or not?")
     if record.run is not None:
         specs = zip(cluster.spec(record).tasks, record.run.tasks, strict=True)
@@ -80,7 +80,7 @@ def _check_flow(cluster: ClusterState, record: JobRecord, run: JobRun) -> None:
         f"job {record.id} is to give up {run.recalled} of {held}",
     )
     gives = record.id in cluster.running and (bool(run.recalled) or record.state is JobState.ENDING)
-    _must(gives == (record.id in cluster.giving), f"job {record.id}: giving or not?")
+    _must(gives == (record.id in cluster.releasing), f"job {record.id}: releasing or not?")
     used = [(node, n) for place in graph.lanes for node, numbers in place for n in numbers]
     _must(len(used) == len(set(used)), f"job {record.id}: two lanes share a processor")
 

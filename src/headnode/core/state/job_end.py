@@ -218,7 +218,7 @@ def job_returned(cluster: ClusterState, event: e.JobReturned) -> None:
     run = run_of(cluster, record)
     suspension.end_suspension(run, event.at)
     run.usage.end(run.started, run.not_run, event.at)
-    run.returns += not (event.preempted_by or event.forgiven)
+    run.returns += not (event.preempted_by or event.uncounted)
     run.gave_way_to = event.preempted_by
     _back_in_queue(cluster, record, run, state, event.message)
 

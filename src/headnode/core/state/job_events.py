@@ -146,7 +146,7 @@ class AllocationLost(JobEvent, frozen=True, gc=False):
     removed: NodeCores
     too_small: bool = False
     message: str = ""
-    forgiven: bool = False  # its return to the queue is not counted
+    uncounted: bool = False  # its return to the queue is not counted
 
 
 class NodeReadied(JobEvent, frozen=True, gc=False):
@@ -318,7 +318,7 @@ class JobReturned(JobEvent, frozen=True, gc=False):
 
     message: str = ""
     preempted_by: int = 0
-    forgiven: bool = False  # this return is not counted
+    uncounted: bool = False  # this return is not counted
 
 
 class JobRevived(JobEvent, frozen=True, gc=False):

@@ -271,7 +271,7 @@ class JobRecord(msgspec.Struct, forbid_unknown_fields=True):
     submit_host: str = ""  # from which it was submitted; "" until it is
 
     @property
-    def is_aside(self) -> bool:
+    def is_suspended(self) -> bool:
         """Whether its processes are where it holds nothing: it is suspended, or ends after it was."""
         if self.state in (JobState.SUSPENDED, JobState.RESUMING):
             return True

@@ -107,6 +107,14 @@ def modify(cluster: ClusterState, command: ModifyJob, now: Instant) -> list[Even
         configured = e.JobConfigured(at=now, job=record.id, by=command.by.name)
         again = revived_with_parent(cluster, record, command.skipped, command.parents, command.by.name, now)
         return [revived, configured, modified, *again]
+    _check_change(cluster, record, spec, command, now)
+    return [modified, *gift]
+
+
+def _check_change(
+    cluster: ClusterState, record: JobRecord, spec: JobSpec, command: ModifyJob, now: Instant
+) -> None:
+    """Refuse what the state of the job does not let change, or what it could not be submitted with."""
     _refuse_fields(record, _changeable(record), command.fields)
     if "tasks" in command.fields and record.state is not JobState.CONFIGURING:
         _check_places_of_added(cluster, record, command)
@@ -125,7 +133,6 @@ def modify(cluster: ClusterState, command: ModifyJob, now: Instant) -> list[Even
             check_may_go_in(cluster.reservation_index.named, spec, command.by, now)
         check_hold(spec, now)
         check_runnable(spec)
-    return [modified, *gift]
 
 
 def _merged(record: JobRecord, now: JobSpec, command: ModifyJob) -> JobSpec:

@@ -107,7 +107,7 @@ def change_node(cluster: ClusterState, command: ChangeNode, now: Instant) -> lis
 
 def shift_limits(cluster: ClusterState, command: ShiftLimits, now: Instant) -> list[Event]:
     """Somebody has set the head's clock; that changes nothing where nothing runs."""
-    return [e.ClockSet(at=now, by=command.by)] if cluster.running | cluster.aside else []
+    return [e.ClockSet(at=now, by=command.by)] if cluster.running | cluster.suspended else []
 
 
 def skip_numbers(cluster: ClusterState, command: SkipNumbers, now: Instant) -> list[Event]:

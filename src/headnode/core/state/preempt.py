@@ -228,7 +228,7 @@ def give_up_recalled(cluster: ClusterState, record: JobRecord, now: Instant) -> 
     if last and events == [shrunk]:
         by = next(iter(run.recalled_for), 0)
         why = _returned(run)
-        return [e.JobReturned(at=now, job=record.id, message=why, preempted_by=by, forgiven=not by)]
+        return [e.JobReturned(at=now, job=record.id, message=why, preempted_by=by, uncounted=not by)]
     return events
 
 

@@ -269,7 +269,7 @@ def allocation_shrunk(cluster: ClusterState, event: e.AllocationShrunk | e.Alloc
 def allocation_lost(cluster: ClusterState, event: e.AllocationLost) -> None:
     record = cluster.job(event.job)
     run = run_of(cluster, record)
-    if record.id in cluster.aside:
+    if record.id in cluster.suspended:
         job_target(record.state, event)
         suspend.suspended_node_lost(cluster, record, run, event)
     else:
@@ -277,7 +277,7 @@ def allocation_lost(cluster: ClusterState, event: e.AllocationLost) -> None:
         if run.suspension is not None:
             run.suspension.awaited = tuple(n for n in run.suspension.awaited if n in run.allocation)
     if event.too_small:
-        run.end = RunEnd(outcome="canceled", requeue=True, uncounted=event.forgiven)
+        run.end = RunEnd(outcome="canceled", requeue=True, uncounted=event.uncounted)
         record.message = event.message
 
 

@@ -164,7 +164,7 @@ def resumed(cluster: ClusterState, event: e.JobResumed) -> None:
     end_suspension(run, event.at)
     set_limits(run, spec)
     cluster.move(record, state)
-    cluster.aside.discard(record.id)
+    cluster.suspended.discard(record.id)
     cluster.open_run(record)
 
 

@@ -265,14 +265,7 @@ def _room_reason(cluster: ClusterState, record: JobRecord, index: int) -> TaskRe
             str(first + 1),
         )
     if task.required_nodes:
-        nodes = ", ".join(task.required_nodes)
-        gone = not_held(graph.run.allocation, task)
-        if gone:
-            what = f"it requires {', '.join(gone)}, which its job does not hold and will not get: {WAY_OUT}"
-            return TaskReason("node", what, gone[0])
-        return TaskReason(
-            "node", f"it needs free processors on {nodes}, which other tasks of its job use", nodes
-        )
+        return _required_nodes(graph, task)
     if task.node_group or task.needs != ANY_NODE:
         return _suitable(cluster, graph, task)
     if task.distribution is not None and task.kind is not TaskType.SWEEP:
@@ -289,6 +282,15 @@ def _room_reason(cluster: ClusterState, record: JobRecord, index: int) -> TaskRe
         f"it needs {task.minimum} {unit}{'s' if task.minimum != 1 else ''}; "
         f"{free} of the job's {held} processors are free",
     )
+
+
+def _required_nodes(graph: TaskGraph, task: TaskSpec) -> TaskReason:
+    """The task waits for nodes that it names: other tasks use them, or the job does not hold them."""
+    nodes, gone = ", ".join(task.required_nodes), not_held(graph.run.allocation, task)
+    if gone:
+        what = f"it requires {', '.join(gone)}, which its job does not hold and will not get: {WAY_OUT}"
+        return TaskReason("node", what, gone[0])
+    return TaskReason("node", f"it needs free processors on {nodes}, which other tasks of its job use", nodes)
 
 
 def _unready(graph: TaskGraph, nodes: list[str]) -> TaskReason:
