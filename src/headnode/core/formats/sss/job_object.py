@@ -132,6 +132,13 @@ class File(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
 
 
 Entry = SssJob | JobGroup | JobRef | JobGroupRef
+ENTRY_NAMES: dict[type[msgspec.Struct], str] = {
+    SssJob: "Job",
+    JobRef: "Job",
+    JobGroup: "JobGroup",
+    JobGroupRef: "JobGroup",
+}
+"""The names of the elements of entries."""
 
 
 class SssDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

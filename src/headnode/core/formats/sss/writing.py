@@ -8,6 +8,7 @@ from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem
 from headnode.core.formats.hpc_xml.extensions import checked_element
 from headnode.core.formats.sss.attribute_rows import BY_SHAPE, matches_by_op, reads_back_otherwise, written_of
 from headnode.core.formats.sss.job_object import (
+    ENTRY_NAMES,
     Entry,
     File,
     SssDocument,
@@ -66,8 +67,7 @@ class _DocumentWriter:
         return write_xml(root), tuple(self._items)
 
     def _entry(self, entry: Entry) -> XmlElement:
-        name = type(entry).__name__.removeprefix("Sss").removesuffix("Ref")
-        return self._child(CHILDREN_OF[ElementPlace.DATA][name], entry)
+        return self._child(CHILDREN_OF[ElementPlace.DATA][ENTRY_NAMES[type(entry)]], entry)
 
     def _child(self, child: ChildElement, part: Any) -> XmlElement:
         """Write an element that holds others, or only says which one is meant."""

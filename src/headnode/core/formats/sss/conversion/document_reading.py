@@ -18,6 +18,7 @@ from headnode.core.formats.sss.conversion.job_reading import (
     parents_of,
 )
 from headnode.core.formats.sss.job_object import (
+    ENTRY_NAMES,
     EffectiveJob,
     Entry,
     JobGroup,
@@ -112,8 +113,7 @@ class _DocumentConverter:
 
     def _elsewhere(self, entry: SssReference) -> None:
         """Tell of what is defined elsewhere."""
-        name = type(entry).__name__.removesuffix("Ref")
-        what = f"{name} {entry.id!r} is defined elsewhere: it is not submitted"
+        what = f"{ENTRY_NAMES[type(entry)]} {entry.id!r} is defined elsewhere: it is not submitted"
         self.findings.unsupported(entry.awareness or self._policy, "document", what)
 
     def _told(self, group: JobGroup) -> GroupFields:
