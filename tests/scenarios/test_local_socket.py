@@ -290,6 +290,13 @@ def test_bad_requests_are_refused_with_a_code_and_the_connection_goes_on(
     run(tmp_path, story)
 
 
+LATE_TASK = [{"command": "x"}, {"command": "x", "depend": "nobody"}]
+LATE_JOB = json.dumps(
+    {"jobs": [{"command": "x"}, {"tasks": [{"command": "x"}, {"command": "x", "depends_on": "nobody"}]}]}
+)
+FAR_AHEAD = {"holduntil": "9999-01-01"}
+
+
 @pytest.mark.parametrize(
     ("request_fields", "error_class", "path"),
     [
@@ -298,6 +305,9 @@ def test_bad_requests_are_refused_with_a_code_and_the_connection_goes_on(
         ({"do": "submit_job", "tasks": [7]}, "bad-input", ["tasks", 0]),
         ({"do": "submit_job", "tasks": [{}, {"runtime": "soon"}]}, "bad-input", ["tasks", 1, "runtime"]),
         ({"do": "submit_job", "terms": {"runtime": "soon"}}, "bad-input", ["terms", "runtime"]),
+        ({"do": "submit_job", "tasks": LATE_TASK}, "bad-input", ["tasks", 1, "depends_on", 0]),
+        ({"do": "submit_job", "jobfile": LATE_JOB}, "bad-input", ["jobs", 1, "tasks", 1, "depends_on", 0]),
+        ({"do": "submit_job", "tasks": LATE_TASK[:1], "terms": FAR_AHEAD}, "bad-input", ["hold_until"]),
         ({"do": "read_output", "job": 1, "task": 1}, "busy", []),
         ({"do": "submit_job", "job": 1}, "conflict", []),
     ],

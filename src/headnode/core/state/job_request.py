@@ -259,7 +259,10 @@ def check_still_ahead(spec: JobSpec, now: Instant) -> None:
     """
     if spec.end_by is not None and spec.end_by <= now:
         raise BadRequest(
-            code="end-by", what="the deadline of the job has passed", fix="give it a later deadline, or none"
+            code="end-by",
+            what="the deadline of the job has passed",
+            fix="give it a later deadline, or none",
+            path=("end_by",),
         )
 
 
@@ -281,6 +284,7 @@ def check_end_by(spec: JobSpec, now: Instant) -> None:
             what="the deadline of the job has passed" if spec.end_by <= now
             else f"the deadline of the job comes less than a minute {after}",
             fix="give it a later deadline, or none",
+            path=("end_by",),
         )  # fmt: skip
     fits = format_time_limit(Seconds(room // MINUTE * MINUTE))
     limit = format_time_limit(shortest(spec))
@@ -288,6 +292,7 @@ def check_end_by(spec: JobSpec, now: Instant) -> None:
         code="end-by",
         what=f"the run time limit {limit} of the job, counted {after}, exceeds its deadline",
         fix=f"give it a run time limit of at most {fits}, or a later deadline",
+        path=("end_by",),
     )
 
 

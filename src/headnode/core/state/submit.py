@@ -155,7 +155,10 @@ def check_hold(spec: JobSpec, now: Instant) -> None:
     """
     if spec.hold_until is not None and spec.hold_until > now + LONGEST_HOLD:
         raise BadRequest(
-            code="hold-until", what="hold-until is more than a year ahead", fix="choose a time within a year"
+            code="hold-until",
+            what="hold-until is more than a year ahead",
+            fix="choose a time within a year",
+            path=("hold_until",),
         )
 
 
