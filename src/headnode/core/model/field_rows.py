@@ -16,15 +16,17 @@ if TYPE_CHECKING:
     ]  # fmt: skip
 
 QUEUED, RUNNING, OPERATORS, TEMPLATES = "queued", "running", "operators", "templates"
-"""It may change while the job is queued, while it runs, by operators in jobs of others; or have a rule."""
+"""When and by whom an option may be changed: in a queued job, in a running one, by operators in the jobs of
+others.  Templates have rules for those that they are allowed.
+"""
 
 
 class SlashName:
     """The name of an option on the command line, and its line of help there.
 
     `value` is a word for what follows the name; "" for a flag, which may have a value too.  `summary` is the
-    line of help, where it is not that of files.  Without a `heading` it is no option of `hn`: it is sent as a
-    term for what was typed otherwise.
+    line of help; without one, it is the help of the option.  A name without a `heading` is no option of `hn`:
+    `hn` sends it for what was typed otherwise.
     """
 
     __slots__ = ("aliases", "heading", "name", "repeats", "short", "summary", "value")
