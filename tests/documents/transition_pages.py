@@ -1,5 +1,6 @@
 """Print the states and transitions as diagrams and tables."""
 
+import sys
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
@@ -116,3 +117,7 @@ def _table(arrows: Rows) -> str:
         for (state, event), targets in arrows.items()
     ]
     return "| from | event | to |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(states_page())
