@@ -11,6 +11,7 @@ from typing import Any
 
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError
+from testbed.answer_schemas import check_schema
 
 PATIENCE = 30.0  # seconds for anything that must happen
 
@@ -37,7 +38,9 @@ class RealHead:
         return (self.state.parent / "head.log").read_text()[-5000:]
 
     def ask(self, question: str, **fields: Any) -> dict[str, Any]:
-        return self.client.ask(question, **fields)
+        answer = self.client.ask(question, **fields)
+        check_schema(question, answer)
+        return answer
 
     def wait_until_ready(self) -> None:
         deadline = time.monotonic() + PATIENCE

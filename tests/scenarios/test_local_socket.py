@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from headnode.adapters.clock import VirtualClock
@@ -32,6 +31,7 @@ from headnode.core.model.quantities import Instant
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.state import join as c
 from headnode.engine.engine import Engine
+from testbed.answer_schemas import check_schema
 from testbed.in_process import InProcessNodes
 
 PROTOCOL = Path(__file__).parents[2] / "docs" / "contracts" / "01-local-protocol.md"
@@ -66,14 +66,6 @@ class Peer:
         assert answer["what"]
         assert answer["exit_status"] in (1, 2)
         return str(answer["code"])
-
-
-def check_schema(verb: str, answer: dict[str, Any]) -> None:
-    """Hold an answer to the type that its verb declares: exactly these keys, values of these types."""
-    declared = VERBS[verb].answer if answer["ok"] else None
-    if isinstance(declared, type) and issubclass(declared, msgspec.Struct):
-        told = {name: value for name, value in answer.items() if name != "ok"}
-        msgspec.convert(told, declared)
 
 
 class Scene:

@@ -3,8 +3,7 @@
 import json
 from typing import Any
 
-import msgspec
-
+from headnode.apps.server.api.answers import VerbAnswer
 from headnode.apps.server.api.messages import encode_answer
 from headnode.apps.server.api.pipeline import client_session
 from headnode.apps.server.server_context import ServerContext
@@ -31,7 +30,7 @@ async def call(context: ServerContext, by: User, verb: str, **fields: Any) -> di
     with client_session(context, KnownCaller(by)) as session:
         async with session.room_for(len(request)):
             reply = await session.carry_out(request)
-    if not isinstance(reply, dict | msgspec.Struct):
+    if not isinstance(reply, VerbAnswer):
         raise TypeError(f"{verb} has more than one answer")
     answer: dict[str, Any] = json.loads(encode_answer(reply))
     return answer

@@ -59,8 +59,8 @@ def audit_entry(
 def audited_answer(answer: object) -> dict[str, Any]:
     """Return what an answer tells of the thing that was made or changed."""
     names = ("job", "jobs", "owner", "token")
-    told = answer if isinstance(answer, dict) else {name: getattr(answer, name, None) for name in names}
-    return {name: told[name] for name in names if _is_plain(told.get(name))}
+    told = {name: getattr(answer, name, None) for name in names}
+    return {name: value for name, value in told.items() if _is_plain(value)}
 
 
 def _is_plain(value: object) -> bool:

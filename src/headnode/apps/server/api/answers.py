@@ -236,6 +236,7 @@ class AddTasksAnswer(VerbAnswer, frozen=True):
     job: int
     tasks: list[int]  # the numbers of the new ones
     report: FidelityReport
+    repeated: bool | UnsetType = UNSET  # true: an earlier request with this key made it
 
 
 class ModifiedJob(VerbAnswer, frozen=True):
@@ -284,6 +285,7 @@ class SubmittedGroup(VerbAnswer, frozen=True):
 
     group: str
     jobs: list[int]  # its created jobs, which are submitted now, all or none
+    repeated: bool | UnsetType = UNSET  # true: an earlier request with this key made it
 
 
 class StoppedJob(VerbAnswer, frozen=True):

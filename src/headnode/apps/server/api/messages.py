@@ -9,7 +9,6 @@ from headnode.apps.server.api.requests import VerbRequest
 from headnode.core.model.bounds import DEPTH, INTEGER, NOTE, VALUES
 from headnode.core.model.errors import BadRequest, HeadnodeError, Path
 
-Answer = msgspec.Struct | dict[str, Any]
 RequestFields = dict[str, Any]
 
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")  # a field, or an index
@@ -112,7 +111,7 @@ def refusal(error: HeadnodeError) -> dict[str, Any]:
     return {"ok": False, **told, "what": error.what[: NOTE.most], "fix": error.fix[: NOTE.most]}
 
 
-def encode_answer(answer: Answer) -> bytes:
+def encode_answer(answer: msgspec.Struct | dict[str, Any]) -> bytes:
     """Return the answer to a request that was carried out, as JSON."""
     fields = msgspec.json.encode(answer)
     return b'{"ok":true}' if fields == b"{}" else b'{"ok":true,' + fields[1:]

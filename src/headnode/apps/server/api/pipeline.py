@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from headnode.apps.server.api import (
@@ -27,9 +28,10 @@ from headnode.apps.server.api import (
     watch,
 )
 from headnode.apps.server.api.access import DONE, audit_entry, audited_answer
-from headnode.apps.server.api.messages import Answer, RequestFields, read_fields, read_request
+from headnode.apps.server.api.answers import AddTasksAnswer, SubmitAnswer, SubmittedGroup, VerbAnswer
+from headnode.apps.server.api.messages import RequestFields, read_fields, read_request
 from headnode.apps.server.api.requests import ReservationNameRequest
-from headnode.apps.server.api.reservations import reservation
+from headnode.apps.server.api.reservations import ChangedReservation, reservation
 from headnode.apps.server.api.streams import StreamHandler
 from headnode.apps.server.api.verbs import Verb, VerbKind
 from headnode.apps.server.doors.user_shares import UserShare
@@ -37,7 +39,7 @@ from headnode.apps.server.explain import dry_run, explain_job
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, WrongState
-from headnode.core.model.user import IdempotencyKey, Receipt, User
+from headnode.core.model.user import IdempotencyKey, User
 from headnode.core.state.decide import MAKING, REPEATED, receipt_of
 
 VERB_MODULES: Final = (
@@ -61,8 +63,8 @@ VERBS: Final[Mapping[str, Verb[Any, Any]]] = MappingProxyType(
 )
 """Every verb of the protocol, by its name."""
 
-Updates = AsyncGenerator[Answer, None]
-Reply = Answer | Updates | StreamHandler
+Updates = AsyncGenerator[VerbAnswer, None]
+Reply = VerbAnswer | Updates | StreamHandler
 """One answer; or answers to the last one; or the conversation that takes the connection over."""
 
 
@@ -250,7 +252,7 @@ def split_key(verb: str, fields: RequestFields) -> tuple[RequestFields, Idempote
 
 async def answer_again(
     context: ServerContext, user: User, once: IdempotencyKey, fields: RequestFields
-) -> RequestFields | None:
+) -> VerbAnswer | None:
     """Return the answer to a request that was carried out before; None: it was not.
 
     Raises:  BadRequest ``idempotency-conflict``; WrongState ``idempotency-secret`` when the answer had a
@@ -261,24 +263,20 @@ async def answer_again(
         return None
     if once.verb in ("submit_job", "submit_group"):
         await context.submission_chain.wait(receipt.jobs)
-    if once.verb == "make_reservation":
-        shown = await reservation(context, user, ReservationNameRequest(name=str(fields.get("name"))))
-        return {"reservation": shown.reservation, "later": [], "repeated": True}
-    return {**_answer_of(receipt, fields), "repeated": True}
-
-
-def _answer_of(receipt: Receipt, fields: RequestFields) -> RequestFields:
     jobs = list(receipt.jobs)
     match receipt.verb:
+        case "make_reservation":
+            shown = await reservation(context, user, ReservationNameRequest(name=str(fields.get("name"))))
+            return ChangedReservation(shown.reservation, later=[], repeated=True)
         case "submit_group":
-            return {"group": fields.get("group"), "jobs": jobs}
+            return SubmittedGroup(str(fields.get("group")), jobs, repeated=True)
         case "add_tasks":
-            return {"job": jobs[0], "tasks": list(range(receipt.first_task, receipt.last_task + 1))}
+            tasks = list(range(receipt.first_task, receipt.last_task + 1))
+            return AddTasksAnswer(jobs[0], tasks, report=(), repeated=True)
         case "invite_node" | "new_token":
             raise WrongState(
                 code="idempotency-secret",
                 what="this request was carried out already, and its answer had a secret that is kept nowhere",
                 fix="ask for another one with a new key; the first expires unused",
             )
-    more = {"jobs": jobs} if len(jobs) > 1 else {}
-    return {"job": jobs[-1], "report": [], **more}
+    return SubmitAnswer(jobs[-1], report=(), jobs=jobs if len(jobs) > 1 else UNSET, repeated=True)

@@ -1,5 +1,7 @@
 """The verbs about reservations of nodes."""
 
+from msgspec import UNSET, UnsetType
+
 from headnode.adapters.identity.users import members_of
 from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.answers import VerbAnswer
@@ -66,6 +68,7 @@ class ChangedReservation(VerbAnswer, frozen=True):
 
     reservation: ReservationObject
     later: list[LaterStart]  # jobs whose promised start it moves
+    repeated: bool | UnsetType = UNSET  # true: an earlier request with this key made it
 
 
 class CanceledReservation(VerbAnswer, frozen=True):

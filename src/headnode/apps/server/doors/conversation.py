@@ -12,6 +12,7 @@ import msgspec
 
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame, read_rest, read_size
+from headnode.apps.server.api.answers import VerbAnswer
 from headnode.apps.server.api.messages import encode_answer, refusal
 from headnode.apps.server.api.pipeline import Caller, ClientSession, client_session
 from headnode.apps.server.api.streams import LARGEST_FRAME, ClientStream, StreamHandler
@@ -71,7 +72,7 @@ class ServedConversation:
         del request
         try:
             reply = await carried_out
-            if isinstance(reply, (msgspec.Struct, dict)):
+            if isinstance(reply, VerbAnswer):
                 await self._send(encode_answer(reply))
             elif callable(reply):
                 return reply
