@@ -8,8 +8,13 @@ import pytest
 from filter_packages import alive, package
 
 from headnode.adapters.filters.plug_ins import PlugIn
-from headnode.adapters.filters.programs import FilterOffer, FilterRequest, FilterReturn, Kind
-from headnode.core.filtering.answers import BY_SIGNAL, CallOutcome
+from headnode.core.filtering.answers import (
+    BY_SIGNAL,
+    CallOutcome,
+    FilterOffer,
+    FilterRequest,
+    FilterReturn,
+)
 from headnode.core.filtering.filter_chain import Filter, FilterDialect
 
 LONG = 60.0  # seconds; no test waits so long
@@ -38,7 +43,7 @@ def calls(tmp_path: Path, text: str, *asked: FilterRequest) -> list[FilterReturn
 
 
 def asks(
-    kind: Kind = "submission", seconds: float = LONG, dialect: FilterDialect = "native-json"
+    kind: FilterKind = "submission", seconds: float = LONG, dialect: FilterDialect = "native-json"
 ) -> FilterRequest:
     """Return a call of the plug-in."""
     offered = OFFERED if kind.endswith("activation") else None

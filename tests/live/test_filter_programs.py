@@ -12,8 +12,14 @@ from pathlib import Path
 import pytest
 from filter_packages import alive
 
-from headnode.adapters.filters.programs import FilterOffer, FilterRequest, FilterReturn, Kind, Programs
-from headnode.core.filtering.answers import BY_SIGNAL, CallOutcome
+from headnode.adapters.filters.programs import Programs
+from headnode.core.filtering.answers import (
+    BY_SIGNAL,
+    CallOutcome,
+    FilterOffer,
+    FilterRequest,
+    FilterReturn,
+)
 from headnode.core.filtering.filter_chain import Filter, FilterDialect
 
 PATIENCE = 10.0  # seconds for what must happen
@@ -45,7 +51,7 @@ def called(
     tmp_path: Path,
     text: str,
     *,
-    kind: Kind = "submission",
+    kind: FilterKind = "submission",
     seconds: float = LONG,
     dialect: FilterDialect = "hpcpack",
     offered: FilterOffer | None = None,

@@ -195,3 +195,22 @@ def _nodes_that_were_here(state: Path) -> int:
 def host_name() -> str:
     """Return the name of this machine without its domain, as its nodes are called."""
     return socket.gethostname().split(".")[0]
+
+
+LISTEN_NOWHERE = "none"
+"""What ends listening that an earlier start of the head began."""
+
+
+def address_to_listen_at(state: Path, wished: str) -> str:
+    """Return where to listen: as wished now, else as it was wished last; empty: nowhere.
+
+    Raises:  OSError when the request cannot be remembered.
+    """
+    remembered = state / "listen"
+    if wished.casefold() == LISTEN_NOWHERE:
+        remembered.unlink(missing_ok=True)
+        return ""
+    if wished:
+        remembered.write_text(wished + "\n", encoding="utf-8")
+        return wished
+    return remembered.read_text(encoding="utf-8").strip() if remembered.exists() else ""

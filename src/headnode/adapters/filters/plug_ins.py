@@ -14,11 +14,17 @@ from typing import Any
 
 import msgspec
 
-from headnode.adapters.filters.programs import FilterRequest, FilterReturn
 from headnode.adapters.filters.worker import GROUP
 from headnode.adapters.process_tree import descendants, picture, send
 from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
-from headnode.core.filtering.answers import BY_SIGNAL, CallOutcome, FilterAnswer, last_words
+from headnode.core.filtering.answers import (
+    BY_SIGNAL,
+    CallOutcome,
+    FilterAnswer,
+    FilterRequest,
+    FilterReturn,
+    last_words,
+)
 
 log = logging.getLogger("headnode.filters")
 

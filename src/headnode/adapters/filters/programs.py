@@ -12,59 +12,20 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Literal
-
-import msgspec
+from typing import Any
 
 from headnode.adapters.files.owners import why_not_run
 from headnode.adapters.filters.runner import LONGEST_ANSWER
 from headnode.adapters.process_tree import end_marked
 from headnode.adapters.wire.frame_codec import LONGEST, FrameDecoder, frame
-from headnode.core.filtering.answers import BY_SIGNAL, CallOutcome, FilterAnswer, last_words
-from headnode.core.filtering.filter_chain import Filter
-
-Kind = Literal["submission", "revert-submission", "activation", "revert-activation"]
-
-
-class FilterOffer(msgspec.Struct, frozen=True):
-    """What an activation filter is told of an offer, in the order of its arguments.
-
-    `offer` is its number; a call that undoes has the same.
-    """
-
-    scheduler_pass: int
-    job_index: int
-    backfill: bool
-    resource_count: int
-    offer: int = 0
-
-    def arguments(self) -> list[str]:
-        """Return them as a program gets them behind the path of the job."""
-        backfill = "true" if self.backfill else "false"
-        return [str(self.scheduler_pass), str(self.job_index), backfill, str(self.resource_count)]
-
-
-class FilterRequest(msgspec.Struct, frozen=True):
-    """One call: `paper` is the job in the dialect of the filter's registration.
-
-    `change`: it is about a change to a job that was submitted before.
-    """
-
-    filter: Filter
-    kind: Kind
-    job: int
-    paper: bytes
-    seconds: float
-    offered: FilterOffer | None = None
-    change: bool = False
-
-
-class FilterReturn(msgspec.Struct, frozen=True):
-    """What a call came to; `paper` is the job as the filter left it, None when it is not there any more."""
-
-    answer: FilterAnswer
-    paper: bytes | None = None
-
+from headnode.core.filtering.answers import (
+    BY_SIGNAL,
+    CallOutcome,
+    FilterAnswer,
+    FilterRequest,
+    FilterReturn,
+    last_words,
+)
 
 log = logging.getLogger("headnode.filters")
 

@@ -1,7 +1,6 @@
 """The head's door for other machines: shows its certificate, admits invited nodes, recognises known ones."""
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -21,6 +20,7 @@ from headnode.core.model.node import facts_objection
 from headnode.core.state import events as e
 from headnode.core.state.command import Command
 from headnode.core.state.join import AdmitNode
+from headnode.core.state.tokens import digest_of
 
 log = logging.getLogger("headnode.nodes")
 strangers = logging.getLogger("headnode.strangers")
@@ -35,11 +35,6 @@ ServeClient = Callable[[asyncio.StreamReader, asyncio.StreamWriter, KnownPeers],
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[FromStranger] = msgspec.msgpack.Decoder(FromStranger)
-
-
-def digest_of(secret: str) -> str:
-    """Return what the head keeps of the secret of an invitation."""
-    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def _read(data: bytes) -> FromStranger:

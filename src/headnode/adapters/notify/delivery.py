@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from email.headerregistry import Address
 from email.message import EmailMessage
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from headnode.adapters.files.owners import why_not_trusted
-from headnode.adapters.notify.outbox import DeliverySettings, host_and_port
+from headnode.adapters.notify.outbox import Became, Delivery, DeliveryResult, host_and_port
 from headnode.core.model.errors import HeadnodeError
 from headnode.core.model.quantities import Instant
 from headnode.core.state.notices import Notice, is_hook, is_mail
@@ -72,24 +72,6 @@ def document(notice: Notice) -> dict[str, Any]:
 
 PATIENCE = 20.0  # seconds for each answer of a server
 _TRY_AGAIN = {408, 425, 429}  # of the answers 400 to 499 of a web server
-Became = Literal["brought", "later", "never"]
-
-
-class Delivery(msgspec.Struct, frozen=True):
-    """A notice, where it goes and how."""
-
-    notice: Notice
-    address: str
-    ways: DeliverySettings
-
-
-class DeliveryResult(msgspec.Struct, frozen=True):
-    """What became of a delivery; `problem` says why it was not brought."""
-
-    number: int
-    address: str
-    became: Became
-    problem: str = ""
 
 
 def deliver(delivery: Delivery) -> DeliveryResult:

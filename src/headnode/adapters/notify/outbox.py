@@ -4,6 +4,7 @@ import logging
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -132,3 +133,23 @@ class Outbox:
     def close(self) -> None:
         """Let go of the file."""
         self._database.close()
+
+
+Became = Literal["brought", "later", "never"]
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """A notice, where it goes and how."""
+
+    notice: Notice
+    address: str
+    ways: DeliverySettings
+
+
+class DeliveryResult(msgspec.Struct, frozen=True):
+    """What became of a delivery; `problem` says why it was not brought."""
+
+    number: int
+    address: str
+    became: Became
+    problem: str = ""

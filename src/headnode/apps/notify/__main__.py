@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from headnode.adapters.notify.delivery import Delivery, deliver
+from headnode.adapters.notify.delivery import deliver
+from headnode.adapters.notify.outbox import Delivery
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import next_frame
 

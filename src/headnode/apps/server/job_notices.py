@@ -11,8 +11,14 @@ from pathlib import Path
 
 import msgspec
 
-from headnode.adapters.notify.delivery import Delivery, DeliveryResult
-from headnode.adapters.notify.outbox import DeliverySettings, Outbox, PendingNotice, delivery_settings
+from headnode.adapters.notify.outbox import (
+    Delivery,
+    DeliveryResult,
+    DeliverySettings,
+    Outbox,
+    PendingNotice,
+    delivery_settings,
+)
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
 from headnode.apps.server.job_lookup import JobLookup

@@ -10,12 +10,12 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from headnode.adapters.clock import WallClock
-from headnode.adapters.files.local_daemons import announced, cluster_name, nodes_here
+from headnode.adapters.files.local_daemons import address_to_listen_at, announced, cluster_name, nodes_here
 from headnode.adapters.files.owners import FILE_MODE_MASK, refuse_unsafe_state, warn_of_unsafe_code
 from headnode.adapters.journal.sqlite import SqliteJournal, open_journal
 from headnode.adapters.nodes.entrance import Entrance, LogRateLimit
@@ -33,9 +33,6 @@ from headnode.apps.server.agent_supervisor import (
 from headnode.apps.server.api.streams import JobWatchers
 from headnode.apps.server.api.task_output import OutputRetention
 from headnode.apps.server.command_batcher import CommandBatcher
-from headnode.apps.server.doors.network import NetworkListener, address_to_listen_at
-from headnode.apps.server.doors.tasks import TaskDoor
-from headnode.apps.server.doors.tls import TlsDoor
 from headnode.apps.server.doors.unix import UnixDoor
 from headnode.apps.server.filtering.activation_offers import ActivationFilters
 from headnode.apps.server.filtering.filter_documents import FilterCaller
@@ -50,6 +47,9 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
 from headnode.engine.engine import Effects, Engine
 from headnode.engine.policy_registry import PolicyRegistry
+
+if TYPE_CHECKING:
+    from headnode.apps.server.doors.network import NetworkListener
 
 log = logging.getLogger("headnode.server")
 
@@ -139,12 +139,19 @@ class Head:
         self.context.given_up_in = partial(given_up_in, self.engine, self.links, self._absences)
         self.context.links, self.context.sessions = self.links.links, self.links.sessions
         if address := address_to_listen_at(options.state, options.listen):
-            clients = TlsDoor(self.context)
-            tasks = TaskDoor(self.context)
-            self.context.network = NetworkListener(
-                options.state, address, self.batcher, self.links, clients.serve, tasks.serve
-            )
+            self.context.network = self._network(address)
         self._supervisor = AgentSupervisor(options.state, node_names(options), options.processors)
+
+    def _network(self, address: str) -> "NetworkListener":
+        """Return what listens for other machines; only then are its doors imported."""
+        from headnode.apps.server.doors.network import NetworkListener
+        from headnode.apps.server.doors.tasks import TaskDoor
+        from headnode.apps.server.doors.tls import TlsDoor
+
+        clients, tasks = TlsDoor(self.context), TaskDoor(self.context)
+        return NetworkListener(
+            self._options.state, address, self.batcher, self.links, clients.serve, tasks.serve
+        )
 
     def _welcome(self) -> m.Welcome:
         settings = self.engine.settings

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -15,7 +15,6 @@ from headnode.adapters.nodes.streams import Sessions
 from headnode.adapters.notify.outbox import DeliverySettings, delivery_settings
 from headnode.apps.server.api.streams import JobWatchers, RunOnNodes
 from headnode.apps.server.command_batcher import CommandBatcher
-from headnode.apps.server.doors.network import NetworkListener
 from headnode.apps.server.doors.user_shares import Roles, UserShares
 from headnode.apps.server.explain.waiting_reasons import filter_reasons, preemption_reasons
 from headnode.apps.server.filtering.filter_documents import FilterCaller
@@ -43,6 +42,9 @@ from headnode.core.state.job_request import suspension_of
 from headnode.core.state.transitions import JobState
 from headnode.engine.engine import Engine
 from headnode.engine.ports import Past, PredictionStore
+
+if TYPE_CHECKING:
+    from headnode.apps.server.doors.network import NetworkListener
 
 
 class SiteFeatures(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ calls an answer undefined, the choice here is the one that does the least.
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Literal
 
 import msgspec
 
@@ -185,3 +186,46 @@ _OUTCOMES = {
 def activation_outcome(of: Filter, found: ActivationVerdict, answer: FilterAnswer, seconds: float) -> str:
     """Return what a filter did to a job, in words that name it and end with its own."""
     return f"activation filter {of.name!r} {_OUTCOMES[found]} ({describe_call(answer, seconds)})"
+
+
+FilterKind = Literal["submission", "revert-submission", "activation", "revert-activation"]
+
+
+class FilterOffer(msgspec.Struct, frozen=True):
+    """What an activation filter is told of an offer, in the order of its arguments.
+
+    `offer` is its number; a call that undoes has the same.
+    """
+
+    scheduler_pass: int
+    job_index: int
+    backfill: bool
+    resource_count: int
+    offer: int = 0
+
+    def arguments(self) -> list[str]:
+        """Return them as a program gets them behind the path of the job."""
+        backfill = "true" if self.backfill else "false"
+        return [str(self.scheduler_pass), str(self.job_index), backfill, str(self.resource_count)]
+
+
+class FilterRequest(msgspec.Struct, frozen=True):
+    """One call: `paper` is the job in the dialect of the filter's registration.
+
+    `change`: it is about a change to a job that was submitted before.
+    """
+
+    filter: Filter
+    kind: FilterKind
+    job: int
+    paper: bytes
+    seconds: float
+    offered: FilterOffer | None = None
+    change: bool = False
+
+
+class FilterReturn(msgspec.Struct, frozen=True):
+    """What a call came to; `paper` is the job as the filter left it, None when it is not there any more."""
+
+    answer: FilterAnswer
+    paper: bytes | None = None

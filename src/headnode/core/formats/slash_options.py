@@ -23,7 +23,6 @@ from headnode.core.formats.hpc_values import (
     parse_least,
     parse_names,
 )
-from headnode.core.formats.native.resource_values import parse_limits
 from headnode.core.formats.text.quantities import parse_date_time
 from headnode.core.model.errors import BadRequest, Broken
 from headnode.core.model.field_rows import JobOption
@@ -202,6 +201,8 @@ def read_limits(text: str) -> tuple[ResourceLimit, ...]:
 
     Raises:  BadRequest ``resource-limit``.
     """
+    from headnode.core.formats.native.resource_values import parse_limits
+
     return parse_limits([*parse_names(text)])
 
 

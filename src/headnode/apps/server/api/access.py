@@ -10,8 +10,6 @@ from typing import Any
 import msgspec
 
 from headnode.adapters.identity.users import account
-from headnode.adapters.nodes.join_door import digest_of
-from headnode.adapters.nodes.membership import Invitation
 from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.answers import VerbAnswer
 from headnode.apps.server.api.verbs import CREATES, READS, VerbAccess, Who, verb
@@ -22,7 +20,7 @@ from headnode.core.model.user import User
 from headnode.core.state import tokens as c
 from headnode.core.state.node_record import TokenRecord
 from headnode.core.state.permissions import must_administer
-from headnode.core.state.tokens import LOGIN_LIFETIME
+from headnode.core.state.tokens import LOGIN_LIFETIME, digest_of
 
 _AUDITED_FIELDS = ("job", "task", "instance", "group", "node", "nodes", "name", "owner", "token", "template")
 """The fields of requests that say what they are about; no name of what is said of the one who asks.
@@ -217,9 +215,9 @@ async def new_token(context: ServerContext, by: User, request: w.NewTokenRequest
     secret = secrets.token_urlsafe(18)
     lifetime = Seconds(request.lifetime)
     await context.ask(c.OfferLogin(by=by, digest=digest_of(secret), user=user, lifetime=lifetime))
-    offered = Invitation(*context.network.place(), secret, context.network.fingerprint)
+    offered = context.network.offer(secret)
     expires = Instant(context.now() + LOGIN_LIFETIME)
-    return LoginAnswer(str(offered), user, expires, request.lifetime)
+    return LoginAnswer(offered, user, expires, request.lifetime)
 
 
 @verb(READS)

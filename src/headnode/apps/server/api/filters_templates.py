@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from headnode.adapters.files.owners import why_not_run, why_not_trusted
-from headnode.adapters.filters.plug_ins import installed
-from headnode.adapters.filters.programs import FilterOffer, FilterRequest
 from headnode.adapters.nodes.link import NodeLink
 from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.cluster_answers import (
@@ -33,6 +31,8 @@ from headnode.apps.server.server_context import ServerContext
 from headnode.core.filtering.answers import (
     ActivationPhase,
     FilterAnswer,
+    FilterOffer,
+    FilterRequest,
     SubmissionVerdict,
     activation_verdict,
     describe_call,
@@ -206,6 +206,8 @@ def _template_object(template: JobTemplate) -> TemplateObject:
 async def filters(context: ServerContext, by: User, request: w.VerbRequest) -> FiltersAnswer:  # noqa: ARG001  (everybody sees them)
     """Show the filters in calling order, and the plug-ins that are installed."""
     found = [_filter_object(kind, template, each) for kind, template, each in _registered(context)]
+    from headnode.adapters.filters.plug_ins import installed
+
     return FiltersAnswer(found, list(installed()))
 
 

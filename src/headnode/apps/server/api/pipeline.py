@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from headnode.apps.server.api import (
     access,
     cluster,
+    explain,
     filters_templates,
     groups,
     job_views,
@@ -35,7 +36,6 @@ from headnode.apps.server.api.reservations import ChangedReservation, reservatio
 from headnode.apps.server.api.streams import StreamHandler
 from headnode.apps.server.api.verbs import Verb, VerbKind
 from headnode.apps.server.doors.user_shares import UserShare
-from headnode.apps.server.explain import dry_run, explain_job
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, WrongState
@@ -45,8 +45,7 @@ from headnode.core.state.decide import MAKING, REPEATED, receipt_of
 VERB_MODULES: Final = (
     jobs,
     job_views,
-    dry_run,
-    explain_job,
+    explain,
     watch,
     groups,
     tasks,

@@ -7,34 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headnode.adapters.nodes.entrance import Entrance
-from headnode.adapters.nodes.join_door import JoinDoor, ServeClient, ServeNode, digest_of
+from headnode.adapters.nodes.join_door import JoinDoor, ServeClient, ServeNode
 from headnode.adapters.nodes.links import NodeLinks
 from headnode.adapters.nodes.membership import Invitation, read_address
 from headnode.adapters.wire.frames import BACKLOG, allow_many
 from headnode.adapters.wire.tls import Authority, head_side, keep_buffers_small
 from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.core.model.errors import Unavailable
+from headnode.core.state.tokens import digest_of
 
 ANY_ADDRESS = ("0.0.0.0", "::", "*")  # noqa: S104  (an administrator asks for it)
-
-
-LISTEN_NOWHERE = "none"
-"""What ends listening that an earlier start of the head began."""
-
-
-def address_to_listen_at(state: Path, wished: str) -> str:
-    """Return where to listen: as wished now, else as it was wished last; empty: nowhere.
-
-    Raises:  OSError when the request cannot be remembered.
-    """
-    remembered = state / "listen"
-    if wished.casefold() == LISTEN_NOWHERE:
-        remembered.unlink(missing_ok=True)
-        return ""
-    if wished:
-        remembered.write_text(wished + "\n", encoding="utf-8")
-        return wished
-    return remembered.read_text(encoding="utf-8").strip() if remembered.exists() else ""
 
 
 class NetworkListener:
@@ -80,7 +62,11 @@ class NetworkListener:
     def invitation(self) -> tuple[str, str]:
         """Return a new invitation for people, and the digest of its secret for the engine."""
         secret = secrets.token_urlsafe(18)
-        return str(Invitation(*self.place(), secret, self.fingerprint)), digest_of(secret)
+        return self.offer(secret), digest_of(secret)
+
+    def offer(self, secret: str) -> str:
+        """Return for people where this head is, how it is recognised, and a secret that it knows."""
+        return str(Invitation(*self.place(), secret, self.fingerprint))
 
     def place(self) -> tuple[str, int]:
         """Return host and port by which others reach this head."""

@@ -17,7 +17,6 @@ from headnode.apps.server.api.job_submission import (
 )
 from headnode.apps.server.api.job_views import deadline_object
 from headnode.apps.server.api.jobs import refuse_description, refuse_submitted
-from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.explain.applicable_changes import (
     ChangeCommand,
     change_of_draft,
@@ -65,9 +64,8 @@ class _DryRunJob(NamedTuple):
     written: bool  # its tasks are written down already: options do not change them
 
 
-@verb(READS)
-async def check_job(context: ServerContext, by: User, request: w.SubmitJobRequest) -> CheckAnswer:
-    """Show the result of a submission, and what would become of each job. Nothing is created or changed.
+async def dry_run(context: ServerContext, by: User, request: w.SubmitJobRequest) -> CheckAnswer:
+    """Return the result of a submission, and what would become of each job. Nothing is created or changed.
 
     Each job is examined as if the others of its file did not exist, except those that it waits for.
     Raises:  whatever would refuse the submission.

@@ -5,12 +5,10 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.answers import ExpectedStartObject
 from headnode.apps.server.api.groups import dependencies_of
 from headnode.apps.server.api.job_objects import Object
 from headnode.apps.server.api.job_views import deadline_object, expected_start
-from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.explain.applicable_changes import (
     ChangeCommand,
     PolicySnapshot,
@@ -103,10 +101,9 @@ MOST_TASKS = 20
 MOST_AHEAD = 5  # jobs ahead that are told one by one
 
 
-@verb(READS)
-async def explain_job(context: ServerContext, by: User, request: w.JobIdRequest) -> Explanation:
-    """Show why a job waits, when it may start, and which changes would let it start now or sooner."""
-    found = context.lookups.job(request.job)
+async def explanation_of(context: ServerContext, by: User, job: int) -> Explanation:
+    """Return why a job waits, when it may start, and which changes would let it start now or sooner."""
+    found = context.lookups.job(job)
     answer = empty_explanation(context)
     answer |= {"job": found.record.id, "name": found.spec.name, "state": STATE_NAMES[found.record.state]}
     if not found.ended or found.record.skipped:

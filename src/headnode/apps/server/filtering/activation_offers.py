@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from headnode.adapters.filters.programs import FilterOffer, FilterRequest
 from headnode.apps.server.filtering.filter_documents import FilterCaller, write_document
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.filtering.answers import (
     ActivationPhase,
     ActivationVerdict,
+    FilterOffer,
+    FilterRequest,
     activation_outcome,
     activation_verdict,
 )

@@ -9,18 +9,21 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headnode.adapters.filters.plug_ins import PlugIn
-from headnode.adapters.filters.programs import FilterOffer, FilterRequest, FilterReturn, Kind, Programs
 from headnode.core.filtering import filter_chain
+from headnode.core.filtering.answers import FilterKind, FilterOffer, FilterRequest, FilterReturn
 from headnode.core.filtering.filter_chain import FilterDialect
 from headnode.core.formats.job_views import ExportedJob
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.state.filters import changes, refuse_changed_tasks
+
+if TYPE_CHECKING:
+    from headnode.adapters.filters.plug_ins import PlugIn
+    from headnode.adapters.filters.programs import Programs
 
 LARGE_DOCUMENT = 64 * 1024  # bytes of a description that is written and read beside the event loop
 ABOUT = "about"  # in JSON: what only the scheduler knows of the job
@@ -105,24 +108,35 @@ class FilterCaller:
     """Calls filters for the whole head."""
 
     def __init__(self, state: Path, cluster: str) -> None:
-        self._data = state / "filter-data"
+        self._papers, self._data = state / "filter-papers", state / "filter-data"
         self._environment = dict(os.environ) | {"CCP_SCHEDULER": cluster, "CCP_HOME": sys.prefix}
-        self._programs = Programs(state / "filter-papers", self._data, self._environment)
+        self._programs: Programs | None = None  # until the first call
         self._plug_ins: dict[str, PlugIn] = {}
-        self._prepared = False
 
     async def call(self, call: FilterRequest) -> FilterReturn:
         """Call one filter."""
-        if not self._prepared:
-            self._programs.prepare()
-            self._prepared = True
+        if self._programs is None:
+            self._programs = self._prepared()
         name = call.filter.plug_in
         if not name:
             return await self._programs.call(call)
         plug_in = self._plug_ins.get(name)
         if plug_in is None:
-            plug_in = self._plug_ins[name] = PlugIn(name, self._data, self._environment)
+            plug_in = self._plug_ins[name] = self._plug_in(name)
         return await plug_in.call(call)
+
+    def _prepared(self) -> "Programs":
+        """Return what calls programs; imported with the first filter."""
+        from headnode.adapters.filters.programs import Programs
+
+        programs = Programs(self._papers, self._data, self._environment)
+        programs.prepare()
+        return programs
+
+    def _plug_in(self, name: str) -> "PlugIn":
+        from headnode.adapters.filters.plug_ins import PlugIn
+
+        return PlugIn(name, self._data, self._environment)
 
     async def undo(
         self,
@@ -138,10 +152,12 @@ class FilterCaller:
         `offered` is what activation filters were asked about; None: they are submission filters, asked about
         a submission or, with `change`, about the change of a job.
         """
-        kind: Kind = "revert-submission" if offered is None else "revert-activation"
+        kind: FilterKind = "revert-submission" if offered is None else "revert-activation"
         for each in calls:
             await self.call(FilterRequest(each.filter, kind, job, each.paper, seconds, offered, change))
 
     async def close(self) -> None:
         """End everything that runs."""
-        await asyncio.gather(self._programs.close(), *(each.close() for each in self._plug_ins.values()))
+        if self._programs is not None:
+            await self._programs.close()
+        await asyncio.gather(*(each.close() for each in self._plug_ins.values()))

@@ -12,12 +12,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import NamedTuple
 
-from headnode.adapters.filters.programs import FilterRequest
 from headnode.adapters.identity.users import Account
 from headnode.apps.server.api.admission_check import refuse_unfit_change
 from headnode.apps.server.filtering.filter_documents import FilterCaller, changed_spec, write_document
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.filtering.answers import (
+    FilterRequest,
     SubmissionVerdict,
     submission_failure,
     submission_verdict,
