@@ -11,6 +11,7 @@ from headnode.adapters.filters.plug_ins import PlugIn
 from headnode.core.filtering.answers import (
     BY_SIGNAL,
     CallOutcome,
+    FilterKind,
     FilterOffer,
     FilterRequest,
     FilterReturn,

@@ -16,6 +16,7 @@ from headnode.adapters.filters.programs import Programs
 from headnode.core.filtering.answers import (
     BY_SIGNAL,
     CallOutcome,
+    FilterKind,
     FilterOffer,
     FilterRequest,
     FilterReturn,
