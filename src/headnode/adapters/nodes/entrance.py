@@ -1,6 +1,7 @@
 """The port for other machines: unknown peers get little time, memory and log; addresses take turns."""
 
 import asyncio
+import hashlib
 import ipaddress
 import logging
 import resource
@@ -255,3 +256,8 @@ def _site(address: str) -> str:
     if plain.version == 4:
         return address
     return str(ipaddress.ip_network(f"{plain}/64", strict=False))
+
+
+def digest_of(secret: str) -> str:
+    """Return what the head keeps of a secret, which is shown once to join or to log in."""
+    return hashlib.sha256(secret.encode()).hexdigest()

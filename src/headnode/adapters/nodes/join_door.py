@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from headnode.adapters.nodes.entrance import KnownPeers
+from headnode.adapters.nodes.entrance import KnownPeers, digest_of
 from headnode.adapters.nodes.link import facts_of, misunderstanding
 from headnode.adapters.wire.agent_messages import LARGEST_GREETING, AskAuthority, Join, Mistrust
 from headnode.adapters.wire.frame_codec import frame
@@ -20,7 +20,6 @@ from headnode.core.model.node import facts_objection
 from headnode.core.state import events as e
 from headnode.core.state.command import Command
 from headnode.core.state.join import AdmitNode
-from headnode.core.state.tokens import digest_of
 
 log = logging.getLogger("headnode.nodes")
 strangers = logging.getLogger("headnode.strangers")

@@ -1,7 +1,5 @@
 """Logins and tokens: a login is offered, taken once for a token, and the token used from other machines."""
 
-import hashlib
-
 import msgspec
 
 from headnode.core.model.errors import BadRequest, NotFound
@@ -12,11 +10,6 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.node_record import LoginRecord, TokenRecord, valid_secret
 from headnode.core.state.permissions import must_administer
-
-
-def digest_of(secret: str) -> str:
-    """Return what the head keeps of a secret, which is shown once to join or to log in."""
-    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 class OfferLogin(Command, frozen=True):

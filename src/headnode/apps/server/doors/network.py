@@ -6,7 +6,7 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
-from headnode.adapters.nodes.entrance import Entrance
+from headnode.adapters.nodes.entrance import Entrance, digest_of
 from headnode.adapters.nodes.join_door import JoinDoor, ServeClient, ServeNode
 from headnode.adapters.nodes.links import NodeLinks
 from headnode.adapters.nodes.membership import Invitation, read_address
@@ -14,7 +14,6 @@ from headnode.adapters.wire.frames import BACKLOG, allow_many
 from headnode.adapters.wire.tls import Authority, head_side, keep_buffers_small
 from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.core.model.errors import Unavailable
-from headnode.core.state.tokens import digest_of
 
 ANY_ADDRESS = ("0.0.0.0", "::", "*")  # noqa: S104  (an administrator asks for it)
 
