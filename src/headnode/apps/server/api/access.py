@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from headnode.adapters.identity.users import account
+from headnode.adapters.nodes.entrance import digest_of
 from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.answers import VerbAnswer
 from headnode.apps.server.api.verbs import CREATES, READS, VerbAccess, Who, verb
@@ -20,7 +21,7 @@ from headnode.core.model.user import User
 from headnode.core.state import tokens as c
 from headnode.core.state.node_record import TokenRecord
 from headnode.core.state.permissions import must_administer
-from headnode.core.state.tokens import LOGIN_LIFETIME, digest_of
+from headnode.core.state.tokens import LOGIN_LIFETIME
 
 _AUDITED_FIELDS = ("job", "task", "instance", "group", "node", "nodes", "name", "owner", "token", "template")
 """The fields of requests that say what they are about; no name of what is said of the one who asks.
