@@ -9,7 +9,7 @@ import secrets
 from typing import Any
 
 from headnode.adapters.identity.users import account
-from headnode.adapters.nodes.entrance import digest_of
+from headnode.adapters.nodes.entrance import KnownPeers, digest_of
 from headnode.adapters.wire.frames import keep_alive, read_frame
 from headnode.apps.server.api.access import audit_entry
 from headnode.apps.server.api.messages import read_fields, read_request, refusal
