@@ -231,30 +231,6 @@ def refuse_many(properties: Sequence[SssProperty]) -> None:
         )
 
 
-def is_list(properties: Sequence[SssProperty]) -> bool:
-    """Whether nothing joins or groups properties, so that each counts by itself, and all of them together.
-
-    Nodes beside each other may be one list of which one is asked for.
-    """
-    before = ""
-    for one in properties:
-        if one.conj is not None or one.group or one.preference or before == one.name == "Node":
-            return False
-        before = one.name
-    return True
-
-
-def constraints_in(properties: Sequence[SssProperty]) -> list[Constraint]:
-    """Return what all of `properties`, which are a list, say.
-
-    Raises:  BadRequest ``request``.
-    """
-    if not properties:
-        return []
-    refuse_many(properties)
-    return [constraint for one in properties for constraint in constraint_of(one) or ()]
-
-
 def constraint_of(one: SssProperty) -> tuple[Constraint, ...] | None:
     """Return what a property says by itself; None when it is not set, or not understood."""
     value = one.value

@@ -1,17 +1,17 @@
 """Requested properties as a logical expression, and its normal form: alternatives, best first."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import msgspec
 
 from headnode.core.formats.sss.constraints import (
+    MOST_PROPERTIES,
     Comparison,
     Constraint,
     Subject,
     can_hold,
     constraint_of,
-    constraints_in,
-    is_list,
     refuse_many,
 )
 from headnode.core.formats.sss.job_object import SssScope
@@ -281,15 +281,6 @@ def alternatives_of(expression: Expression) -> tuple[ConstraintSet, ...]:
     return tuple(ways.values())
 
 
-def _only_way(constraints: Sequence[Constraint]) -> tuple[ConstraintSet, ...]:
-    """Return the one way to meet all of `constraints`; none when they contradict each other."""
-    if len({one.subject for one in constraints}) < len(constraints):
-        constraints = tuple(dict.fromkeys(constraints))
-        if not can_hold(constraints):
-            return ()
-    return (ConstraintSet(tuple(constraints)),)
-
-
 def _normal(expression: Expression, *, denied: bool) -> list[_Conjunction]:
     """Return a disjunction of conjunctions of what expression, or its opposite, says."""
     match expression:
@@ -368,8 +359,17 @@ def request_of(scope: SssScope) -> tuple[ConstraintSet, ...]:
 def ways_of(found: RequestProperties) -> tuple[ConstraintSet, ...]:
     """Return the normal form of what is asked for, as `request_of`.
 
-    What only lists its wishes is its own normal form, and needs no algebra.
+    What only lists what it asks for is its own normal form, and needs no algebra.
     """
-    if is_list(found.outside) and is_list(found.inside):
-        return _only_way([*constraints_in(found.outside), *constraints_in(found.inside)])
-    return alternatives_of(AllOf((expression_of(found.outside), expression_of(found.inside))))
+    every = (*found.outside, *found.inside)
+    if len(every) > MOST_PROPERTIES or not (_is_list(found.outside) and _is_list(found.inside)):
+        return alternatives_of(AllOf((expression_of(found.outside), expression_of(found.inside))))
+    listed = tuple(dict.fromkeys(constraint for one in every for constraint in constraint_of(one) or ()))
+    return (ConstraintSet(listed),) if can_hold(listed) else ()
+
+
+def _is_list(properties: Sequence[SssProperty]) -> bool:
+    """Whether nothing joins or groups properties; nodes beside each other are one list, which does."""
+    if any(one.conj or one.group or one.preference for one in properties):
+        return False
+    return not any(one.name == after.name == "Node" for one, after in pairwise(properties))
