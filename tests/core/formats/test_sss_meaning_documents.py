@@ -179,7 +179,6 @@ def test_any_few_ways_in_any_order_are_written_so_that_they_come_back_in_it(coun
             SortedScope(
                 SssJob(requested=SssCategory(properties=asked)),
                 ElementPlace.JOB,
-                "",
                 Awareness.WARN,
                 ConversionFindings(),
             )

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from headnode.core.formats.fidelity import Awareness, Fidelity, FidelityReport
+from headnode.core.formats.fidelity import Awareness, FidelityReport
 from headnode.core.formats.sss.conversion.choosing import NOBODY, Asker
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings
 from headnode.core.formats.sss.conversion.job_reading import (
@@ -114,17 +114,16 @@ class _DocumentConverter:
     def _elsewhere(self, entry: SssReference) -> None:
         """Tell of what is defined elsewhere."""
         what = f"{ENTRY_NAMES[type(entry)]} {entry.id!r} is defined elsewhere: it is not submitted"
-        self.findings.unsupported(entry.awareness or self._policy, "document", what)
+        self.findings.at("document").unsupported(entry.awareness or self._policy, what)
 
     def _told(self, group: JobGroup) -> GroupFields:
         """Return what a group says of each of its jobs."""
-        where = f"job group {group.id!r}"
+        findings = self.findings.at(f"job group {group.id!r}")
         for one in group.properties:
             if one.name in ("State", "CreationTime") and one.value is not None:
-                what = f"{one.name}: it says what became of the group elsewhere, and is not input"
-                self.findings.add(Fidelity.NOTE, where, what)
+                findings.note(f"{one.name}: it says what became of the group elsewhere, and is not input")
         called = group.name or group.id
-        self.findings.add(Fidelity.TRANSLATED, where, f"it is the group {called!r} of its jobs")
+        findings.translated(f"it is the group {called!r} of its jobs")
         more = {} if called == group.id else {f"{GROUP}Id": group.id}
         return GroupFields(more, called, str(group.value("Description") or ""))
 
@@ -145,7 +144,7 @@ class _DocumentConverter:
                 where = f"job {name!r}" if name else "job"
                 self.findings.path = ("jobs", number)
                 waits = parents_of(job.job, number, among, where)
-                reader = JobReader(job, where, part.policy, self.findings, self._says)
+                reader = JobReader(job, part.policy, self.findings.at(where), self._says)
                 self.jobs.append(reader.spec(waits, part.around))
                 self.links += waits.links
         except BadRequest as wrong:

@@ -30,40 +30,78 @@ from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec
 
 
-class ConversionFindings:
-    """The report in the making: what is the same in several places is said once, with their number.
-
-    `path` leads to the part of the document that is read: ``("jobs", 1, "task_groups", 0)``, or less of that.
-    """
+class _WholeReport:
+    """What the findings of all places share."""
 
     def __init__(self) -> None:
+        self.losses = LossReport()
+        self.rejected: list[ReportItem] = []
+        self.first_rejected: Path = ()
         self.path: Path = ()
-        self._losses = LossReport()
-        self._rejected: list[ReportItem] = []
-        self._first_rejected: Path = ()
 
-    def add(self, kind: Fidelity, where: str, what: str) -> None:
+
+class ConversionFindings:
+    """The report in the making, for what stands `where`: what is the same in several places is said once."""
+
+    def __init__(self, where: str = "job", whole: "_WholeReport | None" = None) -> None:
+        self.where, self._whole = where, whole or _WholeReport()
+
+    def at(self, where: str) -> "ConversionFindings":
+        """Return what adds findings of another place to the same report."""
+        return ConversionFindings(where, self._whole)
+
+    @property
+    def path(self) -> Path:
+        """The part of the document that is read: ``("jobs", 1, "task_groups", 0)``, or less of that."""
+        return self._whole.path
+
+    @path.setter
+    def path(self, path: Path) -> None:
+        self._whole.path = path
+
+    def add(self, kind: Fidelity, what: str) -> None:
         """Say what became of something that has an effect, or needs none."""
-        self._losses.add(kind, where, what)
+        self._whole.losses.add(kind, self.where, what)
 
-    def unsupported(self, policy: Awareness, where: str, what: str, *name: str) -> None:
+    def kept(self, what: str) -> None:
+        """Say that something stands as it was."""
+        self.add(Fidelity.KEPT, what)
+
+    def translated(self, what: str) -> None:
+        """Say that something has another word for the same."""
+        self.add(Fidelity.TRANSLATED, what)
+
+    def approximated(self, what: str) -> None:
+        """Say that something has become the nearest thing that can be said."""
+        self.add(Fidelity.APPROXIMATED, what)
+
+    def lost(self, what: str) -> None:
+        """Say that something has no effect, whatever the policy."""
+        self.add(Fidelity.NOT_SUPPORTED, what)
+
+    def note(self, what: str) -> None:
+        """Say what is good to know."""
+        self.add(Fidelity.NOTE, what)
+
+    def unsupported(self, policy: Awareness, what: str, *name: str) -> None:
         """Say that something has no effect; keep silent or refuse the job, as `policy` has it.
 
         `name` is that of the property.
         """
         if policy is Awareness.WARN:
-            self._losses.add(Fidelity.NOT_SUPPORTED, where, what)
+            self.lost(what)
         elif policy is Awareness.REJECT:
-            self._first_rejected = self._first_rejected if self._rejected else (*self.path, *name)
-            self._rejected.append(ReportItem(Fidelity.NOT_SUPPORTED, where, what))
+            whole = self._whole
+            whole.first_rejected = whole.first_rejected if whole.rejected else (*whole.path, *name)
+            whole.rejected.append(ReportItem(Fidelity.NOT_SUPPORTED, self.where, what))
 
     def report(self) -> FidelityReport:
         """Return all findings in the order in which they were made.
 
         Raises:  BadRequest ``not-understood`` when something was to be rejected; it lists what.
         """
-        apply_awareness(Awareness.REJECT, self._rejected, self._first_rejected)
-        return self._losses.report()
+        apply_awareness(Awareness.REJECT, self._whole.rejected, self._whole.first_rejected)
+        return self._whole.losses.report()
 
 
 WRITTEN_OF_JOB = frozenset(
@@ -143,33 +181,31 @@ def _tell(
 ) -> None:
     for field in lost_fields(spec, defaults, said, _WRITTEN_PARTS):
         instead = f"; {_INSTEAD[field]}" if field in _INSTEAD else ""
-        findings.add(Fidelity.NOT_SUPPORTED, where, f"{field}: SSS has no word for it{instead}")
+        findings.at(where).lost(f"{field}: SSS has no word for it{instead}")
 
 
 class TextLosses:
     """Tells of texts that come back otherwise: an element has no blanks at the ends of its text."""
 
-    def __init__(self, where: str, findings: ConversionFindings) -> None:
-        self._where, self._findings = where, findings
+    def __init__(self, findings: ConversionFindings) -> None:
+        self._findings = findings
 
     def tell(self, field: str, texts: Iterable[str]) -> None:
         """Tell when one of `texts` has blanks at its ends."""
         if any(text != text.strip() for text in texts):
-            what = f"{field}: blanks at the ends of a text are lost"
-            self._findings.add(Fidelity.APPROXIMATED, self._where, what)
+            self._findings.approximated(f"{field}: blanks at the ends of a text are lost")
 
     def names(self, field: str, names: tuple[str, ...]) -> None:
         """Tell when a list of names comes back otherwise."""
         self.tell(field, names)
         if len(set(names)) < len(names):
-            self._findings.add(Fidelity.TRANSLATED, self._where, f"{field}: each name is written once")
+            self._findings.translated(f"{field}: each name is written once")
 
     def path(self, field: str, path: str) -> None:
         """Tell when a path comes back otherwise."""
         self.tell(field, [path])
         if path == "~" or path.startswith("~/"):
-            what = f"{field}: ~ is the home directory there, and a file called ~ here"
-            self._findings.add(Fidelity.APPROXIMATED, self._where, what)
+            self._findings.approximated(f"{field}: ~ is the home directory there, and a file called ~ here")
 
 
 ATTRIBUTE = "attribute."
@@ -238,23 +274,23 @@ def _name_of(text: str) -> str:
 
 def id_read_with(extensions: Mapping[str, str]) -> str:
     """Return the Id that a job had in the document it was read from; "" when it was read from none."""
-    return kept_job({_ID: extensions[_ID]}, "job", ConversionFindings()).id if _ID in extensions else ""
+    return kept_job({_ID: extensions[_ID]}, ConversionFindings()).id if _ID in extensions else ""
 
 
-def kept_job(extensions: Mapping[str, str], where: str, findings: ConversionFindings) -> SssJob:
+def kept_job(extensions: Mapping[str, str], findings: ConversionFindings) -> SssJob:
     """Return what the extensions of a job hold for a Job; what cannot stand there is left out and told."""
-    found = _kept(SssJob, extensions, where, findings)
+    found = _kept(SssJob, extensions, findings)
     return SssJob(**found)
 
 
-def kept_group(extensions: Mapping[str, str], where: str, findings: ConversionFindings) -> TaskGroup:
+def kept_group(extensions: Mapping[str, str], findings: ConversionFindings) -> TaskGroup:
     """Return what the extensions of a task hold for a TaskGroup; what cannot stand there is told."""
-    found = _kept(TaskGroup, extensions, where, findings)
+    found = _kept(TaskGroup, extensions, findings)
     return TaskGroup(**found)
 
 
 def _kept(
-    shape: type[SssJob | TaskGroup], extensions: Mapping[str, str], where: str, findings: ConversionFindings
+    shape: type[SssJob | TaskGroup], extensions: Mapping[str, str], findings: ConversionFindings
 ) -> dict[str, Any]:
     properties: list[SssProperty] = []
     requested = None
@@ -268,12 +304,9 @@ def _kept(
             requested = requested or scope.requested
         elif key.strip() and not key.startswith("<"):
             properties.append(Extension(name="Extension", type=OURS, called=key, value=text))
-            findings.add(
-                Fidelity.TRANSLATED, where, f"extensions: {key[:80]!r} is an Extension of type {OURS}"
-            )
+            findings.translated(f"extensions: {key[:80]!r} is an Extension of type {OURS}")
         else:
-            what = f"extensions: {key[:80]!r} cannot stand in an SSS job object: it is left out"
-            findings.add(Fidelity.NOT_SUPPORTED, where, what)
+            findings.lost(f"extensions: {key[:80]!r} cannot stand in an SSS job object: it is left out")
     return {"properties": tuple(properties), "requested": requested, "kept": tuple(odd)}
 
 

@@ -160,19 +160,18 @@ class DocumentFields(NamedTuple):
 
 
 class JobReader:
-    """Reads one job.  `where` is how the report calls it."""
+    """Reads one job."""
 
     def __init__(
         self,
         found: EffectiveJob,
-        where: str,
         policy: Awareness,
         findings: ConversionFindings,
         document: DocumentFields,
     ) -> None:
-        self._found, self._job, self._where = found, found.job, where
-        self._findings = findings
-        self._scope = SortedScope(found.job, ElementPlace.JOB, where, policy, findings, document.asker)
+        self._found, self._job = found, found.job
+        self._findings, self._where = findings, findings.where
+        self._scope = SortedScope(found.job, ElementPlace.JOB, policy, findings, document.asker)
         self._document = document
         self._ways: Ways = []
 
@@ -184,7 +183,7 @@ class JobReader:
         job, scope = self._job, self._scope
         for named_parent in waits.named:
             what = f"Dependency: the cluster looks up the job with {named_parent}, or refuses this one"
-            self._findings.add(Fidelity.TRANSLATED, self._where, what)
+            self._findings.translated(what)
         taken = accept_request(scope)
         _check_machine(taken.options[0].request.get("machine", ""), scope.asker.machine, self._where)
         self._ways.append(taken.options)
@@ -204,18 +203,18 @@ class JobReader:
         )
 
     def _tasks(self, scripts: Mapping[str, str]) -> list[TaskDraft]:
-        reader = SssTaskReader(self._scope.values, self._ways, scripts, self._scope.policy, self._findings)
+        reader = SssTaskReader(self._scope.values, self._ways, scripts, self._scope.policy)
         found: list[TaskDraft] = []
         job = self._findings.path
         for number, group in enumerate(self._found.task_groups, 1):
-            where = f"{self._where}, task group {number}"
-            self._findings.path = (*job, "task_groups", number - 1)
+            findings = self._findings.at(f"{self._where}, task group {number}")
+            findings.path = (*job, "task_groups", number - 1)
             if isinstance(group, EffectiveTaskGroup):
-                read = list(reader.group(group, where if group.written else self._where))
+                read = list(reader.group(group, findings if group.written else self._findings))
                 found += read if group.written or self._scope.values.get("Executable") else []
             else:
                 what = f"task group {group.id!r} is defined elsewhere: it is not run"
-                self._findings.unsupported(group.awareness or self._scope.policy, where, what)
+                findings.unsupported(group.awareness or self._scope.policy, what)
         self._findings.path = job
         return found
 
@@ -224,8 +223,7 @@ class JobReader:
         choices, cut = combined_alternatives([[one.weight for one in ways] for ways in self._ways])
         if cut:
             more = "1 more alternative is" if cut == 1 else f"{cut} more alternatives are"
-            what = f"{more} left out, since it prefers all others but the last"
-            self._findings.add(Fidelity.APPROXIMATED, self._where, what)
+            self._findings.approximated(f"{more} left out, since it prefers all others but the last")
         first = self._meaning(tasks, choices[0], 0, explicit=False)
         meanings, sized = [first], first.job["minimum"] is not None
         for number, choice in enumerate(choices[1:], 1):
@@ -248,8 +246,7 @@ class JobReader:
         different = tuple(dict.fromkeys(one for one in found if one is not None))
         if different:
             number = "1 alternative" if len(different) == 1 else f"{len(different)} alternatives"
-            what = f"Requested: {number} to what it asks for at best"
-            self._findings.add(Fidelity.TRANSLATED, self._where, what)
+            self._findings.translated(f"Requested: {number} to what it asks for at best")
         return different
 
     def _together(self, tasks: Sequence[TaskDraft], meaning: AlternativeFields) -> bool:
@@ -257,7 +254,7 @@ class JobReader:
         several = sum([one.instances for one in tasks]) > 1
         if several and any(task["minimum"] < task["maximum"] for task in meaning.tasks):
             what = "Processors from so many to so many: tasks that start together get the least"
-            self._findings.add(Fidelity.APPROXIMATED, self._where, what)
+            self._findings.approximated(what)
         return several
 
     def _meaning(
@@ -296,7 +293,7 @@ class JobReader:
         """Return what says what became of something; ``job`` is this one."""
 
         def tell(kind: Fidelity, where: str, what: str) -> None:
-            self._findings.add(kind, f"{self._where if where == 'job' else where}{which}", what)
+            self._findings.at(f"{self._where if where == 'job' else where}{which}").add(kind, what)
 
         return tell
 
@@ -320,13 +317,12 @@ class JobReader:
         queue, quality = request.get("template"), request.get("quality")
         for name, field, becomes in _ONE_NAME:
             if field in request:
-                self._findings.add(Fidelity.TRANSLATED, self._where, f"{name}: {becomes}")
+                self._findings.translated(f"{name}: {becomes}")
         if queue and quality:
             what = f"QualityOfService {quality}: the Queue is the template of the job"
-            self._findings.unsupported(self._scope.policy, self._where, what, "QualityOfService")
+            self._findings.unsupported(self._scope.policy, what, "QualityOfService")
         elif quality:
-            what = "QualityOfService: it is the template of the job"
-            self._findings.add(Fidelity.TRANSLATED, self._where, what)
+            self._findings.translated("QualityOfService: it is the template of the job")
         texts = {"Machine": request.get("machine"), "QualityOfService": quality if queue else ""}
         return self._still_to_keep({name: text for name, text in texts.items() if text}, taken)
 

@@ -6,7 +6,7 @@ from itertools import product
 
 from msgspec.structs import replace
 
-from headnode.core.formats.fidelity import Fidelity, FidelityReport
+from headnode.core.formats.fidelity import FidelityReport
 from headnode.core.formats.sss.conversion.document_reading import GROUP, jobs_in
 from headnode.core.formats.sss.conversion.extensions import (
     DESCRIPTION,
@@ -101,17 +101,13 @@ def _tell_alternatives(spec: JobSpec, job: SssJob, findings: ConversionFindings)
         return
     if number != len(spec.alternatives):
         what = f"alternatives: {number} can be said, of the {len(spec.alternatives)} that there were"
-        findings.add(Fidelity.APPROXIMATED, "job", what)
+        findings.approximated(what)
     elif all(
         _same_sizes(with_option(spec, option), with_option(back, option)) for option in range(number + 1)
     ):
-        findings.add(
-            Fidelity.TRANSLATED, "job", "alternatives: the sizes that were calculated are said in them"
-        )
+        findings.translated("alternatives: the sizes that were calculated are said in them")
     else:
-        findings.add(
-            Fidelity.APPROXIMATED, "job", "alternatives: not all that differs in them can be written"
-        )
+        findings.approximated("alternatives: not all that differs in them can be written")
 
 
 def _same_sizes(one: JobSpec, back: JobSpec) -> bool:
@@ -151,19 +147,17 @@ class _JobObjectWriter:
         spec, findings = self._spec, self.findings
         tell_losses(spec, findings)
         tasks = tuple(self._runnable())
-        kept = kept_job(_own_extensions(spec), "job", findings)
+        kept = kept_job(_own_extensions(spec), findings)
         variants = [spec, *(_variant(spec, option) for option in range(1, len(spec.alternatives) + 1))]
         alone = all(is_plain(one, _written(one)) for one in variants)
         sized = [sized_by_task(one, _written(one)) for one in variants] if spec.alternatives else []
         if sized and not alone and all(is_plain(one, _written(one)) for one in sized):
             variants, alone = sized, True
             for field in ("minimum", "maximum"):
-                findings.add(
-                    Fidelity.TRANSLATED, "job", f"{field}: it is said, since alternatives have others"
-                )
+                findings.translated(f"{field}: it is said, since alternatives have others")
         self._tell_together(tasks, alone=alone)
         scopes = self._scopes(variants, alone=alone)
-        asked = written_request(scopes[0], kept, ElementPlace.JOB, "job", findings)
+        asked = written_request(scopes[0], kept, ElementPlace.JOB, findings)
         derived = [*self._told(tasks), *(self._run(tasks[0]) if alone else ())]
         properties = self._joined(derived, list(asked.properties), identifier)
         groups = () if alone else tuple(self._groups(scopes[1:]))
@@ -181,22 +175,21 @@ class _JobObjectWriter:
         ways = [distinct(each) for each in zip(*whole, strict=True)]
         if math.prod(map(len, ways)) == len(whole) and list(product(*ways)) == whole:
             return ways
-        what = "alternatives: they change the job and its tasks together, which SSS cannot say"
-        self.findings.add(Fidelity.NOT_SUPPORTED, "job", what)
+        self.findings.lost("alternatives: they change the job and its tasks together, which SSS cannot say")
         self.told = True
         return [[each] for each in first]
 
     def _tell_together(self, tasks: tuple[TaskSpec, ...], *, alone: bool) -> None:
         several = not alone and sum(task.instances for task in tasks) > 1
         if several and not self._spec.together:
-            self.findings.add(Fidelity.APPROXIMATED, "job", "together: all tasks start together")
+            self.findings.approximated("together: all tasks start together")
         elif self._spec.together and not several:
-            self.findings.add(Fidelity.TRANSLATED, "job", "together: it has no other task to start with")
+            self.findings.translated("together: it has no other task to start with")
 
     def _run(self, task: TaskSpec) -> Iterator[SssProperty]:
-        yield from run_of(task, "task 1", self.findings)
-        found = written_layout(self._spec, task, "task 1", self.findings)
-        yield from distribution_back(found, "task 1", self.findings)
+        yield from run_of(task, self.findings.at("task 1"))
+        found = written_layout(self._spec, task, self.findings.at("task 1"))
+        yield from distribution_back(found, self.findings.at("task 1"))
 
     def _runnable(self) -> Iterator[TaskSpec]:
         for number, task in enumerate(self._spec.tasks, 1):
@@ -204,17 +197,17 @@ class _JobObjectWriter:
                 yield task
             else:
                 what = f"tasks: SSS has no {task.kind.value} tasks: it is left out"
-                self.findings.add(Fidelity.NOT_SUPPORTED, f"task {number}", what)
+                self.findings.at(f"task {number}").lost(what)
 
     def _groups(self, scopes: Sequence[Sequence[Request]]) -> Iterator[TaskGroup]:
         found = [(number, task) for number, task in enumerate(self._spec.tasks, 1) if task.kind in WRITTEN]
         for (number, task), options in zip(found, scopes, strict=True):
-            yield task_group(self._spec, task, options, f"task {number}", self.findings)
+            yield task_group(self._spec, task, options, self.findings.at(f"task {number}"))
 
     def _told(self, tasks: tuple[TaskSpec, ...]) -> Iterator[SssProperty]:
         """Yield the job's own simple properties."""
         spec = self._spec
-        texts = TextLosses("job", self.findings)
+        texts = TextLosses(self.findings)
         for field in _TEXTS:
             texts.tell(field, [getattr(spec, field)])
         if spec.name:
@@ -228,7 +221,7 @@ class _JobObjectWriter:
             yield SssProperty(name="Suspendable", value=True)
         if spec.interactive:
             yield SssProperty(name="Interactive", value=True)
-        yield from limits_back(spec.resource_limits, "job", self.findings)
+        yield from limits_back(spec.resource_limits, self.findings)
         if tasks and all(task.rerunnable for task in tasks):
             yield SssProperty(name="Restartable", value=True)
         yield from environment(spec.environment)
@@ -239,7 +232,7 @@ class _JobObjectWriter:
             designator = Designator.JOB_ID if parent.by_id else Designator.JOB_NAME
             texts.tell("named_parents", [parent.called])
             yield dependency(parent.called, parent.condition, designator)
-        yield from own_words(spec.properties, "job", self.findings)
+        yield from own_words(spec.properties, self.findings)
 
     def _moment(
         self, field: str, name: str, at: Instant | None, whole: Callable[[float], int]
@@ -249,9 +242,9 @@ class _JobObjectWriter:
         second = whole(at)
         if not 0 <= second <= MOST_SECONDS:
             what = f"{field}: it is not between 1970 and 2106-02-07, which is all that can be written"
-            self.findings.add(Fidelity.APPROXIMATED, "job", what)
+            self.findings.approximated(what)
         elif float(second) != float(at):
-            self.findings.add(Fidelity.APPROXIMATED, "job", f"{field}: it is said in whole seconds")
+            self.findings.approximated(f"{field}: it is said in whole seconds")
         yield SssProperty(name=name, value=float(min(max(second, 0), MOST_SECONDS)))
 
     def _notifications(self) -> Iterator[SssProperty]:
@@ -260,8 +253,7 @@ class _JobObjectWriter:
         words = [word for word, is_asked in asked if is_asked]
         address = spec.email
         if address.startswith("mailto:") or "://" in address:
-            what = f"email: {address!r} is no address of mail: it is left out"
-            self.findings.add(Fidelity.NOT_SUPPORTED, "job", what)
+            self.findings.lost(f"email: {address!r} is no address of mail: it is left out")
             address = ""
         if words or address:
             yield Notifications(name="NotificationList", value=",".join(words), uri=address)
@@ -274,7 +266,7 @@ class _JobObjectWriter:
         for one in kept:
             if one.name in names:
                 what = f"extensions: <{one.name}> is left out: the job says something else"
-                self.findings.add(Fidelity.APPROXIMATED, "job", what)
+                self.findings.approximated(what)
         kept = [one for one in kept if one.name not in names]
         ids = [one for one in kept if one.name == "Id"]
         if identifier or not ids:

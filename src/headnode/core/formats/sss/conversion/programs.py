@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.grid.command_lines import join, with_directory
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings
 from headnode.core.formats.sss.conversion.simple_fields import SortedScope
@@ -278,7 +277,7 @@ def limits_of(scope: SortedScope) -> tuple[ResourceLimit, ...]:
         else:
             if one.called in _NEAREST:
                 what = f"ResourceLimit {one.called}: it limits the address space of each process"
-                scope.findings.add(Fidelity.APPROXIMATED, scope.where, what)
+                scope.findings.approximated(what)
             found[name] = _lower(found.get(name, ResourceLimit(name)), one.kind, amount)
     return tuple(found.values())
 
@@ -307,15 +306,12 @@ def _least(one: int | None, other: int) -> int:
     return other if one is None else min(one, other)
 
 
-def limits_back(
-    limits: Iterable[ResourceLimit], where: str, findings: ConversionFindings
-) -> Iterator[SssLimit]:
+def limits_back(limits: Iterable[ResourceLimit], findings: ConversionFindings) -> Iterator[SssLimit]:
     """Yield the limits as they are written; without a type, it is both the soft and the hard one."""
     for one in limits:
         word = _WORDS.get(one.name)
         if word is None:
-            what = f"resource_limits: SSS has no word for {one.name!r}: it is left out"
-            findings.add(Fidelity.NOT_SUPPORTED, where, what)
+            findings.lost(f"resource_limits: SSS has no word for {one.name!r}: it is left out")
         elif one.soft == one.hard:
             if one.hard is not None:
                 yield _limit(word, None, one.hard)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from headnode.core.formats.fidelity import Awareness, Fidelity
+from headnode.core.formats.fidelity import Awareness
 from headnode.core.formats.sss.constraints import Constraint
 from headnode.core.formats.sss.conversion.choosing import chosen, different, ways_here
 from headnode.core.formats.sss.conversion.resource_table import (
@@ -70,7 +70,7 @@ def accept_request(asking: SortedScope) -> AcceptedRequest:
         exact = _exact((*found.outside, *found.inside), asking.place)
         return _worked_out(asking, found) if exact is None else AcceptedRequest((RequestOption(exact),))
     except BadRequest as wrong:
-        what = f"{asking.where}: {wrong.what}"
+        what = f"{asking.findings.where}: {wrong.what}"
         path = wrong.path or ("Requested",)
         raise BadRequest(code=wrong.code, what=what, fix=wrong.fix, path=path) from wrong
 
@@ -123,7 +123,7 @@ def _worked_out(asking: SortedScope, found: RequestProperties) -> AcceptedReques
         options[key] = RequestOption(request, way.weight)
         unsaid |= dict.fromkeys(lost)
         for what in approximations:
-            asking.findings.add(Fidelity.APPROXIMATED, asking.where, what)
+            asking.findings.approximated(what)
     names = {one.subject[0] for one in unsaid}
     if unsaid:
         _tell_unsaid(asking, every, unsaid)
@@ -144,7 +144,7 @@ def _of_one_asker(asking: SortedScope, options: tuple[RequestOption, ...]) -> tu
     for number in sorted(set(range(len(options))) - set(numbers)):
         other = " and ".join(different(first, requests[number]))
         what = f"alternative not used: {other}: a job has one user, project, queue, reservation and cluster"
-        asking.findings.add(Fidelity.APPROXIMATED, asking.where, what)
+        asking.findings.approximated(what)
     return tuple(options[number] for number in numbers)
 
 
@@ -179,7 +179,7 @@ def _without_amounts(
         return found
     for one in amounts:
         what = f"{one.name} {one.value}: {meaning_of(one.name, asking.place).becomes}"
-        asking.findings.unsupported(one.awareness or asking.policy, asking.where, what, one.name)
+        asking.findings.unsupported(one.awareness or asking.policy, what, one.name)
     scope = asking.scope
     inside = SssCategory(properties=tuple(one for one in found.inside if one not in amounts))
     outside = tuple(one for one in scope.properties if one not in amounts)
@@ -204,34 +204,33 @@ def _tell(asking: SortedScope, policy: Awareness, one: Constraint) -> None:
             path=("Reservation",),
         )
     if meaning.role is PropertyRole.KEPT:
-        asking.findings.add(Fidelity.KEPT, asking.where, f"{one}: {meaning.becomes}")
+        asking.findings.kept(f"{one}: {meaning.becomes}")
     elif meaning.role is PropertyRole.ACTED_ON:
         why = (
             "this comparison has no effect"
             if meaning.tasks
             else "it has an effect in a job only, as one name"
         )
-        asking.findings.unsupported(policy, asking.where, f"{one}: {why}", one.subject[0])
+        asking.findings.unsupported(policy, f"{one}: {why}", one.subject[0])
     else:
-        asking.findings.unsupported(policy, asking.where, f"{one}: {meaning.becomes}", one.subject[0])
+        asking.findings.unsupported(policy, f"{one}: {meaning.becomes}", one.subject[0])
 
 
 def _tell_others(asking: SortedScope, way: ConstraintSet, others: Sequence[ConstraintSet]) -> None:
     for one in others[:_SHOWN]:
         different = [str(each) for each in one.constraints if each not in way.constraints]
         said = " and ".join(different) or "the same with fewer wishes"
-        asking.findings.add(Fidelity.APPROXIMATED, asking.where, f"alternative not used: {said}")
+        asking.findings.approximated(f"alternative not used: {said}")
     if len(others) > _SHOWN:
         more = len(others) - _SHOWN
         what = "1 more alternative is not used" if more == 1 else f"{more} more alternatives are not used"
-        asking.findings.add(Fidelity.APPROXIMATED, asking.where, what)
+        asking.findings.approximated(what)
 
 
 def _tell_elsewhere(asking: SortedScope, others: Sequence[ConstraintSet]) -> None:
     for one in others:
         said = " and ".join(map(str, one.constraints))
-        what = f"alternative not used: {said}: this cluster is {asking.asker.machine!r}"
-        asking.findings.add(Fidelity.NOTE, asking.where, what)
+        asking.findings.note(f"alternative not used: {said}: this cluster is {asking.asker.machine!r}")
 
 
 def _marked(asking: SortedScope, every: Sequence[SssProperty]) -> Iterator[str]:
@@ -242,7 +241,7 @@ def _marked(asking: SortedScope, every: Sequence[SssProperty]) -> Iterator[str]:
         attributes = _attributes(one)
         if attributes and meaning_of(one.name, asking.place).role is PropertyRole.ACTED_ON:
             what = f"{one.name}: attribute {', '.join(attributes)} has no effect on what is asked for"
-            asking.findings.add(Fidelity.APPROXIMATED, asking.where, what)
+            asking.findings.approximated(what)
             yield one.name
 
 

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.sss.conversion.constraint_reading import Bounds
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings
 from headnode.core.formats.sss.properties import DistributionKind, SssDistribution, SssProperty
@@ -48,15 +47,12 @@ def distribution_of(properties: Iterable[SssProperty]) -> Placed | None:
     return Placed(per_node=min(one.number, _MOST), geometry=one.geometry)
 
 
-def distribution_back(
-    placed: Placed | None, where: str, findings: ConversionFindings
-) -> Iterator[SssProperty]:
+def distribution_back(placed: Placed | None, findings: ConversionFindings) -> Iterator[SssProperty]:
     """Yield the TaskDistribution that says the same; a number of nodes is said by NodeCount."""
     if placed is None:
         return
     if placed.round_robin and (placed.per_node or placed.geometry):
-        what = "distribution: one TaskDistribution is written, so its round robin is left out"
-        findings.add(Fidelity.NOT_SUPPORTED, where, what)
+        findings.lost("distribution: one TaskDistribution is written, so its round robin is left out")
     if placed.per_node:
         yield _written(DistributionKind.TASKS_PER_NODE, str(placed.per_node))
     elif placed.geometry:

@@ -5,7 +5,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.sss.conversion.constraint_reading import Bounds, Words
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings, TextLosses
 from headnode.core.formats.sss.conversion.resource_table import OF_NODES, RELATED, Item, Request
@@ -27,26 +26,23 @@ def written_job_size(
     `alone` is whether its only task needs no task group of its own.
     """
     if spec.unit is UnitType.SOCKET:
-        findings.add(Fidelity.APPROXIMATED, "job", "unit: sockets are written as processors")
+        findings.approximated("unit: sockets are written as processors")
     bounds = _bounds(spec, tasks, findings)
     if spec.unit is UnitType.NODE and not tasks and not bounds:
-        findings.add(Fidelity.NOT_SUPPORTED, "job", "unit: nothing is counted in nodes, so it is not said")
+        findings.lost("unit: nothing is counted in nodes, so it is not said")
     fields = _counted(spec, bounds) if bounds else {}
     spread = _nodes(spec, tasks[0]) if alone else 0
     if spread:
         fields = {"processors": bounds or (tasks[0].minimum, tasks[0].maximum), "nodes": (spread, spread)}
     apart = any(_nodes(spec, task) for task in tasks)
     if spec.single_node and apart:
-        what = "single_node: what tasks say of nodes is written in its place"
-        findings.add(Fidelity.APPROXIMATED, "job", what)
+        findings.approximated("single_node: what tasks say of nodes is written in its place")
     elif spec.single_node and (spec.unit is UnitType.NODE or not (tasks or bounds)):
-        what = "single_node: SSS says it of processors only, by NodeCount 1"
-        findings.add(Fidelity.NOT_SUPPORTED, "job", what)
+        findings.lost("single_node: SSS says it of processors only, by NodeCount 1")
     elif spec.single_node:
         fields["nodes"] = (1, 1)
     if spec.minimum_processors_per_node is not None:
-        what = "minimum_processors_per_node: SSS has no word for it; nodes may be smaller"
-        findings.add(Fidelity.NOT_SUPPORTED, "job", what)
+        findings.lost("minimum_processors_per_node: SSS has no word for it; nodes may be smaller")
     return fields
 
 
@@ -87,9 +83,7 @@ def written_task_size(spec: JobSpec, task: TaskSpec) -> Fields:
     return fields | {"nodes": (spread, spread)} if spread else fields
 
 
-def written_layout(
-    spec: JobSpec, task: TaskSpec, where: str, findings: ConversionFindings
-) -> Distribution | None:
+def written_layout(spec: JobSpec, task: TaskSpec, findings: ConversionFindings) -> Distribution | None:
     """Return how a task is laid on nodes, as far as that comes back; tell what does not."""
     found = task.distribution
     if found is None:
@@ -103,12 +97,12 @@ def written_layout(
     elif found.geometry and not found.draws(_processes(task)):
         lost = f"its geometry does not number {_processes(task)} processes"
     if lost and said:
-        findings.add(Fidelity.NOT_SUPPORTED, where, f"distribution: {lost}")
+        findings.lost(f"distribution: {lost}")
         return None
     if not said or found.nodes == 1:
         what = "distribution: on one node is a single node, and anyhow is no distribution"
         for field in ("distribution", "single_node"):
-            findings.add(Fidelity.TRANSLATED, where, f"{field}: {what}")
+            findings.translated(f"{field}: {what}")
     return found
 
 
@@ -146,7 +140,7 @@ def _bounds(spec: JobSpec, tasks: tuple[TaskSpec, ...], findings: ConversionFind
 
 
 def _tell(findings: ConversionFindings, field: str, what: str) -> None:
-    findings.add(Fidelity.APPROXIMATED, "job", f"{field}: {what}")
+    findings.approximated(f"{field}: {what}")
 
 
 def requested_of_job(
@@ -155,16 +149,15 @@ def requested_of_job(
     """Return what the job asks for, and then what each task does that has a task group of its own."""
     job = _of_job(spec, written_job_size(spec, tasks, findings, alone=alone), findings)
     own = [] if alone else [_of_task(spec, task, number, findings) for number, task in enumerate(tasks, 1)]
-    job = _possible(_with_held(spec, job, own), "job", findings)
+    job = _possible(_with_held(spec, job, own), findings)
     for name, fields in OF_NODES.items():
         if not job.keys().isdisjoint(fields) and not all(one.keys().isdisjoint(fields) for one in own):
             named = "requested_nodes" if name == "Node" and spec.requested_nodes else "needs"
             own = [_both(job, one, fields, named, findings) for one in own]
             job = {field: value for field, value in job.items() if field not in fields}
             for field in _FIELDS_OF.get(name, ()):
-                what = f"{field}: what job and tasks ask for of {name}, is said of each task"
-                findings.add(Fidelity.TRANSLATED, "job", what)
-    found = (job, *(_possible(one, f"task {number}", findings) for number, one in enumerate(own, 1)))
+                findings.translated(f"{field}: what job and tasks ask for of {name}, is said of each task")
+    found = (job, *(_possible(one, findings.at(f"task {number}")) for number, one in enumerate(own, 1)))
     _tell_held(spec, found, findings)
     return found
 
@@ -187,24 +180,21 @@ def _tell_held(spec: JobSpec, requests: Sequence[Request], findings: ConversionF
     """Tell what is held otherwise: in SSS all that is asked for of a node is held."""
     most = {name: max(one.get(field, 0) for one in requests) for name, field in _HELD.items()}
     if HeldAmounts(**most) != spec.held:
-        what = "held: the job holds all memory, disk and swap that it asks for of a node"
-        findings.add(Fidelity.APPROXIMATED, "job", what)
+        findings.approximated("held: the job holds all memory, disk and swap that it asks for of a node")
     moved = (
         ("minimum_memory", max(spec.minimum_memory or 0, spec.needs.minimum_memory) < spec.held.memory),
         ("needs", spec.needs.minimum_disk < spec.held.disk or spec.needs.minimum_swap < spec.held.swap),
     )
     for field, is_moved in moved:
         if is_moved:
-            what = f"{field}: every node must have what the job holds of it"
-            findings.add(Fidelity.TRANSLATED, "job", what)
+            findings.translated(f"{field}: every node must have what the job holds of it")
 
 
-def _possible(request: Request, where: str, findings: ConversionFindings) -> Request:
+def _possible(request: Request, findings: ConversionFindings) -> Request:
     """Return a request without what no node can meet beside the rest: a document that says it is refused."""
     lost: set[str] = set()
     if "maximum_memory" in request and request["maximum_memory"] < request.get("minimum_memory", 0):
-        what = "maximum_memory: it is below what is needed: it is left out"
-        findings.add(Fidelity.NOT_SUPPORTED, where, what)
+        findings.lost("maximum_memory: it is below what is needed: it is left out")
         lost.add("maximum_memory")
     excluded, patterns = request.get("excluded_patterns", ()), request.get("patterns", ())
     names = request.get("names", ())
@@ -214,8 +204,7 @@ def _possible(request: Request, where: str, findings: ConversionFindings) -> Req
         and not any(matching(text, [name]) for text in excluded)
         for name in names
     ):
-        what = "needs: no node that is asked for by name may be taken; the names alone are written"
-        findings.add(Fidelity.NOT_SUPPORTED, where, what)
+        findings.lost("needs: no node that is asked for by name may be taken; the names alone are written")
         lost |= {"excluded", "patterns", "excluded_patterns"}
     return {field: value for field, value in request.items() if field not in lost}
 
@@ -229,26 +218,24 @@ _FIELDS_OF = {
 
 
 def _of_job(spec: JobSpec, size: Fields, findings: ConversionFindings) -> Request:
-    texts = TextLosses("job", findings)
+    texts = TextLosses(findings)
     for field in ("requested_nodes", "excluded_nodes", "node_groups"):
         texts.names(field, getattr(spec, field))
     texts.tell("licences", [licence.feature for licence in spec.licences])
     if any(licence.amount is None for licence in spec.licences):
-        what = "licences: one for each processor cannot be said: it is left out"
-        findings.add(Fidelity.NOT_SUPPORTED, "job", what)
-    needs = _of_needs(spec.needs, "job", findings)
+        findings.lost("licences: one for each processor cannot be said: it is left out")
+    needs = _of_needs(spec.needs, findings)
     partition, features = _groups(spec, findings)
     moved = [field for field in ("names", "excluded", "minimum_memory") if getattr(spec.needs, field)]
     for field in ("needs", "requested_nodes", "excluded_nodes", "minimum_memory") if moved else ():
-        what = f"{field}: {', '.join(moved)} of needs have fields of their own in a job"
-        findings.add(Fidelity.TRANSLATED, "job", what)
+        findings.translated(f"{field}: {', '.join(moved)} of needs have fields of their own in a job")
     own = {
-        "names": _narrowed(spec.requested_nodes, needs.get("names"), "requested_nodes", "job", findings),
+        "names": _narrowed(spec.requested_nodes, needs.get("names"), "requested_nodes", findings),
         "excluded": _once(spec.excluded_nodes + needs.get("excluded", ())),
         "features": _once(features + needs.get("features", ())),
         "minimum_memory": max(spec.minimum_memory or 0, spec.needs.minimum_memory),
         "partition": partition,
-        "run_time": span("run_time", spec.run_time, "job", findings),
+        "run_time": span("run_time", spec.run_time, findings),
         "licences": tuple(licence for licence in spec.licences if licence.amount is not None),
         "project": spec.project,
         "reservation": spec.reservation,
@@ -272,23 +259,21 @@ def _groups(spec: JobSpec, findings: ConversionFindings) -> tuple[str, tuple[Wor
     if len(names) < 2:
         return "".join(names), ()
     for field in ("node_groups", "needs"):
-        findings.add(Fidelity.TRANSLATED, "job", f"{field}: several node groups are written as features")
+        findings.translated(f"{field}: several node groups are written as features")
     either = spec.node_group_op is NodeGroupOp.UNION
     return "", (names,) if either else tuple((name,) for name in names)
 
 
 def _tell_group_op(spec: JobSpec, findings: ConversionFindings) -> None:
     if spec.node_group_op is NodeGroupOp.UNION and spec.node_groups:
-        what = "node_group_op: a node with one of several features is asked for"
-        findings.add(Fidelity.TRANSLATED, "job", what)
+        findings.translated("node_group_op: a node with one of several features is asked for")
     else:
-        what = "node_group_op: SSS has no word for it; every node has all of the features"
-        findings.add(Fidelity.NOT_SUPPORTED, "job", what)
+        findings.lost("node_group_op: SSS has no word for it; every node has all of the features")
 
 
-def _of_needs(needs: NodeNeeds, where: str, findings: ConversionFindings) -> Request:
+def _of_needs(needs: NodeNeeds, findings: ConversionFindings) -> Request:
     """Return what is needed of nodes; tell what has no word."""
-    texts = TextLosses(where, findings)
+    texts = TextLosses(findings)
     for words in (needs.names, needs.excluded, needs.lacking, needs.architectures, needs.systems):
         texts.names("needs", words)
     for words in needs.features:
@@ -296,35 +281,31 @@ def _of_needs(needs: NodeNeeds, where: str, findings: ConversionFindings) -> Req
     texts.names("needs", needs.patterns + needs.excluded_patterns + needs.feature_patterns)
     for field in ("minimum_speed", "minimum_processors", "minimum_virtual"):
         if getattr(needs, field):
-            what = f"needs: SSS has no word for {field}: any node will do"
-            findings.add(Fidelity.NOT_SUPPORTED, where, what)
+            findings.lost(f"needs: SSS has no word for {field}: any node will do")
     if () in needs.features:
-        what = "needs: one of no features cannot be said: any node will do"
-        findings.add(Fidelity.NOT_SUPPORTED, where, what)
+        findings.lost("needs: one of no features cannot be said: any node will do")
     fields = {field: getattr(needs, field) for field in needs.__struct_fields__ if field in RELATED}
     once = {field: _once(words) for field, words in fields.items() if isinstance(words, tuple)}
     return _said({**fields, **once, "features": _once(_once(words) for words in needs.features if words)})
 
 
 def _of_task(spec: JobSpec, task: TaskSpec, number: int, findings: ConversionFindings) -> Request:
-    where = f"task {number}"
-    texts = TextLosses(where, findings)
+    findings = findings.at(f"task {number}")
+    texts = TextLosses(findings)
     texts.tell("required_nodes", task.required_nodes)
     texts.tell("node_group", [task.node_group])
     if len(task.required_nodes) > 1:
-        what = "required_nodes: a task group asks for one of several nodes, not for all of them"
-        findings.add(Fidelity.NOT_SUPPORTED, where, what)
+        findings.lost("required_nodes: a task group asks for one of several nodes, not for all of them")
     required = task.required_nodes if len(task.required_nodes) == 1 else ()
     for field, said in (("required_nodes", required), ("node_group", task.node_group)):
         for name in (field, "needs") if said else ():
-            what = f"{name}: {field} is needed of the nodes of its task group"
-            findings.add(Fidelity.TRANSLATED, where, what)
-    needs = _of_needs(task.needs, where, findings)
+            findings.translated(f"{name}: {field} is needed of the nodes of its task group")
+    needs = _of_needs(task.needs, findings)
     group = ((task.node_group,),) if task.node_group else ()
     own = {
         **written_task_size(spec, task),
-        "run_time": span("run_time", task.run_time, where, findings),
-        "names": _narrowed(required, needs.get("names"), "required_nodes", where, findings),
+        "run_time": span("run_time", task.run_time, findings),
+        "names": _narrowed(required, needs.get("names"), "required_nodes", findings),
         "features": _once(group + needs.get("features", ())),
     }
     return {**needs, **_said(own)}
@@ -341,10 +322,9 @@ def _both(
     for field in [field for field in found if field in task]:
         one, other = job[field], task[field]
         if field in ("names", "architectures", "systems"):
-            found[field] = _narrowed(one, other, named, "job", findings)
+            found[field] = _narrowed(one, other, named, findings)
         elif field == "patterns" and one != other:
-            what = "needs: patterns of the job are left out where a task has its own"
-            findings.add(Fidelity.NOT_SUPPORTED, "job", what)
+            findings.lost("needs: patterns of the job are left out where a task has its own")
             found[field] = other
         elif isinstance(one, tuple):
             found[field] = _once(one + other)
@@ -357,12 +337,11 @@ def _once(words: Iterable[Item]) -> tuple[Item, ...]:
     return tuple(dict.fromkeys(words))
 
 
-def _narrowed(one: Words, other: Words | None, field: str, where: str, findings: ConversionFindings) -> Words:
+def _narrowed(one: Words, other: Words | None, field: str, findings: ConversionFindings) -> Words:
     """Return the words that are in both lists; an empty one names none."""
     if not one or not other:
         return _once(one or other or ())
     found = tuple(word for word in _once(one) if word in other)
     if not found:
-        what = f"{field}: no name is in both lists, so one of them is left out"
-        findings.add(Fidelity.NOT_SUPPORTED, where, what)
+        findings.lost(f"{field}: no name is in both lists, so one of them is left out")
     return found or _once(other)

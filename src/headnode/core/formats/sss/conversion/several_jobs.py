@@ -85,11 +85,10 @@ def _groups(
     names = [spec.job_group for spec in specs]
     if all(names[link.parent] == names[link.child] != "" for link in links):
         if len(set(names)) > 1:
-            findings.add(Fidelity.NOTE, "job", "jobs: they stand group by group")
+            findings.note("jobs: they stand group by group")
         return names
     called = next(filter(None, names), GROUP_ID)
-    what = f"job_group: jobs that wait for each other are of one group, which is {called!r}"
-    findings.add(Fidelity.APPROXIMATED, "job", what)
+    findings.approximated(f"job_group: jobs that wait for each other are of one group, which is {called!r}")
     return [called] * len(specs)
 
 

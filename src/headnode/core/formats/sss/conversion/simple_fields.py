@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
-from headnode.core.formats.fidelity import Awareness, Fidelity
+from headnode.core.formats.fidelity import Awareness
 from headnode.core.formats.sss.conversion.choosing import NOBODY, Asker
 from headnode.core.formats.sss.conversion.extensions import (
     PROPERTY,
@@ -64,12 +64,11 @@ class SortedScope:
         self,
         scope: SssScope,
         place: ElementPlace,
-        where: str,
         policy: Awareness,
         findings: ConversionFindings,
         asker: Asker = NOBODY,
     ) -> None:
-        self.scope, self.place, self.where, self.findings, self.asker = scope, place, where, findings, asker
+        self.scope, self.place, self.findings, self.asker = scope, place, findings, asker
         self.policy = scope.awareness or policy
         self.asked = request_properties(scope)
         self.values: dict[str, Value] = {}  # of several of a name that of the first
@@ -84,13 +83,13 @@ class SortedScope:
             if name not in quiet or shape in _BY_TYPE:
                 self._one(one)
         if scope.delivered:
-            findings.add(Fidelity.NOTE, where, f"Delivered: {_NOT_INPUT}")
+            findings.note(f"Delivered: {_NOT_INPUT}")
 
     def unsaid(self, one: SssProperty, why: str) -> None:
         """Keep a property, and say that it has no effect."""
         self.kept.append(one)
         policy = one.awareness or self.policy
-        self.findings.unsupported(policy, self.where, f"{_told(one)}: {why}", one.name)
+        self.findings.unsupported(policy, f"{_told(one)}: {why}", one.name)
 
     def _one(self, one: SssProperty) -> None:
         if isinstance(one, UnknownElement):
@@ -106,26 +105,24 @@ class SortedScope:
     def _extension(self, one: Extension) -> None:
         if not is_own_extension(one):
             self.kept.append(one)
-            self.findings.add(
-                Fidelity.KEPT, self.where, f"Extension {one.called!r} of type {one.type!r}: it is kept"
-            )
+            self.findings.kept(f"Extension {one.called!r} of type {one.type!r}: it is kept")
 
     def _by_role(self, one: SssProperty) -> None:
         meaning = meaning_of(one.name, self.place)
         if one.value is None and meaning.role is not PropertyRole.ACTED_ON:
             return  # an empty element: the property is not set
         if meaning.role in OUTCOMES:
-            self.findings.add(Fidelity.NOTE, self.where, f"{one.name}: {_NOT_INPUT}")
+            self.findings.note(f"{one.name}: {_NOT_INPUT}")
         elif meaning.role is PropertyRole.KEPT or (
             meaning.role is PropertyRole.UNSUPPORTED and one.value is False
         ):
             self.kept.append(one)
-            self.findings.add(Fidelity.KEPT, self.where, f"{one.name}: it is kept; {meaning.becomes}")
+            self.findings.kept(f"{one.name}: it is kept; {meaning.becomes}")
         elif meaning.role is PropertyRole.UNSUPPORTED:
             self.unsaid(one, meaning.becomes)
         elif one.name in _DECIDE_WHEN:
             if one.value:
-                _refuse_in_part(one, self.where)
+                _refuse_in_part(one, self.findings.where)
         else:
             self.unsaid(one, "it has an effect in a job, and none in a part of it")
 
@@ -166,12 +163,11 @@ def priority_of(scope: SortedScope) -> Fields:
     if not isinstance(value, int):
         return {}
     if LOWEST <= value <= HIGHEST:
-        what = f"Priority: a number from {LOWEST} to {HIGHEST}"
-        scope.findings.add(Fidelity.TRANSLATED, scope.where, what)
+        scope.findings.translated(f"Priority: a number from {LOWEST} to {HIGHEST}")
         return {"priority": Priority(value)}
     scope.kept.extend(scope.scope.all("Priority"))
     other = f"the scale is another's, since it is not from {LOWEST} to {HIGHEST}: it is Normal"
-    scope.findings.add(Fidelity.APPROXIMATED, scope.where, f"Priority {value}: {other}")
+    scope.findings.approximated(f"Priority {value}: {other}")
     return {}
 
 
@@ -182,12 +178,11 @@ def moments_of(scope: SortedScope) -> Fields:
     if holds:
         fields["holds"] = tuple(dict.fromkeys(name.casefold() for name in holds))
         if fields["holds"] != tuple(holds):
-            what = "Hold: holds have names in small letters, each once"
-            scope.findings.add(Fidelity.TRANSLATED, scope.where, what)
+            scope.findings.translated("Hold: holds have names in small letters, each once")
     for name, field, becomes in _MOMENTS:
         value = scope.values.get(name)
         if value is not None:
-            scope.findings.add(Fidelity.TRANSLATED, scope.where, f"{name}: {becomes}")
+            scope.findings.translated(f"{name}: {becomes}")
             fields[field] = Instant(float(value))
     return fields
 
@@ -202,7 +197,7 @@ _HOLDS = {"system": "System", "user": "User", "operator": "Operator", "batch": "
 def holds_back(names: Sequence[str], findings: ConversionFindings) -> Iterator[SssProperty]:
     """Yield the holds; the usual ones with the capitals of the documents."""
     if any(name != name.casefold() for name in names):
-        findings.add(Fidelity.TRANSLATED, "job", "holds: their names come back in small letters")
+        findings.translated("holds: their names come back in small letters")
     yield from (SssProperty(name="Hold", value=_HOLDS.get(name, name)) for name in names)
 
 
@@ -242,30 +237,26 @@ def environment(variables: Mapping[str, str]) -> Iterator[SssProperty]:
         yield Environment(variables=found)
 
 
-def own_words(
-    properties: Mapping[str, str], where: str, findings: ConversionFindings
-) -> Iterator[SssProperty]:
+def own_words(properties: Mapping[str, str], findings: ConversionFindings) -> Iterator[SssProperty]:
     """Yield the user's own properties as Extensions."""
     if properties:
-        findings.add(Fidelity.TRANSLATED, where, f"properties: they are Extensions of type {PROPERTY}")
-    TextLosses(where, findings).tell("properties", [*properties, *properties.values()])
+        findings.translated(f"properties: they are Extensions of type {PROPERTY}")
+    TextLosses(findings).tell("properties", [*properties, *properties.values()])
     for name, value in properties.items():
         if not name.strip() or name.startswith("<"):
-            what = f"properties: {name!r} is no name of an Extension: it is left out"
-            findings.add(Fidelity.NOT_SUPPORTED, where, what)
+            findings.lost(f"properties: {name!r} is no name of an Extension: it is left out")
         else:
             yield Extension(name="Extension", type=PROPERTY, called=name, value=value)
 
 
-def span(field: str, limit: Seconds, where: str, findings: ConversionFindings) -> Seconds:
+def span(field: str, limit: Seconds, findings: ConversionFindings) -> Seconds:
     """Return a limit as it can be written: in whole seconds, which are rounded up."""
     if limit == FOREVER:
         return limit
     whole = Seconds(float(math.ceil(limit)))
     if whole > MOST_SECONDS:
-        what = f"{field}: more than {MOST_SECONDS} s cannot be said: there is no limit"
-        findings.add(Fidelity.NOT_SUPPORTED, where, what)
+        findings.lost(f"{field}: more than {MOST_SECONDS} s cannot be said: there is no limit")
         return FOREVER
     if whole != limit:
-        findings.add(Fidelity.APPROXIMATED, where, f"{field}: whole seconds, rounded up")
+        findings.approximated(f"{field}: whole seconds, rounded up")
     return whole

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import msgspec
 from msgspec.structs import replace
 
-from headnode.core.formats.fidelity import Awareness, Fidelity
+from headnode.core.formats.fidelity import Awareness
 from headnode.core.formats.sss.conversion.constraint_reading import Bounds
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings, extensions_of, own_extensions
 from headnode.core.formats.sss.conversion.programs import home, limits_of, program_of, streams_of
@@ -94,22 +94,21 @@ class SssTaskReader:
         ways: Ways,
         scripts: Mapping[str, str],
         policy: Awareness,
-        findings: ConversionFindings,
     ) -> None:
         self._job, self._ways, self._scripts = job, ways, scripts
-        self._policy, self._findings = policy, findings
+        self._policy = policy
 
-    def group(self, group: EffectiveTaskGroup, where: str) -> Iterator[TaskDraft]:
+    def group(self, group: EffectiveTaskGroup, findings: ConversionFindings) -> Iterator[TaskDraft]:
         """Yield the tasks of a task group: one for all its instances, or one for each that differs.
 
         Raises:  BadRequest ``interactive``, ``too-many-instances``, and as `take`.
         """
         own = group.task_group
-        scope = SortedScope(own, ElementPlace.TASK_GROUP, where, self._policy, self._findings)
+        scope = SortedScope(own, ElementPlace.TASK_GROUP, self._policy, findings)
         taken, said = accept_request(scope), scope.values
         limits = limits_of(scope)
         number_of_group = inner = self._added(taken.options)
-        different = self._different(group, said, where)
+        different = self._different(group, said, findings)
         sharing = sum([count for _, count in different])
         laid = [one for one in group.within.properties if type(one) is SssDistribution]
         placed, each = (distribution_of(laid), each_of(laid)) if laid else (None, None)
@@ -117,22 +116,24 @@ class SssTaskReader:
         more = NO_EXTRAS
         for number, (task, count) in enumerate(different):
             if not group.silent:
-                more = self._more(task, group.within, scope.policy, where)
+                more = self._more(task, group.within, scope.policy, findings)
                 inner = self._added(more.taken.options)
             rest = _rest(own, kept, taken, more, first=not number)
-            fields = self._fields(task, more.task, own, said, where)
+            fields = self._fields(task, more.task, own, said, findings)
             fields["extensions"] = (
                 extensions_of(rest) | fields["extensions"] if rest else fields["extensions"]
             )
             fields["resource_limits"] = _nearest(more.limits, limits)
             if count != 1:
                 _sweep(fields, count)
-            yield TaskDraft(fields, where, count, each, placed, number_of_group, inner, sharing)
+            yield TaskDraft(fields, findings.where, count, each, placed, number_of_group, inner, sharing)
 
-    def _more(self, task: Task, within: TaskGroup, policy: Awareness, where: str) -> TaskExtras:
+    def _more(
+        self, task: Task, within: TaskGroup, policy: Awareness, findings: ConversionFindings
+    ) -> TaskExtras:
         """Return what a task says beyond its group."""
         own = _beyond(task, within)
-        scope = SortedScope(own, ElementPlace.TASK, where, policy, self._findings)
+        scope = SortedScope(own, ElementPlace.TASK, policy, findings)
         taken = accept_request(scope)
         limits = limits_of(scope)
         return TaskExtras(own, (*scope.kept, *taken.outside), taken, limits)
@@ -142,12 +143,12 @@ class SssTaskReader:
         return len(self._ways) - 1
 
     def _different(
-        self, group: EffectiveTaskGroup, said: Mapping[str, Value], where: str
+        self, group: EffectiveTaskGroup, said: Mapping[str, Value], findings: ConversionFindings
     ) -> list[tuple[Task, int]]:
         """Return the tasks that differ in more than where they ran, with the number of each."""
         tasks = [task for task in group.tasks if isinstance(task, Task)]
         if len(tasks) < len(group.tasks):
-            self._tell_elsewhere(group.tasks, where)
+            self._tell_elsewhere(group.tasks, findings)
         written = said.get("TaskCount")
         count = written if isinstance(written, int) else len(group.tasks)
         if len(tasks) < len(group.tasks):
@@ -157,12 +158,12 @@ class SssTaskReader:
         if count > MOST_INSTANCES:
             raise BadRequest(
                 code="too-many-instances",
-                what=f"{where}: TaskCount {count} is more than a task may have instances",
+                what=f"{findings.where}: TaskCount {count} is more than a task may have instances",
                 fix=f"write {MOST_INSTANCES} or less",
                 path=("TaskCount",),
             )
         if count == 0:
-            self._findings.add(Fidelity.APPROXIMATED, where, "TaskCount 0: nothing of the task group is run")
+            findings.approximated("TaskCount 0: nothing of the task group is run")
         if not tasks or count == 0:
             return []
         if len(tasks) == 1 or len({_essence(task) for task in tasks}) == 1:
@@ -173,18 +174,20 @@ class SssTaskReader:
             found.append((others, count - len(tasks)))
         return found
 
-    def _tell_elsewhere(self, tasks: Iterable[Task | TaskRef], where: str) -> None:
+    def _tell_elsewhere(self, tasks: Iterable[Task | TaskRef], findings: ConversionFindings) -> None:
         for task in tasks:
             if isinstance(task, TaskRef):
                 what = f"task {task.id!r} is defined elsewhere: it is not run"
-                self._findings.unsupported(task.awareness or self._policy, where, what)
+                findings.unsupported(task.awareness or self._policy, what)
 
-    def _fields(self, task: Task, own: Task, group: TaskGroup, of: Mapping[str, Value], where: str) -> Fields:
+    def _fields(
+        self, task: Task, own: Task, group: TaskGroup, of: Mapping[str, Value], findings: ConversionFindings
+    ) -> Fields:
         """Return the fields of `task`, which says `own` beyond its `group`, whose values are `of`."""
         said = task.values()
         if said.get("Interactive") and not self._job.get("Interactive"):
-            refuse_interactive(where)
-        command, streams = self._run(task, said, where)
+            refuse_interactive(findings.where)
+        command, streams = self._run(task, said, findings)
         properties = (*group.properties, *own.properties) if own.properties else group.properties
         structured = [one for one in properties if type(one) is not SssProperty]
         ours = own_extensions(structured)
@@ -199,21 +202,23 @@ class SssTaskReader:
             **streams,
         }
 
-    def _run(self, task: Task, said: Mapping[str, Value], where: str) -> tuple[str, Mapping[str, str | bool]]:
+    def _run(
+        self, task: Task, said: Mapping[str, Value], findings: ConversionFindings
+    ) -> tuple[str, Mapping[str, str | bool]]:
         """Return the command line of a task, and the fields of its streams."""
         executable, arguments = str(said.get("Executable") or ""), str(said.get("Arguments") or "")
         program = program_of(executable, arguments, str(said.get("Shell") or ""), self._scripts)
         streams = streams_of(task.structured().get(SssStream, ()))
         for what in (program.changed, *streams.translated):
             if what:
-                self._findings.add(Fidelity.TRANSLATED, where, what)
+                findings.translated(what)
         if program.lost:
             name = "Executable" if executable else "Arguments"
-            self._findings.unsupported(self._policy, where, program.lost, name)
+            findings.unsupported(self._policy, program.lost, name)
         for one in streams.unsaid:
             words = ", ".join(one.redirects)
             policy = one.awareness or self._policy
-            self._findings.unsupported(policy, where, f"{one.name}: not all of {words}", one.name)
+            findings.unsupported(policy, f"{one.name}: not all of {words}", one.name)
         return program.command, streams.fields
 
 

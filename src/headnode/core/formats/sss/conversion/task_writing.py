@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings, TextLosses, kept_group
 from headnode.core.formats.sss.conversion.programs import as_program, limits_back
 from headnode.core.formats.sss.conversion.requested_resources import distribution_back
@@ -27,32 +26,32 @@ _ESCAPED = re.compile(r"[*^]")
 
 
 def task_group(
-    spec: JobSpec, task: TaskSpec, options: Sequence[Request], where: str, findings: ConversionFindings
+    spec: JobSpec, task: TaskSpec, options: Sequence[Request], findings: ConversionFindings
 ) -> TaskGroup:
     """Return the task group of a task, which asks for one of options.
 
     A sweep whose texts differ has a Task for each instance.
     """
-    kept = kept_group(task.extensions, where, findings)
-    asked = written_request(options, kept, ElementPlace.TASK_GROUP, where, findings)
-    written_out = _is_written_out(task, where, findings)
-    found = written_layout(spec, task, where, findings)
+    kept = kept_group(task.extensions, findings)
+    asked = written_request(options, kept, ElementPlace.TASK_GROUP, findings)
+    written_out = _is_written_out(task, findings)
+    found = written_layout(spec, task, findings)
     counted = task.kind is TaskType.SWEEP or (found and found.geometry)
-    TextLosses(where, findings).tell("name", [task.name])
+    TextLosses(findings).tell("name", [task.name])
     own = [
         *([SssProperty(name="Name", value=task.name)] if task.name else []),
         *([SssProperty(name="TaskCount", value=task.instances)] if counted else []),
-        *([] if written_out else run_of(_first(task, where, findings), where, findings)),
+        *([] if written_out else run_of(_first(task, findings), findings)),
         *environment(task.environment),
-        *limits_back(task.resource_limits, where, findings),
-        *distribution_back(found, where, findings),
+        *limits_back(task.resource_limits, findings),
+        *distribution_back(found, findings),
         *_restartable(spec, task),
-        *own_words(task.properties, where, findings),
+        *own_words(task.properties, findings),
     ]
     names = {one.name for one in own if one.name in ("ResourceLimit", "TaskDistribution")}
     rest = [one for one in asked.properties if one.name not in names]
     group = TaskGroup(properties=ordered([*own, *rest]), requested=asked.requested, kept=kept.kept)
-    return replace(group, tasks=tuple(_each(task, where, findings))) if written_out else group
+    return replace(group, tasks=tuple(_each(task, findings))) if written_out else group
 
 
 def _restartable(spec: JobSpec, task: TaskSpec) -> list[SssProperty]:
@@ -62,14 +61,14 @@ def _restartable(spec: JobSpec, task: TaskSpec) -> list[SssProperty]:
     return [SssProperty(name="Restartable", value=task.rerunnable)]
 
 
-def run_of(task: TaskSpec, where: str, findings: ConversionFindings) -> Iterator[SssProperty]:
+def run_of(task: TaskSpec, findings: ConversionFindings) -> Iterator[SssProperty]:
     """Yield what a task runs, where, and with which files."""
     said = as_program(task.command)
     if said.lost:
-        findings.add(Fidelity.APPROXIMATED, where, said.lost)
+        findings.approximated(said.lost)
     if said.changed:
-        findings.add(Fidelity.TRANSLATED, where, said.changed)
-    texts = TextLosses(where, findings)
+        findings.translated(said.changed)
+    texts = TextLosses(findings)
     for field in SWEPT[1:]:
         texts.path(field, getattr(task, field))
     simple = (
@@ -78,10 +77,10 @@ def run_of(task: TaskSpec, where: str, findings: ConversionFindings) -> Iterator
         ("InitialWorkingDirectory", task.work_directory),
     )
     yield from (SssProperty(name=name, value=text) for name, text in simple if text)
-    yield from _streams(task, where, findings)
+    yield from _streams(task, findings)
 
 
-def _streams(task: TaskSpec, where: str, findings: ConversionFindings) -> Iterator[SssProperty]:
+def _streams(task: TaskSpec, findings: ConversionFindings) -> Iterator[SssProperty]:
     """Yield the files of a task.  Errors in the file of the output go to the same opened file."""
     if task.standard_input:
         yield SssStream(name="InputFile", value=task.standard_input)
@@ -91,15 +90,13 @@ def _streams(task: TaskSpec, where: str, findings: ConversionFindings) -> Iterat
     if task.standard_output and task.standard_error == task.standard_output:
         yield SssStream(name="ErrorFile", redirects=(Redirect.MERGE,))
         if task.append_error != task.append_output:
-            what = "append_error: errors go to the file of the output as it is opened"
-            findings.add(Fidelity.TRANSLATED, where, what)
+            findings.translated("append_error: errors go to the file of the output as it is opened")
     elif task.standard_error:
         append = (Redirect.APPEND,) if task.append_error else ()
         yield SssStream(name="ErrorFile", value=task.standard_error, redirects=append)
     for field, path in (("append_output", task.standard_output), ("append_error", task.standard_error)):
         if getattr(task, field) and not path:
-            what = f"{field}: there is no file to write behind"
-            findings.add(Fidelity.TRANSLATED, where, what)
+            findings.translated(f"{field}: there is no file to write behind")
 
 
 def _texts(task: TaskSpec, value: int) -> TaskSpec:
@@ -107,7 +104,7 @@ def _texts(task: TaskSpec, value: int) -> TaskSpec:
     return replace(task, **{field: substitute(getattr(task, field), value) for field in SWEPT})
 
 
-def _is_written_out(task: TaskSpec, where: str, findings: ConversionFindings) -> bool:
+def _is_written_out(task: TaskSpec, findings: ConversionFindings) -> bool:
     """Whether each instance of a sweep has texts of its own, which are written."""
     if task.kind is not TaskType.SWEEP:
         return False
@@ -115,31 +112,31 @@ def _is_written_out(task: TaskSpec, where: str, findings: ConversionFindings) ->
     if (task.start, task.increment) != (1, 1) or task.instances == 1:
         what = "start, increment: instances are counted from 1; each finds only its number"
         for field in ("start", "end", "increment", "kind"):
-            findings.add(Fidelity.APPROXIMATED, where, f"{field}: {what}")
+            findings.approximated(f"{field}: {what}")
     if same:
         return False
     if task.instances > MOST_WRITTEN_OUT:
         what = f"kind: more than {MOST_WRITTEN_OUT} instances with texts that differ are not written out"
-        findings.add(Fidelity.NOT_SUPPORTED, where, what)
+        findings.lost(what)
         return False
     what = f"kind: the sweep is written out, with a Task for each of its {task.instances} instances"
-    findings.add(Fidelity.TRANSLATED, where, what)
+    findings.translated(what)
     return True
 
 
-def _first(task: TaskSpec, where: str, findings: ConversionFindings) -> TaskSpec:
+def _first(task: TaskSpec, findings: ConversionFindings) -> TaskSpec:
     """Return the texts that all instances share, without carets that take the meaning of signs away."""
     if task.kind is not TaskType.SWEEP or _texts(task, 1) != _texts(task, 2):
         return task
     found = _texts(task, 1)
     for field in SWEPT:
         if _ESCAPED.sub(r"^\g<0>", getattr(found, field)) != getattr(task, field):
-            findings.add(Fidelity.TRANSLATED, where, f"{field}: each caret stands for itself")
+            findings.translated(f"{field}: each caret stands for itself")
     return found
 
 
-def _each(task: TaskSpec, where: str, findings: ConversionFindings) -> Iterator[Task]:
+def _each(task: TaskSpec, findings: ConversionFindings) -> Iterator[Task]:
     for instance in range(1, task.instances + 1):
         found = _texts(task, task.value(instance))
         number = SssProperty(name="Id", value=str(instance))
-        yield Task(properties=ordered([number, *run_of(found, where, findings)]))
+        yield Task(properties=ordered([number, *run_of(found, findings)]))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from headnode.core.formats.fidelity import Awareness, Fidelity
+from headnode.core.formats.fidelity import Awareness
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings
 from headnode.core.formats.sss.conversion.request_reading import accept_request
 from headnode.core.formats.sss.conversion.resource_table import Clause, Request, clauses_of, distinct, grouped
@@ -72,7 +72,7 @@ class WrittenRequest(NamedTuple):
 
 
 def written_request(
-    options: Options, kept: SssScope, place: ElementPlace, where: str, findings: ConversionFindings
+    options: Options, kept: SssScope, place: ElementPlace, findings: ConversionFindings
 ) -> WrittenRequest:
     """Return what asks for one of options and for what was `kept`; where they differ, the former."""
     able = SPELLINGS[ElementPlace.REQUESTED]
@@ -83,7 +83,7 @@ def written_request(
     both = _both(options, kept, place, others, asking)
     if both is None:
         what = "extensions: what was requested is left out, since the job asks for something else now"
-        findings.add(Fidelity.APPROXIMATED, where, what)
+        findings.approximated(what)
         return _alone(options, others)
     return both
 
@@ -145,7 +145,7 @@ def _outside_of(request: Request) -> tuple[SssProperty, ...]:
 
 def _said(kept: SssScope, place: ElementPlace) -> Options | None:
     try:
-        taken = accept_request(SortedScope(kept, place, "", Awareness.IGNORE, ConversionFindings()))
+        taken = accept_request(SortedScope(kept, place, Awareness.IGNORE, ConversionFindings()))
     except BadRequest:
         return None
     return [one.request for one in taken.options]
