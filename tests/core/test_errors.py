@@ -1,9 +1,11 @@
 """Errors: what programs get of them is what commands and clients act on."""
 
+import ast
 from pathlib import Path
 
 import pytest
 
+import headnode
 from headnode.apps.client.failures import refusal_in
 from headnode.core.formats.slash_terms import read_terms
 from headnode.core.model.errors import (
@@ -59,6 +61,28 @@ def test_a_client_raises_a_refusal_as_the_error_that_it_was(kind: type[Refused])
     again = refusal_in(told)
     assert type(again) is kind
     assert again.as_fields() == told
+
+
+READERS = {"match", "fullmatch", "search", "finditer", "findall", "split", "partition", "startswith", "index"}
+
+
+def test_no_code_reads_the_sentences_of_errors() -> None:
+    """What an error is about is in its code, path and place, so that its sentence can be reworded."""
+    sources = Path(headnode.__file__).parent.rglob("*.py")
+    calls = [
+        node
+        for path in sources
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+    ]
+    readers = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr in READERS]
+    assert readers
+    assert [ast.unparse(call) for call in readers if any(map(_is_sentence, (call.func, *call.args)))] == []
+
+
+def _is_sentence(node: ast.expr) -> bool:
+    """Whether it is the sentence of an error, or a method of it."""
+    return any(isinstance(one, ast.Attribute) and one.attr in ("what", "sentence") for one in ast.walk(node))
 
 
 @pytest.mark.parametrize(
