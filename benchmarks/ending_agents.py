@@ -13,6 +13,7 @@ from pathlib import Path
 
 from headnode.adapters.wire.agent_messages import AttemptResult, AttemptStart, Results, Started
 from headnode.adapters.wire.messages import Ack, FromHead, Run, Welcome
+from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
 from headnode.core.model.quantities import Instant
 from simulated_agents import SimulatedAgent
 
@@ -48,8 +49,11 @@ class EndingAgent(SimulatedAgent):
         self.say(Started(job=message.job, begun=begun))
         ended = tuple(
             AttemptResult(
-                message.task, instance, attempt, "exited", int((message.job + instance) % EXITS == 0),
-                started=now, ended=now, peak_memory=1000,
+                message.task, instance, attempt,
+                AttemptOutcome(
+                    "exited", int((message.job + instance) % EXITS == 0),
+                    started=now, ended=now, usage=ResourceUsage(peak_memory=1000),
+                ),
             )
             for instance, attempt in message.attempts
         )  # fmt: skip

@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from headnode.adapters.journal.sqlite import SqliteJournal
+from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.events import Event, encode
 from headnode.core.state.job_events import InstanceEnd, InstancesDispatched, InstancesEnded
 from headnode.engine.ports import EndedJob
 
 NOW = Instant(1_700_000_000.5)
+EXITED = AttemptOutcome("exited", 0, None, NOW, NOW, usage=ResourceUsage(peak_memory=5000))
 SIZES = (2, 50, 500)
 EVENTS = 50_000  # at most, for one measurement
 
@@ -30,7 +32,7 @@ def batches(size: int, job: JobId) -> Iterator[list[Event]]:
         batch: list[Event] = []
         for number in range(first, first + size // 2):
             place = (("node01", (number % 64,)),)
-            done = InstanceEnd(1, number, 1, "finished", 0, None, NOW, NOW, node="node01", peak_memory=5000)
+            done = InstanceEnd(1, number, 1, "finished", EXITED, "node01")
             batch.append(InstancesDispatched(at=NOW, job=job, task=1, place=place, attempts=((number, 1),)))
             batch.append(InstancesEnded(at=NOW, job=job, ended=(done,)))
         yield batch
@@ -119,7 +121,7 @@ def make_past(journal: SqliteJournal, count: int) -> None:
     """End `count` jobs, and `count` instances of one job."""
     for first in range(1, count + 1, 1000):
         numbers = range(first, min(first + 1000, count + 1))
-        done = tuple(InstanceEnd(1, n, 1, "finished", 0, None, NOW, NOW, node="node01") for n in numbers)
+        done = tuple(InstanceEnd(1, n, 1, "finished", EXITED, "node01") for n in numbers)
         journal.append(
             [InstancesEnded(at=NOW, job=JobId(1), ended=done)], ended=[ended(number) for number in numbers]
         )

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state import events
 from headnode.core.state.events import Event
@@ -30,7 +31,7 @@ small = st.integers(1, 4)
 def of_type(wanted: Any) -> st.SearchStrategy[Any]:
     """Return values of a type that events are made of."""
     origin, inner = typing.get_origin(wanted), typing.get_args(wanted)
-    if isinstance(wanted, type) and issubclass(wanted, msgspec.Struct):
+    if isinstance(wanted, type) and (issubclass(wanted, msgspec.Struct) or hasattr(wanted, "_fields")):
         hints = typing.get_type_hints(wanted)
         return st.builds(wanted, **{name: of_type(hint) for name, hint in hints.items() if name[0] != "_"})
     if origin in (typing.Union, types.UnionType):
@@ -61,8 +62,12 @@ one_ended = st.builds(
     instance=small,
     attempt=small,
     state=st.sampled_from((*FINAL, "queued")),
-    exit_code=st.none() | st.integers(0, 255),
-    started=st.just(NOW),
+    outcome=st.builds(
+        AttemptOutcome,
+        kind=st.just("exited"),
+        exit_code=st.none() | st.integers(0, 255),
+        started=st.just(NOW),
+    ),
     node=st.sampled_from(("n1", "n2")),
     cause=st.sampled_from(("program", "system")),
 )

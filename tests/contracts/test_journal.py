@@ -15,6 +15,7 @@ from depth import share_of
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.core.model.node import NodeFacts
+from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
 from headnode.core.model.quantities import JobId
 from headnode.core.state.events import Event, NodePaused, NodeRegistered, ParameterSet
 from headnode.core.state.job_events import (
@@ -63,9 +64,7 @@ def over(job: int, owner: str = "ada", state: str = "finished", record: bytes = 
 
 
 def ended(instance: int, state: typing.Any = "finished", attempt: int = 1, task: int = 1) -> InstanceEnd:
-    return InstanceEnd(
-        task=task, instance=instance, attempt=attempt, state=state, exit_code=0, node="n1", started=NOW
-    )
+    return InstanceEnd(task, instance, attempt, state, AttemptOutcome("exited", 0, started=NOW), "n1")
 
 
 def instances_ended(job: JobId, *which: InstanceEnd) -> Event:
@@ -197,13 +196,11 @@ def test_a_job_that_is_revived_and_ends_in_one_batch_is_in_the_archive(journal: 
 
 
 def test_an_ended_instance_is_found_with_everything_that_was_said(journal: AnyJournal) -> None:
-    full = InstanceEnd(2, 7, 3, "failed", None, 9, NOW, NOW, 1.5, 0.25, 4096, "killed", "n2", "asked")  # type: ignore[arg-type]
+    usage = ResourceUsage(1.5, 0.25, 4096, 1024, 5, 6)
+    outcome = AttemptOutcome("stopped", None, 9, NOW, NOW, "killed", "", usage)
+    full = InstanceEnd(2, 7, 3, "failed", outcome, "n2", "asked", ("n2", "n3"))
     journal.append([instances_ended(ONE, full)])
-    row = journal.instance(ONE, 2, 7)
-    assert row is not None
-    assert (row.job, row.task, row.instance, row.attempt, row.state) == (1, 2, 7, 3, "failed")
-    assert (row.exit_code, row.signal, row.node, row.started, row.ended) == (None, 9, "n2", NOW, NOW)
-    assert (row.user_time, row.system_time, row.peak_memory, row.message) == (1.5, 0.25, 4096, "killed")
+    assert journal.instance(ONE, 2, 7) == full
 
 
 def test_the_newest_attempt_replaces_the_older_one(journal: AnyJournal) -> None:

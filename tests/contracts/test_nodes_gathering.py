@@ -5,14 +5,15 @@ from collections.abc import Callable
 
 import pytest
 
-from headnode.adapters.wire.agent_messages import AttemptResult, LaunchesOver, RemoteUsage, Route
+from headnode.adapters.wire.agent_messages import AttemptResult, LaunchesOver, Route
 from headnode.adapters.wire.messages import FromAgent
 from headnode.apps.agent.launch_client import UsageGathering, with_remote_usage
-from headnode.core.model.quantities import JobId, Seconds
+from headnode.core.model.outcome import AttemptOutcome, RemoteUsage, ResourceUsage
+from headnode.core.model.quantities import JobId
 
 JOB, KEY = JobId(7), (1, 2, 3)
-THERE = RemoteUsage(Seconds(2.0), Seconds(0.5), 10, 20, 3000, 1000)
-HERE = AttemptResult(1, 2, 3, "exited", 0, None, None, None, Seconds(1.0), Seconds(0.25), 500, "", 400, 1, 2)
+THERE = RemoteUsage(ResourceUsage(2.0, 0.5, 3000, 1000, 10, 20))
+HERE = AttemptResult(1, 2, 3, AttemptOutcome("exited", 0, usage=ResourceUsage(1.0, 0.25, 500, 400, 1, 2)))
 
 
 def gather(*targets: str, deaf: int = 0, away: str = "", patience: float = 60.0) -> dict[str, RemoteUsage]:
@@ -56,10 +57,8 @@ def test_an_answer_that_nobody_waits_for_is_passed_over() -> None:
 
 
 def test_a_result_adds_up_what_was_used_everywhere() -> None:
-    whole = with_remote_usage(HERE, {"a": THERE, "b": THERE})
-    assert (whole.user_time, whole.system_time) == (5.0, 1.25)
-    assert (whole.peak_memory, whole.average_memory) == (6500, 2400)
-    assert (whole.bytes_read, whole.bytes_written) == (21, 42)
+    whole = with_remote_usage(HERE, {"a": THERE, "b": THERE}).outcome
+    assert whole.usage == ResourceUsage(5.0, 1.25, 6500, 2400, 21, 42)
     assert whole.message == ""
     assert with_remote_usage(HERE, {}) == HERE
 
@@ -76,6 +75,6 @@ def test_a_result_adds_up_what_was_used_everywhere() -> None:
 def test_a_failed_task_says_on_which_node_it_wanted_for_memory(
     kind: str, code: int | None, own: str, said: str
 ) -> None:
-    here = AttemptResult(1, 2, 3, kind, code, message=own)  # type: ignore[arg-type]
+    here = AttemptResult(1, 2, 3, AttemptOutcome(kind, code, message=own))  # type: ignore[arg-type]
     short = RemoteUsage(why="too much")
-    assert with_remote_usage(here, {"b": THERE, "a": short}).message == said
+    assert with_remote_usage(here, {"b": THERE, "a": short}).outcome.message == said

@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from headnode.adapters.wire.agent_messages import LARGEST_MESSAGE, AttemptResult, Heartbeat
+from headnode.adapters.wire.agent_messages import LARGEST_MESSAGE, Heartbeat
 from headnode.adapters.wire.messages import FromAgent, FromHead, FromStranger
 from headnode.core.model.faults import FAULTS, Fault
+from headnode.core.model.outcome import AttemptOutcome, Ending, ResourceUsage
 
 PAGE = (Path(__file__).parents[2] / "docs" / "contracts" / "03-node-protocol.md").read_text()
 
@@ -33,8 +34,13 @@ def test_every_message_of_a_machine_that_joins_has_a_row() -> None:
 
 
 def test_every_kind_of_result_has_a_row() -> None:
-    kinds = set(get_args(AttemptResult.__annotations__["kind"]))
+    kinds = set(get_args(Ending))
     assert rows("The kinds of a result", "Whose fault it is") == kinds
+
+
+def test_every_field_of_an_outcome_and_every_measured_value_is_named() -> None:
+    named = set(re.findall(r"`(\w+)`", PAGE.partition("A result has the numbers")[2].partition("\n\n")[0]))
+    assert named - {"LaunchesOver"} == {*AttemptOutcome._fields, *ResourceUsage._fields} - {"usage"}
 
 
 def test_every_trouble_has_a_row_that_says_whose_fault_it_is() -> None:

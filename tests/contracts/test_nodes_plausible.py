@@ -17,7 +17,6 @@ from headnode.adapters.wire.agent_messages import (
     LaunchPiece,
     Message,
     OutputRead,
-    RemoteUsage,
     ReportedAttempt,
     Results,
     Route,
@@ -29,6 +28,7 @@ from headnode.adapters.wire.messages import FromAgent
 from headnode.apps.agent.results import LedgerEntry, ResultSender
 from headnode.core.model import bounds as b
 from headnode.core.model.node import NodeFacts
+from headnode.core.model.outcome import AttemptOutcome, RemoteUsage, ResourceUsage
 from headnode.core.model.quantities import Instant, JobId
 
 NOW = 1_800_000_000.0
@@ -93,7 +93,7 @@ def test_a_time_that_cannot_be_is_not_believed(at: float) -> None:
 
 def test_lists_that_are_too_long_are_not_read() -> None:
     live = (ReportedAttempt(JobId(1), 1, 1, 1, True),) * (b.ATTEMPTS.most + 1)
-    results = (AttemptResult(1, 1, 1, "lost"),) * (b.RESULTS.most + 1)
+    results = (AttemptResult(1, 1, 1, AttemptOutcome("lost")),) * (b.RESULTS.most + 1)
     for message in (hello(live=live), hello(ended=live), Results(number=1, job=JobId(1), results=results)):
         with pytest.raises(Nonsense):
             heard(message)
@@ -107,26 +107,17 @@ def test_what_is_no_message_is_refused_in_one_way(data: bytes) -> None:
         read_message(data, NOW)
 
 
-GOOD = AttemptResult(
-    1,
-    2,
-    3,
-    "exited",
-    exit_code=-(2**31),
-    started=Instant(0.0),
-    ended=Instant(NOW),
-    user_time=1e9,  # type: ignore[arg-type]
-    peak_memory=b.MEMORY_USED.most,
-    bytes_read=b.BYTES_MOVED.most,
-)
+USED = ResourceUsage(user_time=1e9, peak_memory=b.MEMORY_USED.most, bytes_read=b.BYTES_MOVED.most)
+EXITED = AttemptOutcome("exited", -(2**31), started=Instant(0.0), ended=Instant(NOW), usage=USED)
+GOOD = AttemptResult(1, 2, 3, EXITED)
 
 
 def test_a_result_within_the_bounds_is_believed_and_its_sentence_cut() -> None:
-    long = msgspec.structs.replace(GOOD, message="x" * 10_000)
+    long = AttemptResult(1, 2, 3, EXITED._replace(message="x" * 10_000))
     found, problem = checked_results((GOOD, long), NOW)
     assert problem == ""
     assert found[0] is GOOD
-    assert found[1] == msgspec.structs.replace(GOOD, message="x" * b.WORDS.most)
+    assert found[1] == AttemptResult(1, 2, 3, EXITED._replace(message="x" * b.WORDS.most))
 
 
 @pytest.mark.parametrize(
@@ -152,11 +143,13 @@ def test_a_result_within_the_bounds_is_believed_and_its_sentence_cut() -> None:
 def test_of_an_impossible_result_nothing_is_left_but_that_the_attempt_is_lost(
     field: str, amount: Any
 ) -> None:
-    (other, lost), problem = checked_results((GOOD, msgspec.structs.replace(GOOD, **{field: amount})), NOW)
+    used = field in ResourceUsage._fields
+    wrong = {"usage": USED._replace(**{field: amount})} if used else {field: amount}
+    (other, lost), problem = checked_results((GOOD, AttemptResult(1, 2, 3, EXITED._replace(**wrong))), NOW)
     assert other is GOOD
     assert problem
-    assert lost == AttemptResult(1, 2, 3, "lost", message=lost.message)
-    assert problem in lost.message
+    assert lost == AttemptResult(1, 2, 3, AttemptOutcome("lost", message=lost.outcome.message))
+    assert problem in lost.outcome.message
 
 
 ROUTE = Route(JobId(1), 1, 1, 1, "x", "first", "target")
@@ -166,8 +159,8 @@ ROUTE = Route(JobId(1), 1, 1, 1, "x", "first", "target")
     "message",
     [
         LaunchPiece(route=ROUTE, back=True, sequence=1, kind="exit", code=2**40),
-        LaunchesOver(route=ROUTE, back=True, used=RemoteUsage(peak_memory=2**60)),
-        LaunchesOver(route=ROUTE, back=True, used=RemoteUsage(user_time=math.nan)),  # type: ignore[arg-type]
+        LaunchesOver(route=ROUTE, back=True, used=RemoteUsage(ResourceUsage(peak_memory=2**60))),
+        LaunchesOver(route=ROUTE, back=True, used=RemoteUsage(ResourceUsage(user_time=math.nan))),
         Launch(route=ROUTE, command="x" * 200_000, directory="/", environment={}),
         OutputRead(number=1, data=b"", size=-1),
     ],
@@ -180,9 +173,9 @@ def test_what_one_node_says_for_another_is_held_against_the_bounds_too(message: 
 def test_what_a_shepherd_reports_that_cannot_be_is_not_passed_on_to_the_head() -> None:
     async def story() -> None:
         results = ResultSender(object())  # type: ignore[arg-type]
-        lie = msgspec.structs.replace(GOOD, peak_memory=2**70)
+        lie = AttemptResult(1, 2, 3, EXITED._replace(usage=ResourceUsage(peak_memory=2**70)))
         results.take(JobId(1), LedgerEntry("marker", 1, lie))
         (batch,) = results.ledger.batches()
-        assert [(one.kind, one.peak_memory) for one in batch.results] == [("lost", 0)]
+        assert [(one.outcome.kind, one.outcome.usage.peak_memory) for one in batch.results] == [("lost", 0)]
 
     asyncio.run(story())

@@ -73,7 +73,7 @@ def test_what_never_started_is_handed_over_again_and_what_had_is_lost() -> None:
     plan = plan_of(world, "node1", hello(world, "node1"))
     assert plan.messages == (Run(job=job, task=2, place=(("node1", (1,)),), attempts=((1, 1),)),)
     (report,) = plan.reports
-    assert [(r.task, r.kind) for r in report.reports] == [(1, "lost")]
+    assert [(r.task, r.outcome.kind) for r in report.reports] == [(1, "lost")]
     world.do(report)
     world.end(job, 2)
     assert world.record(job).state is JobState.FAILED
@@ -101,7 +101,7 @@ def test_what_is_being_stopped_is_stopped_again_or_known_to_be_gone() -> None:
     world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
     plan = plan_of(world, "node1", hello(world, "node1", live=(ReportedAttempt(job, 1, 1, 1, True),)))
     assert plan.messages == (Stop(job=job, attempts=((1, 1, 1),)),)
-    assert [(r.task, r.kind) for r in plan.reports[0].reports] == [(2, "lost"), (3, "never-ran")]
+    assert [(r.task, r.outcome.kind) for r in plan.reports[0].reports] == [(2, "lost"), (3, "never-ran")]
     world.do(*plan.reports)
     world.end(job, 1, kind="stopped")
     run = world.record(job).run

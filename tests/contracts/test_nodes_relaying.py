@@ -17,11 +17,11 @@ from headnode.adapters.wire.agent_messages import (
     LaunchesOver,
     LaunchPiece,
     LaunchTaken,
-    RemoteUsage,
     ReportedAttempt,
     Route,
 )
 from headnode.adapters.wire.messages import EndLaunched, FromHead, Launching
+from headnode.core.model.outcome import RemoteUsage
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec
 from headnode.core.state.events import Event

@@ -15,10 +15,11 @@ import pytest
 
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.core.model.errors import HeadnodeError, Unavailable
+from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.events import Event
 from headnode.core.state.job_events import InstanceEnd, InstancesEnded, JobModified, JobSubmitted
-from headnode.engine.ports import EndedJob, InstanceRow
+from headnode.engine.ports import EndedJob
 
 NOW = Instant(1_700_000_000.5)
 BATCHES = 12
@@ -174,7 +175,7 @@ def test_a_log_without_its_database_is_refused(path: Path, tmp_path: Path) -> No
 def test_a_byte_flipped_anywhere_never_changes_an_event_nor_an_answer_of_the_archive(path: Path) -> None:
     journal = SqliteJournal(path)
     for number in range(200):
-        done = InstanceEnd(task=1, instance=number, attempt=1, state="finished", exit_code=0)
+        done = InstanceEnd(1, number, 1, "finished", AttemptOutcome("exited", 0))
         journal.append(
             [submitted(number), InstancesEnded(at=NOW, job=JobId(1), ended=(done,))], ended=[over(number)]
         )
@@ -201,7 +202,7 @@ def test_a_byte_flipped_anywhere_never_changes_an_event_nor_an_answer_of_the_arc
 
 def everything_in(
     journal: SqliteJournal,
-) -> tuple[list[tuple[int, Event]], list[InstanceRow], list[EndedJob], tuple[int, bytes] | None]:
+) -> tuple[list[tuple[int, Event]], list[InstanceEnd], list[EndedJob], tuple[int, bytes] | None]:
     try:
         return (
             list(journal.replay()),

@@ -19,7 +19,6 @@ import pytest
 
 from headnode.adapters.nodes.streams import SHOW_LIFE
 from headnode.adapters.wire.agent_messages import (
-    AttemptResult,
     Heartbeat,
     Hello,
     HookFailed,
@@ -29,7 +28,6 @@ from headnode.adapters.wire.agent_messages import (
     LaunchesOver,
     LaunchPiece,
     LaunchTaken,
-    RemoteUsage,
     Results,
     Route,
     Started,
@@ -48,6 +46,7 @@ from headnode.adapters.wire.messages import (
 )
 from headnode.core.launching.recipe import captured_path
 from headnode.core.model.job import JobSpec
+from headnode.core.model.outcome import AttemptOutcome, RemoteUsage
 from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.state.job_record import encode_spec
@@ -67,7 +66,7 @@ class Head:
         self.acknowledges = True
         self.hellos: list[Hello] = []
         self.started: list[tuple[int, ...]] = []
-        self.results: dict[Key, list[AttemptResult]] = {}
+        self.results: dict[Key, list[AttemptOutcome]] = {}
         self.closed: list[int] = []
         self.over: dict[
             str, RemoteUsage
@@ -182,7 +181,7 @@ class Head:
     def _results(self, message: Results) -> None:
         for result in message.results:
             key = (result.task, result.instance, result.attempt)
-            self.results.setdefault(key, []).append(result)
+            self.results.setdefault(key, []).append(result.outcome)
         self._batches.add(message.number)
         if self.acknowledges:
             self.acknowledge()
@@ -217,7 +216,7 @@ class Head:
         processors = (processor,) if isinstance(processor, int) else processor
         self.say(Run(job, task, ((NODE, processors),), attempts))
 
-    def result(self, task: int, instance: int = 1, attempt: int = 1) -> AttemptResult:
+    def result(self, task: int, instance: int = 1, attempt: int = 1) -> AttemptOutcome:
         """Wait for a result and return it; there must be only one story about it."""
         key = (task, instance, attempt)
         self.until(lambda: key in self.results)

@@ -275,8 +275,8 @@ def test_times_processor_time_and_memory_are_recorded(scene: Scene) -> None:
     scene.head.run(1, (1, 1))
     ended = scene.head.result(1)
     assert ended.exit_code == 0
-    assert ended.user_time > 0.01
-    assert ended.peak_memory > 55_000
+    assert ended.usage.user_time > 0.01
+    assert ended.usage.peak_memory > 55_000
     assert ended.started is not None
     assert ended.ended is not None
     assert before <= ended.started <= ended.ended <= time.time()

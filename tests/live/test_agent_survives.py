@@ -12,9 +12,10 @@ import pytest
 from agent_scene import JOB, NODE, Scene, alive
 
 from headnode.adapters.processes import cgroups, job_journal
-from headnode.adapters.wire.agent_messages import AttemptResult, ReportedAttempt
+from headnode.adapters.wire.agent_messages import ReportedAttempt
 from headnode.adapters.wire.messages import CloseJob, Goodbye
 from headnode.core.model.job import JobSpec
+from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 
@@ -364,7 +365,7 @@ def test_a_full_disk_under_the_journal_loses_no_exit_code_and_starts_nothing(sce
         subprocess.run(["umount", "-l", str(jobs)], check=True)
 
 
-def run_until(scene: Scene, kind: str) -> AttemptResult:
+def run_until(scene: Scene, kind: str) -> AttemptOutcome:
     """Run the second task again and again until it ends as said: a file's last block has some room left."""
     end = time.monotonic() + 10
     while time.monotonic() < end:

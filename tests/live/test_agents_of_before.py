@@ -32,6 +32,7 @@ from headnode.adapters.wire.messages import (
 )
 from headnode.core.model.errors import HeadnodeError
 from headnode.core.model.node import NodeFacts
+from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import JobId
 from heads import PATIENCE, RealHead, real_head
 
@@ -64,7 +65,7 @@ class OldAgent:
 
     async def has_run(self, job: int) -> None:
         """Say that the only task of a job has ended well."""
-        result = AttemptResult(task=1, instance=1, attempt=1, kind="exited", exit_code=0)
+        result = AttemptResult(1, 1, 1, AttemptOutcome("exited", 0))
         self.say(Results(number=job, job=JobId(job), results=(result,)))
         await self.until(Ack)
 

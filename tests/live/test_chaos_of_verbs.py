@@ -100,7 +100,7 @@ def check_what_is_shown(head: RealHead, witness: Witness) -> None:
                 end = last.get((job, number, task["instance"] or 1))
                 if end is not None and task["attempt"] == end.attempt and end.state != "queued":
                     assert task["state"].lower() == end.state, f"{job}.{number} {task} {end}"
-                    assert (task["exit_code"], task["signal"]) == (end.exit_code, end.signal)
+                    assert (task["exit_code"], task["signal"]) == (end.outcome.exit_code, end.outcome.signal)
 
 
 def check_the_journal(path: Path) -> None:

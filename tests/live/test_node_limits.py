@@ -17,9 +17,10 @@ import pytest
 from agent_scene import JOB, NODE, PATIENCE, Scene, a_python_for, alive
 
 from headnode.adapters.processes import cgroups, job_journal
-from headnode.adapters.wire.agent_messages import AttemptResult, Launch, LaunchesOver, RemoteUsage, Route
+from headnode.adapters.wire.agent_messages import Launch, LaunchesOver, Route
 from headnode.adapters.wire.messages import Continue, EndLaunched, Stop
 from headnode.core.model.job import JobSpec
+from headnode.core.model.outcome import AttemptOutcome, RemoteUsage
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import ResourceLimit, TaskSpec
 
@@ -84,7 +85,7 @@ def submit(scene: Scene, *commands: str, **more: Any) -> None:
     scene.head.open(JobSpec(tasks=tasks, **more), uid=uid, **said)
 
 
-def run(scene: Scene, command: str, processor: int | tuple[int, ...] = 0, **more: Any) -> AttemptResult:
+def run(scene: Scene, command: str, processor: int | tuple[int, ...] = 0, **more: Any) -> AttemptOutcome:
     submit(scene, command, **more)
     scene.head.run(1, (1, 1), processor=processor)
     return scene.head.result(1)
@@ -140,7 +141,7 @@ def test_the_message_says_what_each_processor_brought(scene: Scene) -> None:
 def test_a_cluster_that_does_not_enforce_estimates_kills_nobody(scene: Scene) -> None:
     ended = run(scene, takes(scene, 150, A_WHILE), process_memory=100, memory_limited=False)
     assert (ended.exit_code, ended.message) == (0, "")
-    assert ended.peak_memory > 150 * 1024
+    assert ended.usage.peak_memory > 150 * 1024
 
 
 @pytest.mark.parametrize("limit", [0, 200])
@@ -313,10 +314,10 @@ def test_what_launches_used_is_told_together_when_their_task_is_over(scene: Scen
     route = launch(scene, takes(scene, 90, A_WHILE), "c")
     scene.head.until(lambda: len(ends_of_launches(scene)) == 3)
     used = used_by(scene, route)
-    assert 1.0 <= used.user_time + used.system_time < 20 * SLOWNESS
-    assert 10_000_000 <= used.bytes_written < 11_000_000
-    assert 90 * 1024 < used.peak_memory < 200 * 1024
-    assert 0 < used.average_memory <= used.peak_memory
+    assert 1.0 <= used.usage.user_time + used.usage.system_time < 20 * SLOWNESS
+    assert 10_000_000 <= used.usage.bytes_written < 11_000_000
+    assert 90 * 1024 < used.usage.peak_memory < 200 * 1024
+    assert 0 < used.usage.average_memory <= used.usage.peak_memory
     assert used.why == ""
     scene.head.over.clear()  # the answer was lost
     assert used_by(scene, route) == used
@@ -370,16 +371,16 @@ def test_what_escaped_counts_processor_time_and_what_it_read_and_wrote(scene: Sc
     daemon = f"(setsid env -i {spin} > {scene.work}/out; touch {scene.work}/done) &"
     ended = run(scene, f"{daemon} until [ -e done ]; do sleep 0.01; done")
     assert ended.exit_code == 0
-    assert 0.45 < ended.user_time + ended.system_time < 5 * SLOWNESS
+    assert 0.45 < ended.usage.user_time + ended.usage.system_time < 5 * SLOWNESS
     if ROOT and has_groups(scene):  # as somebody else only what was waited for is known
-        assert 3_000_000 < ended.bytes_written < 4_000_000
-    assert ended.bytes_read > 10_000
+        assert 3_000_000 < ended.usage.bytes_written < 4_000_000
+    assert ended.usage.bytes_read > 10_000
 
 
 def test_what_children_of_a_task_read_and_wrote_is_told(scene: Scene) -> None:
     ended = run(scene, "head -c 3000000 /dev/zero > zeros; cat zeros | wc -c")
-    assert 6_000_000 < ended.bytes_written < 7_000_000
-    assert 9_000_000 < ended.bytes_read < 10_000_000
+    assert 6_000_000 < ended.usage.bytes_written < 7_000_000
+    assert 9_000_000 < ended.usage.bytes_read < 10_000_000
 
 
 @pytest.mark.skipif(not ROOT, reason="what a dead process has read is told to root only")
@@ -390,7 +391,7 @@ def test_what_a_process_used_that_dies_with_its_task_is_told_too(grouped: Scene)
     submit(grouped, command)
     instances = range(1, 61)
     grouped.head.run(1, *((instance, 1) for instance in instances))
-    assert min(grouped.head.result(1, instance).bytes_read for instance in instances) > 2_000_000
+    assert min(grouped.head.result(1, instance).usage.bytes_read for instance in instances) > 2_000_000
 
 
 def test_memory_of_many_processes_is_told_together(scene: Scene) -> None:
@@ -399,10 +400,10 @@ def test_memory_of_many_processes_is_told_together(scene: Scene) -> None:
         scene.head.run(1, (attempt, 1))
         ended = scene.head.result(1, attempt)
         assert ended.exit_code == 0
-        if ended.peak_memory > 120 * 1024:
+        if ended.usage.peak_memory > 120 * 1024:
             break
-    assert 120 * 1024 < ended.peak_memory < 200 * 1024
-    assert ended.average_memory <= ended.peak_memory
+    assert 120 * 1024 < ended.usage.peak_memory < 200 * 1024
+    assert ended.usage.average_memory <= ended.usage.peak_memory
 
 
 @with_groups
@@ -410,8 +411,8 @@ def test_a_group_tells_the_peak_of_a_task_that_is_over_at_once(grouped: Scene) -
     submit(grouped, "/bin/true", takes(grouped, 90, 0.0), process_memory=1000)
     for task in (1, 2):
         grouped.head.run(task, (1, 1))
-    assert 0 < grouped.head.result(1).peak_memory < 8 * 1024
-    assert 90 * 1024 < grouped.head.result(2).peak_memory < 150 * 1024
+    assert 0 < grouped.head.result(1).usage.peak_memory < 8 * 1024
+    assert 90 * 1024 < grouped.head.result(2).usage.peak_memory < 150 * 1024
 
 
 # Users, and the end.

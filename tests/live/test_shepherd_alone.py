@@ -148,7 +148,7 @@ def test_a_pipe_that_nobody_writes_to_does_not_hold_up_the_others(agent: Agent) 
     item = [1, 1, ["cat"], {}, str(agent.folder), str(agent.folder / "pipe"), "", "", "1/1.out"]
     agent.say("run", 1, "one", {"HEADNODE_TASK": "a", "PATH": "/usr/bin:/bin"}, None, [item])
     agent.run("exit 3", (2, 1))
-    assert sorted(each[5] for each in agent.ended(2)) == [0, 3]
+    assert sorted(each[4][1] for each in agent.ended(2)) == [0, 3]
 
 
 def test_a_factory_says_why_there_is_no_shepherd(agent: Agent) -> None:

@@ -11,12 +11,16 @@ import pytest
 
 from headnode.adapters.processes import job_journal
 from headnode.adapters.processes.job_journal import EndedRecord, Header, Writer
+from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
+from headnode.core.model.quantities import Instant
 
 HEADER = Header(job=7, marker="abc", boot="boot", process=1, uid=0)
 
 
 def ended(number: int, instance: int) -> EndedRecord:
-    return EndedRecord(number, 1, instance, 1, "exited", 0, None, 1.0, 2.0, 0.1, 0.2, 900, "")
+    usage = ResourceUsage(0.1, 0.2, 900)
+    outcome = AttemptOutcome("exited", 0, None, Instant(1.0), Instant(2.0), usage=usage)
+    return EndedRecord(number, 1, instance, 1, outcome)
 
 
 def write(path: Path) -> Writer:

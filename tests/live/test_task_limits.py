@@ -14,8 +14,8 @@ from headnode.adapters.processes.attempt_limits import limit_ending
 from headnode.adapters.processes.attempts import MemoryUse, ShepherdAttempt
 from headnode.adapters.processes.limits import _ITEMS, CannotSet, requested_limits
 from headnode.adapters.processes.spawning import TaskProgram
-from headnode.adapters.wire import agent_messages as m
 from headnode.core.model.job import JobSpec
+from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.task import LIMITS, ResourceLimit, TaskSpec
 
 PYTHON = f"{sys.executable} -I -S -c"
@@ -28,7 +28,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         yield scene
 
 
-def run(scene: Scene, command: str, *limits: ResourceLimit, attempt: int = 1) -> m.AttemptResult:
+def run(scene: Scene, command: str, *limits: ResourceLimit, attempt: int = 1) -> AttemptOutcome:
     """Run one task with these limits; return how it ended."""
     scene.job(command, resource_limits=limits)
     scene.head.run(1, (1, attempt))
@@ -126,7 +126,7 @@ def test_memory_in_use_beyond_its_limit_ends_the_task_by_name(scene: Scene) -> N
     ended = run(scene, hold, ResourceLimit("rss", 50_000_000))
     assert ended.kind == "timed-out"
     assert "above its limit 'rss'" in ended.message
-    assert ended.peak_memory > 78_000
+    assert ended.usage.peak_memory > 78_000
 
 
 def test_programs_with_limits_start_as_those_without(scene: Scene) -> None:
@@ -225,9 +225,9 @@ def test_memory_is_averaged_over_the_time_a_task_runs_with_all_its_processes(sce
         hold = f'x = b"x" * 60_000_000; import time; time.sleep({seconds})'
         ended = run(scene, f"{PYTHON} '{hold}' & {PYTHON} '{hold}'; wait", attempt=attempt)
         assert ended.exit_code == 0
-        if ended.average_memory > 115_000:
+        if ended.usage.average_memory > 115_000:
             break
-    assert 115_000 < ended.average_memory <= ended.peak_memory < 200_000
+    assert 115_000 < ended.usage.average_memory <= ended.usage.peak_memory < 200_000
 
 
 def test_memory_counts_for_as_long_as_it_was_there() -> None:
@@ -257,13 +257,13 @@ def test_the_average_is_below_the_peak_of_a_task_that_grows_and_processes_left_a
         grow = f'import time; time.sleep({1.9 * slow}); x = b"x" * 80_000_000; time.sleep({2 * slow})'
         ended = run(scene, f"({PYTHON} '{grow}' &); sleep {3.4 * slow}", attempt=attempt)
         assert ended.exit_code == 0
-        assert ended.peak_memory < 120_000
-        if ended.peak_memory > 80_000 and 15_000 < ended.average_memory < 75_000:
+        assert ended.usage.peak_memory < 120_000
+        if ended.usage.peak_memory > 80_000 and 15_000 < ended.usage.average_memory < 75_000:
             break
-    assert ended.peak_memory > 80_000
-    assert 15_000 < ended.average_memory < 75_000
+    assert ended.usage.peak_memory > 80_000
+    assert 15_000 < ended.usage.average_memory < 75_000
 
 
 def test_the_average_memory_of_a_short_task_is_its_peak(scene: Scene) -> None:
     ended = run(scene, "/bin/true")
-    assert 0 < ended.average_memory == ended.peak_memory
+    assert 0 < ended.usage.average_memory == ended.usage.peak_memory

@@ -19,6 +19,7 @@ from headnode.adapters.wire import agent_messages as m
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
 from headnode.core.model.node import NodeFacts
+from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
 from headnode.core.model.quantities import Instant, JobId
 from heads import PATIENCE, RealHead, real_head
 
@@ -133,7 +134,7 @@ def test_what_a_node_says_of_the_tasks_of_another_changes_nothing(
             route=m.Route(job, 1, 1, 1, "x", "liar", "honest"), back=False, sequence=1, kind="in", data=b"x"
         ),
         *(m.OutputRead(number=number, data=b"lies", size=4) for number in range(1, 20)),
-        m.Results(number=1, job=job, results=(m.AttemptResult(1, 1, 1, "exited", exit_code=0),)),
+        m.Results(number=1, job=job, results=(m.AttemptResult(1, 1, 1, AttemptOutcome("exited", 0)),)),
     )
     assert liar.says(*lies, until="Ack")[-1] == "Ack"
     after = head.task(job)
@@ -292,7 +293,9 @@ def test_impossible_results_are_shown_nowhere_and_drain_the_node(head: RealHead,
             async for kind in _kinds(reader):
                 if kind == "Run":
                     break
-            result = m.AttemptResult(1, 1, 1, "exited", exit_code=2**62, peak_memory=2**63 - 1)
+            result = m.AttemptResult(
+                1, 1, 1, AttemptOutcome("exited", 2**62, usage=ResourceUsage(peak_memory=2**63 - 1))
+            )
             writer.write(frame(msgspec.msgpack.encode(m.Results(number=1, job=job, results=(result,)))))
             assert [kind async for kind in _kinds(reader, until="Ack")][-1] == "Ack"
 

@@ -172,7 +172,7 @@ class Witness:
             self._must(bool(self.jobs[job].over), f"job {job} is not over")
         for name, handed in self.handed.items():
             self._must(handed.end is not None, f"{name} was handed over and never ended")
-            code = None if handed.end is None else handed.end.exit_code
+            code = None if handed.end is None else handed.end.outcome.exit_code
             ran = name in self.tracks or not is_ticking(self.jobs[name[0]], name[1])
             self._must(ran or code is None, f"{name} is said to have ended with {code} and never ran")
         self._check_reruns()
@@ -199,11 +199,11 @@ class Witness:
             yield f"{name} ran for {last - end_by:.1f} s after its deadline"
 
     def _check_end(self, name: Attempt, track: Track, end: e.InstanceEnd) -> Iterator[str]:
-        if end.exit_code is not None and end.exit_code != track.exit_code:
+        if end.outcome.exit_code is not None and end.outcome.exit_code != track.exit_code:
             yield f"{name} ended with {track.exit_code}, and {end} says otherwise"
-        if end.state == "finished" and end.cause == "program" and end.exit_code != 0:
+        if end.state == "finished" and end.cause == "program" and end.outcome.exit_code != 0:
             yield f"{name} has finished, {end}"
-        if end.state == "failed" and end.cause == "program" and end.exit_code == 0:
+        if end.state == "failed" and end.cause == "program" and end.outcome.exit_code == 0:
             yield f"{name} has failed, {end}"
         if end.started is None and end.cause == "program":
             yield f"{name} ran and never began: {end}"

@@ -28,7 +28,7 @@ def nodes(*events: Event) -> TimedNodes:
 
 def told(made: TimedNodes, now: float) -> list[tuple[int, int, str, float | None]]:
     return [
-        (end.job, report.attempt, report.kind, report.ended)
+        (end.job, report.attempt, report.outcome.kind, report.outcome.ended)
         for end in made.over(now)
         for report in end.reports
     ]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from headnode.core.model.outcome import AttemptOutcome, Ending
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import AttemptReport
@@ -74,7 +75,7 @@ class InProcessNodes:
         held: Held,
         at: Instant,
         *,
-        kind: str = "exited",
+        kind: Ending = "exited",
         exit_code: int | None = 0,
         started: Instant | None = None,
         trouble: str = "",
@@ -88,10 +89,12 @@ class InProcessNodes:
             task=held.task,
             instance=held.instance,
             attempt=held.attempt,
-            kind=kind,
-            exit_code=exit_code if kind == "exited" else None,
-            started=started,
-            ended=at,
-            trouble=trouble,
+            outcome=AttemptOutcome(
+                kind,
+                exit_code if kind == "exited" else None,
+                started=started,
+                ended=at,
+                trouble=trouble,
+            ),
         )
         return ReportEnded(node=held.place[0][0], job=held.job, reports=(report,))

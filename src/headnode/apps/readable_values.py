@@ -121,6 +121,14 @@ def size_of_bytes(number: int | None) -> str:
     return memory(-(-number // 1024)) if number else ""
 
 
+def measured_counts(used: "Mapping[str, Any]") -> dict[str, str]:
+    """Return what was counted of a task or a job, by its title; a head of before may not say all of it."""
+    return {
+        "Read": size_of_bytes(used.get("bytes_read")),
+        "Written": size_of_bytes(used.get("bytes_written")),
+    }
+
+
 def counted(count: int, thing: str, several: str = "") -> str:
     """Write a count with its noun: ``1 task``, ``2 tasks``."""
     return f"{count} {thing if count == 1 else several or thing + 's'}"

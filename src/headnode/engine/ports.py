@@ -8,6 +8,7 @@ import msgspec
 from headnode.core.filtering.filter_chain import FilterChain
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.state.events import Event, ParameterSet
+from headnode.core.state.job_events import InstanceEnd
 
 
 class EndedJob(msgspec.Struct, frozen=True):
@@ -22,29 +23,6 @@ class EndedJob(msgspec.Struct, frozen=True):
     ended: Instant
     record: bytes
     job_group: str = ""
-
-
-class InstanceRow(msgspec.Struct, frozen=True):
-    """How the newest attempt of one instance ended."""
-
-    job: JobId
-    task: int
-    instance: int
-    attempt: int
-    state: str
-    exit_code: int | None
-    signal: int | None
-    node: str
-    started: Instant | None
-    ended: Instant | None
-    user_time: float
-    system_time: float
-    peak_memory: int
-    message: str
-    average_memory: int = 0
-    nodes: tuple[str, ...] = ()  # all that it ran on, where there were several
-    bytes_read: int = 0
-    bytes_written: int = 0
 
 
 class Journal(Protocol):
@@ -120,10 +98,10 @@ class Archive(Protocol):
     def count_ended(self, *, owner: str | None) -> dict[str, int]:
         """Return how many jobs ended in each state; costs no walk over the jobs."""
 
-    def instance(self, job: JobId, task: int, instance: int) -> InstanceRow | None:
+    def instance(self, job: JobId, task: int, instance: int) -> InstanceEnd | None:
         """Return how the newest attempt of one instance ended."""
 
-    def instances(self, job: JobId, task: int, after: int, limit: int) -> list[InstanceRow]:
+    def instances(self, job: JobId, task: int, after: int, limit: int) -> list[InstanceEnd]:
         """Return the ended instances of a task with numbers above `after`, in order."""
 
     def history(self, job: JobId, limit: int) -> list[Event]:

@@ -12,6 +12,7 @@ from headnode.core.model.errors import WrongState
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import NodeNeeds
+from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import Distribution, TaskSpec, TaskType
 from headnode.core.state.apply_events import apply_event
@@ -83,7 +84,9 @@ def dispatch(cluster: ClusterState) -> dict[tuple[int, int], NodeCores]:
 def end(
     cluster: ClusterState, task: int, instance: int, state: EndState = "finished", attempt: int = 1
 ) -> None:
-    ended = InstanceEnd(task=task, instance=instance, attempt=attempt, state=state, exit_code=0)
+    ended = InstanceEnd(
+        task=task, instance=instance, attempt=attempt, state=state, outcome=AttemptOutcome("exited", 0)
+    )
     apply_event(cluster, InstancesEnded(at=NOW, job=JOB, ended=(ended,)))
 
 

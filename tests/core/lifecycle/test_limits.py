@@ -7,6 +7,7 @@ from headnode.core.model.errors import BadRequest, NotAllowed, WrongState
 from headnode.core.model.job import GroupEdge, JobSpec, Licence, UnitType
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.node_needs import NodeNeeds
+from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.state.command import AttemptReport
@@ -174,9 +175,9 @@ def test_a_tasks_own_list_of_good_exit_codes_overrides_the_jobs_and_both_ends_ar
 def test_a_late_report_of_an_attempt_that_was_never_made_is_ignored() -> None:
     world = World(1)
     job = world.submit(TRUE)
-    report = AttemptReport(task=1, instance=1, attempt=2, kind="exited", exit_code=0)
-    early = AttemptReport(task=1, instance=1, attempt=0, kind="exited", exit_code=0)
-    wrong = AttemptReport(task=2, instance=1, attempt=1, kind="exited", exit_code=0)
+    report = AttemptReport(task=1, instance=1, attempt=2, outcome=AttemptOutcome("exited", 0))
+    early = AttemptReport(task=1, instance=1, attempt=0, outcome=AttemptOutcome("exited", 0))
+    wrong = AttemptReport(task=2, instance=1, attempt=1, outcome=AttemptOutcome("exited", 0))
     assert world.do(ReportEnded(node="node1", job=job, reports=(report, early, wrong))) == ()
 
 

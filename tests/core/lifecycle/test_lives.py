@@ -374,5 +374,10 @@ def test_a_program_that_a_signal_ended_fails_whatever_exit_codes_are_valid() -> 
     job = world.submit(TaskSpec(command="x", valid_exit_codes=((0, 255),)))
     held = next(held for held in world.nodes.running() if held.job == job)
     ended = world.nodes.ended(held, world.clock.now(), kind="exited", exit_code=137)
-    world.do(replace(ended, reports=tuple(replace(one, signal=9) for one in ended.reports)))
+    world.do(
+        replace(
+            ended,
+            reports=tuple(replace(one, outcome=one.outcome._replace(signal=9)) for one in ended.reports),
+        )
+    )
     assert world.record(job).state is JobState.FAILED

@@ -61,7 +61,9 @@ def test_a_task_that_may_not_run_twice_fails_with_its_node_and_the_rest_of_the_j
     record = world.record(job)
     assert record.run is not None
     assert (record.state, record.message, record.run.requeues) == (JobState.FAILED, "task 1 failed", 0)
-    assert world.journal.instance(job, 1, 1).message == "node node1 was lost, and it is not rerunnable"  # type: ignore[union-attr]
+    assert (
+        world.journal.instance(job, 1, 1).outcome.message == "node node1 was lost, and it is not rerunnable"
+    )  # type: ignore[union-attr]
 
 
 def test_a_job_that_has_lost_all_its_nodes_goes_back_to_the_queue_and_runs_when_they_are_back() -> None:

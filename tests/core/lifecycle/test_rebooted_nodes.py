@@ -47,7 +47,7 @@ def forget(world: World, node: str) -> None:
 def message(world: World, job: JobId, task: int, attempt: int = 1) -> str:
     found = world.journal.instance(job, task, attempt)
     assert found is not None
-    return found.message
+    return found.outcome.message
 
 
 def test_rerunnable_tasks_run_again_there_and_others_fail_naming_the_reboot() -> None:

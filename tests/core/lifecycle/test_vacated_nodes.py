@@ -96,7 +96,7 @@ def test_what_may_not_run_twice_fails_and_says_who_took_the_node_away_and_why() 
     report_stopped(world)
     row = world.journal.instance(job, 1, 1)
     assert row is not None
-    assert row.message == "node node1 was taken offline by root: it burns, and it is not rerunnable"
+    assert row.outcome.message == "node node1 was taken offline by root: it burns, and it is not rerunnable"
 
 
 def test_nothing_new_of_a_running_job_goes_to_a_node_that_is_taken_offline() -> None:
@@ -196,7 +196,7 @@ def test_a_node_that_is_away_loses_at_once_what_may_not_run_twice_and_the_rest_w
     assert list(record.run.tasks[0].failed) == [1]
     row = world.journal.instance(job, 1, 1)
     assert row is not None
-    assert row.message == "node node1 was taken offline by root: it burns, and it is not rerunnable"
+    assert row.outcome.message == "node node1 was taken offline by root: it burns, and it is not rerunnable"
     assert held(world, job) == {"node1": (1,), "node2": (0,)}  # a task that may run twice may still run there
     world.do(GiveUpNode(node="node1"))
     assert held(world, job) == {"node2": (0,)}

@@ -11,11 +11,11 @@ import msgspec
 
 from headnode.adapters.journal.errors import Damage, damaged
 from headnode.adapters.journal.event_table import checksum, is_intact
-from headnode.adapters.journal.projection import Drop, DropAll, DropUnfinished, Put, changes, row_of
+from headnode.adapters.journal.projection import Drop, DropAll, DropUnfinished, Put, changes
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.events import Event
 from headnode.core.state.job_events import InstanceEnd
-from headnode.engine.ports import EndedJob, InstanceRow
+from headnode.engine.ports import EndedJob
 
 _ANY_ID: Final = 2**63 - 1  # above every id
 
@@ -150,7 +150,7 @@ class EndedTables:
         ).fetchall()
         return {state: jobs for state, jobs in rows if jobs}
 
-    def instance(self, job: JobId, task: int, instance: int) -> InstanceRow | None:
+    def instance(self, job: JobId, task: int, instance: int) -> InstanceEnd | None:
         """Return how the newest attempt of one instance ended."""
         row = self._database.execute(
             "select instance, body, sum from ended_instances where job = ? and task = ? and instance = ?",
@@ -158,7 +158,7 @@ class EndedTables:
         ).fetchone()
         return None if row is None else self._read_instance(job, task, *row)
 
-    def instances(self, job: JobId, task: int, after: int, limit: int) -> list[InstanceRow]:
+    def instances(self, job: JobId, task: int, after: int, limit: int) -> list[InstanceEnd]:
         """Return the ended instances of a task with numbers above `after`, in order."""
         rows = self._database.execute(
             "select job, task, instance, body, sum from ended_instances "
@@ -237,11 +237,11 @@ class EndedTables:
             raise damaged(self._path, f"ended job {job} has changed since it was written")
         return EndedJob(*msgspec.structs.astuple(_job_decoder.decode(body)))
 
-    def _read_instance(self, job: JobId, task: int, instance: int, body: bytes, said: int) -> InstanceRow:
+    def _read_instance(self, job: JobId, task: int, instance: int, body: bytes, said: int) -> InstanceEnd:
         name = f"{job}.{task}.{instance}"
         if not is_intact(body, job, said):
             raise damaged(self._path, f"ended instance {name} has changed since it was written")
         ended = _instance_decoder.decode(body)
         if (ended.task, ended.instance) != (task, instance):
             raise damaged(self._path, f"ended instance {name} is stored in the place of another")
-        return row_of(job, ended)
+        return ended

@@ -17,12 +17,11 @@ from headnode.adapters.journal.projection import (
     Put,
     changes,
     kind_of,
-    row_of,
 )
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.events import Event, ParameterSet, node_of
 from headnode.core.state.job_events import InstanceEnd, JobEvent, JobStarted
-from headnode.engine.ports import MOST_PREDICTIONS, EndedJob, InstanceRow, Prediction
+from headnode.engine.ports import MOST_PREDICTIONS, EndedJob, Prediction
 
 
 class MemoryJournal:
@@ -136,16 +135,15 @@ class MemoryJournal:
                 counts[state] += jobs
         return dict(counts)
 
-    def instance(self, job: JobId, task: int, instance: int) -> InstanceRow | None:
+    def instance(self, job: JobId, task: int, instance: int) -> InstanceEnd | None:
         """Return how the newest attempt of one instance ended."""
-        ended = self._rows(job, task).get(instance)
-        return None if ended is None else row_of(job, ended)
+        return self._rows(job, task).get(instance)
 
-    def instances(self, job: JobId, task: int, after: int, limit: int) -> list[InstanceRow]:
+    def instances(self, job: JobId, task: int, after: int, limit: int) -> list[InstanceEnd]:
         """Return the ended instances of a task with numbers above `after`, in order."""
         rows = self._rows(job, task)
         numbers = sorted(number for number in rows if number > after)
-        return [row_of(job, rows[number]) for number in numbers[: max(limit, 0)]]
+        return [rows[number] for number in numbers[: max(limit, 0)]]
 
     def history(self, job: JobId, limit: int) -> list[Event]:
         """Return the newest events of a job but those of its instances, oldest first."""

@@ -24,7 +24,6 @@ from headnode.core.state.job_events import (
     JobSuspended,
     TaskRequeued,
 )
-from headnode.engine.ports import InstanceRow
 
 OF_CLUSTER: Final = 0
 """Kind of an event of a node or of the whole cluster."""
@@ -111,27 +110,3 @@ def changes(events: Sequence[Event]) -> Iterator[Change]:
                 yield DropUnfinished(job)
             case JobConfigured(job=job):
                 yield DropAll(job)
-
-
-def row_of(job: JobId, ended: InstanceEnd) -> InstanceRow:
-    """Return an ended instance as the archive tells it."""
-    return InstanceRow(
-        job=job,
-        task=ended.task,
-        instance=ended.instance,
-        attempt=ended.attempt,
-        state=ended.state,
-        exit_code=ended.exit_code,
-        signal=ended.signal,
-        node=ended.node,
-        started=ended.started,
-        ended=ended.ended,
-        user_time=ended.user_time,
-        system_time=ended.system_time,
-        peak_memory=ended.peak_memory,
-        message=ended.message,
-        average_memory=ended.average_memory,
-        nodes=ended.nodes,
-        bytes_read=ended.bytes_read,
-        bytes_written=ended.bytes_written,
-    )

@@ -19,7 +19,8 @@ from headnode.adapters.journal.event_table import EventTable, PredictionTable, c
 from headnode.adapters.journal.journal_file import OpenFiles, SingleProcess, check_log, connect
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.events import Event, ParameterSet
-from headnode.engine.ports import EndedJob, InstanceRow, Prediction
+from headnode.core.state.job_events import InstanceEnd
+from headnode.engine.ports import EndedJob, Prediction
 
 _PAGE: Final = 1000  # events read at a time when replaying
 _COPIED: Final = 500  # pages of 4 KiB copied at a time
@@ -157,12 +158,12 @@ class SqliteJournal:
         with self._access:
             return self._ended.counts(owner)
 
-    def instance(self, job: JobId, task: int, instance: int) -> InstanceRow | None:
+    def instance(self, job: JobId, task: int, instance: int) -> InstanceEnd | None:
         """Return how the newest attempt of one instance ended."""
         with self._access:
             return self._ended.instance(job, task, instance)
 
-    def instances(self, job: JobId, task: int, after: int, limit: int) -> list[InstanceRow]:
+    def instances(self, job: JobId, task: int, after: int, limit: int) -> list[InstanceEnd]:
         """Return the ended instances of a task with numbers above `after`, in order."""
         with self._access:
             return self._ended.instances(job, task, after, limit)

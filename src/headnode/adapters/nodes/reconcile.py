@@ -9,6 +9,7 @@ from headnode.adapters.wire.agent_messages import Holdings, ReportedAttempt
 from headnode.adapters.wire.message_checks import Piece, digest_of, health_check_text
 from headnode.adapters.wire.messages import CheckHealth, Continue, FromHead, Run, Stop, Suspend
 from headnode.core.model.node import NodeState
+from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
@@ -182,15 +183,11 @@ def orders_to_repeat(
 
 
 def _lost_report(known: ExpectedAttempt) -> AttemptReport:
-    lost = known.live.started is not None
-    return AttemptReport(
-        task=known.task,
-        instance=known.instance,
-        attempt=known.live.attempt,
-        kind="lost" if lost else "never-ran",
-        started=known.live.started,
-        message="the node no longer has the task" if lost else "",
-    )
+    started = known.live.started
+    never_ran = AttemptOutcome("never-ran")
+    lost = AttemptOutcome("lost", started=started, message="the node no longer has the task")
+    outcome = never_ran if started is None else lost
+    return AttemptReport(known.task, known.instance, known.live.attempt, outcome)
 
 
 def health_check(cluster: ClusterState, node: str) -> CheckHealth:

@@ -138,24 +138,6 @@ class ReportQueue:
 def attempt_report(node: str, message: m.Results) -> ReportEnded:
     """Return what the results of a node say, as a command."""
     reports = tuple(
-        AttemptReport(
-            task=r.task,
-            instance=r.instance,
-            attempt=r.attempt,
-            kind=r.kind,
-            exit_code=r.exit_code,
-            signal=r.signal,
-            started=r.started,
-            ended=r.ended,
-            user_time=r.user_time,
-            system_time=r.system_time,
-            peak_memory=r.peak_memory,
-            message=r.message,
-            average_memory=r.average_memory,
-            bytes_read=r.bytes_read,
-            bytes_written=r.bytes_written,
-            trouble=r.trouble,
-        )
-        for r in message.results
+        AttemptReport(each.task, each.instance, each.attempt, each.outcome) for each in message.results
     )
     return ReportEnded(node=node, job=message.job, reports=reports)

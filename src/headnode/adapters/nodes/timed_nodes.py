@@ -5,6 +5,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import Any, NamedTuple
 
+from headnode.core.model.outcome import AttemptOutcome, Ending
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import AttemptReport
@@ -25,7 +26,7 @@ class _TimedEnd(NamedTuple):
     end: float
     order: int  # of the start of its job
     attempt: _TimedAttempt
-    kind: str  # how it ends, as in `commands.Report`
+    ending: Ending
     node: str
     begun: Instant
 
@@ -87,7 +88,7 @@ class TimedNodes:
     def _stop(self, event: InstancesStopping) -> None:
         stopped = {(event.job, event.task, instance) for instance in event.instances}
         for attempt in [attempt for attempt in self._held if attempt[:3] in stopped]:
-            self._hold(self._held[attempt]._replace(end=event.at, kind="stopped"))
+            self._hold(self._held[attempt]._replace(end=event.at, ending="stopped"))
 
     def _hold(self, over: _TimedEnd) -> None:
         self._held[over.attempt] = over
@@ -96,13 +97,7 @@ class TimedNodes:
 
 def _report(over: _TimedEnd) -> ReportEnded:
     job, task, instance, attempt = over.attempt
-    report = AttemptReport(
-        task=task,
-        instance=instance,
-        attempt=attempt,
-        kind=over.kind,
-        exit_code=0 if over.kind == "exited" else None,
-        started=over.begun,
-        ended=Instant(over.end),
-    )
+    code = 0 if over.ending == "exited" else None
+    outcome = AttemptOutcome(over.ending, code, started=over.begun, ended=Instant(over.end))
+    report = AttemptReport(task, instance, attempt, outcome)
     return ReportEnded(node=over.node, job=job, reports=(report,))

@@ -328,7 +328,7 @@ class CgroupPlacement:
             return memory_ending(attempt, killed) or limit_ending(attempt)
         figures = attempt.figures = attempt.group.figures()
         if figures.times is not None:
-            attempt.used = attempt.used._replace(user=figures.times[0], system=figures.times[1])
+            attempt.used = attempt.used._replace(user_time=figures.times[0], system_time=figures.times[1])
         self._remove(attempt.group)
         return (
             memory_ending(attempt, figures.killed) or limit_ending(attempt) or _by_processes(attempt, figures)

@@ -4,34 +4,19 @@ Standard library only: this is loaded by the shepherd factory."""
 
 import contextlib
 import os
+import resource
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from headnode.adapters import process_tree
 from headnode.adapters.processes.cgroup_helper import CgroupFigures, TaskCgroup
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.processes.limits import Bounds, RequestedLimit
 from headnode.adapters.processes.spawning import CannotStart, TaskProgram
-
-
-class Used(NamedTuple):
-    """Times in seconds, of the user and the system; bytes read and written, whatever from and to."""
-
-    user: float = 0.0
-    system: float = 0.0
-    bytes_read: int = 0
-    bytes_written: int = 0
-
-    def and_also(self, other: "Used") -> "Used":
-        """Return both together."""
-        return Used(
-            self.user + other.user,
-            self.system + other.system,
-            self.bytes_read + other.bytes_read,
-            self.bytes_written + other.bytes_written,
-        )
+from headnode.core.model.outcome import AttemptOutcome, Ending, ResourceUsage
+from headnode.core.model.quantities import Instant
 
 
 def open_counters(process: int) -> int:
@@ -135,10 +120,10 @@ class ShepherdAttempt:
         )
         self.memory: MemoryUse | None = None  # what was seen of it, once it has run for a while
         self.group: TaskCgroup | None = None  # its own control group, if it has one
-        self.used = Used()  # what its processes used, as far as it is known by now
+        self.used = ResourceUsage()  # what its processes used, as far as it is known by now
         self.counters = -1  # a descriptor that tells what its process reads and writes
         self.figures: CgroupFigures | None = None  # what its group told at its end
-        self.verdict: tuple[str, str] = ("exited", "")  # the kind of its result, and why
+        self.verdict: tuple[Ending, str] = ("exited", "")  # and why
 
     @property
     def limits(self) -> tuple[RequestedLimit, ...]:
@@ -243,42 +228,47 @@ class Lanes:
             self._free[attempt.lane] = None
 
 
+def usage_of(used: resource.struct_rusage, moved: tuple[int, int]) -> ResourceUsage:
+    """Return what a reaped process and its children used; `moved` are the bytes read and written.
+
+    Memory is not in it: that of an attempt is measured while it runs.
+    """
+    return ResourceUsage(
+        user_time=used.ru_utime, system_time=used.ru_stime, bytes_read=moved[0], bytes_written=moved[1]
+    )
+
+
 def ended_record(number: int, attempt: ShepherdAttempt, by_limit: str) -> EndedRecord:
     status, _, _, peak = attempt.usage or (0, 0.0, 0.0, 0)
-    kind, message = attempt.verdict
+    ending, message = attempt.verdict
     by_signal = os.WIFSIGNALED(status)
-    memory, used = attempt.memory, attempt.used
+    memory = attempt.memory
     peak = max(peak, memory.peak if memory else 0)
     if attempt.figures is not None and attempt.figures.peak is not None:
         peak = attempt.figures.peak
-    return EndedRecord(
-        number,
-        *attempt.key,
-        kind,
+    average = min((memory.average if memory else 0) or peak, peak)
+    outcome = AttemptOutcome(
+        ending,
         None if by_signal else os.WEXITSTATUS(status),
         os.WTERMSIG(status) if by_signal else None,
-        attempt.started,
-        attempt.ended,
-        used.user,
-        used.system,
-        peak,
+        Instant(attempt.started),
+        Instant(attempt.ended),
         message or by_limit,
-        min((memory.average if memory else 0) or peak, peak),
-        used.bytes_read,
-        used.bytes_written,
+        usage=attempt.used._replace(peak_memory=peak, average_memory=average),
     )
+    return EndedRecord(number, *attempt.key, outcome)
 
 
 def never_ran_record(number: int, key: Key) -> EndedRecord:
-    return EndedRecord(number, *key, "never-ran", None, None, None, None, 0.0, 0.0, 0, "")
+    return EndedRecord(number, *key, AttemptOutcome("never-ran"))
 
 
 def not_started_record(number: int, key: Key, why: CannotStart) -> EndedRecord:
-    said, now = str(why), time.time()
-    return EndedRecord(
-        number, *key, "not-started", None, None, None, now, 0.0, 0.0, 0, said, trouble=why.trouble
-    )
+    now = Instant(time.time())
+    outcome = AttemptOutcome("not-started", ended=now, message=str(why), trouble=why.trouble)
+    return EndedRecord(number, *key, outcome)
 
 
 def with_unwritten(record: EndedRecord, why: str) -> EndedRecord:
-    return record._replace(message="; ".join(filter(None, (record.message, why))))
+    message = "; ".join(filter(None, (record.outcome.message, why)))
+    return record._replace(outcome=record.outcome._replace(message=message))

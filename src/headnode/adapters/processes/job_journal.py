@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
+
 Key = tuple[int, int, int]
 """Task, instance, attempt."""
 
@@ -34,25 +36,13 @@ class Header(NamedTuple):
 
 
 class EndedRecord(NamedTuple):
-    """How one attempt ended; `kind` is that of the wire's `Result`, memory in kB."""
+    """How one attempt ended, by the number of the record."""
 
     number: int
     task: int
     instance: int
     attempt: int
-    kind: str
-    exit_code: int | None
-    signal: int | None
-    started: float | None
-    ended: float | None
-    user_time: float
-    system_time: float
-    peak_memory: int
-    message: str
-    average_memory: int = 0
-    bytes_read: int = 0
-    bytes_written: int = 0
-    trouble: str = ""  # why it could not be started, in the words of `core.model.faults`
+    outcome: AttemptOutcome
 
     @property
     def key(self) -> Key:
@@ -145,7 +135,7 @@ def _take(story: JournalContent, record: list[Any]) -> None:
         case ["private", path]:
             story.private[path] = None
         case ["ended", *fields]:
-            ended = EndedRecord(*fields)
+            ended = _ended(*fields)
             story.queued.pop(ended.key, None)
             story.started.pop(ended.key, None)
             story.ended[ended.number] = ended
@@ -154,3 +144,9 @@ def _take(story: JournalContent, record: list[Any]) -> None:
                 story.ended.pop(number, None)
         case _:
             raise ValueError
+
+
+def _ended(number: int, task: int, instance: int, attempt: int, outcome: list[Any]) -> EndedRecord:
+    said = AttemptOutcome(*outcome)
+    said = said._replace(usage=ResourceUsage(*said.usage))
+    return EndedRecord(number, task, instance, attempt, said)

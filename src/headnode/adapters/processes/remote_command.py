@@ -3,12 +3,13 @@
 Standard library only: this is loaded by the shepherd factory."""
 
 import contextlib
+import json
 import os
 import signal
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, NoReturn
 
-from headnode.adapters.processes.attempts import open_counters, read_counters
+from headnode.adapters.processes.attempts import open_counters, read_counters, usage_of
 from headnode.adapters.processes.cgroup_helper import TaskCgroup
 from headnode.adapters.processes.launcher import ANSWER_FOR, ERROR, FAILED, Frames, dial, say_exit
 from headnode.adapters.processes.limits import (
@@ -110,8 +111,8 @@ class _Measured(Piped):
         os.waitid(os.P_PID, self._process, os.WEXITED | os.WNOWAIT)
         moved = read_counters(self._counters)
         _, status, usage = os.wait4(self._process, 0)
-        words = (usage.ru_utime, usage.ru_stime, *moved, usage.ru_maxrss, status)
-        os.write(self._tells, " ".join(map(str, words)).encode())
+        used = usage_of(usage, moved)._replace(peak_memory=usage.ru_maxrss)
+        os.write(self._tells, json.dumps([*used, status]).encode())
         return status
 
 

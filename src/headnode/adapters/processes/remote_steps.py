@@ -2,12 +2,13 @@
 
 Standard library only: this is loaded by the shepherd factory."""
 
+import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from headnode.adapters import process_tree
 from headnode.adapters.processes.attempt_limits import (
@@ -15,29 +16,13 @@ from headnode.adapters.processes.attempt_limits import (
     for_want_of_memory,
     for_want_of_processes,
 )
-from headnode.adapters.processes.attempts import MemoryUse, Used
+from headnode.adapters.processes.attempts import MemoryUse
 from headnode.adapters.processes.cgroup_helper import NoGroup, TaskCgroup, TaskCgroups
 from headnode.adapters.processes.limits import Bounds, RequestedLimit, most_processes
 from headnode.adapters.processes.remote_command import ENTERED, TASK, LaunchOrder, _be_parent
+from headnode.core.model.outcome import RemoteUsage, ResourceUsage
 
-_LONGEST = 256  # bytes of what one of our processes tells of its command
-
-
-class StepTotal(NamedTuple):
-    """What an attempt used on a node.  Memory in kB.
-
-    `why`: a sentence, when it wanted for memory or reached a limit there.
-    """
-
-    used: Used = Used()
-    peak: int = 0
-    average: int = 0
-    why: str = ""
-
-    def and_also(self, other: "StepTotal") -> "StepTotal":
-        """Return what both are together, one after the other on the same node."""
-        peak, average = max(self.peak, other.peak), max(self.average, other.average)
-        return StepTotal(self.used.and_also(other.used), peak, average, self.why or other.why)
+_LONGEST = 1024  # bytes of what one of our processes tells of its command
 
 
 class RemoteStep:
@@ -49,11 +34,10 @@ class RemoteStep:
         """`limits` are those of each of its processes, beside those of its user."""
         self.name, self.bounds, self.group, self.limits = name, bounds, group, limits
         self.memory: MemoryUse | None = None  # what was seen of it
-        self.used = Used()
+        self.used = ResourceUsage()
         self.why = ""  # it had more memory than it may have
         self._reached = ""  # a limit that has ended one of its commands
         self.numbers: set[str] = set()  # of its launches
-        self._largest = 0  # kB, the most that one process had
         self._tells: dict[int, int] = {}  # process of ours: a descriptor that tells what its command used
 
     @property
@@ -72,16 +56,16 @@ class RemoteStep:
         if tells < 0:
             return
         try:
-            words = os.read(tells, _LONGEST).split()
+            told = os.read(tells, _LONGEST)
         except BlockingIOError:  # it was killed, and what it started may have got its end
-            words = []
+            told = b""
         os.close(tells)
-        if len(words) == 6:
-            user, system, read, written, largest, status = words
-            self.used = self.used.and_also(Used(float(user), float(system), int(read), int(written)))
-            self._largest = max(self._largest, int(largest))
-            time = float(user) + float(system)
-            self._reached = self._reached or ended_by_limit(int(status), time, self.limits)
+        if told:
+            *values, status = json.loads(told)
+            usage = ResourceUsage(*values)
+            self.used = self.used.after(usage)
+            time = usage.user_time + usage.system_time
+            self._reached = self._reached or ended_by_limit(status, time, self.limits)
 
     def processes(self, picture: process_tree.Picture) -> set[int]:
         """Return its living processes, as far as they can be told."""
@@ -96,18 +80,19 @@ class RemoteStep:
             return self.why
         return for_want_of_memory(self.bounds, self.group.figures().peak)
 
-    def total(self) -> StepTotal:
+    def total(self) -> RemoteUsage:
         """Return what it used, now that nothing of it runs."""
-        peak, used = max(self._largest, self.memory.peak if self.memory else 0), self.used
+        used = self.used
+        peak = max(used.peak_memory, self.memory.peak if self.memory else 0)
         why = self.wants_memory() or self._reached
         if self.group is not None:
             figures = self.group.figures()
             peak = peak if figures.peak is None else figures.peak
             if figures.times is not None:
-                used = used._replace(user=figures.times[0], system=figures.times[1])
+                used = used._replace(user_time=figures.times[0], system_time=figures.times[1])
             why = why or for_want_of_processes(figures.refused, self.limits)
         average = min((self.memory.average if self.memory else 0) or peak, peak)
-        return StepTotal(used, peak, average, why)
+        return RemoteUsage(used._replace(peak_memory=peak, average_memory=average), why)
 
 
 MARKER = "HEADNODE_LAUNCHED"  # which launch a process belongs to
@@ -132,7 +117,9 @@ class RemoteCommands:
         """`watch` is given outposts of attempts, whose memory is to be looked at; `tell` tells the agent."""
         self._run, self._groups, self._watch, self._tell = run_directory, groups, watch, tell
         self._outposts: dict[str, RemoteStep] = {}
-        self._settled: dict[str, StepTotal] = {}  # what attempts have used here before, by the outpost's name
+        self._settled: dict[
+            str, RemoteUsage
+        ] = {}  # what attempts have used here before, by the outpost's name
         self._owners: dict[int, RemoteStep] = {}  # whose the processes are that were seen ending
         self._parents: dict[str, int] = {}  # by number; our process, which may have ended
         self._alive: set[int] = set()  # those of our processes that have not been reaped
@@ -323,8 +310,8 @@ class RemoteCommands:
         if outpost is not None and number == outpost.name:
             self._settle(outpost)
         if number.startswith(f"{TASK}="):
-            used, peak, average, why = self._settled.get(number, StepTotal())
-            self._tell(["launches-over", number.partition("=")[2], *used, peak, average, why])
+            used = self._settled.get(number, RemoteUsage())
+            self._tell(["launches-over", number.partition("=")[2], used])
 
     def _settle(self, outpost: RemoteStep) -> None:
         """Keep what an outpost used, and forget it."""
@@ -335,7 +322,7 @@ class RemoteCommands:
         for number in outpost.numbers:
             self._parents.pop(number, None)
         if outpost.name.startswith(f"{TASK}="):
-            self._settled[outpost.name] = self._settled.get(outpost.name, StepTotal()).and_also(total)
+            self._settled[outpost.name] = self._settled.get(outpost.name, RemoteUsage()).after(total)
 
     def _remove_group(self, outpost: RemoteStep) -> None:
         if outpost.group is not None and self._groups is not None:

@@ -17,7 +17,6 @@ from headnode.adapters.processes.attempt_limits import CgroupPlacement, MemoryWa
 from headnode.adapters.processes.attempts import (
     Lanes,
     ShepherdAttempt,
-    Used,
     attempts_of,
     ended_record,
     never_ran_record,
@@ -25,6 +24,7 @@ from headnode.adapters.processes.attempts import (
     open_counters,
     read_counters,
     session_of,
+    usage_of,
 )
 from headnode.adapters.processes.cgroup_helper import TaskCgroups
 from headnode.adapters.processes.cgroups import Freezer
@@ -40,6 +40,7 @@ from headnode.adapters.processes.remote_steps import RemoteCommands, RemoteStep
 from headnode.adapters.processes.shepherd_reports import ShepherdReports
 from headnode.adapters.processes.spawning import CannotStart, discard_if_empty
 from headnode.core.model import faults
+from headnode.core.model.outcome import Ending
 
 WITHOUT_AGENT = 60.0  # seconds a shepherd with nothing to do waits for an agent before it ends
 _FAREWELL = 5.0  # seconds for the last words to an agent that is slow to listen
@@ -180,9 +181,9 @@ class Shepherd:
         if attempt is not None:
             self._end(attempt, "stopped", "", grace)
 
-    def _end(self, attempt: ShepherdAttempt, kind: str, message: str, grace: float) -> None:
+    def _end(self, attempt: ShepherdAttempt, ending: Ending, message: str, grace: float) -> None:
         if attempt.verdict[0] == "exited" and attempt.usage is None:
-            attempt.verdict = (kind, message)
+            attempt.verdict = (ending, message)
         self._endings.begin(attempt, grace)
         self._suspension.look_soon()
 
@@ -265,7 +266,7 @@ class Shepherd:
             parents = self._launches.parents
             self._launches.reaped(process)
             if owner is not None and process not in parents:
-                owner.used = owner.used.and_also(Used(usage.ru_utime, usage.ru_stime, *moved))
+                owner.used = owner.used.after(usage_of(usage, moved))
             if attempt is not None:
                 attempt.ended = time.time()
                 attempt.usage = (status, usage.ru_utime, usage.ru_stime, usage.ru_maxrss)

@@ -9,6 +9,7 @@ from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.processes.limits import UNBOUND, Bounds, RequestedLimit
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.outcome import RemoteUsage
 from headnode.core.model.task import ResourceLimit
 
 LARGEST = 64 * 1024 * 1024  # bytes
@@ -60,19 +61,10 @@ class ToldNotLaunched(
 class ToldLaunchesOver(
     msgspec.Struct, frozen=True, array_like=True, tag="launches-over", forbid_unknown_fields=True
 ):
-    """Nothing runs any more of what an attempt (job.task.instance.attempt) of another node launched here.
-
-    Times in seconds, memory in kB; `why`: a sentence, when there was no memory for it or it reached a limit.
-    """
+    """Nothing runs any more of what an attempt (job.task.instance.attempt) of another node launched here."""
 
     task: str
-    user_time: float
-    system_time: float
-    bytes_read: int
-    bytes_written: int
-    peak_memory: int
-    average_memory: int
-    why: str
+    used: RemoteUsage
 
 
 ShepherdMessage = Introduction | ToldStarted | ToldEnded | ToldSuspended | ToldNotLaunched | ToldLaunchesOver

@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from headnode.core.model import bounds
 from headnode.core.model.node import NodeFacts
+from headnode.core.model.outcome import AttemptOutcome, RemoteUsage
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.state.job_events import NodeCores
 
@@ -110,34 +111,12 @@ class Started(Message, frozen=True):
 
 
 class AttemptResult(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """How one attempt ended.
-
-    kind: ``exited``       the program ended by itself: `exit_code` or `signal` says how
-          ``timed-out``    a limit that its shepherd keeps was over and it was killed: run time, or `rss`
-          ``stopped``      it was killed because the head asked
-          ``not-started``  it could not be started; `message` says why and what to do, and `trouble` the
-                           same in a word of `core.model.faults`
-          ``never-ran``    it was taken back before it started
-          ``lost``         its shepherd died; nobody knows how it ended, but it does not run any more
-    Times in seconds, memory in kB: the most there was, and the mean over the time it ran.
-    """
+    """How one attempt ended."""
 
     task: int
     instance: int
     attempt: int
-    kind: Literal["exited", "timed-out", "stopped", "not-started", "never-ran", "lost"]
-    exit_code: int | None = None
-    signal: int | None = None
-    started: Instant | None = None
-    ended: Instant | None = None
-    user_time: Seconds = Seconds(0.0)
-    system_time: Seconds = Seconds(0.0)
-    peak_memory: int = 0
-    message: str = ""
-    average_memory: int = 0
-    bytes_read: int = 0
-    bytes_written: int = 0
-    trouble: str = ""
+    outcome: AttemptOutcome
 
 
 class Results(Message, frozen=True):
@@ -242,21 +221,6 @@ class LaunchTaken(Message, frozen=True):
     route: Route
     back: bool
     sequence: int
-
-
-class RemoteUsage(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """What an attempt used on a node that is not its first.  Times in seconds, memory in kB.
-
-    `why` is a sentence, when it wanted for memory or reached a limit there.
-    """
-
-    user_time: Seconds = Seconds(0.0)
-    system_time: Seconds = Seconds(0.0)
-    bytes_read: int = 0
-    bytes_written: int = 0
-    peak_memory: int = 0
-    average_memory: int = 0
-    why: str = ""
 
 
 class LaunchesOver(Message, frozen=True):

@@ -16,7 +16,6 @@ from headnode.adapters.wire.agent_messages import (
     LaunchesOver,
     LaunchPiece,
     OutputRead,
-    RemoteUsage,
     Started,
     Table,
 )
@@ -24,7 +23,8 @@ from headnode.adapters.wire.messages import FromAgent, OpenJob
 from headnode.core.model import bounds as b
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.faults import FAULTS
-from headnode.core.model.node import facts_objection, result_objection, time_objection
+from headnode.core.model.node import facts_objection, outcome_objection, time_objection, usage_objection
+from headnode.core.model.outcome import AttemptOutcome, RemoteUsage
 from headnode.core.model.quantities import JobId
 
 MOST_LOAD = 1e7  # more than the threads that Linux can have
@@ -69,20 +69,9 @@ def _objection(message: FromAgent, now: float) -> str:
             return _launch_objection(command, environment)
         case LaunchPiece(code=code) if not (b.CODE.least or 0) <= code <= b.CODE.most:
             return f"an exit status of {code}"
-        case LaunchesOver(used=RemoteUsage() as used):
-            return _used_objection(used, now)
+        case LaunchesOver(used=RemoteUsage(usage=usage)):
+            return usage_objection(usage)
     return ""
-
-
-def _used_objection(used: RemoteUsage, now: float) -> str:
-    return result_objection(
-        (None, None),
-        (),
-        (used.user_time, used.system_time),
-        (used.peak_memory, used.average_memory),
-        (used.bytes_read, used.bytes_written),
-        now,
-    )
 
 
 def _holdings_objection(holdings: Holdings, now: float) -> str:
@@ -105,14 +94,7 @@ def checked_results(results: tuple[AttemptResult, ...], now: float) -> tuple[tup
     """
     found, first = [], ""
     for result in results:
-        problem = result_objection(
-            (result.exit_code, result.signal),
-            (result.started, result.ended),
-            (result.user_time, result.system_time),
-            (result.peak_memory, result.average_memory),
-            (result.bytes_read, result.bytes_written),
-            now,
-        )
+        problem = outcome_objection(result.outcome, now)
         found.append(_lost(result, problem) if problem else _cut(result))
         first = first or problem
     return tuple(found), first
@@ -120,14 +102,16 @@ def checked_results(results: tuple[AttemptResult, ...], now: float) -> tuple[tup
 
 def _lost(result: AttemptResult, problem: str) -> AttemptResult:
     message = f"the node sent an impossible report ({problem}), so the result of the task is unknown"
-    return AttemptResult(result.task, result.instance, result.attempt, "lost", message=message)
+    return replace(result, outcome=AttemptOutcome("lost", message=message))
 
 
 def _cut(result: AttemptResult) -> AttemptResult:
-    known = result.trouble in FAULTS or not result.trouble
-    if len(result.message) <= b.WORDS.most and known:
+    said = result.outcome
+    known = said.trouble in FAULTS or not said.trouble
+    if len(said.message) <= b.WORDS.most and known:
         return result
-    return replace(result, message=result.message[: b.WORDS.most], trouble=result.trouble if known else "")
+    message, trouble = said.message[: b.WORDS.most], said.trouble if known else ""
+    return replace(result, outcome=said._replace(message=message, trouble=trouble))
 
 
 Piece = tuple[JobId, int, int, int, bool]

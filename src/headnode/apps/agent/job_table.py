@@ -83,7 +83,7 @@ class NodeJob:
 
     def live(self) -> list[ReportedAttempt]:
         """Return the attempts that are not over."""
-        held = [(key, entry.result.started) for key, entry in self.held.items()]
+        held = [(key, entry.result.outcome.started) for key, entry in self.held.items()]
         return [
             ReportedAttempt(self.id, *key, since is not None, None if since is None else Instant(since))
             for live in (*(tended.live.items() for tended in self.herd.values()), held)

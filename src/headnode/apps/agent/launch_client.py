@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from headnode.adapters.nodes.streams import LaunchStream
 from headnode.adapters.processes import launcher as wire
 from headnode.adapters.processes.job_journal import Key
-from headnode.adapters.wire.agent_messages import AttemptResult, Launch, LaunchesOver, RemoteUsage, Route
+from headnode.adapters.wire.agent_messages import AttemptResult, Launch, LaunchesOver, Route
 from headnode.adapters.wire.frame_codec import CHUNK, frame
 from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import FromAgent
@@ -23,7 +23,8 @@ from headnode.apps.agent.node_services import NodeServices
 from headnode.apps.agent.task_tools import LaunchPlaces
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed
-from headnode.core.model.quantities import JobId, Seconds
+from headnode.core.model.outcome import RemoteUsage
+from headnode.core.model.quantities import JobId
 
 log = logging.getLogger("headnode.agent")
 
@@ -97,18 +98,14 @@ def with_remote_usage(result: AttemptResult, elsewhere: Mapping[str, RemoteUsage
 
     The peak of its memory is the sum of those of its nodes, though they may not have been at the same moment.
     """
-    used = elsewhere.values()
+    said = result.outcome
     why = next((f"on node {node}: {each.why}" for node, each in sorted(elsewhere.items()) if each.why), "")
-    failed = result.kind == "exited" and bool(result.exit_code or result.signal)
+    failed = said.kind == "exited" and bool(said.exit_code or said.signal)
+    usage = said.usage
+    for each in elsewhere.values():
+        usage = usage.beside(each.usage)
     return replace(
-        result,
-        user_time=Seconds(result.user_time + sum(each.user_time for each in used)),
-        system_time=Seconds(result.system_time + sum(each.system_time for each in used)),
-        peak_memory=result.peak_memory + sum(each.peak_memory for each in used),
-        average_memory=result.average_memory + sum(each.average_memory for each in used),
-        bytes_read=result.bytes_read + sum(each.bytes_read for each in used),
-        bytes_written=result.bytes_written + sum(each.bytes_written for each in used),
-        message=result.message or (why if failed else ""),
+        result, outcome=said._replace(usage=usage, message=said.message or (why if failed else ""))
     )
 
 

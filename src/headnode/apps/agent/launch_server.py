@@ -17,7 +17,6 @@ from headnode.adapters.wire.agent_messages import (
     Launch,
     LaunchesOver,
     LaunchPiece,
-    RemoteUsage,
     ReportedAttempt,
     Route,
     TerminalSize,
@@ -28,6 +27,7 @@ from headnode.apps.agent.launch_client import OVER
 from headnode.apps.agent.node_services import NodeServices
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, Unavailable
+from headnode.core.model.outcome import RemoteUsage
 from headnode.core.model.quantities import JobId
 from headnode.core.model.value_checks import LEAST_CODE, MOST_CODE
 

@@ -15,7 +15,6 @@ from headnode.adapters.wire.agent_messages import (
     LaunchesOver,
     LaunchPiece,
     LaunchTaken,
-    RemoteUsage,
     ReportedAttempt,
 )
 from headnode.adapters.wire.frames import listen, read_frame
@@ -26,6 +25,7 @@ from headnode.apps.agent.launch_client import with_remote_usage
 from headnode.apps.agent.node_services import NodeServices
 from headnode.apps.agent.task_tools import LaunchPlaces
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.outcome import RemoteUsage
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import Distribution
 from headnode.core.state.job_events import NodeCores

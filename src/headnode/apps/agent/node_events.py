@@ -19,7 +19,6 @@ from headnode.apps.agent.shepherd_handle import (
     ShepherdHandle,
     ShepherdPhase,
     result_without_record,
-    used_there,
 )
 from headnode.apps.agent.shepherds import Shepherds
 from headnode.apps.agent.task_filters import TaskFilters
@@ -161,7 +160,7 @@ class NodeEvents:
     def launches_over(self, job: JobId, said: shepherd_protocol.ToldLaunchesOver) -> None:
         """Nothing runs any more of what an attempt of another node launched here."""
         if said.task.partition(".")[0] == str(job):
-            self.parts.launching.launches_over(said.task, used_there(said))
+            self.parts.launching.launches_over(said.task, said.used)
 
     def never_arrived(self, tended: ShepherdHandle, keys: list[Key]) -> None:
         """These were lost on the way to a shepherd that lives."""

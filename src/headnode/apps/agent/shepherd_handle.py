@@ -4,15 +4,17 @@ import asyncio
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
+
+import msgspec
 
 from headnode.adapters.processes.job_journal import EndedRecord, JournalContent, Key
-from headnode.adapters.processes.shepherd_protocol import ToldLaunchesOver
 from headnode.adapters.wire import agent_messages as m
 from headnode.adapters.wire.frame_codec import frame
 from headnode.core.model import faults
 from headnode.core.model.errors import BadRequest, Unavailable
-from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.outcome import AttemptOutcome, Ending
+from headnode.core.model.quantities import Instant, JobId
 
 
 class ShepherdPhase(StrEnum):
@@ -72,35 +74,18 @@ class ShepherdHandle:
             self._writer.write(frame(message))
 
 
-Kind = Literal["exited", "timed-out", "stopped", "not-started", "never-ran", "lost"]
-_KINDS: dict[str, Kind] = {kind: kind for kind in get_args(Kind)}
-
-
 def result_of(record: EndedRecord) -> m.AttemptResult:
     """Return a shepherd's record in the words of the wire.
 
-    Raises:  BadRequest ``shepherd-message`` when it is of no kind we know.
+    Raises:  BadRequest ``shepherd-message`` when it is of a shape that we do not know.
     """
-    if record.kind not in _KINDS:
-        raise BadRequest(code="shepherd-message", what=f"a task cannot end as {record.kind!r}")
-    return m.AttemptResult(
-        task=record.task,
-        instance=record.instance,
-        attempt=record.attempt,
-        kind=_KINDS[record.kind],
-        exit_code=record.exit_code,
-        signal=record.signal,
-        started=None if record.started is None else Instant(record.started),
-        ended=None if record.ended is None else Instant(record.ended),
-        user_time=Seconds(record.user_time),
-        system_time=Seconds(record.system_time),
-        peak_memory=record.peak_memory,
-        message=record.message,
-        average_memory=record.average_memory,
-        bytes_read=record.bytes_read,
-        bytes_written=record.bytes_written,
-        trouble=record.trouble,
-    )
+    try:
+        checked = msgspec.convert(record, EndedRecord)
+    except msgspec.ValidationError as error:
+        raise BadRequest(
+            code="shepherd-message", what=f"a shepherd wrote an invalid record: {error}"
+        ) from None
+    return m.AttemptResult(checked.task, checked.instance, checked.attempt, checked.outcome)
 
 
 def trouble_of(error: OSError | Unavailable) -> str:
@@ -116,23 +101,11 @@ def words_for(error: OSError | Unavailable) -> str:
     return f"the agent of the node {what}: {(error.strerror or str(error)).lower()}"
 
 
-def used_there(said: ToldLaunchesOver) -> m.RemoteUsage:
-    """Return in the words of the wire what a shepherd says that an attempt of another node used here."""
-    return m.RemoteUsage(
-        Seconds(said.user_time),
-        Seconds(said.system_time),
-        said.bytes_read,
-        said.bytes_written,
-        said.peak_memory,
-        said.average_memory,
-        said.why,
-    )
-
-
 def result_without_record(
-    key: Key, kind: Kind, message: str, started: float | None = None, trouble: str = ""
+    key: Key, ending: Ending, message: str, started: float | None = None, trouble: str = ""
 ) -> m.AttemptResult:
     """Return a result that no shepherd gave."""
-    task, instance, attempt = key
     since = None if started is None else Instant(started)
-    return m.AttemptResult(task, instance, attempt, kind, message=message, started=since, trouble=trouble)
+    task, instance, attempt = key
+    outcome = AttemptOutcome(ending, message=message, started=since, trouble=trouble)
+    return m.AttemptResult(task, instance, attempt, outcome)

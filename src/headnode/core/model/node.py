@@ -5,7 +5,7 @@ A node that reports anything impossible is not trusted at all: it is drained, an
 Source: CCS, "Terms and definitions" and "Node status and life cycle"."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
 from itertools import chain
 
@@ -13,6 +13,7 @@ import msgspec
 
 from headnode.core.model import bounds as b
 from headnode.core.model.bounds import Bound
+from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
 
 
 class NodeState(StrEnum):
@@ -92,29 +93,38 @@ def _text_problems(facts: NodeFacts) -> Iterator[str]:
             yield f"{text[:_SHOWN]!r}... has {len(text):,} characters, not {b.NAME.most} at most"
 
 
-def result_objection(
-    ends: tuple[int | None, int | None],
-    times: Iterable[float | None],
-    spans: Iterable[float],
-    memory: Iterable[int],
-    moved: Iterable[int],
-    now: float,
-) -> str:
-    """Return what is impossible in what a node says of an attempt that is over; empty if nothing is.
+_TIMES_AND_MEMORY = {
+    "user_time": ("seconds of processor time", b.TIME_USED),
+    "system_time": ("seconds of processor time", b.TIME_USED),
+    "peak_memory": ("kB of memory", b.MEMORY_USED),
+    "average_memory": ("kB of memory", b.MEMORY_USED),
+}
+_USAGE = tuple(
+    _TIMES_AND_MEMORY.get(name, (name.replace("_", " "), b.BYTES_MOVED)) for name in ResourceUsage._fields
+)
 
-    `ends` are exit code and signal, `spans` seconds of processor time, `memory` in kB, `moved` in bytes.
-    """
-    code, signal = ends
+
+def outcome_objection(outcome: AttemptOutcome, now: float) -> str:
+    """Return what is impossible in what a node says of an attempt that is over; empty if nothing is."""
     for what, amount, bound in (
-        ("exit code", code, b.CODE),
-        ("signal", signal, b.SIGNAL),
-        *(("kB of memory", amount, b.MEMORY_USED) for amount in memory),
-        *(("bytes read or written", amount, b.BYTES_MOVED) for amount in moved),
-        *(("seconds of processor time", amount, b.TIME_USED) for amount in spans),
+        ("exit code", outcome.exit_code, b.CODE),
+        ("signal", outcome.signal, b.SIGNAL),
     ):
         if amount is not None and (problem := _number(what, amount, bound)):
             return problem
-    return next(filter(None, (time_objection(at, now) for at in times)), "")
+    return (
+        usage_objection(outcome.usage)
+        or time_objection(outcome.started, now)
+        or time_objection(outcome.ended, now)
+    )
+
+
+def usage_objection(usage: ResourceUsage) -> str:
+    """Return what is impossible in what a node says was used; empty if nothing is."""
+    for (what, bound), amount in zip(_USAGE, usage, strict=True):
+        if problem := _number(what, amount, bound):
+            return problem
+    return ""
 
 
 def time_objection(at: float | None, now: float) -> str:

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.node import NodeFacts, NodeState
+from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import NEVER, Instant
 from headnode.core.model.task import SPECIAL
 from headnode.core.model.user import User
@@ -219,8 +220,9 @@ def _lost_for_good(
     The rest may run elsewhere only when it surely stands still, and waits until the node is given up.
     """
     graph = cluster.graph(record.id)
+    outcome = AttemptOutcome("lost", ended=now, message=message)
     reports = tuple(
-        AttemptReport(index + 1, instance, live.attempt, "lost", ended=now, message=message)
+        AttemptReport(index + 1, instance, live.attempt, outcome)
         for index, progress in enumerate(graph.run.tasks)
         for instance, live in sorted(progress.live.items())
         if live.place[0][0] == node and not graph.spec.tasks[index].rerunnable

@@ -6,7 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.outcome import AttemptOutcome
+from headnode.core.model.quantities import Instant, JobId
 
 Outcome = Literal["finished", "failed", "canceled"]
 EndState = Literal["finished", "failed", "canceled", "queued"]
@@ -205,31 +206,16 @@ class InstancesStarted(JobEvent, frozen=True, gc=False):
 
 
 class InstanceEnd(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """How one attempt of an instance ended.
-
-    Exactly one of `exit_code` and `signal` is set when the program ran; both are None when it never did
-    or when it was lost.  Times in seconds, memory in kB.
-    """
+    """How one attempt of an instance ended; the message of the outcome is that of the head."""
 
     task: int
     instance: int
     attempt: int
     state: EndState  # queued: it will run again
-    exit_code: int | None = None
-    signal: int | None = None
-    started: Instant | None = None
-    ended: Instant | None = None
-    user_time: Seconds = Seconds(0.0)
-    system_time: Seconds = Seconds(0.0)
-    peak_memory: int = 0
-    message: str = ""
+    outcome: AttemptOutcome
     node: str = ""
     cause: Cause = "program"  # of a failure or a rerun
-    average_memory: int = 0
     nodes: tuple[str, ...] = ()  # all that it ran on, where there were several
-    bytes_read: int = 0
-    bytes_written: int = 0
-    trouble: str = ""  # why it could not be started, in a word of `core.model.faults`
 
 
 class InstancesEnded(JobEvent, frozen=True, gc=False):

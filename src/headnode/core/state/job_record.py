@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from headnode.core.model.errors import Broken, UnknownDescription
 from headnode.core.model.job import JobSpec, with_option
+from headnode.core.model.outcome import ResourceUsage
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.ranges import Ranges
 from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
@@ -27,26 +28,30 @@ Held = Mapping[str, tuple[int, ...]]
 class Usage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """What a job was given in its last run, and what it used in all its runs together.
 
-    Times are those of instances (`cpu_time`) and runs (`wall_time`) that are over.  Memory is in kB, and that
-    of one instance.
+    Times are those of instances (`used`) and runs (`wall_time`) that are over.  Memory is in kB, and that of
+    one instance.
     """
 
     processors: int = 0  # the most that it held at once
     nodes: tuple[str, ...] = ()  # all that it held, in the order in which it got them
-    cpu_time: Seconds = Seconds(0.0)  # user and system
+    used: ResourceUsage = ResourceUsage()  # by all instances; memory is the most that one of them had
     wall_time: Seconds = Seconds(0.0)  # without the time in which it was suspended
-    peak_memory: int = 0  # of the largest instance
     memory_time: float = 0.0  # kB times seconds
     measured_time: Seconds = Seconds(0.0)
     exit_code: int | None = None  # of the first instance that failed, else of the last; of its last run
     failed: bool = False  # the exit code is that of a failure
-    bytes_read: int = 0
-    bytes_written: int = 0
+
+    @property
+    def cpu_time(self) -> Seconds:
+        """What its instances had of processors, for themselves and in the system."""
+        return Seconds(self.used.user_time + self.used.system_time)
 
     @property
     def average_memory(self) -> int:
         """What its instances had on average over the time that they ran, each for itself."""
-        return round(self.memory_time / self.measured_time) if self.measured_time > 0 else self.peak_memory
+        return (
+            round(self.memory_time / self.measured_time) if self.measured_time > 0 else self.used.peak_memory
+        )
 
     def begin(self, held: Held) -> None:
         """A run of the job begins."""
@@ -71,16 +76,15 @@ class Usage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
 
     def add(self, how: InstanceEnd) -> None:
         """An attempt is over."""
-        self.cpu_time = Seconds(self.cpu_time + how.user_time + how.system_time)
-        self.peak_memory = max(self.peak_memory, how.peak_memory)
-        self.bytes_read += how.bytes_read
-        self.bytes_written += how.bytes_written
-        if how.started is not None and how.ended is not None and how.peak_memory:
-            seconds = max(0.0, how.ended - how.started)
-            self.memory_time += (how.average_memory or how.peak_memory) * seconds
-            self.measured_time = Seconds(self.measured_time + seconds)
+        said = how.outcome
+        used = said.usage
+        self.used = self.used.after(used)
+        lasted = said.lasted
+        if lasted is not None and used.peak_memory:
+            self.memory_time += (used.average_memory or used.peak_memory) * lasted
+            self.measured_time = Seconds(self.measured_time + lasted)
         if how.state != "queued" and not self.failed:
-            code = how.exit_code if how.signal is None else BY_SIGNAL + how.signal
+            code = said.exit_code if said.signal is None else BY_SIGNAL + said.signal
             if code is not None:
                 self.exit_code, self.failed = code, how.state == "failed"
 

@@ -60,8 +60,8 @@ def drain_for_failures(
     cluster: ClusterState, record: JobRecord, node: str, over: tuple[InstanceEnd, ...], now: Instant
 ) -> list[Event]:
     """Close a node where one attempt after the other fails to start, if that tells of the node."""
-    failed = [how for how in over if how.started is None and tells_of_node(how.trouble)]
-    if not failed or any(how.started is not None for how in over):
+    failed = [how for how in over if how.outcome.started is None and tells_of_node(how.outcome.trouble)]
+    if not failed or any(how.outcome.started is not None for how in over):
         return []
     row = cluster.start_failures.row(node, now)
     for _ in failed:
@@ -74,7 +74,7 @@ def drain_for_failures(
     last = failed[-1]
     reason = (
         f"{row.count} tasks in a row could not be started here, while others could elsewhere; "
-        f"the last was {record.id}.{last.task}.{last.instance}: {last.message}"
+        f"the last was {record.id}.{last.task}.{last.instance}: {last.outcome.message}"
     )
     return [NodeDrained(at=now, node=node, closes=now, cause="failures", reason=reason[:LONGEST_REASON])]
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from headnode.core.model.node import NodeState
+from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import SPECIAL
 from headnode.core.state import job_events as e
@@ -79,15 +80,9 @@ def _give_up(cluster: ClusterState, record: JobRecord, run: JobRun, node: str, n
 
 
 def _lost(run: JobRun, node: str, now: Instant, message: str) -> tuple[AttemptReport, ...]:
+    outcome = AttemptOutcome("lost", ended=now, message=message)
     return tuple(
-        AttemptReport(
-            task=index + 1,
-            instance=instance,
-            attempt=live.attempt,
-            kind="lost",
-            ended=now,
-            message=message,
-        )
+        AttemptReport(index + 1, instance, live.attempt, outcome)
         for index, progress in enumerate(run.tasks)
         for instance, live in sorted(progress.live.items())
         if live.place[0][0] == node

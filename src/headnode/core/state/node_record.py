@@ -163,9 +163,9 @@ class StartFailures:
 
     def ended(self, job: JobId, owner: str, how: e.InstanceEnd, at: Instant) -> None:
         """An attempt is over that started, or could not be."""
-        if how.started is not None:
+        if how.outcome.started is not None:
             self.started(how.node, owner, at)
-        elif tells_of_node(how.trouble):
+        elif tells_of_node(how.outcome.trouble):
             self._rows[how.node] = self.row(how.node, at).longer(job, owner)
 
     def forget(self, node: str) -> None:

@@ -260,10 +260,10 @@ def prep_or_release_ended(
     phase = NodePhase.LEFT if index == graph.release else after.get(how.state, NodePhase.ASSIGNED)
     set_phase(run.holdings, node, event, phase)
     if phase is NodePhase.REFUSED:
-        run.refused[node] = how.message
+        run.refused[node] = how.outcome.message
 
 
 def service_pause(how: e.InstanceEnd, at: Instant) -> Instant:
     """Return until when a service waits after this end of an instance of it; the past if it need not."""
-    lasted = 0.0 if how.started is None or how.ended is None else how.ended - how.started
+    lasted = how.outcome.lasted or 0.0
     return Instant(at + SHORT_SERVICE) if lasted < SHORT_SERVICE else Instant(0.0)

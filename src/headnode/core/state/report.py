@@ -4,6 +4,7 @@ import msgspec
 
 from headnode.core.model.faults import Fault, fault_of
 from headnode.core.model.job import JobSpec
+from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import SPECIAL, TaskSpec
 from headnode.core.state import command as c
@@ -78,8 +79,8 @@ def ended(cluster: ClusterState, command: ReportEnded, now: Instant) -> list[Eve
         live = _live(record.run, said.task, said.instance, said.attempt, command.node)
         if live is not None:
             report = _as_job_has_it(cluster, said, command.node)
-            if report is not said and fault_of(said.trouble) is Fault.NODE:
-                faulty = faulty or drain_for_fault(cluster, command.node, said.message, now)
+            if report is not said and fault_of(said.outcome.trouble) is Fault.NODE:
+                faulty = faulty or drain_for_fault(cluster, command.node, said.outcome.message, now)
             how = _judge(cluster, graph, record, live, report, command.node)
             judged[report.task, report.instance] = how
     if not judged:
@@ -94,9 +95,11 @@ def ended(cluster: ClusterState, command: ReportEnded, now: Instant) -> list[Eve
 
 def _as_job_has_it(cluster: ClusterState, report: c.AttemptReport, node: str) -> c.AttemptReport:
     """Return a report without what the job is not to blame for: what the node did not start never ran."""
-    if report.kind != "not-started" or not is_node_at_fault(cluster, node, report.trouble):
+    said = report.outcome
+    if said.kind != "not-started" or not is_node_at_fault(cluster, node, said.trouble):
         return report
-    return msgspec.structs.replace(report, kind="never-ran", message="", trouble="")
+    never_ran = said._replace(kind="never-ran", message="", trouble="")
+    return msgspec.structs.replace(report, outcome=never_ran)
 
 
 def _judge(
@@ -110,7 +113,7 @@ def _judge(
     """Say how one attempt ended, in the head's words."""
     task = graph.spec.tasks[report.task - 1]
     if task.kind in SPECIAL:
-        state, cause, message = _verdict_of_special(graph, task, live, report)
+        state, cause, message = _verdict_of_special(graph, task, live, report.outcome)
     else:
         state, cause, message = _verdict(graph, task, record, live, report, task_retries(cluster))
     if state == "queued" and record.state.is_active and _starts_nothing(graph.run):
@@ -120,21 +123,12 @@ def _judge(
         instance=report.instance,
         attempt=report.attempt,
         state=state,
-        exit_code=report.exit_code,
-        signal=report.signal,
-        started=report.started,
-        ended=report.ended,
-        user_time=report.user_time,
-        system_time=report.system_time,
-        peak_memory=report.peak_memory,
-        message=message,
+        outcome=report.outcome
+        if message == report.outcome.message
+        else report.outcome._replace(message=message),
         node=node,
         cause=cause,
-        average_memory=report.average_memory,
-        bytes_read=report.bytes_read,
-        bytes_written=report.bytes_written,
         nodes=tuple(name for name, _ in live.place) if len(live.place) > 1 else (),
-        trouble=report.trouble,
     )
 
 
@@ -146,19 +140,17 @@ def _starts_nothing(run: JobRun) -> bool:
     return run.end is not None and not run.end.requeue
 
 
-def _verdict_of_special(
-    graph: TaskGraph, task: TaskSpec, live: LiveAttempt, report: c.AttemptReport
-) -> Verdict:
+def _verdict_of_special(graph: TaskGraph, task: TaskSpec, live: LiveAttempt, said: AttemptOutcome) -> Verdict:
     """Say how an instance of a special task ended: none runs again, others are made in its place."""
-    if report.kind == "exited" and _is_success(graph.spec, task, report):
-        return "finished", "program", report.message
-    if report.kind == "never-ran" and live.started is None:
+    if said.kind == "exited" and _is_success(graph.spec, task, said):
+        return "finished", "program", said.message
+    if said.kind == "never-ran" and live.started is None:
         return "canceled", "asked", live.message
     if live.state is TaskState.ENDING:
         return live.outcome or "failed", "system" if live.cause == "system" else "asked", live.message
-    if report.kind in ("lost", "never-ran"):
-        return "failed", "system", report.message or "the node lost the task"
-    return "failed", "program", _words(report)
+    if said.kind in ("lost", "never-ran"):
+        return "failed", "system", said.message or "the node lost the task"
+    return "failed", "program", _words(said)
 
 
 def _verdict(
@@ -170,40 +162,38 @@ def _verdict(
     allowed: int,
 ) -> Verdict:
     """Say how an instance ended; `allowed` is how often one may run again that was lost."""
-    spec = graph.spec
-    if report.kind == "exited" and _is_success(spec, task, report):
-        return "finished", "program", report.message
+    spec, said = graph.spec, report.outcome
+    if said.kind == "exited" and _is_success(spec, task, said):
+        return "finished", "program", said.message
     progress = graph.run.tasks[report.task - 1]
     stopping = live.outcome if live.state is TaskState.ENDING else None
     end = graph.run.end
     again = record.state is JobState.ENDING and end is not None and end.requeue
-    if report.kind == "never-ran" and live.started is not None:
-        report = msgspec.structs.replace(
-            report, kind="lost", message="the node no longer knows that the task had started"
-        )
-    if report.kind == "never-ran":
+    if said.kind == "never-ran" and live.started is not None:
+        said = said._replace(kind="lost", message="the node no longer knows that the task had started")
+    if said.kind == "never-ran":
         if stopping is None or again or live.cause in ("system", "preempted"):
             return "queued", "asked", ""
         return "canceled", "asked", live.message
     if again:
         return "queued", "asked", live.message
-    if stopping is not None and report.kind in ("stopped", "exited", "lost", "timed-out", "not-started"):
+    if stopping is not None and said.kind in ("stopped", "exited", "lost", "timed-out", "not-started"):
         if live.cause == "preempted":
             return "queued", "preempted", live.message
         if live.cause == "system":
             return _after_loss(task, live.message, progress.losses.get(report.instance, 0), allowed)
         return stopping, "asked", live.message
-    if report.kind == "lost":
-        words = report.message or "the node lost the task"
+    if said.kind == "lost":
+        words = said.message or "the node lost the task"
         return _after_loss(task, words, progress.losses.get(report.instance, 0), allowed)
-    return _after_failure(spec, report, progress.retries.get(report.instance, 0))
+    return _after_failure(spec, said, progress.retries.get(report.instance, 0))
 
 
-def _is_success(spec: JobSpec, task: TaskSpec, report: c.AttemptReport) -> bool:
+def _is_success(spec: JobSpec, task: TaskSpec, said: AttemptOutcome) -> bool:
     """Return whether the exit code is a valid one; a program that a signal ended has none of its own."""
     valid = spec.valid_exit_codes if task.valid_exit_codes is None else task.valid_exit_codes
-    code = report.exit_code
-    return code is not None and report.signal is None and any(low <= code <= high for low, high in valid)
+    code = said.exit_code
+    return code is not None and said.signal is None and any(low <= code <= high for low, high in valid)
 
 
 def _after_loss(task: TaskSpec, lost: str, retries: int, allowed: int) -> Verdict:
@@ -213,20 +203,20 @@ def _after_loss(task: TaskSpec, lost: str, retries: int, allowed: int) -> Verdic
     return "failed", "system", f"{lost}, {why}"
 
 
-def _after_failure(spec: JobSpec, report: c.AttemptReport, retries: int) -> Verdict:
-    if report.kind == "exited" and retries < spec.task_retry_limit:
-        return "queued", "program", _words(report)
-    return "failed", "program", _words(report)
+def _after_failure(spec: JobSpec, said: AttemptOutcome, retries: int) -> Verdict:
+    if said.kind == "exited" and retries < spec.task_retry_limit:
+        return "queued", "program", _words(said)
+    return "failed", "program", _words(said)
 
 
-def _words(report: c.AttemptReport) -> str:
-    if report.message:
-        return report.message
-    if report.kind == "timed-out":
+def _words(said: AttemptOutcome) -> str:
+    if said.message:
+        return said.message
+    if said.kind == "timed-out":
         return "the run time limit of the task expired"
-    if report.signal is not None:
-        return f"the program was ended by signal {report.signal}"
-    return f"the program ended with exit code {report.exit_code}"
+    if said.signal is not None:
+        return f"the program was ended by signal {said.signal}"
+    return f"the program ended with exit code {said.exit_code}"
 
 
 def _consequences(

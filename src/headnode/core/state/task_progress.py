@@ -115,9 +115,10 @@ def _special_ended(
 
 def _file(progress: TaskProgress, how: e.InstanceEnd) -> None:
     """Put an ended instance where it belongs."""
-    if how.started is not None and how.ended is not None:
+    lasted = how.outcome.lasted
+    if lasted is not None:
         progress.ended += 1
-        progress.ended_time = Seconds(progress.ended_time + max(0.0, how.ended - how.started))
+        progress.ended_time = Seconds(progress.ended_time + lasted)
     if how.state == "queued":
         progress.queued.add(how.instance)
         progress.attempts[how.instance] = how.attempt

@@ -6,8 +6,8 @@ from headnode.apps.readable_values import (
     elapsed,
     instant,
     limits,
+    measured_counts,
     memory,
-    size_of_bytes,
     time_limit,
 )
 
@@ -207,8 +207,7 @@ def _delivered(used: "Mapping[str, Any] | None", took: float | None) -> dict[str
         "Wall Time": duration(wall) if took is not None and abs(wall - took) >= 1 else "",
         "Peak Memory": memory(used["peak_memory"] or None),
         "Average Memory": memory(used["average_memory"] or None),
-        "Read": size_of_bytes(used.get("bytes_read")),
-        "Written": size_of_bytes(used.get("bytes_written")),
+        **measured_counts(used),
         "Exit Code": "" if used["exit_code"] is None else str(used["exit_code"]),
     }
 

@@ -1,6 +1,6 @@
 """Tasks and their instances."""
 
-from headnode.apps.readable_values import duration, elapsed, instant, limits, memory, size_of_bytes
+from headnode.apps.readable_values import duration, elapsed, instant, limits, measured_counts, memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ def _use(task: "Task") -> dict[str, str]:
         "System Time": _seconds(task["system_time"]),
         "Peak Memory": memory(task["peak_memory"]),
         "Average Memory": memory(task.get("average_memory")),
-        "Read": size_of_bytes(task.get("bytes_read")),
-        "Written": size_of_bytes(task.get("bytes_written")),
+        **measured_counts(task),
         "Attempt": str(task["attempt"] or ""),
         "Signal": str(task.get("signal") or ""),
     }

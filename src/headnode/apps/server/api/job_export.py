@@ -39,12 +39,12 @@ def _instances(
     over = {
         row.instance: ExportedInstance(
             nodes=row.nodes or ((row.node,) if row.node else ()),
-            started=row.started,
-            ended=row.ended,
-            exit_code=row.exit_code,
+            started=row.outcome.started,
+            ended=row.outcome.ended,
+            exit_code=row.outcome.exit_code,
         )
         for row in rows
-        if row.started is not None
+        if row.outcome.started is not None
     }
     live = {
         instance: ExportedInstance(nodes=tuple(node for node, _ in one.place), started=one.started)
@@ -100,7 +100,7 @@ def _delivered(run: JobRun, now: Instant) -> DeliveredResources | None:
         processor_seconds=usage.cpu_time,
         wall_seconds=Seconds(usage.wall_time + (max(0.0, now - since - run.not_run) if runs else 0.0)),
         memory_average=_megabytes(usage.average_memory),
-        memory_maximum=_megabytes(usage.peak_memory),
+        memory_maximum=_megabytes(usage.used.peak_memory),
         exit_code=usage.exit_code,
     )
 
@@ -133,12 +133,12 @@ def _task(context: ServerContext, found: FoundJob, number: int) -> ExportedTask:
         return ExportedTask(state=state, submitted=found.record.submitted)
     return ExportedTask(
         state=state,
-        exit_code=row.exit_code,
-        message=row.message,
+        exit_code=row.outcome.exit_code,
+        message=row.outcome.message,
         nodes=row.nodes or ((row.node,) if row.node else ()),
         submitted=found.record.submitted,
-        started=row.started,
-        ended=row.ended,
+        started=row.outcome.started,
+        ended=row.outcome.ended,
         requeues=row.attempt - 1,
     )
 

@@ -19,9 +19,11 @@ from headnode.apps.server.api.answers import (
 from headnode.core.formats.job_views import write_job_json
 from headnode.core.model.bounds import TASK_COMMAND
 from headnode.core.model.job import JobSpec
+from headnode.core.model.outcome import ResourceUsage
 from headnode.core.model.quantities import FOREVER, Instant, Seconds, format_priority
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.job_events import InstanceEnd
 from headnode.core.state.job_record import (
     JobHold,
     JobRecord,
@@ -32,7 +34,6 @@ from headnode.core.state.job_record import (
 )
 from headnode.core.state.job_request import own_request
 from headnode.core.state.transitions import STATE_NAMES, JobState, TaskState
-from headnode.engine.ports import InstanceRow
 
 Object = dict[str, Any]
 ShownJob = TypeVar("ShownJob", bound=JobObject)
@@ -159,10 +160,9 @@ def delivered_object(run: JobRun | None) -> DeliveredUsage | None:
         nodes=list(usage.nodes),
         cpu_time=usage.cpu_time,
         wall_time=usage.wall_time,
-        peak_memory=usage.peak_memory,
+        peak_memory=usage.used.peak_memory,
         average_memory=usage.average_memory,
-        bytes_read=usage.bytes_read,
-        bytes_written=usage.bytes_written,
+        **usage.used.counts(),
         exit_code=usage.exit_code,
     )
 
@@ -225,7 +225,7 @@ def progress_of(record: JobRecord, spec: JobSpec, number: int) -> TaskProgress:
 
 
 def task_object(
-    record: JobRecord, spec: JobSpec, number: int, row: InstanceRow | None, pending_reason: str = ""
+    record: JobRecord, spec: JobSpec, number: int, row: InstanceEnd | None, pending_reason: str = ""
 ) -> TaskObject:
     """Return one task: of a basic task its only instance, of any other the row of all of them."""
     task = written_spec(record, spec).tasks[number - 1]
@@ -238,7 +238,7 @@ def task_object(
 
 
 def instance_object(
-    record: JobRecord, spec: JobSpec, number: int, instance: int, row: InstanceRow | None, pending: str = ""
+    record: JobRecord, spec: JobSpec, number: int, instance: int, row: InstanceEnd | None, pending: str = ""
 ) -> TaskObject:
     """Return one instance of a task."""
     task = written_spec(record, spec).tasks[number - 1]
@@ -249,7 +249,7 @@ def instance_object(
     return _shown(record, task, number, STATE_NAMES[state], reason, course, instance=instance)
 
 
-def _course(record: JobRecord, progress: TaskProgress, instance: int, row: InstanceRow | None) -> Object:
+def _course(record: JobRecord, progress: TaskProgress, instance: int, row: InstanceEnd | None) -> Object:
     """Return how an instance goes or went; of one that never ran, why."""
     live = progress.live.get(instance)
     if live is not None:
@@ -319,21 +319,17 @@ def _shown(
     )
 
 
-def _outcome(row: InstanceRow) -> Object:
+def _outcome(row: InstanceEnd) -> Object:
+    said = row.outcome
     return {
-        "exit_code": row.exit_code,
-        "signal": row.signal,
+        "exit_code": said.exit_code,
+        "signal": said.signal,
         "node": " ".join(row.nodes or (row.node,)),
         "processors": [],
-        "started": row.started,
-        "ended": row.ended,
-        "user_time": row.user_time,
-        "system_time": row.system_time,
-        "peak_memory": row.peak_memory,
-        "average_memory": row.average_memory,
-        "bytes_read": row.bytes_read,
-        "bytes_written": row.bytes_written,
-        "message": row.message,
+        "started": said.started,
+        "ended": said.ended,
+        **said.usage._asdict(),
+        "message": said.message,
         "attempt": row.attempt,
     }
 
@@ -345,12 +341,7 @@ _NEVER_RAN: Object = {
     "processors": [],
     "started": None,
     "ended": None,
-    "user_time": None,
-    "system_time": None,
-    "peak_memory": None,
-    "average_memory": None,
-    "bytes_read": None,
-    "bytes_written": None,
+    **dict.fromkeys(ResourceUsage._fields),
     "message": "",
     "attempt": None,
 }

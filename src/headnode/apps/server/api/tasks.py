@@ -33,11 +33,11 @@ from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.user import User
 from headnode.core.state import modify as c
 from headnode.core.state.job_end import RequeueTask
+from headnode.core.state.job_events import InstanceEnd
 from headnode.core.state.permissions import may_read_output
 from headnode.core.state.stop import StopTask
 from headnode.core.state.task_placement import task_reasons
 from headnode.core.state.transitions import TaskState
-from headnode.engine.ports import InstanceRow
 
 
 @verb(VerbAccess(Who.OWNER, changes=True))
@@ -108,7 +108,7 @@ def _instances(
     return TasksAnswer(shown, page[-1] if len(chosen) > limit else None)
 
 
-def _rows(context: ServerContext, found: FoundJob, number: int, page: list[int]) -> dict[int, InstanceRow]:
+def _rows(context: ServerContext, found: FoundJob, number: int, page: list[int]) -> dict[int, InstanceEnd]:
     if not page:
         return {}
     span = page[-1] - page[0] + 1

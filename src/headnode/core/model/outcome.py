@@ -1,0 +1,90 @@
+"""How one attempt of a task ended, and what it used: the same structure from the shepherd to the archive.
+
+A shepherd fills it in.  Its journal, the messages to the head, the command, the event, the archive and the
+totals of the job contain it as it is, so a further measured value is a further field of `ResourceUsage`.
+Standard library only: this is loaded by the shepherd factory."""
+
+from operator import add
+from typing import Literal, NamedTuple
+
+from headnode.core.model.quantities import Instant, Seconds
+
+Ending = Literal["exited", "timed-out", "stopped", "not-started", "never-ran", "lost"]
+"""How an attempt ended, as its node has it.
+
+``exited``       the program ended by itself: exit code or signal says how
+``timed-out``    it was killed for a limit that its shepherd enforces: run time, or `rss`
+``stopped``      it was killed because the head asked
+``not-started``  it could not be started
+``never-ran``    it was taken back before it started
+``lost``         its shepherd died: the result is unknown, but it does not run any more
+"""
+
+
+class ResourceUsage(NamedTuple):
+    """What the processes of an attempt used; 0 means unknown.
+
+    Source: getrusage(2), proc(5); memory is sampled.
+    """
+
+    user_time: float = 0.0  # seconds
+    system_time: float = 0.0  # seconds
+    peak_memory: int = 0  # kB, the most at once
+    average_memory: int = 0  # kB, the mean over the time it ran
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+    def after(self, other: "ResourceUsage") -> "ResourceUsage":
+        """Return both together, one after the other on the same node: memory is that of the larger one."""
+        peak = max(self.peak_memory, other.peak_memory)
+        average = max(self.average_memory, other.average_memory)
+        return self.beside(other)._replace(peak_memory=peak, average_memory=average)
+
+    def beside(self, other: "ResourceUsage") -> "ResourceUsage":
+        """Return both together, on different nodes at the same time: all values are added."""
+        return ResourceUsage(*map(add, self, other))
+
+    def counts(self) -> dict[str, int]:
+        """Return what is neither a time nor memory, by name."""
+        return {name: value for name, value in self._asdict().items() if name not in NOT_COUNTS}
+
+
+NOT_COUNTS = frozenset({"user_time", "system_time", "peak_memory", "average_memory"})
+
+
+class AttemptOutcome(NamedTuple):
+    """How one attempt ended.
+
+    After ``exited`` either `exit_code` or `signal` is set.  `message` says why and what to do; `trouble` is a
+    word of `core.model.faults` if the attempt could not be started.
+    """
+
+    kind: Ending
+    exit_code: int | None = None
+    signal: int | None = None
+    started: Instant | None = None
+    ended: Instant | None = None
+    message: str = ""
+    trouble: str = ""
+    usage: ResourceUsage = ResourceUsage()
+
+    @property
+    def lasted(self) -> Seconds | None:
+        """How long it ran; None if that is not known.  Its node's clock may have been set back."""
+        if self.started is None or self.ended is None:
+            return None
+        return Seconds(max(0.0, self.ended - self.started))
+
+
+class RemoteUsage(NamedTuple):
+    """What an attempt used on one of its other nodes.
+
+    `why` is a sentence if it had too little memory there or reached a limit.
+    """
+
+    usage: ResourceUsage = ResourceUsage()
+    why: str = ""
+
+    def after(self, other: "RemoteUsage") -> "RemoteUsage":
+        """Return both together, one after the other on the same node."""
+        return RemoteUsage(self.usage.after(other.usage), self.why or other.why)

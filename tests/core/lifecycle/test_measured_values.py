@@ -1,0 +1,46 @@
+"""What a shepherd measures arrives unchanged where it is kept and shown; the values are listed once."""
+
+from pathlib import Path
+
+import msgspec
+from headnode.apps.agent.job import result_of
+from worlds import World
+
+from headnode.adapters.nodes.report_queue import attempt_report
+from headnode.adapters.processes import job_journal
+from headnode.adapters.processes.job_journal import EndedRecord, Header, Writer
+from headnode.adapters.wire.agent_messages import Results
+from headnode.adapters.wire.message_checks import checked_results, read_message
+from headnode.apps.server.api.job_objects import delivered_object, instance_object
+from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
+from headnode.core.model.quantities import Instant
+from headnode.core.model.task import TaskSpec
+from headnode.core.state.job_record import spec_of
+
+USED = ResourceUsage(*(type(nothing)(number) for number, nothing in enumerate(ResourceUsage(), 1)))
+"""Each value is another one."""
+
+
+def test_every_measured_value_reaches_the_archive_and_clients(tmp_path: Path) -> None:
+    world = World(1)
+    job = world.submit(TaskSpec(command="x"))
+    now = world.clock.now()
+    outcome = AttemptOutcome("exited", 0, None, Instant(now), Instant(now + 1), usage=USED)
+    record = EndedRecord(1, 1, 1, 1, outcome)
+    file = tmp_path / "journal"
+    Writer(str(file), Header(job, "m", "b", 1, 0)).append([["ended", *record]])
+    story = job_journal.read(file)
+    assert story is not None
+    said = Results(number=1, job=job, results=tuple(map(result_of, story.ended.values())))
+    heard = read_message(msgspec.msgpack.encode(said), now)
+    assert isinstance(heard, Results)
+    assert checked_results(heard.results, now) == (said.results, "")
+    world.do(attempt_report("node1", heard))
+    row = world.journal.instance(job, 1, 1)
+    assert row is not None
+    assert row.outcome == outcome
+    ended = world.record(job)
+    assert USED._asdict().items() <= instance_object(ended, spec_of(ended), 1, 1, row).items()
+    delivered = delivered_object(ended.run)
+    assert delivered is not None
+    assert USED.counts().items() <= delivered.items()
