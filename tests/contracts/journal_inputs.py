@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from headnode.core.model.outcome import AttemptOutcome
+from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state import events
 from headnode.core.state.events import Event
@@ -67,6 +67,7 @@ one_ended = st.builds(
         kind=st.just("exited"),
         exit_code=st.none() | st.integers(0, 255),
         started=st.just(NOW),
+        usage=st.just(ResourceUsage(1.5, 0.25, 4096, 1024, 5, 6)),
     ),
     node=st.sampled_from(("n1", "n2")),
     cause=st.sampled_from(("program", "system")),

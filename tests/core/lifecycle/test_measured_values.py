@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import msgspec
-from headnode.apps.agent.job import result_of
+from headnode.apps.agent.shepherd_handle import result_of
 from worlds import World
 
 from headnode.adapters.nodes.report_queue import attempt_report
@@ -40,7 +40,8 @@ def test_every_measured_value_reaches_the_archive_and_clients(tmp_path: Path) ->
     assert row is not None
     assert row.outcome == outcome
     ended = world.record(job)
-    assert USED._asdict().items() <= instance_object(ended, spec_of(ended), 1, 1, row).items()
+    shown = msgspec.structs.asdict(instance_object(ended, spec_of(ended), 1, 1, row))
+    assert USED._asdict().items() <= shown.items()
     delivered = delivered_object(ended.run)
     assert delivered is not None
-    assert USED.counts().items() <= delivered.items()
+    assert USED.counts().items() <= msgspec.structs.asdict(delivered).items()
