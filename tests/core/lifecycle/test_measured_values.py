@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import msgspec
-from headnode.apps.agent.shepherd_handle import result_of
 from worlds import World
 
 from headnode.adapters.nodes.report_queue import attempt_report
@@ -11,6 +10,7 @@ from headnode.adapters.processes import job_journal
 from headnode.adapters.processes.job_journal import EndedRecord, Header, Writer
 from headnode.adapters.wire.agent_messages import Results
 from headnode.adapters.wire.message_checks import checked_results, read_message
+from headnode.apps.agent.shepherd_handle import result_of
 from headnode.apps.server.api.job_objects import delivered_object, instance_object
 from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
 from headnode.core.model.quantities import Instant
