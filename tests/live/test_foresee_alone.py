@@ -6,8 +6,7 @@ import sys
 import msgspec
 
 from headnode.adapters.wire.frame_codec import HEADER
-from headnode.apps.predict import PredictionRequest
-from headnode.engine.prediction import PredictionInput
+from headnode.engine.prediction import PredictionInput, PredictionRequest
 from headnode.testing.scenes import node, scene
 
 

@@ -19,8 +19,8 @@ class Parameter(msgspec.Struct, frozen=True):
     """One setting of the cluster.  Numbers have a unit and bounds; words have their choices."""
 
     name: str
-    default: str
     doc: str
+    default: str = ""
     unit: str = ""
     least: float | None = None
     most: float | None = None
@@ -112,7 +112,6 @@ _DECLARED = (
     ),
     Parameter(
         name="HealthCheckProgram",
-        default="",
         doc="the program that every agent runs to check its node; any exit code but 0 drains the node",
     ),
     Parameter(
@@ -125,7 +124,6 @@ _DECLARED = (
     ),
     Parameter(
         name="PrologProgram",
-        default="",
         doc="the program that every agent runs before the first task of a job on its node; any exit code "
         "but 0 drains the node, and the job is requeued",
     ),
@@ -139,7 +137,6 @@ _DECLARED = (
     ),
     Parameter(
         name="EpilogProgram",
-        default="",
         doc="the program that every agent runs after the last process of a job on its node, before other "
         "jobs get its processors; any exit code but 0 drains the node",
     ),
@@ -153,7 +150,6 @@ _DECLARED = (
     ),
     Parameter(
         name="NodeFilterDirectory",
-        default="",
         doc="the directory on the nodes with the filters OnJobTaskStart, OnTaskStart and OnJobEnd; empty: "
         "no node filters",
     ),
@@ -167,7 +163,6 @@ _DECLARED = (
     ),
     Parameter(
         name="SubmissionFilterProgram",
-        default="",
         doc="filters that every job passes before it enters the queue: [OPTION=VALUE ...] /PATH/PROGRAM "
         "[ARGUMENT ...] or plugin:NAME; separate several by ;",
     ),
@@ -181,7 +176,6 @@ _DECLARED = (
     ),
     Parameter(
         name="ActivationFilterProgram",
-        default="",
         doc="filters that every job passes before it gets processors, written as SubmissionFilterProgram",
     ),
     Parameter(
@@ -225,7 +219,6 @@ _DECLARED = (
     ),
     Parameter(
         name="EmailSmtpServer",
-        default="",
         doc="the mail server for notifications, as HOST or HOST:PORT; empty: no mail is sent",
     ),
     Parameter(
@@ -236,29 +229,24 @@ _DECLARED = (
     ),
     Parameter(
         name="EmailFrom",
-        default="",
         doc="the sender of notifications; empty: headnode@ and the name of the head's machine",
     ),
     Parameter(
         name="EmailDomain",
-        default="",
         doc="for jobs without an address: mail goes to OWNER@DOMAIN; empty: they get no mail",
     ),
     Parameter(
         name="EmailCredentialsFile",
-        default="",
         doc="absolute path of a file with USER:PASSWORD for the mail server; only the head should be able "
         "to read it",
     ),
     Parameter(
         name="NotificationWebhooks",
-        default="",
         doc="web addresses, and all addresses below them, that jobs may name for notifications; separate "
         "several by commas",
     ),
     Parameter(
         name="NotificationCopies",
-        default="",
         doc="mail addresses, or allowed webhooks, that also get every notification; separate several by "
         "commas",
     ),
@@ -285,12 +273,10 @@ _DECLARED = (
     ),
     Parameter(
         name="Administrators",
-        default="",
         doc="administrators, in addition to root and the user who started the head: user,@group",
     ),
     Parameter(
         name="Operators",
-        default="",
         doc="operators, who may manage the jobs of all users: user,@group",
     ),
     Parameter(
@@ -309,13 +295,11 @@ _DECLARED = (
     ),
     Parameter(
         name="SubmitterEnvironment",
-        default="",
         doc="variables of the submitter's shell that jobs from the command line get: names separated by "
         "commas, or all",
     ),
     Parameter(
         name="ClusterEnvironment",
-        default="",
         doc="variables of every task, NAME=VALUE;NAME=VALUE; variables of a job or task override them",
     ),
     Parameter(
@@ -370,7 +354,6 @@ _DECLARED = (
     ),
     Parameter(
         name="Licences",
-        default="",
         doc="licences of the whole cluster, counted by the scheduler: feature:number,feature:number",
     ),
     Parameter(
@@ -383,7 +366,6 @@ _DECLARED = (
     ),
     Parameter(
         name="LicenceProgram",
-        default="",
         doc="the program on the head's machine that prints Licences, one feature:number on each line",
     ),
     Parameter(

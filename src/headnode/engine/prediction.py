@@ -146,6 +146,13 @@ class PredictionInput(msgspec.Struct, frozen=True):
         return lasts
 
 
+class PredictionRequest(msgspec.Struct, frozen=True):
+    """Look ahead, for so many seconds at most."""
+
+    situation: PredictionInput
+    seconds: float
+
+
 class PredictionResult(msgspec.Struct, frozen=True):
     """What was seen ahead of a situation.  `whole` unless it was cut short for want of time."""
 

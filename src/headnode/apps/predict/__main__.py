@@ -12,9 +12,8 @@ import msgspec
 
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import next_frame
-from headnode.apps.predict import PredictionRequest
 from headnode.core.scheduling.policies import POLICIES
-from headnode.engine.prediction import PredictionResult, look_ahead
+from headnode.engine.prediction import PredictionRequest, PredictionResult, look_ahead
 
 NICE = 10  # the head, its agents and their jobs go first
 

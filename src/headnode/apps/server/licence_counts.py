@@ -3,7 +3,6 @@
 import asyncio
 import logging
 
-from headnode.adapters.processes.site_programs import run_site_program
 from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.core.model.errors import BadRequest, Refused, Unavailable
 from headnode.core.model.user import User
@@ -46,6 +45,8 @@ class LicenceCounts:
             await asyncio.sleep(min(WITHOUT, until - loop.time()))
 
     async def _look(self, program: str) -> None:
+        from headnode.adapters.processes.site_programs import run_site_program
+
         ran = await run_site_program(program, "the licence program", {}, PATIENCE, MOST_OUTPUT)
         before = self.problem
         self.problem = f"{ran.trouble}: {ran.line}".rstrip(": ") if ran.trouble else ""

@@ -11,7 +11,6 @@ import msgspec
 
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
-from headnode.apps.predict import PredictionRequest
 from headnode.core.model.errors import BadRequest, Unavailable
 from headnode.core.scheduling.balanced.balanced_pass import minimums_only
 from headnode.core.scheduling.policies import POLICIES
@@ -20,7 +19,13 @@ from headnode.core.state.events import Event
 from headnode.engine.activation_gate import look_ahead_view
 from headnode.engine.engine import Engine
 from headnode.engine.ports import Past
-from headnode.engine.prediction import PredictionInput, PredictionResult, StartPredictor, look_ahead
+from headnode.engine.prediction import (
+    PredictionInput,
+    PredictionRequest,
+    PredictionResult,
+    StartPredictor,
+    look_ahead,
+)
 
 PREDICTOR_GRACE = 10.0  # seconds beyond those it was given, after which it is taken for stuck
 LARGEST_PREDICTION = 64 * 1024 * 1024  # bytes

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from math import isfinite
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
@@ -52,10 +52,12 @@ from headnode.core.state.nodes import SetParameter
 from headnode.core.state.permissions import must_administer
 from headnode.core.state.stop import StopJob
 from headnode.core.state.transitions import ACTIVE, STATE_NAMES, JobState
-from headnode.engine import past_jobs as past_jobs_past_jobs
 from headnode.engine.policy_registry import PolicyRegistry
 from headnode.engine.ports import Prediction, PredictionStore
 from headnode.engine.settings import check_parameter, parameters_with
+
+if TYPE_CHECKING:
+    from headnode.engine.past_jobs import PastJob
 
 _LEFT_BEHIND: Final = 3600.0  # seconds after which a copy of the journal was forgotten by who asked for it
 
@@ -265,12 +267,14 @@ async def past_jobs(context: ServerContext, by: User, request: w.PastJobsRequest
 
     An answer examines `limit` ended jobs and has those of the period, maybe none.
     """
+    from headnode.engine.past_jobs import past_jobs as page_of_past_jobs
+
     # it reads beside the event loop: a page of a thousand takes some 50 ms
     since = None if request.since is None else Instant(request.since)
     until = None if request.until is None else Instant(request.until)
     limit = min(max(1, request.limit), LONGEST_PAGE)
     archive = context.lookups.archive
-    page = await asyncio.to_thread(past_jobs_past_jobs.past_jobs, archive, request.after, limit, since, until)
+    page = await asyncio.to_thread(page_of_past_jobs, archive, request.after, limit, since, until)
     about = _about(context) if request.after == 0 else {}
     return PastJobsAnswer([_past_job(job) for job in page.jobs], page.more, **about)
 
@@ -347,7 +351,7 @@ def _about(context: ServerContext) -> Object:
     }
 
 
-def _past_job(job: past_jobs_past_jobs.PastJob) -> PastJobObject:
+def _past_job(job: "PastJob") -> PastJobObject:
     request = job.request
     return PastJobObject(
         id=job.id,

@@ -14,12 +14,9 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from headnode.adapters.nodes.link import NodeLink, node_away
-from headnode.adapters.processes.site_programs import base_environment
 from headnode.apps.server.api.answers import VerbAnswer
 from headnode.apps.server.job_lookup import FoundJob, JobLookup
 from headnode.apps.server.server_context import ServerContext
-from headnode.core.launching.environment import LaunchContext
-from headnode.core.launching.recipe import captured_path, recipe
 from headnode.core.model.errors import NotFound, Unavailable
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.user import User
@@ -63,6 +60,10 @@ def output_paths(
 
     `variables` are those that the cluster gives to every task: names of files may hold them.
     """
+    from headnode.adapters.processes.site_programs import base_environment
+    from headnode.core.launching.environment import LaunchContext
+    from headnode.core.launching.recipe import captured_path, recipe
+
     node = place[0][0]
     around = LaunchContext(
         job=found.record.id,
