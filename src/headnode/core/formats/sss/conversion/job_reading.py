@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from headnode.core.formats.fidelity import Awareness, Fidelity
+from headnode.core.formats.fidelity import Awareness
 from headnode.core.formats.sss.conversion.choosing import Asker
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings, extensions_of, own_extensions
 from headnode.core.formats.sss.conversion.programs import limits_of
@@ -13,7 +13,7 @@ from headnode.core.formats.sss.conversion.requested_resources import (
     combined_alternatives,
     difference,
 )
-from headnode.core.formats.sss.conversion.resource_reading import Tell, node_fields, sizes_of, total
+from headnode.core.formats.sss.conversion.resource_reading import node_fields, sizes_of, total
 from headnode.core.formats.sss.conversion.simple_fields import (
     SortedScope,
     events_of,
@@ -262,9 +262,10 @@ class JobReader:
     ) -> AlternativeFields:
         """Return what one alternative says of the job and of its tasks."""
         request = self._ways[0][choice[0]].request
-        parts = [one.part(self._ways, choice) for one in tasks]
-        tell = self._tell(f", alternative {number}" if number else "")
-        sizes, nodes = sizes_of(request, parts, tell), node_fields(request, parts, tell)
+        which = f", alternative {number}" if number else ""
+        findings = self._findings.at(f"{self._where}{which}") if which else self._findings
+        parts = [one.part(self._ways, choice, which) for one in tasks]
+        sizes, nodes = sizes_of(request, parts, findings), node_fields(request, parts, findings)
         job = {
             **sizes.job,
             **nodes.job,
@@ -288,14 +289,6 @@ class JobReader:
             for licence in self._ways[scope][choice[scope]].request.get("licences", ()):
                 amounts[licence.feature] = amounts.get(licence.feature, 0) + (licence.amount or 0)
         return tuple([Licence(feature, amount) for feature, amount in amounts.items()])
-
-    def _tell(self, which: str) -> Tell:
-        """Return what says what became of something; ``job`` is this one."""
-
-        def tell(kind: Fidelity, where: str, what: str) -> None:
-            self._findings.at(f"{self._where if where == 'job' else where}{which}").add(kind, what)
-
-        return tell
 
     def _told(self) -> Fields:
         """Return the fields that follow from the job's own simple properties."""

@@ -1,19 +1,18 @@
 """The size of a job and of its tasks, their layout, and the nodes they may run on."""
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.sss.conversion.constraint_reading import Bounds
+from headnode.core.formats.sss.conversion.extensions import ConversionFindings
 from headnode.core.formats.sss.conversion.resource_table import RELATED, Request
 from headnode.core.model.job import HeldAmounts, JobSpec, UnitType
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.task import Distribution
 
-Tell = Callable[[Fidelity, str, str], None]
 Counts = tuple[Bounds | None, Bounds | None]
 """Processors and nodes."""
 
@@ -25,7 +24,7 @@ class SizedTask(msgspec.Struct, frozen=True):
     `sharing` is how many instances share what the task group asks for: its own, or with others that differ.
     """
 
-    where: str
+    findings: ConversionFindings
     asked: Request
     own: Request
     instances: int = 1
@@ -49,21 +48,21 @@ class SizeFields(NamedTuple):
 _PLAIN = {"unit": UnitType.PROCESSOR, "single_node": False, "minimum": None, "maximum": None}
 
 
-def sizes_of(job: Request, parts: Sequence[SizedTask], tell: Tell) -> SizeFields:
+def sizes_of(job: Request, parts: Sequence[SizedTask], findings: ConversionFindings) -> SizeFields:
     """Return how large the job and its tasks are."""
     if not parts:
-        return SizeFields(_PLAIN | _alone(job, tell), ())
+        return SizeFields(_PLAIN | _alone(job, findings), ())
     processors, nodes = job.get("processors"), job.get("nodes")
     counted = [
         (part.asked.get("processors") or processors, part.asked.get("nodes") or nodes) for part in parts
     ]
     if _on_one_node(job, parts) and all(processors for processors, _ in counted):
-        found = _by_processors(parts, [(processors, None) for processors, _ in counted], tell)
-        return _sizes({"single_node": True}, processors, parts, found, tell)
+        found = _by_processors(parts, [(processors, None) for processors, _ in counted])
+        return _sizes({"single_node": True}, processors, parts, found, findings)
     if all(_counts_nodes(part, *counts) for part, counts in zip(parts, counted, strict=True)):
-        found = [_sized(_each(part, own, tell), None) for part, (_, own) in zip(parts, counted, strict=True)]
-        return _sizes({"unit": UnitType.NODE}, nodes, parts, found, tell)
-    return _sizes({}, processors, parts, _by_processors(parts, counted, tell), tell)
+        found = [_sized(_each(part, own), None) for part, (_, own) in zip(parts, counted, strict=True)]
+        return _sizes({"unit": UnitType.NODE}, nodes, parts, found, findings)
+    return _sizes({}, processors, parts, _by_processors(parts, counted), findings)
 
 
 def _sizes(
@@ -71,10 +70,12 @@ def _sizes(
     asked: Bounds | None,
     parts: Sequence[SizedTask],
     tasks: Sequence[dict[str, Any]],
-    tell: Tell,
+    findings: ConversionFindings,
 ) -> SizeFields:
     by_node = fields.get("unit") is UnitType.NODE
-    return SizeFields(_PLAIN | fields | _job_size(asked, parts, tasks, tell, by_node=by_node), tuple(tasks))
+    return SizeFields(
+        _PLAIN | fields | _job_size(asked, parts, tasks, findings, by_node=by_node), tuple(tasks)
+    )
 
 
 def _on_one_node(job: Request, parts: Sequence[SizedTask]) -> bool:
@@ -90,7 +91,7 @@ def _counts_nodes(part: SizedTask, processors: Bounds | None, nodes: Bounds | No
     return nodes[0] >= max(part.instances, part.sharing)
 
 
-def _alone(job: Request, tell: Tell) -> dict[str, Any]:
+def _alone(job: Request, findings: ConversionFindings) -> dict[str, Any]:
     """Return the size of a job without tasks."""
     processors, nodes = job.get("processors"), job.get("nodes")
     if nodes and not processors:
@@ -99,7 +100,7 @@ def _alone(job: Request, tell: Tell) -> dict[str, Any]:
         return {"single_node": True, **_bounds(processors)}
     if nodes:
         what = "NodeCount beside Processors: without a task, the processors may be of any nodes"
-        tell(Fidelity.APPROXIMATED, "job", what)
+        findings.approximated(what)
     return _bounds(processors)
 
 
@@ -111,15 +112,15 @@ def _sized(bounds: Bounds, distribution: Distribution | None) -> dict[str, Any]:
     return {"minimum": bounds[0], "maximum": bounds[1], "distribution": distribution}
 
 
-def _by_processors(parts: Sequence[SizedTask], counted: Sequence[Counts], tell: Tell) -> list[dict[str, Any]]:
-    return [_of_part(part, *counts, tell) for part, counts in zip(parts, counted, strict=True)]
+def _by_processors(parts: Sequence[SizedTask], counted: Sequence[Counts]) -> list[dict[str, Any]]:
+    return [_of_part(part, *counts) for part, counts in zip(parts, counted, strict=True)]
 
 
-def _of_part(part: SizedTask, processors: Bounds | None, nodes: Bounds | None, tell: Tell) -> dict[str, Any]:
+def _of_part(part: SizedTask, processors: Bounds | None, nodes: Bounds | None) -> dict[str, Any]:
     """Return the size of a task that is counted in processors, on so many nodes if that is asked for."""
     if part.beside and (part.distribution or nodes):
         what = "TaskDistribution, NodeCount: how tasks that differ lie beside each other is not kept"
-        tell(Fidelity.APPROXIMATED, part.where, what)
+        part.findings.approximated(what)
         part, nodes = replace(part, distribution=None), None
     wanted = part.distribution
     total = processors
@@ -127,11 +128,11 @@ def _of_part(part: SizedTask, processors: Bounds | None, nodes: Bounds | None, t
         total = _implied(wanted, nodes)
     if nodes and not (processors or part.each or wanted):
         what = f"NodeCount {nodes[0]}: processors on so many nodes are taken, not whole nodes"
-        tell(Fidelity.APPROXIMATED, part.where, what)
+        part.findings.approximated(what)
         total = total or ((nodes[0], nodes[1]) if part.instances == 1 else None)
-    each = _each(part, total, tell)
+    each = _each(part, total)
     processes = part.instances if part.instances > 1 else each[0]
-    return _sized(each, _distribution(part, nodes, processes, tell))
+    return _sized(each, _distribution(part, nodes, processes))
 
 
 def _implied(wanted: Distribution | None, nodes: Bounds | None) -> Bounds | None:
@@ -146,12 +147,12 @@ def _implied(wanted: Distribution | None, nodes: Bounds | None) -> Bounds | None
     return (count, count) if count else None
 
 
-def _distribution(part: SizedTask, nodes: Bounds | None, processes: int, tell: Tell) -> Distribution | None:
+def _distribution(part: SizedTask, nodes: Bounds | None, processes: int) -> Distribution | None:
     """Return how so many processes lie on nodes: as their distribution says, else evenly over the nodes."""
     found = part.distribution
     if found and found.geometry and not _numbers(found.geometry, processes):
         what = f"TaskDistribution Geometry: it does not number {processes} tasks from 1: it is left out"
-        tell(Fidelity.APPROXIMATED, part.where, what)
+        part.findings.approximated(what)
         found = None
     if nodes is None:
         return found
@@ -160,13 +161,13 @@ def _distribution(part: SizedTask, nodes: Bounds | None, processes: int, tell: T
             what = (
                 f"NodeCount {nodes[0]}: TaskDistribution needs {_nodes_of(found, processes)}, which are taken"
             )
-            tell(Fidelity.APPROXIMATED, part.where, what)
+            part.findings.approximated(what)
         return found
     if nodes[0] != nodes[1]:
-        tell(Fidelity.APPROXIMATED, part.where, f"NodeCount {nodes[0]} to {nodes[1]}: {nodes[0]} are taken")
+        part.findings.approximated(f"NodeCount {nodes[0]} to {nodes[1]}: {nodes[0]} are taken")
     if nodes[0] > processes:
         what = f"NodeCount {nodes[0]}: there are only {processes} tasks or processors for them"
-        tell(Fidelity.APPROXIMATED, part.where, what)
+        part.findings.approximated(what)
     return replace(found or Distribution(), nodes=min(nodes[0], processes))
 
 
@@ -178,7 +179,7 @@ def _nodes_of(found: Distribution, processes: int) -> int:
     return len(found.geometry) or -(-processes // found.per_node)
 
 
-def _each(part: SizedTask, total: Bounds | None, tell: Tell) -> Bounds:
+def _each(part: SizedTask, total: Bounds | None) -> Bounds:
     """Return the size of one instance: an equal share of what its group asks for."""
     if part.each:
         return part.each
@@ -188,8 +189,7 @@ def _each(part: SizedTask, total: Bounds | None, tell: Tell) -> Bounds:
     tasks = max(part.instances, part.sharing)
     share = -(-least // tasks)
     if least % tasks or most % tasks:
-        what = f"{least} to {most} for {tasks} tasks: each gets {share} or more"
-        tell(Fidelity.APPROXIMATED, part.where, what)
+        part.findings.approximated(f"{least} to {most} for {tasks} tasks: each gets {share} or more")
     return share, max(share, most // tasks)
 
 
@@ -197,7 +197,7 @@ def _job_size(
     asked: Bounds | None,
     parts: Sequence[SizedTask],
     tasks: Sequence[dict[str, Any]],
-    tell: Tell,
+    findings: ConversionFindings,
     *,
     by_node: bool,
 ) -> dict[str, Any]:
@@ -210,15 +210,10 @@ def _job_size(
         part.asked.get("nodes") if by_node else part.asked.get("processors") or part.each for part in parts
     ]
     if len(parts) > 1 and not all(own):
-        tell(
-            Fidelity.TRANSLATED,
-            "job",
-            "what the job asks for, each task group without a size of its own asks for",
-        )
+        findings.translated("what the job asks for, each task group without a size of its own asks for")
         return _bounds((least, most))
     if asked[0] < least:
-        what = f"its tasks start together: it waits for {least}, not {asked[0]}"
-        tell(Fidelity.APPROXIMATED, "job", what)
+        findings.approximated(f"its tasks start together: it waits for {least}, not {asked[0]}")
     low = max(asked[0], least)
     return _bounds((low, max(asked[1], low)))
 
@@ -250,13 +245,13 @@ _OF_JOB = {
 _OF_NO_JOB = {field: getattr(JobSpec(), field) for field in _OF_JOB.values()}
 
 
-def node_fields(job: Request, parts: Sequence[SizedTask], tell: Tell) -> NodeFields:
+def node_fields(job: Request, parts: Sequence[SizedTask], findings: ConversionFindings) -> NodeFields:
     """Return where the job and its tasks may run."""
     apart = {each for part in parts for field in part.own for each in RELATED.get(field, ())}
     tasks = [_needs_of(part.asked, apart & _NEEDED) for part in parts] if apart else [ANY_NODE] * len(parts)
     partition = job.get("partition")
     if partition:
-        tell(Fidelity.TRANSLATED, "job", "Partition: a node group of that name must exist")
+        findings.translated("Partition: a node group of that name must exist")
     fields = {
         **_OF_NO_JOB,
         **{to: job[field] for field, to in _OF_JOB.items() if field in job and field not in apart},
@@ -264,8 +259,8 @@ def node_fields(job: Request, parts: Sequence[SizedTask], tell: Tell) -> NodeFie
         "needs": _needs_of(job, _NEEDED - _OF_JOB.keys() - apart),
     }
     if "maximum_memory" in apart:
-        fields["maximum_memory"] = _most_memory(parts, tell)
-    fields["held"] = _held(job, parts, apart, tell)
+        fields["maximum_memory"] = _most_memory(parts, findings)
+    fields["held"] = _held(job, parts, apart, findings)
     return NodeFields(fields, tuple(tasks))
 
 
@@ -275,7 +270,9 @@ def _needs_of(request: Request, fields: Set[str]) -> NodeNeeds:
     return NodeNeeds(**demands) if demands else ANY_NODE
 
 
-def _held(job: Request, parts: Sequence[SizedTask], apart: Set[str], tell: Tell) -> HeldAmounts:
+def _held(
+    job: Request, parts: Sequence[SizedTask], apart: Set[str], findings: ConversionFindings
+) -> HeldAmounts:
     """Return what the job holds of each node: the most that one of its task groups asks for."""
     amounts: dict[str, int] = {}
     for name, field in _HELD.items():
@@ -283,21 +280,20 @@ def _held(job: Request, parts: Sequence[SizedTask], apart: Set[str], tell: Tell)
         amounts[name] = max(found)
         if len(found) > 1:
             most = f"{amounts[name]} MB of each node, the most that a task group asks for"
-            tell(Fidelity.APPROXIMATED, "job", f"{name.capitalize()}: the job holds {most}")
+            findings.approximated(f"{name.capitalize()}: the job holds {most}")
     return HeldAmounts(**amounts)
 
 
-def _most_memory(parts: Sequence[SizedTask], tell: Tell) -> int | None:
+def _most_memory(parts: Sequence[SizedTask], findings: ConversionFindings) -> int | None:
     """Return the upper bound of the memory of all nodes: the least that a task group names."""
     most: list[int] = [part.asked["maximum_memory"] for part in parts if "maximum_memory" in part.asked]
     least = max(part.asked.get("minimum_memory", 0) for part in parts)
     if not most:
         return None
     if min(most) < least:
-        what = "Memory: no node suits all task groups, so the upper bound is left out"
-        tell(Fidelity.APPROXIMATED, "job", what)
+        findings.approximated("Memory: no node suits all task groups, so the upper bound is left out")
         return None
     if len(parts) > 1:
         what = f"Memory: no node of the job has more than {min(most)} MB, which one task group asks for"
-        tell(Fidelity.APPROXIMATED, "job", what)
+        findings.approximated(what)
     return min(most)

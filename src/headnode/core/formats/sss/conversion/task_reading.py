@@ -48,7 +48,7 @@ class TaskDraft(msgspec.Struct, frozen=True):
     """A task to be: its fields, and the numbers of the scopes that ask for its group and for itself."""
 
     fields: Fields
-    where: str
+    findings: ConversionFindings
     instances: int
     each: Bounds | None
     distribution: Placed | None
@@ -56,8 +56,12 @@ class TaskDraft(msgspec.Struct, frozen=True):
     task: int
     sharing: int = 1  # instances of its task group
 
-    def part(self, ways: Ways, choice: Sequence[int]) -> SizedTask:
-        """Return what it asks for when of each scope the way is taken that `choice` says."""
+    def part(self, ways: Ways, choice: Sequence[int], which: str) -> SizedTask:
+        """Return what it asks for when of each scope the way is taken that `choice` says.
+
+        `which` is what the report adds to the place for this alternative.
+        """
+        findings = self.findings.at(f"{self.findings.where}{which}") if which else self.findings
         job, group = ways[0][choice[0]].request, ways[self.group][choice[self.group]].request
         own, each = group, self.each
         if self.task != self.group:
@@ -67,7 +71,7 @@ class TaskDraft(msgspec.Struct, frozen=True):
         asked = with_rest(own, {field: value for field, value in job.items() if field not in _COUNTED})
         if own is not group:
             asked |= {"nodes": group.get("nodes")}
-        return SizedTask(self.where, asked, own, self.instances, each, self.distribution, self.sharing)
+        return SizedTask(findings, asked, own, self.instances, each, self.distribution, self.sharing)
 
 
 class TaskExtras(msgspec.Struct, frozen=True, gc=False):
@@ -126,7 +130,7 @@ class SssTaskReader:
             fields["resource_limits"] = _nearest(more.limits, limits)
             if count != 1:
                 _sweep(fields, count)
-            yield TaskDraft(fields, findings.where, count, each, placed, number_of_group, inner, sharing)
+            yield TaskDraft(fields, findings, count, each, placed, number_of_group, inner, sharing)
 
     def _more(
         self, task: Task, within: TaskGroup, policy: Awareness, findings: ConversionFindings
