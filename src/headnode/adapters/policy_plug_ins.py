@@ -7,9 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import POLICIES, Policy
-from headnode.core.scheduling.view import View
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -76,11 +74,8 @@ def _loaded(name: str, offers: Mapping[str, EntryPoint]) -> Policy:
             f"{packages} is not a function of one view; a policy is: def plan(view: View) -> Plan"
         )
 
-    def called(view: View, /) -> Plan:
-        plan: Plan = policy(view)
-        return plan
-
-    return called
+    found: Policy = policy
+    return found
 
 
 def _imported(point: EntryPoint, packages: str) -> object:

@@ -143,7 +143,7 @@ def constrained_view(view: View, offers: PendingOffers, cluster: ClusterState) -
     still |= offers.resting.keys() & cluster.running
     if blocker is None and not left_out and not firm and not still:
         return view
-    line = _line(view, left_out, None if blocker is None else cluster.turn(blocker))
+    line = _line(view, left_out, None if blocker is None else view.position(cluster.turn(blocker)))
     running = [replace(job, wants=0) if job.job in still else job for job in view.running]
     balancing = resting(view.balancing, still)
     return _holding(replace(view, queue=line, running=running, balancing=balancing), firm, cluster)
@@ -170,7 +170,9 @@ def look_ahead_view(view: View, offers: PendingOffers, cluster: ClusterState) ->
     firm, blocker = _firm(offers), offers.chains.blocker(cluster)
     if not firm and blocker is None:
         return view
-    line = _line(view, _waiting_for(firm, cluster), None if blocker is None else cluster.turn(blocker))
+    line = _line(
+        view, _waiting_for(firm, cluster), None if blocker is None else view.position(cluster.turn(blocker))
+    )
     if blocker is not None:
         line = _line(replace(view, queue=line), {cluster.request(blocker): {blocker.id}}, None)
     return _holding(replace(view, queue=line, freed=True), firm, cluster)
@@ -198,7 +200,7 @@ def _holding(view: View, firm: Sequence[ActivationOffer], cluster: ClusterState)
         view,
         nodes=nodes,
         ground=None if view.ground is None else KnownNodes(nodes, view.node_table()),
-        running=_running_with(view.running, here, cluster, view.now),
+        running=_running_with(view, here, cluster),
         licences=_licences_with(view.licences, here),
     )
 
@@ -218,7 +220,9 @@ def _line(
         if without:
             turns = [turn for turn in turns if turn.job not in without]
         if turns:
-            found.append(each if turns is each.turns else WaitingClass(each.request, turns))
+            found.append(
+                each if turns is each.turns else WaitingClass(each.request, turns, each.owner, each.project)
+            )
     return found
 
 
@@ -245,9 +249,7 @@ def _nodes_with(nodes: Mapping[str, NodeView], firm: Sequence[ActivationOffer]) 
     return found
 
 
-def _running_with(
-    running: Sequence[RunningJob], firm: Sequence[ActivationOffer], cluster: ClusterState, now: Instant
-) -> list[RunningJob]:
+def _running_with(view: View, firm: Sequence[ActivationOffer], cluster: ClusterState) -> list[RunningJob]:
     """Return the running jobs, and with them those that hold an offer, as if they started now.
 
     What is kept grows to the maximum of the job in queued mode; in balanced mode it stays at the minimum.
@@ -257,7 +259,7 @@ def _running_with(
         replace(job, allocation=_merged(job.allocation, growing[job.job].giving.shares))
         if job.job in growing
         else job
-        for job in running
+        for job in view.running
     ]
     to_maximum = Settings(cluster.parameters).text("SchedulingMode") != "Balanced"
     for offer in firm:
@@ -268,9 +270,9 @@ def _running_with(
             found.append(
                 RunningJob(
                     job=offer.job,
-                    turn=cluster.turn(cluster.jobs[offer.job]),
+                    turn=view.position(cluster.turn(cluster.jobs[offer.job])),
                     request=request,
-                    end=Instant(now + request.run_time),
+                    end=Instant(view.now + request.run_time),
                     allocation=offer.giving.shares,
                     wants=max(0, more),
                 )

@@ -18,6 +18,7 @@ from headnode.core.scheduling.balanced.balanced_pass import plan_in_mode
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Plan, Start
 from headnode.core.scheduling.policies import plan_easy
+from headnode.core.scheduling.queue_order import OrdersQueue
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 from headnode.core.state.advance_job import AdvanceJob
 from headnode.core.state.apply_events import apply_event, pass_time
@@ -73,7 +74,7 @@ def _waiting(
             continue
         turns = tuple(turn for turn in each.turns if _may(cluster, turn.job, starting))
         if turns:
-            yield WaitingClass(replace(each.request, others=()), turns)
+            yield WaitingClass(replace(each.request, others=()), turns, each.owner, each.project)
 
 
 def _may(cluster: ClusterState, job: JobId, starting: Collection[JobId]) -> bool:
@@ -280,13 +281,21 @@ class Engine:
             if isinstance(answer, Refused):
                 log.warning("a plan was stale: %s", answer)
 
-    def view(self, now: Instant) -> View:
-        """Return what the policy would see now."""
+    def view(self, now: Instant, also: WaitingClass | None = None) -> View:
+        """Return what the policy would see now, its queue in the order of the policy.
+
+        A policy that orders the queue sees a job that is not in it yet as `also`.
+        """
         settings = self.settings
+        policy = self.policies[settings.text("SchedulingPolicy")]
         before = self.last_plan if self._policy_and_mode() == self._planned_by else None
         if before is not None:  # its waits hold on to the view it was made from, and that to the plan before
             before = replace(before, waits={})
-        seen = self._view_builder.view(now, before=before, depth=settings.depth())
+        seen = self._view_builder.view(
+            now, before=before, depth=settings.depth(), owners=isinstance(policy, OrdersQueue)
+        )
+        if isinstance(policy, OrdersQueue):
+            seen = policy.ordered(seen if also is None else replace(seen, queue=[*seen.queue, also]))
         balancing = self._rebalancing.shown(self.cluster, now)
         return seen if balancing is None else replace(seen, balancing=balancing)
 

@@ -12,6 +12,7 @@ import msgspec
 from headnode.core.model.job import JobRequest
 from headnode.core.scheduling.plan import Grow, LazyReasons, Plan, Reason, Reservation, Start, Wait, Why
 from headnode.core.scheduling.policies import DEFAULT_POLICY, POLICIES, Policy
+from headnode.core.scheduling.queue_order import OrdersQueue
 from headnode.core.scheduling.verify_plan import plan_violation
 from headnode.core.scheduling.view import View, WaitingClass
 from headnode.engine.ports import Clock
@@ -132,7 +133,8 @@ class PolicyRegistry(dict[str, Policy]):
         super().__init__(POLICIES)
         self.plug_ins = tuple(plug_ins)
         for name, policy in plug_ins.items():
-            self[name] = _Guarded(name, policy, self)
+            guard = _GuardedOrder if isinstance(policy, OrdersQueue) else _Guarded
+            self[name] = guard(name, policy, self)
         for name, why in unusable.items():
             log.error("the policy %s cannot be used: %s", name, why)
 
@@ -186,13 +188,29 @@ class _Guarded:
         return POLICIES[DEFAULT_POLICY](view)
 
 
+class _GuardedOrder(_Guarded, OrdersQueue):
+    """The same of a policy that orders the queue.  If its order fails, so does its plan, which reports it."""
+
+    def ordered(self, view: View, /) -> View:
+        if not isinstance(self._policy, OrdersQueue):
+            return view
+        try:
+            seen = self._policy.ordered(_copy(view))
+        except Exception:  # noqa: BLE001  (as above)
+            return view
+        return msgspec.structs.replace(view, queue=seen.queue, running=seen.running, positions=seen.positions)
+
+
 def _copy(view: View) -> View:
     """Return the view over copies of what the head goes on with."""
     return msgspec.structs.replace(
         view,
         nodes=MappingProxyType(dict(view.nodes)),
-        queue=tuple(WaitingClass(each.request, tuple(each.turns)) for each in view.queue),
+        queue=tuple(
+            WaitingClass(each.request, tuple(each.turns), each.owner, each.project) for each in view.queue
+        ),
         running=tuple(view.running),
         licences=MappingProxyType(dict(view.licences)),
+        usage=MappingProxyType(dict(view.usage)),
         ground=None,
     )

@@ -88,7 +88,11 @@ class _SimulatedCluster:
         self._nodes = dict(view.nodes)
         self._running = {job.job: job for job in view.running}
         self._licences = dict(view.licences)
-        self.queue = {each.request: list(each.turns) for each in view.queue}
+        self.queue: dict[JobRequest, list[QueuePosition]] = {}
+        for each in view.queue:
+            turns = self.queue.setdefault(each.request, [])
+            turns.extend(each.turns)
+            turns.sort()  # where classes are divided by owner
         self._request_of = {turn.job: each.request for each in view.queue for turn in each.turns}
         reserved = instants_of(node.reserved for node in view.nodes.values())
         self._edges = sorted(Instant(view.now + edge) for edge in reserved)  # of reservations
@@ -109,6 +113,8 @@ class _SimulatedCluster:
             ground=None
             if self._node_table.changes
             else KnownNodes(nodes, self._node_table),  # same whatever runs
+            usage=self._view.usage,
+            positions=self._view.positions,
         )
 
     def _nodes_now(self) -> dict[str, NodeView]:

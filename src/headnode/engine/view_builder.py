@@ -1,12 +1,12 @@
 """The view of the cluster that policies see, kept from pass to pass: only what changed is built anew."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from types import MappingProxyType
 
 from headnode.core.model.job import JobRequest
 from headnode.core.model.node import NodeState
-from headnode.core.model.quantities import NEVER, Instant, JobId
+from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
 from headnode.core.scheduling.free_resources import NodeAmounts
 from headnode.core.scheduling.node_table import KnownNodes, NodeTable
 from headnode.core.scheduling.node_view import NodeView, ReservedTime
@@ -15,8 +15,9 @@ from headnode.core.scheduling.request import held_of, memory_of
 from headnode.core.scheduling.shadow_reservation import ReleaseCache
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.job_record import JobRecord, JobRun
+from headnode.core.state.job_record import JobRecord, JobRun, project_in
 from headnode.core.state.node_record import NodeRecord
+from headnode.core.state.owner_usage import UsageKey
 from headnode.core.state.prep_release import held_units, idle_units
 from headnode.core.state.start import exclusive_holder
 from headnode.core.state.transitions import JobState
@@ -57,22 +58,41 @@ class ViewBuilder:
         self._closing: set[str] = set()  # nodes that are open for a while only
         self._node_table: NodeTable | None = None
 
-    def view(self, now: Instant, *, before: Plan | None = None, depth: float = inf) -> View:
-        """Return what a policy may know now; `before` is what it planned at the pass before."""
+    def view(
+        self, now: Instant, *, before: Plan | None = None, depth: float = inf, owners: bool = False
+    ) -> View:
+        """Return what a policy may know now; `before` is what it planned at the pass before.
+
+        `owners`: the policy orders the queue, so it gets the usage of owners, and classes by owner.
+        """
         self.look_at_jobs(now)
         self._look_at_nodes(now)
         node_table = self._node_table = self._node_table or NodeTable(self._nodes)
         return View(
             now=now,
             nodes=self._nodes,
-            queue=[WaitingClass(request, turns) for request, turns in self.cluster.queue.by_request.items()],
+            queue=list(self._classes_by_owner()) if owners else self._classes(),
             running=self._listed,
             licences=licences_of(self.cluster),
             depth=depth,
             before=before,
             freed=self.freed,
             ground=KnownNodes(self._nodes, node_table),
+            usage=self.cluster.usage.used(now) if owners else {},
         )
+
+    def _classes(self) -> list[WaitingClass]:
+        return [WaitingClass(request, turns) for request, turns in self.cluster.queue.by_request.items()]
+
+    def _classes_by_owner(self) -> Iterator[WaitingClass]:
+        """Yield the classes of the queue, divided by the owners and projects of the jobs."""
+        for request, turns in self.cluster.queue.by_request.items():
+            divided: dict[UsageKey, list[QueuePosition]] = {}
+            for turn in turns:
+                record = self.cluster.jobs[turn.job]
+                divided.setdefault((record.owner, project_in(record.spec)), []).append(turn)
+            for (owner, project), found in divided.items():
+                yield WaitingClass(request, found, owner, project)
 
     def look_at_jobs(self, now: Instant) -> None:
         """Draw the running jobs that are not as they were, and those that want to grow."""
@@ -248,6 +268,8 @@ def running_job(cluster: ClusterState, record: JobRecord) -> RunningJob:
         end=_end(cluster, request, run),
         allocation=allocation,
         wants=_wants(cluster, record, request) if record.state is JobState.RUNNING else 0,
+        owner=record.owner,
+        project=cluster.graph(record.id).spec.project,
     )
 
 

@@ -17,6 +17,7 @@ from headnode.core.scheduling.policies import POLICIES as PRODUCTION
 from headnode.core.scheduling.policies import Policy
 from headnode.core.scheduling.pool.policies import POOL_POLICIES
 from headnode.core.scheduling.pool.replay import ScheduleFigures, Ties, replay, schedule_figures
+from headnode.core.scheduling.queue_order import OrdersQueue
 from headnode.core.scheduling.view import View
 
 TYPE_CHECKING = False
@@ -35,19 +36,41 @@ def plug_in_policies() -> Mapping[str, Policy]:
 
 
 def _strict(name: str, policy: Policy) -> Policy:
-    from headnode.engine.policy_registry import plan_fault  # it imports logging: 10 ms
+    return (_StrictOrder if isinstance(policy, OrdersQueue) else _Strict)(name, policy)
 
-    def plan(view: View, /) -> Plan:
+
+class _Strict:
+    """A plug-in without a fallback: its failure ends the replay."""
+
+    def __init__(self, name: str, policy: Policy) -> None:
+        self._name, self._policy = name, policy
+
+    def __call__(self, view: View, /) -> Plan:
+        from headnode.engine.policy_registry import plan_fault  # it imports logging: 10 ms
+
         try:
-            made = policy(view)
+            made = self._policy(view)
             wrong = plan_fault(made, view)
         except Exception as error:  # a stranger's code may raise anything
-            raise _plug_in_failed(name, f"{type(error).__name__}: {error}") from error
+            raise self._failed(error) from error
         if wrong:
-            raise _plug_in_failed(name, wrong)
+            raise _plug_in_failed(self._name, wrong)
         return made
 
-    return plan
+    def _failed(self, error: Exception) -> BadRequest:
+        return _plug_in_failed(self._name, f"{type(error).__name__}: {error}")
+
+
+class _StrictOrder(_Strict, OrdersQueue):
+    """The same of a policy that orders the queue."""
+
+    def ordered(self, view: View, /) -> View:
+        if not isinstance(self._policy, OrdersQueue):
+            return view
+        try:
+            return self._policy.ordered(view)
+        except Exception as error:  # as above
+            raise self._failed(error) from error
 
 
 def _plug_in_failed(name: str, what: str) -> BadRequest:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from math import inf, nextafter
 from typing import NamedTuple
 
+import msgspec
+
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import Instant, JobId, QueuePosition
 from headnode.core.scheduling import release_profile
@@ -321,12 +323,21 @@ def carry_over_reservations(
 
 
 def _still_waiting(view: View, reservations: Sequence[Reservation]) -> Iterator[Reservation]:
-    waiting = {each.request: each.turns for each in view.queue} if reservations else {}
+    """Yield the reservations of jobs that were not modified, with their places in the queue of this view."""
+    waiting: dict[JobRequest, list[Sequence[QueuePosition]]] = {}
+    for each in view.queue if reservations else ():
+        waiting.setdefault(each.request, []).append(each.turns)
     for reservation in reservations:
-        turns = waiting.get(reservation.request, ())
-        place = bisect_left(turns, reservation.turn)
-        if place < len(turns) and turns[place] == reservation.turn:
-            yield reservation
+        turn = view.position(reservation.turn)
+        if turn[1:] == reservation.turn[1:] and any(
+            _has(turns, turn) for turns in waiting.get(reservation.request, ())
+        ):
+            yield reservation if turn == reservation.turn else msgspec.structs.replace(reservation, turn=turn)
+
+
+def _has(turns: Sequence[QueuePosition], turn: QueuePosition) -> bool:
+    place = bisect_left(turns, turn)
+    return place < len(turns) and turns[place] == turn
 
 
 def _placed(

@@ -177,7 +177,9 @@ class _PreemptionPass:
         return {job: held for job, held in self._scene.ending.items() if job in known}
 
     def _candidates(self) -> Sequence[_LowerJob]:
-        highest = min((each.turns[0].minus_priority for each in self.now.queue if each.turns), default=None)
+        ordered = self.now.positions is not None  # then the first of a class may have a lower priority
+        turns = (turn for each in self.now.queue for turn in (each.turns if ordered else each.turns[:1]))
+        highest = min((turn.minus_priority for turn in turns), default=None)
         if highest is None or self._scene.candidates is None:
             return ()
         running = {job.job: job for job in self.then.running}

@@ -63,10 +63,12 @@ class Balancing(msgspec.Struct, frozen=True):
 
 
 class WaitingClass(msgspec.Struct, frozen=True, gc=False):
-    """The queued jobs that ask for the same."""
+    """The queued jobs that ask for the same; of one owner and project if the policy orders the queue."""
 
     request: JobRequest
     turns: Sequence[QueuePosition]  # ascending
+    owner: str = ""  # empty, like `project`, unless the policy orders the queue
+    project: str = ""
 
 
 class RunningJob(msgspec.Struct, frozen=True, gc=False):
@@ -78,6 +80,8 @@ class RunningJob(msgspec.Struct, frozen=True, gc=False):
     end: Instant  # when its run time limit is over; NEVER without one
     allocation: tuple[tuple[str, int], ...]  # node, processors
     wants: int = 0  # units more that its waiting tasks could use at once; 0: will not grow
+    owner: str = ""
+    project: str = ""
 
 
 class View(msgspec.Struct, frozen=True, gc=False):
@@ -97,6 +101,12 @@ class View(msgspec.Struct, frozen=True, gc=False):
     freed: bool = True
     ground: KnownNodes | None = None  # what somebody has worked out about these nodes before
     balancing: Balancing | None = None  # in balanced mode: how, and what jobs could use and give
+    usage: Mapping[tuple[str, str], float] = {}  # by owner and project, if the policy orders the queue
+    positions: Mapping[JobId, QueuePosition] | None = None  # of jobs in the order of such a policy
+
+    def position(self, turn: QueuePosition) -> QueuePosition:
+        """Return the place in this queue of a job, given the place that it has without a policy."""
+        return turn if self.positions is None else self.positions.get(turn.job, turn)
 
     def node_table(self) -> NodeTable:
         """Return the nodes worked out."""

@@ -124,7 +124,8 @@ def _taken_out(
             continue
         found.update((turn.job, (turn, each.request)) for turn in taken)
         if len(taken) < len(each.turns):
-            others.append(WaitingClass(each.request, [turn for turn in each.turns if turn.job not in jobs]))
+            left = [turn for turn in each.turns if turn.job not in jobs]
+            others.append(WaitingClass(each.request, left, each.owner, each.project))
     return found, others
 
 
@@ -132,7 +133,9 @@ def queue_up_to(view: View, last: QueuePosition) -> list[WaitingClass]:
     """Return the queue up to this turn."""
     counts = ((each, bisect_right(each.turns, last)) for each in view.queue)
     return [
-        each if count == len(each.turns) else WaitingClass(each.request, each.turns[:count])
+        each
+        if count == len(each.turns)
+        else WaitingClass(each.request, each.turns[:count], each.owner, each.project)
         for each, count in counts
         if count
     ]
@@ -145,9 +148,9 @@ def with_least(queue: Iterable[WaitingClass], jobs: Collection[int]) -> list[Wai
         few = [turn for turn in each.turns if turn.job in jobs]
         others = [turn for turn in each.turns if turn.job not in jobs]
         if others:
-            found.append(WaitingClass(each.request, others))
+            found.append(WaitingClass(each.request, others, each.owner, each.project))
         if few:
-            found.append(WaitingClass(least(each.request), few))
+            found.append(WaitingClass(least(each.request), few, each.owner, each.project))
     return found
 
 

@@ -306,6 +306,18 @@ def decode_spec(data: bytes) -> JobSpec:
         raise UnknownDescription(str(error)) from None
 
 
+class _ProjectOnly(msgspec.Struct):
+    project: str = ""
+
+
+_project_decoder = msgspec.msgpack.Decoder(_ProjectOnly)
+
+
+def project_in(data: bytes) -> str:
+    """Return the project of the description that `data` holds, without reading the rest of it."""
+    return _project_decoder.decode(data).project
+
+
 @lru_cache(MOST_REMEMBERED)
 def _decode_small(data: bytes) -> JobSpec:
     return _spec_decoder.decode(data)

@@ -76,13 +76,14 @@ class PolicySnapshot(msgspec.Struct, frozen=True):
     spent: float  # seconds that the plan took
 
 
-def view_now(context: ServerContext, job: JobId) -> View:
+def view_now(context: ServerContext, job: JobId, also: WaitingClass | None = None) -> View:
     """Return the cluster as a policy may see it for a job, unchanged by what happens from now on.
 
-    What filters keep for other jobs is not free for it.
+    What filters keep for other jobs is not free for it.  `also` is for a job that is not in the queue.
     """
-    view = explanation_view(context.engine.view(context.now()), context.engine.offers, context.cluster, job)
-    queue = [WaitingClass(waiting.request, tuple(waiting.turns)) for waiting in view.queue]
+    seen = context.engine.view(context.now(), also)
+    view = explanation_view(seen, context.engine.offers, context.cluster, job)
+    queue = [msgspec.structs.replace(waiting, turns=tuple(waiting.turns)) for waiting in view.queue]
     return msgspec.structs.replace(view, queue=queue)
 
 
@@ -91,7 +92,11 @@ async def snapshot_with(context: ServerContext, subject: Subject) -> PolicySnaps
 
     Cost:  one pass, in a thread.
     """
-    view = with_job(without_job(view_now(context, subject.job), subject), subject)
+    waits = subject.job in context.cluster.queue.requests
+    alone = WaitingClass(subject.request, (subject.turn,), subject.owner, subject.project)
+    view = view_now(context, subject.job, None if waits else alone)
+    subject = subject._replace(turn=view.position(subject.turn))
+    view = with_job(without_job(view, subject), subject)
     policy = context.engine.policy()
     async with context.searching:
         began = time.monotonic()
@@ -134,7 +139,7 @@ def _start_by_limits(snapshot: PolicySnapshot) -> Instant | None:
     """Run the plan ahead over the jobs that go before the subject; those behind do not delay it."""
     subject, view = snapshot.subject, snapshot.view
     queue = [
-        WaitingClass(waiting.request, turns)
+        msgspec.structs.replace(waiting, turns=turns)
         for waiting in view.queue
         if (turns := tuple(turn for turn in waiting.turns if turn <= subject.turn))
     ]

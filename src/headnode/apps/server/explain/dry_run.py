@@ -86,7 +86,7 @@ async def _predicted(context: ServerContext, by: User, candidate: _DryRunJob) ->
     turn = new_turn(context.cluster, spec)._replace(job=candidate.job or JobId(context.cluster.next_job))
     owner = owner_of(by, spec, users_named(by, (spec,)))
     request = context.cluster.request_if_queued(owner.name, spec)
-    snapshot = await snapshot_with(context, Subject(turn, request))
+    snapshot = await snapshot_with(context, Subject(turn, request, owner.name, spec.project))
     answer = empty_explanation(context) | queue_standing(context, snapshot)
     answer |= {"job": candidate.job, "name": spec.name}
     now = context.now()

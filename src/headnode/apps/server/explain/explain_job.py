@@ -152,7 +152,8 @@ async def _queued(context: ServerContext, by: User, found: FoundJob) -> Object:
     record, spec = found.record, found.spec
     by = changer(record, by)
     snapshot = await snapshot_with(
-        context, Subject(context.cluster.turn(record), context.cluster.request(record))
+        context,
+        Subject(context.cluster.turn(record), context.cluster.request(record), record.owner, spec.project),
     )
     answer = queue_standing(context, snapshot)
     outside = context.reasons_outside_queue(record)
@@ -188,7 +189,8 @@ async def _draft(context: ServerContext, by: User, found: FoundJob) -> Object:
         return {"refused": RefusalObject(no.code, no.what, no.fix)}
     turn = new_turn(context.cluster, spec)._replace(job=record.id)
     snapshot = await snapshot_with(
-        context, Subject(turn, context.cluster.request_if_queued(record.owner, spec))
+        context,
+        Subject(turn, context.cluster.request_if_queued(record.owner, spec), record.owner, spec.project),
     )
 
     def way(offer: Suggestion) -> ChangeCommand:

@@ -32,6 +32,8 @@ class Subject(NamedTuple):
 
     turn: QueuePosition
     request: JobRequest
+    owner: str = ""
+    project: str = ""
 
     @property
     def job(self) -> JobId:
@@ -71,7 +73,7 @@ def expected_start(plan: Plan, view: View, subject: Subject) -> Instant:
 
 
 def _first_of_class(view: View, request: JobRequest) -> QueuePosition | None:
-    return next((waiting.turns[0] for waiting in view.queue if waiting.request == request), None)
+    return min((waiting.turns[0] for waiting in view.queue if waiting.request == request), default=None)
 
 
 def without_job(view: View, job: Subject) -> View:
@@ -83,7 +85,7 @@ def without_job(view: View, job: Subject) -> View:
     for place, waiting in enumerate(queue):
         if waiting.request == job.request and _has(waiting, job.turn):
             left = [turn for turn in waiting.turns if turn != job.turn]
-            queue[place : place + 1] = [WaitingClass(waiting.request, left)] if left else []
+            queue[place : place + 1] = [msgspec.structs.replace(waiting, turns=left)] if left else []
             return msgspec.structs.replace(view, queue=queue)
     return view
 
@@ -98,7 +100,7 @@ def with_job(view: View, subject: Subject) -> View:
         if waiting.request == subject.request:
             turns = list(waiting.turns)
             insort(turns, subject.turn)
-            queue[place] = WaitingClass(waiting.request, turns)
+            queue[place] = msgspec.structs.replace(waiting, turns=turns)
             break
     else:
         queue.append(WaitingClass(subject.request, (subject.turn,)))
@@ -232,7 +234,9 @@ def _sizes(subject: Subject, room: ChangeLimits) -> Iterator[ChangeAxis]:
         return _resized(subject, size, room.most)
 
     def submitted_again(subject: Subject, size: int) -> Subject:
-        return _resized(subject, size, 1)._replace(turn=room.again or subject.turn)
+        return _resized(subject, size, 1)._replace(
+            turn=(room.again or subject.turn)._replace(key=subject.turn.key)
+        )
 
     yield ChangeAxis(ChangeKind.SIZE, "", range(size - 1, least - 1, -1), resized)
     if room.again is not None:

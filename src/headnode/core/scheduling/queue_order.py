@@ -1,0 +1,97 @@
+"""Policies that order the queue themselves, such as by what owners have used.
+
+`order` gives each job a sort key.  The view then has the queue in that order: a `QueuePosition` begins with
+the key, so the plan, preemption, explanations and predictions all follow it.  Classes of such a view are of
+one owner and project.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import chain
+from math import inf, isnan
+
+import msgspec
+
+from headnode.core.model.quantities import JobId, QueuePosition, SortKey
+from headnode.core.scheduling.plan import Plan
+from headnode.core.scheduling.policies import Policy
+from headnode.core.scheduling.view import RunningJob, View, WaitingClass
+
+Order = Callable[[View], Mapping[JobId, SortKey]]
+"""Return the key of each queued job; the smallest goes first.  All are numbers, or all tuples of numbers.
+
+Running jobs may have keys too, for their growth; those without one go first.
+"""
+
+
+class BadOrder(ValueError):
+    """The keys of a policy cannot be used to order the queue."""
+
+
+class OrdersQueue:
+    """The trait of a policy that orders the queue: its `ordered` is called before others use the view."""
+
+    def ordered(self, view: View, /) -> View:
+        """Return the view with the queue in the order of the policy."""
+        raise NotImplementedError
+
+
+class OrderedPolicy(OrdersQueue):
+    """A policy made of an order and a plan, for example `OrderedPolicy(by_usage, plan_easy)`."""
+
+    def __init__(self, order: Order, plan: Policy) -> None:
+        self._order, self._plan = order, plan
+
+    def __call__(self, view: View, /) -> Plan:
+        """Decide about every queued job, in the order of the policy."""
+        return self._plan(view if view.positions is not None else self.ordered(view))
+
+    def ordered(self, view: View, /) -> View:
+        """Return the view with the queue in the order of the policy.
+
+        Raises:  BadOrder when a job has no key, or keys cannot be compared.
+        """
+        return in_order(view, self._order(view))
+
+
+def in_order(view: View, keys: Mapping[JobId, SortKey]) -> View:
+    """Return the view with its jobs in the order of these keys; equal keys: by priority and submission.
+
+    Raises:  BadOrder when a queued job has no key, or keys cannot be compared.
+    Cost:  O(jobs * log(jobs)).
+    """
+    first: SortKey = () if _are_tuples(keys) else -inf
+    queue = [_class_in_order(each, keys) for each in view.queue]
+    running = [_running_in_order(job, keys.get(job.job, first)) for job in view.running]
+    waiting = chain.from_iterable(each.turns for each in queue)
+    positions = {turn.job: turn for turn in chain(waiting, (job.turn for job in running))}
+    return msgspec.structs.replace(view, queue=queue, running=running, positions=positions)
+
+
+def _are_tuples(keys: Mapping[JobId, SortKey]) -> bool:
+    """Return whether the keys are tuples, not numbers.
+
+    Raises:  BadOrder when some are neither, or some are the one and some the other.
+    """
+    tuples = False
+    for number, (job, key) in enumerate(keys.items()):
+        parts = key if isinstance(key, tuple) else (key,)
+        if any(type(part) not in (int, float) or isnan(part) for part in parts):
+            raise BadOrder(
+                f"its order gives job {job} the key {key!r}; a key is a number or a tuple of numbers"
+            )
+        if number and isinstance(key, tuple) != tuples:
+            raise BadOrder(f"its order gives job {job} the key {key!r}, and other jobs keys of another type")
+        tuples = isinstance(key, tuple)
+    return tuples
+
+
+def _class_in_order(waiting: WaitingClass, keys: Mapping[JobId, SortKey]) -> WaitingClass:
+    try:
+        turns = [QueuePosition(keys[turn.job], *turn[1:]) for turn in waiting.turns]
+    except KeyError as missing:
+        raise BadOrder(f"its order has no key for job {missing}") from None
+    return WaitingClass(waiting.request, sorted(turns), waiting.owner, waiting.project)
+
+
+def _running_in_order(job: RunningJob, key: SortKey) -> RunningJob:
+    return msgspec.structs.replace(job, turn=job.turn._replace(key=key))
