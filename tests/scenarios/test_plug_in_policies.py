@@ -294,12 +294,12 @@ def hn(folder: Path, *words: str, state: Path | None = None) -> "subprocess.Comp
 def installed_example(folder: Path) -> None:
     """Install the example as its pyproject.toml says."""
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
-    text = (EXAMPLE / "src" / "shortest_first.py").read_text()
-    install(folder, project["name"], {"shortest_first": text}, **project["entry-points"][GROUP])
+    modules = {file.stem: file.read_text() for file in sorted((EXAMPLE / "src").glob("*.py"))}
+    install(folder, project["name"], modules, **project["entry-points"][GROUP])
 
 
 @pytest.mark.parametrize("how", [("--engine",), ("--nodes", "2x2")])
-def test_the_example_is_simulated_beside_ours(tmp_path: Path, how: tuple[str, ...]) -> None:
+def test_an_example_is_simulated_beside_ours(tmp_path: Path, how: tuple[str, ...]) -> None:
     installed_example(tmp_path / "site")
     log = tmp_path / "three.swf"
     log.write_text(LOG)
@@ -319,14 +319,15 @@ def test_a_plug_in_that_fails_ends_the_simulation_with_its_words(tmp_path: Path)
     assert "the policy 'bad' has failed: ValueError: not at night" in told.stderr
 
 
-def example() -> dict[str, object]:
-    names: dict[str, object] = {"__name__": "shortest_first"}
-    exec(compile((EXAMPLE / "src" / "shortest_first.py").read_text(), "shortest_first.py", "exec"), names)
+def example(name: str = "shortest_first") -> dict[str, object]:
+    names: dict[str, object] = {"__name__": name}
+    exec(compile((EXAMPLE / "src" / f"{name}.py").read_text(), f"{name}.py", "exec"), names)
     return names
 
 
-def test_the_example_keeps_what_it_promises() -> None:
-    check_policy(example()["plan"], FAIR, effort=QUICK)  # type: ignore[arg-type]
+@pytest.mark.parametrize("name", ["shortest_first", "fair_share"])
+def test_the_examples_keep_what_they_promise(name: str) -> None:
+    check_policy(example(name)["plan"], FAIR, effort=QUICK)  # type: ignore[arg-type]
 
 
 def test_without_its_bound_the_example_lets_a_job_starve_and_the_promises_say_so() -> None:
@@ -361,9 +362,12 @@ def test_a_head_finds_its_plug_ins_offers_them_and_says_what_is_wrong_with_other
                 time.sleep(0.05)
             seen = hn(site, "cluster", "view", state=state)
             assert "Plug-ins" in seen.stdout, seen
-            assert "shortest-first; gone (strange (no_such_module_here:plan) does not load" in seen.stdout
+            assert (
+                "fair-share; shortest-first; gone (strange (no_such_module_here:plan) does not load"
+                in seen.stdout
+            )
             chosen = hn(site, "cluster", "params", "SchedulingPolicy=shortest-first", state=state)
-            assert "conservative-replan, shortest-first" in chosen.stdout, chosen
+            assert "conservative-replan, fair-share, shortest-first" in chosen.stdout, chosen
             refused = hn(site, "cluster", "params", "SchedulingPolicy=gone", state=state)
             assert (refused.returncode, "shortest-first" in refused.stderr) == (2, True)
         finally:
