@@ -236,8 +236,8 @@ def fails(_view: View) -> dict[JobId, SortKey]:
     ("order", "told"),
     [
         (no_keys, "BadOrder: its order has no key for job 2"),
-        (mixed_keys, "and other jobs keys of another type"),
-        (strange_keys, "the key nan; a key is a number or a tuple of numbers"),
+        (mixed_keys, "the key 1.0; it must be a tuple of numbers, as other jobs have"),
+        (strange_keys, "the key nan; it must be a number or a tuple of numbers"),
         (fails, "RuntimeError: no shares today"),
     ],
 )

@@ -309,6 +309,25 @@ def test_an_example_is_simulated_beside_ours(tmp_path: Path, how: tuple[str, ...
     assert waits == {"easy": 190, "shortest-first": pytest.approx(220 / 3)}
 
 
+def test_a_policy_that_orders_the_queue_is_simulated_with_the_owners_of_the_log(tmp_path: Path) -> None:
+    installed_example(tmp_path / "site")
+    log = tmp_path / "two.swf"
+    jobs = [(number, 1 if number <= 6 else 2) for number in range(1, 9)]
+    lines = [f"{job} {job} -1 100 4 -1 -1 4 100 -1 1 {owner} 1 -1 1 -1 -1 -1" for job, owner in jobs]
+    log.write_text("; MaxProcs: 4\n" + "\n".join(lines) + "\n")
+    order = {}
+    for policy in ("easy", "fair-share"):
+        listed = tmp_path / policy
+        told = hn(
+            tmp_path / "site", "simulate", str(log), "--engine", "--policy", policy, "--starts", str(listed)
+        )
+        assert told.returncode == 0, told.stderr
+        rows = [[float(cell) for cell in line.split(",")] for line in listed.read_text().splitlines()[1:]]
+        order[policy] = [int(row[0]) for row in sorted(rows, key=lambda row: row[2])]
+    assert order["easy"] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert order["fair-share"][:2] == [1, 7], "the owner 2 has used nothing when the first job ends"
+
+
 def test_a_plug_in_that_fails_ends_the_simulation_with_its_words(tmp_path: Path) -> None:
     text = "def plan(view):\n    raise ValueError('not at night')\n"
     install(tmp_path / "site", "bad", {"bad_policy": text}, bad="bad_policy:plan")

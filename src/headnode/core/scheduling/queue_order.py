@@ -5,9 +5,10 @@ the key, so the plan, preemption, explanations and predictions all follow it.  C
 one owner and project.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from math import inf, isnan
+from typing import Any
 
 import msgspec
 
@@ -72,22 +73,32 @@ def _are_tuples(keys: Mapping[JobId, SortKey]) -> bool:
 
     Raises:  BadOrder when some are neither, or some are the one and some the other.
     """
-    tuples = False
-    for number, (job, key) in enumerate(keys.items()):
-        parts = key if isinstance(key, tuple) else (key,)
-        if any(type(part) not in (int, float) or isnan(part) for part in parts):
-            raise BadOrder(
-                f"its order gives job {job} the key {key!r}; a key is a number or a tuple of numbers"
-            )
-        if number and isinstance(key, tuple) != tuples:
-            raise BadOrder(f"its order gives job {job} the key {key!r}, and other jobs keys of another type")
-        tuples = isinstance(key, tuple)
-    return tuples
+    tuples = tuple in map(type, keys.values())
+    parts: list[Any] = list(_parts(keys.values(), tuples=tuples))
+    if {int, float}.issuperset(map(type, parts)) and not any(map(isnan, parts)):
+        return tuples
+    job, key = next(each for each in keys.items() if not _is_key(each[1], tuples=tuples))
+    what = "a tuple of numbers, as other jobs have" if tuples else "a number or a tuple of numbers"
+    raise BadOrder(f"its order gives job {job} the key {key!r}; it must be {what}")
+
+
+def _parts(values: Iterable[SortKey], *, tuples: bool) -> Iterable[object]:
+    """Return the numbers in keys; a key that is no tuple, though others are, is returned in a tuple."""
+    if not tuples:
+        return values
+    return chain.from_iterable(key if isinstance(key, tuple) else ((key,),) for key in values)
+
+
+def _is_key(key: SortKey, *, tuples: bool) -> bool:
+    parts = key if isinstance(key, tuple) else (key,)
+    return isinstance(key, tuple) is tuples and not any(
+        type(part) not in (int, float) or isnan(part) for part in parts
+    )
 
 
 def _class_in_order(waiting: WaitingClass, keys: Mapping[JobId, SortKey]) -> WaitingClass:
     try:
-        turns = [QueuePosition(keys[turn.job], *turn[1:]) for turn in waiting.turns]
+        turns = [QueuePosition(keys[job], minus, order, job) for _, minus, order, job in waiting.turns]
     except KeyError as missing:
         raise BadOrder(f"its order has no key for job {missing}") from None
     return WaitingClass(waiting.request, sorted(turns), waiting.owner, waiting.project)

@@ -315,6 +315,11 @@ _project_decoder = msgspec.msgpack.Decoder(_ProjectOnly)
 
 def project_in(data: bytes) -> str:
     """Return the project of the description that `data` holds, without reading the rest of it."""
+    return _project_in_small(data) if len(data) <= SMALL else _project_decoder.decode(data).project
+
+
+@lru_cache(MOST_REMEMBERED)
+def _project_in_small(data: bytes) -> str:
     return _project_decoder.decode(data).project
 
 
