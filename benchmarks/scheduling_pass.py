@@ -22,7 +22,6 @@ from headnode.core.model.quantities import FOREVER, Instant, JobId, QueuePositio
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
 from headnode.core.scheduling import preempt as preempting
-from headnode.core.scheduling.balanced.balanced_pass import plan_in_mode
 from headnode.core.scheduling.node_view import NodeView, ReservedTime
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import POLICIES, Policy
@@ -31,6 +30,7 @@ from headnode.core.scheduling.view import Balancing, NodeSurplus, RunningJob, Sh
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.nodes import SetParameter
 from headnode.core.state.submit import CreateJob
+from headnode.engine.balanced_mode import plan_in_mode
 from headnode.engine.engine import Engine
 from testbed.in_process import InProcessNodes
 

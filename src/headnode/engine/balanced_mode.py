@@ -8,7 +8,9 @@ import msgspec
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import SPECIAL
-from headnode.core.scheduling.view import Balancing, Bias, NodeSurplus, ShareInfo
+from headnode.core.scheduling.plan import Plan
+from headnode.core.scheduling.policies import Policy
+from headnode.core.scheduling.view import Balancing, Bias, NodeSurplus, ShareInfo, View
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord
@@ -16,6 +18,15 @@ from headnode.core.state.job_request import units_in
 from headnode.core.state.task_graph import TaskGraph
 from headnode.core.state.transitions import JobState
 from headnode.engine.settings import Settings
+
+
+def plan_in_mode(policy: Policy, view: View) -> Plan:
+    """Return what a policy would do in the mode that the view is of; only then that mode is imported."""
+    if view.balancing is None:
+        return policy(view)
+    from headnode.core.scheduling.balanced.balanced_pass import balanced_plan
+
+    return balanced_plan(view, policy, view.balancing)
 
 
 def is_balanced(settings: Settings) -> bool:

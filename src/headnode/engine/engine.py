@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import NEVER, Instant, JobId
-from headnode.core.scheduling.balanced.balanced_pass import plan_in_mode
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Plan, Start
 from headnode.core.scheduling.policies import plan_easy
@@ -34,7 +33,7 @@ from headnode.core.state.reservations import AdvanceReservation
 from headnode.core.state.stop import EndLate, EndOverdue
 from headnode.engine.activation_gate import constrained_view, gate_plan
 from headnode.engine.activation_pending import PendingOffers
-from headnode.engine.balanced_mode import Rebalancing, is_balanced
+from headnode.engine.balanced_mode import Rebalancing, is_balanced, plan_in_mode
 from headnode.engine.ports import Clock, Journal
 from headnode.engine.preemption import plan_with_preemption, reclaims_of, withdrawals
 from headnode.engine.recovery import ended_job, recover, save

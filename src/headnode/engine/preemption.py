@@ -1,18 +1,13 @@
 """What a pass knows about preemption: which jobs may be preempted, and which release something already."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from headnode.core.model.errors import Refused
 from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.plan import Plan, Reason, Recall, Shares, Why
-from headnode.core.scheduling.preempt import (
-    PendingRelease,
-    PreemptionCandidate,
-    PreemptionState,
-    preempting_plan,
-)
 from headnode.core.scheduling.view import View
 from headnode.core.state import preempt as c
 from headnode.core.state.cluster_state import ClusterState
@@ -20,6 +15,9 @@ from headnode.core.state.job_record import JobRecord, JobRun
 from headnode.core.state.preempt import recall, runs_once
 from headnode.core.state.transitions import JobState
 from headnode.engine.settings import Settings
+
+if TYPE_CHECKING:  # imported when something may be preempted
+    from headnode.core.scheduling.preempt import PendingRelease, PreemptionState
 
 Reclaim = c.PreemptJob | c.RecallProcessors
 """What a plan takes from one job."""
@@ -35,6 +33,8 @@ def plan_with_preemption(view: View, policy: Callable[[View], Plan], cluster: Cl
     kind = settings.text("PreemptionType")
     if settings.text("SchedulingMode") != "Queued" or (kind == "None" and not cluster.releasing):
         return policy(view)
+    from headnode.core.scheduling.preempt import preempting_plan
+
     found = preempting_plan(view, policy, _preemption_state(view, cluster, settings, kind))
     return _with_withdrawals(found, cluster)
 
@@ -61,7 +61,9 @@ def reclaims_of(found: Plan) -> list[Reclaim]:
     ]
 
 
-def _preemption_state(view: View, cluster: ClusterState, settings: Settings, kind: str) -> PreemptionState:
+def _preemption_state(view: View, cluster: ClusterState, settings: Settings, kind: str) -> "PreemptionState":
+    from headnode.core.scheduling.preempt import PreemptionCandidate, PreemptionState
+
     graceful = kind == "Graceful"
 
     def candidates(priority: int) -> list[PreemptionCandidate]:
@@ -87,20 +89,24 @@ def _preemption_state(view: View, cluster: ClusterState, settings: Settings, kin
             return False
         return True
 
-    ending = {
-        job: _held(cluster.graph(job).run)
-        for job in cluster.releasing
-        if cluster.jobs[job].state is JobState.ENDING
-    }
     return PreemptionState(
         giving=_giving(cluster),
-        ending=ending,
+        ending=_ending(cluster),
         candidates=None if kind == "None" else candidates,
         graceful=graceful,
         in_parts=settings.text("TaskImmediatePreemption") == "yes",
         can_lend=can_lend,
         barred=lambda job: cluster.jobs[job].filtered is not None,
     )
+
+
+def _ending(cluster: ClusterState) -> dict[JobId, Shares]:
+    """Return what jobs hold that release processors and end."""
+    return {
+        job: _held(cluster.graph(job).run)
+        for job in cluster.releasing
+        if cluster.jobs[job].state is JobState.ENDING
+    }
 
 
 def _may_be_preempted(cluster: ClusterState, record: JobRecord, run: JobRun, *, graceful: bool) -> bool:
@@ -110,8 +116,10 @@ def _may_be_preempted(cluster: ClusterState, record: JobRecord, run: JobRun, *, 
     return not cluster.request(record).together if graceful else not runs_once(graph)
 
 
-def _giving(cluster: ClusterState) -> list[PendingRelease]:
+def _giving(cluster: ClusterState) -> "list[PendingRelease]":
     """Return the jobs that release processors or end because of preemption, and the jobs this is for."""
+    from headnode.core.scheduling.preempt import PendingRelease
+
     found: list[PendingRelease] = []
     for job in sorted(cluster.releasing):
         record, run = cluster.jobs[job], cluster.graph(job).run

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import NEVER, JobId
-from headnode.core.scheduling.balanced.balanced_pass import plan_in_mode
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import Policy
 from headnode.core.scheduling.policies import plan_easy as easy
 from headnode.core.scheduling.view import Balancing, Bias, NodeSurplus, RunningJob, ShareInfo, View
+from headnode.engine.balanced_mode import plan_in_mode
 from headnode.testing import scene
 from headnode.testing.scenes import turn_of
 

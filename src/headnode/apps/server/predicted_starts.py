@@ -12,7 +12,6 @@ import msgspec
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
 from headnode.core.model.errors import BadRequest, Unavailable
-from headnode.core.scheduling.balanced.balanced_pass import minimums_only
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
@@ -158,7 +157,11 @@ class PredictedStarts:
         engine, began, waiting = self._engine, time.monotonic(), self._waiting
         self._waiting = []
         policy = engine.settings.text("SchedulingPolicy")
-        view = minimums_only(look_ahead_view(engine.view(engine.clock.now()), engine.offers, engine.cluster))
+        view = look_ahead_view(engine.view(engine.clock.now()), engine.offers, engine.cluster)
+        if view.balancing is not None:
+            from headnode.core.scheduling.balanced.balanced_pass import minimums_only
+
+            view = minimums_only(view)
         situation = self.foreseer.situation(engine.cluster, view, engine.last_plan, policy)
         try:
             outlook = await self._see(situation)

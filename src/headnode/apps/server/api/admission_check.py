@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from headnode.adapters.notify.outbox import DeliverySettings
 from headnode.apps.server.server_context import ServerContext, SiteFeatures
 from headnode.core.formats.fidelity import Fidelity, ReportItem
-from headnode.core.formats.text import windows
 from headnode.core.model.errors import BadRequest, Refused
 from headnode.core.model.job import JobRequest, JobSpec
 from headnode.core.model.job_checks import check_job
@@ -34,6 +33,8 @@ def unsupported_features(spec: JobSpec, site: SiteFeatures) -> tuple[ReportItem,
     if site.licences is not None:
         found += [_unsupported("licence", what) for what in _uncounted_licences(spec, site.licences)]
     if spec.dialect == "terms":  # readers of files tell it with its place
+        from headnode.core.formats.text import windows
+
         found += windows.items(spec)
     return tuple(found)
 

@@ -39,7 +39,6 @@ from headnode.apps.server.api.verbs import CREATES, OVERSEES, READS, VerbAccess,
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.slash_terms import read_terms
-from headnode.core.formats.text import windows
 from headnode.core.model.bounds import TASKS_OF_FILE
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.job import JobSpec
@@ -146,6 +145,8 @@ async def add_tasks(context: ServerContext, by: User, request: w.AddTasksRequest
             continue  # somebody else added tasks in the same moment: put these behind theirs
         added = replace(spec, tasks=spec.tasks[known:])
         numbers = list(range(known + 1, len(spec.tasks) + 1))
+        from headnode.core.formats.text import windows
+
         return AddTasksAnswer(request.job, numbers, tuple(windows.items(added)))
 
 

@@ -222,11 +222,6 @@ def _without(running: RunningJob, given: Mapping[int, int] | None, node_table: N
     return replace(running, allocation=tuple(part for part in rest if part[1] > 0))
 
 
-def plan_in_mode(policy: Policy, view: View) -> Plan:
-    """Return what a policy would do in the mode that the cluster is in."""
-    return policy(view) if view.balancing is None else balanced_plan(view, policy, view.balancing)
-
-
 def balanced_plan(view: View, policy: Policy, balancing: Balancing) -> Plan:
     """Decide about every queued job and every running job.  `policy` says who may overtake whom.
 
