@@ -86,19 +86,25 @@ def _exact(properties: Sequence[SssProperty], place: ElementPlace) -> Request | 
     for one in properties:
         if one.name not in known or not _is_exact(one):
             return None
-        row = RESOURCES[one.name]
-        value = row.exact(one.quantity if isinstance(one, Consumable) else one.value) if one.value else None
-        if not value or row.field in request:
+        field, exact = _EXACT[one.name]
+        value = exact(one.quantity if isinstance(one, Consumable) else one.value) if one.value else None
+        if not value or field in request:
             return None
-        request[row.field] = value
+        request[field] = value
     return request
+
+
+_EXACT = {name: (row.field, row.exact) for name, row in RESOURCES.items()}
+"""The one field that an exact value fills, and what it is there."""
 
 
 def _is_exact(one: SssProperty) -> bool:
     """Whether a property is one value, and neither compared nor joined to others."""
-    if one.op or one.conj or one.group or one.preference or _attributes(one):
+    if one.op or one.conj or one.group or one.preference or one.performance is not None:
         return False
-    return type(one) is SssProperty or not isinstance(one, Selection) or one.aggregation is None
+    if type(one) is SssProperty:
+        return True
+    return not _attributes(one) and (not isinstance(one, Selection) or one.aggregation is None)
 
 
 def _worked_out(asking: SortedScope, found: RequestProperties) -> AcceptedRequest:

@@ -71,13 +71,14 @@ class SortedScope:
         self.scope, self.place, self.findings, self.asker = scope, place, findings, asker
         self.policy = scope.awareness or policy
         self.asked = request_properties(scope)
-        self.values: dict[str, Value] = {}  # of several of a name that of the first
+        self.values = values = dict[str, Value]()  # of several of a name that of the first
         self.structured: dict[type[SssProperty], list[Any]] = {}
         self.kept: list[SssProperty] = []
         quiet = _QUIET[place]
         for one in scope.properties:
             name, shape = one.name, type(one)
-            self.values.setdefault(name, one.value)
+            if name not in values:
+                values[name] = one.value
             if shape is not SssProperty:
                 self.structured.setdefault(shape, []).append(one)
             if name not in quiet or shape in _BY_TYPE:

@@ -105,7 +105,7 @@ class SssTaskReader:
     def group(self, group: EffectiveTaskGroup, findings: ConversionFindings) -> Iterator[TaskDraft]:
         """Yield the tasks of a task group: one for all its instances, or one for each that differs.
 
-        Raises:  BadRequest ``interactive``, ``too-many-instances``, and as `take`.
+        Raises:  BadRequest ``interactive``, ``too-many-instances``, and as `accept_request`.
         """
         own = group.task_group
         scope = SortedScope(own, ElementPlace.TASK_GROUP, self._policy, findings)
