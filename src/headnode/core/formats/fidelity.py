@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from enum import StrEnum
 from functools import cache
-from types import SimpleNamespace
+from typing import get_args, get_type_hints
 
 import msgspec
 
@@ -107,7 +107,7 @@ def describe(item: ReportItem) -> str:
     return f"{place}{item.where}: {item.what}"
 
 
-WrittenParts = Mapping[type[msgspec.Struct], Set[str]]
+WrittenParts = Mapping[type[msgspec.Struct], frozenset[str]]
 """The fields that a writer knows of the structs inside fields, such as node needs."""
 
 NO_PARTS: WrittenParts = {}
@@ -122,30 +122,52 @@ def lost_fields(
     is lost of the needs.
     """
     lost: dict[str, None] = {}
+    holding = _holding_structs(type(spec)) if parts else ()
     for field in spec.__struct_fields__:
         value = getattr(spec, field)
         if value == getattr(defaults, field, None):
             continue
         if field not in written:
             lost[field] = None
-        elif parts:
+        elif field in holding:
             lost |= {f"{field}.{inner}": None for inner in _lost_inside(value, parts)}
     return list(lost)
 
 
 def _lost_inside(value: object, parts: WrittenParts) -> Iterator[str]:
     for part in value if isinstance(value, tuple) else (value,):
-        if isinstance(part, msgspec.Struct):
-            known = next((parts[kind] for kind in type(part).__mro__ if kind in parts), None)
-            if known is not None:
-                yield from lost_fields(part, _defaults_of(type(part)), known, parts)
+        if not isinstance(part, msgspec.Struct):
+            continue
+        kind = type(part)
+        known = next((parts[one] for one in kind.__mro__ if one in parts), None)
+        if known is None:
+            continue
+        for field, default in _unknown_fields(kind, known):
+            if getattr(part, field) != default:
+                yield field
+        for field in _holding_structs(kind):
+            if field in known:
+                yield from (f"{field}.{inner}" for inner in _lost_inside(getattr(part, field), parts))
 
 
 @cache
-def _defaults_of(kind: type[msgspec.Struct]) -> SimpleNamespace:
-    """Return the defaults of a struct; a field that has none is missing."""
-    fields = reversed(kind.__struct_fields__)
-    return SimpleNamespace(**dict(zip(fields, reversed(kind.__struct_defaults__), strict=False)))
+def _unknown_fields(kind: type[msgspec.Struct], known: frozenset[str]) -> tuple[tuple[str, object], ...]:
+    """Return the fields of a struct that a writer does not know, with their defaults; None if it has none."""
+    defaults = dict(zip(reversed(kind.__struct_fields__), reversed(kind.__struct_defaults__), strict=False))
+    return tuple((field, defaults.get(field)) for field in kind.__struct_fields__ if field not in known)
+
+
+@cache
+def _holding_structs(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Return the fields of a struct whose values are structs, or tuples of them."""
+    hints = get_type_hints(kind)
+    return tuple(field for field in kind.__struct_fields__ if _is_struct(hints[field]))
+
+
+def _is_struct(hint: object) -> bool:
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return True
+    return any(map(_is_struct, get_args(hint)))
 
 
 class CountedItems:

@@ -154,7 +154,7 @@ _SAID = {
     *("valid_exit_codes", "environment", "tasks", "group_edges", "properties", "extensions", "dialect"),
     *("fail_on_task_failure", "fail_dependent_tasks", "needs", "template"),
 }
-_SAID_INSIDE: WrittenParts = {GroupEdge: {"parent", "child"}}
+_SAID_INSIDE: WrittenParts = {GroupEdge: frozenset({"parent", "child"})}
 _DEFAULTS = JobSpec()
 _IN_TASKS = {
     "environment": "it is written for each task",

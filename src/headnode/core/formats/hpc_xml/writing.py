@@ -52,7 +52,7 @@ _FOLDED = ("minimum", "maximum", "unit", "kind", "fail_job_on_failure", "fail_jo
 _CHILDREN = ("tasks", "group_edges", "environment", "properties", "extensions", "dialect", "needs")
 _SWEPT = ("command", "standard_input", "standard_output", "standard_error", "work_directory", "name")
 _JOB_DEFAULTS, _TASK_DEFAULTS = JobSpec(), TaskSpec()
-_EDGE_FIELDS: WrittenParts = {GroupEdge: {"parent", "child"}}
+_EDGE_FIELDS: WrittenParts = {GroupEdge: frozenset({"parent", "child"})}
 
 
 def write_job(

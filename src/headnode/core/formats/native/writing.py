@@ -59,28 +59,28 @@ def write_job(spec: JobSpec, form: str = TOML) -> tuple[bytes, FidelityReport]:
     return _written(job_document(spec), form), _lost(spec)
 
 
-def _filled(rows: Mapping[str, NativeRow]) -> set[str]:
-    return {field.partition(".")[0] for row in rows.values() for field in row.filled}
+def _filled(rows: Mapping[str, NativeRow]) -> frozenset[str]:
+    return frozenset(field.partition(".")[0] for row in rows.values() for field in row.filled)
 
 
-_WRITTEN_OF_JOB = {"unit", TASKS, ALTERNATIVES} | _filled(JOB_KEYS)
+_WRITTEN_OF_JOB = _filled(JOB_KEYS) | {"unit", TASKS, ALTERNATIVES}
 _WRITTEN_OF_TASK = _filled(TASK_KEYS)
 _WRITTEN_PARTS: WrittenParts = {
-    NodeNeeds: {
+    NodeNeeds: frozenset(
         field.removeprefix(f"{NEEDS}.")
         for row in JOB_KEYS.values()
         for field in row.filled
         if field.startswith(f"{NEEDS}.")
-    },
-    Alternative: {"unit", TASKS} | _filled(ALTERNATIVE_ROWS),
+    ),
+    Alternative: _filled(ALTERNATIVE_ROWS) | {"unit", TASKS},
     TaskAlternative: _filled(TASK_ALTERNATIVE_ROWS),
-    HeldAmounts: {"memory", "disk", "swap"},
-    Distribution: {"per_node", "nodes", "round_robin", "geometry"},
-    ResourceLimit: {"name", "soft", "hard"},
-    Licence: {"feature", "amount"},
-    OrderKey: {"by", "ascending"},
-    NamedParent: {"called", "by_id", "condition"},
-    GroupEdge: {"parent", "child"},
+    HeldAmounts: frozenset({"memory", "disk", "swap"}),
+    Distribution: frozenset({"per_node", "nodes", "round_robin", "geometry"}),
+    ResourceLimit: frozenset({"name", "soft", "hard"}),
+    Licence: frozenset({"feature", "amount"}),
+    OrderKey: frozenset({"by", "ascending"}),
+    NamedParent: frozenset({"called", "by_id", "condition"}),
+    GroupEdge: frozenset({"parent", "child"}),
 }
 """The fields that the keys say of the structs inside fields."""
 
@@ -88,7 +88,7 @@ _WRITTEN_PARTS: WrittenParts = {
 def _lost(spec: JobSpec, number: int | None = None) -> FidelityReport:
     """Return the fields of a job and of its tasks that no key says; `number` is the job's in its file."""
     job, task_of = ("job", "") if number is None else (f"job {number}", f"job {number}: ")
-    wheres: list[tuple[str, JobSpec | TaskSpec, JobSpec | TaskSpec, set[str]]]
+    wheres: list[tuple[str, JobSpec | TaskSpec, JobSpec | TaskSpec, frozenset[str]]]
     wheres = [(job, spec, _JOB_DEFAULTS, _WRITTEN_OF_JOB)]
     wheres += [
         (f"{task_of}task {at}", task, _TASK_DEFAULTS, _WRITTEN_OF_TASK)
