@@ -10,7 +10,7 @@ import msgspec
 
 
 class Bound(NamedTuple):
-    """One row: `most` (and `least`, for numbers) of `what`, counted in `unit`, and the reason."""
+    """The limits of one value: `most` (and `least`, for numbers) of `what`, in `unit`, and the reason."""
 
     what: str
     most: int

@@ -11,7 +11,7 @@ from headnode.core.model.job import Condition, JobSpec
 
 
 class DependencyLink(msgspec.Struct, frozen=True):
-    """Job `child` waits for job `parent`, both by their place among the jobs of a file, from 0."""
+    """Job `child` depends on job `parent`; both are positions among the jobs of a file, from 0."""
 
     child: int
     parent: int

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 
 class ErrorClass(StrEnum):
-    """What a program can do about an error."""
+    """The class of an error, which says what a program can do about it."""
 
     BAD_INPUT = "bad-input"  # change the request
     NOT_ALLOWED = "not-allowed"  # ask somebody who may
@@ -51,7 +51,7 @@ def task_number(path: Path) -> int | None:
 
 
 class TextPosition(NamedTuple):
-    """A line, from 1, and the number of characters before it on that line."""
+    """A position in a text: a line, from 1, and the number of characters before it on that line."""
 
     line: int
     column: int
@@ -61,7 +61,7 @@ class TextPosition(NamedTuple):
 
 
 class HeadnodeError(Exception):
-    """What went wrong (`what`), a stable word for programs (`code`) and the way out (`fix`).
+    """An error: what went wrong (`what`), a stable code for programs (`code`) and the way out (`fix`).
 
     `path` leads to what is wrong in the request; it is empty where that is the request itself, or not known.
     """
@@ -95,13 +95,13 @@ class HeadnodeError(Exception):
 
 
 class Refused(HeadnodeError):
-    """The user asked for something we will not do."""
+    """The request is refused, because of what it asks for."""
 
     error_class: ClassVar[ErrorClass] = ErrorClass.CONFLICT
 
 
 class BadRequest(Refused):
-    """The request itself is wrong; asking again in the same words will not help.
+    """The request is invalid; the same request fails again.
 
     `place` is the position in the text of the job, which `what` begins with; `sentence` is the rest of it.
     `file` is the name of another file that the position is in.
@@ -125,33 +125,33 @@ class BadRequest(Refused):
 
 
 class NotFound(Refused):
-    """There is no thing of that name or number."""
+    """No object has this name or number."""
 
     error_class: ClassVar[ErrorClass] = ErrorClass.NOT_FOUND
 
 
 class NotAllowed(Refused):
-    """The thing belongs to somebody else."""
+    """The user has no permission for this object or action."""
 
     error_class: ClassVar[ErrorClass] = ErrorClass.NOT_ALLOWED
 
 
 class WrongState(Refused):
-    """The request is right but comes at the wrong moment in the life of the thing."""
+    """The request is valid, but not in the current state of the job, task, node or cluster."""
 
 
 class Unavailable(HeadnodeError):
-    """Something we depend on is away for now; nothing was changed."""
+    """A service that Headnode depends on is unavailable for now; nothing was changed."""
 
     error_class: ClassVar[ErrorClass] = ErrorClass.BUSY
 
 
 class Broken(HeadnodeError):
-    """Our own invariant failed: always a bug."""
+    """An internal invariant failed: always a bug."""
 
 
 class UnknownDescription(Unavailable):
-    """A description of a job has a field or a value that only a newer version of Headnode knows."""
+    """A job description has a field or a value that only a newer version of Headnode knows."""
 
     def __init__(self, why: str) -> None:
         super().__init__(

@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 
 class Fault(Enum):
-    """Who has to do something before it can be better."""
+    """The cause of an attempt that could not be started: the job, the node or neither."""
 
     JOB = "job"
     NODE = "node"

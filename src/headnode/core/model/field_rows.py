@@ -22,7 +22,7 @@ others.  Templates have rules for those that they are allowed.
 
 
 class SlashName:
-    """The name of an option on the command line, and its line of help there.
+    """The name of a command-line option, and its line of help.
 
     `value` is a word for what follows the name; "" for a flag, which may have a value too.  `summary` is the
     line of help; without one, it is the help of the option.  A name without a `heading` is no option of `hn`:
@@ -57,7 +57,7 @@ class SlashName:
 
 
 class JobOption:
-    """One option of a job or of a task: what it is, how each door names it, who may change it, and when.
+    """An option of jobs or tasks: its name in each interface, and by whom and when it may be changed.
 
     `key` is its name in the native form; an option that is not `in_files` has none there.  `form` is the kind
     of its values: each language has for each kind how it is read and written.  `fields` are the fields of

@@ -21,7 +21,7 @@ from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec
 class HeldAmounts(
     msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False, forbid_unknown_fields=True
 ):
-    """MB of every node that the job runs on, whatever number of processors it has there.
+    """Memory, disk and swap in MB that a job holds on each of its nodes, whatever its processors there.
 
     No other job is given them before the job ends.  Which nodes have so much in all is said elsewhere.
     """
@@ -39,7 +39,7 @@ NOTHING_HELD = HeldAmounts()
 
 
 class Condition(StrEnum):
-    """What must have become of the job that is waited for."""
+    """The condition of a dependency: what the parent job must have done."""
 
     ON_START = "OnStart"
     ON_SUCCESS = "OnSuccess"
@@ -48,7 +48,7 @@ class Condition(StrEnum):
 
 
 class NamedParent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
-    """A job to wait for: the newest job of the same owner that is called so."""
+    """A parent job given by name: the newest job of the same owner with that name."""
 
     called: str
     by_id: bool = False  # `called` is the Id that the job was submitted with, not its name
@@ -60,7 +60,7 @@ class NamedParent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, for
 
 
 class UnitType(StrEnum):
-    """What minimum and maximum count."""
+    """The unit of the minimum and maximum of a job."""
 
     PROCESSOR = "processor"
     SOCKET = "socket"
@@ -68,7 +68,7 @@ class UnitType(StrEnum):
 
 
 class NodeGroupOp(StrEnum):
-    """How several node groups combine into the candidate nodes."""
+    """The operator that combines several node groups into the candidate nodes."""
 
     INTERSECT = "intersect"  # nodes that are in all of the groups
     UNION = "union"  # nodes that are in any of the groups
@@ -76,21 +76,21 @@ class NodeGroupOp(StrEnum):
 
 
 class OrderKey(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """One key of a job's own resource order: more of it first, unless `ascending`."""
+    """One key of a job's resource order: nodes with more of it come first, unless `ascending`."""
 
     by: Literal["memory", "processors", "speed"]
     ascending: bool = False
 
 
 class Licence(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A wish for a licence feature; `amount` None means one for each processor of the job (``*``)."""
+    """A request for a licence feature; `amount` None is one licence for each processor of the job (``*``)."""
 
     feature: str
     amount: int | None
 
 
 class GroupEdge(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Every task of the `child` group waits for every task of the `parent` group."""
+    """A dependency of task groups: every task of `child` waits for every task of `parent`."""
 
     parent: int
     child: int
@@ -99,7 +99,7 @@ class GroupEdge(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tru
 class TaskAlternative(
     msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True
 ):
-    """What an alternative of a job says of one task; None: as the task says."""
+    """The values of one task in an alternative request of its job; None: the value of the task."""
 
     minimum: int | None = None
     maximum: int | None = None
@@ -110,7 +110,7 @@ class TaskAlternative(
 
 
 class Alternative(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
-    """Another request that a job would do with; None: as the job says."""
+    """An alternative request of a job; None: the value of the job."""
 
     unit: UnitType | None = None
     minimum: int | None = None
@@ -131,7 +131,7 @@ class Alternative(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True,
 
 
 class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
-    """A job as its owner wrote it.
+    """A job description: all options of a job and its tasks, as its owner set them.
 
     `minimum` and `maximum` count `unit`; None means: calculate it from the tasks.
     Memory is in MB for each node.  Exit codes are inclusive ranges.
@@ -195,7 +195,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, for
 
 
 class RequestPart(msgspec.Struct, frozen=True, gc=False):
-    """What one task of a job needs of its own: lumps of units (mostly processors), each lump on one node.
+    """The resources for one task of a job: lumps of units (mostly processors), each lump on one node.
 
     The parts of a gang are held beside each other; else tasks share what the job holds one after the other,
     and a part only says that the job's nodes must have room for it.
@@ -216,7 +216,7 @@ class RequestPart(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobRequest(msgspec.Struct, frozen=True, gc=False):
-    """What the scheduler needs to know of a job: equal requests are one class in the queue.
+    """The resource request of a job, for the scheduler; equal requests are one class in the queue.
 
     Made by `headnode.core.state.job_request.request_of`; minimum and maximum are calculated already.
     Memory is in MB for each node.

@@ -17,7 +17,7 @@ from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
 
 
 class NodeState(StrEnum):
-    """Where a node is in its life."""
+    """The state of a node."""
 
     PENDING = "pending"  # added, not yet approved by an administrator
     READY = "ready"  # takes jobs
@@ -28,7 +28,7 @@ class NodeState(StrEnum):
 
 
 class NodeFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a node's agent says of its machine.  Memory in MB, speed in MHz."""
+    """The properties of a node, as its agent reports them.  Memory in MB, speed in MHz."""
 
     name: str
     processors: int

@@ -15,7 +15,7 @@ from headnode.core.model.patterns import matching
 class NodeNeeds(
     msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False, forbid_unknown_fields=True
 ):
-    """Nothing said means that any node will do.  Words compare without regard to case.
+    """Requirements on a node; an empty field accepts every node.  Names are compared without regard to case.
 
     Memory, disk and swap are in MB that the node has in all, speed in MHz.
     """

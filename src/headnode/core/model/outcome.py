@@ -22,7 +22,7 @@ Ending = Literal["exited", "timed-out", "stopped", "not-started", "never-ran", "
 
 
 class ResourceUsage(NamedTuple):
-    """What the processes of an attempt used; 0 means unknown.
+    """The resources used by the processes of an attempt; 0 means unknown.
 
     Source: getrusage(2), proc(5); memory is sampled.
     """
@@ -53,7 +53,7 @@ NOT_COUNTS = frozenset({"user_time", "system_time", "peak_memory", "average_memo
 
 
 class AttemptOutcome(NamedTuple):
-    """How one attempt ended.
+    """The outcome of one attempt.
 
     After ``exited`` either `exit_code` or `signal` is set.  `message` says why and what to do; `trouble` is a
     word of `core.model.faults` if the attempt could not be started.
@@ -77,7 +77,7 @@ class AttemptOutcome(NamedTuple):
 
 
 class RemoteUsage(NamedTuple):
-    """What an attempt used on one of its other nodes.
+    """The resources used by an attempt on one of its other nodes.
 
     `why` is a sentence if it had too little memory there or reached a limit.
     """

@@ -57,7 +57,7 @@ class _Machine:
 
 
 class Pattern(msgspec.Struct, frozen=True):
-    """A pattern that can be matched."""
+    """A compiled pattern."""
 
     text: str
     machine: _Machine

@@ -22,7 +22,7 @@ SortKey = int | float | tuple[float, ...]
 
 
 class QueuePosition(NamedTuple):
-    """The place of a job in the queue: the smallest is first.
+    """The position of a job in the queue: the smallest is first.
 
     Without a `key` the order is that of priority, submission and id.  A policy may set the key in a view.
     """

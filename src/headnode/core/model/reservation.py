@@ -23,7 +23,7 @@ _LATEST = 253402300800  # the year 10000
 class NodeReservation(
     msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True
 ):
-    """Whole nodes, and who may run there from `begins` until `ends`; nobody, if none are named."""
+    """Whole nodes, reserved from `begins` until `ends` for those named here; for no job if none is named."""
 
     name: str
     begins: Instant

@@ -38,7 +38,7 @@ LIMITS = {
 
 
 class ResourceLimit(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A limit by the name that setrlimit knows it by in small letters: cpu, core, data, fsize, nofile ...
+    """A limit by its setrlimit name in lower case: cpu, core, data, fsize, nofile ...
 
     Bytes or seconds or numbers, as setrlimit counts them; -1: no limit; None leaves that side as it was.
     """
@@ -68,7 +68,7 @@ MOST_INSTANCES = 1_000_000  # of one task
 
 
 class TaskType(StrEnum):
-    """What kind of task it is."""
+    """The type of a task."""
 
     BASIC = "basic"
     SWEEP = "sweep"
@@ -87,7 +87,7 @@ SPECIAL = PREPARING | {TaskType.SERVICE}
 class Distribution(
     msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False, forbid_unknown_fields=True
 ):
-    """How the processes of a task are laid on nodes: instances of a sweep, or processors of another task.
+    """The distribution of processes over nodes: instances of a sweep, or processors of another task.
 
     At most one of `per_node`, `nodes` and `geometry` is given.  Source: SSS 3.1.0, "TaskDistribution".
     """
@@ -105,7 +105,7 @@ class Distribution(
 
 
 class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
-    """A task as its owner wrote it.
+    """A task description: all options of a task, as its owner set them.
 
     A task is known by its number in the job, from 1, which is its place in the task list.
     Its instances are numbered from 1; a sweep's instance i stands for ``start + (i - 1) * increment``;

@@ -16,7 +16,9 @@ UNSAID = JobSpec()
 
 
 class TemplateRule(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
-    """What holds for one field of a job.  Values stand in the field of a description that says nothing else.
+    """The rule of a job template for one field of a job.
+
+    A value is a job description of which only this field counts.
 
     `least` and `most` are in the unit of the field.  A rule for `minimum` or `maximum` says what is counted:
     it holds for jobs of this `unit` alone.
@@ -48,7 +50,7 @@ class TemplateRule(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
 
 class JobTemplate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
-    """A template.  `users` and `groups` say who may use it; without both, everybody.
+    """A job template, for its `users` and `groups`; if both are empty, for every user.
 
     Its filters come before those of the cluster; they are written as in the parameters of these.
     """

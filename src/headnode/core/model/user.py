@@ -8,7 +8,7 @@ from headnode.core.model.quantities import Instant
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True):
-    """A request that is to be carried out once: `key` as its user chose it, a digest of all that it asks."""
+    """The idempotency key of a request: `key` as the user chose it, and a digest of the whole request."""
 
     key: str
     digest: bytes
@@ -16,7 +16,10 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """What a request made: jobs, or tasks `first_task` to `last_task` of a job.  Kept until `expires`."""
+    """The result of a request with an idempotency key: jobs, or tasks `first_task` to `last_task` of a job.
+
+    It is deleted when `expires` has passed.
+    """
 
     uid: int
     key: str
@@ -29,7 +32,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True)
 
 
 class UserRole(StrEnum):
-    """What somebody may do beside what everybody may."""
+    """The role of a user: the permissions beyond those of every user."""
 
     USER = "user"  # changes his own jobs
     OPERATOR = "operator"  # sees to the jobs of everybody
@@ -37,7 +40,7 @@ class UserRole(StrEnum):
 
 
 class User(msgspec.Struct, frozen=True):
-    """Somebody who gives commands, known by the operating system's own word for them.
+    """A user who gives commands, with the names and numbers of the operating system.
 
     `administrator` is true for root and for the user who started the head, and for those whom the cluster
     parameters name; `operator` only for those.

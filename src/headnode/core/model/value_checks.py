@@ -23,7 +23,7 @@ LEAST_CODE, MOST_CODE = -(2**31), 2**31 - 1
 
 
 class JobPart(NamedTuple):
-    """A job, one of its tasks, or a struct in one of them: how messages call it, and the path to it."""
+    """A job, one of its tasks, or a struct in one of them: its title in messages, and its path."""
 
     title: str
     path: Path = ()

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Workload(NamedTuple):
-    """Columns of equal length, one row for each job, sorted by submit time, then number.
+    """Jobs in columns of equal length, one row for each job, sorted by submit time, then number.
 
     Unit:  seconds from the start of the log for `submits`; seconds for `run_times` and `estimates`; MB for
            each processor for `memories`.

@@ -26,7 +26,7 @@ from headnode.core.state.transitions import JobState, NodePhase
 
 
 class AdvanceJob(Command, frozen=True):
-    """Engine: something of this job changed; dispatch, shrink or end it."""
+    """Engine: dispatch tasks of a changed job, shrink its allocation, or end it."""
 
     job: JobId
 

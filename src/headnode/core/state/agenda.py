@@ -16,7 +16,7 @@ Key = TypeVar("Key")
 
 
 class Timers(Generic[Key]):
-    """When something is due.  Each key has one time at most."""
+    """Due times: at most one instant for each key."""
 
     __slots__ = ("_heap", "due")
 
@@ -56,7 +56,7 @@ class Timers(Generic[Key]):
 
 
 class Agenda:
-    """What the engine has to do next, and when."""
+    """The pending work of the engine, and when it is due."""
 
     def __init__(self) -> None:
         self.dirty_jobs: set[JobId] = set()  # something of them changed: `advance_job` decides what follows

@@ -46,7 +46,7 @@ from headnode.core.state.transitions import JobState
 
 
 class Snapshot(msgspec.Struct, forbid_unknown_fields=True):
-    """Everything that must be kept to restart without the events before."""
+    """The state that a restart needs, without the events before it."""
 
     jobs: list[JobRecord] = []
     nodes: list[NodeRecord] = []
@@ -65,7 +65,9 @@ class Snapshot(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ClusterState:
-    """What is alive, and what follows from it.  Read it freely; only `apply_events` writes it.
+    """The current state of the cluster, with indexes derived from it.
+
+    Read it freely; only `apply_events` writes it.
 
     What is left to do because of it is on the `agenda`, which belongs to the engine.
     """

@@ -6,7 +6,7 @@ from headnode.core.model.outcome import AttemptOutcome
 
 
 class Command(msgspec.Struct, frozen=True, gc=False):
-    """Anything wished for."""
+    """A request to change the state of the cluster."""
 
 
 AttemptKey = tuple[int, int, int, int]
@@ -14,7 +14,7 @@ AttemptKey = tuple[int, int, int, int]
 
 
 class AttemptReport(msgspec.Struct, frozen=True, gc=False):
-    """What a node says of one attempt that is over."""
+    """The report of a node about one attempt that has ended."""
 
     task: int
     instance: int

@@ -18,7 +18,7 @@ from headnode.core.state.transitions import JobState
 
 
 class ParentOutcome(msgspec.Struct, frozen=True, gc=False):
-    """What has become of a job so far.
+    """The progress of a parent job, as far as dependencies need it.
 
     skipped: it was canceled because what it waited for could not come true any more.
     """
@@ -29,7 +29,7 @@ class ParentOutcome(msgspec.Struct, frozen=True, gc=False):
 
 
 class DependencyState(Enum):
-    """How it stands with one thing that a job waits for."""
+    """The state of one dependency of a job."""
 
     MET = "it is met"
     OPEN = "it may still be met"

@@ -28,7 +28,7 @@ from headnode.core.state.transitions import SUSPENDED_STATES, TaskState
 
 
 class DrainNode(Command, frozen=True):
-    """Let a node start nothing that may not be over at this instant; None: nothing from now on."""
+    """Drain a node: it starts nothing that may still run at `closes`; None: nothing from now on."""
 
     by: User
     node: str
@@ -38,7 +38,7 @@ class DrainNode(Command, frozen=True):
 
 
 class ReportHealth(Command, frozen=True):
-    """Node: what its health check said; `said` is why it is not well."""
+    """Node: the result of its health check; if it is not `well`, `said` is the reason."""
 
     node: str
     well: bool
@@ -46,7 +46,7 @@ class ReportHealth(Command, frozen=True):
 
 
 class ReportNonsense(Command, frozen=True):
-    """Head: the node has said what cannot be; `said` is what."""
+    """Head: the node has reported something impossible; `said` describes it."""
 
     node: str
     said: str

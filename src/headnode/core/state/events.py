@@ -50,32 +50,32 @@ from headnode.core.state.job_events import (
 
 
 class NodeRegistered(StateEvent, frozen=True, gc=False):
-    """A node said what it is: new, or changed, or back."""
+    """A node registers its properties: it is new, changed or back."""
 
     facts: NodeFacts
     approved: bool = False
 
 
 class NodeEvent(StateEvent, frozen=True, gc=False):
-    """What every other event of a node has."""
+    """The base of all other node events."""
 
     node: str
 
 
 class NodeApproved(NodeEvent, frozen=True, gc=False):
-    """An administrator let it take jobs."""
+    """An administrator approves the node: it may run jobs."""
 
     by: str = ""
 
 
 class NodePaused(NodeEvent, frozen=True, gc=False):
-    """It takes no new jobs."""
+    """The node is paused: it takes no new jobs."""
 
     by: str = ""
 
 
 class NodeResumed(NodeEvent, frozen=True, gc=False):
-    """It takes jobs again."""
+    """The node is resumed: it takes new jobs again."""
 
     by: str = ""
 
@@ -86,7 +86,7 @@ its agent, an impossible report, a fault of its own, or attempts that fail to st
 
 
 class Doubt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A prolog failed on a node, and its job may be to blame."""
+    """A prolog that failed on a node, perhaps because of its job."""
 
     job: JobId
     owner: str
@@ -94,7 +94,10 @@ class Doubt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NodeDrained(NodeEvent, frozen=True, gc=False):
-    """It starts nothing that may not be over when it closes; in place of what the same cause said before."""
+    """The node drains: it starts nothing that may still run at `closes`.
+
+    It replaces an earlier drain of the node with the same cause.
+    """
 
     closes: Instant
     cause: DrainCause = "asked"
@@ -105,7 +108,7 @@ class NodeDrained(NodeEvent, frozen=True, gc=False):
 
 
 class NodeDrainLifted(NodeEvent, frozen=True, gc=False):
-    """What this cause said of closing it no longer counts."""
+    """The drain of the node with this cause ends."""
 
     cause: DrainCause = "asked"
     by: str = ""
@@ -113,21 +116,21 @@ class NodeDrainLifted(NodeEvent, frozen=True, gc=False):
 
 
 class NodeUnreachable(NodeEvent, frozen=True, gc=False):
-    """The head lost its connection to it."""
+    """The head has lost its connection to the node."""
 
 
 class NodeReachable(NodeEvent, frozen=True, gc=False):
-    """The head talks to it again."""
+    """The head has a connection to the node again."""
 
 
 class NodeRemoved(NodeEvent, frozen=True, gc=False):
-    """It is no longer part of the cluster."""
+    """The node is removed from the cluster."""
 
     by: str = ""
 
 
 class NodeInvited(StateEvent, frozen=True, gc=False):
-    """Whoever shows the secret with this digest may join once, until it expires."""
+    """An invitation is made: the secret with this digest admits one node, once, until `expires`."""
 
     digest: str
     expires: Instant
@@ -137,14 +140,14 @@ class NodeInvited(StateEvent, frozen=True, gc=False):
 
 
 class NodeKeyPinned(NodeEvent, frozen=True, gc=False):
-    """From now on it is known by this key; the invitation that it showed is used up."""
+    """The node is known by this key from now on; its invitation is used up."""
 
     key: str
     invitation: str = ""
 
 
 class NodeSet(NodeEvent, frozen=True, gc=False):
-    """An administrator said what is known of it beside what its machine says; None: nothing new."""
+    """An administrator sets the groups, features or comment of the node; None: unchanged."""
 
     groups: tuple[str, ...] | None = None
     features: tuple[str, ...] | None = None
@@ -153,7 +156,7 @@ class NodeSet(NodeEvent, frozen=True, gc=False):
 
 
 class LoginOffered(StateEvent, frozen=True, gc=False):
-    """Whoever shows the secret with this digest gets a token of the user, once, until it expires.
+    """A login is offered: its secret can be exchanged for a token of the user, once, until `expires`.
 
     `lifetime` is that of the token, in seconds.
     """
@@ -166,7 +169,7 @@ class LoginOffered(StateEvent, frozen=True, gc=False):
 
 
 class TokenMade(StateEvent, frozen=True, gc=False):
-    """A login was taken from this address: whoever shows the token with this digest is its user."""
+    """A login is exchanged for a token, from this address; the token authenticates the user."""
 
     token: int  # counts the tokens of the cluster
     digest: str
@@ -177,54 +180,54 @@ class TokenMade(StateEvent, frozen=True, gc=False):
 
 
 class TokenUsed(StateEvent, frozen=True, gc=False):
-    """Somebody came in with it; not every time is written down."""
+    """A connection authenticates with the token; not every use is recorded."""
 
     digest: str
     address: str = ""
 
 
 class TokenRevoked(StateEvent, frozen=True, gc=False):
-    """It is worth nothing any more."""
+    """The token is revoked."""
 
     digest: str
     by: str = ""
 
 
 class TemplateSet(StateEvent, frozen=True, gc=False):
-    """A job template was made, or replaced the one of its name.  `template` is an encoded JobTemplate."""
+    """A job template is created or replaced.  `template` is an encoded JobTemplate."""
 
     template: bytes
     by: str = ""
 
 
 class TemplateRemoved(StateEvent, frozen=True, gc=False):
-    """A job template is gone."""
+    """A job template is removed."""
 
     name: str
     by: str = ""
 
 
 class ClockSet(StateEvent, frozen=True, gc=False):
-    """The clock of the head was set by so many seconds, below 0 back: run time limits end that much later."""
+    """The head's clock is set forward by `by` seconds (back if negative); run time limits move with it."""
 
     by: Seconds
 
 
 class RequestCarriedOut(StateEvent, frozen=True, gc=False):
-    """What a request with an idempotency key made; the same request makes nothing until that expires."""
+    """A request with an idempotency key is carried out; until `expires`, repeating it creates nothing."""
 
     receipt: Receipt
 
 
 class NumbersSkipped(StateEvent, frozen=True, gc=False):
-    """The cluster was restored from a backup: the next job gets this number, which none had since then."""
+    """The cluster is restored from a backup: the next job gets this number, not used since the backup."""
 
     next_job: int
     by: str = ""
 
 
 class ParameterSet(StateEvent, frozen=True, gc=False):
-    """A cluster parameter has a new value; None takes it back to its default."""
+    """A cluster parameter is set; None restores its default."""
 
     name: str
     value: str | None
@@ -233,14 +236,14 @@ class ParameterSet(StateEvent, frozen=True, gc=False):
 
 
 class ReservationMade(StateEvent, frozen=True, gc=False):
-    """Nodes are kept for some, or for nobody, at a time."""
+    """A reservation is made."""
 
     reservation: NodeReservation
     by: str = ""
 
 
 class ReservationChanged(StateEvent, frozen=True, gc=False):
-    """A reservation is another than before; `what` names what changed."""
+    """A reservation is changed; `what` names the changed fields."""
 
     reservation: NodeReservation
     by: str = ""  # empty: nodes that left were replaced
@@ -248,14 +251,14 @@ class ReservationChanged(StateEvent, frozen=True, gc=False):
 
 
 class ReservationCanceled(StateEvent, frozen=True, gc=False):
-    """Somebody took a reservation back."""
+    """A reservation is canceled."""
 
     name: str
     by: str = ""
 
 
 class ReservationEnded(StateEvent, frozen=True, gc=False):
-    """Its time is over."""
+    """A reservation ends because its time is over."""
 
     name: str
 

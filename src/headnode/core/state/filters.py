@@ -26,7 +26,7 @@ from headnode.core.state.transitions import JobState, job_target
 
 
 class ValidateJob(Command, frozen=True):
-    """Head: the submission filters let a job into the queue, as `spec` if they changed it.
+    """Head: the submission filters accept the job; `spec` is set if they changed it.
 
     `by` is its owner, whose job template is now applied.  `order` is that of the submission they were
     asked about.  `parents` as in `SubmitJob`.
@@ -41,7 +41,7 @@ class ValidateJob(Command, frozen=True):
 
 
 class RejectJob(Command, frozen=True):
-    """Head: a submission filter failed a job, or made of it what cannot be in the queue."""
+    """Head: a submission filter rejects the job, or changes it to a job that is invalid."""
 
     job: JobId
     order: int
@@ -49,7 +49,7 @@ class RejectJob(Command, frozen=True):
 
 
 class TakeVerdict(Command, frozen=True):
-    """Head: the activation filters have answered about the offer of this number.
+    """Head: the activation filters have answered about the offer with this number.
 
     `filter` is the one that decided, `words` what it did and said; `hold` how long a hold without a date is.
     `kept` is what the job was offered, when that is kept for it: the engine adds it.

@@ -31,7 +31,7 @@ from headnode.core.state.transitions import JobState
 
 
 class CreateJobs(Command, frozen=True):
-    """Make several jobs in one step, and submit them with `submit`: all of them, or none.
+    """Create several jobs in one step, and submit them if `submit` is set: all of them, or none.
 
     `links` say which of them wait for which; `parents` as in `SubmitJob`, `known` as in `CreateJob`.
     """
@@ -45,7 +45,7 @@ class CreateJobs(Command, frozen=True):
 
 
 class SubmitJobs(Command, frozen=True):
-    """Put several jobs into the queue in one step: all of them, or none.  `parents` as in `SubmitJob`."""
+    """Submit several jobs in one step: all of them, or none.  `parents` as in `SubmitJob`."""
 
     by: User
     jobs: tuple[JobId, ...]
@@ -178,7 +178,7 @@ def _called(spec: JobSpec, number: int) -> str:
 
 
 class GroupState(StrEnum):
-    """Where a job group is in its life."""
+    """The state of a job group."""
 
     NOT_QUEUED = "NotQueued"  # none of its jobs is submitted
     UNSTARTED = "Unstarted"  # none has started

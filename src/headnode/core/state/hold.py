@@ -16,7 +16,7 @@ from headnode.core.state.transitions import JobState, job_target
 
 
 class HoldJob(Command, frozen=True):
-    """Keep a job from starting until the hold of this name is released."""
+    """Put a hold of this name on a job: the job does not start until the hold is released."""
 
     by: User
     job: JobId
@@ -25,7 +25,7 @@ class HoldJob(Command, frozen=True):
 
 
 class ReleaseJob(Command, frozen=True):
-    """Release the hold of this name, or with None every one."""
+    """Release the hold of this name; None: every hold of the job."""
 
     by: User
     job: JobId

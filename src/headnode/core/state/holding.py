@@ -10,7 +10,7 @@ from headnode.core.state.transitions import NodePhase, phase_target
 
 
 class Holding(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The part of one node in a running or suspended job.
+    """The state of a running or suspended job on one of its nodes.
 
     `prolog_due` is no phase: a node may boot at any time, and then runs the prolog of the job again, however
     far the job was there.

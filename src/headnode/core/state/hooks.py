@@ -25,14 +25,14 @@ from headnode.core.state.transitions import JobState, NodePhase, job_target
 
 
 class ReportReady(Command, frozen=True):
-    """Node: the prolog of the job has ended here; its tasks may come."""
+    """Node: the prolog of the job has ended there; its tasks may be dispatched."""
 
     node: str
     job: JobId
 
 
 class ReportClosed(Command, frozen=True):
-    """Node: nothing of the job is left here, and its epilog has ended."""
+    """Node: no process of the job is left there, and its epilog has ended."""
 
     node: str
     job: JobId
@@ -43,7 +43,7 @@ OLD_AGENT = "old agent"
 
 
 class ReportHook(Command, frozen=True):
-    """Node: the prolog or the epilog (`hook`) of the job failed here; `said` is why.
+    """Node: the prolog or the epilog (`hook`) of the job failed there; `said` is the reason.
 
     of_node:  it was not even started there, so the job is not to blame
     """

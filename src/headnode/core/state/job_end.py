@@ -24,7 +24,7 @@ from headnode.core.state.transitions import JobState, job_target
 
 
 class RequeueTask(Command, frozen=True):
-    """Run one instance of a task again, or with `instance` None all that failed or were canceled."""
+    """Requeue one instance of a task; if `instance` is None, all that failed or were canceled."""
 
     by: User
     job: JobId

@@ -25,19 +25,19 @@ class StateEvent(
     gc=False,
     forbid_unknown_fields=True,
 ):
-    """What every event has.  A reader refuses events and fields that it does not know."""
+    """The base of all events.  Events and fields that the reader does not know are refused."""
 
     at: Instant
 
 
 class JobEvent(StateEvent, frozen=True, gc=False):
-    """What every event of a job has."""
+    """The base of all job events."""
 
     job: JobId
 
 
 class JobCreated(JobEvent, frozen=True, gc=False):
-    """A job exists, in state configuring.  `spec` is an encoded JobSpec."""
+    """A job is created, in state configuring.  `spec` is an encoded JobSpec."""
 
     owner: str
     uid: int
@@ -47,7 +47,7 @@ class JobCreated(JobEvent, frozen=True, gc=False):
 
 
 class JobGiven(JobEvent, frozen=True, gc=False):
-    """An administrator gave it to another user, whose it is from now on; it was not submitted yet."""
+    """An administrator gives the job to another owner; it is not submitted yet."""
 
     owner: str
     uid: int
@@ -56,7 +56,7 @@ class JobGiven(JobEvent, frozen=True, gc=False):
 
 
 class JobModified(JobEvent, frozen=True, gc=False):
-    """Its description was replaced: a job option changed, or tasks were added at the end."""
+    """The job description is replaced: an option has changed, or tasks were added at the end."""
 
     spec: bytes
     by: str = ""
@@ -64,9 +64,9 @@ class JobModified(JobEvent, frozen=True, gc=False):
 
 
 class JobSubmitted(JobEvent, frozen=True, gc=False):
-    """It took its place in the queue: `order` counts submissions.
+    """The job takes its position in the queue: `order` counts submissions.
 
-    `validating`: it has the place, but submission filters must let it in first.
+    `validating`: submission filters must accept the job first.
     """
 
     order: int
@@ -78,7 +78,7 @@ class JobSubmitted(JobEvent, frozen=True, gc=False):
 
 
 class JobValidated(JobEvent, frozen=True, gc=False):
-    """The submission filters let it into the queue; `spec` is what they made of it, empty for nothing new."""
+    """The submission filters accept the job; `spec` is the job as they changed it, empty if unchanged."""
 
     spec: bytes = b""
     what: str = ""  # the names of what changed, for the history
@@ -87,7 +87,7 @@ class JobValidated(JobEvent, frozen=True, gc=False):
 
 
 class FilterAnswered(JobEvent, frozen=True, gc=False):
-    """An activation filter did not let it have what it was offered; `verdict` is what that means for it.
+    """An activation filter refuses the job the resources offered to it; `verdict` is the effect on the job.
 
     `kept` is what is kept for it, in numbers of processors; `option` and `parts` as in `JobStarted`.
     """
@@ -102,13 +102,13 @@ class FilterAnswered(JobEvent, frozen=True, gc=False):
 
 
 class JobConfigured(JobEvent, frozen=True, gc=False):
-    """It went back to configuring; all its tasks will run again."""
+    """The job goes back to configuring; all its tasks will run again."""
 
     by: str = ""
 
 
 class JobStarted(JobEvent, frozen=True, gc=False):
-    """It holds its allocation.  `backfilled` when it ran ahead of the first job of the queue.
+    """The job starts with its allocation; `backfilled` if it starts before the first job of the queue.
 
     `option` is the request it was given: 0 its own, n its n-th alternative.  `parts` says, for a gang, which
     processors are for which task.
@@ -124,24 +124,24 @@ class JobStarted(JobEvent, frozen=True, gc=False):
 
 
 class AllocationGrown(JobEvent, frozen=True, gc=False):
-    """It was given more processors."""
+    """The job gets more processors."""
 
     added: NodeCores
     readied: bool = False  # as in `JobStarted`, of nodes that are new to it
 
 
 class AllocationShrunk(JobEvent, frozen=True, gc=False):
-    """The job released processors.  `message` is the reason, unless it just did not need them."""
+    """The job releases processors.  `message` is the reason; it is empty if the job did not need them."""
 
     removed: NodeCores
     message: str = ""
 
 
 class AllocationLost(JobEvent, frozen=True, gc=False):
-    """Processors of a node that was given up are gone.
+    """The job loses the processors of a node that was given up.
 
-    `too_small`: what is left is not enough: it starts nothing new, and when what runs has ended it goes back
-    to the queue.
+    `too_small`: the rest is too small for the job.  It starts nothing new, and is requeued when what runs
+    has ended.
     """
 
     removed: NodeCores
@@ -151,15 +151,15 @@ class AllocationLost(JobEvent, frozen=True, gc=False):
 
 
 class NodeReadied(JobEvent, frozen=True, gc=False):
-    """One of its nodes is ready for it: the prolog has ended there."""
+    """A node of the job is ready for it: the prolog has ended there."""
 
     node: str
 
 
 class NodesCleaning(JobEvent, frozen=True, gc=False):
-    """Nothing of it runs on these nodes any more: they are cleaned, and given back afterwards.
+    """No process of the job runs on these nodes any more: they are cleaned, then released.
 
-    `until`: when they are given back though they have not said that they are clean.
+    `until`: when they are released even without a report that they are clean.
     """
 
     nodes: tuple[str, ...]
@@ -168,10 +168,9 @@ class NodesCleaning(JobEvent, frozen=True, gc=False):
 
 
 class ProcessorsRecalled(JobEvent, frozen=True, gc=False):
-    """It is to give up so many processors of these nodes as they become idle, and starts nothing there.
+    """The job must give up processors of these nodes as they become idle, and starts nothing there.
 
-    In place of what was recalled before; nothing: it may keep what it has.  `for_jobs` are those that are to
-    have them.
+    This replaces an earlier recall; if empty, the job keeps its processors.  `for_jobs` will get them.
     """
 
     processors: tuple[tuple[str, int], ...]
@@ -180,7 +179,7 @@ class ProcessorsRecalled(JobEvent, frozen=True, gc=False):
 
 
 class InstancesDispatched(JobEvent, frozen=True, gc=False):
-    """Instances of one task were handed to a place, to run there one after the other.
+    """Instances of one task are dispatched to a place, to run there one after the other.
 
     `attempts` holds (instance, attempt); an attempt number is never used twice for an instance.
     """
@@ -191,7 +190,7 @@ class InstancesDispatched(JobEvent, frozen=True, gc=False):
 
 
 class InstanceStart(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """One instance began to run."""
+    """The start of one instance."""
 
     task: int
     instance: int
@@ -200,13 +199,13 @@ class InstanceStart(msgspec.Struct, frozen=True, array_like=True, gc=False, forb
 
 
 class InstancesStarted(JobEvent, frozen=True, gc=False):
-    """Some dispatched instances are running."""
+    """Dispatched instances have started."""
 
     begun: tuple[InstanceStart, ...]
 
 
 class InstanceEnd(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """How one attempt of an instance ended; the message of the outcome is that of the head."""
+    """The end of one attempt of an instance; the message of the outcome is written by the head."""
 
     task: int
     instance: int
@@ -219,15 +218,15 @@ class InstanceEnd(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid
 
 
 class InstancesEnded(JobEvent, frozen=True, gc=False):
-    """Some instances are over, or are queued to run again."""
+    """Instances have ended, or are queued to run again."""
 
     ended: tuple[InstanceEnd, ...]
 
 
 class InstancesStopping(JobEvent, frozen=True, gc=False):
-    """Live instances of one task are being stopped; `outcome` is how they will end.
+    """Live instances of one task are being stopped; `outcome` is their outcome when they have ended.
 
-    With the cause ``system`` they will run again if they may run twice; with ``preempted`` they will, and
+    With the cause ``system``, they run again if they are rerunnable.  With ``preempted``, they run again, and
     that is not counted.
     """
 
@@ -240,7 +239,7 @@ class InstancesStopping(JobEvent, frozen=True, gc=False):
 
 
 class TaskCanceled(JobEvent, frozen=True, gc=False):
-    """Queued instances of one task will not run; spans are inclusive."""
+    """Queued instances of one task are canceled; spans are inclusive."""
 
     task: int
     spans: tuple[tuple[int, int], ...]
@@ -250,7 +249,7 @@ class TaskCanceled(JobEvent, frozen=True, gc=False):
 
 
 class TaskRequeued(JobEvent, frozen=True, gc=False):
-    """Ended instances of one task will run again; spans are inclusive."""
+    """Ended instances of one task are requeued; spans are inclusive."""
 
     task: int
     spans: tuple[tuple[int, int], ...]
@@ -258,7 +257,7 @@ class TaskRequeued(JobEvent, frozen=True, gc=False):
 
 
 class JobEnding(JobEvent, frozen=True, gc=False):
-    """It is being stopped.  How it ends is decided; it is over when nothing of it runs any more."""
+    """The job is being stopped with this outcome; it ends when nothing of it runs any more."""
 
     outcome: Outcome
     message: str = ""
@@ -269,7 +268,7 @@ class JobEnding(JobEvent, frozen=True, gc=False):
 
 
 class DispatchStopped(JobEvent, frozen=True, gc=False):
-    """No new tasks of it start; it ends with `outcome` when the running ones have ended (graceful)."""
+    """The job starts no new tasks; it ends with `outcome` when the running tasks have ended (graceful)."""
 
     outcome: Outcome
     message: str = ""
@@ -277,9 +276,9 @@ class DispatchStopped(JobEvent, frozen=True, gc=False):
 
 
 class JobEnded(JobEvent, frozen=True, gc=False):
-    """It is over and holds nothing.
+    """The job ends and holds no resources.
 
-    `skipped`: it never started, because the end of a job that it waited for, `because`, was not the one.
+    `skipped`: the job never started, because the end of its parent job `because` did not meet the condition.
     """
 
     outcome: Outcome
@@ -289,7 +288,7 @@ class JobEnded(JobEvent, frozen=True, gc=False):
 
 
 class JobRequeued(JobEvent, frozen=True, gc=False):
-    """It is back in the queue with its old place in order; finished tasks stay finished."""
+    """The job is requeued at its old position; finished tasks stay finished."""
 
     by: str = ""
     message: str = ""
@@ -297,7 +296,7 @@ class JobRequeued(JobEvent, frozen=True, gc=False):
 
 
 class JobReturned(JobEvent, frozen=True, gc=False):
-    """It is back in the queue because it lost too many of its nodes; what has failed stays failed.
+    """The job is requeued because it lost too many of its nodes; failed tasks stay failed.
 
     Or because it was preempted, which is not counted.
     """
@@ -308,14 +307,14 @@ class JobReturned(JobEvent, frozen=True, gc=False):
 
 
 class JobRevived(JobEvent, frozen=True, gc=False):
-    """An ended job came back from the archive, as it was when it ended.  `record` is an encoded JobRecord."""
+    """An ended job comes back from the archive, as it ended.  `record` is an encoded JobRecord."""
 
     record: bytes
     by: str = ""
 
 
 class JobHeld(JobEvent, frozen=True, gc=False):
-    """A hold was put on it: it waits until every one is released."""
+    """A hold is put on the job; the job waits until all its holds are released."""
 
     name: str
     by: str = ""
@@ -323,49 +322,49 @@ class JobHeld(JobEvent, frozen=True, gc=False):
 
 
 class JobReleased(JobEvent, frozen=True, gc=False):
-    """Holds were taken off it."""
+    """Holds of the job are released."""
 
     names: tuple[str, ...]
     by: str = ""
 
 
 class JobSuspending(JobEvent, frozen=True, gc=False):
-    """Its nodes stop its processes.  `number` counts the suspensions of the job."""
+    """The nodes of the job stop its processes.  `number` counts the suspensions of the job."""
 
     number: int
     by: str = ""
 
 
 class ProcessesStopped(JobEvent, frozen=True, gc=False):
-    """All its processes on one of its nodes stand still; those on others do not yet."""
+    """All processes of the job on one of its nodes are stopped; those on other nodes are not yet."""
 
     node: str
 
 
 class JobSuspended(JobEvent, frozen=True, gc=False):
-    """All its processes stand still, and it gave back what it held; its run time limit stands still too.
+    """All processes of the job are stopped; its resources are released, and its run time limit does not run.
 
-    A job that waited to go on waits no more.
+    A job that was waiting to resume no longer waits.
     """
 
     by: str = ""
 
 
 class JobResuming(JobEvent, frozen=True, gc=False):
-    """It waits in its old place of the queue for the processors it held."""
+    """The job waits at its old position in the queue for the processors that it held."""
 
     by: str = ""
 
 
 class JobResumed(JobEvent, frozen=True, gc=False):
-    """It holds as many processors of the same nodes as before, and its processes go on."""
+    """The job holds as many processors of the same nodes as before, and its processes continue."""
 
     allocation: NodeCores
     by: str = ""
 
 
 class ProgressSet(JobEvent, frozen=True, gc=False):
-    """Its owner said how far it is."""
+    """The owner sets the progress of the job."""
 
     percent: int | None = None
     message: str | None = None

@@ -10,7 +10,7 @@ from headnode.core.state.agenda import Timers
 
 
 class JobQueue:
-    """The jobs of each request, in their order, so that a pass looks at each request once."""
+    """The queued jobs of each request, in queue order; a pass looks at each request once."""
 
     def __init__(self) -> None:
         self.by_request: dict[JobRequest, list[QueuePosition]] = {}

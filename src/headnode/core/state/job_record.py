@@ -26,7 +26,7 @@ Held = Mapping[str, tuple[int, ...]]
 
 
 class Usage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """What a job was given in its last run, and what it used in all its runs together.
+    """The allocation of a job in its last run, and the resources that all its runs used.
 
     Times are those of instances (`used`) and runs (`wall_time`) that are over.  Memory is in kB, and that of
     one instance.
@@ -90,7 +90,7 @@ class Usage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
 
 
 class LiveAttempt(msgspec.Struct, forbid_unknown_fields=True):
-    """An attempt that a node has: dispatched, running or ending."""
+    """An attempt that is dispatched to a node, running or ending."""
 
     attempt: int
     place: NodeCores
@@ -103,7 +103,7 @@ class LiveAttempt(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TaskProgress(msgspec.Struct, forbid_unknown_fields=True):
-    """How far the instances of one task are: each number is in one of the sets, or in `live`."""
+    """The progress of one task: each instance number is in one of the sets, or in `live`."""
 
     queued: Ranges
     finished: Ranges = msgspec.field(default_factory=Ranges)
@@ -136,7 +136,7 @@ class TaskProgress(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class JobSuspension(msgspec.Struct, forbid_unknown_fields=True):
-    """What is known of a job that is suspended, or about to be."""
+    """The suspension of a job that is suspended or about to be."""
 
     number: int  # counts the suspensions of the job
     since: Instant
@@ -146,7 +146,7 @@ class JobSuspension(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class JobHold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What keeps a job from starting until somebody releases it."""
+    """A hold: the job does not start until it is released."""
 
     name: str
     at: Instant
@@ -155,7 +155,7 @@ class JobHold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FilterReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the activation filter said that last kept a job from what it was offered.
+    """The last answer of an activation filter that refused the job the resources offered to it.
 
     `kept`, `option` and `parts` as in `FilterAnswered`: what is kept for it meanwhile.
     """
@@ -183,7 +183,7 @@ def filter_reply(event: FilterAnswered) -> FilterReply:
 
 
 class RunEnd(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How a run will end, once that is decided and something of the job still runs."""
+    """The end of a run, decided while something of the job still runs."""
 
     outcome: Outcome
     requeue: bool = False  # the job goes back to the queue
@@ -193,7 +193,7 @@ class RunEnd(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
 
 
 class JobRun(msgspec.Struct, forbid_unknown_fields=True):
-    """What only a job has that was started, or one of whose tasks was touched."""
+    """The run of a job; it exists only after the job has started or one of its tasks was changed."""
 
     tasks: list[TaskProgress]
     allocation: dict[str, tuple[int, ...]] = {}
@@ -247,7 +247,7 @@ class JobRun(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class JobRecord(msgspec.Struct, forbid_unknown_fields=True):
-    """A job that is alive."""
+    """A job and its state, from its creation until it is archived."""
 
     id: JobId
     owner: str

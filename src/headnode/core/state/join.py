@@ -15,7 +15,7 @@ from headnode.core.state.permissions import must_administer
 
 
 class RegisterNode(Command, frozen=True):
-    """Node: this is what I am, and I can be reached.
+    """Node: register these properties; the node can be reached.
 
     `kept`: the attempts of which it can tell, or will, how they are or ended.  It matters after a reboot.
     """
@@ -27,7 +27,7 @@ class RegisterNode(Command, frozen=True):
 
 
 class InviteNode(Command, frozen=True):
-    """Let whoever shows the secret with this digest join once; `node` names who, if it matters."""
+    """Invite a node: the secret with this digest admits one node, once; `node` restricts it to a name."""
 
     by: User
     digest: str
@@ -37,7 +37,7 @@ class InviteNode(Command, frozen=True):
 
 
 class AdmitNode(Command, frozen=True):
-    """A node of another machine shows an invitation and its own key."""
+    """Admit a node of another machine, which shows an invitation and its own key."""
 
     digest: str  # of the invitation's secret
     facts: NodeFacts
@@ -45,7 +45,7 @@ class AdmitNode(Command, frozen=True):
 
 
 class SetNode(Command, frozen=True):
-    """Say what an administrator knows of a node; None leaves it as it is."""
+    """Set the groups, features or comment of a node; None leaves the field unchanged."""
 
     by: User
     node: str

@@ -40,7 +40,7 @@ from headnode.core.state.transitions import JobState, job_target
 
 
 class ModifyJob(Command, frozen=True):
-    """Replace a job's description.  `fields` are the names of what changes; `tasks` may grow at the end."""
+    """Modify a job.  `fields` are the names of the changed fields; `tasks` may grow at the end."""
 
     by: User
     job: JobId
@@ -54,7 +54,7 @@ class ModifyJob(Command, frozen=True):
 
 
 class RequeueJob(Command, frozen=True):
-    """Run a job again, but for what has finished."""
+    """Requeue a job; finished tasks do not run again."""
 
     by: User
     job: JobId
@@ -64,7 +64,7 @@ class RequeueJob(Command, frozen=True):
 
 
 class SetProgress(Command, frozen=True):
-    """Say how far a job is."""
+    """Set the progress of a job."""
 
     by: User
     job: JobId

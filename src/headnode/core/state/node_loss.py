@@ -18,7 +18,7 @@ from headnode.core.state.transitions import SUSPENDED_STATES, JobState
 
 
 class GiveUpNode(Command, frozen=True):
-    """Engine: the node has been away too long, or came back without what it ran."""
+    """Engine: give up a node that was unreachable too long, or came back without its attempts."""
 
     node: str
 

@@ -19,7 +19,7 @@ LONGEST_REASON = 500  # characters, of a drain
 
 
 class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why a node takes no new jobs, and from when."""
+    """A drain of a node: its cause, and from when the node takes no new jobs."""
 
     cause: DrainCause
     since: Instant  # when somebody said so
@@ -36,7 +36,7 @@ class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NodeRecord(msgspec.Struct, forbid_unknown_fields=True):
-    """A node and where it is in its life."""
+    """A node and its state."""
 
     facts: NodeFacts  # as its machine says, but for what an administrator has set
     state: NodeState
@@ -71,7 +71,7 @@ class NodeRecord(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class InvitationRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whoever shows the secret with this digest may join once."""
+    """An invitation: the secret with this digest admits one node, once."""
 
     digest: str
     expires: Instant
@@ -80,7 +80,7 @@ class InvitationRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LoginRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What somebody can take once for a token; `lifetime` is the token's, in seconds."""
+    """A login: its secret can be exchanged for a token, once; the token is valid for `lifetime` seconds."""
 
     digest: str  # of its secret
     user: str
@@ -89,7 +89,7 @@ class LoginRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TokenRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What shows on a connection from another machine whose it is."""
+    """A token, which authenticates its user on connections from other machines."""
 
     number: int
     digest: str
@@ -101,7 +101,7 @@ class TokenRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OneTimeSecret(Protocol):
-    """What counts until an instant."""
+    """A secret that is valid until `expires`."""
 
     @property
     def expires(self) -> Instant:
@@ -131,7 +131,7 @@ MOST_NAMED = 3  # jobs and owners of a row; more are not told apart
 
 @dataclass(frozen=True, slots=True)
 class FailureStreak:
-    """Start failures of one node with no start between them; `jobs` and `owners` name the first few."""
+    """Successive start failures of one node; `jobs` and `owners` are the first few."""
 
     since: Instant
     count: int = 0
@@ -149,7 +149,7 @@ class FailureStreak:
 
 
 class StartFailures:
-    """The rows of all nodes, and when each node and each owner last had something start."""
+    """The failure streaks of all nodes, and the last start on each node and for each owner."""
 
     def __init__(self) -> None:
         self._rows: dict[str, FailureStreak] = {}
@@ -186,7 +186,7 @@ class StartFailures:
 
 
 class PrologSuccesses:
-    """The last prolog of each owner that ended well."""
+    """The last successful prolog of each owner."""
 
     def __init__(self) -> None:
         self._owners: dict[str, Instant] = {}

@@ -18,13 +18,13 @@ from headnode.core.state.transitions import NODE_TRANSITIONS, NodePhase, node_ta
 
 
 class NodeVanished(Command, frozen=True):
-    """Engine: the connection to a node was lost."""
+    """Engine: the connection to a node is lost."""
 
     node: str
 
 
 class ChangeNode(Command, frozen=True):
-    """Approve, pause, resume or remove a node; `wish` is that word."""
+    """Approve, pause, resume or remove a node; `wish` is the action."""
 
     by: User
     node: str
@@ -32,7 +32,7 @@ class ChangeNode(Command, frozen=True):
 
 
 class SetParameter(Command, frozen=True):
-    """Give a cluster parameter a value, or with None its default."""
+    """Set a cluster parameter; None restores its default."""
 
     by: User
     name: str
@@ -40,14 +40,14 @@ class SetParameter(Command, frozen=True):
 
 
 class SkipNumbers(Command, frozen=True):
-    """Give the next job a number that is higher by so many: jobs made since a backup had those between."""
+    """Raise the next job number by `count`, past the numbers of jobs created after the backup."""
 
     by: User
     count: int
 
 
 class ShiftLimits(Command, frozen=True):
-    """Engine: somebody has set the clock by so many seconds; what runs has run no longer for it."""
+    """Engine: the clock was set forward by `by` seconds; run time limits move with it."""
 
     by: Seconds
 

@@ -24,7 +24,7 @@ _NEVER_ENCODED = frozenset("./\\%")  # some servers decode a path before, and so
 
 
 class HookAddress(msgspec.Struct, frozen=True):
-    """An address as it is compared: small letters in scheme and host, the port written out."""
+    """A webhook address in comparable form: scheme and host in lower case, the port always set."""
 
     scheme: str
     host: str
@@ -114,7 +114,7 @@ _MAY_ASK = b"notify_on_"  # how the names of both wishes begin, in an encoded de
 
 
 class Notice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One thing to be told.  `number` is that of the event; times are seconds since 1970."""
+    """One notification.  `number` is that of the event; times are seconds since 1970."""
 
     number: int
     kind: Kind

@@ -22,7 +22,7 @@ UsageKey = tuple[str, str]
 
 
 class UsageAccount(msgspec.Struct, forbid_unknown_fields=True):
-    """What the jobs of one owner and project have used until `at`, in processor-seconds."""
+    """The processor-seconds used by the jobs of one owner and project until `at`, less their decay."""
 
     owner: str
     project: str

@@ -22,7 +22,7 @@ from headnode.core.state.transitions import JobState, job_target
 
 
 class RecallProcessors(Command, frozen=True):
-    """Scheduler: let the running job give up so many processors of these nodes, in all, as its tasks end.
+    """Scheduler: the running job must give up these processors in all, as its tasks end.
 
     In place of what was recalled before; nothing: it may keep what it has.  `immediate`: tasks that run there
     are stopped, to run again.  `for_jobs` are to have the processors.
@@ -36,7 +36,7 @@ class RecallProcessors(Command, frozen=True):
 
 
 class PreemptJob(Command, frozen=True):
-    """Scheduler: stop the running job and queue it again, so that another can have what it holds."""
+    """Scheduler: preempt the running job and requeue it; `for_job` gets its processors."""
 
     job: JobId
     for_job: JobId

@@ -26,7 +26,7 @@ from headnode.core.state.transitions import JobState, TaskState
 
 
 class ReportStarted(Command, frozen=True):
-    """Node: these attempts run."""
+    """Node: these attempts have started."""
 
     node: str
     job: JobId
@@ -34,7 +34,7 @@ class ReportStarted(Command, frozen=True):
 
 
 class ReportEnded(Command, frozen=True):
-    """Node: these attempts are over."""
+    """Node: these attempts have ended."""
 
     node: str
     job: JobId

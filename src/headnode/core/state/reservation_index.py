@@ -18,7 +18,7 @@ Reservations = Mapping[str, NodeReservation]
 
 
 class ReservationIndex:
-    """The reservations of nodes by key, and those on each node in the order in which they begin."""
+    """The reservations of nodes by key, and those of each node in the order of their begin."""
 
     def __init__(self) -> None:
         self.named: dict[str, NodeReservation] = {}

@@ -29,7 +29,7 @@ from headnode.core.state.stop import cancel_queued, stop_live
 
 
 class MakeReservation(Command, frozen=True):
-    """Reserve nodes; `regardless` of jobs that may still run there when it begins."""
+    """Reserve nodes; `regardless`: even if jobs may still run there when the reservation begins."""
 
     by: User
     reservation: NodeReservation
@@ -37,7 +37,7 @@ class MakeReservation(Command, frozen=True):
 
 
 class ChangeReservation(Command, frozen=True):
-    """Let a reservation have these fields of `reservation`; the others stay as they are."""
+    """Change these fields of a reservation to those of `reservation`; the others stay."""
 
     by: User
     name: str
@@ -47,14 +47,14 @@ class ChangeReservation(Command, frozen=True):
 
 
 class CancelReservation(Command, frozen=True):
-    """Take a reservation back; jobs inside go on."""
+    """Cancel a reservation; the jobs in it continue."""
 
     by: User
     name: str
 
 
 class AdvanceReservation(Command, frozen=True):
-    """Engine: the reservation may be over, or have lost a node."""
+    """Engine: end the reservation if its time is over; replace the nodes that it lost."""
 
     name: str
 

@@ -34,7 +34,7 @@ from headnode.core.state.transitions import JobState, job_target
 
 
 class StartJob(Command, frozen=True):
-    """Scheduler: give the job these processors of these nodes; `option` and `parts` as in `JobStarted`."""
+    """Scheduler: start the job on these processors; `option` and `parts` as in `JobStarted`."""
 
     job: JobId
     shares: tuple[tuple[str, int], ...]
@@ -44,7 +44,7 @@ class StartJob(Command, frozen=True):
 
 
 class GrowJob(Command, frozen=True):
-    """Scheduler: give the running job more."""
+    """Scheduler: give the running job more processors."""
 
     job: JobId
     shares: tuple[tuple[str, int], ...]

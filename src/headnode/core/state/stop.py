@@ -35,21 +35,21 @@ class StopJob(Command, frozen=True):
 
 
 class EndOverdue(Command, frozen=True):
-    """Engine: the job's run time limit may be over."""
+    """Engine: end the job if its run time limit is over."""
 
     job: JobId
 
 
 class EndLate(Command, frozen=True):
-    """Engine: the queued job may not be able to end by its deadline any more."""
+    """Engine: end the queued job if it can no longer end by its deadline."""
 
     job: JobId
 
 
 class StopTask(Command, frozen=True):
-    """Stop one instance of a task, or with `instance` None all that are not over.
+    """Stop one instance of a task; if `instance` is None, all that are not over.
 
-    `outcome` is that of instances that run: finished if the task is finished, failed if it is canceled.
+    `outcome` is the outcome of running instances: finished if the task is finished, failed if it is canceled.
     """
 
     by: User

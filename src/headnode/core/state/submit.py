@@ -34,7 +34,7 @@ from headnode.core.state.transitions import JobState, job_target
 
 
 class CreateJob(Command, frozen=True):
-    """Make a job; with `submit`, put it into the queue at once.  `parents` as in `SubmitJob`.
+    """Create a job; with `submit`, submit it at once.  `parents` as in `SubmitJob`.
 
     `known` are the users of the head's machine that the job names.
     """
@@ -47,7 +47,7 @@ class CreateJob(Command, frozen=True):
 
 
 class SubmitJob(Command, frozen=True):
-    """Put a job into the queue.  `parents` says what became of those of its parent jobs that are over."""
+    """Submit a job.  `parents` are the outcomes of those of its parent jobs that are over."""
 
     by: User
     job: JobId

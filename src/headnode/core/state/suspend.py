@@ -14,21 +14,21 @@ from headnode.core.state.transitions import JobState, TaskState, job_target
 
 
 class SuspendJob(Command, frozen=True):
-    """Stop the processes of a running job, and give others what it holds."""
+    """Suspend a running job: stop its processes and release its resources."""
 
     by: User
     job: JobId
 
 
 class ResumeJob(Command, frozen=True):
-    """Let a suspended job go on as soon as there is room for it."""
+    """Resume a suspended job as soon as its resources are free."""
 
     by: User
     job: JobId
 
 
 class ReportSuspended(Command, frozen=True):
-    """Node: of this suspension of the job, everything here stands still."""
+    """Node: all processes of the job there are stopped, for the suspension with this number."""
 
     node: str
     job: JobId

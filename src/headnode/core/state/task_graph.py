@@ -46,7 +46,7 @@ Waiter = str | int
 
 
 class TaskGraph:
-    """Dependencies and free processors of one job, kept up to date by `apply_event`.
+    """The task dependencies and free processors of one job, kept up to date by `apply_event`.
 
     Source: CCS, "Task execution" and the row *depend*: all tasks of that name must be over.
     """

@@ -60,7 +60,7 @@ def _could_run(
 
 
 class TaskPlacement:
-    """Where in the job's free processors one task may go."""
+    """The placement of one task on the free processors of its job."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ WAY_OUT = "cancel the task, and submit it as a job of its own"
 
 
 class TaskReason(msgspec.Struct, frozen=True):
-    """One reason: `why` is its kind, `text` says it to a reader, `what` names what it is about."""
+    """A reason why a task waits: `why` is its kind, `text` the sentence, `what` the object it is about."""
 
     why: str
     text: str

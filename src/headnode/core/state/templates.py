@@ -29,14 +29,14 @@ from headnode.core.state.permissions import must_administer
 
 
 class SetTemplate(Command, frozen=True):
-    """Make a job template, or replace the one of its name."""
+    """Create a job template, or replace the one with the same name."""
 
     by: User
     template: JobTemplate
 
 
 class RemoveTemplate(Command, frozen=True):
-    """Take a job template away."""
+    """Remove a job template."""
 
     by: User
     name: str

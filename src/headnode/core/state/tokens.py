@@ -13,7 +13,7 @@ from headnode.core.state.permissions import must_administer
 
 
 class OfferLogin(Command, frozen=True):
-    """Let whoever shows the secret with this digest have a token of a user; `lifetime` is the token's."""
+    """Offer a login: the secret with this digest gives a token of the user, valid for `lifetime` seconds."""
 
     by: User
     digest: str
@@ -22,7 +22,7 @@ class OfferLogin(Command, frozen=True):
 
 
 class TakeLogin(Command, frozen=True):
-    """Somebody shows the secret of a login, from an address, and gets the token with this digest."""
+    """Exchange the secret of a login for the token with this digest, from an address."""
 
     login: str
     digest: str
@@ -30,14 +30,14 @@ class TakeLogin(Command, frozen=True):
 
 
 class UseToken(Command, frozen=True):
-    """Somebody comes in with a token, from an address."""
+    """Authenticate a connection from an address with a token."""
 
     digest: str
     address: str = ""
 
 
 class RevokeToken(Command, frozen=True):
-    """Make the token of this number worth nothing."""
+    """Revoke the token with this number."""
 
     by: User
     token: int

@@ -54,7 +54,7 @@ from headnode.core.state.job_events import (
 
 
 class JobState(StrEnum):
-    """Where a job is in its life."""
+    """The state of a job."""
 
     CONFIGURING = "configuring"  # created, not yet submitted
     VALIDATING = "validating"  # submitted; submission filters have not let it into the queue yet
@@ -85,7 +85,7 @@ class JobState(StrEnum):
 
 
 class TaskState(StrEnum):
-    """Where a task instance is in its life; also the summary of a whole task."""
+    """The state of a task instance; also the summary of a whole task."""
 
     CONFIGURING = "configuring"
     QUEUED = "queued"
@@ -103,7 +103,10 @@ class TaskState(StrEnum):
 
 
 class NodePhase(StrEnum):
-    """How far a job is on one of its nodes.  Most jobs prepare and release nothing: assigned, cleaning."""
+    """The phase of a job on one of its nodes.
+
+    Most jobs have no node preparation or release task: assigned, then cleaning.
+    """
 
     ASSIGNED = "assigned"  # nothing was done there for it, and nothing of it has run there
     PREPARING = "preparing"  # its task that prepares nodes is there
