@@ -16,7 +16,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.depend import ParentOutcome, waits
 from headnode.core.state.events import Event
-from headnode.core.state.job_record import JobRecord, decode_spec, filter_reply
+from headnode.core.state.job_record import FilterReply, JobRecord, decode_spec
 from headnode.core.state.job_request import check_end_by, last_start
 from headnode.core.state.start import StartJob
 from headnode.core.state.stop import cancel_queued, tasks_of
@@ -192,6 +192,19 @@ def forget_offer(record: JobRecord) -> None:
     """The job is not as it was when it was offered something: what was kept for it is free again."""
     if record.filtered is not None and record.filtered.kept:
         record.filtered = replace(record.filtered, kept=(), option=0, parts=())
+
+
+def filter_reply(event: e.FilterAnswered) -> FilterReply:
+    """Return what is remembered of the answer of a filter."""
+    return FilterReply(
+        at=event.at,
+        verdict=event.verdict,
+        filter=event.filter,
+        words=event.words,
+        kept=event.kept,
+        option=event.option,
+        parts=event.parts,
+    )
 
 
 def filter_answered(cluster: ClusterState, event: e.FilterAnswered) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 import msgspec
-from msgspec.structs import replace
 
 from headnode.core.model.errors import Broken, UnknownDescription
 from headnode.core.model.job import JobSpec, with_option
@@ -15,7 +14,7 @@ from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.ranges import Ranges
 from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
 from headnode.core.state.holding import Holding
-from headnode.core.state.job_events import Cause, FilterAnswered, InstanceEnd, NodeCores, Outcome
+from headnode.core.state.job_events import Cause, InstanceEnd, NodeCores, Outcome
 from headnode.core.state.transitions import JobState, TaskState
 
 BY_SIGNAL = 128
@@ -167,19 +166,6 @@ class FilterReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kept: tuple[tuple[str, int], ...] = ()
     option: int = 0
     parts: tuple[tuple[tuple[str, int], ...], ...] = ()
-
-
-def filter_reply(event: FilterAnswered) -> FilterReply:
-    """Return what is remembered of the answer of a filter."""
-    return FilterReply(
-        at=event.at,
-        verdict=event.verdict,
-        filter=event.filter,
-        words=event.words,
-        kept=event.kept,
-        option=event.option,
-        parts=event.parts,
-    )
 
 
 class RunEnd(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -394,15 +380,6 @@ def all_queued(instances: int) -> TaskProgress:
     """Return the progress of one task that has not run and is not special."""
     queued = Ranges([1], [instances], instances) if instances > 0 else Ranges()
     return TaskProgress(queued=queued)
-
-
-def clear_hold(record: JobRecord) -> None:
-    """Forget until when a job was to be held: it starts.  Source: HPC filters, "Important"."""
-    if record.hold_until is None:
-        return
-    spec = decode_spec(record.spec)
-    if spec.hold_until is not None:
-        record.spec = encode_spec(replace(spec, hold_until=None))
 
 
 def end_suspension(run: JobRun, at: Instant) -> None:

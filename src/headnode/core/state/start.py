@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from itertools import islice
 
+from msgspec.structs import replace
+
 from headnode.core.model.errors import WrongState
 from headnode.core.model.job import JobRequest
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
 from headnode.core.state import hooks, job_request, suspend
 from headnode.core.state import job_events as e
-from headnode.core.state import job_record as filters
 from headnode.core.state import preempt as preemption
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
@@ -22,6 +23,8 @@ from headnode.core.state.job_record import (
     JobRecord,
     JobRun,
     RunEnd,
+    decode_spec,
+    encode_spec,
     have_instances,
     spec_of,
     untouched,
@@ -207,7 +210,7 @@ def job_started(cluster: ClusterState, event: e.JobStarted) -> None:
     record = cluster.job(event.job)
     state = job_target(record.state, event)
     cluster.dequeue(record)
-    filters.clear_hold(record)
+    clear_hold(record)
     run = run_of(cluster, record)
     take_option(record, run, event.option)
     run.allocation, run.parts = dict(event.allocation), event.parts
@@ -222,6 +225,15 @@ def job_started(cluster: ClusterState, event: e.JobStarted) -> None:
     cluster.move(record, state)
     cluster.open_run(record)
     update_children(cluster, record)
+
+
+def clear_hold(record: JobRecord) -> None:
+    """Forget until when a job was to be held: it starts.  Source: HPC filters, "Important"."""
+    if record.hold_until is None:
+        return
+    spec = decode_spec(record.spec)
+    if spec.hold_until is not None:
+        record.spec = encode_spec(replace(spec, hold_until=None))
 
 
 def take_option(record: JobRecord, run: JobRun, option: int) -> None:
