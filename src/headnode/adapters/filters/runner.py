@@ -7,11 +7,11 @@ import os
 import select
 import signal
 import socket
-import sys
 import time
 from typing import Any
 
 from headnode.adapters.process_tree import children, has_marker
+from headnode.adapters.wire.child_end import parent_channel
 from headnode.adapters.wire.frame_codec import LONGEST, FrameDecoder, frame
 
 MARKER = "HEADNODE_FILTER_RUN"  # in the environment of a filter, with the number of its run
@@ -218,11 +218,10 @@ class Runner:
 
 
 def main() -> None:
-    """Serve the head at the other end of the socket that is the first argument."""
+    """Serve the head at the other end of its channel."""
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with socket.socket(fileno=int(sys.argv[1])) as head:
-        head.set_inheritable(False)  # a filter that kept it would hide that this process is gone
+    with parent_channel() as head:
         Runner(head).serve()
 
 

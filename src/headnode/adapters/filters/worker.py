@@ -9,18 +9,17 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Iterator
 from functools import partial
 from importlib.metadata import entry_points
 from typing import Any
 
 import msgspec
 
-from headnode.adapters.wire.frame_codec import LONGEST, FrameDecoder, frame
+from headnode.adapters.wire.child_end import messages, parent_channel
+from headnode.adapters.wire.frame_codec import frame
 
 GROUP = "headnode.filters"
-LOADED = 0  # the number of the answer that tells how loading went
-READ = 1 << 18  # bytes
+LOADED = 0  # the number of the request to load the plug-in
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 
@@ -79,37 +78,29 @@ def _guarded(what: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run the plug-in that is the first argument for the head at the socket that is the second."""
+    """Run the plug-in that is the first argument for the head, whose first request is to load it."""
     ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    name, handle = sys.argv[1], int(sys.argv[2])
-    with socket.socket(fileno=handle) as head:
-        head.set_inheritable(False)  # what the plug-in starts would hide that this process is gone
-        plug_in: Any = None
+    name = sys.argv[1]
+    plug_in: Any = None
 
-        def loading() -> dict[str, Any]:
-            nonlocal plug_in
-            plug_in = load(name)
-            begin = getattr(plug_in, "on_load", None)
-            if begin is not None:
-                begin()
-            return {}
+    def loading() -> dict[str, Any]:
+        nonlocal plug_in
+        plug_in = load(name)
+        begin = getattr(plug_in, "on_load", None)
+        if begin is not None:
+            begin()
+        return {}
 
-        _send(head, _guarded(loading) | {"number": LOADED})
-        for request in _requests(head):
-            _send(head, _guarded(partial(called, plug_in, request)) | {"number": request["number"]})
+    with parent_channel() as head:
+        for message in messages(head):
+            request = msgspec.msgpack.decode(message)
+            what = loading if request["number"] == LOADED else partial(called, plug_in, request)
+            _send(head, _guarded(what) | {"number": request["number"]})
         end = getattr(plug_in, "on_unload", None)
         if end is not None:
             _guarded(lambda: end() or {})
     os._exit(0)  # threads that the plug-in has started keep nothing alive
-
-
-def _requests(head: socket.socket) -> Iterator[dict[str, Any]]:
-    """Yield what the head asks, until it hangs up."""
-    frames = FrameDecoder(LONGEST)
-    while data := head.recv(READ):
-        for message in frames.feed(data):
-            yield msgspec.msgpack.decode(message)
 
 
 def _send(head: socket.socket, answer: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Frames on asyncio streams and pipes, and the sockets that carry them."""
+"""Frames on asyncio streams, and the sockets that carry them."""
 
 import asyncio
 import contextlib
@@ -7,9 +7,8 @@ import resource
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import BinaryIO
 
-from headnode.adapters.wire.frame_codec import HEADER, LONGEST, FrameTooLarge, size_of
+from headnode.adapters.wire.frame_codec import HEADER, FrameTooLarge, size_of
 from headnode.core.model.errors import BadRequest
 
 PIECE = 64 * 1024  # bytes that are read at once
@@ -67,16 +66,6 @@ async def read_rest(reader: asyncio.StreamReader, size: int) -> bytes:
 
 def _cut() -> BadRequest:
     return BadRequest(code="frame", what="the stream ended inside a message")
-
-
-def next_frame(stream: BinaryIO) -> bytes | None:
-    """Return the next message of a pipe; None when it has ended, maybe inside of one."""
-    header = stream.read(HEADER)
-    if len(header) < HEADER:
-        return None
-    size = size_of(header, LONGEST)
-    message = stream.read(size)
-    return message if len(message) == size else None
 
 
 BACKLOG = 1024

@@ -1,4 +1,4 @@
-"""Send notices for a head: reads deliveries from standard input, says what became of each.
+"""Send notices for a head: gets deliveries on its channel, says what became of each.
 
 Each message is MessagePack behind its length.  It ends when the head has hung up, or is gone; what was
 not sent by then is sent again.
@@ -6,7 +6,6 @@ not sent by then is sent again.
 
 import os
 import signal
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,8 +13,8 @@ import msgspec
 
 from headnode.adapters.notify.delivery import deliver
 from headnode.adapters.notify.outbox import Delivery
+from headnode.adapters.wire.child_end import messages, parent_channel
 from headnode.adapters.wire.frame_codec import frame
-from headnode.adapters.wire.frames import next_frame
 
 AT_ONCE = 4  # deliveries
 
@@ -23,16 +22,16 @@ AT_ONCE = 4  # deliveries
 def main() -> None:
     """Bring what the head gives, until it gives no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the head, which will hang up
+    channel = parent_channel()
     deliveries, speaking = msgspec.msgpack.Decoder(Delivery), threading.Lock()
 
     def bring_one(message: bytes) -> None:
         answer = frame(msgspec.msgpack.encode(deliver(deliveries.decode(message))))
         with speaking:
-            sys.stdout.buffer.write(answer)
-            sys.stdout.buffer.flush()
+            channel.sendall(answer)
 
     pool = ThreadPoolExecutor(AT_ONCE)
-    while (message := next_frame(sys.stdin.buffer)) is not None:
+    for message in messages(channel):
         pool.submit(bring_one, message)
     os._exit(0)  # without waiting for servers that do not answer
 

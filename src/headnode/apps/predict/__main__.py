@@ -1,4 +1,4 @@
-"""Predict starts for a head: reads situations from standard input, writes predictions to standard output.
+"""Predict starts for a head: gets situations on its channel, and answers with predictions.
 
 Each message is MessagePack behind its length.  It ends when the head has hung up, or is gone.
 """
@@ -10,8 +10,8 @@ import time
 
 import msgspec
 
+from headnode.adapters.wire.child_end import messages, parent_channel
 from headnode.adapters.wire.frame_codec import frame
-from headnode.adapters.wire.frames import next_frame
 from headnode.core.scheduling.policies import POLICIES
 from headnode.engine.prediction import PredictionRequest, PredictionResult, look_ahead
 
@@ -24,13 +24,12 @@ def main() -> int:
     os.nice(NICE)
     head = os.getppid()
     questions = msgspec.msgpack.Decoder(PredictionRequest)
-    while (message := next_frame(sys.stdin.buffer)) is not None:
+    channel = parent_channel()
+    for message in messages(channel):
         answer = msgspec.msgpack.encode(_answer(questions.decode(message), head))
         try:
-            sys.stdout.buffer.write(frame(answer))
-            sys.stdout.buffer.flush()
-        except BrokenPipeError:  # the head is gone; nothing is left to be said when this ends
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            channel.sendall(frame(answer))
+        except OSError:  # the head is gone
             break
     return 0
 

@@ -1,12 +1,10 @@
 """Notices of jobs that start and end: derived from durable events, kept until they are sent."""
 
 import asyncio
-import contextlib
 import logging
 import sqlite3
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,10 +17,9 @@ from headnode.adapters.notify.outbox import (
     PendingNotice,
     delivery_settings,
 )
-from headnode.adapters.wire.frame_codec import frame
-from headnode.adapters.wire.frames import read_frame
+from headnode.adapters.wire.child_service import ChildProgram, ChildService
 from headnode.apps.server.job_lookup import JobLookup
-from headnode.core.model.errors import BadRequest, NotFound, Unavailable
+from headnode.core.model.errors import NotFound, Unavailable
 from headnode.core.model.job import JobSpec
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
@@ -30,6 +27,8 @@ from headnode.core.state.events import Event
 from headnode.core.state.job_record import decode_record
 from headnode.core.state.notices import addresses, may_ask, notice_of
 from headnode.engine.engine import Engine
+
+NoticeKey = tuple[int, str]
 
 LONGEST_SILENCE = 120.0  # seconds without an answer, though one is due: the process is stuck
 _LARGEST_ANSWER = 1024 * 1024  # bytes of an answer
@@ -40,63 +39,49 @@ class NotifierProcess:
 
     def __init__(self, told: Callable[[DeliveryResult], None]) -> None:
         self._told = told
-        self._process: asyncio.subprocess.Process | None = None
-        self._listening: asyncio.Task[None] | None = None
-        self._answers = msgspec.msgpack.Decoder(DeliveryResult)
-        self.busy: set[tuple[int, str]] = set()  # numbers and addresses of what it has to bring
+        results = msgspec.msgpack.Decoder(DeliveryResult)
+
+        def read(message: bytes) -> tuple[NoticeKey, DeliveryResult]:
+            result = results.decode(message)
+            return (result.number, result.address), result
+
+        self._service = ChildService(ChildProgram("headnode.apps.notify"), read, _LARGEST_ANSWER)
+        self._silence: asyncio.TimerHandle | None = None
+
+    @property
+    def busy(self) -> Collection[Hashable]:
+        """The numbers and addresses of what it has to bring."""
+        return self._service.unanswered
 
     async def send(self, delivery: Delivery) -> None:
         """Let it bring something.
 
-        Raises:  OSError when it cannot be started, or does not read.
+        Raises:  OSError when it cannot be started.
         """
-        process = await self._started()
-        if process.stdin is None:
-            raise OSError("it has no pipes")
-        self.busy.add((delivery.notice.number, delivery.address))
-        process.stdin.write(frame(msgspec.msgpack.encode(delivery)))
-        await process.stdin.drain()
+        key = (delivery.notice.number, delivery.address)
+        answer = await self._service.ask(key, msgspec.msgpack.encode(delivery))
+        answer.add_done_callback(self._hear)
+        if self._silence is None:
+            self._listen()
 
-    async def _started(self) -> asyncio.subprocess.Process:
-        if self._process is None or self._process.returncode is not None:
-            await self.end()
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "headnode.apps.notify",
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd="/",
-            )  # fmt: skip
-            self._listening = asyncio.create_task(self._listen(self._process))
-        return self._process
+    def _listen(self) -> None:
+        """Kill the process when it falls silent, which it may while it has nothing to bring."""
+        if self._silence is not None:
+            self._silence.cancel()
+        self._silence = asyncio.get_running_loop().call_later(LONGEST_SILENCE, self._service.kill)
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
-        """Hear what became of deliveries until it falls silent, which it may while it has none."""
-        if process.stdout is None:
+    def _hear(self, answer: "asyncio.Future[DeliveryResult]") -> None:
+        if answer.cancelled() or answer.exception() is not None:
             return
-        with contextlib.suppress(BadRequest, msgspec.DecodeError, TimeoutError):
-            while True:
-                async with asyncio.timeout(LONGEST_SILENCE):
-                    answer = await read_frame(process.stdout, _LARGEST_ANSWER)
-                if answer is None:
-                    break
-                self._hear(self._answers.decode(answer))
-        self.busy.clear()
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-
-    def _hear(self, answer: DeliveryResult) -> None:
-        self.busy.discard((answer.number, answer.address))
-        self._told(answer)
+        self._listen()
+        self._told(answer.result())
 
     async def end(self) -> None:
         """End the process; what it had to bring is still to be brought."""
-        process, self._process = self._process, None
-        listening, self._listening = self._listening, None
-        if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-        if listening is not None:
-            await listening
-        self.busy.clear()
+        if self._silence is not None:
+            self._silence.cancel()
+            self._silence = None
+        await self._service.end()
 
 
 log = logging.getLogger("headnode.notices")
@@ -106,8 +91,6 @@ DELIVERIES_AHEAD = 32  # deliveries given to the one who brings them
 NOTICES_LOOKED_AT = 10_000  # waiting notices
 FIRST_REST, LONGEST_REST = 2.0, 3600.0  # seconds until the next try; each is three times the one before
 LIFETIME = 86_400.0  # seconds: older notices are news to nobody
-
-NoticeKey = tuple[int, str]
 
 
 class JobNotices:

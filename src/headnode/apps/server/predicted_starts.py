@@ -3,15 +3,13 @@
 import asyncio
 import contextlib
 import logging
-import sys
 import time
 from collections.abc import Sequence
 
 import msgspec
 
-from headnode.adapters.wire.frame_codec import frame
-from headnode.adapters.wire.frames import read_frame
-from headnode.core.model.errors import BadRequest, Unavailable
+from headnode.adapters.wire.child_service import ChildProgram, ChildService
+from headnode.core.model.errors import Unavailable
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
@@ -34,8 +32,11 @@ class PredictorProcess:
     """Looks ahead in a process beside this one, which is started again when it was lost."""
 
     def __init__(self) -> None:
-        self._process: asyncio.subprocess.Process | None = None
-        self._outlooks = msgspec.msgpack.Decoder(PredictionResult)
+        results = msgspec.msgpack.Decoder(PredictionResult)
+        program = ChildProgram("headnode.apps.predict")
+        self._service = ChildService(
+            program, lambda message: (None, results.decode(message)), LARGEST_PREDICTION
+        )
 
     async def predict(self, situation: PredictionInput, seconds: float) -> PredictionResult:
         """Return what is seen ahead within so many seconds.
@@ -45,9 +46,8 @@ class PredictorProcess:
         question = msgspec.msgpack.encode(PredictionRequest(situation, seconds))
         try:
             async with asyncio.timeout(seconds + PREDICTOR_GRACE):
-                answer = await self._answer(question)
-            return self._outlooks.decode(answer)
-        except (OSError, TimeoutError, BadRequest, msgspec.DecodeError) as trouble:
+                return await (await self._service.ask(None, question))
+        except OSError as trouble:
             await self.end()
             raise Unavailable(
                 code="lookout",
@@ -55,32 +55,9 @@ class PredictorProcess:
                 fix="another is started for the next look; see the head's log",
             ) from trouble
 
-    async def _answer(self, question: bytes) -> bytes:
-        process = await self._started()
-        if process.stdin is None or process.stdout is None:
-            raise OSError("it has no pipes")
-        process.stdin.write(frame(question))
-        await process.stdin.drain()
-        answer = await read_frame(process.stdout, LARGEST_PREDICTION)
-        if answer is None:
-            raise OSError("it hung up")
-        return answer
-
-    async def _started(self) -> asyncio.subprocess.Process:
-        if self._process is None or self._process.returncode is not None:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "headnode.apps.predict",
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd="/",
-            )  # fmt: skip
-        return self._process
-
     async def end(self) -> None:
         """End the process, whatever it does."""
-        process, self._process = self._process, None
-        if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        await self._service.end()
 
 
 log = logging.getLogger("headnode.server")
