@@ -43,7 +43,7 @@ def grants_of(plan: Plan) -> list[Grant]:
 
 
 class OfferStage(Enum):
-    """Where an offer is."""
+    """The stage of an offer."""
 
     ASKED = 1  # the filters have not answered
     CLEARED = 2  # they let the job have it
@@ -51,7 +51,7 @@ class OfferStage(Enum):
 
 
 class ActivationOffer(msgspec.Struct):
-    """What a job was offered.  `firm`: policies see it as held."""
+    """An offer of resources to a job.  `firm`: policies see the resources as held by the job."""
 
     number: int
     job: JobId
@@ -120,9 +120,9 @@ ChainRules = tuple[tuple[str, str], ...]
 
 
 class ActivationChains:
-    """Works out the chain of a job once for each of its descriptions, as long as the rules stay as they are.
+    """The filter chain of each job, computed once for each job description until the rules change.
 
-    `rules` are what says which filters there are, as of the last `refresh`; none: nobody is asked anything.
+    `rules` lists the registered filters, as of the last `refresh`; if it is empty, no filter is called.
     """
 
     def __init__(self) -> None:

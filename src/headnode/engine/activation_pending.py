@@ -39,7 +39,7 @@ NO_ROOM_TO_ASK = 1.0  # seconds until a filter that should be asked again is, wh
 
 
 class PendingOffers:
-    """Who is asked about now.  Kept in memory beside the cluster, by the engine only.
+    """The open offers to jobs.  Kept in memory beside the cluster, by the engine only.
 
     `restless`: the pass has to be made again, without those that it may not start yet.
     """

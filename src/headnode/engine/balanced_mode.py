@@ -35,7 +35,7 @@ def is_balanced(settings: Settings) -> bool:
 
 
 class Rebalancing:
-    """When processors were last taken from jobs that had more than their share, and who ran then."""
+    """The last time processors were taken from jobs with more than their share, and the jobs running then."""
 
     def __init__(self) -> None:
         self._at = Instant(0.0)

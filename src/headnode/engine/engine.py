@@ -105,14 +105,17 @@ LONG_PASS = 1.0  # seconds; a longer one is told in the log
 
 
 class Effects(Protocol):
-    """Where durable events make something happen in the world."""
+    """The port through which durable events take effect on nodes and watchers."""
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Tell nodes and watchers what they need to know.  May be lost: reconciling says it again."""
 
 
 class Engine:
-    """Memory runs ahead of the disk only inside `handle`, where nobody can see it."""
+    """Applies commands: events change the state, are written to the journal, and then take effect.
+
+    Memory runs ahead of the disk only inside `handle`, which hides that from its callers.
+    """
 
     def __init__(self, journal: Journal, clock: Clock, policies: dict[str, Policy], effects: Effects) -> None:
         self.journal = journal

@@ -16,7 +16,7 @@ from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """One setting of the cluster.  Numbers have a unit and bounds; words have their choices."""
+    """One cluster parameter.  Numbers have a unit and limits; words have their choices."""
 
     name: str
     doc: str

@@ -18,7 +18,7 @@ from headnode.engine.ports import Archive, EndedJob
 
 
 class PastJob(msgspec.Struct, frozen=True):
-    """A job that is over.  `started` is that of its last run; None: it never did, and held nothing.
+    """A job that is over.  `started` is that of its last run; None: it never started, and held nothing.
 
     `processors`: how many it held, on average when it grew or shrank, rounded up.
     `memory`: MB for each process, as its owner estimated; None: not said.
@@ -47,7 +47,7 @@ class PastJob(msgspec.Struct, frozen=True):
 
 
 class PastJobsPage(NamedTuple):
-    """Some jobs in the order of their ids, and after which id to go on; None at the end."""
+    """A page of jobs in the order of their ids; the next page begins after id `more`, None at the end."""
 
     jobs: list[PastJob]
     more: int | None

@@ -120,7 +120,7 @@ BETWEEN_COMPLAINTS = 60.0  # seconds
 
 
 class PolicyRegistry(dict[str, Policy]):
-    """Policies by name.  A name that is not there is the default policy, and a complaint.
+    """Policies by name.  An unknown name gives the default policy and a log message.
 
     `unusable` says why plug-ins could not be loaded, by name.
     """

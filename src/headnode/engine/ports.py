@@ -12,7 +12,7 @@ from headnode.core.state.job_events import InstanceEnd
 
 
 class EndedJob(msgspec.Struct, frozen=True):
-    """A job that is over, as the archive keeps it.  `record` is an encoded JobRecord (with its spec)."""
+    """A job that is over, as the archive stores it.  `record` is an encoded JobRecord (with its spec)."""
 
     id: JobId
     owner: str
@@ -26,7 +26,7 @@ class EndedJob(msgspec.Struct, frozen=True):
 
 
 class Journal(Protocol):
-    """An append-only list of facts, with snapshots so that a restart need not read them all.
+    """An append-only list of events, with snapshots so that a restart does not read all events.
 
     Promise: when `append` returns, the events survive a power cut; when it raises, none of them is kept.
              `replay(after)` yields exactly what was appended with a greater number, in order.
@@ -115,7 +115,7 @@ class Archive(Protocol):
 
 
 class Prediction(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """When a job was expected to start: the first time anybody could say, and what became of it.
+    """The predicted start of a job, from the first time it could be computed, and the actual start.
 
     `promise` follows from the users' limits, `p50` and `p90` from run times predicted by the past; None where
     nothing could be said.  `middle` and `longest` are the median and the latest start over predicted run
@@ -138,7 +138,7 @@ MOST_PREDICTIONS = 100_000
 
 
 class PredictionStore(Protocol):
-    """Predicted starts, kept beside the events: the newest `MOST_PREDICTIONS`.
+    """Predicted starts, stored beside the events: the newest `MOST_PREDICTIONS`.
 
     Promise: the first prediction of a job counts; later ones of the same job are not kept.
              It is on the disk, at the latest, when the start of its job is; until then a crash may lose it.
@@ -161,11 +161,11 @@ class PredictionStore(Protocol):
 
 
 class Past(Archive, PredictionStore, Protocol):
-    """All that is kept beside the events."""
+    """The archive and the prediction store, which are stored beside the events."""
 
 
 class FilterQuestion(msgspec.Struct, frozen=True):
-    """What the activation filters of a job are asked: may it have what it is offered?
+    """A call of the activation filters of a job about an offer of resources.
 
     `scheduler_pass` counts those in which somebody is asked, from 1 at the start of the head; `job_index` is
     the place in the queue, from 1; `resource_count` the units offered, more of them if it is `running`.
@@ -182,7 +182,7 @@ class FilterQuestion(msgspec.Struct, frozen=True):
 
 
 class FilterRunner(Protocol):
-    """Where activation filters are run, beside everything else.
+    """The port that runs activation filters, outside of the engine.
 
     Promise: to every question comes one `TakeVerdict` of its offer, later and never from inside `ask`.
              Questions about one job, and what undoes them, are worked off one after the other.

@@ -31,14 +31,14 @@ _SLICE = 500  # of them at a time
 
 
 class OngoingRun(NamedTuple):
-    """A job that runs: what it asked for, and since when, as if it had never stood still."""
+    """A running job: its properties, and its start, moved by the time it was suspended."""
 
     asked: JobTraits
     since: Instant
 
 
 class RunTimeLearner:
-    """The run times of the past, and the jobs that will add to them when they end."""
+    """The run time history, and the running jobs that will extend it when they end."""
 
     def __init__(self, cluster: ClusterState) -> None:
         self.history = RunTimeHistory()
@@ -113,7 +113,7 @@ _NO_NEWS = (
 
 
 class ExpectedStart(msgspec.Struct, frozen=True):
-    """When a job should start.  None: nobody can say.
+    """The expected start of a job.  None: unknown.
 
     `promise` follows from users' limits; half of such jobs start by `p50`, nine of ten by `p90`.
     """
@@ -124,7 +124,7 @@ class ExpectedStart(msgspec.Struct, frozen=True):
 
 
 class PredictionInput(msgspec.Struct, frozen=True):
-    """All that is needed to look ahead.  Nobody changes it, and it can be sent elsewhere.
+    """The complete, immutable input of a prediction; it can be sent to another process.
 
     `reserved`: what the policy has promised.  `ends` has the end of each running job, `lasts` the run time of
     each waiting one, in every replay; `otherwise` has those under each alternative of jobs with such.
@@ -147,14 +147,14 @@ class PredictionInput(msgspec.Struct, frozen=True):
 
 
 class PredictionRequest(msgspec.Struct, frozen=True):
-    """Look ahead, for so many seconds at most."""
+    """Predict starts, for at most `seconds` seconds."""
 
     situation: PredictionInput
     seconds: float
 
 
 class PredictionResult(msgspec.Struct, frozen=True):
-    """What was seen ahead of a situation.  `whole` unless it was cut short for want of time."""
+    """The predicted waits of jobs.  `whole` is False if the prediction ran out of time."""
 
     foreseen: Mapping[JobId, PredictedWait]
     whole: bool
@@ -182,7 +182,7 @@ def look_ahead(situation: PredictionInput, policy: Policy, stop: Callable[[], bo
 
 
 class StartPredictor:
-    """Knows what is expected of queued jobs, and learns from what becomes of it."""
+    """The expected starts of queued jobs, and the corrections learned from actual starts."""
 
     def __init__(self, cluster: ClusterState, kept: PredictionStore) -> None:
         self.learner = RunTimeLearner(cluster)

@@ -25,7 +25,7 @@ _DEFAULTS = {parameter.name: parameter.default for parameter in PARAMETERS.value
 
 
 class Settings:
-    """The parameters as they are now: what was set, and defaults."""
+    """The current cluster parameters: values that were set, else defaults."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = values

@@ -27,7 +27,10 @@ SimulatedRunTime = Callable[[JobId, int], float]
 
 
 class SimulatedStarts(NamedTuple):
-    """When jobs of the queue start.  `whole` unless it was cut short: then later starts are not known."""
+    """The simulated starts of queued jobs.
+
+    `whole` is False if the simulation was cut short: later starts are unknown.
+    """
 
     starts: Mapping[JobId, Instant]
     whole: bool

@@ -40,7 +40,7 @@ _THERE = (NodeState.READY, NodeState.PAUSED)
 
 
 class ViewBuilder:
-    """Draws views of one cluster.  What was drawn is never changed, so a view stays what it was.
+    """Builds views of one cluster.  A view that was built is never changed.
 
     `keeps`: it is the one that is kept from pass to pass; what the cluster marks for drawing is for it.
     `freed`: something has become free that was not expected to be by now, since it was set to False.

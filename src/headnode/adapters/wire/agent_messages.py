@@ -27,11 +27,11 @@ class Message(
     gc=False,
     forbid_unknown_fields=True,
 ):
-    """Anything said."""
+    """The base of all messages."""
 
 
 class ReportedAttempt(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """One attempt that the agent has.  `since` is when it began to run, if that is known and it runs."""
+    """One attempt on the agent's node.  `since` is when it began to run, if it runs and that is known."""
 
     job: JobId
     task: int
@@ -46,17 +46,17 @@ Attempts = Annotated[tuple[ReportedAttempt, ...], Meta(max_length=bounds.ATTEMPT
 
 
 class AskAuthority(Message, frozen=True):
-    """Somebody who knows nobody yet: who vouches for you?  The answer is `AuthorityIs`."""
+    """A node that trusts no certificate yet asks for the head's authority; answered with `AuthorityIs`."""
 
 
 class Mistrust(Message, frozen=True):
-    """A node that does not trust the head's certificate any more, for the head's log; answered `Goodbye`."""
+    """A node no longer trusts the head's certificate; for the head's log, answered with `Goodbye`."""
 
     node: str
 
 
 class Join(Message, frozen=True):
-    """A machine with an invitation: let me be the node of these facts, and vouch for my key."""
+    """A machine with an invitation asks to join as a node with these facts, and to have its key certified."""
 
     protocol: int
     secret: str
@@ -65,7 +65,7 @@ class Join(Message, frozen=True):
 
 
 class Holdings(Message, frozen=True, kw_only=True):
-    """All that a node has.
+    """The jobs and attempts on a node.
 
     `open_jobs` are the jobs that have a shepherd here.  `ended` are the attempts that are over and whose
     results were not acknowledged yet: they follow.  What is in neither table is not here and never will be.
@@ -82,20 +82,20 @@ class Holdings(Message, frozen=True, kw_only=True):
 
 
 class Hello(Holdings, frozen=True, kw_only=True):
-    """Agent: who I am and all I have."""
+    """Agent: the identity of the node, and its jobs and attempts."""
 
     protocol: int
     facts: NodeFacts
 
 
 class Table(Holdings, frozen=True, kw_only=True):
-    """Agent: all I have; the answer to the `TellTable` of this number."""
+    """Agent: the jobs and attempts on the node; the answer to the `TellTable` with this number."""
 
     number: int
 
 
 class AttemptStart(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """One attempt began to run."""
+    """The start of one attempt."""
 
     task: int
     instance: int
@@ -104,14 +104,14 @@ class AttemptStart(msgspec.Struct, frozen=True, array_like=True, gc=False, forbi
 
 
 class Started(Message, frozen=True):
-    """Agent: these began to run.  Said once; a result tells the start again."""
+    """Agent: these attempts began to run.  Sent once; a result repeats the start."""
 
     job: JobId
     begun: Annotated[tuple[AttemptStart, ...], Meta(max_length=bounds.ATTEMPTS.most)]
 
 
 class AttemptResult(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """How one attempt ended."""
+    """The outcome of one attempt."""
 
     task: int
     instance: int
@@ -120,7 +120,7 @@ class AttemptResult(msgspec.Struct, frozen=True, array_like=True, gc=False, forb
 
 
 class Results(Message, frozen=True):
-    """Agent: these are over.  Repeated on each connection until `Ack` names the number."""
+    """Agent: these attempts are over.  Repeated on each connection until `Ack` names the number."""
 
     number: int
     job: JobId
@@ -128,14 +128,14 @@ class Results(Message, frozen=True):
 
 
 class Suspended(Message, frozen=True):
-    """Agent: everything of the job stands still here, by the suspension of this number."""
+    """Agent: all processes of the job here are stopped, for the suspension with this number."""
 
     job: JobId
     number: int
 
 
 class OutputRead(Message, frozen=True):
-    """Agent: what `ReadOutput` or `ReadFile` of this number found; `size` is that of the whole file."""
+    """Agent: the data for the `ReadOutput` or `ReadFile` with this number; `size` is the whole file's."""
 
     number: int
     data: bytes
@@ -145,21 +145,21 @@ class OutputRead(Message, frozen=True):
 
 
 class OutputListed(Message, frozen=True):
-    """Agent: what `ListOutput` of this number found, in the order of their ids."""
+    """Agent: the jobs for the `ListOutput` with this number, in the order of their ids."""
 
     number: int
     jobs: Jobs
 
 
 class ProgramTried(Message, frozen=True):
-    """Agent: why the agent cannot run what `TryProgram` of this number names; empty if it can."""
+    """Agent: why the program of the `TryProgram` with this number cannot run; empty if it can."""
 
     number: int
     trouble: str = ""
 
 
 class Route(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """Between which nodes a launched command is told of, and for which attempt; `number` is unique.
+    """The nodes between which messages of a launched command pass, and its attempt; `number` is unique.
 
     `first` is the first node of the attempt's place, where the launcher is; the command is on `target`.
     """
@@ -174,7 +174,7 @@ class Route(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unkno
 
 
 class TerminalSize(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """What somebody sits at: its size in characters, and its kind in the words of TERM."""
+    """The size of a terminal in characters, and its type in the words of TERM."""
 
     rows: int
     columns: int
@@ -182,10 +182,10 @@ class TerminalSize(msgspec.Struct, frozen=True, array_like=True, gc=False, forbi
 
 
 class Launch(Message, frozen=True):
-    """First node: run this command for the shell; repeated until `LaunchTaken`.  The head adds the place.
+    """First node: launch this command; repeated until `LaunchTaken`.  The head adds the place.
 
-    The head itself says it with a route from no node: of task 0 for a command beside the tasks of a job, of a
-    task that waits for a terminal to give it one.  Without a command that is the login shell.
+    The head itself sends it with a route from no node: with task 0 for a command beside the tasks of a job,
+    else to open a terminal for a task that waits for it.  Without a command it launches the login shell.
     """
 
     route: Route
@@ -197,7 +197,7 @@ class Launch(Message, frozen=True):
 
 
 class LaunchPiece(Message, frozen=True):
-    """Either node: something of a launched command, in order; repeated until it is taken.
+    """Either node: data or an event of a launched command, in order; repeated until it is taken.
 
     back:      it is the target that speaks
     sequence:  counts the pieces of each direction from 1
@@ -216,7 +216,7 @@ class LaunchPiece(Message, frozen=True):
 
 
 class LaunchTaken(Message, frozen=True):
-    """Either node: all pieces up to this one have been dealt with; said without need to show that we live."""
+    """Either node: all pieces up to this one are processed; also sent as a sign of life."""
 
     route: Route
     back: bool
@@ -224,9 +224,9 @@ class LaunchTaken(Message, frozen=True):
 
 
 class LaunchesOver(Message, frozen=True):
-    """First node: the attempt is over; end what it launched on the target.  Repeated until answered.
+    """First node: the attempt is over; end its launched commands on the target.  Repeated until answered.
 
-    Target (`back`): nothing of that runs any more, and this is what it used.
+    Target (`back`): no such command runs any more, and `used` is what they used.
     """
 
     route: Route
@@ -235,7 +235,7 @@ class LaunchesOver(Message, frozen=True):
 
 
 class JobClosed(Message, frozen=True):
-    """Agent: nothing of the job is left here."""
+    """Agent: no process of the job is left here."""
 
     job: JobId
 
@@ -256,7 +256,7 @@ class HookFailed(Message, frozen=True):
 
 
 class Heartbeat(Message, frozen=True):
-    """Agent: I live, and what I have has this digest (`tables.digest_of`); answered with `Heard`.
+    """Agent: the node is alive; `digest` is that of its tables (`tables.digest_of`); answered with `Heard`.
 
     `launched` as in `Holdings`; `lease` in seconds is the one it goes by, 0 for none.  `load` is that of its
     machine, the mean of one minute.
@@ -270,13 +270,13 @@ class Heartbeat(Message, frozen=True):
 
 
 class Health(Message, frozen=True):
-    """Agent: what the health check said; `said` is why the node is not well."""
+    """Agent: the result of the health check; if it is not `well`, `said` is the reason."""
 
     well: bool
     said: str = ""
 
 
 class NotUnderstood(Message, frozen=True):
-    """Either side: a message was refused, nothing of it was carried out; the connection is closed next."""
+    """Either side: a message was refused and not carried out; the connection is closed next."""
 
     said: str

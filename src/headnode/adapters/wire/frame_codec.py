@@ -15,7 +15,7 @@ LONGEST = 2**32 - 1  # bytes that a header can announce: the bound of a peer tha
 
 
 class FrameTooLarge(ValueError):
-    """A message that is announced as larger than its stream allows."""
+    """A message whose announced size exceeds the limit of its stream."""
 
     def __init__(self, size: int, largest: int) -> None:
         """`size` and `largest` in bytes."""
@@ -40,7 +40,7 @@ def size_of(header: bytes | bytearray, largest: int) -> int:
 
 
 class FrameDecoder:
-    """Takes the bytes of a stream as they arrive, and returns the messages that are whole.
+    """Decodes the bytes of a stream into complete messages as they arrive.
 
     A message that is too large is refused when its header is there: none of it is kept, nor what follows.
     """

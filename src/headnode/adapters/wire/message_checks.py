@@ -31,7 +31,7 @@ MOST_LOAD = 1e7  # more than the threads that Linux can have
 
 
 class Nonsense(Exception):
-    """A node has said what cannot be; the text says what."""
+    """A node has reported something impossible; the text describes it."""
 
 
 _decoder: msgspec.msgpack.Decoder[FromAgent] = msgspec.msgpack.Decoder(FromAgent)

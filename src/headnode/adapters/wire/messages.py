@@ -31,20 +31,20 @@ from headnode.core.state.job_events import NodeCores
 
 
 class AuthorityIs(Message, frozen=True):
-    """Head: this certificate (PEM) does; compare it with what the invitation says."""
+    """Head: this certificate (PEM) is its authority; compare it with the invitation."""
 
     certificate: bytes
 
 
 class Joined(Message, frozen=True):
-    """Head: you may; dial again and show this certificate (PEM).  `ready`: nobody need approve you."""
+    """Head: the node may join; connect again with this certificate (PEM).  `ready`: no approval is needed."""
 
     certificate: bytes
     ready: bool
 
 
 class EndLaunched(Message, frozen=True):
-    """Head: the attempt is over; kill whatever it launched here."""
+    """Head: the attempt is over; kill the commands that it launched here."""
 
     job: JobId
     task: int
@@ -53,16 +53,16 @@ class EndLaunched(Message, frozen=True):
 
 
 class CheckHealth(Message, frozen=True):
-    """Head: run this program now and every so many seconds, and answer `Health` each time; empty: none."""
+    """Head: run this program now and every `every` seconds, and answer `Health` each time; empty: none."""
 
     program: str
     every: Seconds
 
 
 class Heard(Message, frozen=True):
-    """Head: I have heard the `Heartbeat` of this number.
+    """Head: the `Heartbeat` with this number has arrived.
 
-    From when that was said, for `lease` seconds, nobody else is given what you run; 0: nothing is promised.
+    For `lease` seconds after that heartbeat was sent, no other node gets the tasks of this node; 0: no promise.
     """
 
     number: int
@@ -71,13 +71,16 @@ class Heard(Message, frozen=True):
 
 
 class TellTable(Message, frozen=True):
-    """Head: what you have is not what I believe; answer `Table`."""
+    """Head: the tables of the node differ from the head's; answer `Table`."""
 
     number: int
 
 
 class Welcome(Message, frozen=True):
-    """Head: you are known.  `heartbeat` in seconds, `grace` between asking a task to end and killing it."""
+    """Head: the node is accepted.
+
+    `heartbeat` is in seconds; `grace` is in seconds from the stop of a task until it is killed.
+    """
 
     cluster: str
     heartbeat: Seconds
@@ -89,7 +92,7 @@ class Welcome(Message, frozen=True):
 
 
 class Hooks(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """What the node does around a job: programs with their time-outs in seconds; empty: nothing.
+    """The prolog, epilog and filters of the node: programs with time-outs in seconds; empty: none.
 
     `filters` is the directory of its node filters.
     """
@@ -139,7 +142,7 @@ class Run(Message, frozen=True):
 
 
 class Stop(Message, frozen=True):
-    """Head: stop these (task, instance, attempt); the ones not yet started are given back.
+    """Head: stop these (task, instance, attempt); attempts not yet started are given back.
 
     `force`: kill at once, without grace.
     """
@@ -150,7 +153,7 @@ class Stop(Message, frozen=True):
 
 
 class Suspend(Message, frozen=True):
-    """Head: let everything of this job stand still, and start nothing; answer `Suspended`, each time.
+    """Head: stop all processes of this job, and start none; answer `Suspended`, each time.
 
     `number` counts the suspensions of the job.
     """
@@ -160,7 +163,7 @@ class Suspend(Message, frozen=True):
 
 
 class Continue(Message, frozen=True):
-    """Head: let everything of this job go on.  `deadline` and `now` as in `OpenJob`."""
+    """Head: continue all processes of this job.  `deadline` and `now` as in `OpenJob`."""
 
     job: JobId
     deadline: Instant
@@ -179,7 +182,7 @@ class ReadOutput(Message, frozen=True):
 
 
 class ReadFile(Message, frozen=True):
-    """Head: read a file that a task of this user has named, as he; answered with `OutputRead`.
+    """Head: read a file that a task of this user names, as that user; answered with `OutputRead`.
 
     `owner`, `uid`, `gid` and `same_numbers` as in `OpenJob`, `offset` and `most` as in `ReadOutput`.
     """
@@ -195,7 +198,7 @@ class ReadFile(Message, frozen=True):
 
 
 class ListOutput(Message, frozen=True):
-    """Head: of which jobs is captured output here?  Of those with ids above `after`, the first `most`."""
+    """Head: list the jobs with captured output here: the first `most` with ids above `after`."""
 
     number: int
     after: JobId
@@ -203,13 +206,13 @@ class ListOutput(Message, frozen=True):
 
 
 class RemoveOutput(Message, frozen=True):
-    """Head: the captured output of these jobs is too old; what a job that is open here has stays."""
+    """Head: remove the expired captured output of these jobs, except of jobs that are open here."""
 
     jobs: tuple[JobId, ...]
 
 
 class CloseJob(Message, frozen=True):
-    """Head: the job is over here: kill whatever is left of it and forget it; answer `JobClosed`."""
+    """Head: the job is over here: kill its processes and forget it; answer `JobClosed`."""
 
     job: JobId
 
@@ -222,7 +225,7 @@ class HookHeard(Message, frozen=True):
 
 
 class TryProgram(Message, frozen=True):
-    """Head: may the agent run this program, or the node filters of this directory?  See `ProgramTried`.
+    """Head: check that this program, or the node filters of this directory, can run.  See `ProgramTried`.
 
     program:  with its arguments as a shell would read them; empty for none
     filters:  a directory of node filters; empty for none
@@ -240,7 +243,7 @@ class Ack(Message, frozen=True):
 
 
 class Goodbye(Message, frozen=True):
-    """Head: end yourself; `cancel`: only after everything here was killed."""
+    """Head: the agent must end; with the reason ``cancel``, only after all jobs here were killed."""
 
     reason: str = ""
 

@@ -24,14 +24,14 @@ _PRIVATE = 0o600
 
 
 class KeyPair(NamedTuple):
-    """Files of a certificate, with those that vouch for it, and of its private key."""
+    """The files of a certificate (with its authorities) and of its private key."""
 
     certificate: Path
     key: Path
 
 
 class Authority:
-    """Vouches for the head and for nodes."""
+    """The certificate authority for the head and the nodes."""
 
     def __init__(self, directory: Path) -> None:
         """Read the authority that lives in `directory`, or make it there.

@@ -22,7 +22,7 @@ MOST_WORDS = 320  # characters of its last words that are kept; Compute Cluster'
 
 
 class CallOutcome(StrEnum):
-    """How a call ended."""
+    """The end of a filter call."""
 
     ANSWERED = "answered"
     SIGNALLED = "signalled"
@@ -32,7 +32,7 @@ class CallOutcome(StrEnum):
 
 
 class FilterAnswer(msgspec.Struct, frozen=True):
-    """One call: its exit code, None when it gave none, and the last line or so of what it said."""
+    """The answer of one call: its exit code (None without one) and the last lines of its output."""
 
     how: CallOutcome = CallOutcome.ANSWERED
     exit_code: int | None = None
@@ -72,7 +72,7 @@ def describe_call(answer: FilterAnswer, seconds: float) -> str:
 
 
 class SubmissionVerdict(StrEnum):
-    """What becomes of a job at one submission filter."""
+    """The verdict of a submission filter on a job."""
 
     AS_IS = "goes on as it is"
     CHANGED = "goes on as the filter changed it"
@@ -107,7 +107,7 @@ def wrong_change(of: Filter, why: str) -> str:
 
 
 class ActivationVerdict(StrEnum):
-    """What becomes of an offer of resources."""
+    """The verdict of activation filters on an offer of resources."""
 
     START = "start"  # the job starts on them, or grows by them
     BLOCK_QUEUE = "block-queue"  # it stays queued; nobody of its priority or a lower one starts before it
@@ -118,7 +118,7 @@ class ActivationVerdict(StrEnum):
 
 
 class ActivationPhase(StrEnum):
-    """What a filter is asked for."""
+    """The state of the job for which an activation filter is called."""
 
     QUEUED = "queued"
     BACKFILLED = "backfilled"  # it would start before a job that goes first
@@ -192,7 +192,7 @@ FilterKind = Literal["submission", "revert-submission", "activation", "revert-ac
 
 
 class FilterOffer(msgspec.Struct, frozen=True):
-    """What an activation filter is told of an offer, in the order of its arguments.
+    """The arguments of an activation filter about an offer, in their order.
 
     `offer` is its number; a call that undoes has the same.
     """
@@ -210,7 +210,7 @@ class FilterOffer(msgspec.Struct, frozen=True):
 
 
 class FilterRequest(msgspec.Struct, frozen=True):
-    """One call: `paper` is the job in the dialect of the filter's registration.
+    """One call: `paper` is the job file, in the dialect of the filter's registration.
 
     `change`: it is about a change to a job that was submitted before.
     """
@@ -225,7 +225,7 @@ class FilterRequest(msgspec.Struct, frozen=True):
 
 
 class FilterReturn(msgspec.Struct, frozen=True):
-    """What a call came to; `paper` is the job as the filter left it, None when it is not there any more."""
+    """The result of a call; `paper` is the job file as the filter left it, None if it was deleted."""
 
     answer: FilterAnswer
     paper: bytes | None = None

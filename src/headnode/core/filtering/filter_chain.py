@@ -26,7 +26,7 @@ _DIALECTS: tuple[str, ...] = get_args(FilterDialect)
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """One filter as it is registered.
+    """A registered filter.
 
     `program` is an absolute path with its first arguments; `plug_in` a name of the entry points
     ``headnode.filters``; one of them is given.  `template`: only jobs of this job template pass it; empty:
@@ -137,14 +137,14 @@ def _wrong(part: str, text: str, fix: str) -> BadRequest:
 
 
 class FilterCall(NamedTuple):
-    """A filter that was called, and the paper that it got: the job as it was then."""
+    """A filter that was called, and the job file that it got."""
 
     filter: Filter
     paper: bytes
 
 
 class ChainRun:
-    """What has been called so far."""
+    """The calls of a filter chain so far."""
 
     def __init__(self, chain: FilterChain) -> None:
         self._ahead = list(chain)

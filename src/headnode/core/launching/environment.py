@@ -88,7 +88,7 @@ SHEPHERD_MARKER = "HEADNODE_SHEPHERD"  # unique on the machine: which shepherd a
 
 
 class LaunchContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a recipe must know besides the job: who runs it, and where.
+    """The inputs of a recipe besides the job description: the node, the user's environment and the cluster.
 
     `base` holds the user's own variables (at least HOME); `marker` is unique for each shepherd.
     """

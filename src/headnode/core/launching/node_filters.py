@@ -27,14 +27,14 @@ _OURS = (TASK_MARKER, SHEPHERD_MARKER)  # by these a task is found again; no fil
 
 
 class NodeFilterResult(msgspec.Struct, frozen=True):
-    """A task as its filter wants it; `processors` as the machine numbers them, empty: not bound."""
+    """A task as changed by its node filter; `processors` by the machine's numbers, empty: not bound."""
 
     recipe: Recipe
     processors: tuple[int, ...]
 
 
 class NodeFilterInput(msgspec.Struct, frozen=True):
-    """What a filter is asked about: the attempt, how it would run, as whom, and on which processors."""
+    """The input of a node filter: the attempt, its recipe, its user and its processors."""
 
     job: JobId
     task: int

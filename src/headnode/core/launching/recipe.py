@@ -43,7 +43,7 @@ _MARKER_LENGTH = 8  # of the shepherd's marker: enough to tell two heads on one 
 
 
 class Recipe(msgspec.Struct, frozen=True):
-    """How to run one instance.  Paths are absolute; an empty one is not redirected."""
+    """The command, environment and files of one instance.  Paths are absolute; empty: not redirected."""
 
     argv: tuple[str, ...]
     environment: dict[str, str]
@@ -57,7 +57,7 @@ class Recipe(msgspec.Struct, frozen=True):
 
 
 class RecipeBuilder:
-    """Everything about a task at a place that its instances share, so that each costs little."""
+    """Builds the recipes of a task at a place; what its instances share is computed once."""
 
     def __init__(self, around: LaunchContext, number: int, task: TaskSpec, place: NodeCores) -> None:
         self._around, self._number, self._task = around, number, task

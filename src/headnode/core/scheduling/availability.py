@@ -40,14 +40,14 @@ OVERDUE = 1.0  # seconds that a job over its limit is expected to go on
 
 
 class Slot(NamedTuple):
-    """A place in the future: when, and one way to place the job then."""
+    """A future start of a job: the instant, and one placement that is possible then."""
 
     at: Instant
     fit: Placement
 
 
 class Span(NamedTuple):
-    """How long something is needed, and between which instants it must begin."""
+    """A duration, and the instants between which it must begin."""
 
     duration: float
     after: float
@@ -55,7 +55,7 @@ class Span(NamedTuple):
 
 
 class Availability:
-    """The future of what is free.  What is free now is only read, to know of which nodes it is.
+    """The free resources of nodes over time.  The free resources now are only read, to know the nodes.
 
     Of kinds of several nodes, a slot that begins later names nodes only as examples of their kind.
     """
@@ -287,14 +287,14 @@ def _spread(kind: NodeKind, count: int, free: list[int], real: FreeResources | N
 
 
 class CarriedSlot(NamedTuple):
-    """A slot that a job has, and which of its requests it is for."""
+    """The slot of a job, and the alternative request (`option`) that it is for."""
 
     slot: Slot
     option: int
 
 
 class CarriedReservations(NamedTuple):
-    """What is still there of the reservations of the plan before, and whether any of it became free."""
+    """The reservations of the last plan that still hold; `freed` if resources of any became free."""
 
     slots: dict[JobId, CarriedSlot]
     turns: dict[JobRequest, list[QueuePosition]]  # of the jobs that have one, ascending

@@ -13,7 +13,10 @@ from headnode.core.scheduling.view import View
 
 
 class Candidate(NamedTuple):
-    """A running job that wants more, or the first job left of a class.  Sorted by turn, growth first."""
+    """A running job that can grow, or the next job of a waiting class.
+
+    Sorted by queue position, growth first.
+    """
 
     turn: QueuePosition
     starts: bool
@@ -36,7 +39,7 @@ class Candidate(NamedTuple):
 
 
 class CandidateQueue:
-    """Every candidate in turn; the next job of a class comes up when `granted` is called for the one before.
+    """All candidates in queue order; after `granted`, the next job of the same class is a candidate.
 
     `needs` are those of all of them, in no order.  Classes at the places `aside` are left out.
     """

@@ -53,7 +53,7 @@ from headnode.core.scheduling.view import View
 
 
 class UnlimitedJobs:
-    """Keeps jobs without a limit from piling up in front of it; others end, and are no hindrance."""
+    """A check that jobs without a run time limit leave room for the first blocked job (`head`)."""
 
     def __init__(self, view: View, node_table: NodeTable) -> None:
         self.head: Candidate | None = None

@@ -16,7 +16,7 @@ NodeAmounts = tuple[int, int, int]
 
 
 class GangPlacement(tuple[tuple[int, int], ...]):
-    """The fit of a gang, which knows which of it is for which part.  An owner of nodes may hold more."""
+    """The placement of a gang, with the placement of each part.  A gang that owns its nodes may hold more."""
 
     parts: tuple[Placement, ...]
 
@@ -29,7 +29,7 @@ class GangPlacement(tuple[tuple[int, int], ...]):
 
 
 class Allocation(NamedTuple):
-    """What one job, or one growth of a job, holds."""
+    """The resources held by one job, or added by one growth of a job."""
 
     fit: Placement
     exclusive: bool
@@ -44,7 +44,7 @@ class Allocation(NamedTuple):
 
 
 class FreeResources:
-    """Free processors and amounts, holders and sole ownership for each node; free licences by feature.
+    """Free processors and amounts, jobs and the exclusive owner of each node; free licences by feature.
 
     Features that the cluster does not count are not counted here: a job may use any number of them.
     """

@@ -18,7 +18,7 @@ GangUnits = list[dict[int, int]]
 
 
 class OfferedUnits(NamedTuple):
-    """How many units each node offers, in the order in which nodes are taken."""
+    """The units that each node offers, in the order in which nodes are used."""
 
     there: Mapping[int, int]
     alone: frozenset[int]  # nodes that a part may have for itself

@@ -25,7 +25,7 @@ RESOURCE_ORDER = (OrderKey("memory"), OrderKey("speed"))
 
 
 class NodeRules(NamedTuple):
-    """What a request demands of each of its nodes.  Equal rules have the same candidates."""
+    """The requirements of a request on each node.  Equal rules have the same candidate nodes."""
 
     asked: frozenset[str]  # empty: any node
     excluded: frozenset[str]
@@ -130,7 +130,7 @@ Cached = TypeVar("Cached")
 
 
 class PassCache:
-    """What passes have worked out on the same nodes: one object of each class that is asked for.
+    """Results of passes on the same nodes: one object for each class.
 
     It only saves work: a pass with an empty cache makes the same plan.
     """
@@ -147,7 +147,7 @@ class PassCache:
 
 
 class NodeTable:
-    """Nodes by number.  `units` says how much of each unit a whole node is.
+    """Nodes by number.  `units` is how many of each unit a whole node has.
 
     With `reopened`, closed nodes count as open; removed ones never do.  A node that will close serves those
     who are over by then: of `open_for` seconds from the view's now, infinite where nobody closes it.
@@ -323,7 +323,7 @@ class ServingNodes(NamedTuple):
 
 
 class KnownNodes(NamedTuple):
-    """Nodes, and what was worked out about them."""
+    """Nodes, and their node table from an earlier pass."""
 
     nodes: Mapping[str, NodeView]
     node_table: NodeTable

@@ -11,7 +11,7 @@ from headnode.core.model.quantities import JobId, Seconds, format_time_limit
 
 
 class ReservedTime(msgspec.Struct, frozen=True, gc=False):
-    """A time for which a node is kept for some; whoever is not welcome runs there before or after it."""
+    """A time for which a node is reserved; jobs without access run there only before or after it."""
 
     name: str  # of the reservation, in lower case
     begins: float  # seconds from now; zero or less once it has begun
@@ -21,7 +21,7 @@ class ReservedTime(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeView(msgspec.Struct, frozen=True, gc=False):
-    """A node and what is free of it."""
+    """A node and its free resources."""
 
     facts: NodeFacts
     free: int  # processors no job holds
@@ -36,7 +36,7 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReservationAccess(NamedTuple):
-    """What matters of a request where nodes are reserved."""
+    """The access of a request to reserved nodes."""
 
     reservation: str  # it runs nowhere else; empty: wherever nobody keeps it out
     welcome: tuple[str, ...]

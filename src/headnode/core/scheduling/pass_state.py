@@ -28,9 +28,9 @@ NodeOrders = tuple[NodeOrder, ...]
 
 
 class BlockedJob(NamedTuple):
-    """The first job that must wait; no promise if no job's end will help it while nodes are closed.
+    """The first job that must wait; its `promise` is None if no end of a job helps it while nodes are closed.
 
-    Jobs that run in a reservation only have a head of their own: they and the others wait for other things.
+    Jobs in a reservation have a blocked job of their own, because they wait for other nodes.
     """
 
     candidate: Candidate
@@ -53,7 +53,7 @@ class BlockedJob(NamedTuple):
 
 
 class PreviousPass(NamedTuple):
-    """How a pass of a policy ended: who is refused then is refused as long as nothing becomes free."""
+    """The result of a pass; its refusals stay valid as long as nothing becomes free."""
 
     policy: object
     now: Instant
@@ -64,14 +64,14 @@ class PreviousPass(NamedTuple):
 
 
 class PassMemory:
-    """How the last pass ended that left a blocked job with a promise."""
+    """The result of the last pass that left a blocked job with a shadow reservation."""
 
     def __init__(self) -> None:
         self.ended: PreviousPass | None = None
 
 
 class PassState:
-    """Changes only by `grant` and by who becomes the head; what is free never grows.
+    """The state of one pass; only `grant` and a new blocked job change it, and free resources never grow.
 
     The node table remembers how the pass before ended.  Where everything is as it was then, the head's
     promise and the refusals need not be worked out again: only time has passed, and that helps no backfill.

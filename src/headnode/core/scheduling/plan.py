@@ -13,7 +13,7 @@ Shares = tuple[tuple[str, int], ...]
 
 
 class Why(StrEnum):
-    """The kinds of reason a job waits for."""
+    """The kind of reason why a job waits."""
 
     PRIORITY = "priority"  # jobs with a better turn go first
     PROCESSORS = "processors"  # too few free now
@@ -32,7 +32,7 @@ class Why(StrEnum):
 
 
 class Reason(msgspec.Struct, frozen=True, gc=False):
-    """One reason, in words for its reader; `what` names the node, licence or job it is about."""
+    """A reason why a job waits, as a sentence; `what` names the node, licence or job it is about."""
 
     why: Why
     text: str
@@ -54,16 +54,17 @@ class Start(msgspec.Struct, frozen=True, gc=False):
 
 
 class Grow(msgspec.Struct, frozen=True, gc=False):
-    """Give the running job more."""
+    """Give the running job more processors."""
 
     job: JobId
     allocation: Shares
 
 
 class Recall(msgspec.Struct, frozen=True, gc=False):
-    """Let the running job give up so much in all; nothing: it may keep what was recalled before.
+    """Recall these processors in all from the running job; if empty, it keeps what was recalled before.
 
-    As its tasks end, or `immediate`: those that run there are stopped, to run again.  For these jobs.
+    The job releases them as its tasks end.  `immediate`: running tasks there are stopped, to run again.
+    The processors are for `for_jobs`.
     """
 
     job: JobId
@@ -74,7 +75,7 @@ class Recall(msgspec.Struct, frozen=True, gc=False):
 
 
 class Preempt(msgspec.Struct, frozen=True, gc=False):
-    """Stop the running job and queue it again, for this other one."""
+    """Preempt the running job and requeue it; `for_job` gets its processors."""
 
     job: JobId
     for_job: JobId
@@ -82,9 +83,9 @@ class Preempt(msgspec.Struct, frozen=True, gc=False):
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
-    """A job that waits for nothing but what others are giving up for it: until it starts it is kept.
+    """A job that waits only for processors that others are giving up; they are kept for it until it starts.
 
-    `allocation` is where it would start; `why` says who gives.
+    `allocation` is where it will start; `why` names the jobs that give up processors.
     """
 
     job: JobId
@@ -94,14 +95,14 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
 
 
 class Wait(msgspec.Struct, frozen=True, gc=False):
-    """Jobs of this request wait."""
+    """The jobs of one request wait, for these reasons."""
 
     reasons: tuple[Reason, ...]
     not_before: Instant = NEVER  # expected start of the first of them, where the plan gives one
 
 
 class Reservation(msgspec.Struct, frozen=True, gc=False):
-    """When a blocked job will start at the latest, if the limits hold, and one place where it then can.
+    """The latest start of a blocked job if run time limits hold, and a placement that is possible then.
 
     `turn` and `request` are those for which it was given: a job that is modified loses it.
     """
@@ -116,7 +117,7 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False):
-    """The outcome of a pass.  Every queued job is in `starts`, or its request is in `waits`."""
+    """The result of a pass.  Every queued job is in `starts`, or its request is in `waits`."""
 
     starts: tuple[Start, ...]
     grows: tuple[Grow, ...]
@@ -139,7 +140,7 @@ LazyWait = Callable[[], Wait]
 
 
 class LazyReasons(Mapping[JobRequest, Wait]):
-    """The wait of each request some of whose jobs do not start."""
+    """The reasons of each request with waiting jobs, computed on first use."""
 
     __slots__ = ("_tellings", "_told")
 

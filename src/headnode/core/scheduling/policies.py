@@ -65,7 +65,7 @@ def _refusal_easy(state: PassState, candidate: Candidate, fits: bool) -> tuple[R
 
 
 class Policy(Protocol):
-    """A function from what is, to what should happen, with a reason for every job that waits."""
+    """A scheduling policy: a function from a view to a plan, with a reason for every waiting job."""
 
     def __call__(self, view: View, /) -> Plan:
         """Decide about every queued job.  Same view, same plan; touches nothing."""

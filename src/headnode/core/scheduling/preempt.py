@@ -39,7 +39,7 @@ MOST_ALONE = 64  # running jobs of which one may do in place of several
 
 
 class PendingRelease(NamedTuple):
-    """What a job is giving up already, and for whom; it `ends`, or goes on with less."""
+    """The resources that a job is already giving up, and the jobs that will get them; `ends` if it ends."""
 
     job: JobId
     allocation: Shares
@@ -48,7 +48,7 @@ class PendingRelease(NamedTuple):
 
 
 class PreemptionCandidate(NamedTuple):
-    """A running job that may be preempted, and since when it runs."""
+    """A running job that may be preempted, and the start of its run."""
 
     job: JobId
     since: Instant
@@ -62,11 +62,11 @@ class _LowerJob(NamedTuple):
 
 
 class PreemptionState(NamedTuple):
-    """What is known beside the view: who gives what, who ends, and how jobs may be preempted.
+    """The facts for preemption beyond the view: jobs that give up processors or end, and the mode.
 
-    `candidates` are those that may be, if their priority is below the one asked about; `graceful`: they give
-    as their tasks end; `in_parts`: no more than is needed, if `can_lend` says that they can.
-    `barred` are jobs that nobody is preempted for.
+    `candidates` are the jobs that may be preempted for a job of this priority; `graceful`: they release
+    processors as their tasks end; `in_parts`: only as many as needed, if `can_lend` allows it.
+    No job is preempted for a job in `barred`.
     """
 
     giving: Sequence[PendingRelease]

@@ -185,7 +185,7 @@ AmountChanges = Iterable[tuple[float, bool, int]]
 
 
 class AmountDemand(NamedTuple):
-    """The sum of some amounts, and how much of it is needed."""
+    """A demand on the sum of some amounts."""
 
     amounts: Sequence[AmountChanges]
     needed: int

@@ -28,7 +28,7 @@ class NodeKind(NamedTuple):
 
 
 class NodeDemand(Flag):
-    """What those who wait want of a group of equal nodes."""
+    """The demand of waiting jobs on a group of equal nodes."""
 
     NOTHING = 0
     WHOLE = auto()
@@ -37,7 +37,7 @@ class NodeDemand(Flag):
 
 
 class NodeKinds:
-    """The open nodes of a table by kind, for the needs of a pass.  `of` is the kind of each node, or -1."""
+    """The open nodes of a table by kind, for requests of a pass.  `of` is the kind of each node, or -1."""
 
     def __init__(self, node_table: NodeTable, needs: Iterable[ResolvedRequest]) -> None:
         self.all: list[NodeKind] = []

@@ -16,7 +16,7 @@ MOST_REMEMBERED = 100_000  # needs for one table
 
 
 class ResolvedPart(NamedTuple):
-    """What one part of a job needs: lumps of so many units, each lump on one of these nodes."""
+    """The resources for one part of a job: lumps of so many units, each lump on one of these nodes."""
 
     lumps: tuple[tuple[int, int], ...]  # (units, how many such lumps), largest first
     apart: bool
@@ -34,7 +34,7 @@ class ResolvedPart(NamedTuple):
 
 
 class ResolvedRequest(NamedTuple):
-    """How much of what, and on which nodes.  `minimum`, `maximum` and `share` count `unit`."""
+    """The amounts of a request, and its nodes.  `minimum`, `maximum` and `share` count `unit`."""
 
     unit: UnitType
     minimum: int
@@ -82,7 +82,7 @@ class ResolvedRequest(NamedTuple):
 
 
 class ResolvedCache:
-    """Resolved requests and parts of them, and whether requests fit on idle nodes (by licences in all)."""
+    """Cached resolved requests and parts, and whether requests fit on idle nodes with all licences free."""
 
     def __init__(self) -> None:
         self.needs: dict[JobRequest, ResolvedRequest] = {}

@@ -52,7 +52,7 @@ def _more_modest(state: PassState, need: ResolvedRequest) -> Iterator[Placement]
 
 
 class BackfillRule(NamedTuple):
-    """What makes one policy differ from another.
+    """The difference between policies: which jobs may overtake a waiting job.
 
     `overtake` is asked about a candidate behind a waiting job, and answers with what it may take; `refusal`
     says why not, given whether it would fit.  `closed_blocks`: a job whose nodes are closed holds up others.

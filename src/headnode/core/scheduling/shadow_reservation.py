@@ -24,7 +24,7 @@ from headnode.core.scheduling.view import RunningJob, View
 
 
 class Release(NamedTuple):
-    """A piece and when it comes back.  Sorted by time, then the smaller, then the earlier job."""
+    """An allocation and when it is released.  Sorted by time, then the smaller, then the earlier job."""
 
     at: Instant
     processors: int
@@ -33,7 +33,7 @@ class Release(NamedTuple):
 
 
 class ShadowReservation(NamedTuple):
-    """The earliest instant a job is sure to fit, what will be free then, and what it will hold of that."""
+    """The earliest instant at which a job surely fits, the resources free then, and its allocation."""
 
     at: Instant
     resources: FreeResources
@@ -41,7 +41,7 @@ class ShadowReservation(NamedTuple):
 
 
 class ReleaseCache:
-    """The releases of running jobs, and all of them in order for the running jobs of a view."""
+    """The releases of running jobs, and the sorted releases of all running jobs of a view."""
 
     def __init__(self) -> None:
         self.releases: dict[JobId, tuple[RunningJob, Release]] = {}
@@ -94,7 +94,7 @@ def releases_of(view: View, node_table: NodeTable) -> list[Release]:
 
 
 class ReleaseOutlook(NamedTuple):
-    """What is to come: what is free at this instant, and what comes back, by `sorted_releases`.
+    """The future free resources: those free at `since`, and the releases by `sorted_releases`.
 
     Jobs without a limit end at NEVER, one after the other.  `at_last` is what is free with no job:
     holders the view does not name, such as jobs just ending, go at NEVER too.

@@ -15,7 +15,7 @@ from headnode.core.scheduling.plan import Plan
 
 
 class Bias(StrEnum):
-    """How much more a job gets than one of lower priority, beyond the minimum of both."""
+    """The preference for jobs of higher priority when processors beyond the minimum are shared."""
 
     HIGH = "HighBias"
     MEDIUM = "MediumBias"
@@ -24,7 +24,7 @@ class Bias(StrEnum):
 
 
 class NodeSurplus(msgspec.Struct, frozen=True, gc=False):
-    """What a job holds of a node that it could do without, in processors.
+    """The processors of one node that a job holds and could do without.
 
     What is none of these runs tasks that must not be run twice.
     """
@@ -38,7 +38,7 @@ class NodeSurplus(msgspec.Struct, frozen=True, gc=False):
 
 
 class ShareInfo(msgspec.Struct, frozen=True, gc=False):
-    """A running job that has a share.  Nodes that its tasks ask for are not among `held`."""
+    """A running job in balanced mode.  Nodes that its tasks require are not in `held`."""
 
     job: JobId
     could_use: int = 0  # units that its tasks use, and that those that wait could, whatever is free
@@ -49,7 +49,7 @@ class ShareInfo(msgspec.Struct, frozen=True, gc=False):
 
 
 class Balancing(msgspec.Struct, frozen=True):
-    """That the cluster is in balanced mode, and how.
+    """The parameters of balanced mode.
 
     `due`: now processors may be taken from one job for the share of another.  For the minimum of a job that
     waits they may be taken at any time.
@@ -63,7 +63,7 @@ class Balancing(msgspec.Struct, frozen=True):
 
 
 class WaitingClass(msgspec.Struct, frozen=True, gc=False):
-    """The queued jobs that ask for the same; of one owner and project if the policy orders the queue."""
+    """The queued jobs with the same request; of one owner and project if the policy orders the queue."""
 
     request: JobRequest
     turns: Sequence[QueuePosition]  # ascending
@@ -85,7 +85,7 @@ class RunningJob(msgspec.Struct, frozen=True, gc=False):
 
 
 class View(msgspec.Struct, frozen=True, gc=False):
-    """Everything a policy may know.
+    """The state of the cluster that a policy sees.
 
     `before` is the plan of the same policy at the pass before, if there was one: reservations that are to be
     kept are in it.  `freed` is False only if nothing has become free since that was not expected then.

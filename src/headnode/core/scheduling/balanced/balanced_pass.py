@@ -78,7 +78,7 @@ def as_if_given_up(view: View, classes: list[WaitingClass], reclaim: ReclaimStat
 
 
 class MinimumStarts:
-    """One pass over those who wait.  `inner` is the plan of the policy of the queue."""
+    """One pass over the queued jobs.  `inner` is the plan of the queue's policy."""
 
     def __init__(self, view: View, policy: Policy, reclaim: ReclaimState, *, immediate: bool) -> None:
         self._view, self._reclaim, self._node_table = view, reclaim, reclaim.resources.node_table

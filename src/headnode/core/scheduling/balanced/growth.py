@@ -21,7 +21,7 @@ from headnode.core.scheduling.view import Balancing
 
 
 class ShareGrowth:
-    """One sharing out.  `shares` is how many processors beyond its minimum each job should have."""
+    """One distribution of shares: `shares` is how many processors beyond its minimum each job should have."""
 
     def __init__(
         self, reclaim: ReclaimState, balancing: Balancing, reservations: Sequence[Reservation]

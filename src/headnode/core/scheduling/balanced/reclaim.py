@@ -18,7 +18,7 @@ MOST_CLAIMED = 32  # pieces that are gone through in vain, and a part of all, be
 
 
 class ReclaimRequest:
-    """What one job is asked to give up, by node, and for whom."""
+    """The processors that one running job must give up, by node, and the jobs that will get them."""
 
     def __init__(self) -> None:
         self.soon: dict[int, int] = {}  # what it is asked for already, what is idle, and what is stopped
@@ -42,10 +42,10 @@ class ReclaimRequest:
 
 
 class ReclaimState:
-    """What is free, what this pass has promised of it, and what running jobs could still give.
+    """Free resources, those of them that this pass has promised, and those that running jobs can give up.
 
-    `extra` is how many processors each has beyond its minimum, without what it is asked for; `leaving`, what
-    it was asked for before and nobody has claimed yet.
+    `extra` is how many processors each job has beyond its minimum, without recalled ones; `leaving`, how many
+    were recalled before and are not claimed yet.
     """
 
     def __init__(self, resources: FreeResources, lenders: Mapping[JobId, Lender]) -> None:

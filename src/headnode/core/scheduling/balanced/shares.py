@@ -31,7 +31,7 @@ _JUST_UNDER = 1 - 1e-9  # a level that rounding must not lift over one at which 
 
 
 class ShareClaim(NamedTuple):
-    """What a job could use beyond its minimum.  Units are whole: processors, sockets or nodes."""
+    """The units that a job could use beyond its minimum; a unit is a whole processor, socket or node."""
 
     turn: QueuePosition
     most: int  # units
@@ -113,7 +113,7 @@ def _level_of_all(claims: Sequence[ShareClaim], processors: int) -> float:
 
 
 class Ease(IntEnum):
-    """What it takes to have a piece back."""
+    """The cost of reclaiming processors from a running job."""
 
     READY = 0  # nothing: it is idle, or asked for already
     STOP = 1  # a task is stopped, and runs again
@@ -121,7 +121,7 @@ class Ease(IntEnum):
 
 
 class Spare(NamedTuple):
-    """A piece that a job could give."""
+    """Processors of one node that a running job could give up."""
 
     number: int  # no other piece of the pass has it
     ease: Ease
@@ -133,7 +133,7 @@ class Spare(NamedTuple):
 
 
 class Lender:
-    """One running job: what it holds beyond what it must keep.  `extra` is in processors."""
+    """A running job, with its processors beyond its minimum.  `extra` is in processors."""
 
     def __init__(
         self, running: RunningJob, sharer: ShareInfo, node_table: NodeTable, balancing: Balancing
@@ -259,7 +259,7 @@ def lenders_of(view: View, node_table: NodeTable, balancing: Balancing) -> dict[
 
 
 class Area:
-    """Jobs, in turn, and the nodes that some of them could use or has."""
+    """A group of jobs, in queue order, and the nodes that at least one of them holds or could use."""
 
     def __init__(self) -> None:
         self.jobs: list[Lender] = []

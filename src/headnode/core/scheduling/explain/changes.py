@@ -28,7 +28,7 @@ from headnode.core.scheduling.view import View, WaitingClass
 
 
 class Subject(NamedTuple):
-    """A queued job, or one that could be: what it asks for, and its place in the queue."""
+    """The job whose changes are tried: its request and its queue position; queued or not yet submitted."""
 
     turn: QueuePosition
     request: JobRequest
@@ -42,7 +42,7 @@ class Subject(NamedTuple):
 
 
 class PlannedStart(NamedTuple):
-    """What a plan does for the subject: where it starts now, or when it is promised to; NEVER if not."""
+    """The start of the subject in a plan: its nodes if it starts now, else the promised time, or NEVER."""
 
     at: Instant
     starts: Shares = ()
@@ -121,7 +121,7 @@ _NodeDemand = tuple[NodeNeeds, str]
 
 
 class ChangeKind(StrEnum):
-    """What of a job a change is about."""
+    """The property of a job that a change is about."""
 
     RUN_TIME = "run-time"  # minutes
     SIZE = "size"  # of the job as it queues; counts its unit
@@ -146,7 +146,7 @@ class ChangeKind(StrEnum):
 
 
 class ChangeLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a job can be changed where it is.
+    """The limits of changes to a job that keeps its place in the queue.
 
     `least` and `most` are what its tasks need: no minimum below, no maximum below; `shortest` is the longest
     limit among its tasks.  `again` is the turn it would have if it was submitted anew; None: not asked.
@@ -161,7 +161,7 @@ class ChangeLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangeAxis(NamedTuple):
-    """One direction: values from the mildest to the strongest, and the job as each makes it.
+    """One kind of change: its values from the smallest to the largest, and a function that applies one.
 
     `guesses` are indexes of values that may be the mildest to help, in ascending order.
     """

@@ -37,7 +37,7 @@ Probing = Generator[View, Plan | None, T]
 
 
 class WhatIfPlanner:
-    """At most so many plans of the world with the subject changed.  `cut`: one more was wanted."""
+    """Plans with a changed subject, at most `most` of them; `cut` is set if another one was needed."""
 
     def __init__(self, view: View, subject: Subject, most: int) -> None:
         self.plans = 0
@@ -82,7 +82,7 @@ GOES_WITH_ANY = frozenset({ChangeKind.RUN_TIME, ChangeKind.SIZE, ChangeKind.SIZE
 
 
 class RequestChange(NamedTuple):
-    """One thing that is different; `value` counts what `ChangeKind` says it counts."""
+    """One change of a request; `ChangeKind` defines the unit of `value`."""
 
     what: ChangeKind
     about: str
@@ -90,7 +90,7 @@ class RequestChange(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """A change, or several together, what the job is then, and what the policy does for it."""
+    """One change or several together, the changed job, and its start in the plan of the policy."""
 
     changes: tuple[RequestChange, ...]
     subject: Subject
@@ -98,7 +98,7 @@ class Suggestion(NamedTuple):
 
 
 class Suggestions(NamedTuple):
-    """All offers, how many plans were asked for, and whether the search was cut short."""
+    """All suggestions, the number of plans made, and whether the search was cut short."""
 
     offers: tuple[Suggestion, ...] = ()
     plans: int = 0

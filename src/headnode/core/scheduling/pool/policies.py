@@ -34,7 +34,7 @@ from headnode.core.scheduling.profile import Profile
 
 
 class PoolHolders:
-    """Counts what is free, and answers when more will be, by the estimates."""
+    """The running jobs of a pool: counts free processors, now and at the estimated ends of jobs."""
 
     __slots__ = ("_ends", "_estimates", "_expected", "_processors", "_workload", "free")
 
@@ -96,7 +96,7 @@ class PoolHolders:
 
 
 class FirstComeFirstServed:
-    """The queue in order of arrival."""
+    """First come, first served, without backfill."""
 
     def __init__(self, workload: Workload, processors: int, ties: Ties) -> None:
         self._made_of = workload, processors, ties
@@ -143,7 +143,7 @@ QueueKind = tuple[int, float]
 
 
 class EasyBackfill:
-    """Waiting jobs stand in lines by kind; `_head` is the oldest of all and blocked."""
+    """EASY backfill with one queue for each kind of job; `_head` is the oldest job of all, and blocked."""
 
     def __init__(self, workload: Workload, processors: int, ties: Ties) -> None:
         self._made_of = workload, processors, ties
@@ -264,7 +264,7 @@ ReservationKind = tuple[int, float]
 
 
 class Conservative:
-    """The profile holds running jobs until their estimated ends, and every reservation.
+    """Conservative backfill; the profile holds running jobs until their estimated ends, and reservations.
 
     With ends first, jobs are offered better places only when some job ended early; with arrivals first,
     at every single end, for a round in which jobs moved may have left places to those before them.
@@ -355,7 +355,7 @@ class Conservative:
 
 
 class ConservativeReplan(Conservative):
-    """Differs in what an early end does to those who wait."""
+    """Conservative backfill that plans all reservations anew when a job ends early."""
 
     def _replace(self, now: float) -> None:
         held = sorted((end, self._processors[job]) for job, end in self._ends.items())
@@ -372,14 +372,14 @@ class ConservativeReplan(Conservative):
 
 
 class PolicyMaker(Protocol):
-    """Makes a policy for one replay."""
+    """A factory of a policy for one replay."""
 
     def __call__(self, workload: Workload, processors: int, ties: Ties, /) -> PoolPolicy:
         """Return the policy before the first job; `processors` is the size of the pool."""
 
 
 class ForkablePolicyMaker(Protocol):
-    """Makes a policy that can be run ahead."""
+    """A factory of a policy that can be run ahead."""
 
     def __call__(self, workload: Workload, processors: int, ties: Ties, /) -> ForkablePolicy:
         """Return the policy before the first job; `processors` is the size of the pool."""

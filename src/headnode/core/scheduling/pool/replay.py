@@ -12,7 +12,7 @@ from headnode.core.model.workload import Workload
 
 
 class Ties(StrEnum):
-    """The orders that published tables were made with."""
+    """The order of simultaneous events, as in published tables."""
 
     ENDS_FIRST = "ends-first"
     """All ends, all arrivals, then one pass."""
@@ -25,7 +25,7 @@ class Ties(StrEnum):
 
 
 class PoolPolicy(Protocol):
-    """Told what happens to the jobs of a workload, known by their row; answers what starts.
+    """A policy for a pool: it is notified of jobs of a workload, by row, and returns the jobs to start.
 
     A policy knows what was asked for, never the real run time.  Instants never go back.
     """
@@ -47,7 +47,7 @@ class PoolPolicy(Protocol):
 
 
 class ForkablePolicy(PoolPolicy, Protocol):
-    """A policy that can be run ahead without being changed."""
+    """A policy that can be copied, so that it can be run ahead without being changed."""
 
     def fork(self) -> PoolPolicy:
         """Return an independent copy: queue, running jobs, reservations."""
@@ -122,7 +122,7 @@ TAU = 10  # seconds; shorter jobs count as this long, or their slowdowns would b
 
 
 class ScheduleFigures(NamedTuple):
-    """Of all jobs of a schedule.  Times in seconds.
+    """Figures of a schedule, over all its jobs.  Times in seconds.
 
     `utilisation` is the part of all processors in use from the first arrival to the last end, which is the
     `makespan`.  The slowdown of a job is (wait + run time) / run time, at least 1; bounded with `TAU`.

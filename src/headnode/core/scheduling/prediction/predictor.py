@@ -32,14 +32,14 @@ CalibrationKey = tuple[float, int | None]
 
 
 class CalibratedWait(NamedTuple):
-    """What to tell: half of such jobs start by `p50`, nine of ten by `p90`.  Seconds of waiting from now."""
+    """A predicted wait from now in seconds: half of such jobs start by `p50`, nine of ten by `p90`."""
 
     p50: Seconds
     p90: Seconds
 
 
 class CalibrationRecord(msgspec.Struct, frozen=True, array_like=True):
-    """Ratios of the waits that came to those foreseen, oldest first, for waits of about one length.
+    """Ratios of actual to predicted waits of about one length, oldest first.
 
     `last` is when the newest was learned, if that was told.
     """
@@ -51,7 +51,9 @@ class CalibrationRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Calibration:
-    """Learns from every job that had to wait and has started.  Bounded: lengths are classes of doubles.
+    """Corrections of predicted waits, learned from every job that had to wait and has started.
+
+    Its size is bounded: lengths of waits are classed by doubling.
 
     Neighbours in a long queue share their luck for as long as they wait, so that hundreds of outcomes may
     be one.  Of waits of more than a day only those that ended a tenth of the wait apart are taken; so are
@@ -122,7 +124,7 @@ _FRESH = 0.01  # of the wait foreseen: that much later it is still worth telling
 
 
 class PredictingPolicy:
-    """Stands between a replay and a policy, and changes no decision."""
+    """A wrapper of a replay's policy that records predictions and changes no decision."""
 
     def __init__(self, workload: Workload, policy: ForkablePolicy, manners: PolicyTraits) -> None:
         self._policy, self._manners = policy, manners

@@ -20,7 +20,7 @@ RunTimeOf = Callable[[int], float]
 
 
 class ReplayInput(NamedTuple):
-    """The instant from which to look ahead, after the pass.  Jobs are known by numbers.
+    """The state from which replays start, after the pass.  Jobs are known by numbers.
 
     `running` has the start of each running job; `asked` says what a running or queued job asked for.
     """
@@ -32,7 +32,7 @@ class ReplayInput(NamedTuple):
 
 
 class PredictedWait(NamedTuple):
-    """How long a job waits in the replays: the median, and the longest; and if all jobs run to their limits.
+    """The wait of a job over all replays (median and longest), and if all jobs run to their limits.
 
     Unit:  seconds from the instant of looking ahead; inf if it never starts.
     """
@@ -50,7 +50,7 @@ def predict_waits(
 
 
 class Replays:
-    """The futures of a scene: one in which all jobs run to their limits, and the replays.
+    """The simulated futures of one state: one in which all jobs run to their limits, and the replays.
 
     Each replay draws the run time of every job from what its like took; the first takes all medians.
     """
@@ -89,7 +89,7 @@ def replay_quantile(job: int, replay: int) -> float:
 
 
 class RunAhead:
-    """One possible future, lived through as far as somebody asks.
+    """One simulated future, computed only as far as needed.
 
     A running job that should have ended ends at once.
     Cost:  that of the policy's passes until the last job asked for has started.
@@ -167,7 +167,9 @@ class _RunTimes:
 
 
 class PolicyTraits(NamedTuple):
-    """`firm`: nobody starts later than by the plan from the limits.  `in_turn`: nobody overtakes.
+    """Properties of a policy that shorten predictions.
+
+    `firm`: no job starts later than planned from the limits.  `in_turn`: no job overtakes.
 
     `dear`: a pass costs more than the queue is long, so a long queue is replayed less often; its medians
     are the surer for it.

@@ -21,7 +21,7 @@ from headnode.core.model.quantities import FOREVER, Seconds
 
 
 class RecentValues:
-    """The last so many values.
+    """The newest values, at most a fixed number.
 
     Cost:  that of a move within a list of that length for each value.
     """
@@ -84,7 +84,7 @@ JobKind = tuple[str | None, str | None, float | None]
 
 
 class JobTraits(NamedTuple):
-    """What is known of a job before it runs.  `name` is "" when it has none, `limit` FOREVER without one."""
+    """The properties of a job before it runs.  `name` is "" and `limit` FOREVER if the job has none."""
 
     user: str
     name: str
@@ -92,7 +92,7 @@ class JobTraits(NamedTuple):
 
 
 class RunTimeForecast(NamedTuple):
-    """How long a job may run: what its like took, ascending, each as likely as the others.
+    """The forecast of a run time: those of similar jobs, ascending, each equally likely.
 
     `parts` are in units of `scale` seconds; nothing runs longer than `limit`.
     """
@@ -111,7 +111,7 @@ class RunTimeForecast(NamedTuple):
 
 
 class RunTimeRecord(msgspec.Struct, frozen=True):
-    """Of one kind of job, the parts of the limit used, oldest first; seconds where there is no limit."""
+    """The run times of one kind of job, oldest first: parts of the limit, or seconds without a limit."""
 
     user: str | None
     family: str | None
@@ -120,7 +120,7 @@ class RunTimeRecord(msgspec.Struct, frozen=True):
 
 
 class RunTimeHistory:
-    """Run times by kind of job, the most recent of each.  Forgets the kinds not seen for longest.
+    """The newest run times of each kind of job.  The kinds not seen for longest are dropped.
 
     Say `learn` when a job ends; ask `forecast` at any time.  `state` and `restored` are for snapshots.
     """

@@ -18,7 +18,7 @@ WAITS: Sequence[tuple[str, float]] = (
 
 
 class JudgedPrediction(NamedTuple):
-    """A prediction and what became of it.  Instants.
+    """A prediction and the actual start; all are instants.
 
     `promise` is the start by the plan from the users' limits, `NEVER` if none follows from them.  A job that
     started at once was told so: all are `made`, the instant of its submission.
@@ -37,7 +37,7 @@ class JudgedPrediction(NamedTuple):
 
 
 class PredictionScore(msgspec.Struct, frozen=True):
-    """Of so many jobs: the parts that started by the promise, P50 and P90, and how far off they were.
+    """The quality of predictions: the parts of jobs that started by promise, P50 and P90, and the errors.
 
     Errors are medians of the distance to the start; `spread` is the mean time from P50 to P90; all in
     seconds.  None where there are no jobs, and of promises where none was given.
