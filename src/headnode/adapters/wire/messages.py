@@ -62,7 +62,7 @@ class CheckHealth(Message, frozen=True):
 class Heard(Message, frozen=True):
     """Head: the `Heartbeat` with this number has arrived.
 
-    For `lease` seconds after that heartbeat was sent, no other node gets the tasks of this node; 0: no promise.
+    For `lease` seconds after that heartbeat was sent, no other node gets the node's tasks; 0: no promise.
     """
 
     number: int
