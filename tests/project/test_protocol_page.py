@@ -3,7 +3,11 @@
 import os
 from pathlib import Path
 
+import msgspec
+
 from documents.protocol_tables import with_printed_parts
+from headnode.apps.server.api.pipeline import VERBS
+from headnode.apps.server.api.verbs import VerbKind
 
 PAGE = Path(__file__).parents[2] / "docs" / "contracts" / "01-local-protocol.md"
 
@@ -15,3 +19,12 @@ def test_verbs_and_objects_of_the_page_are_those_of_the_code() -> None:
         PAGE.write_text(printed)
     else:
         assert page == printed
+
+
+def test_a_schema_of_every_request_and_answer_can_be_printed() -> None:
+    verbs = [verb for verb in VERBS.values() if verb.kind is VerbKind.ANSWER]
+    types = [each for verb in verbs for each in (verb.request, verb.answer)]
+    _, schemas = msgspec.json.schema_components(types)
+    for each in types:
+        schema = schemas[each.__name__]
+        assert set(schema["properties"]) == {field.encode_name for field in msgspec.structs.fields(each)}

@@ -9,9 +9,11 @@ import pytest
 from test_local_socket import Peer, Scene, run
 from test_who_may import ADMINISTRATOR, OTHER, OWNER, asking, entries
 
-from headnode.apps.server.api.pipeline import ClientSession, client_session
+from headnode.apps.client.client import CREATING_QUESTIONS
+from headnode.apps.server.api.pipeline import VERBS, ClientSession, client_session
 from headnode.core.model import bounds
 from headnode.core.model.errors import NotAllowed, Unavailable
+from headnode.core.state.decide import MAKING
 from testbed.function_door import KnownCaller, call
 
 SUBMISSION = {"tasks": [{"command": "x"}]}
@@ -186,3 +188,8 @@ def test_an_unknown_verb_is_refused_by_name(tmp_path: Path) -> None:
             assert (answer["code"], answer["fix"]) == ("verb", "did you mean 'submit_job'?")
 
     run(tmp_path, story)
+
+
+def test_clients_send_a_key_with_each_verb_that_the_head_carries_out_once() -> None:
+    assert set(MAKING) == CREATING_QUESTIONS
+    assert all(VERBS[verb].access.changes for verb in MAKING)
