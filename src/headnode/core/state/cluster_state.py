@@ -138,9 +138,8 @@ class ClusterState:
     def update_doubts(self, node: NodeRecord) -> None:
         """Learn from the drains of a node whether a job may be to blame."""
         self.doubts.pop(node.facts.name, None)
-        for drain in node.drains:
-            if drain.doubt is not None:
-                self.doubts[node.facts.name] = drain.doubt
+        for doubt in [drain.doubt for drain in node.drains if drain.doubt is not None]:
+            self.doubts[node.facts.name] = doubt
 
     # Reading
 
@@ -278,9 +277,9 @@ class ClusterState:
         if record.last_start is None or record.submitted is None:
             return request
         end = self.written(record).end_by
-        return (
-            request if end is None else request_within(request, rounded_span(Seconds(end - record.submitted)))
-        )
+        if end is None:
+            return request
+        return request_within(request, rounded_span(Seconds(end - record.submitted)))
 
     def dequeue(self, record: JobRecord) -> None:
         """Take a job out of everything that `enqueue` put it in."""
