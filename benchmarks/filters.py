@@ -18,8 +18,7 @@ from pathlib import Path
 from headnode.adapters.filters.programs import Programs
 from headnode.apps.client.client import Client
 from headnode.apps.server.filtering.filter_documents import changed_spec, write_document
-from headnode.core.filtering.answers import FilterRequest
-from headnode.core.filtering.filter_chain import Filter
+from headnode.core.filtering import Filter, FilterRequest
 from headnode.core.formats.job_views import ExportedJob
 from headnode.core.model.job import JobSpec
 from headnode.core.model.task import TaskSpec

@@ -30,8 +30,8 @@ from headnode.core.scheduling.view import Balancing, NodeSurplus, RunningJob, Sh
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.nodes import SetParameter
 from headnode.core.state.submit import CreateJob
-from headnode.engine.balanced_mode import plan_in_mode
 from headnode.engine.engine import Engine
+from headnode.engine.preemption import plan_in_mode
 from testbed.in_process import InProcessNodes
 
 NOW = Instant(1_000_000.0)

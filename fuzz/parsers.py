@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from headnode.core.formats import dialects, hpc_values, slash_terms, swf_reading
+from headnode.core.formats import dialects, hpc_values, slash_terms, swf
 from headnode.core.formats.dialects import DIALECTS, JobLanguage, ReadOptions
 from headnode.core.formats.fidelity import Awareness, parse_awareness
 from headnode.core.formats.grid import keys as grid
@@ -93,7 +93,7 @@ def single_values(data: bytes) -> None:
 def workload(data: bytes) -> None:
     """Read a log in the Standard Workload Format."""
     with suppress(BadRequest):
-        swf_reading.read_swf(data.decode(errors="replace").splitlines(), whose=True)
+        swf.read_swf(data.decode(errors="replace").splitlines(), whose=True)
 
 
 _PLAIN, _LENIENT = ReadOptions(), ReadOptions(lenient=True, awareness=Awareness.IGNORE)

@@ -10,8 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "core" / "lifecycle"))
 
 from worlds import World
 
-from headnode.adapters.nodes.relay import Relay
-from headnode.adapters.nodes.streams import Sessions
+from headnode.adapters.nodes.streams import Relay, Sessions
 from headnode.adapters.wire.agent_messages import (
     Launch,
     LaunchesOver,

@@ -8,15 +8,16 @@ import pytest
 from filter_packages import alive, package
 
 from headnode.adapters.filters.plug_ins import PlugIn
-from headnode.core.filtering.answers import (
+from headnode.core.filtering import (
     BY_SIGNAL,
     CallOutcome,
+    Filter,
+    FilterDialect,
     FilterKind,
     FilterOffer,
     FilterRequest,
     FilterReturn,
 )
-from headnode.core.filtering.filter_chain import Filter, FilterDialect
 
 LONG = 60.0  # seconds; no test waits so long
 JOB = b'{"name": "a", "about": {"id": 7, "owner": "ada"}}'

@@ -13,15 +13,16 @@ import pytest
 from filter_packages import alive
 
 from headnode.adapters.filters.programs import Programs
-from headnode.core.filtering.answers import (
+from headnode.core.filtering import (
     BY_SIGNAL,
     CallOutcome,
+    Filter,
+    FilterDialect,
     FilterKind,
     FilterOffer,
     FilterRequest,
     FilterReturn,
 )
-from headnode.core.filtering.filter_chain import Filter, FilterDialect
 
 PATIENCE = 10.0  # seconds for what must happen
 LONG = 60.0  # seconds; no test waits so long

@@ -18,10 +18,11 @@ from heads import PATIENCE, real_head
 PARENT = """
 import os, socket, sys
 from headnode.adapters.processes import launcher, piped, terminal
+from headnode.adapters.wire import frame_codec
 from headnode.adapters.processes.launcher import Frames, say_exit
 
 piped._LINGER = terminal._LINGER = 0.0
-launcher._MOST_WAITING, launcher.CHUNK, launcher.CHUNK = 1, 1024, 1024
+launcher._MOST_WAITING, frame_codec.CHUNK, frame_codec.CHUNK = 1, 1024, 1024
 frames = Frames(socket.socket(fileno=int(sys.argv[1])))
 argv = ["/bin/sh", "sh", "-c", sys.argv[3]]
 if sys.argv[2] == "terminal":

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 from ticking import Attempt, Track
 
-from headnode.core.model.dependencies import dependencies
-from headnode.core.model.job import Condition, JobSpec
+from headnode.core.model.job import Condition, JobSpec, dependencies
 from headnode.core.state import job_events as e
 from headnode.core.state.job_record import decode_record, decode_spec
 

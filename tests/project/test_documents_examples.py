@@ -13,8 +13,7 @@ from headnode.core.formats.hpc_xml.reading import read_job
 from headnode.core.formats.hpc_xml.scheduler_attributes import state_word
 from headnode.core.launching.environment import LaunchContext, launcher_variables
 from headnode.core.launching.recipe import recipe
-from headnode.core.model.dependencies import DEPENDENCY_FIELDS
-from headnode.core.model.job import JobSpec
+from headnode.core.model.job import DEPENDENCY_FIELDS, JobSpec
 from headnode.core.model.job_checks import check_runnable
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import ANCHORS, Instant, JobId

@@ -12,7 +12,7 @@ from depth import share_of
 from headnode.apps.simulate.engine_replay import EngineReplay
 from headnode.apps.simulate.log_files import read_log
 from headnode.apps.simulate.machine import pool
-from headnode.core.formats.swf_reading import SwfLog
+from headnode.core.formats.swf import SwfLog
 from headnode.core.scheduling.pool.policies import POOL_POLICIES
 from headnode.core.scheduling.pool.replay import Ties, replay, schedule_figures
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headnode.apps.simulate.html.charts import curve_points, grid, in_use, waiting
 from headnode.apps.simulate.html.processor_chart import Column, lanes, packed, packed_text, strips_on
 from headnode.apps.simulate.html.study import STEPS, calendar, difference, most_gaining, most_losing
-from headnode.apps.simulate.job_classes import by_run_time, by_size, slowdowns, spread, waits
+from headnode.apps.simulate.report import by_run_time, by_size, slowdowns, spread, waits
 from headnode.core.model.errors import Broken
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.policies import POOL_POLICIES

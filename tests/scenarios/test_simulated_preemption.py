@@ -9,10 +9,9 @@ from cli_scripted_head import hn
 from lxml.html import fromstring
 from test_engine_replay import SIZE, worlds
 
-from headnode.apps.simulate.engine_replay import EngineReplay
+from headnode.apps.simulate.engine_replay import EngineReplay, PreemptionCost
 from headnode.apps.simulate.machine import pool
 from headnode.apps.simulate.predictions import predict
-from headnode.apps.simulate.preemption_cost import PreemptionCost
 from headnode.apps.simulate.scenario import (
     NOT_SIMULATED,
     SIMULATED,

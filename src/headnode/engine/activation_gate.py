@@ -28,7 +28,7 @@ from headnode.core.state.start import Shares
 from headnode.core.state.transitions import JobState
 from headnode.engine.activation_offer import ActivationOffer, Grant, OfferStage, grants_of, place_in, units_of
 from headnode.engine.activation_pending import NO_ROOM_TO_ASK, PendingOffers
-from headnode.engine.balanced_mode import resting
+from headnode.engine.preemption import resting
 from headnode.engine.settings import Settings
 
 

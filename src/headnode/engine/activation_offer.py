@@ -9,8 +9,7 @@ from enum import Enum
 
 import msgspec
 
-from headnode.core.filtering.answers import ActivationVerdict
-from headnode.core.filtering.filter_chain import FilterChain
+from headnode.core.filtering import ActivationVerdict, FilterChain
 from headnode.core.model.job import JobRequest
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import NEVER, Instant, JobId

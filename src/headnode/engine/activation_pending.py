@@ -15,7 +15,7 @@ from heapq import nsmallest
 
 from msgspec.structs import replace
 
-from headnode.core.filtering.answers import ActivationVerdict
+from headnode.core.filtering import ActivationVerdict
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.state.cluster_state import ClusterState

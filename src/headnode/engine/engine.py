@@ -33,9 +33,15 @@ from headnode.core.state.reservations import AdvanceReservation
 from headnode.core.state.stop import EndLate, EndOverdue
 from headnode.engine.activation_gate import constrained_view, gate_plan
 from headnode.engine.activation_pending import PendingOffers
-from headnode.engine.balanced_mode import Rebalancing, is_balanced, plan_in_mode
 from headnode.engine.ports import Clock, Journal
-from headnode.engine.preemption import plan_with_preemption, reclaims_of, withdrawals
+from headnode.engine.preemption import (
+    Rebalancing,
+    is_balanced,
+    plan_in_mode,
+    plan_with_preemption,
+    reclaims_of,
+    withdrawals,
+)
 from headnode.engine.recovery import ended_job, recover, save
 from headnode.engine.settings import Settings
 from headnode.engine.view_builder import ViewBuilder

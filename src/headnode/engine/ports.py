@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from headnode.core.filtering.filter_chain import FilterChain
+from headnode.core.filtering import FilterChain
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.state.events import Event, ParameterSet
 from headnode.core.state.job_events import InstanceEnd

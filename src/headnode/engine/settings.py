@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from headnode.core.filtering.filter_chain import read_filters
+from headnode.core.filtering import read_filters
 from headnode.core.formats.slash_options import read_pairs
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Seconds

@@ -19,14 +19,18 @@ from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Grow, Plan, Reason, Reservation, Start, Wait, Why
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 from headnode.testing.checking import (
+    MANNERS,
     QUICK,
     THOROUGH,
     Effort,
+    Manner,
     check_history,
     check_policy,
     check_scene,
     check_small_worlds,
     check_streams,
+    random_histories,
+    random_history,
 )
 from headnode.testing.histories import (
     Arrival,
@@ -39,7 +43,6 @@ from headnode.testing.histories import (
     show_scene,
 )
 from headnode.testing.promises import FAIR, OURS, SOUND, Promise
-from headnode.testing.random_histories import MANNERS, Manner, random_histories, random_history
 from headnode.testing.scenes import (
     INF,
     MINUTE,

@@ -8,13 +8,7 @@ from collections.abc import Callable
 import pytest
 from asked_filters import FilteredWorld
 
-from headnode.core.filtering.answers import (
-    BY_SIGNAL,
-    ActivationPhase,
-    CallOutcome,
-    FilterAnswer,
-    activation_verdict,
-)
+from headnode.core.filtering import BY_SIGNAL, ActivationPhase, CallOutcome, FilterAnswer, activation_verdict
 from headnode.core.model.quantities import JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.state.transitions import JobState

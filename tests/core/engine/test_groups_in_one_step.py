@@ -6,9 +6,8 @@ import pytest
 from worlds import ADA, World
 
 from headnode.adapters.journal.memory import MemoryJournal
-from headnode.core.model.dependencies import DependencyLink
 from headnode.core.model.errors import Unavailable
-from headnode.core.model.job import Condition, JobSpec
+from headnode.core.model.job import Condition, DependencyLink, JobSpec
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec
 from headnode.core.scheduling.policies import POLICIES

@@ -6,7 +6,7 @@ import pytest
 from asked_filters import FilteredWorld
 from worlds import ROOT
 
-from headnode.core.filtering.answers import ActivationVerdict
+from headnode.core.filtering import ActivationVerdict
 from headnode.core.model.job import Licence
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec

@@ -4,12 +4,14 @@ import itertools
 
 import pytest
 
-from headnode.core.filtering.answers import (
+from headnode.core.filtering import (
     BY_SIGNAL,
     MOST_WORDS,
     ActivationPhase,
     ActivationVerdict,
     CallOutcome,
+    ChainRun,
+    Filter,
     FilterAnswer,
     SubmissionVerdict,
     activation_outcome,
@@ -19,7 +21,6 @@ from headnode.core.filtering.answers import (
     submission_verdict,
     wrong_change,
 )
-from headnode.core.filtering.filter_chain import ChainRun, Filter
 
 V = ActivationVerdict
 CELLS = {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headnode.core.filtering.filter_chain import Filter, chain_for, read_filters
+from headnode.core.filtering import Filter, chain_for, read_filters
 from headnode.core.model.errors import BadRequest
 
 

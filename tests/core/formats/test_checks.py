@@ -11,9 +11,16 @@ import msgspec
 import pytest
 
 from headnode.core.model import job_checks, task_checks, value_checks
-from headnode.core.model.dependencies import find_cycle
 from headnode.core.model.errors import BadRequest, Path
-from headnode.core.model.job import Alternative, GroupEdge, HeldAmounts, JobSpec, Licence, UnitType
+from headnode.core.model.job import (
+    Alternative,
+    GroupEdge,
+    HeldAmounts,
+    JobSpec,
+    Licence,
+    UnitType,
+    find_cycle,
+)
 from headnode.core.model.job_checks import check_job, check_runnable
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Instant, Priority, Seconds

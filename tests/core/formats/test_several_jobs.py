@@ -4,8 +4,8 @@ import pytest
 
 from headnode.core.formats.dialects import DIALECTS, ReadOptions, convert, convert_each, read
 from headnode.core.formats.fidelity import Awareness, Fidelity
-from headnode.core.model.dependencies import DependencyLink
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import DependencyLink
 
 FILE = """
 [[jobs]]

@@ -12,7 +12,6 @@ from headnode.core.formats.fidelity import Awareness, Fidelity
 from headnode.core.formats.sss import read_document
 from headnode.core.formats.sss.conversion import Asker, ConvertedJobs, DependencyLink, jobs_in
 from headnode.core.formats.sss.conversion.requested_resources import MOST_OPTIONS
-from headnode.core.model.dependencies import dependencies
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import (
     Alternative,
@@ -23,6 +22,7 @@ from headnode.core.model.job import (
     NamedParent,
     TaskAlternative,
     UnitType,
+    dependencies,
 )
 from headnode.core.model.job_checks import check_runnable
 from headnode.core.model.node_needs import NodeNeeds

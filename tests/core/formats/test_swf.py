@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from headnode.core.formats.swf_reading import FIELDS, Remark, read_swf
+from headnode.core.formats.swf import FIELDS, Remark, read_swf
 from headnode.core.model.errors import BadRequest
 
 LEFT_OUT = [remark for remark in Remark if remark.value.startswith("left out")]

@@ -1,6 +1,6 @@
 """Who ran what, as a job log tells it."""
 
-from headnode.core.formats.swf_reading import read_swf
+from headnode.core.formats.swf import read_swf
 
 
 def line(number: int, user: str, executable: str) -> str:

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
-from headnode.core.formats.swf_reading import Remark, read_swf
-from headnode.core.formats.swf_writing import SwfHeader, SwfJob, write_swf
+from headnode.core.formats.swf import Remark, SwfHeader, SwfJob, read_swf, write_swf
 
 ABOUT = SwfHeader("lab", "0.1", 16, 2)
 MILLISECONDS = some.integers(1, 10**9).map(lambda count: count / 1000)

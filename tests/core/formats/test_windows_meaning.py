@@ -2,7 +2,7 @@ r"""What a job means on Windows and not here is reported: no file of the name ``
 
 import pytest
 
-from headnode.apps.server.api.admission_check import unsupported_features
+from headnode.apps.server.api.job_submission import unsupported_features
 from headnode.apps.server.server_context import SiteFeatures
 from headnode.core.formats.fidelity import Awareness, Fidelity
 from headnode.core.formats.hpc_xml import CCS, HPC, HPC_2008, read_job, write_job

@@ -2,7 +2,7 @@
 
 from worlds import ROOT, World
 
-from headnode.core.filtering.answers import ActivationVerdict
+from headnode.core.filtering import ActivationVerdict
 from headnode.core.model.quantities import JobId, Seconds
 from headnode.core.state.filters import TakeVerdict
 from headnode.core.state.nodes import SetParameter

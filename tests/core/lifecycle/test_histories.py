@@ -12,10 +12,17 @@ from msgspec.structs import replace
 from worlds import ADA, BOB, ROOT, World
 
 from depth import seeds
-from headnode.core.filtering.answers import ActivationVerdict
-from headnode.core.model.dependencies import DEPENDENCY_FIELDS, DependencyLink, parents
+from headnode.core.filtering import ActivationVerdict
 from headnode.core.model.errors import Refused
-from headnode.core.model.job import Alternative, Condition, JobSpec, TaskAlternative
+from headnode.core.model.job import (
+    DEPENDENCY_FIELDS,
+    Alternative,
+    Condition,
+    DependencyLink,
+    JobSpec,
+    TaskAlternative,
+    parents,
+)
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import FOREVER, Instant, JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec, TaskType

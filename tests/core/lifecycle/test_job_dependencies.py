@@ -7,9 +7,8 @@ import msgspec
 import pytest
 from worlds import ADA, BOB, ROOT, World
 
-from headnode.core.model.dependencies import DEPENDENCY_FIELDS, DependencyLink
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
-from headnode.core.model.job import Condition, JobSpec
+from headnode.core.model.job import DEPENDENCY_FIELDS, Condition, DependencyLink, JobSpec
 from headnode.core.model.quantities import Instant, JobId, Priority
 from headnode.core.model.task import TaskSpec
 from headnode.core.state.depend import DependencyState, ParentOutcome, dependency_state, outcome_of

@@ -14,7 +14,7 @@ from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import Policy
 from headnode.core.scheduling.policies import plan_easy as easy
 from headnode.core.scheduling.view import Balancing, Bias, NodeSurplus, RunningJob, ShareInfo, View
-from headnode.engine.balanced_mode import plan_in_mode
+from headnode.engine.preemption import plan_in_mode
 from headnode.testing import scene
 from headnode.testing.scenes import turn_of
 

@@ -13,7 +13,7 @@ from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.request import resolve
 from headnode.core.scheduling.verify_plan import allocation_violation, plan_violation
 from headnode.testing import Arrival, History, live, random_history
-from headnode.testing.random_histories import MANNERS
+from headnode.testing.checking import MANNERS
 from headnode.testing.specification import allowed
 
 from .scenes import asks, node, runs, scene, start

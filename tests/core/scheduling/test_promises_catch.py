@@ -25,7 +25,7 @@ from headnode.testing import (
     show_history,
     show_scene,
 )
-from headnode.testing.random_histories import random_histories, streams
+from headnode.testing.checking import random_histories, streams
 
 P = Promise
 easy, fcfs, conservative, anew = (

@@ -12,7 +12,7 @@ from depth import every, share_of
 from headnode.core.model.job import JobRequest
 from headnode.core.scheduling.policies import POLICIES
 from headnode.testing import MANNERS, OURS, Arrival, History, Manner, PromiseBroken, asks, check_history, node
-from headnode.testing.random_histories import random_histories
+from headnode.testing.checking import random_histories
 
 CASES = [
     *((name, inf) for name in POLICIES),

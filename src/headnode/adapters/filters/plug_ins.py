@@ -13,7 +13,7 @@ import msgspec
 from headnode.adapters.filters.worker import GROUP, LOADED
 from headnode.adapters.process_tree import descendants, picture, send
 from headnode.adapters.wire.child_service import ChildProgram, ChildService
-from headnode.core.filtering.answers import (
+from headnode.core.filtering import (
     BY_SIGNAL,
     CallOutcome,
     FilterAnswer,

@@ -17,7 +17,7 @@ from headnode.adapters.filters.runner import LONGEST_ANSWER
 from headnode.adapters.process_tree import end_marked
 from headnode.adapters.wire.child_service import ChildProgram, ChildService
 from headnode.adapters.wire.frame_codec import LONGEST
-from headnode.core.filtering.answers import (
+from headnode.core.filtering import (
     BY_SIGNAL,
     CallOutcome,
     FilterAnswer,

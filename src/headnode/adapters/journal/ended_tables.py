@@ -10,8 +10,15 @@ from typing import Final
 import msgspec
 
 from headnode.adapters.journal.errors import Damage, damaged
-from headnode.adapters.journal.event_table import checksum, is_intact
-from headnode.adapters.journal.projection import Drop, DropAll, DropUnfinished, Put, changes
+from headnode.adapters.journal.event_table import (
+    Drop,
+    DropAll,
+    DropUnfinished,
+    Put,
+    changes,
+    checksum,
+    is_intact,
+)
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.events import Event
 from headnode.core.state.job_events import InstanceEnd

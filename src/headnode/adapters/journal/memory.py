@@ -8,7 +8,7 @@ from itertools import islice
 import msgspec
 
 from headnode import __version__
-from headnode.adapters.journal.projection import (
+from headnode.adapters.journal.event_table import (
     ALLOCATION_EVENTS,
     OF_JOB,
     Drop,

@@ -29,9 +29,8 @@ from headnode.adapters.nodes.reconcile import (
     orders_to_repeat,
     suspensions_to_repeat,
 )
-from headnode.adapters.nodes.relay import Relay
 from headnode.adapters.nodes.report_queue import ReportQueue, attempt_report
-from headnode.adapters.nodes.streams import Sessions
+from headnode.adapters.nodes.streams import Relay, Sessions
 from headnode.adapters.wire.agent_messages import (
     LARGEST_REPORT,
     Health,

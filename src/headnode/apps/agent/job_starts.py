@@ -7,8 +7,7 @@ from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.processes.remote_steps import step_name
 from headnode.adapters.wire.agent_messages import JobReady, Launch
 from headnode.adapters.wire.messages import OpenJob, Run
-from headnode.apps.agent.job_endings import JobEndings
-from headnode.apps.agent.job_table import JobTable, NodeJob, NodeParts
+from headnode.apps.agent.job_table import JobEndings, JobTable, NodeJob, NodeParts
 from headnode.apps.agent.launch_server import size_in_words
 from headnode.apps.agent.node_programs import hook_environment
 from headnode.apps.agent.output import as_here

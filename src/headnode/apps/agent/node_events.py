@@ -7,12 +7,11 @@ from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.wire.agent_messages import AttemptStart, Launch, Started, Suspended
 from headnode.adapters.wire.messages import FromAgent
 from headnode.apps.agent.client_door import AgentClientDoor, Dial
-from headnode.apps.agent.job_endings import JobEndings
 from headnode.apps.agent.job_starts import JobStarts
-from headnode.apps.agent.job_table import JobTable, NodeParts
+from headnode.apps.agent.job_table import JobEndings, JobTable, NodeParts
 from headnode.apps.agent.launching import LaunchRouter
 from headnode.apps.agent.places import Places
-from headnode.apps.agent.prolog_epilog import PrologEpilog
+from headnode.apps.agent.prolog_epilog import PrologEpilog, TaskFilters
 from headnode.apps.agent.results import ResultSender
 from headnode.apps.agent.shepherd_handle import (
     Failure,
@@ -21,7 +20,6 @@ from headnode.apps.agent.shepherd_handle import (
     result_without_record,
 )
 from headnode.apps.agent.shepherds import Shepherds
-from headnode.apps.agent.task_filters import TaskFilters
 from headnode.apps.agent.task_tools import LaunchPlaces, TaskAccess
 from headnode.core.launching.node_filters import NodeFilterResult
 from headnode.core.model import faults

@@ -5,9 +5,8 @@ from heapq import merge, nlargest
 from itertools import islice
 
 from headnode.apps.server.api.job_objects import Brief, brief_of
-from headnode.core.model.dependencies import parents
 from headnode.core.model.errors import BadRequest, NotFound
-from headnode.core.model.job import JobSpec
+from headnode.core.model.job import JobSpec, parents
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.depend import ParentOutcome, outcome_of

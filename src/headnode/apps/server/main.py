@@ -1,5 +1,6 @@
-"""The head's process: opens the journal, serves clients and nodes, ends cleanly."""
+"""The head's process: reads its options, opens the journal, serves clients and nodes, ends cleanly."""
 
+import argparse
 import asyncio
 import contextlib
 import gc
@@ -10,12 +11,19 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from headnode.adapters.clock import WallClock
-from headnode.adapters.files.local_daemons import address_to_listen_at, announced, cluster_name, nodes_here
+from headnode.adapters.files.local_daemons import (
+    address_to_listen_at,
+    announced,
+    cluster_name,
+    host_name,
+    nodes_here,
+)
 from headnode.adapters.files.owners import FILE_MODE_MASK, refuse_unsafe_state, warn_of_unsafe_code
 from headnode.adapters.journal.sqlite import SqliteJournal, open_journal
 from headnode.adapters.nodes.entrance import Entrance, LogRateLimit
@@ -38,7 +46,6 @@ from headnode.apps.server.filtering.activation_offers import ActivationFilters
 from headnode.apps.server.filtering.filter_documents import FilterCaller
 from headnode.apps.server.filtering.submission_chain import SubmissionFilters
 from headnode.apps.server.job_notices import JobNotices
-from headnode.apps.server.options import HeadOptions, node_names, read_options
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import HeadnodeError, Unavailable
 from headnode.core.model.node import NodeState
@@ -50,6 +57,52 @@ from headnode.engine.policy_registry import PolicyRegistry
 
 if TYPE_CHECKING:
     from headnode.apps.server.doors.network import NetworkListener
+
+
+class HeadOptions(msgspec.Struct, frozen=True):
+    """How to start a head.  `nodes` 0: no nodes on this machine; None: as before."""
+
+    state: Path
+    name: str
+    nodes: int | None = None
+    processors: int | None = None
+    listen: str = ""  # HOST or HOST:PORT for nodes of other machines; empty: there are none
+    verbose: bool = False
+
+
+def read_options(arguments: list[str]) -> HeadOptions:
+    """Return the options of the command line; argparse ends the process with 2 when they are wrong."""
+    parser = argparse.ArgumentParser(
+        prog="python -m headnode.apps.server", description="Run a head in the foreground."
+    )
+    parser.add_argument("--state", type=Path, required=True, help="state directory")
+    parser.add_argument("--name", default="", help="name of the cluster (default: as before)")
+    parser.add_argument("--nodes", type=int, help="nodes to run on this machine (default: as before, or 1)")
+    parser.add_argument("--processors", type=int, help="processors of each (default: as before, or all)")
+    parser.add_argument(
+        "--listen", default="", metavar="HOST[:PORT]", help="address at which other machines can join"
+    )
+    parser.add_argument("--verbose", action="store_true", help="log more")
+    read = parser.parse_args(arguments)
+    if (read.nodes is not None and read.nodes < 0) or (read.processors is not None and read.processors < 1):
+        parser.error("--nodes must be 0 or more, --processors 1 or more")
+    return HeadOptions(
+        state=Path(os.path.abspath(read.state)),  # noqa: PTH100  (resolve() would follow a link that may move)
+        name=read.name,
+        nodes=read.nodes,
+        processors=read.processors,
+        listen=read.listen,
+        verbose=read.verbose,
+    )
+
+
+def node_names(options: HeadOptions) -> list[str]:
+    """Return the names of this machine's nodes."""
+    host = host_name()
+    if options.nodes is None or options.nodes == 1:
+        return [host]
+    return [f"{host}-{number}" for number in range(1, options.nodes + 1)]
+
 
 log = logging.getLogger("headnode.server")
 

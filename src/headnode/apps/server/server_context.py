@@ -16,15 +16,14 @@ from headnode.adapters.notify.outbox import DeliverySettings, delivery_settings
 from headnode.apps.server.api.streams import JobWatchers, RunOnNodes
 from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.apps.server.doors.user_shares import Roles, UserShares
-from headnode.apps.server.explain.waiting_reasons import filter_reasons, preemption_reasons
+from headnode.apps.server.explain.explanation import filter_reasons, preemption_reasons
 from headnode.apps.server.filtering.filter_documents import FilterCaller
 from headnode.apps.server.job_lookup import Briefs, JobLookup
 from headnode.apps.server.job_notices import JobNotices
 from headnode.apps.server.licence_counts import LicenceCounts
 from headnode.apps.server.predicted_starts import PredictedStarts
-from headnode.core.model.dependencies import dependencies
 from headnode.core.model.errors import Refused, Unavailable
-from headnode.core.model.job import JobSpec
+from headnode.core.model.job import JobSpec, dependencies
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.plan import Reason, Why
 from headnode.core.state import command as c

@@ -16,8 +16,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from headnode import __version__
 from headnode.apps.client.client import Client
 from headnode.apps.simulate.log_files import atomic_file
-from headnode.core.formats.swf_reading import RemarkCount, SwfLog
-from headnode.core.formats.swf_writing import SwfHeader, SwfJob, write_swf
+from headnode.core.formats.swf import RemarkCount, SwfHeader, SwfJob, SwfLog, write_swf
 from headnode.core.model.errors import BadRequest
 
 PAGE = 500  # jobs looked at for one answer; the head writes nothing while it reads them

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from headnode.adapters.files.opening import directory_of, open_named
-from headnode.core.formats.swf_reading import Fits, SwfLog, read_swf
+from headnode.core.formats.swf import Fits, SwfLog, read_swf
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.replay import job_ends

@@ -11,13 +11,17 @@ from headnode.apps.simulate.log_files import read_log
 from headnode.apps.simulate.report import about
 from headnode.apps.simulate.scenario import AS_LOGGED
 from headnode.apps.simulate.simulation import Progress, ReplaySetup
-from headnode.core.formats.swf_reading import SwfLog
+from headnode.core.formats.swf import SwfLog
 from headnode.core.model.errors import BadRequest
 from headnode.core.scheduling.pool.policies import POOL_POLICIES
 from headnode.core.scheduling.pool.replay import replay
-from headnode.core.scheduling.prediction.predictor import PredictingPolicy
+from headnode.core.scheduling.prediction.predictor import (
+    PredictingPolicy,
+    PredictionScore,
+    by_predicted_wait,
+    score,
+)
 from headnode.core.scheduling.prediction.replays import POLICY_TRAITS
-from headnode.core.scheduling.prediction.scores import PredictionScore, by_predicted_wait, score
 
 DAY = 86_400
 WARM_UP = 30 * DAY  # seconds, or half of a log that is shorter than twice that

@@ -1,12 +1,162 @@
-"""A simulation as rows for people and as documents for programs."""
+"""A simulation as rows for people and documents for programs; what became of jobs by size, run time and
+priority.
+"""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from math import ceil
+from statistics import fmean
+from typing import Any, NamedTuple
 
-from headnode.apps.simulate.job_classes import PriorityFigures, by_priority
+from headnode.apps.simulate.engine_replay import PreemptionCost
 from headnode.apps.simulate.machine import SimulatedMachine
 from headnode.apps.simulate.simulation import PolicyOutcome, Simulation
-from headnode.core.formats.swf_reading import RemarkCount, SwfLog
+from headnode.core.formats.swf import RemarkCount, SwfLog
+from headnode.core.model.quantities import Priority, format_priority
+from headnode.core.model.workload import Workload
+from headnode.core.scheduling.pool.replay import TAU
+
+_RUN_TIMES = (
+    (60, "under 1 min"),
+    (600, "1 to 10 min"),
+    (3600, "10 min to 1 h"),
+    (21600, "1 to 6 h"),
+    (86400, "6 h to a day"),
+)
+_LONGER = "over a day"
+
+
+class JobClass(NamedTuple):
+    """Jobs of a kind: its name and their places in the workload."""
+
+    name: str
+    places: Sequence[int]
+
+
+class Spread(NamedTuple):
+    """At least half of the values are no larger than `median`, nine in ten no larger than `ninth`."""
+
+    median: float
+    ninth: float
+
+
+def waits(workload: Workload, starts: Sequence[float]) -> list[float]:
+    """Return the wait of each job in seconds."""
+    return [start - submit for submit, start in zip(workload.submits, starts, strict=True)]
+
+
+def slowdowns(workload: Workload, starts: Sequence[float]) -> list[float]:
+    """Return the bounded slowdown of each job."""
+    return [
+        max(1.0, (wait + run_time) / max(run_time, TAU))
+        for wait, run_time in zip(waits(workload, starts), workload.run_times, strict=True)
+    ]
+
+
+def by_size(workload: Workload) -> list[JobClass]:
+    """Divide the jobs by their processors: 1, 2, 3 to 4, 5 to 8 and so on."""
+    largest = max(workload.processors)
+    return _divided(workload.processors, _size_rank, lambda rank: _size_name(rank, largest))
+
+
+def by_run_time(workload: Workload) -> list[JobClass]:
+    """Divide the jobs by the time they ran."""
+    return _divided(workload.run_times, _run_time_rank, _run_time_name)
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Return the spread of values, of which there is one at least."""
+    ordered = sorted(values)
+    return Spread(ordered[ceil(len(ordered) * 0.5) - 1], ordered[ceil(len(ordered) * 0.9) - 1])
+
+
+def _divided(
+    sizes: Sequence[float], rank: Callable[[float], int], name: Callable[[int], str]
+) -> list[JobClass]:
+    found: dict[int, list[int]] = {}
+    for place, size in enumerate(sizes):
+        found.setdefault(rank(size), []).append(place)
+    return [JobClass(name(key), found[key]) for key in sorted(found)]
+
+
+def _size_rank(processors: float) -> int:
+    return (int(processors) - 1).bit_length()
+
+
+def _size_name(rank: int, largest: int) -> str:
+    least, most = (1 << rank) // 2 + 1, min(1 << rank, largest)
+    return f"{most:,}" if least >= most else f"{least:,} to {most:,}"
+
+
+def _run_time_rank(seconds: float) -> int:
+    return next((rank for rank, (limit, _) in enumerate(_RUN_TIMES) if seconds < limit), len(_RUN_TIMES))
+
+
+def _run_time_name(rank: int) -> str:
+    return _RUN_TIMES[rank][1] if rank < len(_RUN_TIMES) else _LONGER
+
+
+ALL = "all"
+_HOUR = 3600
+
+
+class PriorityFigures(NamedTuple):
+    """Of all jobs of a priority.  Times in seconds.
+
+    `mean_first_wait` is until a job began for the first time; `mean_wait` all that it took beyond its run
+    time, so what it lost by being stopped, and by fewer processors than its own, counts as waiting.
+    `jobs_returned` went back to the queue for others, `jobs_cut` were over at their run time limits.
+    """
+
+    priority: str
+    jobs: int
+    mean_first_wait: float
+    mean_wait: float
+    mean_bounded_slowdown: float
+    jobs_returned: int
+    tasks_stopped: int
+    lost_processor_hours: float
+    jobs_cut: int
+
+
+def by_priority(simulation: Simulation, outcome: PolicyOutcome) -> list[PriorityFigures]:
+    """Return the figures of all jobs that went through the head, then of each priority, highest first."""
+    toll, work = outcome.preemption_cost, simulation.log.workload
+    if toll is None:
+        return []
+    rows: dict[Priority, list[int]] = {}
+    for row in range(len(outcome.starts)):
+        rows.setdefault(simulation.scene.asking.priority(work, row), []).append(row)
+    first_waits = waits(work, toll.begun)
+    seen = _PriorityCounter(toll, first_waits, waits(work, outcome.starts), slowdowns(work, outcome.starts))
+    return [
+        seen.of(ALL, range(len(outcome.starts))),
+        *(seen.of(format_priority(priority), rows[priority]) for priority in sorted(rows, reverse=True)),
+    ]
+
+
+class _PriorityCounter(NamedTuple):
+    """One value for each job."""
+
+    preemption_cost: PreemptionCost
+    first_waits: Sequence[float]
+    waits: Sequence[float]
+    slowdowns: Sequence[float]
+
+    def of(self, priority: str, rows: Sequence[int]) -> PriorityFigures:
+        """Return the figures of the jobs of these rows."""
+        toll = self.preemption_cost
+        return PriorityFigures(
+            priority,
+            len(rows),
+            fmean(self.first_waits[row] for row in rows),
+            fmean(self.waits[row] for row in rows),
+            fmean(self.slowdowns[row] for row in rows),
+            sum(toll.returned[row] > 0 for row in rows),
+            sum(toll.stopped[row] for row in rows),
+            sum(toll.lost[row] for row in rows) / _HOUR,
+            sum(toll.cut[row] for row in rows),
+        )
+
 
 _TOLL = ("mean_first_wait", "jobs_returned", "tasks_stopped", "lost_processor_hours", "jobs_cut")
 

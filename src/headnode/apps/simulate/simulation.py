@@ -10,7 +10,7 @@ from headnode.adapters.policy_plug_ins import installed_policies
 from headnode.apps.simulate.log_files import read_log
 from headnode.apps.simulate.machine import SimulatedMachine, pool
 from headnode.apps.simulate.scenario import AS_LOGGED, RequestOverrides, Values, Variant, read_variants
-from headnode.core.formats.swf_reading import SwfLog
+from headnode.core.formats.swf import SwfLog
 from headnode.core.model.errors import BadRequest
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import POLICIES as PRODUCTION
@@ -22,7 +22,7 @@ from headnode.core.scheduling.view import View
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from headnode.apps.simulate.preemption_cost import PreemptionCost
+    from headnode.apps.simulate.engine_replay import PreemptionCost
     from headnode.core.state.job_events import NodeCores  # the head is 40 ms to import
 
 
@@ -235,8 +235,7 @@ def _replayed(
 def _through_head(
     log: SwfLog, variant: Variant, scene: ReplaySetup, told: Callable[[int], None]
 ) -> PolicyOutcome:
-    from headnode.apps.simulate.engine_replay import EngineReplay
-    from headnode.apps.simulate.preemption_cost import last_allocations
+    from headnode.apps.simulate.engine_replay import EngineReplay, last_allocations
 
     machine = scene.machine or pool(log.processors)
     head = EngineReplay(

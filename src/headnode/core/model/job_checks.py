@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from headnode.core.model.dependencies import DEPENDENCY_FIELDS, find_cycle
 from headnode.core.model.errors import BadRequest, Path
-from headnode.core.model.job import JobSpec, with_option
+from headnode.core.model.job import DEPENDENCY_FIELDS, JobSpec, find_cycle, with_option
 from headnode.core.model.quantities import HIGHEST, LOWEST
 from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
 from headnode.core.model.task_checks import check_processes, check_task

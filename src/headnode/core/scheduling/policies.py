@@ -1,29 +1,160 @@
-"""The scheduling policies by the names an administrator writes: FCFS, EASY and conservative backfill.
+"""The scheduling policies by the names an administrator writes, and the pass that they have in common.
 
-EASY: the first job that does not fit is promised its shadow time, the earliest at which it fits when running
-jobs end at their limits.  A later one starts if it is over by then, or if the promise can still be kept
-with the later one in place.
+Policies differ only in the backfill rule."""
 
-Where running jobs without a limit are in the way, the shadow time is NEVER: nothing is over by then
-(`inf <= inf` must not count), so only jobs that leave the promise possible overtake.  A job whose nodes
-are closed (paused, unreachable) is not promised anything and holds up nobody: no end of a job helps it.
-
-Source: CCS, "Priority-based, first-come, first-served scheduling".
-Source: CCS, "Backfilling".
-"""
-
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from math import inf
 from types import MappingProxyType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from headnode.core.model.job import JobRequest
 from headnode.core.scheduling import conservative
-from headnode.core.scheduling.candidates import Candidate
+from headnode.core.scheduling.candidates import Candidate, CandidateQueue, first_candidate
+from headnode.core.scheduling.explain.reasons import never_with_any, shortage, with_alternatives
 from headnode.core.scheduling.free_resources import Placement
-from headnode.core.scheduling.pass_state import PassState
-from headnode.core.scheduling.plan import Plan, Reason, Why
-from headnode.core.scheduling.schedule_pass import BackfillRule, backfill_placement, schedule_pass
+from headnode.core.scheduling.pass_state import BlockedJob, PassState
+from headnode.core.scheduling.placement import at_minimum, find_placement
+from headnode.core.scheduling.plan import LazyReasons, LazyWait, Plan, Reason, Wait, Why
+from headnode.core.scheduling.request import ResolvedRequest
 from headnode.core.scheduling.view import View
+
+
+def any_placement(state: PassState, candidate: Candidate) -> Placement | None:
+    """Return what there is for a job before which nobody waits."""
+    return find_placement(candidate.need, state.resources) if state.may_fit(candidate.need) else None
+
+
+def backfill_placement(state: PassState, candidate: Candidate) -> Placement | None:
+    """Return what a job may take: all it can, or less or elsewhere so that every head keeps its promise."""
+    if not state.may_fit(candidate.need) or state.surely_delays(candidate):
+        return None
+    fits = find_placement(candidate.need, state.resources)
+    if fits is None or state.in_time(candidate) or not state.promises():
+        return fits
+    if state.still_promised(candidate, fits):
+        return fits
+    for found in _more_modest(state, candidate.need):
+        if state.still_promised(candidate, found):
+            return found
+    return None
+
+
+def _more_modest(state: PassState, need: ResolvedRequest) -> Iterator[Placement]:
+    """Yield what is left when the promised pieces are spared, then the bare minimum in resource order."""
+    beside = state.spared()
+    spared = find_placement(need, beside) if beside is not None else None
+    if spared:
+        yield spared
+    least = find_placement(at_minimum(need), state.resources)
+    if least:
+        yield least
+
+
+class BackfillRule(NamedTuple):
+    """The difference between policies: which jobs may overtake a waiting job.
+
+    `overtake` is asked about a candidate behind a waiting job, and answers with what it may take; `refusal`
+    says why not, given whether it would fit.  `closed_blocks`: a job whose nodes are closed holds up others.
+    """
+
+    overtake: Callable[[PassState, Candidate], Placement | None]
+    refusal: Callable[[PassState, Candidate, bool], tuple[Reason, ...]]
+    closed_blocks: bool
+
+
+def schedule_pass(view: View, rule: BackfillRule) -> Plan:
+    """Decide about every queued job and every running job that would grow.  Touches nothing."""
+    node_table = view.node_table()
+    state = PassState(view, node_table, rule)
+    aside = state.refused_before()
+    candidates = CandidateQueue(view, node_table, aside)
+    waits: dict[JobRequest, LazyWait] = {}
+    for candidate in candidates:
+        granted = _wanted(state, candidate, rule)
+        if granted:
+            state.grant(*granted)
+            candidates.granted(candidate)
+        elif candidate.starts:  # a running job has its minimum: growth is a candidate that holds up nobody
+            waits[candidate.request] = _blocked(view, state, candidate, rule)
+        if aside and state.heads:
+            if state.is_settled:
+                waits |= {view.queue[at].request: partial(_still, view, state, rule, at) for at in aside}
+            else:
+                candidates.bring_back(aside)
+            aside = frozenset()
+    state.end(set(waits))
+    return Plan(tuple(state.starts), tuple(state.grows), LazyReasons(waits), state.reservations())
+
+
+def _wanted(state: PassState, candidate: Candidate, rule: BackfillRule) -> tuple[Candidate, Placement] | None:
+    """Return what the candidate is given, and under which of its options: the first that can be."""
+    ask: Callable[[PassState, Candidate], Placement | None] = any_placement
+    if state.heads:
+        ask = backfill_placement if state.head_of(candidate) is None else rule.overtake
+    for option in (
+        state.options(candidate) if candidate.request.others else (candidate,)
+    ):  # few have any, and all are asked
+        found = ask(state, option)
+        if found:
+            return option, found
+    return None
+
+
+def _blocked(view: View, state: PassState, candidate: Candidate, rule: BackfillRule) -> LazyWait:
+    """Let the job wait, as the head if there is none; return what will say why."""
+    head = state.head_of(candidate)
+    if head is not None:
+        return partial(_behind, view, state, candidate, rule, head)
+    never = _would_never_fit(view, state, candidate)
+    if never:
+        return lambda: Wait(never)
+    at = state.wait(candidate, unpromised=rule.closed_blocks).due
+    return lambda: Wait(with_alternatives(_lacking(state, each) for each in state.options(candidate)), at)
+
+
+def _lacking(state: PassState, candidate: Candidate) -> tuple[Reason, ...]:
+    """Say what is missing for the first that waits; if nothing is, it may be that of another reservation."""
+    others = [head for head in state.heads.values() if head.candidate.request != candidate.request]
+    if others and find_placement(at_minimum(candidate.need), state.resources) is not None:
+        what = f"it would fit, but could delay job {others[0].job}, which holds a reservation"
+        return (Reason(Why.RESERVATION, what, str(others[0].job)),)
+    return _missing(state, candidate)
+
+
+def _missing(state: PassState, candidate: Candidate) -> tuple[Reason, ...]:
+    return shortage(candidate.need, candidate.asks, state.resources)
+
+
+def _still(view: View, state: PassState, rule: BackfillRule, place: int) -> Wait:
+    """Say why the jobs of a class wait that was refused in the pass before already."""
+    candidate = first_candidate(view, view.node_table(), place)
+    head = state.head_of(candidate)
+    return Wait(()) if head is None else _behind(view, state, candidate, rule, head)
+
+
+def _behind(view: View, state: PassState, candidate: Candidate, rule: BackfillRule, head: BlockedJob) -> Wait:
+    """Say why a job waits behind the head, on what the pass has left free."""
+    never = _would_never_fit(view, state, candidate)
+    if never:
+        return Wait(never)
+    ahead = Reason(Why.PRIORITY, f"job {head.job} is ahead in the queue", str(head.job))
+    told = with_alternatives(_refused(state, each, rule) for each in state.options(candidate))
+    return Wait((ahead, *told))
+
+
+def _refused(state: PassState, candidate: Candidate, rule: BackfillRule) -> tuple[Reason, ...]:
+    """Say what is missing for a candidate under one of its options, and why the policy refuses it."""
+    fits = find_placement(at_minimum(candidate.need), state.resources) is not None
+    missing = () if fits else _missing(state, candidate)
+    return (*missing, *rule.refusal(state, candidate, fits))
+
+
+def _would_never_fit(view: View, state: PassState, candidate: Candidate) -> tuple[Reason, ...]:
+    """Return why the job could not run even if every node was open and nothing ran; nothing if it could."""
+    if any(state.can_run(option) for option in state.options(candidate)):
+        return ()
+    return never_with_any(candidate.request, view)
 
 
 def plan_fcfs(view: View) -> Plan:

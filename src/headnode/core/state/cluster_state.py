@@ -16,9 +16,8 @@ from headnode.core.model.template import JobTemplate
 from headnode.core.model.user import Receipt
 from headnode.core.state.agenda import Agenda
 from headnode.core.state.events import Doubt
-from headnode.core.state.free_cores import FreeCores
 from headnode.core.state.holding import set_recalled
-from headnode.core.state.job_queue import JobQueue
+from headnode.core.state.indexes import FreeCores, JobQueue
 from headnode.core.state.job_record import JobRecord, decode_spec, spec_of, started_run
 from headnode.core.state.job_request import (
     own_request,

@@ -5,9 +5,8 @@ from enum import Enum
 
 import msgspec
 
-from headnode.core.model.dependencies import dependencies, find_cycle, parents
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
-from headnode.core.model.job import Condition, JobSpec
+from headnode.core.model.job import Condition, JobSpec, dependencies, find_cycle, parents
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 from msgspec.structs import asdict, replace
 
-from headnode.core.filtering.answers import ActivationVerdict
-from headnode.core.model.dependencies import parents
+from headnode.core.filtering import ActivationVerdict
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import JobSpec
+from headnode.core.model.job import JobSpec, parents
 from headnode.core.model.job_checks import check_runnable
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.user import User

@@ -6,9 +6,8 @@ from enum import StrEnum
 from msgspec.structs import replace
 
 from headnode.core.model.bounds import TASKS_OF_JOB
-from headnode.core.model.dependencies import DEPENDENCY_FIELDS, DependencyLink, find_cycle, parents
 from headnode.core.model.errors import BadRequest, Refused
-from headnode.core.model.job import JobSpec
+from headnode.core.model.job import DEPENDENCY_FIELDS, DependencyLink, JobSpec, find_cycle, parents
 from headnode.core.model.job_checks import check_job
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.user import User

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from headnode.core.model.errors import WrongState
-from headnode.core.model.node import NodeState
-from headnode.core.model.node_sets import folded_names, natural_order
+from headnode.core.model.node import NodeState, folded_names, natural_order
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.model.reservation import NodeReservation, check_reservation, moment_in_words
 from headnode.core.model.user import User

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from headnode.core.filtering.filter_chain import Filter, FilterChain, chain_for, read_filters
+from headnode.core.filtering import Filter, FilterChain, chain_for, read_filters
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, Priority, format_priority

@@ -10,7 +10,12 @@ from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.policies import POOL_POLICIES
 from headnode.core.scheduling.pool.replay import ForkablePolicy, Ties, replay
-from headnode.core.scheduling.prediction.predictor import PredictingPolicy
+from headnode.core.scheduling.prediction.predictor import (
+    JudgedPrediction,
+    PredictingPolicy,
+    by_predicted_wait,
+    score,
+)
 from headnode.core.scheduling.prediction.replays import (
     POLICY_TRAITS,
     ReplayInput,
@@ -20,7 +25,6 @@ from headnode.core.scheduling.prediction.replays import (
     replay_quantile,
 )
 from headnode.core.scheduling.prediction.run_times import JobTraits, RunTimeHistory
-from headnode.core.scheduling.prediction.scores import JudgedPrediction, by_predicted_wait, score
 
 SIZE = 6
 EVERY_POLICY = pytest.mark.parametrize("policy", POOL_POLICIES)

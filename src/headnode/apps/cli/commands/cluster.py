@@ -6,15 +6,13 @@ from headnode.apps.cli.options import CliOption, nearest, usage
 from headnode.apps.cli.output import history_progress
 from headnode.apps.cli.screens.cluster import (
     CHANGE_COLUMNS,
+    NO_PREDICTIONS,
     PARAM_COLUMNS,
+    PREDICTION_COLUMNS,
     change_row,
     cluster_view,
     history_view,
     param_row,
-)
-from headnode.apps.cli.screens.prediction_score import (
-    NO_PREDICTIONS,
-    PREDICTION_COLUMNS,
     prediction_rows,
     prediction_trailer,
 )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headnode.apps.simulate.machine import SimulatedMachine
     from headnode.apps.simulate.scenario import RequestOverrides
     from headnode.apps.simulate.simulation import Progress, ReplaySetup, Simulation
-    from headnode.core.formats.swf_reading import SwfLog
+    from headnode.core.formats.swf import SwfLog
     from headnode.core.scheduling.pool.replay import Ties
 
     T = TypeVar("T", covariant=True)
@@ -125,7 +125,7 @@ def _predict(
     for other in ("starts", "html"):
         if asked.text(other) is not None:
             raise usage(f"with --predictions there is no --{other}", "ask for one after the other")
-    from headnode.apps.cli.screens.prediction_score import LOG_COLUMNS, how_to_read, log_rows
+    from headnode.apps.cli.screens.cluster import LOG_COLUMNS, how_to_read, log_rows
     from headnode.apps.cli.table import RecordTable
     from headnode.apps.simulate.predictions import documents, predict
 

@@ -5,7 +5,7 @@ from textwrap import wrap
 from headnode.apps.cli.screens.job import request, tasks_in_words
 from headnode.apps.cli.table import printable
 from headnode.apps.readable_values import counted, duration, instant
-from headnode.core.model.node_sets import natural_order
+from headnode.core.model.node import natural_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

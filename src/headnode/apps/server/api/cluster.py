@@ -41,7 +41,7 @@ from headnode.apps.server.api.verbs import ADMINISTERS, READS, VerbAccess, Who, 
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.quantities import FOREVER, NEVER, Instant
 from headnode.core.model.user import User
-from headnode.core.scheduling.prediction.scores import (
+from headnode.core.scheduling.prediction.predictor import (
     JudgedPrediction,
     PredictionScore,
     by_predicted_wait,

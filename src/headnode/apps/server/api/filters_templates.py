@@ -28,20 +28,21 @@ from headnode.apps.server.api.cluster_answers import (
 from headnode.apps.server.api.verbs import ADMINISTERS, READS, verb
 from headnode.apps.server.filtering.filter_documents import FilterCaller, changed_spec, write_document
 from headnode.apps.server.server_context import ServerContext
-from headnode.core.filtering.answers import (
+from headnode.core.filtering import (
     ActivationPhase,
+    Filter,
     FilterAnswer,
     FilterOffer,
     FilterRequest,
     SubmissionVerdict,
     activation_verdict,
     describe_call,
+    read_filters,
     submission_failure,
     submission_verdict,
     wrong_change,
 )
-from headnode.core.filtering.filter_chain import Filter, read_filters
-from headnode.core.filtering.filter_chain import FilterCall as Called
+from headnode.core.filtering import FilterCall as Called
 from headnode.core.formats.fidelity import FidelityReport
 from headnode.core.formats.job_views import ExportedJob
 from headnode.core.model.errors import BadRequest, NotFound, Refused, Unavailable

@@ -1,7 +1,6 @@
 """The verbs about all jobs of a group, and what a job and its group share."""
 
 from headnode.apps.server.api import requests as w
-from headnode.apps.server.api.admission_check import refuse_unfit_now
 from headnode.apps.server.api.answers import (
     DependencyObject,
     DependentObject,
@@ -11,12 +10,12 @@ from headnode.apps.server.api.answers import (
     StoppedJob,
     SubmittedGroup,
 )
+from headnode.apps.server.api.job_submission import refuse_unfit_now
 from headnode.apps.server.api.verbs import OVERSEES, READS, verb
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
-from headnode.core.model.dependencies import dependencies
 from headnode.core.model.errors import NotFound, Refused
-from headnode.core.model.job import Condition
+from headnode.core.model.job import Condition, dependencies
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
 from headnode.core.state.depend import dependency_state, outcome_of

@@ -23,14 +23,13 @@ from headnode.apps.server.api.answers import (
 from headnode.apps.server.api.groups import members, summary
 from headnode.apps.server.api.requests import ListJobsRequest
 from headnode.apps.server.api.verbs import READS, verb
-from headnode.apps.server.explain.explanation import DeadlineObject
-from headnode.apps.server.explain.waiting_reasons import why_unpredictable
+from headnode.apps.server.explain.explanation import DeadlineObject, why_unpredictable
 from headnode.apps.server.job_lookup import FoundJob, states_named
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem
 from headnode.core.model.bounds import PAGE, PAGE_BYTES
 from headnode.core.model.job import JobSpec
-from headnode.core.model.node_sets import folded_names, natural_order
+from headnode.core.model.node import folded_names, natural_order
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.user import User
 from headnode.core.state import job_events as e

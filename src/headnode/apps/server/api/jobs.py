@@ -5,7 +5,6 @@ from msgspec.structs import replace
 
 from headnode.apps.server.api import job_objects as show
 from headnode.apps.server.api import requests as w
-from headnode.apps.server.api.admission_check import refuse_unfit_change, refuse_unfit_now
 from headnode.apps.server.api.answers import (
     AddTasksAnswer,
     HoldsAnswer,
@@ -25,6 +24,8 @@ from headnode.apps.server.api.job_submission import (
     read_jobs,
     read_tasks,
     refuse_too_many,
+    refuse_unfit_change,
+    refuse_unfit_now,
     users_named,
     with_parents,
 )

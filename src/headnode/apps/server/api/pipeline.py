@@ -30,11 +30,10 @@ from headnode.apps.server.api import (
 )
 from headnode.apps.server.api.access import DONE, audit_entry, audited_answer
 from headnode.apps.server.api.answers import AddTasksAnswer, SubmitAnswer, SubmittedGroup, VerbAnswer
-from headnode.apps.server.api.messages import RequestFields, read_fields, read_request
 from headnode.apps.server.api.requests import ReservationNameRequest
 from headnode.apps.server.api.reservations import ChangedReservation, reservation
 from headnode.apps.server.api.streams import StreamHandler
-from headnode.apps.server.api.verbs import Verb, VerbKind
+from headnode.apps.server.api.verbs import RequestFields, Verb, VerbKind, read_fields, read_request
 from headnode.apps.server.doors.user_shares import UserShare
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.text.source_text import nearest_name

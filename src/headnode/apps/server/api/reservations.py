@@ -10,7 +10,7 @@ from headnode.apps.server.api.verbs import ADMINISTERS, READS, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.text.quantities import parse_nodes
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.node_sets import folded_names, natural_order
+from headnode.core.model.node import folded_names, natural_order
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.user import User

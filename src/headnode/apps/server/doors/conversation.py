@@ -13,9 +13,9 @@ import msgspec
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame, read_rest, read_size
 from headnode.apps.server.api.answers import VerbAnswer
-from headnode.apps.server.api.messages import encode_answer, refusal
 from headnode.apps.server.api.pipeline import Caller, ClientSession, client_session
 from headnode.apps.server.api.streams import LARGEST_FRAME, ClientStream, StreamHandler
+from headnode.apps.server.api.verbs import encode_answer, refusal
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model import bounds as b
 from headnode.core.model.bounds import UNREADABLE

@@ -11,10 +11,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from headnode.adapters.identity.users import Account
-from headnode.adapters.nodes.relay import place_of
+from headnode.adapters.nodes.streams import place_of
 from headnode.adapters.wire.frames import keep_alive, read_frame
-from headnode.apps.server.api.messages import read_fields, read_request, refusal
 from headnode.apps.server.api.requests import JobIdRequest
+from headnode.apps.server.api.verbs import read_fields, read_request, refusal
 from headnode.apps.server.doors.conversation import send, serve_client
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable

@@ -12,9 +12,9 @@ from headnode.adapters.identity.users import account
 from headnode.adapters.nodes.entrance import KnownPeers, digest_of
 from headnode.adapters.wire.frames import keep_alive, read_frame
 from headnode.apps.server.api.access import audit_entry
-from headnode.apps.server.api.messages import read_fields, read_request, refusal
 from headnode.apps.server.api.pipeline import client_session
 from headnode.apps.server.api.requests import Name, VerbRequest
+from headnode.apps.server.api.verbs import read_fields, read_request, refusal
 from headnode.apps.server.doors.conversation import ServedConversation, send
 from headnode.apps.server.doors.user_shares import Roles
 from headnode.apps.server.server_context import ServerContext

@@ -6,7 +6,7 @@ import socket
 
 from headnode.adapters.identity.users import Account
 from headnode.adapters.wire.peers import peer_ids, user_name
-from headnode.apps.server.api.messages import refusal
+from headnode.apps.server.api.verbs import refusal
 from headnode.apps.server.doors.conversation import send, serve_client
 from headnode.apps.server.doors.user_shares import Roles
 from headnode.apps.server.server_context import ServerContext

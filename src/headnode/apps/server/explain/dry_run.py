@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from headnode.apps.server.api import requests as w
-from headnode.apps.server.api.admission_check import refuse_unfit
 from headnode.apps.server.api.answers import JobObject
 from headnode.apps.server.api.job_objects import brief_of, job_object
 from headnode.apps.server.api.job_submission import (
     DescribedJobs,
     create_command,
     read_jobs,
+    refuse_unfit,
     users_named,
     with_parents,
 )
@@ -35,8 +35,7 @@ from headnode.apps.server.explain.explanation import CheckAnswer, Explanation, P
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.slash_terms import read_terms
-from headnode.core.model.dependencies import dependencies
-from headnode.core.model.job import JobSpec
+from headnode.core.model.job import JobSpec, dependencies
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
 from headnode.core.scheduling.explain.changes import Subject

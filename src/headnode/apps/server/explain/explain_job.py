@@ -34,8 +34,9 @@ from headnode.apps.server.explain.explanation import (
     RefusalObject,
     ReservedStart,
     WaitingTask,
+    preemption_reasons,
+    reserved_for_others,
 )
-from headnode.apps.server.explain.waiting_reasons import preemption_reasons, reserved_for_others
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import Refused

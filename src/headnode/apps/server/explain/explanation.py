@@ -1,17 +1,17 @@
-"""What is answered about a job that waits.  The page of the protocol is printed from it.
-
-Times are seconds since 1970.  The comment of a field is what the page says of it.
-"""
+"""An explanation as clients get it, and why a job waits for filters or because of preemption."""
 
 from msgspec import UNSET, UnsetType
 
-from headnode.apps.server.api.answers import (
-    DependencyObject,
-    ExpectedStartObject,
-    JobObject,
-    VerbAnswer,
-)
+from headnode.apps.server.api.answers import DependencyObject, ExpectedStartObject, JobObject, VerbAnswer
 from headnode.core.formats.fidelity import FidelityReport
+from headnode.core.model.quantities import JobId
+from headnode.core.scheduling.plan import Plan, Reason, Why
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.job_record import JobRecord
+from headnode.core.state.templates import submission_filters
+from headnode.core.state.transitions import JobState
+from headnode.engine.activation_offer import ActivationOffer, OfferStage
+from headnode.engine.activation_pending import PendingOffers
 
 
 class RefusalObject(VerbAnswer, frozen=True):
@@ -151,3 +151,121 @@ class CheckAnswer(VerbAnswer, frozen=True):
     explanation: Explanation | UnsetType = UNSET  # of one job
     jobs: list[PredictedJob] | UnsetType = UNSET  # of a file with several jobs, the first 20
     count: int | UnsetType = UNSET  # of a file with several jobs: how many
+
+
+MOST_RESERVED_TOLD = 5  # jobs for which something is kept that are told one by one
+
+
+def filter_reasons(cluster: ClusterState, offers: PendingOffers, record: JobRecord) -> list[Reason]:
+    """Return what filters have to do with it that a job waits; nothing without filters."""
+    if record.state is JobState.VALIDATING:
+        names = [each.name for each in submission_filters(cluster, cluster.written(record))]
+        told = ", ".join(map(repr, names)) or "its submission filters"
+        what = f"it waits for the answer of the submission filters {told}"
+        return [Reason(Why.FILTER, what, names[0] if names else "")]
+    if record.state is not JobState.QUEUED or not offers.chains.rules:
+        return []
+    if offers.chains.of(cluster, record):
+        said = _filter_answer(record)
+        return said or _filters_running(cluster, offers, record) or _behind_blocker(cluster, offers, record)
+    return _behind_blocker(cluster, offers, record)
+
+
+def reserved_for_others(cluster: ClusterState, offers: PendingOffers, job: JobId) -> list[Reason]:
+    """Return what is kept for other jobs that filters do not let start yet, the first of the queue first."""
+    kept = [
+        (cluster.jobs[offer.job], offer)
+        for offer in offers.of.values()
+        if offer.job != job
+        and offer.firm
+        and offer.stage is not OfferStage.CLEARED
+        and offer.job in cluster.jobs
+    ]
+    kept.sort(key=lambda each: cluster.turn(each[0]))
+    told = [_reserved_for(record, offer) for record, offer in kept[:MOST_RESERVED_TOLD]]
+    if len(kept) > MOST_RESERVED_TOLD:
+        told.append(
+            Reason(Why.PROCESSORS, f"processors are kept for {len(kept) - MOST_RESERVED_TOLD} more jobs")
+        )
+    return told
+
+
+def _reserved_for(record: JobRecord, offer: ActivationOffer) -> Reason:
+    count = sum(number for _, number in offer.giving.shares)
+    what = "1 processor is" if count == 1 else f"{count} processors are"
+    name = "its filter" if record.filtered is None else f"the activation filter {record.filtered.filter!r}"
+    text = f"{what} kept for job {record.id} until {name} accepts it"
+    return Reason(Why.PROCESSORS, text, str(record.id))
+
+
+def why_unpredictable(cluster: ClusterState, offers: PendingOffers, record: JobRecord) -> str:
+    """Return why nobody can say when a queued job starts, if that is for a filter; empty if not."""
+    if record.state is not JobState.QUEUED or not offers.chains.rules:
+        return ""
+    if record.filtered is not None and offers.chains.of(cluster, record):
+        return f"the activation filter {record.filtered.filter!r} keeps it waiting"
+    behind = _behind_blocker(cluster, offers, record)
+    return f"job {behind[0].what} blocks the queue before it" if behind else ""
+
+
+def _filter_answer(record: JobRecord) -> list[Reason]:
+    word = record.filtered
+    return [] if word is None else [Reason(Why.FILTER, word.words, word.filter)]
+
+
+def _filters_running(cluster: ClusterState, offers: PendingOffers, record: JobRecord) -> list[Reason]:
+    """Say that nobody has answered yet."""
+    chain = offers.chains.of(cluster, record)
+    names = ", ".join(repr(each.name) for each in chain)
+    offer = offers.of.get(record.id)
+    if offer is not None and offer.stage is OfferStage.ASKED:
+        what = f"it is offered {offer.units} units; the activation filters {names} have not answered yet"
+        return [Reason(Why.FILTER, what, chain[0].name)]
+    if record.id in offers.aside or record.id in offers.crowded:
+        what = f"the activation filters {names} are busy with other jobs"
+        return [Reason(Why.FILTER, what, chain[0].name)]
+    return []
+
+
+def _behind_blocker(cluster: ClusterState, offers: PendingOffers, record: JobRecord) -> list[Reason]:
+    """Return the job that a filter lets block the queue, if this job is behind it."""
+    blocker = offers.blocker(cluster)
+    if blocker is None or blocker.id == record.id or record.priority > blocker.priority:
+        return []
+    word = blocker.filtered
+    said = "" if word is None else f": {word.words}"
+    return [Reason(Why.FILTER, f"job {blocker.id} blocks the queue{said}", str(blocker.id))]
+
+
+def preemption_reasons(plan: Plan | None, record: JobRecord) -> list[Reason]:
+    """Return the jobs preempted for this job, or the job it is preempted for; `plan` is the latest plan."""
+    if record.state.is_queued:
+        claims = [] if plan is None else [claim.why for claim in plan.claims if claim.job == record.id]
+        return claims + _gave_way(record)
+    return _being_preempted(record)
+
+
+def _gave_way(record: JobRecord) -> list[Reason]:
+    if record.run is None or not record.run.gave_way_to:
+        return []
+    other = record.run.gave_way_to
+    return [Reason(Why.PREEMPTION, f"it was preempted by job {other} and is queued again", str(other))]
+
+
+def _being_preempted(record: JobRecord) -> list[Reason]:
+    run = record.run
+    if run is None:
+        return []
+    if record.state is JobState.ENDING and run.end is not None and run.end.preempted_by:
+        other = run.end.preempted_by
+        text = f"it is being preempted by job {other} and will be requeued"
+        return [Reason(Why.PREEMPTION, text, str(other))]
+    if not run.recalled or not run.recalled_for:
+        return []
+    names = ", ".join(map(str, run.recalled_for))
+    jobs = f"job{'s' if len(run.recalled_for) > 1 else ''} {names}"
+    left = sum(run.recalled.values())
+    text = f"it gives up {left} processor{'s' if left > 1 else ''} for {jobs} as its tasks end"
+    if sum(map(len, run.allocation.values())) == left:
+        text = f"it gives up all its processors for {jobs} as its tasks end and will be requeued"
+    return [Reason(Why.PREEMPTION, text, str(run.recalled_for[0]))]

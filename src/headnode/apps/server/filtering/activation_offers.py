@@ -12,15 +12,15 @@ from msgspec.structs import replace
 
 from headnode.apps.server.filtering.filter_documents import FilterCaller, write_document
 from headnode.apps.server.server_context import ServerContext
-from headnode.core.filtering.answers import (
+from headnode.core.filtering import (
     ActivationPhase,
     ActivationVerdict,
+    ChainRun,
     FilterOffer,
     FilterRequest,
     activation_outcome,
     activation_verdict,
 )
-from headnode.core.filtering.filter_chain import ChainRun
 from headnode.core.formats.job_views import ExportedJob
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.quantities import JobId, Seconds

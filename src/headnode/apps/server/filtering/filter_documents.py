@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headnode.core.filtering import filter_chain
-from headnode.core.filtering.answers import FilterKind, FilterOffer, FilterRequest, FilterReturn
-from headnode.core.filtering.filter_chain import FilterDialect
+from headnode.core import filtering
+from headnode.core.filtering import FilterDialect, FilterKind, FilterOffer, FilterRequest, FilterReturn
 from headnode.core.formats.job_views import ExportedJob
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
@@ -140,7 +139,7 @@ class FilterCaller:
 
     async def undo(
         self,
-        calls: Sequence[filter_chain.FilterCall],
+        calls: Sequence[filtering.FilterCall],
         job: int,
         seconds: float,
         offered: FilterOffer | None = None,

@@ -13,17 +13,18 @@ from functools import partial
 from typing import NamedTuple
 
 from headnode.adapters.identity.users import Account
-from headnode.apps.server.api.admission_check import refuse_unfit_change
+from headnode.apps.server.api.job_submission import refuse_unfit_change
 from headnode.apps.server.filtering.filter_documents import FilterCaller, changed_spec, write_document
 from headnode.apps.server.server_context import ServerContext
-from headnode.core.filtering.answers import (
+from headnode.core.filtering import (
+    ChainRun,
+    FilterChain,
     FilterRequest,
     SubmissionVerdict,
     submission_failure,
     submission_verdict,
     wrong_change,
 )
-from headnode.core.filtering.filter_chain import ChainRun, FilterChain
 from headnode.core.formats.job_views import ExportedJob
 from headnode.core.model.errors import NotAllowed, Refused, Unavailable
 from headnode.core.model.job import JobSpec

@@ -13,7 +13,7 @@ from plotly.subplots import make_subplots
 
 from headnode.apps.readable_values import duration
 from headnode.apps.simulate.html.study import STEPS, PolicyFinding, Study, percent
-from headnode.apps.simulate.job_classes import JobClass, slowdowns, spread
+from headnode.apps.simulate.report import JobClass, slowdowns, spread
 from headnode.apps.simulate.simulation import PolicyOutcome
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.replay import job_ends

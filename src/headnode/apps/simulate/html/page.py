@@ -25,7 +25,7 @@ from headnode.apps.simulate.html.tables import (
     priorities_table,
     section,
 )
-from headnode.apps.simulate.job_classes import by_run_time, by_size
+from headnode.apps.simulate.report import by_run_time, by_size
 
 FIGURES = (
     "Utilisation is the part of all processors in use during the makespan, which goes from the first "

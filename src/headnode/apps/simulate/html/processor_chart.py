@@ -14,8 +14,8 @@ import plotly.graph_objects as go
 
 from headnode.apps.simulate.html.charts import curve_points, grid, label, themed_chart, waiting
 from headnode.apps.simulate.html.study import DAY, Study
-from headnode.apps.simulate.job_classes import waits
 from headnode.apps.simulate.machine import SimulatedMachine
+from headnode.apps.simulate.report import waits
 from headnode.apps.simulate.simulation import PolicyOutcome, Simulation
 from headnode.core.model.errors import Broken
 from headnode.core.model.workload import Workload

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from headnode.apps.readable_values import duration
-from headnode.apps.simulate.job_classes import spread, waits
+from headnode.apps.simulate.report import spread, waits
 from headnode.apps.simulate.simulation import PolicyOutcome, Simulation
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.replay import job_ends

@@ -10,7 +10,7 @@ from lxml.html.builder import E
 
 from headnode.apps.readable_values import duration
 from headnode.apps.simulate.html.study import PolicyFinding, Study, most_gaining, most_losing, percent
-from headnode.apps.simulate.job_classes import JobClass, by_priority, slowdowns, spread
+from headnode.apps.simulate.report import JobClass, by_priority, slowdowns, spread
 from headnode.apps.simulate.simulation import Simulation
 from headnode.core.model.workload import Workload
 

@@ -9,9 +9,8 @@ import msgspec
 
 from headnode.core.formats.fidelity import Awareness, FidelityReport
 from headnode.core.formats.text.source_text import nearest_name
-from headnode.core.model.dependencies import DependencyLink
 from headnode.core.model.errors import BadRequest, Path, TextPosition, task_number
-from headnode.core.model.job import JobSpec
+from headnode.core.model.job import DependencyLink, JobSpec
 
 if TYPE_CHECKING:
     from headnode.core.formats.sss import SssDocument

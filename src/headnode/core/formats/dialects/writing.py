@@ -15,9 +15,8 @@ from headnode.core.formats.dialects.reading import (
     sss_dialect,
 )
 from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem, apply_awareness
-from headnode.core.model.dependencies import DEPENDENCY_FIELDS, DependencyLink
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import JobSpec
+from headnode.core.model.job import DEPENDENCY_FIELDS, DependencyLink, JobSpec
 
 if TYPE_CHECKING:
     from headnode.core.formats import sss

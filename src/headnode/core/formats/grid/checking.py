@@ -8,8 +8,8 @@ from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, REQUIREMENT_ROW
 from headnode.core.formats.grid.source import GridFindings, GridText
 from headnode.core.formats.grid.values import GridRow, GridTable
 from headnode.core.formats.text.source_text import nearest_name
-from headnode.core.model.dependencies import find_cycle
 from headnode.core.model.errors import Path
+from headnode.core.model.job import find_cycle
 
 Items = Sequence[dict[str, Any]]
 _SHOWN_TASKS = 12

@@ -20,9 +20,8 @@ from headnode.core.formats.native.keys import (
 from headnode.core.formats.native.table_reading import Fields, KeyReader, alternatives, links_by_name
 from headnode.core.formats.text.quantities import shown
 from headnode.core.formats.text.toml_text import PlacedValues, read_toml_or_json
-from headnode.core.model.dependencies import DEPENDENCY_FIELDS, DependencyLink
 from headnode.core.model.errors import BadRequest, Path, TextPosition
-from headnode.core.model.job import JobSpec, UnitType
+from headnode.core.model.job import DEPENDENCY_FIELDS, DependencyLink, JobSpec, UnitType
 from headnode.core.model.task import TaskSpec, TaskType
 
 _RUNNABLE = (TaskType.BASIC, TaskType.SWEEP)

@@ -27,10 +27,10 @@ from headnode.core.formats.native.table_reading import (
 )
 from headnode.core.formats.native.values import NEEDS, NativeRow
 from headnode.core.formats.text.toml_text import TomlMoment, toml
-from headnode.core.model.dependencies import DependencyLink
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import (
     Alternative,
+    DependencyLink,
     GroupEdge,
     HeldAmounts,
     JobSpec,

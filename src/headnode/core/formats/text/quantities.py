@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.node_sets import folded_names, is_plain
+from headnode.core.model.node import folded_names, is_plain
 from headnode.core.model.quantities import FOREVER, Instant, Seconds
 
 _START = datetime(1970, 1, 1, tzinfo=UTC)

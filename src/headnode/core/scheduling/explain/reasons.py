@@ -10,7 +10,7 @@ from math import inf
 import msgspec
 
 from headnode.core.model.job import JobRequest, UnitType
-from headnode.core.model.node_sets import folded_names, natural_order
+from headnode.core.model.node import folded_names, natural_order
 from headnode.core.model.quantities import JobId, QueuePosition
 from headnode.core.scheduling.explain.part_reasons import parts_short, tasks_not_served
 from headnode.core.scheduling.free_resources import FreeResources

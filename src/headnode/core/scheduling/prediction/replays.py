@@ -6,11 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from math import inf
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from headnode.core.model.quantities import NEVER, Instant, Seconds
-from headnode.core.scheduling.pool.replay import ForkablePolicy
 from headnode.core.scheduling.prediction.run_times import JobTraits, RunTimeForecast, RunTimeHistory, quantile
+
+if TYPE_CHECKING:
+    from headnode.core.scheduling.pool.replay import ForkablePolicy
 
 REPLAYS = 10  # more do not make the median better on the logs tried
 _GOLDEN, _PLASTIC = 0.6180339887498949, 0.7548776662466927  # their multiples are spread evenly over (0, 1)
@@ -26,7 +28,7 @@ class ReplayInput(NamedTuple):
     """
 
     now: Instant
-    policy: ForkablePolicy
+    policy: "ForkablePolicy"
     running: Mapping[int, Instant]
     asked: Callable[[int], JobTraits]
 

@@ -15,7 +15,7 @@ from headnode.core.formats.sss.conversion.document_reading import ConvertedJobs,
 from headnode.core.formats.sss.conversion.extensions import id_read_with
 from headnode.core.formats.sss.conversion.job_writing import document_of
 from headnode.core.formats.sss.conversion.several_jobs import document_of_jobs
-from headnode.core.model.dependencies import DependencyLink
+from headnode.core.model.job import DependencyLink
 
 __all__ = [
     "Asker",

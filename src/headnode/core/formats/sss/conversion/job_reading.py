@@ -31,9 +31,16 @@ from headnode.core.formats.sss.properties import (
 )
 from headnode.core.formats.sss.property_rows import ElementPlace
 from headnode.core.formats.sss.value_types import SssVersion
-from headnode.core.model.dependencies import DEPENDENCY_FIELDS, DependencyLink
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import Alternative, Condition, JobSpec, Licence, NamedParent
+from headnode.core.model.job import (
+    DEPENDENCY_FIELDS,
+    Alternative,
+    Condition,
+    DependencyLink,
+    JobSpec,
+    Licence,
+    NamedParent,
+)
 from headnode.core.model.quantities import FOREVER
 from headnode.core.model.task import TaskSpec
 

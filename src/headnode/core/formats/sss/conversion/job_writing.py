@@ -33,9 +33,8 @@ from headnode.core.formats.sss.job_object import JobGroup, SssDocument, SssJob, 
 from headnode.core.formats.sss.properties import Designator, Extension, Notifications, SssProperty
 from headnode.core.formats.sss.property_rows import ElementPlace
 from headnode.core.formats.sss.value_types import MOST_SECONDS, SssVersion
-from headnode.core.model.dependencies import dependencies
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import Alternative, JobSpec, TaskAlternative, with_option
+from headnode.core.model.job import Alternative, JobSpec, TaskAlternative, dependencies, with_option
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec, TaskType
 

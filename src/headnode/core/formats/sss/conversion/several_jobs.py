@@ -12,8 +12,7 @@ from headnode.core.formats.sss.conversion.job_writing import WRITTEN, document_o
 from headnode.core.formats.sss.conversion.simple_fields import ordered
 from headnode.core.formats.sss.job_object import Entry, SssDocument
 from headnode.core.formats.sss.value_types import SssVersion
-from headnode.core.model.dependencies import DependencyLink, parents
-from headnode.core.model.job import Condition, JobSpec
+from headnode.core.model.job import Condition, DependencyLink, JobSpec, parents
 from headnode.core.model.task import TaskSpec
 
 GROUP_ID = "jobs"
