@@ -150,7 +150,7 @@ def _check_usage(cluster: ClusterState) -> None:
         held = 0 if record.run is None else sum(map(len, record.run.allocation.values()))
         if held:
             wanted[job] = ((record.owner, cluster.spec(record).project), held)
-    _must(cluster.usage.held == wanted, f"usage counts {cluster.usage.held}, should count {wanted}")
+    _must(cluster.usage.held() == wanted, f"usage counts {cluster.usage.held()}, should count {wanted}")
 
 
 def _check_children(cluster: ClusterState) -> None:

@@ -6,7 +6,7 @@ Source: Slurm, "Multifactor Priority Plugin", PriorityDecayHalfLife.
 """
 
 from heapq import nsmallest
-from math import exp2, expm1, log
+from math import expm1, log
 
 import msgspec
 
@@ -30,15 +30,24 @@ class UsageAccount(msgspec.Struct, forbid_unknown_fields=True):
     at: Instant
 
 
+class _LiveAccount(msgspec.Struct):
+    """An account with the processors that its jobs hold now, which follow from their allocations."""
+
+    key: UsageKey
+    used: float
+    at: Instant
+    held: int = 0
+
+
 class OwnerUsage:
     """The accounts of all owners.  `now` is the time of the event that is being applied."""
 
     def __init__(self, accounts: list[UsageAccount], half_life: float) -> None:
         self.now = Instant(0.0)
-        self._half_life = half_life
-        self._accounts: dict[UsageKey, UsageAccount] = {(each.owner, each.project): each for each in accounts}
-        self._held: dict[UsageKey, int] = {}  # processors, derived from the allocations of the jobs
-        self._jobs: dict[JobId, tuple[UsageKey, int]] = {}  # the same for each job
+        self._time = half_life / log(2)  # seconds in which usage decays to 1/e
+        found = (_LiveAccount((each.owner, each.project), each.used, each.at) for each in accounts)
+        self._accounts = {each.key: each for each in found}
+        self._jobs: dict[JobId, tuple[_LiveAccount, int]] = {}  # the processors of each job
 
     # Reading
 
@@ -48,65 +57,59 @@ class OwnerUsage:
 
     def accounts(self) -> list[UsageAccount]:
         """Return what a snapshot keeps."""
-        return list(self._accounts.values())
+        return [UsageAccount(*each.key, used=each.used, at=each.at) for each in self._accounts.values()]
 
-    @property
     def held(self) -> dict[JobId, tuple[UsageKey, int]]:
-        """The processors that are counted for each job, with its account."""
-        return self._jobs
+        """Return the processors that are counted for each job, with its account."""
+        return {job: (account.key, count) for job, (account, count) in self._jobs.items()}
 
-    def _used(self, account: UsageAccount, now: Instant) -> float:
-        """Return what was used until `account.at`, less its decay, and what was held since."""
-        span = max(0.0, now - account.at) / self._half_life
-        held = self._held.get((account.owner, account.project), 0)
-        return account.used * exp2(-span) - held * self._half_life / log(2) * expm1(-span * log(2))
+    def _used(self, account: _LiveAccount, now: Instant) -> float:
+        """Return what was used until `account.at`, less its decay, and what was held since.
+
+        Usage tends to what is held, times `_time`: then as much decays as is used.
+        """
+        if now <= account.at:
+            return account.used
+        decayed = -expm1((account.at - now) / self._time)
+        return account.used + (account.held * self._time - account.used) * decayed
 
     # For `apply_event` only
 
     def count(self, record: JobRecord, project: str) -> None:
         """Count from now on the processors that a job holds, for its owner and project."""
-        key = (record.owner, project)
         held = 0 if record.run is None else sum(map(len, record.run.allocation.values()))
-        known, before = self._jobs.pop(record.id, (key, 0))
-        if known != key:
-            self._add(known, -before)
-            before = 0
+        known = self._jobs.pop(record.id, None)
+        if known is not None:
+            self._add(known[0], -known[1])
         if held:
-            self._jobs[record.id] = (key, held)
-        self._add(key, held - before)
+            account = self._account((record.owner, project))
+            self._jobs[record.id] = (account, held)
+            self._add(account, held)
 
-    def _add(self, key: UsageKey, processors: int) -> None:
-        if not processors:
-            return
-        account = self._accounts.get(key)
-        if account is None:
+    def _add(self, account: _LiveAccount, processors: int) -> None:
+        account.used, account.at = self._used(account, self.now), max(self.now, account.at)
+        account.held += processors
+
+    def _account(self, key: UsageKey) -> _LiveAccount:
+        found = self._accounts.get(key)
+        if found is None:
             self._make_room()
-            account = self._accounts[key] = UsageAccount(*key, used=0.0, at=self.now)
-        self._settle(account)
-        held = self._held.get(key, 0) + processors
-        if held:
-            self._held[key] = held
-        else:
-            del self._held[key]
-
-    def _settle(self, account: UsageAccount) -> None:
-        if self.now > account.at:
-            account.used, account.at = self._used(account, self.now), self.now
+            found = self._accounts[key] = _LiveAccount(key, 0.0, self.now)
+        return found
 
     def _make_room(self) -> None:
         """If there are too many accounts, drop those that hold nothing and have used least, a tenth."""
         if len(self._accounts) < MOST_ACCOUNTS:
             return
-        idle = [(self._used(each, self.now), key) for key, each in self._accounts.items()]
-        idle = [each for each in idle if each[1] not in self._held]
+        idle = ((self._used(each, self.now), key) for key, each in self._accounts.items() if not each.held)
         for _, key in nsmallest(MOST_ACCOUNTS // 10, idle):
             del self._accounts[key]
 
     def set_half_life(self, half_life: float) -> None:
         """Let usage decay so from now on, in seconds."""
         for account in self._accounts.values():
-            self._settle(account)
-        self._half_life = half_life
+            self._add(account, 0)
+        self._time = half_life / log(2)
 
     def shift(self, by: Seconds) -> None:
         """The clock was set by so many seconds, in which nothing was used."""
