@@ -162,10 +162,10 @@ def explanation_view(view: View, offers: PendingOffers, cluster: ClusterState, j
 
 
 def look_ahead_view(view: View, offers: PendingOffers, cluster: ClusterState) -> View:
-    """Return a view for looking ahead: what filters keep is held as if those jobs started now.
+    """Return a view for predictions: resources that filters keep for jobs are held as if these started now.
 
-    When a filter will let a job go that blocks the queue, nobody knows: it is not in the queue, and neither
-    are those behind it.
+    It is unknown when a filter will let a job start that blocks the queue.  So this job and those behind it
+    are not in the queue of the view.
     """
     firm, blocker = _firm(offers), offers.chains.blocker(cluster)
     if not firm and blocker is None:

@@ -45,12 +45,12 @@ class PendingOffers:
     """
 
     def __init__(self, filters: FilterRunner | None = None) -> None:
-        self.filters = filters  # None: there is nobody to ask, and nothing is offered to who would have to
+        self.filters = filters  # None: jobs with activation filters get no offers
         self.restless = False
         self.of: dict[JobId, ActivationOffer] = {}
-        self.aside: set[JobId] = set()  # nobody can be asked about them yet
-        self.crowded: set[JobId] = set()  # what they would get is offered to others
-        self.resting: dict[JobId, Instant] = {}  # they were refused what they were offered, until then
+        self.aside: set[JobId] = set()  # jobs whose filters cannot be called yet
+        self.crowded: set[JobId] = set()  # jobs whose resources are offered to other jobs
+        self.resting: dict[JobId, Instant] = {}  # refused by a filter: no new offer until then
         self._asked: dict[int, ActivationOffer] = {}  # outstanding, also those that have fallen
         self._lost: set[JobId] = set()  # others were faster once; their next offer is firm
         self.chains = ActivationChains()
@@ -64,7 +64,7 @@ class PendingOffers:
     def recover(self, cluster: ClusterState) -> None:
         """Forget everything but what is asked now, and keep for jobs what the journal says is kept for them.
 
-        Their filters are asked again at the next pass; nobody can have it before.
+        Their filters are called again at the next pass; no other job gets the resources before.
         """
         for offer in list(self.of.values()):
             self._drop(offer)
@@ -111,7 +111,7 @@ class PendingOffers:
         self.resting[job] = until
 
     def wake(self) -> Instant:
-        """Return when somebody is to be asked again."""
+        """Return when a filter is to be called again."""
         if not self.of and not self.resting:
             return NEVER
         kept = (offer.again for offer in self.of.values() if offer.stage is OfferStage.KEPT)
@@ -260,7 +260,7 @@ class PendingOffers:
             self._lost.update(jobs)
 
     def new_pass(self) -> None:
-        """Count one more pass in which somebody is asked."""
+        """Count one more pass that calls filters."""
         self._passes += 1
 
     def _ask(self, cluster: ClusterState, record: JobRecord, offer: ActivationOffer, index: int = 0) -> None:

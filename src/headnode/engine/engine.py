@@ -87,7 +87,7 @@ def _may(cluster: ClusterState, job: JobId, starting: Collection[JobId]) -> bool
 
 
 def _opened(cluster: ClusterState, name: str, node: NodeView, view: View) -> NodeView:
-    """Return a node as if nobody had paused it; one that is drained stays closed."""
+    """Return a node as if it were not paused; a drained node stays closed."""
     drained = cluster.nodes[name].closes <= view.now
     return replace(node, closed="drained" if drained else "")
 
@@ -168,7 +168,7 @@ class Engine:
         return self._handle(batch, now)
 
     def _mind_the_clock(self, now: Instant) -> None:
-        """Let no limit end early or late because somebody has set the clock."""
+        """Move run time limits when the clock was set, so that none ends early or late."""
         by = self.clock.set_by()
         if by:
             log.warning("the clock was set by %.0f seconds", by)

@@ -70,7 +70,7 @@ def _untold(plan: Plan, view: View) -> str:
             left = [turn.job for turn in waiting.turns if turn.job not in begun]
             if left:
                 return f"its plan has no entry for job {left[0]}"
-    if isinstance(plan.waits, LazyReasons):  # ours, from which it was made: worked out when somebody asks
+    if isinstance(plan.waits, LazyReasons):  # of a built-in policy: computed on first use
         return ""
     strange: list[object] = [each for each in plan.waits if not isinstance(each, JobRequest)]
     strange += [each for each in plan.waits.values() if not isinstance(each, Wait)]
@@ -90,7 +90,7 @@ def _is_readable(wait: Wait) -> bool:
 
 
 def _not_reserved(plan: Plan, view: View) -> str:
-    """Say which reservation is for nobody, or for no time to come."""
+    """Return an error text if a reservation is for no waiting job or for no future time."""
     waiting = (
         {turn.job: each.request for each in view.queue for turn in each.turns} if plan.reservations else {}
     )

@@ -167,7 +167,7 @@ class Past(Archive, PredictionStore, Protocol):
 class FilterQuestion(msgspec.Struct, frozen=True):
     """A call of the activation filters of a job about an offer of resources.
 
-    `scheduler_pass` counts those in which somebody is asked, from 1 at the start of the head; `job_index` is
+    `scheduler_pass` counts passes that call filters, from 1 at the start of the head; `job_index` is
     the place in the queue, from 1; `resource_count` the units offered, more of them if it is `running`.
     """
 

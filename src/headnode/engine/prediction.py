@@ -211,7 +211,7 @@ class StartPredictor:
             self.changed = self.changed or not isinstance(event, _NO_NEWS)
 
     def expected(self, job: JobId) -> ExpectedStart | None:
-        """Return what is expected of a queued job; None when nobody has looked, or not so far back."""
+        """Return the expected start of a queued job; None if not computed, or too far back in the queue."""
         return self._expected.get(job)
 
     def situation(self, cluster: ClusterState, view: View, plan: Plan | None, policy: str) -> PredictionInput:

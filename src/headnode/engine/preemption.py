@@ -31,9 +31,9 @@ Reclaim = c.PreemptJob | c.RecallProcessors
 
 
 def plan_with_preemption(view: View, policy: Callable[[View], Plan], cluster: ClusterState) -> Plan:
-    """Return what the policy would do, with who is preempted for whom as the cluster's parameters say.
+    """Return the policy's plan with preemption, as configured by the cluster parameters.
 
-    Cost:  that of the policy alone where nobody gives anything up, and nobody waits with a priority above
+    Cost:  that of the policy alone if no job gives anything up, and no job waits with a priority above
     that of a running job; or where preemption is off.
     """
     settings = Settings(cluster.parameters)
@@ -47,7 +47,7 @@ def plan_with_preemption(view: View, policy: Callable[[View], Plan], cluster: Cl
 
 
 def withdrawals(cluster: ClusterState) -> list[Reclaim]:
-    """Return what lets jobs keep what was recalled for others, of whom nobody waits."""
+    """Return commands that let jobs keep processors recalled for jobs that no longer wait."""
     if not cluster.releasing or Settings(cluster.parameters).text("SchedulingMode") != "Queued":
         return []
     return reclaims_of(_with_withdrawals(Plan((), (), {}), cluster))

@@ -23,7 +23,7 @@ from headnode.core.scheduling.request import held_licences, held_with, requested
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 
 SimulatedRunTime = Callable[[JobId, int], float]
-"""How long a job will run once it starts under an option, in seconds; infinite when nobody knows."""
+"""How long a job will run once it starts under an option, in seconds; infinite if unknown."""
 
 
 class SimulatedStarts(NamedTuple):

@@ -148,9 +148,7 @@ class ViewBuilder:
                     self._node_table, self.freed = None, True
                 elif before.reserved or seen.reserved:
                     self._node_table, self.freed = None, self.freed or not _as_reserved(before, seen)
-                elif (
-                    before.open_for != seen.open_for
-                ):  # less and less, unless somebody has chosen another date
+                elif before.open_for != seen.open_for:  # decreases, unless another date was set
                     self._node_table, self.freed = None, self.freed or seen.open_for > before.open_for
             elif before is not None:
                 self._node_table, self.freed = None, True

@@ -156,7 +156,7 @@ class _Pass:
         return Plan(tuple(self._starts), tuple(self._grows), LazyReasons(self._waits), held, wake)
 
     def _is_shallow(self) -> bool:
-        """Return whether one more may have a reservation; after the first who may not, nobody may."""
+        """Return whether one more job may have a reservation; after the first refusal, none may."""
         coming = sum(held.slot.at > self._view.now for held in self._kept.slots.values())
         self._shallow = self._shallow and len(self._reservations) + coming < self._view.depth
         return self._shallow

@@ -28,7 +28,7 @@ from headnode.core.scheduling.request import ResolvedPart, ResolvedRequest, proc
 def lay_parts(parts: Sequence[ResolvedPart], field: OfferedUnits) -> GangUnits | None:
     """Return how many units each part holds of which nodes, or None.
 
-    Parts that ask for the same are laid as one: it matters to nobody which of them has what.
+    Parts that ask for the same are placed as one: they are interchangeable.
     """
     alike: dict[ResolvedPart, list[int]] = {}
     for number, part in enumerate(parts):
@@ -144,7 +144,7 @@ def _nodes_for_lumps(parts: Sequence[ResolvedPart], field: OfferedUnits) -> Gang
 
 
 def _enough(parts: Sequence[ResolvedPart], field: OfferedUnits) -> bool:
-    """Return whether there would be room if lumps could be cut: if not, nobody need search."""
+    """Return whether there would be room if lumps could be split; if not, no search is needed."""
     return _enough_places(parts, field) and _enough_units(parts, field)
 
 

@@ -135,7 +135,7 @@ Matching = list[dict[int, int]]
 def match_claims(
     demands: Sequence[int], most: Sequence[Mapping[int, int]], room: Mapping[int, int]
 ) -> Matching | None:
-    """Give every claimant what it demands out of the nodes' room, or return None if nobody could.
+    """Return an assignment of nodes that meets every claimant's demand, or None if there is none.
 
     `most` says how much of each node a claimant may have at most; nodes are taken in its order.
     Cost:  O(claimants * nodes) for each path, and few paths where there is plenty.

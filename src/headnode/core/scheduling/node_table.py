@@ -149,9 +149,9 @@ class PassCache:
 class NodeTable:
     """Nodes by number.  `units` is how many of each unit a whole node has.
 
-    With `reopened`, closed nodes count as open; removed ones never do.  A node that will close serves those
-    who are over by then: of `open_for` seconds from the view's now, infinite where nobody closes it.
-    `reserved` are the times that each is kept for some; whoever asks what is `reopened` asks for no time.
+    With `reopened`, closed nodes count as open; removed ones never do.  A node that will close serves jobs
+    that are over by then: within `open_for` seconds of the view's now, infinite if it is not drained.
+    `reserved` are the reserved times of each node; they do not matter for what is `reopened`.
     Cost:  O(nodes) to make; candidates are worked out once for each kind of rules.  What others work out
     on these nodes is remembered with them, in `cache`.
     """

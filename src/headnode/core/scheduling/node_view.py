@@ -16,8 +16,8 @@ class ReservedTime(msgspec.Struct, frozen=True, gc=False):
     name: str  # of the reservation, in lower case
     begins: float  # seconds from now; zero or less once it has begun
     ends: float  # seconds from now
-    limits: bool = True  # who goes in by its name starts only if surely over by its end
-    says: str = ""  # for whom it is and when, as people read it
+    limits: bool = True  # a job that names it starts only if surely over by its end
+    says: str = ""  # its users and times, as a text for users
 
 
 class NodeView(msgspec.Struct, frozen=True, gc=False):
@@ -38,7 +38,7 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
 class ReservationAccess(NamedTuple):
     """The access of a request to reserved nodes."""
 
-    reservation: str  # it runs nowhere else; empty: wherever nobody keeps it out
+    reservation: str  # the only one it runs in; empty: on any nodes open to it
     welcome: tuple[str, ...]
     lasts: float  # seconds
 

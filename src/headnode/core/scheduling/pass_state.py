@@ -126,7 +126,7 @@ class PassState:
         return candidate_options(candidate, self._view.now, self._node_table)
 
     def may_fit(self, need: ResolvedRequest) -> bool:
-        """Return whether there are processors enough, wherever they are; if not, nobody need look closer."""
+        """Return whether enough processors are free, on any nodes; if not, the request cannot fit."""
         if need.unit is UnitType.NODE:
             return True
         known = self._room.get(need.rules) if need.rules >= 0 else None

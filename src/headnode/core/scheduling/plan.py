@@ -20,7 +20,7 @@ class Why(StrEnum):
     NODE = "node"  # this node is out, for the reason given
     LICENCES = "licences"
     RESERVATION = "reservation"  # it would delay the job that holds the reservation
-    POLICY = "policy"  # nobody may overtake
+    POLICY = "policy"  # no job may overtake
     DEPENDENCY = "dependency"
     HOLD = "hold"
     FILTER = "filter"  # a filter of the site does not let it, or has not answered

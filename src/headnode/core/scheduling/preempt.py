@@ -79,9 +79,9 @@ class PreemptionState(NamedTuple):
 
 
 def preempting_plan(view: View, policy: Policy, scene: PreemptionState) -> Plan:
-    """Return the policy's plan, with who is preempted for whom.
+    """Return the policy's plan, with the jobs to preempt and the jobs that get their processors.
 
-    Cost:  one plan of the policy, where nobody gives anything or could; else a few more of a shorter queue.
+    Cost:  one plan of the policy if no job gives anything up or could; else a few more of a shorter queue.
     """
     state = _PreemptionPass(view, policy, scene)
     found = policy(state.now)
@@ -261,9 +261,9 @@ class _PreemptionSearch:
         self.start: Start
 
     def chosen(self) -> list[_LowerJob]:
-        """Return who must go: of the lowest priority, then the youngest, and no more than needed.
+        """Return the jobs to preempt: lowest priority first, then the youngest, and no more than needed.
 
-        Nobody if it starts without, or not at all.
+        Empty if the job starts without preemption, or not at all.
         """
         lower = self._lower
         if self._fits_on(self._resources) and self.start_without({}) is not None:
@@ -320,7 +320,7 @@ class _PreemptionSearch:
         return self._units - sum(node.free for node in self.base.nodes.values())
 
     def _enough(self, lower: Sequence[_LowerJob]) -> Sequence[_LowerJob]:
-        """Return the fewest of the first that suffice as far as room goes; nobody if all do not."""
+        """Return the fewest of the first jobs whose processors suffice; empty if all do not suffice."""
         resources, count, step = self._resources.copy(), 0, 1
         boards = [(0, resources.copy())]
         while count < len(lower):

@@ -109,7 +109,7 @@ class ReleaseOutlook(NamedTuple):
 def shadow_reservation(need: ResolvedRequest, outlook: ReleaseOutlook) -> ShadowReservation | None:
     """Return the earliest promise for a need that does not fit now, or None if no end will help.
 
-    Nodes that will close are promised to nobody, and reserved ones as `resolved_later` says.
+    Nodes that will close are not promised to any job; reserved ones follow `resolved_later`.
     Cost:  O(log(releases)) placements, because what fits still fits when more is free; one where counts tell.
     Where nodes are reserved, as many for each beginning and end of a reservation.
     """

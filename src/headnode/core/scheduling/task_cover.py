@@ -98,7 +98,7 @@ def _with_node(
 
 
 MOST_WAYS = 20_000
-"""Beyond so many amounts that may be missing of all parts, nobody looks for the smallest cover."""
+"""The number of possible shortfalls of all parts beyond which the smallest cover is not searched."""
 
 
 def cover_tasks(

@@ -91,7 +91,7 @@ def _is_right(need: ResolvedRequest, part: ResolvedPart, units: Units, resources
 
 
 def _is_all(need: ResolvedRequest, node: int, units: int, resources: FreeResources) -> bool:
-    """Return whether so many units are all of a node, with nobody else on it."""
+    """Return whether so many units are all of a node, with no other job on it."""
     return units == resources.node_table.units[need.unit][node] and resources.is_idle(node)
 
 

@@ -1,4 +1,4 @@
-"""What a policy sees of the cluster at one instant.  Made by the engine, changed by nobody."""
+"""What a policy sees of the cluster at one instant.  Made by the engine, and never changed."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -99,7 +99,7 @@ class View(msgspec.Struct, frozen=True, gc=False):
     depth: float = inf  # how many waiting jobs may have a reservation, where the policy gives several
     before: Plan | None = None
     freed: bool = True
-    ground: KnownNodes | None = None  # what somebody has worked out about these nodes before
+    ground: KnownNodes | None = None  # the node table of an earlier pass on these nodes
     balancing: Balancing | None = None  # in balanced mode: how, and what jobs could use and give
     usage: Mapping[tuple[str, str], float] = {}  # by owner and project, if the policy orders the queue
     positions: Mapping[JobId, QueuePosition] | None = None  # of jobs in the order of such a policy

@@ -144,7 +144,7 @@ def waits(
             fix=_instead(parent, fates[parent]),
         )
     waiting = tuple(parent for parent in wanted if not all_met(spec, parent, fates[parent]))
-    if job in cluster.children:  # else nobody waits for it: it closes no circle
+    if job in cluster.children:  # else no job waits for it: it closes no circle
         _refuse_circle(cluster, job, waiting)
     return waiting
 

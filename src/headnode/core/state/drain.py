@@ -141,9 +141,9 @@ def drain_for_age(
 
 
 def lift_drains(known: NodeRecord, by: User, now: Instant) -> list[Event]:
-    """Return what lets a node stay open, whoever closed it.
+    """Return the events that lift all drains of a node, whatever their cause.
 
-    Raises:  WrongState ``old-agent`` where only the age of its agent closes it: nobody can lift that.
+    Raises:  WrongState ``old-agent`` if the only cause is the age of its agent, which cannot be lifted.
     """
     name, causes = known.facts.name, [each.cause for each in known.drains]
     if causes == ["agent"] and known.state is NodeState.READY:

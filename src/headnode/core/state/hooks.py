@@ -95,7 +95,7 @@ def cleaning_time(cluster: ClusterState, *, unready: bool) -> Seconds:
 
 
 def prolog_ended(cluster: ClusterState, command: ReportReady, now: Instant) -> list[Event]:
-    """A node says that tasks of a job may come; whoever did not wait for that has heard it before."""
+    """Return that the node is ready for the job, or nothing if the job does not wait for that."""
     record = cluster.jobs.get(command.job)
     if record is None or record.run is None or command.node not in record.run.unready:
         return []

@@ -203,7 +203,7 @@ def job_requeued(cluster: ClusterState, event: e.JobRequeued) -> None:
 
 
 def _wait_again(cluster: ClusterState, record: JobRecord, event: e.JobRequeued) -> None:
-    """What was over comes as if it was new; what had been running waits for nobody."""
+    """Set the dependencies of a requeued job: all of an ended job; of a running one, only the open ones."""
     record.skipped, record.skips = False, ()
     if record.state.is_final:
         set_awaited(cluster, record, event.waits_for)

@@ -245,7 +245,7 @@ class TaskCanceled(JobEvent, frozen=True, gc=False):
     spans: tuple[tuple[int, int], ...]
     outcome: Outcome = "canceled"
     message: str = ""
-    withdrawn: bool = False  # somebody asked for just these: requeueing the job leaves them out
+    withdrawn: bool = False  # canceled singly by request: requeueing the job leaves them out
 
 
 class TaskRequeued(JobEvent, frozen=True, gc=False):

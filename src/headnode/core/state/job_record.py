@@ -1,6 +1,6 @@
 """What the head remembers of a job that is alive, and what it used.  Only `apply_event` changes it.
 
-A queued job is small: its description stays encoded until somebody needs it."""
+A queued job is small: its description stays encoded until it is needed."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -108,7 +108,7 @@ class TaskProgress(msgspec.Struct, forbid_unknown_fields=True):
     finished: Ranges = msgspec.field(default_factory=Ranges)
     failed: Ranges = msgspec.field(default_factory=Ranges)
     canceled: Ranges = msgspec.field(default_factory=Ranges)
-    withdrawn: Ranges = msgspec.field(default_factory=Ranges)  # those of `canceled` somebody asked for singly
+    withdrawn: Ranges = msgspec.field(default_factory=Ranges)  # those of `canceled` that were canceled singly
     live: dict[int, LiveAttempt] = {}
     attempts: dict[int, int] = {}  # how many attempts an instance that runs again has used
     used: int = 0  # how many attempts every instance may have used, whatever `attempts` says
@@ -191,7 +191,7 @@ class JobRun(msgspec.Struct, forbid_unknown_fields=True):
     parts: tuple[NodeCores, ...] = ()  # of a gang: the processors of each task
     end: RunEnd | None = None  # once it is ending, or no longer dispatches
     requeues: int = 0
-    returns: int = 0  # to the queue, because nodes were lost, since somebody asked for it last
+    returns: int = 0  # to the queue because nodes were lost, since the last requeue by request
     percent: int | None = None
     progress_message: str = ""
     starts: int = 0  # how often it was started, through all returns to the queue

@@ -61,7 +61,7 @@ _INVITE = "an administrator can make another with `hn node invite`"
 
 
 def invite(cluster: ClusterState, command: InviteNode, now: Instant) -> list[Event]:
-    """Let somebody join who shows the right secret in time."""
+    """Invite a node to join with this secret until the invitation expires."""
     must_administer(command.by, "invite nodes")
     if command.node:
         check_name(command.node)

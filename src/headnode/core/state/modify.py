@@ -185,7 +185,7 @@ def _check_changed(record: JobRecord, now: JobSpec, wished: JobSpec, task: int) 
 
 
 def _check_added(record: JobRecord, now: JobSpec, wished: JobSpec) -> None:
-    """Tasks are added behind those there are; whoever saw fewer must look again, or one would be lost."""
+    """Refuse tasks that are not added behind the existing ones: a task added meanwhile would be lost."""
     known = len(now.tasks)
     if len(wished.tasks) <= known or wished.tasks[:known] != now.tasks:
         raise WrongState(
@@ -256,7 +256,7 @@ def _check_running(record: JobRecord, command: ModifyJob) -> None:
 
 
 def living_or_archived_job(cluster: ClusterState, command: RequeueJob | ModifyJob) -> JobRecord:
-    """Return the job that is alive, or the ended one: somebody else may have brought it back just now."""
+    """Return the live job, or else the archived one; another user may have requeued it just now."""
     alive = cluster.jobs.get(command.job)
     return alive or command.archived or cluster.job(command.job)
 

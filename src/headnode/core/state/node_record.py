@@ -22,7 +22,7 @@ class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A drain of a node: its cause, and from when the node takes no new jobs."""
 
     cause: DrainCause
-    since: Instant  # when somebody said so
+    since: Instant  # when the drain was set
     closes: Instant
     reason: str = ""
     by: str = ""
@@ -55,7 +55,7 @@ class NodeRecord(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def closes(self) -> Instant:
-        """When it takes nothing more; NEVER if nobody closes it."""
+        """When the node takes no more jobs; NEVER if it is not drained."""
         return NEVER if self.drain is None else self.drain.closes
 
     @property

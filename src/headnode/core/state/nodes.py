@@ -106,7 +106,7 @@ def change_node(cluster: ClusterState, command: ChangeNode, now: Instant) -> lis
 
 
 def shift_limits(cluster: ClusterState, command: ShiftLimits, now: Instant) -> list[Event]:
-    """Somebody has set the head's clock; that changes nothing where nothing runs."""
+    """Record that the head's clock was set, if any job runs or is suspended."""
     return [e.ClockSet(at=now, by=command.by)] if cluster.running | cluster.suspended else []
 
 
@@ -163,7 +163,7 @@ def _forget_preparations(cluster: ClusterState, event: e.NodeRegistered) -> None
 
 
 def node_invited(cluster: ClusterState, event: e.NodeInvited) -> None:
-    """Somebody may join; invitations that have expired are forgotten."""
+    """Add the invitation, and remove those that have expired."""
     for digest in [each.digest for each in cluster.invitations.values() if each.expires <= event.at]:
         del cluster.invitations[digest]
     cluster.invitations[event.digest] = InvitationRecord(

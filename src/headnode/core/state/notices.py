@@ -139,7 +139,7 @@ def may_ask(spec: bytes) -> bool:
 
 
 def notice_of(number: int, event: Event, record: JobRecord, spec: JobSpec, cluster: str) -> Notice | None:
-    """Return what is to be told of an event of this job; None when nobody asked for it."""
+    """Return the notification of an event of this job; None if none was requested."""
     about = Notice(
         number=number,
         kind="started",

@@ -18,7 +18,7 @@ OPERATORS_CHANGE = fields_that(OPERATORS, OPTIONS_OF_JOBS)
 
 
 def may_change(by: User, record: JobRecord) -> None:
-    """Let the owner through, and whoever sees to everybody's jobs.
+    """Allow a change of the job by its owner, an operator or an administrator.
 
     Raises:  NotAllowed ``not-owner``.
     """
@@ -27,7 +27,7 @@ def may_change(by: User, record: JobRecord) -> None:
 
 
 def may_rewrite(by: User, record: JobRecord, fields: Collection[str]) -> None:
-    """Let through who may change these fields of a job; operators not what runs as somebody else.
+    """Allow a change of these fields of the job; operators may not change what runs as another user.
 
     Raises:  NotAllowed ``not-owner``.
     """
@@ -81,7 +81,7 @@ def plain_name(written: str) -> str:
 
 
 def is_other(by: User, spec: JobSpec) -> bool:
-    """Whether a job is to run as somebody else than the one who asks."""
+    """Return whether a job is to run as a user other than `by`."""
     name = plain_name(spec.run_as)
     return bool(name) and name.casefold() != by.name.casefold()
 
@@ -149,7 +149,7 @@ def owner_change_event(
 
 
 def may_see(by: User, record: JobRecord, *, private: bool) -> bool:
-    """Whether somebody sees the environment of a job."""
+    """Return whether `by` may see the environment of a job."""
     return not private or by.uid == record.uid or by.administrator
 
 

@@ -125,7 +125,7 @@ def _wanted(run: JobRun, request: JobRequest, command: RecallProcessors) -> dict
 
 
 def _goes_whole(request: JobRequest) -> bool:
-    """Whether nobody else can use a node before the job has given up all of it."""
+    """Return whether a node is of no use to other jobs before the job has given up all of it."""
     return request.exclusive or request.unit is UnitType.NODE
 
 

@@ -111,7 +111,7 @@ def _is_open(cluster: ClusterState, job: JobId, node: NodeRecord) -> bool:
 
 
 def exclusive_holder(cluster: ClusterState, node: str) -> JobId | None:
-    """Return the job that owns all of a node, if one does: then nobody else holds anything there."""
+    """Return the job that owns all of a node, or None; no other job holds anything there."""
     holders = cluster.cores.holders.get(node, ())
     if len(holders) != 1:
         return None

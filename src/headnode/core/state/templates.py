@@ -243,7 +243,7 @@ def set_template(cluster: ClusterState, command: SetTemplate, now: Instant) -> l
 
 
 def _refuse_own_default(template: JobTemplate) -> None:
-    """Refuse a template whose defaults break its own rules: nobody could use it without saying more."""
+    """Refuse a template whose defaults break its own rules: a job with only these would be refused."""
     preset = {rule.field: rule.preset for rule in template.rules if rule.default is not None}
     rules = tuple(rule for rule in template.rules if rule.field in preset)
     refuse_broken(replace(template, rules=rules), JobSpec(**preset))

@@ -53,7 +53,7 @@ _LOG_IN = "get another on the head node: hn token new"
 
 
 def offer(cluster: ClusterState, command: OfferLogin, now: Instant) -> list[e.Event]:
-    """Let whoever shows the secret in time have a token of the user."""
+    """Offer a login, whose secret can be exchanged for a token of the user until it expires."""
     if command.user != command.by.name:
         must_administer(command.by, f"make a token for {command.user!r}")
     if not 0 < command.lifetime <= LONGEST_TOKEN:

@@ -118,7 +118,7 @@ class NodePhase(StrEnum):
 
 
 ACTIVE = frozenset({JobState.RUNNING, JobState.SUSPENDING, JobState.SUSPENDED, JobState.RESUMING})
-"""States of jobs that were started and that nobody has ended yet."""
+"""States of jobs that have started and are not yet ending."""
 
 STATE_NAMES = {
     JobState.CONFIGURING: "Configuring",
@@ -294,7 +294,7 @@ NODE_TRANSITIONS: Mapping[tuple[N | None, type], frozenset[N]] = MappingProxyTyp
         (N.LOST_PAUSED, NodeRemoved): frozenset({N.REMOVED}),
     }
 )
-"""The same for a node; None is a node nobody has heard of."""
+"""The same for a node; None is an unknown node."""
 
 PHASE_TRANSITIONS: Mapping[tuple[NodePhase, type], frozenset[NodePhase]] = MappingProxyType(
     {

@@ -112,7 +112,7 @@ class MinimumStarts:
     def _place(self, start: Start, asks: JobRequest) -> None:
         """Let a job start where it is free, or claim what must be given up.
 
-        Who overtakes has its place from the policy: elsewhere it might be in somebody's way.
+        A backfilled job has its placement from the policy: elsewhere it might delay another job.
         """
         need, reclaim = resolve(asks.option(start.option), self._node_table), self._reclaim
         spares: Iterable[Spare] = ()
@@ -136,7 +136,7 @@ class MinimumStarts:
             self.starts.append(Start(start.job, named, start.ahead_of, start.option, parts))
 
     def _plan_for_some_day(self) -> Plan | None:
-        """Return what the policy would do once running tasks have ended; None: nobody waits for that."""
+        """Return the policy's plan once running tasks have ended; None if no job waits for that."""
         harder = (spare for spare in self._reclaim.left(Ease.WAIT) if spare.ease > self._hardest)
         if not self.inner.waits or next(harder, None) is None:
             return None
@@ -145,7 +145,7 @@ class MinimumStarts:
     def _ask_patiently(self) -> None:
         """Let jobs give up what their tasks use as these end, for those who may start then.
 
-        What is free is kept for them meanwhile: nobody grows into it.
+        Free processors are kept for them meanwhile: no job grows onto them.
         """
         if self._some_day is None:
             return
@@ -182,7 +182,7 @@ class MinimumStarts:
 
 
 def _for_minimum(named: Iterable[tuple[str, int]], taken: Iterable[Spare], how: str = "") -> Reason:
-    """Say who gives up how much, so that somebody has the minimum."""
+    """Return the reason that names which jobs give up how much for the minimum of another."""
     by_job: dict[JobId, int] = {}
     for spare in taken:
         by_job[spare.job] = by_job.get(spare.job, 0) + spare.processors
@@ -223,7 +223,7 @@ def _without(running: RunningJob, given: Mapping[int, int] | None, node_table: N
 
 
 def balanced_plan(view: View, policy: Policy, balancing: Balancing) -> Plan:
-    """Decide about every queued job and every running job.  `policy` says who may overtake whom.
+    """Decide about every queued job and every running job.  `policy` decides which jobs may overtake.
 
     Cost:  a plan of the policy, and O(log(pieces)) placements for each job for which others give up some.
     """
@@ -246,7 +246,7 @@ def balanced_plan(view: View, policy: Policy, balancing: Balancing) -> Plan:
 
 
 def minimums_only(view: View) -> View:
-    """Return the view for looking ahead: who waits starts with the minimum, and nobody has more.
+    """Return the view for predictions: every job starts with its minimum, and none has more.
 
     In queued mode the view itself.
     """
@@ -293,7 +293,7 @@ def _recalls(reclaim: ReclaimState, node_table: NodeTable) -> Iterator[Recall]:
 
 
 def _why(for_jobs: Mapping[JobId, None] | tuple[JobId, ...]) -> Reason:
-    """Say for whom something is asked for."""
+    """Return the reason of a recall, which names the jobs that get the processors."""
     if not for_jobs:
         return Reason(Why.SHARE, "other jobs no longer need its processors")
     first = ", ".join(map(str, tuple(for_jobs)[:5]))

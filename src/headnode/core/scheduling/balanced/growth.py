@@ -31,7 +31,7 @@ class ShareGrowth:
         self._lenders = sorted(reclaim.lenders.values(), key=lambda lender: lender.running.turn)
         self._claims = {lender.job: lender.claim() for lender in self._lenders}
         self._areas = areas(self._lenders, len(reclaim.resources.free))
-        self._unused = [0] * len(reclaim.resources.free)  # processors of each node that are of use to nobody
+        self._unused = [0] * len(reclaim.resources.free)  # processors of each node that no job can use
         self._useful: dict[int, tuple[NodeOrder, int]] = {}  # by rules, and for how many still to ask
         self._granted: dict[JobId, dict[int, int]] = {}
         self._goals: dict[JobId, int] = {}
@@ -47,12 +47,12 @@ class ShareGrowth:
 
     @property
     def lacking(self) -> bool:
-        """Whether somebody has less than its share."""
+        """Return whether any job has less than its share."""
         extra = self._reclaim.lenders
         return any(self.shares[job] - extra[job].extra >= extra[job].size for job in self.shares)
 
     def grows(self) -> Iterator[Grow]:
-        """Yield the growth that needs nobody to give anything up."""
+        """Yield the growth of jobs onto free processors, without recalls."""
         for job, got in self._granted.items():
             yield Grow(job, shares(tuple(got.items()), self._reclaim.resources.node_table))
 
@@ -86,7 +86,7 @@ class ShareGrowth:
         return sorted(lacking, key=lambda each: (extra[each.job] + each.size) / each.weight)
 
     def _keep_own(self) -> None:
-        """Let jobs that lack something keep what they were asked for, once nobody waits for it."""
+        """Let jobs below their share keep recalled processors, once no job waits for them."""
         if self._reclaim.asked:
             return
         for lender in self._lenders:
@@ -125,7 +125,7 @@ class ShareGrowth:
         return need._replace(alternatives=(self._of_use(lender.need.rules, need.alternatives[0]),))
 
     def _of_use(self, rules: int, order: NodeOrder) -> NodeOrder:
-        """Return the nodes that have something free, or had it when somebody asked last by these rules.
+        """Return the nodes with free processors, as of a recent call with these rules.
 
         Within a stage what is free only shrinks, and most nodes of a busy cluster have nothing.
         """
@@ -213,7 +213,7 @@ class ShareGrowth:
         reclaim.lower(spare for some in on.values() for spare in some)
 
     def _onto_rest(self) -> None:
-        """Let others have what is free because somebody cannot reach the share: more than their own."""
+        """Give processors that a job cannot use for its share to other jobs, beyond their own shares."""
         self._unused = [0] * len(self._unused)
         stuck: dict[JobId, int] = {}
         while any(self._reclaim.resources.free):
@@ -226,7 +226,7 @@ class ShareGrowth:
 
 
 def _growth_kind(lender: Lender) -> tuple[object, ...]:
-    """Return what jobs have in common of whom none can grow where one cannot."""
+    """Return a key of jobs that can grow on the same nodes: if one cannot grow, none can."""
     need = lender.need
     if need.single or len(need.alternatives) != 1:
         return (lender.job,)

@@ -70,7 +70,7 @@ class ReclaimState:
         )
 
     def left(self, hardest: Ease) -> Iterator[Spare]:
-        """Return the pieces that nobody has claimed and that take no more than this, in order of asking."""
+        """Return the unclaimed spares up to this ease, in the order in which they are reclaimed."""
         if len(self._claimed) > MOST_CLAIMED + len(self._spares) // MOST_CLAIMED:
             self._spares = [spare for spare in self._spares if spare.number not in self._claimed]
             self._claimed.clear()
@@ -91,7 +91,7 @@ class ReclaimState:
         return found
 
     def unclaimed(self) -> dict[JobId, dict[int, int]]:
-        """Return what each job was asked for before and nobody has claimed, by node."""
+        """Return the processors recalled from each job before and not yet claimed, by node."""
         found: dict[JobId, dict[int, int]] = {}
         for spare in self.left(Ease.WAIT):
             if spare.asked_before:
@@ -137,9 +137,9 @@ class ReclaimState:
     def find(
         self, need: ResolvedRequest, spares: Iterable[Spare]
     ) -> tuple[Placement, Sequence[Spare]] | None:
-        """Return where somebody fits with the fewest of these pieces, taken in their order, and which.
+        """Return a placement of the request with the fewest of these spares, in their order, and those.
 
-        Whoever fits still fits where more is free, so it is looked for by halves.
+        A request that fits still fits if more is free, so this is a binary search.
         Cost:  O(log(pieces needed)) placements.
         """
         waiting = iter(spares)
@@ -190,7 +190,7 @@ class ReclaimState:
         *,
         patient: bool = False,
     ) -> list[Spare] | None:
-        """Let somebody have this place, for which jobs give up of these pieces what it takes.
+        """Grant this placement; jobs give up as many of these spares as it takes.
 
         Returns what they are asked for: nothing if it is all free.  None if it cannot be had with them.
         """
@@ -206,7 +206,7 @@ class ReclaimState:
             self.lower(taken)
             return None
         self.resources.put(need.piece(found))
-        for spare in taken:  # of what is given up in large pieces, some may be for nobody yet: it is not free
+        for spare in taken:  # the unused rest of a large spare is not free
             left = max(0, free_now.get(spare.node, 0) - dict(found).get(spare.node, 0))
             self.resources.free[spare.node] = min(self.resources.free[spare.node], left)
         for spare in taken:
@@ -260,7 +260,7 @@ class ReclaimState:
         )
 
     def _has_on(self, need: ResolvedRequest, node: int, processors: int) -> bool:
-        """Return whether a node has so many processors free for somebody."""
+        """Return whether so many free processors of a node can be used by the request."""
         resources = self.resources
         if need.whole and not resources.is_idle(node):
             return False

@@ -27,7 +27,7 @@ from headnode.core.scheduling.view import Balancing, Bias, NodeSurplus, RunningJ
 _TIMES = MappingProxyType({Bias.HIGH: 10.0, Bias.MEDIUM: 2.0, Bias.LOW: 1.0, Bias.NONE: 1.0})
 """How many times as much for a priority 1000 higher; what lies between is scaled."""
 
-_JUST_UNDER = 1 - 1e-9  # a level that rounding must not lift over one at which somebody gets a unit more
+_JUST_UNDER = 1 - 1e-9  # rounding must not lift a level over one at which a job gets one more unit
 
 
 class ShareClaim(NamedTuple):
@@ -92,7 +92,7 @@ def _level(claim: ShareClaim, units: int) -> float:
 def _nearly(claims: Sequence[ShareClaim], processors: int) -> list[int]:
     """Return what every claim has at the highest level that surely leaves something: the rest is a few units.
 
-    Whoever reaches a level with a unit has it before anybody has one that is above that level.
+    A job whose unit reaches a level gets it before any job gets a unit above that level.
     """
     level = _level_of_all(claims, processors) * _JUST_UNDER
     return [min(claim.most, int(level * claim.weight / claim.size)) for claim in claims]
@@ -266,14 +266,14 @@ class Area:
         self.nodes: list[int] = []
 
     def free(self, resources: FreeResources, unused: Sequence[int]) -> int:
-        """Return how many processors are free for somebody, but for so many of each node."""
+        """Return the free processors that a job here could use, less `unused` of each node."""
         whole = all(lender.need.whole for lender in self.jobs)
         there = [n for n in self.nodes if not resources.owned[n] and (not whole or resources.is_idle(n))]
         return sum(max(0, resources.free[node] - unused[node]) for node in there)
 
 
 def areas(lenders: Sequence[Lender], nodes: int) -> list[Area]:
-    """Return the areas of so many nodes; what nobody could use is in none.
+    """Return the areas of so many nodes; a node that no job could use is in none.
 
     Cost:  O(nodes) for each kind of job that asks for nodes of its own.
     """

@@ -376,7 +376,7 @@ def _bound(field: str) -> Callable[[Subject, int], Subject]:
 
 
 def _priority(subject: Subject, view: View, room: ChangeLimits) -> Iterator[ChangeAxis]:
-    """Yield the priorities at which it passes somebody: as theirs, where it came first, or one more."""
+    """Yield the priorities at which the job overtakes another: the same if it is older, or one more."""
     ahead = {turn.priority for waiting in view.queue for turn in waiting.turns if turn < subject.turn}
     ahead |= {job.turn.priority for job in view.running if job.wants and job.turn < subject.turn}
     worth = {value for theirs in ahead for value in (theirs, theirs + 1)}

@@ -50,7 +50,7 @@ class WhatIfPlanner:
         self._resources = FreeResources.now(self._node_table, view.nodes, free)
 
     def could_start(self, subject: Subject) -> bool:
-        """Return whether the subject could be placed if nobody was before it; if not, no policy starts it."""
+        """Return whether the subject fits on what is free now; if not, no policy starts it."""
         options = (subject.request, *subject.request.others)
         return any(
             find_placement(at_minimum(resolve(one, self._node_table)), self._resources) is not None
@@ -149,7 +149,7 @@ def _alone(asking: WhatIfPlanner, subject: Subject, axes: Sequence[ChangeAxis]) 
         if axis.what is ChangeKind.SIZE_AGAIN and any(
             offer.changes[0].what is ChangeKind.SIZE for offer in offers
         ):
-            continue  # nobody gives up the place in the queue for what can be had without
+            continue  # the job need not lose its place in the queue for this change
         mildest = yield from _starting(asking, subject, axis)
         if mildest:
             offers.append(_suggestion((axis, mildest)))

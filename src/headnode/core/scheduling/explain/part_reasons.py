@@ -101,7 +101,7 @@ def _where(part: RequestPart) -> str:
 
 
 def _room(need: ResolvedRequest, part: ResolvedPart, field: OfferedUnits, *, now: bool) -> str:
-    """Return for how much of a part there would be room if nobody else was there."""
+    """Return for how much of a part there would be room without other jobs."""
     there = [units for node, units in field.there.items() if node in part.nodes]
     if part.whole:
         there = [units for node, units in field.there.items() if node in part.nodes and node in field.alone]

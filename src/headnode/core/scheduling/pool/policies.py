@@ -334,10 +334,10 @@ class Conservative:
             self._replace(now)
 
     def _replace(self, now: float) -> None:
-        """Let every waiting job have the earliest place, in order of arrival.
+        """Move the reservation of every waiting job to the earliest slot, in order of arrival.
 
-        Where one did not find an earlier place, an equal one behind it need not look either, as long as
-        nobody moved in between.
+        If a job finds no earlier slot, an equal job behind it is skipped, as long as no job between them
+        has moved.
         """
         profile, reserved = self._profile, self._reserved
         in_vain: dict[ReservationKind, float] = {}  # equal jobs have no place before this instant

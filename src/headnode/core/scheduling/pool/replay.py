@@ -70,7 +70,7 @@ def replay(
 
 
 def _untold(_jobs: int) -> None:
-    """Nobody wants to know."""
+    """Ignore the progress of a replay."""
 
 
 def _ends_first(workload: Workload, policy: PoolPolicy, starts: list[float], progress: Progress) -> None:

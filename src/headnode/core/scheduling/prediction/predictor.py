@@ -265,7 +265,7 @@ class PredictingPolicy:
             )
 
     def _outlook_on(self, now: Instant, waiting: Sequence[int]) -> Replays:
-        """Return the futures; where nobody overtakes, those seen a while ago, with the new jobs behind."""
+        """Return the futures; if no job overtakes, recent ones with the new jobs appended."""
         if self._outlook is not None and now < self._fresh_until:
             for job in waiting:
                 self._outlook.joined(job)

@@ -74,7 +74,7 @@ class Replays:
         }
 
     def joined(self, job: int) -> None:
-        """Put a job that has come since behind all others; right only if nobody can overtake."""
+        """Append a job submitted since then to the queue; correct only if no job can overtake."""
         for future in (self._limits, *self._replays):
             future.joined(job)
 
