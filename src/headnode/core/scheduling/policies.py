@@ -21,7 +21,7 @@ from headnode.core.scheduling.view import View
 
 
 def any_placement(state: PassState, candidate: Candidate) -> Placement | None:
-    """Return what there is for a job before which nobody waits."""
+    """Return the placement of a job with no waiting job before it."""
     return find_placement(candidate.need, state.resources) if state.may_fit(candidate.need) else None
 
 
@@ -54,8 +54,8 @@ def _more_modest(state: PassState, need: ResolvedRequest) -> Iterator[Placement]
 class BackfillRule(NamedTuple):
     """The difference between policies: which jobs may overtake a waiting job.
 
-    `overtake` is asked about a candidate behind a waiting job, and answers with what it may take; `refusal`
-    says why not, given whether it would fit.  `closed_blocks`: a job whose nodes are closed holds up others.
+    `overtake` returns the placement of a candidate behind a waiting job, or None; `refusal` returns the
+    reasons why not, given whether it would fit.  `closed_blocks`: a job whose nodes are closed blocks others.
     """
 
     overtake: Callable[[PassState, Candidate], Placement | None]
@@ -75,7 +75,7 @@ def schedule_pass(view: View, rule: BackfillRule) -> Plan:
         if granted:
             state.grant(*granted)
             candidates.granted(candidate)
-        elif candidate.starts:  # a running job has its minimum: growth is a candidate that holds up nobody
+        elif candidate.starts:  # a running job has its minimum: its growth holds up no job
             waits[candidate.request] = _blocked(view, state, candidate, rule)
         if aside and state.heads:
             if state.is_settled:
@@ -160,7 +160,7 @@ def _would_never_fit(view: View, state: PassState, candidate: Candidate) -> tupl
 def plan_fcfs(view: View) -> Plan:
     """Decide about every queued job; the first that must wait holds up all behind it.
 
-    Only a job that could not run even on the empty cluster with every node open holds up nobody.
+    Only a job that could not run even on the empty cluster with every node open holds up no other.
     """
     return schedule_pass(view, BackfillRule(_overtake, _refusal_fcfs, closed_blocks=True))
 
