@@ -48,7 +48,7 @@ class LogRateLimit(logging.Filter):
 log = logging.getLogger("headnode.strangers")
 
 LOOK = 0.25  # seconds between two looks at who must go
-STALLED = 0.5  # seconds by which a look may be late before it judges nobody: this process was busy
+STALLED = 0.5  # seconds; a check that is later than this drops no connection: this process was busy
 AT_ONCE = 100  # connections that are accepted in one step
 
 KnownPeers = Callable[[], None]
@@ -68,7 +68,7 @@ class _Stranger:
         self.task: asyncio.Task[None] | None = None
 
     def drop(self) -> None:
-        """End it; what it has asked for already is done, and answered to nobody."""
+        """Close the connection; its earlier requests are carried out, but not answered."""
         if self.writer is not None:
             self.writer.transport.abort()
         elif self.task is not None:

@@ -47,7 +47,7 @@ HOOK_PARAMETERS = frozenset(
 
 
 def hooks_of(settings: Settings, run: JobRun) -> m.Hooks | None:
-    """Return what nodes do around a job; None if that is nothing, and nobody waits for them to be ready."""
+    """Return the hooks of a job; None if there are none, and no node has to report that it is ready."""
     prolog, epilog = settings.text("PrologProgram"), settings.text("EpilogProgram")
     filters = settings.text("NodeFilterDirectory")
     if not (prolog or epilog or filters or run.unready):

@@ -109,7 +109,7 @@ class JoinDoor:
         node: tuple[str, str] | None,
         known: KnownPeers,
     ) -> None:
-        """Serve a user of a node, for whom the node speaks.
+        """Serve a user that the node represents.
 
         Raises:  NotAllowed ``no-node``.
         """
@@ -121,7 +121,7 @@ class JoinDoor:
         await self._serve_task(reader, writer, *node)
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer what somebody without a certificate asks, for a while."""
+        """Answer the requests of a peer without a certificate, for at most `PATIENCE` seconds."""
         async with asyncio.timeout(PATIENCE):
             while (data := await read_frame(reader, LARGEST_GREETING)) is not None:
                 writer.write(frame(_encode(await self._answer(_read(data)))))

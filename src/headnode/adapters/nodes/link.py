@@ -200,13 +200,13 @@ class NodeLink:
             del self._answers[question.number]
 
     def answered(self, number: int, message: Answer) -> None:
-        """Hand an answer to whoever waits for it."""
+        """Complete the question with this number with its answer."""
         waiting = self._answers.get(number)
         if waiting is not None and not waiting.done():
             waiting.set_result(message)
 
     def abort(self) -> None:
-        """Drop a connection that nobody answers on, without a word."""
+        """Abort a connection on which the node does not answer."""
         self._writer.transport.abort()
 
     def close(self) -> None:
@@ -262,7 +262,7 @@ class Handshake:
 
 
 def misunderstanding(protocol: int) -> str:
-    """Return why nobody who speaks this protocol is understood; empty when he is."""
+    """Return why a node with this protocol version is not accepted; empty if it is."""
     if OLDEST <= protocol <= PROTOCOL:
         return ""
     spoken = f"this head speaks protocols {OLDEST} to {PROTOCOL}, not {protocol}"
@@ -282,7 +282,7 @@ def address_of(writer: asyncio.StreamWriter) -> str:
 
 
 def refusal(hello: Hello, shown: PeerCredentials | None) -> str:
-    """Return why somebody may not be a node, whatever the cluster says; empty when nothing is wrong."""
+    """Return why the peer may not be this node, whatever the cluster state; empty if it may."""
     if why_not := misunderstanding(hello.protocol):
         return why_not
     if shown is not None and shown.node != hello.facts.name:

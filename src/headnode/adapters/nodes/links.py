@@ -91,7 +91,7 @@ class NodeLinks:
         self.links: dict[str, NodeLink] = {}
         self.contacts: dict[str, Contact] = {}  # the last of each node, also of those that are away
         self._telling = EventDispatch(self.links)
-        # Seconds for which a node may believe that nobody gets what it runs.
+        # Seconds for which a node may assume that no other node gets its tasks.
         self.leases: dict[str, float] = {}
         self.sessions = Sessions(self._say)
         self._relay = Relay(self._say, self.sessions)

@@ -186,7 +186,7 @@ class NodeIdentity:
 
 
 async def learn_authority(invitation: Invitation) -> bytes:
-    """Ask who vouches for the head; return the certificate (PEM) if it is whom the invitation means.
+    """Ask for the head's authority; return its certificate (PEM) if it is the one of the invitation.
 
     Raises:  NotAllowed ``wrong-head``; OSError; TimeoutError.
     """

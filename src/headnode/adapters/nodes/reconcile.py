@@ -163,7 +163,7 @@ def orders_to_repeat(
         key = (each.job, each.task, each.instance, attempt)
         if key in live:
             since = live[key].since
-            if since is not None and each.live.started is None:  # nobody has heard of the start
+            if since is not None and each.live.started is None:  # the start was not reported yet
                 begun.setdefault(each.job, []).append(
                     e.InstanceStart(each.task, each.instance, attempt, since)
                 )

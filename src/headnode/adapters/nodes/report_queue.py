@@ -17,7 +17,7 @@ log = logging.getLogger("headnode.nodes")
 
 AGAIN = 1.0  # seconds between two tries
 MOST_HELD = 10_000  # reports; more are not held: nodes say again what was not acknowledged
-PATIENCE = 12.0  # seconds for what somebody waits for; an agent waits for 15
+PATIENCE = 12.0  # seconds for a report that a client waits for; an agent waits for 15
 
 Ask = Callable[[c.Command], Awaitable[object]]
 """Give a command to the engine; the answer comes when it is durable.  Raises what refuses it."""
@@ -68,7 +68,7 @@ class ReportQueue:
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def then(error: BaseException | None) -> None:
-            if durable.done():  # nobody waits any more
+            if durable.done():  # its waiter is gone
                 return
             if error is None:
                 durable.set_result(None)

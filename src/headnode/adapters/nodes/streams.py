@@ -39,7 +39,7 @@ Say = Callable[[Launching], None]
 class LaunchStream:
     """What this side says, kept until it is taken; what the other side says, in order and once.
 
-    The other side is only told that a piece is taken once it was dealt with: so nobody need keep more than
+    A piece is acknowledged only after it was processed: so no side has to keep more than
     a window of pieces, however slow the reader.
     """
 

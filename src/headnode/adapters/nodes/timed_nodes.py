@@ -32,7 +32,7 @@ class _TimedEnd(NamedTuple):
 
 
 class TimedNodes:
-    """An `Effects` that says when each attempt is over, by a clock that somebody else moves.
+    """An `Effects` that says when each attempt is over, by an external clock.
 
     Every instance runs from the instant it is handed over.  What is stopped is over at once.
     """

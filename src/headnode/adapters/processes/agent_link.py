@@ -20,7 +20,7 @@ def boot_time() -> float:
 
 
 class Lease:
-    """For ever, until somebody says until when."""
+    """The lease of the tasks: unlimited until the agent sets its end."""
 
     def __init__(self) -> None:
         self._until = FOR_EVER

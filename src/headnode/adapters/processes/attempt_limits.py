@@ -139,7 +139,7 @@ def _by_kill(status: int) -> bool:
     return os.WEXITSTATUS(status) == _SHELL_SIGNAL_BASE + signal.SIGKILL
 
 
-OFTEN = 0.2  # seconds between two looks where memory in all is limited and nobody else keeps it
+OFTEN = 0.2  # seconds between two checks if total memory is limited and not by the kernel
 _COST_SHARE = 100  # looking takes at most this part of the time
 _KILOBYTE = 1024
 _PAGE = os.sysconf("SC_PAGE_SIZE") // _KILOBYTE
@@ -215,7 +215,7 @@ def _pause(attempt: Watched) -> float | None:
 
 
 def _has_to_be_watched(attempt: Watched) -> bool:
-    """Whether nobody but us keeps what an attempt may have in all."""
+    """Return whether the total memory of an attempt is limited, but not by its cgroup."""
     kept = attempt.group is not None and attempt.group.keeps_memory
     return attempt.bounds.most_memory is not None and not kept
 
@@ -316,7 +316,7 @@ class CgroupPlacement:
         self._kills = MemoryKills(kills_on_machine)
 
     def kill(self, attempt: ShepherdAttempt) -> None:
-        """Kill all of an attempt that has a group, also what runs as somebody else by now."""
+        """Kill all processes in the cgroup of an attempt, including those of other users."""
         if self._groups is not None and attempt.group is not None:
             self._groups.kill(attempt.group)
 

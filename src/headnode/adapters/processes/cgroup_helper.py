@@ -273,7 +273,7 @@ class TaskCgroups:
         return TaskCgroup(self._number, files, paths, self._found.version)
 
     def kill(self, group: TaskCgroup) -> None:
-        """Kill all in a group, also what runs as somebody else by now."""
+        """Kill all processes in a cgroup, including those of other users."""
         with contextlib.suppress(OSError):
             self._say("kill", group.number)
 

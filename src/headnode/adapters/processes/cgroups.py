@@ -160,7 +160,7 @@ def _enter_first_version(marker: str, found: Hierarchies) -> None:
     for controller, place in found.controllers.items():
         group = place / name_of(marker)
         group.mkdir(exist_ok=True)
-        if controller == "cpuset":  # a new one has neither processors nor memory, and takes nobody in
+        if controller == "cpuset":  # a new one has no processors and memory nodes: it accepts no process
             inherit(group)
         (group / "cgroup.procs").write_text(str(os.getpid()))
 

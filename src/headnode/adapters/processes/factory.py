@@ -87,7 +87,7 @@ class ShepherdFactory:
     async def open_file(self, path: str, uid: int, gid: int) -> int:
         """Open a plain file as a user of this machine; return its descriptor.
 
-        Raises:  NotFound ``no-output``; FileNotFoundError; Unavailable ``factory`` when nobody answers.
+        Raises:  NotFound ``no-output``; FileNotFoundError; Unavailable ``factory`` if it does not answer.
         """
         channel = self._channel or self._start()
         self._orders += 1
@@ -96,7 +96,7 @@ class ShepherdFactory:
         self._opening[order.number] = answer
         try:
             async with asyncio.timeout(_PATIENCE):
-                with contextlib.suppress(OSError):  # it was killed: nobody answers
+                with contextlib.suppress(OSError):  # it was killed and does not answer
                     channel.send(msgspec.json.encode(order))
                 return await answer
         except TimeoutError:
@@ -167,14 +167,14 @@ class ShepherdFactory:
                 self._listener.shepherd_gone(self._markers.pop(process))
 
     def _opened(self, number: int, files: list[int]) -> None:
-        """Hand a file to whoever waits for it; nobody may, by now."""
+        """Pass an opened file to the request that waits for it; close it if there is none any more."""
         waiting = self._opening.get(number)
         if waiting is not None and not waiting.done() and files:
             waiting.set_result(files.pop())
         close_all(files)
 
     def _not_opened(self, number: int, trouble: Exception) -> None:
-        """Tell whoever waits for a file why there is none."""
+        """Fail the request that waits for a file."""
         waiting = self._opening.get(number)
         if waiting is not None and not waiting.done():
             waiting.set_exception(trouble)

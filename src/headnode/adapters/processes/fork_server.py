@@ -229,7 +229,7 @@ def _take_identity(uid: int, gid: int) -> None:
         groups = [name_of(group) for group in os.getgrouplist(user, gid)]
         limits.set_limits(limits.limits_of(user, groups, limits.lines_of()))
         os.initgroups(user, gid)
-    except KeyError:  # a user of the head whom this machine has no name for
+    except KeyError:  # a user of the head without a name on this machine
         os.setgroups([gid])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)

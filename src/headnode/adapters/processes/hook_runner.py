@@ -28,7 +28,7 @@ class HookOrder:
 
 
 def main() -> None:
-    """Run the program of the order, unless its outcome is there or somebody else runs it."""
+    """Run the program of the order, unless its outcome exists or another process runs it."""
     order = HookOrder(sys.stdin.buffer.read())
     outcome = _lock(order.outcome)
     if outcome is not None:

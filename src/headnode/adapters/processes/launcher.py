@@ -58,7 +58,7 @@ class Frames:
         self.flush()
 
     def flush(self) -> None:
-        """Send what waits, as far as there is room; what nobody will read any more is dropped."""
+        """Send waiting data as far as the socket accepts it; drop it if the reader is gone."""
         try:
             while self._unsaid:
                 del self._unsaid[: self.channel.send(self._unsaid[:CHUNK])]
@@ -95,7 +95,7 @@ def say_exit(frames: Frames, code: int, problem: str) -> None:
 
     The agent forgets a task's terminal with the end of the task.  And what comes to be read until then is
     read: if this socket were closed, the agent's next write would fail, and with it what it had not read.
-    Raises:  OSError when nobody listens any more.
+    Raises:  OSError if the agent no longer listens.
     """
     frames.say(EXIT, json.dumps({"code": code, "problem": problem}).encode())
     frames.finish()
@@ -206,7 +206,7 @@ def _pass_input_on(frames: Frames) -> bool:
     """Send what there is to read; False when there will be no more."""
     try:
         data = os.read(0, CHUNK)
-    except OSError:  # closed, or a terminal that is somebody else's
+    except OSError:  # closed, or not the foreground process of the terminal
         data = b""
     frames.say(INPUT if data else INPUT_END, data)
     return bool(data)

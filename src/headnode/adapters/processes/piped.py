@@ -124,7 +124,7 @@ class Piped:
         if not event & ~select.POLLOUT:
             return
         heard = self._frames.hear()
-        if heard is None:  # nobody listens: the shepherd is told to end what this started
+        if heard is None:  # no agent listens: the shepherd is told to end what this started
             os._exit(128 + signal.SIGHUP)
         self.take(heard)
 

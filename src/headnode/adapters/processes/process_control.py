@@ -123,14 +123,14 @@ def kill_all_descendants() -> None:
 
 
 _SUSPENSION_TICK = 0.005  # seconds between two looks while something still runs, at least
-_PATIENCE = 10.0  # seconds; what cannot be stopped by then runs as somebody else, and is let be
-_WATCH = 10.0  # seconds between two looks while all stands still: somebody else may have continued something
+_PATIENCE = 10.0  # seconds; a process that cannot be stopped by then runs as another user, and is left alone
+_WATCH = 10.0  # seconds between two checks while all is stopped: a process may have been continued
 
 
 class ProcessSuspension:
     """Whether the tasks of a shepherd stand still; `number` is that of the job's suspension, 0 for none.
 
-    They also do while they are `apart`: when nobody may know that they run.
+    They also do while they are `apart`: when the head may have given their work to another node.
     """
 
     def __init__(self, freezer: Freezer | None) -> None:

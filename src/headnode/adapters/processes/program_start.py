@@ -29,7 +29,7 @@ def bind_this(processors: Collection[int]) -> None:
 def same_processors() -> Iterator[None]:
     """Stay bound to the same processors, whatever groups this process enters meanwhile.
 
-    Systems before Linux 6.2 bind whoever enters a group of version 2 to all the processors of the group.
+    Before Linux 6.2, a process that enters a cgroup v2 is bound to all processors of the cgroup.
     """
     own = os.sched_getaffinity(0)
     try:
@@ -125,7 +125,7 @@ class Removals:
 
     @property
     def processes(self) -> set[int]:
-        """The processes that remove: nobody's strays."""
+        """The processes that remove directories, which are not orphans."""
         return set(self._paths)
 
     def begin(self, path: str) -> None:
@@ -154,7 +154,7 @@ Files = tuple[int, int, int]
 Wanted = Iterable[tuple[str, int, int, int]]
 """Name, resource, soft and hard limit."""
 
-_NOT_STARTED = 127  # exit status that nobody sees
+_NOT_STARTED = 127  # exit status that is never reported
 _LONGEST_REPORT = 200  # bytes
 _ENTER = "enter"  # no limit is called so
 

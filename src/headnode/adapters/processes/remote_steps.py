@@ -204,7 +204,7 @@ class RemoteCommands:
 
     @property
     def parents(self) -> frozenset[int]:
-        """Our processes that live: nobody's strays."""
+        """The live processes of remote steps, which are not orphans."""
         return frozenset(self._alive)
 
     @property

@@ -81,7 +81,7 @@ class Shepherd:
         self._poller.register(self._wakeup, select.POLLIN)
 
     def run(self) -> None:
-        """Work until the job is closed, or until there is nothing to do and nobody to tell."""
+        """Work until the job is closed, or until nothing is left to do or to report."""
         while not self._closing and not self._abandoned():
             if not self._link.up:  # with the agent went the connections of all that was launched here
                 self._launches.end_all()
@@ -201,7 +201,7 @@ class Shepherd:
 
     def _suspend(self, number: int) -> None:
         self._suspension.begin(number)
-        if self._suspension.still:  # somebody has not heard it
+        if self._suspension.still:  # the agent has missed the report
             self._link.say(["suspended", number])
 
     def _keep_lease(self) -> None:

@@ -22,7 +22,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def base_environment(uid: int) -> dict[str, str]:
-    """Return HOME, USER, LOGNAME, SHELL, PATH and LANG of a user; a user nobody knows lives in ``/``.
+    """Return HOME, USER, LOGNAME, SHELL, PATH and LANG of a user; the home of an unknown user is ``/``.
 
     Who started this process may have chosen another home than the system knows: tasks of his own live there.
     """
@@ -205,8 +205,8 @@ class HookProgram(msgspec.Struct, frozen=True):
 async def run_once(kept: HookProgram, outcome: Path) -> ProgramResult:
     """Run a program as the user of this process, or hear what became of it that an earlier agent had run.
 
-    `outcome` is the file that tells: whoever removes it lets the program run again.  A program of which
-    nobody knows how it ended, because the machine stopped or its keeper was killed, is run again.
+    `outcome` is the file with the result: if it is removed, the program runs again.  A program without a
+    known result, because the machine stopped or its runner was killed, runs again.
     """
     for _ in range(MOST_KILLED):
         if not outcome.exists():
@@ -240,7 +240,7 @@ async def _start(kept: HookProgram, outcome: Path) -> str:
 
 
 def _said_beforehand(order: bytes) -> BinaryIO:
-    """Return a file with the order: nobody need wait for its reader, nor keep it if we are gone first."""
+    """Return a file with the order; its reader needs no waiting, and it is gone with its last user."""
     file = os.fdopen(os.memfd_create("order", os.MFD_CLOEXEC), "w+b")
     file.write(order)
     file.seek(0)

@@ -31,7 +31,7 @@ from headnode.core.model import faults
 
 SHELL = "/bin/sh"
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
-# What Python or whoever started the agent ignores, the program must not find ignored.
+# Signals ignored by Python or the agent's parent must not be ignored in the program.
 _ANSWERED_AS_USUAL = (
     signal.SIGHUP,
     signal.SIGINT,
@@ -184,7 +184,7 @@ def _open_all(program: TaskProgram, output_directory: int, opened: list[int]) ->
 
 def _open_input(path: str) -> int:
     try:
-        # Without O_NONBLOCK a pipe that nobody writes to would hold up every task of the job.
+        # Without O_NONBLOCK, a named pipe without a writer would block every task of the job.
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise _cannot(

@@ -34,7 +34,7 @@ _END_OF_FILE = b"\x04"
 _LINGER = 0.3  # seconds for the output of what a program left behind, after its own end
 _HELD = 64 * 1024  # bytes that a terminal holds, or less
 _GRACE = 5.0  # seconds that a program has to end when its terminal is gone
-_PATIENCE = 300.0  # seconds until somebody must have come to a terminal that waits
+_PATIENCE = 300.0  # seconds until a client must have connected to a waiting terminal
 _PAUSE = 0.2  # seconds between two attempts to reach the agent
 
 
@@ -132,7 +132,7 @@ class Terminal:
         return heard is not None
 
     def take(self, heard: Iterable[tuple[bytes, bytes]]) -> None:
-        """Take in what whoever sits at the terminal has typed or changed."""
+        """Process input, its end and changes of the window size from the client's terminal."""
         for kind, data in heard:
             if kind == INPUT:
                 self._unread += data
@@ -149,7 +149,7 @@ class Terminal:
                 del self._unread[: os.write(self._master, self._unread[:CHUNK])]
         except BlockingIOError:
             return
-        except OSError:  # nobody reads any more
+        except OSError:  # no process reads the terminal any more
             self._unread.clear()
 
     def _take_its_last(self) -> None:
@@ -167,7 +167,7 @@ class Terminal:
         except OSError as error:
             if error.errno != errno.EIO:
                 raise
-            data = b""  # whoever had the terminal has closed it
+            data = b""  # the last process with the terminal has closed it
         self._reads = bool(data)
         if data:
             self._frames.say(OUTPUT, data)
@@ -178,7 +178,7 @@ class Terminal:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, size)
 
     def _hang_up(self) -> int:
-        """Close the terminal, which tells whoever has it; wait for the program to end."""
+        """Close the terminal, which signals its processes; wait for the program to end."""
         os.close(self._master)
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._process, signal.SIGHUP)
@@ -203,7 +203,7 @@ def _speak_utf8(terminal: int) -> None:
 
 
 def main(folder: str, words: Sequence[str]) -> int:
-    """Wait for somebody's terminal, run a program in it, and return the exit status of that.
+    """Wait for a client's terminal, run a program in it, and return its exit status.
 
     `folder` is where the agent listens; without `words` the program is the user's login shell.
     """
@@ -220,13 +220,13 @@ def main(folder: str, words: Sequence[str]) -> int:
     except (OSError, ValueError) as error:
         status, problem = FAILED, f"the command cannot be started: {error}"
         sys.stderr.write(f"{problem}\n")
-    with contextlib.suppress(OSError):  # nobody listens any more
+    with contextlib.suppress(OSError):  # the agent no longer listens
         say_exit(frames, status, problem)
     return status
 
 
 def _wait_for_somebody(folder: int) -> tuple[Frames, bytes, list[tuple[bytes, bytes]]] | None:
-    """Return a connection, the size of the terminal there and what was said since; None: nobody came."""
+    """Return a connection, the size of its terminal and the input so far; None if no client connected."""
     until = time.monotonic() + _PATIENCE
     while time.monotonic() < until:
         try:

@@ -1,4 +1,4 @@
-"""The agent: obeys the head, looks after the shepherds, and loses no result whoever dies."""
+"""The agent: carries out the head's orders, supervises the shepherds, and loses no result in any crash."""
 
 import asyncio
 import contextlib

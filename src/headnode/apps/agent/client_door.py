@@ -22,7 +22,7 @@ from headnode.core.model.quantities import JobId
 log = logging.getLogger("headnode.agent")
 
 SOCKET = "hn.sock"
-PATIENCE = 15.0  # seconds for somebody to say who asks, and for the head to answer that
+PATIENCE = 15.0  # seconds for a client to identify its attempt, and for the head to answer that
 LARGEST_GREETING = 4096  # bytes of it
 MOST = 160  # connections, each of two descriptors, of which an agent has 1024
 MOST_OF_ONE = 128  # connections of one user

@@ -265,7 +265,7 @@ class HeadLink:
 async def find_head(options: AgentOptions) -> tuple[Transport, AgentOptions]:
     """Return how the head is reached, and the options with the name that it knows this node by.
 
-    Raises:  what keeps this node from joining; BadRequest ``no-head`` when nobody said where the head is.
+    Raises:  what keeps this node from joining; BadRequest ``no-head`` if no address of the head is known.
     """
     machine = socket.gethostname().split(".")[0]
     if options.head is not None:

@@ -45,7 +45,7 @@ class JobStarts:
         except Unavailable:
             if message.hooks is not None:
                 self._parts.results.say(JobReady(job=job.id))
-            return  # whoever is to run there hears why
+            return  # each task that is to run there gets the reason
         try:
             self._enter(job, here)
             self._parts.places.keep(message)

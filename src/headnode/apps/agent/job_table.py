@@ -100,7 +100,7 @@ class JobTable:
         self.head = Welcome(cluster="", heartbeat=Seconds(0.0), grace=Seconds(GRACE))
         self.taken = SeenDispatches()
         self._head_started = Instant(time.time() - boot_time())  # what time the head had at our start
-        self._lease: float | None = None  # until when tasks may go on without the head; None: nobody said
+        self._lease: float | None = None  # until when tasks may run without the head; None: no lease
         self._when_empty: Callable[[], None] = lambda: None
 
     def when_empty(self, act: Callable[[], None]) -> None:

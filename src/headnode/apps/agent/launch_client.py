@@ -217,7 +217,7 @@ class LaunchClient:
                 return
 
     def attempt_over(self, job: JobId, key: Key) -> None:
-        """An attempt that was started here is over: nobody asks for it any more."""
+        """Forget an attempt that was started here and is over."""
         self._places.forget(".".join(map(str, (job, *key))))
         self.gathering.targets(job, key)
         for stream in self.streams.values():

@@ -88,7 +88,7 @@ class TaskTerminals:
 
 
 def at_terminal(route: m.Route) -> bool:
-    """Tell whether somebody comes to the terminal of a task."""
+    """Return whether the route is for a client at the terminal of a task."""
     return route.first == HEAD and route.task > 0
 
 
@@ -155,7 +155,7 @@ class LaunchServer:
     ) -> bool:
         """Hand the connection of a command to its conversation; False when it has none, or another user.
 
-        That of a task's terminal waits until somebody comes to it.
+        The connection of a task's terminal waits until a client connects to it.
         """
         if "." in number:
             return self._terminals.has_dialed(number, uid, (reader, writer))

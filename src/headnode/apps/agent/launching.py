@@ -81,7 +81,7 @@ class LaunchRouter:
         return self.places.variables(folder, task, place, distribution)
 
     def terminal(self, uid: int) -> str:
-        """Return the program that runs another one in a terminal which somebody comes to, and listen for it.
+        """Return the program that runs another one in a client's terminal, and listen for it.
 
         Raises:  OSError; Unavailable ``launcher``.
         """
@@ -196,7 +196,7 @@ class LaunchRouter:
         settle(with_remote_usage(result, await self._asking.gathering.used(job, key, targets)))
 
     def attempt_over(self, job: JobId, key: Key) -> None:
-        """An attempt that was started here is over: nobody asks for it any more."""
+        """Forget an attempt that was started here and is over."""
         self._asking.attempt_over(job, key)
         self._serving.attempt_over(job, key)
 

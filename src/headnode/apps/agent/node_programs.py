@@ -72,7 +72,7 @@ MOST_WORDS = 500  # characters of its last words that are told
 def registered(directory: str) -> dict[str, str]:
     """Return the paths of the filters in a directory, by the event that each is for; it need not exist.
 
-    Raises:  Unavailable ``node-filters`` when somebody else could have written one.
+    Raises:  Unavailable ``node-filters`` if another user could have written one.
     """
     folder = Path(directory)
     found: dict[str, str] = {}

@@ -132,7 +132,7 @@ class Opener(Protocol):
 
 
 class TaskFileReader:
-    """What is read now.  A file system that does not answer holds up nobody but who asked."""
+    """The reads in progress.  A file system that does not answer blocks only their own requests."""
 
     def __init__(self, node: str, opened: Opener, say: Callable[[FromAgent], None]) -> None:
         self._node, self._open, self._say = node, opened, say

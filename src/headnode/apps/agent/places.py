@@ -81,7 +81,7 @@ class Places:
         data = msgspec.msgpack.encode(opened)
         try:
             scratch.write_bytes(data)
-        except FileNotFoundError:  # somebody has removed the directory
+        except FileNotFoundError:  # the directory was removed
             self.restore()
             scratch.write_bytes(data)
         scratch.replace(path)

@@ -250,7 +250,7 @@ class PrologEpilog:
         self._services.left(visit.job)
 
     async def _tell_filter(self, visit: NodeVisit) -> None:
-        """Let the filter of the node know that the job has left; what it says keeps nobody from anything."""
+        """Run the job end filter of the node after the job has left; its result is ignored."""
         try:
             path = registered(visit.hooks.filters).get(JOB_END) if visit.hooks.filters else None
         except Unavailable as error:

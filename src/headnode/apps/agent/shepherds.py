@@ -31,7 +31,7 @@ from headnode.core.model.quantities import JobId
 def remove_leftovers(paths: Iterable[str], uid: int) -> None:
     """Remove those of the directories that are still there, as the user whose tasks had them.
 
-    As nobody else: what lies on the way may be the user's, and lead anywhere.
+    Not as root: links on the path may be the user's, and lead anywhere.
     """
     for path in paths:
         if os.path.lexists(path):  # a link is there even if it leads nowhere
@@ -52,7 +52,7 @@ def _identity(uid: int) -> tuple[int | None, int | None, list[int] | None]:
         return None, None, None
     try:
         return uid, pwd.getpwuid(uid).pw_gid, []
-    except KeyError:  # a user of the head whom this machine has no name for
+    except KeyError:  # a user of the head without a name on this machine
         return uid, uid, []
 
 
@@ -89,7 +89,7 @@ class Shepherds:
         self._server = await asyncio.start_unix_server(self._accept, sock=listener)
 
     def _listen_again(self) -> None:
-        """Listen anew where somebody has removed the socket; the connections that are there stay."""
+        """Listen anew if the socket was removed; existing connections stay."""
         if self._server is not None and not self._places.socket.exists():
             self._server.close()
             task = asyncio.ensure_future(self._listen())

@@ -197,7 +197,7 @@ class TaskOrders:
         return limits_in_force(self._around.spec.resource_limits, own)
 
     def _beside(self, launch: Launch) -> tuple[dict[str, str], str]:
-        """Return the variables and the directory of a command that somebody runs beside the tasks.
+        """Return the variables and the directory of a command that runs beside the tasks.
 
         What runs outside the queue belongs to no job that could be named.
         """

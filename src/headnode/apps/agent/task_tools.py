@@ -98,7 +98,7 @@ class LaunchPlaces:
             make_program(folder / program, [python, "-I", "-S", "-c", start, str(library), str(folder)])
 
     def terminal(self, uid: int) -> str:
-        """Return the program that runs another one in a terminal which somebody comes to.
+        """Return the program that runs another one in a client's terminal.
 
         Raises:  OSError; Unavailable ``launcher``.
         """

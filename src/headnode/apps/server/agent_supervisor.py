@@ -1,6 +1,6 @@
 """Looks after nodes: starts the agents of this machine, removes its former nodes, gives up lost ones.
 
-Time is taken by a clock that nobody can set: a wrong date must not cost a node its tasks.
+Time is measured by a monotonic clock: a wrong date must not cost a node its tasks.
 """
 
 import asyncio
@@ -109,7 +109,7 @@ _HEAD_USER = User(name="headnode", uid=0, gid=0, administrator=True)
 def nodes_to_remove(cluster: ClusterState, state: Path, names: Collection[str]) -> list[str]:
     """Return the nodes that this machine no longer runs: they are away, without an agent, and free of jobs.
 
-    Only a head makes a directory below `state` for a node; those that somebody started by hand have none.
+    Only a head makes a directory below `state` for a node; agents started by hand have none.
     """
     return [
         name
@@ -180,7 +180,7 @@ SilenceLimits = Mapping[str, float]
 
 
 def silence_limits(engine: Engine, leases: SilenceLimits) -> dict[str, float]:
-    """Return how long each node may be silent: always longer than it believes that nobody has its tasks."""
+    """Return how long each node may be silent: always longer than its lease on its tasks."""
     usual = engine.settings.patience() + BETWEEN_HEARTBEAT_CHECKS
     beats = 2 * engine.settings.number("HeartbeatInterval") + BETWEEN_HEARTBEAT_CHECKS
     taken, lease = _taken_by_force(engine), engine.settings.lease()

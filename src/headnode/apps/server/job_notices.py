@@ -90,7 +90,7 @@ BETWEEN_DELIVERIES = 5.0  # seconds at most
 DELIVERIES_AHEAD = 32  # deliveries given to the one who brings them
 NOTICES_LOOKED_AT = 10_000  # waiting notices
 FIRST_REST, LONGEST_REST = 2.0, 3600.0  # seconds until the next try; each is three times the one before
-LIFETIME = 86_400.0  # seconds: older notices are news to nobody
+LIFETIME = 86_400.0  # seconds: older notices are dropped
 
 
 class JobNotices:
@@ -100,7 +100,7 @@ class JobNotices:
         self._engine, self._lookups, self._name = engine, lookups, name
         self._outbox = Outbox(state / "notices.db")
         self._seen = self._outbox.seen
-        self._behind = self._seen is not None  # events were recorded that nobody has looked at
+        self._behind = self._seen is not None  # recorded events were not processed yet
         if self._seen is None:
             self._seen = engine.number
         self._notifier = NotifierProcess(self._became)
@@ -171,7 +171,7 @@ class JobNotices:
                     yield PendingNotice(notice, address)
 
     def _catch_up(self) -> None:
-        """Look at the events that were recorded when nobody looked, or what was seen could not be kept."""
+        """Process recorded events that were missed, or whose processing could not be stored."""
         last, after = self._engine.number, self._seen or 0
         self._behind = False
         try:

@@ -221,7 +221,7 @@ class Head:
         self._ended.set()
 
     def _shut_down(self) -> None:
-        """End, with the agents of this machine; nobody would start those of others when a head is back."""
+        """End with the agents of this machine; others stay, as a new head cannot start them."""
         nodes = self.engine.cluster.nodes
         for name, link in self.links.links.items():
             if name not in nodes or not nodes[name].key:

@@ -73,13 +73,13 @@ PATIENCE = 1.5  # seconds that a question waits for a fresh answer
 class PredictedStarts:
     """Keeps what is expected of queued jobs fresh while there are any.
 
-    Whoever does not run `keep` gets what he asks for at once, worked out in a thread.
+    Without `keep`, a prediction is computed at once in a thread.
     """
 
     def __init__(self, engine: Engine, past: Past) -> None:
         self.foreseer = StartPredictor(engine.cluster, past)
         self._engine, self._archive = engine, past
-        self._predictor: PredictorProcess | None = None  # while somebody runs `keep`
+        self._predictor: PredictorProcess | None = None  # while `keep` runs
         self._news, self._question = asyncio.Event(), asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []  # for a look that begins after now
 

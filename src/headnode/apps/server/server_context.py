@@ -56,7 +56,7 @@ class SiteFeatures(msgspec.Struct, frozen=True):
 
 
 ABOUT_SUSPENSION = "suspended"
-"""What the reason is about of a job that waits for somebody to resume it."""
+"""The `what` of the reason for a suspended job, which waits for its resume."""
 
 
 def hold_in_words(hold: JobHold) -> str:
@@ -112,26 +112,26 @@ class ServerContext:
         self.state = state
         self.name = name
         self.started = engine.clock.now()
-        self.going_down = False  # somebody was promised that the head ends
+        self.going_down = False  # a client has the promise that the head ends
         self.shut_down: Callable[[], None] | None = None
         self.copy_journal: Callable[[Path], None] = _no_journal
         self.links: Mapping[str, NodeLink] = {}  # the nodes that are here
         self.contacts: Mapping[str, Contact] = {}  # when nodes said something last
         self.given_up_in: Callable[[str], float | None] = lambda _: None  # seconds, of a node that is away
         self.sessions = Sessions(lambda *_: None)  # what clients run there
-        self.attended: set[JobId] = set()  # interactive jobs that somebody waits for, or sits at
+        self.attended: set[JobId] = set()  # interactive jobs with a connected client
         self.watchers = JobWatchers()
         self.runs: dict[JobId, RunOnNodes] = {}  # commands on many nodes, by the job outside the queue
         self.network: NetworkListener | None = None  # where nodes of other machines join; None: nowhere
         self.licences = LicenceCounts(engine, batcher)
-        self.notices: JobNotices | None = None  # who tells people; None: nobody does
+        self.notices: JobNotices | None = None  # sends notifications; None: none are sent
         self.roles = Roles(
             lambda: engine.settings,
             lambda: any(template.groups for template in engine.cluster.templates.values()),
         )
         self.audit = AuditLog(state / "audit.log")
         self.submission_chain: SubmissionChain = NoSubmissionFilters()  # how jobs come into the queue
-        self.asker: FilterCaller | None = None  # who calls filters; None: nobody does
+        self.asker: FilterCaller | None = None  # calls filters; None: no filters are called
         self.shares = UserShares()  # what each user has of the head at a time
         self.reading = asyncio.Lock()  # held by the one large job file that is being read
         self.searching = asyncio.Lock()  # held by the one question that asks the policy many times

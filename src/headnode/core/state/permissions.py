@@ -131,7 +131,7 @@ def created_event(
 def owner_change_event(
     by: User, record: JobRecord, spec: JobSpec, known: Mapping[str, User], now: Instant, *, may: bool
 ) -> list[e.JobGiven]:
-    """Return that a job whose user was changed is somebody else's; `may`: it is in a state where that can be.
+    """Return the change of owner of a job whose user was changed; `may`: the state of the job allows it.
 
     Raises:  NotAllowed ``run-as``; NotFound ``no-such-user``; WrongState ``not-modifiable``.
     """

@@ -34,7 +34,7 @@ DONE = "done"
 def audit_entry(
     now: Instant, user: User | None, origin: str, verb: str, fields: dict[str, Any], outcome: str
 ) -> dict[str, Any]:
-    """Return the line of a request; `user` None: nobody who is known."""
+    """Return the audit line of a request; `user` is None if the user is unknown."""
     said: dict[str, Any] = {
         "when": datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"),
         "user": user.name if user is not None else "",
@@ -50,7 +50,7 @@ def audit_entry(
         }
     terms = fields.get("terms")
     for whom in (fields.get("user"), terms.get("user") if isinstance(terms, dict) else None):
-        if _is_plain(whom):  # `user` is who asks, and nobody else
+        if _is_plain(whom):  # `user` is always the requesting user
             said.setdefault("owner", whom)
     return said | {"outcome": outcome}
 

@@ -329,7 +329,7 @@ async def predictions(
 
 
 def _judged_predictions(predictions: PredictionStore, since: Instant) -> Iterator[Prediction]:
-    """Yield what was judged, page by page: nobody can write while a page is read."""
+    """Yield the judged predictions, page by page: writes wait while a page is read."""
     before = None
     while page := predictions.judged_predictions(since, PREDICTIONS_PAGE, before):
         yield from page

@@ -130,7 +130,7 @@ def dependencies_of(context: ServerContext, found: FoundJob) -> list[DependencyO
 def _dependency(
     context: ServerContext, record: JobRecord, parent: int, condition: Condition
 ) -> DependencyObject:
-    """Return one thing that a job waits for: of whom, what, and how that stands."""
+    """Return one dependency of a job: the parent, the condition and its state."""
     other = context.lookups.record(parent)
     if other is None:
         return DependencyObject(parent, condition.value, name="", state="", standing="")

@@ -64,7 +64,7 @@ def _uncounted_licences(spec: JobSpec, counted: frozenset[str]) -> Iterator[str]
 
 
 def unsent_notices(spec: JobSpec, ways: DeliverySettings) -> Iterator[str]:
-    """Yield why nobody will be told, for each address of a job that asks for notices."""
+    """Yield why no notification will be sent, for each such address of a job."""
     own = addresses(spec.email)
     if not own and not ways.domain:
         yield "it names no address for its notices: add one with /emailaddress, or use `hn job wait`"
@@ -86,7 +86,7 @@ def refuse_unfit(context: ServerContext, by: User, *specs: JobSpec, owner: str =
     """Refuse jobs that are wrong in themselves, or could never run because no nodes would ever serve them.
 
     Jobs are looked at as they would be in the queue: with the defaults of their templates, as their owners.
-    owner:  of all these jobs; empty: `by`, or whom an administrator has named
+    owner:  of all these jobs; empty: `by`, or the user that an administrator has named
     Raises:  BadRequest; of several jobs it says which; what `shaped` does.
     """
     requests = []

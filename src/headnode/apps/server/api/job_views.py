@@ -44,10 +44,10 @@ from headnode.engine.prediction import ExpectedStart
 
 
 async def expected_start(context: ServerContext, record: JobRecord) -> ExpectedStartObject | None:
-    """Return when a queued job should start; None for one that is not queued, or not before somebody lets it.
+    """Return the expected start of a queued job; None unless the job waits for resources only.
 
-    Waits a little for an answer that knows of all that has happened.  Times in seconds since 1970; None where
-    nobody can say.
+    Waits a little for an answer that knows of all that has happened.  Times in seconds since 1970; None if
+    unknown.
     """
     if not is_in_queue(context, record):
         return None
@@ -131,14 +131,14 @@ def deadline_object(
 
 
 def seen_by(context: ServerContext, by: User, found: FoundJob) -> tuple[JobSpec, FidelityReport]:
-    """Return a job as somebody may see it, and what was left out."""
+    """Return the part of a job that `by` may see, and what was left out."""
     if may_see(by, found.record, private=_are_private(context)) or not has_environment(found.spec):
         return found.spec, ()
     return without_environment(found.spec), (_left_out(found.record),)
 
 
 def copied_by(context: ServerContext, by: User, found: FoundJob) -> tuple[JobSpec, FidelityReport]:
-    """Return a job as somebody may copy it, and what was left out."""
+    """Return the part of a job that `by` may copy, and what was left out."""
     if may_copy(by, found.record, private=_are_private(context)) or not has_environment(found.spec):
         return found.spec, ()
     return without_environment(found.spec), (_left_out(found.record),)

@@ -143,7 +143,7 @@ async def add_tasks(context: ServerContext, by: User, request: w.AddTasksRequest
         except WrongState as refused:
             if refused.code != "stale-tasks" or len(live_job(context, request.job).spec.tasks) == known:
                 raise
-            continue  # somebody else added tasks in the same moment: put these behind theirs
+            continue  # another request added tasks at the same time: put these behind them
         added = replace(spec, tasks=spec.tasks[known:])
         numbers = list(range(known + 1, len(spec.tasks) + 1))
         from headnode.core.formats.text import windows

@@ -1,7 +1,7 @@
 """Commands on many nodes at once, outside the queue, and which nodes are meant.
 
 One connection holds the run: when it ends, so does all that the run has started.  The part on each node has a
-connection of its own, so the client decides how many run at once, and a slow reader delays nobody else.
+connection of its own, so the client decides how many run at once, and a slow reader delays no other node.
 Source:  HPC Pack, clusrun; ClusterShell for sets of names: ``node[1-8/2]``, ``@group``, ``,`` and ``!&^``.
 """
 
@@ -215,7 +215,7 @@ async def run_here(context: ServerContext, by: User, request: w.RunOnNodeRequest
 async def _on_node(
     context: ServerContext, run: RunOnNodes, node: str, client: ClientStream
 ) -> CommandEnd | None:
-    """Run the command on a node; return how it ended, or None when nobody wants to know any more."""
+    """Run the command on a node; return how it ended, or None if the client has gone."""
     if node not in context.links:
         return CommandEnd(NOT_RUN, f"node {node} is unreachable")
     async with _open_on_node(context, run, node) as stream:

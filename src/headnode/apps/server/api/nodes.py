@@ -291,7 +291,7 @@ async def node_history(context: ServerContext, by: User, request: w.NodeHistoryR
     """Show what happened to a node, also to one that was removed."""
     events = context.lookups.archive.node_history(request.node, min(request.limit, LONGEST_HISTORY))
     if not events:
-        context.cluster.node(request.node)  # refuses a name that nobody has had
+        context.cluster.node(request.node)  # refuses an unknown name
     return HistoryAnswer([HistoryEntry(at, text) for at, text in node_sentences(events)])
 
 

@@ -76,7 +76,7 @@ class Caller(Protocol):
     def user(self) -> User:
         """Return the user of the client as known now.
 
-        Raises:  NotAllowed when the client is nobody any more.
+        Raises:  NotAllowed if the client has no valid user any more.
         """
 
 
@@ -86,14 +86,14 @@ class ClientSession:
     def __init__(
         self, context: ServerContext, caller: Caller, share: UserShare, is_gone: Callable[[], bool]
     ) -> None:
-        """`is_gone`: whether nobody waits for the next answer any more."""
+        """`is_gone`: whether the client has gone, so that no further answer is needed."""
         self._context, self._caller, self._is_gone = context, caller, is_gone
         self._shares, self._share = context.shares, share
 
     def user(self) -> User:
         """Return the user of the client as known now.
 
-        Raises:  NotAllowed when the client is nobody any more.
+        Raises:  NotAllowed if the client has no valid user any more.
         """
         return replace(self._caller.user(), origin=self._caller.origin, host=self._caller.host)
 
@@ -201,7 +201,7 @@ def client_session(
 ) -> Iterator[ClientSession]:
     """Give a client its share of the head as long as it is connected.
 
-    Raises:  NotAllowed when the client is nobody; Unavailable ``too-many-connections``.
+    Raises:  NotAllowed if the client has no valid user; Unavailable ``too-many-connections``.
     """
     user = caller.user()
     with context.shares.connected(user.uid, administrator=user.administrator) as share:

@@ -30,7 +30,7 @@ _WARNINGS = (
     10.0,
 )  # seconds before the end of its time when who sits there is told
 _PROGRAM_END_PATIENCE = 30.0  # seconds for a job to be over when its program is
-_JOB_END_PATIENCE = 5.0  # seconds for what became of the job, when nobody knows how its program ended
+_JOB_END_PATIENCE = 5.0  # seconds to wait for the end of the job if the end of its program is unknown
 _LARGEST = 9999  # rows or columns
 
 
@@ -77,7 +77,7 @@ class _TerminalVisit:
         self._context, self._by, self._wish, self._job = context, by, request, JobId(request.job)
 
     async def attend(self, client: ClientStream) -> None:
-        """Wait until an interactive job runs, give somebody its terminal, and end the job with it."""
+        """Wait until an interactive job runs, connect the client to its terminal, and end the job with it."""
         self._context.attended.add(self._job)
         try:
             place = await self._wait(client)
@@ -95,7 +95,7 @@ class _TerminalVisit:
             await self._cancel()
 
     async def sit_beside(self, client: ClientStream) -> None:
-        """Give somebody a new terminal, or command, on the first node of a running job."""
+        """Run a new terminal, or a command, for the client on the first node of a running job."""
         node = _places(self._context, self._job)[0]
         ended = await self._sit(client, node, BESIDE)
         if ended is not None:
@@ -177,7 +177,7 @@ class _TerminalVisit:
             await self._context.sessions.end(stream)
 
     async def _warn(self, client: ClientStream) -> None:
-        """Tell whoever sits there that the job is about to end."""
+        """Tell the client that the job is about to end."""
         left_to_tell = list(_WARNINGS)
         signal = self._context.watchers.watch([self._job])
         try:
@@ -231,7 +231,7 @@ class _TerminalVisit:
         await client.say(exit=ended.code, problem=problem, state=state, done=True)
 
     async def _cancel(self) -> None:
-        """Nobody waits for the job any more, nor sits there: end it, if it is not over."""
+        """End the job after its client has gone, if it is not over."""
         if self._job not in self._context.cluster.jobs:
             return
         try:

@@ -27,7 +27,7 @@ from headnode.core.state.job_record import encode_spec
 
 
 class ChangeSignal(asyncio.Event):
-    """Rings when something has changed; `changed` holds the jobs until somebody takes them."""
+    """A signal that jobs have changed; `changed` collects them until `take`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class ChangeSignal(asyncio.Event):
 
 
 class JobWatchers:
-    """Wakes whoever watches a job that an event is about."""
+    """Wakes the watchers of a job at each of its events."""
 
     def __init__(self) -> None:
         self._signals: dict[int, set[ChangeSignal]] = {}
@@ -103,7 +103,7 @@ class RunOnNodes:
 
 LARGEST_FRAME = 1 << 20  # bytes that a client may say at once
 MOST_INPUT = 64 * 1024  # bytes in one piece for a command
-NOT_RUN = 255  # exit status of what could not be run, or of which nobody knows how it ended
+NOT_RUN = 255  # exit status of a command that could not run, or whose end is unknown
 
 
 class ClientStream(Protocol):
@@ -129,7 +129,7 @@ StreamHandler = Callable[[ClientStream], Awaitable[None]]
 class CommandEnd(NamedTuple):
     """How a command ended: its exit status, and in a sentence what went wrong with running it.
 
-    `known`: whoever ran it said so; else nobody knows more than that it does not run.
+    `known`: reported by the node that ran it; else it is only known that it no longer runs.
     """
 
     code: int

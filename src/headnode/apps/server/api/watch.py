@@ -27,7 +27,7 @@ class WatchingClient(Protocol):
     def user(self) -> User:
         """Return the user as known now.
 
-        Raises:  NotAllowed when the client is nobody any more.
+        Raises:  NotAllowed if the client has no valid user any more.
         """
 
     async def turn(self) -> None:
@@ -94,7 +94,7 @@ def _waiting(context: ServerContext, jobs: list[int]) -> set[int]:
 
 
 async def _pause(context: ServerContext, jobs: list[int], signal: asyncio.Event) -> None:
-    """Let changes gather before the next update, unless the jobs are over: then nobody should wait."""
+    """Collect changes before the next update; if the jobs are over, the update is sent at once."""
     loop = asyncio.get_running_loop()
     until = loop.time() + BETWEEN_UPDATES
     while any(job in context.cluster.jobs for job in jobs) and loop.time() < until:

@@ -22,7 +22,7 @@ from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError
 
 LARGEST_REQUEST = b.REQUEST.most  # bytes
-HANG_UP_TIME = 300.0  # seconds that a client has for it once all was said: somebody may read it in a pager
+HANG_UP_TIME = 300.0  # seconds for a client to read the last answers, for example in a pager
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -30,8 +30,8 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 async def serve_client(context: ServerContext, caller: Caller, streams: Streams) -> None:
     """Answer the requests of a client on a stream until it goes away.
 
-    Raises:  BadRequest ``frame``; NotAllowed when the client is nobody; Unavailable ``too-many-connections``;
-             ConnectionError; TimeoutError for a client that is too slow.
+    Raises:  BadRequest ``frame``; NotAllowed if the client has no valid user;
+             Unavailable ``too-many-connections``; ConnectionError; TimeoutError if the client is too slow.
     """
     with client_session(context, caller, streams[1].is_closing) as session:
         await ServedConversation(session, streams).go_on()
@@ -140,6 +140,6 @@ class SocketStream(ClientStream):
 
 
 def send(writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
-    """Send one answer, unless nobody is there to get it."""
+    """Send one answer, unless the client has gone."""
     if not writer.is_closing():
         writer.write(frame(msgspec.json.encode(message)))

@@ -33,7 +33,7 @@ class SpeakForTaskRequest(JobIdRequest, frozen=True):
 
 
 class TaskAttempt(NamedTuple):
-    """One attempt of an instance, as a node names it; task 0 is what somebody runs beside the tasks."""
+    """One attempt of an instance, as a node names it; task 0 is a command beside the tasks."""
 
     job: JobId
     task: int
@@ -42,10 +42,10 @@ class TaskAttempt(NamedTuple):
 
 
 class TaskCaller:
-    """A user for whom a node speaks, by an attempt of his that runs there.
+    """A user represented by a node on which an attempt of this user runs.
 
-    The node says which attempt; who its user is, is what the head knows.  He has no role there: a node that
-    lies is to gain no more than the rights of those whose tasks it runs anyway.
+    The node names the attempt; the head knows its user, who has no role here: a node that lies gains only
+    the rights of the users whose tasks it runs anyway.
     """
 
     near = False
@@ -90,7 +90,7 @@ class TaskCaller:
 
 log = logging.getLogger("headnode.clients")
 
-GREETING_PATIENCE = 15.0  # seconds that a node has to say for whom it speaks
+GREETING_PATIENCE = 15.0  # seconds for a node to name the attempt that it represents
 LARGEST_GREETING = 4096  # bytes of that
 MOST_CONNECTIONS_OF_NODE = 256  # connections
 MOST_TASK_CONNECTIONS = 1_000  # connections of all nodes
@@ -151,7 +151,7 @@ class TaskDoor:
         writer.close()
 
     async def _greet(self, reader: asyncio.StreamReader, node: str, key: str) -> TaskCaller | None:
-        """Return for whom the node speaks; None: it is gone.
+        """Return the user that the node represents; None if the connection has closed.
 
         Raises:  NotAllowed ``no-task``; Unavailable ``too-many-clients``; BadRequest.
         """

@@ -63,7 +63,7 @@ class FailedLogins:
 
 
 class TokenCaller:
-    """Somebody on another machine who showed a token."""
+    """A client on another machine, authenticated by a token."""
 
     near = False
 

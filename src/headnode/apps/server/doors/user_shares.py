@@ -24,7 +24,7 @@ GROUPS_REMEMBERED = 60.0  # seconds that the groups of a user are believed: some
 class Roles:
     """Looks up roles at each request, so that a change of the parameters counts at once.
 
-    Groups are looked up only while somebody asks for them: where they come from may be slow, or away.
+    Groups are looked up only when needed: their source may be slow or unavailable.
     """
 
     def __init__(self, settings: Callable[[], Settings], groups_matter: Callable[[], bool]) -> None:
@@ -33,7 +33,7 @@ class Roles:
         self._groups: dict[Account, tuple[float, frozenset[str]]] = {}  # since when they are known
 
     def of(self, account: Account) -> User:
-        """Return the user that somebody is now."""
+        """Return the user of an account, with its current roles."""
         settings = self._settings()
         administrators, operators = settings.people("Administrators"), settings.people("Operators")
         named = any(name.startswith("@") for name in (*administrators, *operators))
@@ -78,7 +78,7 @@ class RequestTurns:
     """Who may begin next."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, deque[_WaitingRequest]] = {}  # by user; whoever waits longest is first
+        self._waiting: dict[int, deque[_WaitingRequest]] = {}  # by user; the user that waits longest is first
         self._put_back: dict[int, int] = {}  # how many were called in this round and wait again
         self._began = 0.0
         self._busy = False

@@ -127,7 +127,7 @@ def _searched(snapshot: PolicySnapshot, room: ChangeLimits) -> Suggestions:
 
 
 async def start_by_limits(context: ServerContext, snapshot: PolicySnapshot) -> Instant | None:
-    """Return when the subject will start if all jobs run to their limits and nobody comes after it.
+    """Return when the subject will start if all jobs run to their limits and no job is submitted later.
 
     None if that is never, or not known within `MOST_RUNNING_AHEAD`.
     """
@@ -150,7 +150,7 @@ def _start_by_limits(snapshot: PolicySnapshot) -> Instant | None:
 
 
 def known_instant(at: Instant) -> Instant | None:
-    """Return an instant as clients get it; None for one that nobody can promise."""
+    """Return an instant as clients get it; None if it is NEVER."""
     return None if at == NEVER else at
 
 
@@ -225,7 +225,7 @@ def _highest(by: User) -> Priority:
 
 
 def changer(record: JobRecord, by: User) -> User:
-    """Return who would change the job: its owner, unless somebody asks who sees to everybody's jobs."""
+    """Return the user that would change the job: its owner, or `by` as operator or administrator."""
     if by.oversees or by.uid == record.uid:
         return by
     return User(name=record.owner, uid=record.uid, gid=record.gid)

@@ -199,7 +199,7 @@ def _reserved_for(record: JobRecord, offer: ActivationOffer) -> Reason:
 
 
 def why_unpredictable(cluster: ClusterState, offers: PendingOffers, record: JobRecord) -> str:
-    """Return why nobody can say when a queued job starts, if that is for a filter; empty if not."""
+    """Return why a filter makes the start of a queued job unpredictable; empty if none does."""
     if record.state is not JobState.QUEUED or not offers.chains.rules:
         return ""
     if record.filtered is not None and offers.chains.of(cluster, record):
@@ -214,7 +214,7 @@ def _filter_answer(record: JobRecord) -> list[Reason]:
 
 
 def _filters_running(cluster: ClusterState, offers: PendingOffers, record: JobRecord) -> list[Reason]:
-    """Say that nobody has answered yet."""
+    """Return the reason that the activation filters have not answered yet."""
     chain = offers.chains.of(cluster, record)
     names = ", ".join(repr(each.name) for each in chain)
     offer = offers.of.get(record.id)

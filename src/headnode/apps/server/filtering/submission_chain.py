@@ -41,7 +41,7 @@ from headnode.core.state.transitions import JobState
 
 
 class ArrivalBatch:
-    """Lets those through as one who come while others are on their way: one write for all of them."""
+    """Batches requests that arrive while others are announced, so that all need one write."""
 
     def __init__(self, longest: float) -> None:
         self._longest = longest
@@ -50,17 +50,17 @@ class ArrivalBatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> None:
-        """Somebody is on his way."""
+        """Announce one more request."""
         self._coming += 1
 
     def __exit__(self, *_: object) -> None:
-        """He is here, or does not come."""
+        """End the announcement: the request has arrived, or does not come."""
         self._coming -= 1
         if not self._coming:
             self._go()
 
     async def arrive(self) -> None:
-        """Wait for those who are on their way, but not for long."""
+        """Wait for the announced requests, at most `longest` seconds."""
         if not self._coming:
             return
         loop = asyncio.get_running_loop()
