@@ -62,7 +62,7 @@ class _PlanGate:
             self._promised[node] = self._promised.get(node, 0) + count
 
     def passes(self, wished: Grant) -> bool:
-        """Whether this is given at once; if not, its filters are asked if they can be."""
+        """Return whether the resources are given at once; if not, the filters are called if possible."""
         offers, cluster = self._offers, self._cluster
         record = cluster.jobs[wished.job]
         offer = offers.of.get(record.id)
@@ -105,7 +105,7 @@ class _PlanGate:
         self._note(wished.shares)
 
     def _is_beside(self, record: JobRecord, shares: Shares) -> bool:
-        """Whether it takes nothing of what is offered to those asked about before."""
+        """Return whether the grant takes no resources offered to earlier jobs."""
         alone = self._cluster.request(record).exclusive
         return all(
             count + self._promised.get(node, 0) + self._given.get(node, 0)

@@ -86,7 +86,7 @@ def units_of(cluster: ClusterState, record: JobRecord, wished: Grant) -> int:
 
 
 def in_line(cluster: ClusterState, record: JobRecord) -> bool:
-    """Whether a job is in the queue, and nothing but filters and others keeps it there."""
+    """Return whether a job is queued and waits only for filters and other jobs."""
     return (
         record.state is JobState.QUEUED
         and record.id not in cluster.queue.held
@@ -96,7 +96,7 @@ def in_line(cluster: ClusterState, record: JobRecord) -> bool:
 
 
 def is_still_valid(cluster: ClusterState, offer: ActivationOffer) -> bool:
-    """Whether a job may still have what it was offered, as far as the job and the nodes are concerned."""
+    """Return whether an offer is still valid for its job and its nodes."""
     record = cluster.jobs.get(offer.job)
     if record is None or cluster.request(record) != offer.request:
         return False

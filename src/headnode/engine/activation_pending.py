@@ -81,11 +81,11 @@ class PendingOffers:
 
     @property
     def are_in_play(self) -> bool:
-        """Whether policies see less than there is because of offers."""
+        """Return whether policies see fewer resources because of offers."""
         return bool(self.of or self.aside or self.crowded or self.resting)
 
     def left_out(self, cluster: ClusterState) -> Mapping[JobRequest, set[int]]:
-        """Return who is not in the line now, by what they ask for; worked out when that has changed."""
+        """Return the jobs that are out of the queue for now, by request; computed when that has changed."""
         if self._left_out is None:
             found: dict[JobRequest, set[int]] = {}
             asked = {
@@ -142,7 +142,7 @@ class PendingOffers:
         return given
 
     def _let_some_in(self, cluster: ClusterState) -> None:
-        """Let as many of those aside into the line as can be asked about, the first of them."""
+        """Put the first jobs set aside back into the queue, as many as filters can be called for."""
         room = self._most - len(self._asked)
         if room <= 0 or not self.aside:
             return
@@ -214,34 +214,34 @@ class PendingOffers:
                 self.filters.ask(question)
 
     def read_limit(self, cluster: ClusterState) -> None:
-        """Look how many may be asked about at once."""
+        """Update how many offers filters can be called for at once."""
         self._most = int(Settings(cluster.parameters).number("FiltersAtOnce"))
 
     def lose_untaken(self, taken: Collection[JobId]) -> None:
-        """Lose what filters let a job have and the plan gives to others; `taken` get theirs."""
+        """Drop cleared offers whose resources the plan gives to other jobs; jobs in `taken` get theirs."""
         for offer in list(self.of.values()):
             if offer.stage is OfferStage.CLEARED and not offer.firm and offer.job not in taken:
                 self.lose(offer)
 
     def let_all_in(self) -> None:
-        """Let everybody aside into the line if more can be asked about: those before them did not fit."""
+        """Put all jobs set aside into the queue if more filters can be called: earlier jobs did not fit."""
         if self.aside and len(self._asked) < self._most:
             self.aside.clear()
             self._left_out = None
             self.restless = True
 
     def blocker(self, cluster: ClusterState) -> JobRecord | None:
-        """Return the job behind which others of its priority and below must wait, and remember it."""
+        """Return the job that blocks the queue for its priority and below, and record it."""
         found = self.chains.blocker(cluster)
         self._blocker = None if found is None else found.id
         return found
 
     def can_ask(self) -> bool:
-        """Whether one more may be asked about."""
+        """Return whether filters can be called for one more offer."""
         return self.filters is not None and len(self._asked) < self._most
 
     def offer(self, cluster: ClusterState, record: JobRecord, giving: Grant, units: int, index: int) -> None:
-        """Offer something to a job, and ask its filters."""
+        """Offer resources to a job, and call its filters."""
         self._number += 1
         offer = ActivationOffer(
             number=self._number,
@@ -255,7 +255,7 @@ class PendingOffers:
         self._ask(cluster, record, offer, index)
 
     def hold_fast(self, jobs: Iterable[JobId]) -> None:
-        """Let what these are offered next be firm: others gave it up for them."""
+        """Make the next offers to these jobs firm: other jobs gave up resources for them."""
         if self.chains.rules:
             self._lost.update(jobs)
 
@@ -285,12 +285,12 @@ class PendingOffers:
         )
 
     def lose(self, offer: ActivationOffer) -> None:
-        """Others were faster: undo, and hold fast to what the job is offered next."""
+        """Drop an offer that lost its resources to other jobs; the next offer to the job is firm."""
         self._drop(offer)
         self._lost.add(offer.job)
 
     def _uncrowd(self) -> None:
-        """What is offered to others is less than it was."""
+        """Record that offers to other jobs have become smaller."""
         self.aside |= self.crowded
         self.crowded.clear()
 

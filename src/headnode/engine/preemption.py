@@ -144,7 +144,7 @@ def _held(run: JobRun) -> Shares:
 
 
 def _with_withdrawals(found: Plan, cluster: ClusterState) -> Plan:
-    """Return the plan in which jobs may keep what was recalled for those who are not to have it any more."""
+    """Return the plan with withdrawn recalls: jobs keep processors that no other job will get any more."""
     claimed = {claim.job for claim in found.claims}
     kept = [
         Recall(each.job, (), Reason(Why.PREEMPTION, "other jobs no longer need its processors"))

@@ -60,11 +60,11 @@ def simulate_ahead(
     stop: Callable[[], bool],
     coarse: float = 0.0,
 ) -> SimulatedStarts:
-    """Let running jobs end when `ends` says, and waiting ones run as long as `lasts` says.
+    """Simulate the queue: running jobs end as in `ends`, waiting jobs run as long as in `lasts`.
 
     The policy sees users' limits, as ever.  `stop` is asked before each of its plans.  Ends that are closer
     to each other than the part `coarse` of their distance from now count as one, the last of them.
-    Cost:  one plan for each instant at which jobs end, until all that wait have started.
+    Cost:  one plan for each instant at which jobs end, until all waiting jobs have started.
     """
     scene = _SimulatedCluster(view, ends, coarse)
     starts: dict[JobId, Instant] = {}
@@ -160,7 +160,7 @@ class _SimulatedCluster:
         self._running[grow.job] = grown
 
     def go_on(self, plan: Plan) -> bool:
-        """Let time go by until something ends, or the plan wants to be asked again; False if nothing will."""
+        """Advance the time to the next end or replanning; return False if there is none."""
         self._before = plan
         wake = plan.wake if plan.wake > self.now else NEVER
         edge = bisect_right(self._edges, self.now)

@@ -21,7 +21,7 @@ Answer = TypeVar("Answer")
 
 
 class ChildProgram(NamedTuple):
-    """A module of ours, its first arguments, and what it is told first.
+    """A Headnode module to run as a child process: its first arguments, and its first input.
 
     `environment`: None for that of this process.  `kill` ends the process if it runs, and what it has left.
     """
@@ -155,7 +155,7 @@ class _Line(asyncio.Protocol, Generic[Answer]):
         return future
 
     def data_received(self, data: bytes) -> None:
-        """Hand answers to those who wait for them."""
+        """Pass answers to the calls that wait for them."""
         try:
             for message in self._frames.feed(data):
                 key, answer = self._read(message)

@@ -215,7 +215,7 @@ _READ_BUFFER = 16 * 1024  # bytes of each connection; asyncio's own 256 KiB are 
 
 
 def head_side(authority: Authority) -> ssl.SSLContext:
-    """Return how the head listens: nodes show a certificate; who has none yet may ask to join."""
+    """Return the TLS context of the head: nodes show a certificate; others may only ask to join."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_cert_chain(authority.head.certificate, authority.head.key)
@@ -226,7 +226,7 @@ def head_side(authority: Authority) -> ssl.SSLContext:
 
 
 def node_side(authority: Path, own: KeyPair | None = None, protocol: str = "") -> ssl.SSLContext:
-    """Return how a node dials: the head must be whom `authority` vouches for; `own` shows who we are.
+    """Return the TLS context of a node: `authority` must have certified the head; `own` is its certificate.
 
     `protocol` as in `head_name`; empty: that of nodes.
     """

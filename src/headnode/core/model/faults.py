@@ -73,5 +73,5 @@ def tells_of_node(trouble: str) -> bool:
 
 
 def fault_of(trouble: str) -> Fault:
-    """Return whose fault a trouble is; one that is not in the table is the job's, and drains no node."""
+    """Return the fault of a trouble; one that is not in the table is the job's, and drains no node."""
     return FAULTS.get(trouble, Fault.JOB)

@@ -52,19 +52,19 @@ class User(msgspec.Struct, frozen=True):
     administrator: bool = False
     operator: bool = False
     groups: tuple[str, ...] = ()  # names of the groups of the operating system he is in
-    by_node: bool = False  # he asks by a node, where nobody has a role
-    origin: str = ""  # from where he asks, as the audit log says it; empty: not said
-    host: str = ""  # the host that he asks from: by name, or by address; empty: not said
-    once: IdempotencyKey | None = None  # what he asks for now must be carried out once only
+    by_node: bool = False  # the request comes from a node, where no user has a role
+    origin: str = ""  # where the request comes from, as in the audit log; empty: unknown
+    host: str = ""  # the host of the request: its name, or its address; empty: unknown
+    once: IdempotencyKey | None = None  # the current request must be carried out only once
 
     @property
     def oversees(self) -> bool:
-        """Whether he may see to jobs that are not his own."""
+        """Whether the user may manage jobs of other users."""
         return self.administrator or self.operator
 
     @property
     def role(self) -> UserRole:
-        """The highest role he has."""
+        """The highest role of the user."""
         if self.administrator:
             return UserRole.ADMINISTRATOR
         return UserRole.OPERATOR if self.operator else UserRole.USER

@@ -75,7 +75,7 @@ class UnlimitedJobs:
         )
 
     def wait(self, candidate: Candidate) -> None:
-        """Let this job be the one, if there is none, with jobs behind it that were given its place before."""
+        """Set the job as the head if there is none, and count running jobs without a limit behind it."""
         if self.head is not None or not self.can_run(candidate):
             return
         self.head = candidate
@@ -292,7 +292,7 @@ class _Pass:
         self._candidates.granted(candidate)
 
     def _wait(self, candidate: Candidate, at: Instant) -> None:
-        """Let the job wait without a slot, and with it all of its class that have none."""
+        """Record that the job waits without a slot, as do all jobs of its class without one."""
         self._tell(candidate, at)
         turns = self._kept.turns.get(candidate.request, [])
         following = bisect_right(turns, candidate.turn)
@@ -300,14 +300,14 @@ class _Pass:
             self._candidates.skip(candidate, turns[following])
 
     def _tell(self, candidate: Candidate, at: Instant) -> None:
-        """Remember what the first of a class waits for, and who is the first of all."""
+        """Record the wait of the first job of a class, and the first waiting job of all."""
         if candidate.request not in self._waits:
             self._waits[candidate.request] = partial(self._why, candidate, at, self._head)
         if self._head is None and self._unlimited.can_run(candidate):
             self._head = candidate.job
 
     def _why(self, candidate: Candidate, at: Instant, head: JobId | None) -> Wait:
-        """Say why it waits.  What did not fit during the pass does not fit after it."""
+        """Return why the candidate waits.  What did not fit during the pass does not fit after it."""
         if not self._unlimited.can_run(candidate):
             never = never_with_any(candidate.request, self._view)
             if never:
@@ -319,13 +319,13 @@ class _Pass:
         return Wait((*ahead, *told), at)
 
     def _refused(self, candidate: Candidate) -> tuple[Reason, ...]:
-        """Say what is missing for a candidate under one of its options, or which slot is in the way."""
+        """Return the shortage of a candidate under one of its options, or the reservation that blocks it."""
         if self._fits_on_board(candidate.need):
             return (self._in_the_way(candidate),)
         return shortage(candidate.need, candidate.asks, self._resources)
 
     def _in_the_way(self, candidate: Candidate) -> Reason:
-        """Name the job whose slot comes first: it fits now, so slots are all that keeps it from starting."""
+        """Return the reason with the first reserved job: the candidate fits now, and only slots block it."""
         slots = [(each.at, each.job) for each in self._reservations]
         if candidate.end == NEVER and self._unlimited.head is not None:
             slots.append((NEVER, self._unlimited.head.job))

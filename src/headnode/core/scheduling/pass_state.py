@@ -205,7 +205,7 @@ class PassState:
         return head
 
     def _still_beside(self, head: BlockedJob, other: BlockedJob) -> ShadowReservation | None:
-        """Return a head's promise with another head at work, whose promise falls due before."""
+        """Return the promise of a head beside another head, whose promise is due earlier."""
         if head.promise is None or other.promise is None:
             return head.promise
         then = head.promise.resources.copy()
@@ -213,7 +213,7 @@ class PassState:
         return shadow_reservation_at(head.need, self._view.now, head.promise.at, then)
 
     def _as_head(self, candidate: Candidate) -> BlockedJob:
-        """Return the candidate with when it will fit at the latest; None while too many nodes are closed.
+        """Return the candidate with its shadow reservation; None while too many nodes are closed.
 
         Of several options the one that is sure to fit first; of equals the one that the job prefers.
         """

@@ -102,7 +102,7 @@ def _wanted(state: PassState, candidate: Candidate, rule: BackfillRule) -> tuple
 
 
 def _blocked(view: View, state: PassState, candidate: Candidate, rule: BackfillRule) -> LazyWait:
-    """Let the job wait, as the head if there is none; return what will say why."""
+    """Let the job wait, as the head if there is none; return its lazy reasons."""
     head = state.head_of(candidate)
     if head is not None:
         return partial(_behind, view, state, candidate, rule, head)
@@ -114,7 +114,7 @@ def _blocked(view: View, state: PassState, candidate: Candidate, rule: BackfillR
 
 
 def _lacking(state: PassState, candidate: Candidate) -> tuple[Reason, ...]:
-    """Say what is missing for the first that waits; if nothing is, it may be that of another reservation."""
+    """Return the shortage of the first waiting job; if none, it would delay another reserved job."""
     others = [head for head in state.heads.values() if head.candidate.request != candidate.request]
     if others and find_placement(at_minimum(candidate.need), state.resources) is not None:
         what = f"it would fit, but could delay job {others[0].job}, which holds a reservation"
@@ -127,14 +127,14 @@ def _missing(state: PassState, candidate: Candidate) -> tuple[Reason, ...]:
 
 
 def _still(view: View, state: PassState, rule: BackfillRule, place: int) -> Wait:
-    """Say why the jobs of a class wait that was refused in the pass before already."""
+    """Return why a class waits that was already refused in the last pass."""
     candidate = first_candidate(view, view.node_table(), place)
     head = state.head_of(candidate)
     return Wait(()) if head is None else _behind(view, state, candidate, rule, head)
 
 
 def _behind(view: View, state: PassState, candidate: Candidate, rule: BackfillRule, head: BlockedJob) -> Wait:
-    """Say why a job waits behind the head, on what the pass has left free."""
+    """Return why a job waits behind the head, by the resources that the pass has left."""
     never = _would_never_fit(view, state, candidate)
     if never:
         return Wait(never)
@@ -144,7 +144,7 @@ def _behind(view: View, state: PassState, candidate: Candidate, rule: BackfillRu
 
 
 def _refused(state: PassState, candidate: Candidate, rule: BackfillRule) -> tuple[Reason, ...]:
-    """Say what is missing for a candidate under one of its options, and why the policy refuses it."""
+    """Return the shortage of a candidate under one of its options, and the policy's refusal."""
     fits = find_placement(at_minimum(candidate.need), state.resources) is not None
     missing = () if fits else _missing(state, candidate)
     return (*missing, *rule.refusal(state, candidate, fits))
@@ -184,7 +184,7 @@ def plan_easy(view: View) -> Plan:
 
 
 def _refusal_easy(state: PassState, candidate: Candidate, fits: bool) -> tuple[Reason, ...]:
-    """Say that it would delay the head: if that is all, or if it would even were there more room."""
+    """Return the reason that it could delay the head: if it fits, or surely delays the head anyway."""
     head = state.head_of(candidate)
     if head is None or not (fits or state.surely_delays(candidate)):
         return ()

@@ -114,7 +114,7 @@ class _PreemptionPass:
         self._settle(view)
 
     def _settle(self, view: View) -> None:
-        """Let those start that others gave something up for; claim what is still to come for the rest."""
+        """Start jobs that others gave up processors for; claim processors still to come for the rest."""
         wanted = {job for each in self._scene.giving for job in each.for_jobs}
         turns = [turn for each in view.queue for turn in each.turns if turn.job in wanted] if wanted else []
         if not turns:
@@ -143,7 +143,7 @@ class _PreemptionPass:
         return preemption_reason([each.job for each in givers], graceful=not ends)
 
     def preempt_for(self, found: Plan) -> bool:
-        """Let others be preempted for those that do not start; return whether anybody is."""
+        """Preempt jobs for those that do not start; return whether any job is preempted."""
         starting = {start.job for start in found.starts}
         others_ending = self._others_ending()
         base = with_given_up(nobody_grows(self.then), others_ending)
@@ -197,7 +197,7 @@ class _PreemptionPass:
     def _gifts(
         self, search: "_PreemptionSearch", chosen: Sequence[_LowerJob]
     ) -> tuple[dict[JobId, Shares], Start]:
-        """Return who gives what: in parts no more than is needed, if that does."""
+        """Return the processors that each job gives up: only as many as needed, if parts suffice."""
         whole = {each.job.job: each.job.allocation for each in chosen}
         start = search.start
         if self._scene.graceful or self._scene.in_parts:

@@ -19,7 +19,7 @@ from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 
 
 def with_given_up(view: View, gifts: Mapping[JobId, Shares]) -> View:
-    """Return the view in which these jobs hold that much less; who has nothing left runs no more.
+    """Return the view in which these jobs hold that much less; a job with nothing left no longer runs.
 
     Licences that do not count processors come back with the last of a job's processors.
     """

@@ -250,20 +250,20 @@ class ClusterState:
         self.agenda.pass_needed = True
 
     def _asked(self, record: JobRecord) -> JobRequest:
-        """Return what a job of the queue asks for."""
+        """Return the request of a queued job."""
         return self.admit_request(record, self._described(record))
 
     def admit_request(self, record: JobRecord, request: JobRequest) -> JobRequest:
-        """Return a request with what depends on whose it is: where he is let in."""
+        """Return a request with the access of its owner to reservations and nodes."""
         return self.for_user(record.owner, admitted(self.reservation_index.named, record, request))
 
     def request_if_queued(self, owner: str, spec: JobSpec) -> JobRequest:
-        """Return what a job that is not in the queue would ask for, were it this owner's."""
+        """Return the request of a job that is not queued, as if it were this owner's."""
         named = self.reservation_index.named.values()
         return self.for_user(owner, admitted_owner(named, owner, spec.project, request_of(spec)))
 
     def for_user(self, owner: str, request: JobRequest) -> JobRequest:
-        """Return a request with whose it is, if that matters."""
+        """Return a request with its owner, if some node serves one user only."""
         if not self.personal:
             return request
         others = tuple(replace(other, user=owner) for other in request.others)

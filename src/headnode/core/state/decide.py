@@ -101,7 +101,7 @@ def receipt_of(cluster: ClusterState, user: User, once: IdempotencyKey, now: Ins
 
 
 def once_of(command: Command) -> tuple[User, IdempotencyKey] | None:
-    """Return who asks and the key, if the command makes what a request with a key asks for."""
+    """Return the user and the idempotency key of a command that carries out a request with a key, or None."""
     by = getattr(command, "by", None)
     if not isinstance(by, User) or by.once is None:
         return None

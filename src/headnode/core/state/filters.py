@@ -64,7 +64,7 @@ class TakeVerdict(Command, frozen=True):
 
 
 def validate(cluster: ClusterState, command: ValidateJob, now: Instant) -> list[Event]:
-    """Let a job into the queue; nothing happens if it is not that submission any more.
+    """Put a validated job into the queue; nothing happens if it was submitted again since.
 
     Raises:  Refused when what the filters made of it cannot be in the queue.
     """

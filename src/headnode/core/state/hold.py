@@ -107,7 +107,7 @@ def _found(record: JobRecord, name: str) -> str:
 
 
 def may_hold(by: User, names: Iterable[str]) -> None:
-    """Let everybody have holds, but for those that only operators and administrators set and release.
+    """Allow a hold, unless only operators and administrators may set and release it.
 
     Raises:  NotAllowed ``hold-privilege``.
     """
@@ -121,7 +121,7 @@ def may_hold(by: User, names: Iterable[str]) -> None:
 
 
 def hold_set(cluster: ClusterState, event: e.JobHeld) -> None:
-    """It waits until this hold, too, is released."""
+    """Add the hold: the job waits until all its holds are released."""
     record = cluster.job(event.job)
     fresh = JobHold(name=event.name, at=event.at, by=event.by, message=event.message)
     kept = tuple(hold for hold in record.holds if hold.name != event.name)

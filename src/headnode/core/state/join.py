@@ -91,7 +91,7 @@ def invite(cluster: ClusterState, command: InviteNode, now: Instant) -> list[Eve
 
 
 def admit(cluster: ClusterState, command: AdmitNode, now: Instant) -> list[Event]:
-    """Let a node of another machine join, once for each invitation.
+    """Admit a node of another machine, once for each invitation.
 
     Raises:  NotAllowed ``invitation`` or ``node-known``; BadRequest ``node-facts``, ``node-name``.
     """

@@ -31,7 +31,7 @@ class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def empties(self) -> bool:
-        """Whether jobs that are there start nothing more, and give back what is idle."""
+        """Whether jobs on the node start nothing more, and release idle processors."""
         return self.force or self.cause in ("fault", "failures")
 
 
@@ -157,7 +157,7 @@ class StartFailures:
         self._owners: dict[str, Instant] = {}
 
     def started(self, node: str, owner: str, at: Instant) -> None:
-        """Something of an owner has started on a node."""
+        """Record that an attempt of an owner has started on a node."""
         self._rows.pop(node, None)
         self._nodes[node] = self._owners[owner] = at
 
@@ -177,11 +177,11 @@ class StartFailures:
         return self._rows.get(node) or FailureStreak(since=now)
 
     def started_elsewhere(self, node: str, since: Instant) -> bool:
-        """Whether something has started on another node since then."""
+        """Return whether an attempt has started on another node since then."""
         return any(at >= since for name, at in self._nodes.items() if name != node)
 
     def others_ran(self, owners: frozenset[str], since: Instant) -> bool:
-        """Whether something of anybody else has started since then."""
+        """Return whether an attempt of another owner has started since then."""
         return any(at >= since for owner, at in self._owners.items() if owner not in owners)
 
 
@@ -196,5 +196,5 @@ class PrologSuccesses:
         self._owners[owner] = at
 
     def others_since(self, owner: str, since: Instant) -> bool:
-        """Whether prologs of anybody else have ended well since then."""
+        """Return whether a prolog of another owner has succeeded since then."""
         return any(at >= since for other, at in self._owners.items() if other != owner)

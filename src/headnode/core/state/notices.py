@@ -1,4 +1,4 @@
-"""Notices: what people asked to be told of their job, and the addresses of webhooks."""
+"""Notifications of job events, and the addresses of webhooks."""
 
 import re
 from collections.abc import Collection

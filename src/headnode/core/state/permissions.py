@@ -1,4 +1,4 @@
-"""Who owns a job, who may change it, and who may read what is private of it."""
+"""Permissions on a job: its owner, changes, and reading of its private parts."""
 
 from collections.abc import Collection, Mapping
 
@@ -87,7 +87,7 @@ def is_other(by: User, spec: JobSpec) -> bool:
 
 
 def owner_of(by: User, spec: JobSpec, known: Mapping[str, User]) -> User:
-    """Return whose the job is; `known` are the users of the head's machine who are named, by their names.
+    """Return the owner of the job; `known` are the users of the head's machine that it names, by name.
 
     Raises:  NotAllowed ``run-as``; NotFound ``no-such-user``.
     """

@@ -136,7 +136,7 @@ Verdict = tuple[e.EndState, e.Cause, str]
 
 
 def _starts_nothing(run: JobRun) -> bool:
-    """Whether the job was asked to end when what runs has ended."""
+    """Return whether the job is to end when its running tasks have ended."""
     return run.end is not None and not run.end.requeue
 
 

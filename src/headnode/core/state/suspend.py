@@ -85,7 +85,7 @@ def suspended_if_stopped(record: JobRecord, now: Instant) -> list[Event]:
 
 
 def resume(cluster: ClusterState, command: ResumeJob, now: Instant) -> list[Event]:
-    """Let a suspended job wait in its old place of the queue for what it held."""
+    """Queue a suspended job at its old position, for the processors that it held."""
     record = cluster.job(command.job)
     may_change(command.by, record)
     if record.state in (JobState.RUNNING, JobState.RESUMING):
@@ -103,7 +103,7 @@ def resume(cluster: ClusterState, command: ResumeJob, now: Instant) -> list[Even
 
 
 def suspending(cluster: ClusterState, event: e.JobSuspending) -> None:
-    """Its nodes are told to stop its processes."""
+    """Record that the nodes of the job stop its processes."""
     record = cluster.job(event.job)
     state = job_target(record.state, event)
     run = started_run(record)
@@ -123,7 +123,7 @@ def processes_stopped(cluster: ClusterState, event: e.ProcessesStopped) -> None:
 
 
 def suspended(cluster: ClusterState, event: e.JobSuspended) -> None:
-    """Nothing of it runs: it gives everything back.  One that waited to go on waits no more."""
+    """The job is stopped and releases its resources; a job that was resuming no longer waits."""
     record = cluster.job(event.job)
     state = job_target(record.state, event)
     if record.state is JobState.RESUMING:
@@ -141,7 +141,7 @@ def suspended(cluster: ClusterState, event: e.JobSuspended) -> None:
 
 
 def resuming(cluster: ClusterState, event: e.JobResuming) -> None:
-    """It waits for what it held."""
+    """The job waits for the processors that it held."""
     record = cluster.job(event.job)
     cluster.move(record, job_target(record.state, event))
     cluster.enqueue(record)

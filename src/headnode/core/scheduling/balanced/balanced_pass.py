@@ -41,7 +41,7 @@ def minimum_request(request: JobRequest) -> JobRequest:
 
 
 def minimum_classes(view: View) -> list[WaitingClass]:
-    """Return the queue; those who differ only in what they would like to have are one class."""
+    """Return the queue by minimum requests: jobs that differ only beyond their minimum are one class."""
     found: dict[JobRequest, WaitingClass] = {}
     for each in view.queue:
         asks = minimum_request(each.request)
@@ -52,7 +52,7 @@ def minimum_classes(view: View) -> list[WaitingClass]:
 
 
 def as_if_given_up(view: View, classes: list[WaitingClass], reclaim: ReclaimState, hardest: Ease) -> View:
-    """Return the view as if jobs had given up what takes no more than this, with these waiting."""
+    """Return the view as if jobs had given up their spares up to this ease, with these waiting classes."""
     spares = list(reclaim.left(hardest))
     running = [replace(job, wants=0) if job.wants else job for job in view.running]
     plain = replace(view, balancing=None, queue=classes, running=running)
@@ -103,14 +103,14 @@ class MinimumStarts:
             self._place(start, asks[start.job])
 
     def _asks_of(self, plan: Plan) -> dict[int, JobRequest]:
-        """Return what those ask for who start."""
+        """Return the requests of the jobs that start."""
         started = {start.job for start in plan.starts}
         return {
             turn.job: each.request for each in self._classes for turn in each.turns if turn.job in started
         }
 
     def _place(self, start: Start, asks: JobRequest) -> None:
-        """Let a job start where it is free, or claim what must be given up.
+        """Start a job on free processors, or claim those that must be given up.
 
         A backfilled job has its placement from the policy: elsewhere it might delay another job.
         """
@@ -143,7 +143,7 @@ class MinimumStarts:
         return self._policy(as_if_given_up(self._view, self._classes, self._reclaim, Ease.WAIT))
 
     def _ask_patiently(self) -> None:
-        """Let jobs give up what their tasks use as these end, for those who may start then.
+        """Recall processors as their tasks end, for jobs that can start then.
 
         Free processors are kept for them meanwhile: no job grows onto them.
         """
@@ -162,7 +162,7 @@ class MinimumStarts:
                 self._late.setdefault(asks[start.job], _for_minimum(named, taken, " as their tasks end"))
 
     def waits(self) -> Mapping[JobRequest, Wait]:
-        """Return why the jobs of each request wait, but for those who have a claim."""
+        """Return why the jobs of each request wait, except jobs with a claim."""
         tellings: dict[JobRequest, LazyWait] = {}
         for request, asks in self._asks.items():
             if asks in self.inner.waits or asks in self._put_off:

@@ -80,7 +80,7 @@ class ShareGrowth:
         return max(0, min(short // lender.size * lender.step, waits))
 
     def _in_need(self) -> list[Lender]:
-        """Return the jobs that lack something, who has least for its weight first."""
+        """Return the jobs below their share, the one with the least for its weight first."""
         extra = self._reclaim.extra
         lacking = [lender for lender in self._lenders if self._lacks(lender)]
         return sorted(lacking, key=lambda each: (extra[each.job] + each.size) / each.weight)
@@ -95,7 +95,7 @@ class ShareGrowth:
                 self._reclaim.keep(lender.job, short)
 
     def _onto_free(self) -> None:
-        """Let jobs grow to their share where it is free."""
+        """Grow jobs to their shares on free processors."""
         refused: set[tuple[object, ...]] = set()
         self._useful.clear()
         for lender in self._in_need():
@@ -165,14 +165,14 @@ class ShareGrowth:
             self._reclaim.resources.free[node] += less
 
     def _leave_out_unused(self) -> bool:
-        """Do not count as shared what is free and was of no use to those who lack something."""
+        """Exclude free processors that no job below its share can use from the shared ones."""
         if not any(self._lacks(lender) for lender in self._lenders):
             return False
         self._unused = [max(0, count) for count in self._reclaim.resources.free]
         return any(self._unused)
 
     def _onto_given_up(self) -> None:
-        """Let jobs have what others are giving up, and are asked for now because they have too much."""
+        """Grow jobs onto recalled processors, and recall processors beyond the shares of others."""
         if not self._in_need():
             return
         self._onto(self._reclaim.above(self.shares, None))
@@ -182,7 +182,7 @@ class ShareGrowth:
             self._onto(self._reclaim.above(self.shares, Ease.WAIT), patient=True)
 
     def _onto(self, spares: Sequence[Spare], *, patient: bool = False) -> None:
-        """Let jobs that lack something claim these pieces; they grow once the processors are free."""
+        """Claim these spares for jobs below their share; the jobs grow once the processors are free."""
         lacking = self._in_need()
         if not spares or not lacking:
             return

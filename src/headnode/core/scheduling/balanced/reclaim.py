@@ -27,7 +27,7 @@ class ReclaimRequest:
         self.for_jobs: dict[JobId, None] = {}
 
     def add(self, spare: Spare, for_job: JobId, *, patient: bool) -> None:
-        """Ask for one piece more; nothing is stopped for who is `patient`."""
+        """Add one spare to the request; if `patient`, no task is stopped for it."""
         later = patient and spare.ease is not Ease.READY and not spare.asked_before
         counts = self.some_day if later else self.soon
         counts[spare.node] = counts.get(spare.node, 0) + spare.processors
@@ -35,7 +35,7 @@ class ReclaimRequest:
         self.for_jobs[for_job] = None
 
     def counts(self) -> dict[int, int]:
-        """Return what is asked for now: who must stop tasks is asked for what can wait the next time."""
+        """Return the processors to recall now; if tasks are stopped, the others follow at a later pass."""
         if self.stops:
             return dict(self.soon)
         return {n: self.soon.get(n, 0) + self.some_day.get(n, 0) for n in {**self.soon, **self.some_day}}
@@ -60,7 +60,7 @@ class ReclaimState:
         self._claimed: set[int] = set()  # numbers of those among them
 
     def _turn_to_give(self, spare: Spare) -> tuple[bool, float, int, int]:
-        """Order pieces: what is asked for or idle; then of who has most, and of equals who came last."""
+        """Order spares: recalled or idle first; then of the job with most; of equals, the newest."""
         turn = self.lenders[spare.job].running.turn
         return (
             spare.ease is not Ease.READY and not spare.asked_before,
@@ -217,7 +217,7 @@ class ReclaimState:
         return taken
 
     def keep(self, job: JobId, processors: int) -> None:
-        """Let a job have back what it was asked for before, up to so many processors."""
+        """Let a job keep processors recalled before, up to so many."""
         for spare in list(self.left(Ease.WAIT)):
             if spare.job == job and spare.asked_before and spare.processors <= processors:
                 self._claimed.add(spare.number)

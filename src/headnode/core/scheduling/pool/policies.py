@@ -289,7 +289,7 @@ class Conservative:
         return twin
 
     def arrived(self, now: float, job: int) -> None:
-        """Give the job the earliest place, after those who wait already were offered theirs."""
+        """Reserve the earliest slot for the job, after waiting jobs were offered better slots."""
         self._offer_places(now)
         self._reserve(job, self._profile.first_fit(self._processors[job], self._estimates[job], now))
 

@@ -86,7 +86,7 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 def by_predicted_wait(judged: Sequence[JudgedPrediction]) -> dict[str, PredictionScore]:
-    """Return the scores of jobs that had to wait, by how long they were told, in the classes `WAITS`."""
+    """Return the scores of jobs that had to wait, by predicted wait, in the classes `WAITS`."""
     waiting = [one for one in judged if one.waited]
     scores, begins = {}, 0.0
     for name, ends in WAITS:
@@ -233,7 +233,7 @@ class PredictingPolicy:
         return self._policy.wakes()
 
     def starts(self, now: float) -> Sequence[int]:
-        """Judge what was told of the jobs that start, and tell those that have come and must wait."""
+        """Judge the predictions of jobs that start, and predict waits of new jobs that must wait."""
         started = self._policy.starts(now)
         for job in started:
             self._judge(Instant(now), job)
