@@ -167,7 +167,7 @@ def _held_by(running: Sequence[RunningJob]) -> dict[str, NodeAmounts]:
 
 
 def _held_aside(cluster: ClusterState) -> dict[str, NodeAmounts]:
-    """Return the same of suspended jobs: what stands still is in memory, and has its files."""
+    """Return the same of suspended jobs: their stopped processes still use memory, swap and disk."""
     held: dict[str, NodeAmounts] = {}
     for job in cluster.suspended:
         places = cluster.graph(job).run.places

@@ -52,7 +52,7 @@ STALLED = 0.5  # seconds; a check that is later than this drops no connection: t
 AT_ONCE = 100  # connections that are accepted in one step
 
 KnownPeers = Callable[[], None]
-"""To be called when it is known who is on the other end."""
+"""To be called once the peer is authenticated."""
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter, KnownPeers], Awaitable[None]]
 """Serves one connection until it is over."""
@@ -97,7 +97,7 @@ class Entrance:
             asyncio.get_running_loop().add_reader(each, self._accept, each)
 
     def close(self) -> None:
-        """Accept no more, and let those go who wait."""
+        """Accept no more connections, and close those that wait."""
         for each in self._listening:
             asyncio.get_running_loop().remove_reader(each)
             each.close()
@@ -149,7 +149,7 @@ class Entrance:
         waiting.append(connection)
 
     def _fill(self) -> None:
-        """Serve those who wait, one of each address in turn, while there are places."""
+        """Serve waiting connections, one of each address in turn, while there are places."""
         blocked = 0
         while self._waiting and blocked < len(self._waiting) and self._served < b.STRANGERS.most:
             address, waiting = next(iter(self._waiting.items()))
@@ -227,7 +227,7 @@ class Entrance:
         self._looking = loop.call_later(LOOK, self._look)
 
     def _look(self) -> None:
-        """Let strangers go who have done nothing for a while, as many as others wait."""
+        """Close idle unauthenticated connections, as many as others wait."""
         self._looking = None
         now = asyncio.get_running_loop().time()
         if now - self._look_due < STALLED:
@@ -238,7 +238,7 @@ class Entrance:
             self._look_later()
 
     def _idle(self, before: float) -> list[_Stranger]:
-        """Return who must go: those who came before, of addresses that wait, or of the fullest one."""
+        """Return idle connections to close: of addresses that wait, or else of the address with most."""
         found: list[_Stranger] = []
         for address, waiting in self._waiting.items():
             of_address = self._strangers.get(address, {})

@@ -190,7 +190,7 @@ class EventDispatch:
                 link.send(m.Stop(job=event.job, attempts=tuple(attempts), force=event.force))
 
     def _standing(self, cluster: ClusterState, job: JobId) -> None:
-        """Tell the nodes of a job whether its processes stand still, as it is by now."""
+        """Send the nodes of a job its current suspension state."""
         message = suspend_or_continue(cluster, job)
         run = cluster.jobs[job].run if job in cluster.jobs else None
         for node in run.places if message is not None and run is not None else ():

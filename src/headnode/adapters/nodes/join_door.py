@@ -30,7 +30,7 @@ ServeNode = Callable[[asyncio.StreamReader, asyncio.StreamWriter, str, str], Awa
 """Serves a node that showed its certificate: its name and the digest of its key."""
 
 ServeClient = Callable[[asyncio.StreamReader, asyncio.StreamWriter, KnownPeers], Awaitable[None]]
-"""Serves a client, who has not shown yet who he is."""
+"""Serves a client that is not authenticated yet."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[FromStranger] = msgspec.msgpack.Decoder(FromStranger)

@@ -142,7 +142,7 @@ class NodeLinks:
     async def serve_peer(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: str, key: str
     ) -> None:
-        """Talk to one agent of another machine, who showed the certificate of `node`, until it goes away."""
+        """Talk to an agent of another machine, with the certificate of `node`, until it disconnects."""
         welcome = replace(self._welcome(), state_directory="", far=True)
         await self._converse(reader, writer, welcome, PeerCredentials(node, key))
 

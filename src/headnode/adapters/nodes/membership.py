@@ -29,7 +29,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Invitation(NamedTuple):
-    """What an administrator hands to the one who starts an agent."""
+    """An invitation: the data with which a new node joins the cluster."""
 
     host: str
     port: int
@@ -133,7 +133,7 @@ class NodeIdentity:
         return joined.ready
 
     async def _learn_authority(self, invitation: Invitation) -> None:
-        """Keep who vouches for the head."""
+        """Store the certificate of the head's authority."""
         self._authority.write_bytes(await learn_authority(invitation))
 
     async def _ask_to_join(self, invitation: Invitation, facts: NodeFacts, request: bytes) -> Joined:

@@ -86,7 +86,7 @@ class CatchUp(msgspec.Struct, frozen=True):
 
 
 def suspend_or_continue(cluster: ClusterState, job: JobId) -> Suspend | Continue | None:
-    """Return what says whether the processes of a job stand still; None of one that does not run."""
+    """Return the message that suspends or continues the processes of a job; None if it does not run."""
     record = cluster.jobs.get(job)
     run = record.run if record is not None else None
     if record is None or run is None:
@@ -115,7 +115,7 @@ def releases_nodes(cluster: ClusterState, job: JobId) -> bool:
 
 
 def suspensions_to_repeat(cluster: ClusterState, node: str, holdings: Holdings) -> list[FromHead]:
-    """Return what lets jobs stand still on a node that must, and others go on that do not know they may."""
+    """Return messages that suspend jobs on a node, and continue others that the node still suspends."""
     found: list[FromHead] = []
     for job in sorted(cluster.on_node(node)):
         message = suspend_or_continue(cluster, job)

@@ -64,7 +64,7 @@ class LaunchStream:
         self._tell(message)
 
     async def say(self, kind: str, data: bytes = b"", code: int = 0) -> None:
-        """Say a piece once there is room, and who hears it knows of the launch."""
+        """Send a piece once there is room, and the receiver knows the launch."""
         while self._must_wait() and not self.failed:
             await self._change()
         self._said += 1
@@ -73,7 +73,7 @@ class LaunchStream:
         self._tell(piece)
 
     def _must_wait(self) -> bool:
-        """Whether too much is on its way, or the first message: who knows nothing of a launch ends it."""
+        """Whether too much is unacknowledged, or the first message is: an unknown launch is ended."""
         return len(self._unheard) >= WINDOW or (bool(self._unheard) and self._unheard[0][0] == 0)
 
     async def next(self) -> LaunchPiece:

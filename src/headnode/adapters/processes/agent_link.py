@@ -36,7 +36,7 @@ class Lease:
 
     @property
     def is_over(self) -> bool:
-        """Whether tasks must stand still."""
+        """Whether tasks must be stopped."""
         return self.left <= 0
 
 

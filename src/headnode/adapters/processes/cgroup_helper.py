@@ -118,7 +118,7 @@ class CgroupHelper:
 
 
 def limit_memory(group: Path, most: int, version: str) -> None:
-    """Let a group have so many bytes and no swap beyond; who needs more is killed.
+    """Limit a cgroup to so many bytes without further swap; a process that needs more is killed.
 
     Raises:  OSError.
     """

@@ -294,7 +294,7 @@ class Freezer:
         return members(self._tasks)
 
     def is_frozen(self) -> bool:
-        """Tell whether all in the group stand still."""
+        """Return whether all processes of the cgroup are stopped."""
         return b"frozen 1" in os.pread(self._events, 4096, 0)
 
     def take_in(self, process: int) -> None:

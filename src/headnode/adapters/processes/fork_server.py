@@ -107,7 +107,7 @@ def _say(channel: socket.socket, message: list[Any]) -> None:
 
 
 def _open_as_user(channel: socket.socket, order: dict[str, Any]) -> NoReturn:
-    """Open a file as the user who is named, and give it to the agent; never return into the factory."""
+    """Open a file as the named user, and pass it to the agent; never return into the factory."""
     number = order["number"]
     try:
         signal.set_wakeup_fd(-1)

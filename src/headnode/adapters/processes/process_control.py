@@ -152,7 +152,7 @@ class ProcessSuspension:
         self.number = number
 
     def part(self) -> None:
-        """Stop everything until it is together again with those who know of it."""
+        """Stop all processes after the lease is over, until it is renewed."""
         self._begin()
         self.apart = True
 

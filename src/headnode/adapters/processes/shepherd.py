@@ -188,7 +188,7 @@ class Shepherd:
         self._suspension.look_soon()
 
     def _launch_what_may(self) -> None:
-        """Start commands, unless all stands still: they would run until they are found, and stopped."""
+        """Start commands, unless the job is suspended: they would run until they are found and stopped."""
         if self._suspension.holds:
             return
         for order in self._launches.take_kept():

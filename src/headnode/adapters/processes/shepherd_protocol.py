@@ -44,7 +44,7 @@ class ToldEnded(msgspec.Struct, frozen=True, array_like=True, tag="ended", forbi
 class ToldSuspended(
     msgspec.Struct, frozen=True, array_like=True, tag="suspended", forbid_unknown_fields=True
 ):
-    """Everything stands still, by the suspension of this number."""
+    """All processes are stopped, for the suspension with this number."""
 
     number: int
 
@@ -118,7 +118,7 @@ def deadline_message(deadline: float | None, grace: float) -> bytes:
 
 
 def suspend_message(number: int) -> bytes:
-    """Let everything stand still; `number` is that of the suspension of the job."""
+    """Stop all processes; `number` is that of the suspension of the job."""
     return _encode(["suspend", number])
 
 
@@ -128,7 +128,7 @@ def continue_message(deadline: float | None, grace: float) -> bytes:
 
 
 def lease_message(until: float | None) -> bytes:
-    """Let everything stand still from then on (seconds since the machine was started); None: never."""
+    """Stop all processes from that time on (seconds since the boot of the machine); None: never."""
     return _encode(["lease", until])
 
 

@@ -122,7 +122,7 @@ class Terminal:
         return poller.poll(None if patience == float("inf") else patience * 1000)
 
     def _hear(self, event: int) -> bool:
-        """Take in what the agent says; False when it, or who sat at the terminal, is gone."""
+        """Process messages of the agent; return False if the agent or the client is gone."""
         if event & select.POLLOUT:
             self._frames.flush()
         if not event & ~select.POLLOUT:

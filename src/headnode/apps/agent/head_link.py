@@ -291,7 +291,7 @@ async def find_head(options: AgentOptions) -> tuple[Transport, AgentOptions]:
 
 
 async def _join(identity: NodeIdentity, options: AgentOptions) -> None:
-    """Become a node, and tell the one who types."""
+    """Join the cluster as a node, and report that to the user."""
     text = sys.stdin.readline() if options.join == "-" else options.join
     invitation = read_invitation(text)
     ready = await identity.join(invitation, facts_of_this_machine(options))

@@ -183,7 +183,7 @@ class Jobs:
             job.herd[marker].say(shepherd_protocol.stop_message(keys, grace))
 
     def _suspend(self, message: Suspend) -> None:
-        """Let everything of a job stand still."""
+        """Stop all processes of a job."""
         job = self._table.job(message.job)
         job.suspended = message.number
         if job.at_work is None:

@@ -93,7 +93,7 @@ def at_terminal(route: m.Route) -> bool:
 
 
 def size_in_words(terminal: m.TerminalSize | None) -> str:
-    """Return how a terminal is told to who makes it; nothing for none."""
+    """Return the size and type of a terminal as arguments for its creator; empty without a terminal."""
     return "" if terminal is None else f"{terminal.rows} {terminal.columns} {terminal.kind}"
 
 

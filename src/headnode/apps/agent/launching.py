@@ -1,4 +1,4 @@
-"""Remote commands of tasks: who connects here, and to which stream a message belongs."""
+"""Remote commands of tasks: incoming connections, and the stream of each message."""
 
 import asyncio
 import logging
@@ -92,7 +92,7 @@ class LaunchRouter:
         return program
 
     def _listen(self, folder: Path) -> Coroutine[Any, Any, None]:
-        """Listen from now on; who connects is heard once the returned work is done."""
+        """Listen from now on; connections are served once the returned work is done."""
         listener = listen(folder / wire.SOCKET, 0o666)  # who speaks is checked
         self._listening.add(folder)
 

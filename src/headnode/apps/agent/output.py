@@ -84,7 +84,7 @@ Said = TypeVar("Said", m.OpenJob, m.ReadFile)
 
 
 def as_here(opened: Said, node: str, *, far: bool) -> Said:
-    """Return what was said of a user with the numbers that he has on this machine.
+    """Return the message about a user with the user's numbers on this machine.
 
     `far`: the head is on another.
     Raises:  Unavailable ``no-such-user``, ``other-number`` or ``other-user`` when it cannot run here.

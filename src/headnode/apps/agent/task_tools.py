@@ -201,7 +201,7 @@ _OPTIONS = ("-P",) if "PYTHONPATH" in os.environ else ("-E", "-P")
 
 
 class TaskAccess:
-    """Knows for each user by which program and by which socket his tasks reach the head."""
+    """The program and the socket for each user, through which the user's tasks reach the head."""
 
     def __init__(self, places: LaunchPlaces, door: AgentClientDoor | None) -> None:
         """`door` None: the head is on this machine, and its own socket is the way."""
@@ -240,7 +240,7 @@ class TaskAccess:
         return True
 
     def path(self, uid: int, path: str) -> str:
-        """Return the PATH of a user with `hn` behind all else, where he can run it."""
+        """Return the PATH of a user with `hn` at the end, if the user can run it."""
         mine = uid in (0, os.geteuid())
         package = Path(headnode.__file__).parent
         if not mine and not (all_may_run(sys.executable) and all_may_reach(package)):

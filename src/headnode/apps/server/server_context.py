@@ -88,7 +88,7 @@ class SubmissionChain(Protocol):
 
 
 class NoSubmissionFilters:
-    """The way without anybody who runs filters."""
+    """The submission chain without filters."""
 
     async def wait(self, jobs: Collection[int]) -> None:
         """Wait for nothing."""

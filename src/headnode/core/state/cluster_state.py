@@ -293,12 +293,12 @@ class ClusterState:
         self.agenda.pass_needed = True
 
     def release_due(self, now: Instant) -> None:
-        """Put the jobs in the queue whose start time has come."""
+        """Queue the jobs whose start time has come."""
         while (job := self.queue.release(now)) is not None:
             self._insert_in_queue(self.jobs[job])
 
     def open_run(self, record: JobRecord) -> None:
-        """Work out what follows from a job's allocation."""
+        """Update the indexes for a job's allocation."""
         run = started_run(record)
         self.running.add(record.id)
         self._granted[record.id] = self.given(record)
@@ -313,7 +313,7 @@ class ClusterState:
         self.usage.count(record, self.spec(record).project)
 
     def update_releasing(self, record: JobRecord) -> None:
-        """Work out again whether a job holds something that will soon be free."""
+        """Update whether a job is releasing processors: recalled ones, or all because it is ending."""
         recalled = record.run is not None and bool(record.run.recalled)
         if record.id in self.running and (recalled or record.state is JobState.ENDING):
             self.releasing.add(record.id)
@@ -321,7 +321,7 @@ class ClusterState:
             self.releasing.discard(record.id)
 
     def release_allocation(self, record: JobRecord) -> None:
-        """A job that is suspended gives back what it holds; its processes stay where they are."""
+        """Release the allocation of a suspended job; its processes stay on their nodes."""
         run = started_run(record)
         for node, processors in run.allocation.items():
             self.cores.give_back(record.id, node, processors)
@@ -334,7 +334,7 @@ class ClusterState:
         self._granted.pop(record.id, None)
 
     def open_suspended(self, record: JobRecord) -> None:
-        """Work out what follows from a job whose processes are where it holds nothing."""
+        """Update the indexes for a suspended job, whose processes are on nodes without an allocation."""
         run = started_run(record)
         self.suspended.add(record.id)
         self.graphs[record.id] = TaskGraph(record, run)
@@ -369,12 +369,12 @@ class ClusterState:
         self.agenda.pass_needed = True
 
     def keep_reservation(self, reservation: NodeReservation) -> None:
-        """Let nodes be reserved so."""
+        """Add or replace a reservation."""
         self.agenda.change_reservation(reservation)
         self._reservations_changed(self.reservation_index.keep(reservation))
 
     def drop_reservation(self, key: str) -> None:
-        """Let a reservation be no more."""
+        """Remove a reservation."""
         self.agenda.dirty_reservations.discard(key)
         self._reservations_changed(self.reservation_index.drop(key))
 
@@ -392,7 +392,7 @@ class ClusterState:
                 self._insert_in_queue(record)
 
     def update_personal(self) -> None:
-        """Work out again whether some node serves one user only, and what jobs ask for if that is new."""
+        """Update whether any node serves one user only, and the requests of jobs if that has changed."""
         personal = any(node.facts.serves for node in self.nodes.values())
         if personal != self.personal:
             self.personal = personal

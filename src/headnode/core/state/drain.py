@@ -191,7 +191,7 @@ def vacate_node(
 
 
 def _skipped_release(record: JobRecord, graph: TaskGraph, node: str, now: Instant) -> list[Event]:
-    """Let what is being stopped on a node already have no grace any more; it ends as it was to."""
+    """Return events that end the grace of attempts already stopping on a node; their outcome stays."""
     found: list[Event] = []
     for index, progress in enumerate(graph.run.tasks):
         for instance, live in sorted(progress.live.items()):

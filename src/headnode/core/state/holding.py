@@ -56,7 +56,7 @@ def set_recalled(holdings: Holdings, node: str, count: int) -> None:
 def set_phase(
     holdings: Holdings, node: str, event: object, phase: NodePhase, clean_by: Instant | None = None
 ) -> None:
-    """Let a job be so far on a node.
+    """Set the phase of a job on a node.
 
     Raises:  Broken ``no-arrow`` when the table of transitions has no such row.
     """

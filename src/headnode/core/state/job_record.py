@@ -18,7 +18,7 @@ from headnode.core.state.job_events import Cause, InstanceEnd, NodeCores, Outcom
 from headnode.core.state.transitions import JobState, TaskState
 
 BY_SIGNAL = 128
-"""What shells add to the number of a signal to tell it as an exit code."""
+"""The offset that shells add to the number of a signal for the exit code."""
 
 Held = Mapping[str, tuple[int, ...]]
 """The numbers of the processors that are held on each node."""

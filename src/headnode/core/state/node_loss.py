@@ -27,9 +27,9 @@ LOST = (NodeState.UNREACHABLE, NodeState.LOST_PAUSED)
 
 
 def give_up_node(cluster: ClusterState, command: GiveUpNode, now: Instant) -> list[Event]:
-    """What ran on a node that does not come back is lost, and its jobs go on without it.
+    """Give up the attempts on a node that does not come back; its jobs go on without the node.
 
-    A node that can be reached after all is not given up: it will say itself what it has.
+    A node that is reachable again is not given up: it will report its attempts.
     """
     known = cluster.nodes.get(command.node)
     if known is None or known.state not in LOST:
@@ -43,10 +43,10 @@ def give_up_node(cluster: ClusterState, command: GiveUpNode, now: Instant) -> li
 
 
 def rebooted(cluster: ClusterState, node: str, kept: Collection[AttemptKey], now: Instant) -> list[Event]:
-    """What a node ran before it was started anew is lost, but for attempts of which it can tell what became.
+    """Give up the attempts of a node before its reboot, except those whose outcome the node can report.
 
-    What was handed over and is not known to have started may have: a machine without power does not say.  Its
-    jobs keep what they hold of the node.
+    A dispatched attempt without a reported start may have started: a machine without power reports nothing.
+    The jobs keep their processors of the node.
     """
     message = f"node {node} rebooted"
     events: list[Event] = []

@@ -151,7 +151,7 @@ def node_registered(cluster: ClusterState, event: e.NodeRegistered) -> None:
 
 
 def _forget_preparations(cluster: ClusterState, event: e.NodeRegistered) -> None:
-    """What was prepared on a node was prepared for the time until it was started anew."""
+    """Reset the preparations of jobs on a node that has rebooted."""
     node = event.facts.name
     for job in cluster.on_node(node):
         run = cluster.jobs[job].run

@@ -106,7 +106,7 @@ class OwnerUsage:
             del self._accounts[key]
 
     def set_half_life(self, half_life: float) -> None:
-        """Let usage decay so from now on, in seconds."""
+        """Set the half-life of the usage from now on, in seconds."""
         for account in self._accounts.values():
             self._add(account, 0)
         self._time = half_life / log(2)

@@ -41,7 +41,7 @@ def may_rewrite(by: User, record: JobRecord, fields: Collection[str]) -> None:
 
 
 def may_read_output(by: User, record: JobRecord) -> None:
-    """Let the owner and administrators through.
+    """Allow only the owner and administrators.
 
     Raises:  NotAllowed ``not-owner``.
     """
@@ -56,7 +56,7 @@ def _not_owner(by: User, record: JobRecord, fix: str) -> NotAllowed:
 
 
 def must_administer(by: User, what: str) -> None:
-    """Let administrators through.
+    """Allow only administrators.
 
     Raises:  NotAllowed ``not-administrator``.
     """

@@ -75,7 +75,7 @@ def runs_once(graph: TaskGraph) -> bool:
 
 
 def recall(cluster: ClusterState, command: RecallProcessors, now: Instant) -> list[Event]:
-    """Let a running job give up processors, all of them if it would keep less than its minimum.
+    """Recall processors of a running job, all of them if it would keep less than its minimum.
 
     Whole nodes only, of a job that shares none.  A job that has less than its minimum already, because of
     what was recalled before, may not keep the rest: two such jobs could wait for each other.

@@ -25,14 +25,14 @@ class ReservationIndex:
         self.on: dict[str, tuple[NodeReservation, ...]] = {}
 
     def keep(self, reservation: NodeReservation) -> set[str]:
-        """Let there be this one, in place of what had its name; return the nodes that it concerns."""
+        """Add the reservation, or replace the one with its name; return the nodes concerned."""
         before = self.drop(reservation.key)
         self.named[reservation.key] = reservation
         self.on = by_node(self.named.values())
         return before | set(reservation.nodes)
 
     def drop(self, key: str) -> set[str]:
-        """Let one be no more, if it is there; return the nodes that it concerns."""
+        """Remove the reservation if it exists; return the nodes concerned."""
         gone = self.named.pop(key, None)
         if gone is None:
             return set()

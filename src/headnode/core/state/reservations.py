@@ -79,7 +79,7 @@ def make_reservation(cluster: ClusterState, command: MakeReservation, now: Insta
 
 
 def change_reservation(cluster: ClusterState, command: ChangeReservation, now: Instant) -> list[Event]:
-    """Let a reservation be another; its nodes are chosen again only if it matters for them.
+    """Change a reservation; its nodes are chosen again only if the change affects them.
 
     Raises:  NotAllowed; NotFound ``no-such-reservation``; and as `_placed` does.
     """
@@ -136,7 +136,7 @@ def _canceled(cluster: ClusterState, record: JobRecord, known: NodeReservation, 
 
 
 def _renewed(cluster: ClusterState, known: NodeReservation, now: Instant) -> list[Event]:
-    """Let others take the place of nodes that left, if any nodes would do and there are others."""
+    """Replace nodes that left, if the reservation takes any nodes and others are available."""
     stay = tuple(name for name in known.nodes if _is_there(cluster, name))
     if not known.count or len(stay) == known.count:
         return []

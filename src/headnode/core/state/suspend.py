@@ -61,7 +61,7 @@ def suspend(cluster: ClusterState, command: SuspendJob, now: Instant) -> list[Ev
 
 
 def processes_reported_stopped(cluster: ClusterState, command: ReportSuspended, now: Instant) -> list[Event]:
-    """Note that everything stands still on a node; old reports, and those said twice, cause nothing."""
+    """Record that all processes of a job on a node are stopped; old and repeated reports have no effect."""
     record = cluster.jobs.get(command.job)
     if record is None or record.state is not JobState.SUSPENDING:
         return []
@@ -148,7 +148,7 @@ def resuming(cluster: ClusterState, event: e.JobResuming) -> None:
 
 
 def resumed(cluster: ClusterState, event: e.JobResumed) -> None:
-    """It goes on, perhaps with other processors of its nodes, or before everything of it stood still."""
+    """Resume the job, perhaps on other processors of its nodes, or before all its processes were stopped."""
     record = cluster.job(event.job)
     state = job_target(record.state, event)
     run = started_run(record)

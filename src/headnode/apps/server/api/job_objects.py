@@ -145,7 +145,7 @@ def hold_object(hold: JobHold) -> HoldObject:
 
 
 def suspended_since(record: JobRecord) -> Instant | None:
-    """Return since when everything of a job stands still; None when it does not."""
+    """Return since when all processes of a job are stopped; None if they are not."""
     suspension = record.run.suspension if record.run is not None else None
     return suspension.since if suspension is not None and suspension.places else None
 

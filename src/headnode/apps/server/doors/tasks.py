@@ -60,7 +60,7 @@ class TaskCaller:
         self.user()
 
     def user(self) -> User:
-        """Return who it is, while the attempt runs on the node.
+        """Return the user, as long as the attempt runs on the node.
 
         Raises:  NotAllowed ``no-task``.
         """

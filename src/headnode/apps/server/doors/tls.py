@@ -85,7 +85,7 @@ class TokenCaller:
             ) from None
 
     def user(self) -> User:
-        """Return who he is now, if his token is good still.
+        """Return the current user, if the token is still valid.
 
         Raises:  NotAllowed ``token``.
         """
@@ -128,7 +128,7 @@ class TlsDoor:
     async def _greet(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str
     ) -> TokenCaller | None:
-        """Return who it is; None: he has got what he came for.
+        """Return the client; None if the connection needs no further answer.
 
         Raises:  NotAllowed ``token`` and ``login``; BadRequest.
         """

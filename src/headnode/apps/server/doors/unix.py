@@ -25,7 +25,7 @@ class UnixCaller:
         self._roles, self._account = roles, Account(user_name(uid), uid, gid)
 
     def user(self) -> User:
-        """Return who he is now."""
+        """Return the current user."""
         return self._roles.of(self._account)
 
 

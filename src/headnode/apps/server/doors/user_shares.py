@@ -143,7 +143,7 @@ class UserShare:
 
 
 class UserShares:
-    """The shares of all users who have a connection."""
+    """The shares of all connected users."""
 
     def __init__(self) -> None:
         self.turns = RequestTurns()

@@ -117,7 +117,7 @@ AFTER_TROUBLE = 1.0  # seconds until the journal is tried again
 
 
 class FilteredJob(NamedTuple):
-    """A job behind its filters: as they made it, and who is to undo what if it gets no further."""
+    """A job after its filters: the job as they changed it, and the calls to undo if it is refused later."""
 
     spec: JobSpec
     walk: ChainRun
