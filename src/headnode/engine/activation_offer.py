@@ -68,7 +68,7 @@ class ActivationOffer(msgspec.Struct):
 
     @property
     def backfilled(self) -> bool:
-        """Whether the job would start before one that goes first."""
+        """Whether the job would start before a job ahead of it (backfill)."""
         return isinstance(self.giving, c.StartJob) and self.giving.backfilled
 
 

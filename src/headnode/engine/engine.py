@@ -338,7 +338,7 @@ class Engine:
         self._agenda.for_archive.clear()
 
     def tick(self) -> None:
-        """Do what time asks for: let holds go, end what is overdue or late, run a pass that had to wait."""
+        """Carry out what is due: release holds, end overdue and late jobs, run a postponed pass."""
         now = self.clock.now()
         self._retry_at = None
         self._mind_the_clock(now)

@@ -139,7 +139,7 @@ class PolicyRegistry(dict[str, Policy]):
             log.error("the policy %s cannot be used: %s", name, why)
 
     def __missing__(self, name: str) -> Policy:
-        """Return the default policy in the place of one that is not there."""
+        """Return the default policy for a name that does not exist."""
         self._complain(name, f"the policy {name} is not installed; {DEFAULT_POLICY} plans instead")
         return POLICIES[DEFAULT_POLICY]
 

@@ -85,7 +85,7 @@ class RunTimeLearner:
         self.running[job] = OngoingRun(traits_of(record.owner, graph.spec), since)
 
     def _learn(self, asked: JobTraits, outcome: str, used: Seconds) -> None:
-        """Learn from a job that came to its own end or to its limit; one that was canceled tells nothing."""
+        """Learn from a job that ended by itself or at its limit; canceled jobs are ignored."""
         if used > 0 and (outcome != "canceled" or used >= asked.limit):
             self.history.learn(asked, used)
 

@@ -209,7 +209,7 @@ class Rebalancing:
 
 
 def sharer_of(cluster: ClusterState, record: JobRecord) -> ShareInfo | None:
-    """Return what a running job could use and give up; None if it has no share: a gang, or one that ends."""
+    """Return what a running job could use and give up; None for a gang or an ending job."""
     request = cluster.request(record)
     if record.state is not JobState.RUNNING or request.together:
         return None
@@ -250,7 +250,7 @@ def _units(cluster: ClusterState, graph: TaskGraph, request: JobRequest) -> tupl
 
 
 def _held_pieces(graph: TaskGraph, request: JobRequest) -> list[NodeSurplus]:
-    """Return what it holds of each node that none of its tasks asks for, or that it is to give up already."""
+    """Return its processors of each node that no task of it requires, or that are recalled already."""
     named = {name.lower() for name in request.required_nodes}
     counts = _by_ease(graph)
     found = []

@@ -205,7 +205,7 @@ class Shepherd:
             self._link.say(["suspended", number])
 
     def _keep_lease(self) -> None:
-        """Let nothing run while others may have been given it to run, and go on when they have not."""
+        """Stop all processes while the lease is over; continue them after its renewal."""
         if self._lease.is_over and not self._suspension.apart:
             self._suspension.part()
             self._endings.force()

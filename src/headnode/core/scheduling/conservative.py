@@ -190,7 +190,7 @@ class _Pass:
         return self._earliest(candidate, until) if until > self._view.now else None
 
     def _reserve(self, candidate: Candidate) -> None:
-        """Start the job or give it a slot; one that no end of a limit will help waits without."""
+        """Start the job or reserve a slot; a job that no release helps waits without a slot."""
         slots = [(each, self._earliest(each, NEVER)) for each in self._options(candidate)]
         if any(slot is not None for _, slot in slots):
             self._settle(candidate, slots)

@@ -245,7 +245,7 @@ class PassState:
             self._node_table.cache.of(PassMemory).ended = ended
 
     def _releases(self) -> list[Release]:
-        """Return what running jobs and those that were given something give back, in order."""
+        """Return the releases of running jobs and of jobs that this pass has started, in order."""
         return sorted_releases([*self._running, *self._given]) if self._given else self._running
 
     def _recalled(self) -> PreviousPass | None:

@@ -83,7 +83,7 @@ def sorted_releases(releases: Iterable[Release]) -> list[Release]:
 
 
 def releases_of(view: View, node_table: NodeTable) -> list[Release]:
-    """Return what running jobs give back, in order; the same list as long as the same jobs run."""
+    """Return the releases of running jobs, in order; the same list as long as the same jobs run."""
     cache = node_table.cache.of(ReleaseCache)
     known = cache.returning
     if known is not None and known[0] is view.running and (not known[1] or known[1][0].at >= view.now):

@@ -129,7 +129,7 @@ def plan_violation(plan: Plan, view: View) -> str:
 
 
 def _asked(request: JobRequest | None, option: int) -> JobRequest | None:
-    """Return what a waiting job asks for under an option; None when it has no such, or is not there."""
+    """Return the request of a waiting job under an option; None if the job or the option does not exist."""
     if request is None or not 0 <= option <= len(request.others):
         return None
     return request.option(option)

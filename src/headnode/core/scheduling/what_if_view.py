@@ -142,7 +142,7 @@ def queue_up_to(view: View, last: QueuePosition) -> list[WaitingClass]:
 
 
 def with_least(queue: Iterable[WaitingClass], jobs: Collection[int]) -> list[WaitingClass]:
-    """Return the queue in which these jobs ask for no more than the least they would do with."""
+    """Return the queue with the requests of these jobs reduced to the least they can start with."""
     found: list[WaitingClass] = []
     for each in queue:
         few = [turn for turn in each.turns if turn.job in jobs]
@@ -155,7 +155,7 @@ def with_least(queue: Iterable[WaitingClass], jobs: Collection[int]) -> list[Wai
 
 
 def least(request: JobRequest) -> JobRequest:
-    """Return the request for no more than the least it would do with."""
+    """Return the request reduced to the least that the job can start with."""
     others = tuple(map(least, request.others))
     if request.start_at_maximum or request.parts:
         return replace(request, others=others)

@@ -163,7 +163,7 @@ class ClusterState:
         return record
 
     def spec(self, record: JobRecord) -> JobSpec:
-        """Return the description of a job; of one that runs or ran, with the request that it was given."""
+        """Return the description of a job; of a started job, with the request that it started with."""
         graph = self.graphs.get(record.id)
         return graph.spec if graph is not None else spec_of(record)
 
@@ -176,7 +176,7 @@ class ClusterState:
         return self.graphs[job]
 
     def request(self, record: JobRecord) -> JobRequest:
-        """Return what the scheduler needs to know of a job; of one that runs, what it was given."""
+        """Return the resource request of a job; of a running job, the request that it started with."""
         known = self._granted.get(record.id)
         if known is None:
             known = self.queue.requests.get(record.id)

@@ -20,7 +20,7 @@ from headnode.core.state.task_placement import TaskPlacement
 AHEAD = 0.1  # seconds of work handed to a node in advance
 MOST_AHEAD = 64  # instances
 Where = tuple[tuple[str, ...], str, NodeNeeds]
-"""Which nodes a task asks for: by name, by group, by what they are."""
+"""The node requirements of a task: names, group and properties."""
 
 
 def dispatches(cluster: ClusterState, record: JobRecord, now: Instant) -> list[e.InstancesDispatched]:

@@ -303,7 +303,7 @@ def _stop(
 
 
 def leave_nodes(cluster: ClusterState, record: JobRecord, now: Instant) -> list[Event]:
-    """Return what gives back processors that are out of service and idle; whole nodes are released first.
+    """Return events that release idle processors out of service; whole nodes are released first.
 
     A job that runs elsewhere goes on there, also with less than its minimum, and grows as others do.  Where
     it cannot, it starts nothing more, and goes back to the queue when what runs has ended.

@@ -34,7 +34,7 @@ START_FAILURE_LIMIT = 10
 
 
 def drain_for_fault(cluster: ClusterState, node: str, said: str, now: Instant) -> list[Event]:
-    """Close a node that cannot start what it is given: jobs give back what they hold there and do not use.
+    """Drain a node that fails to start attempts; jobs release the idle processors that they hold there.
 
     The first reason stays until an administrator resumes the node.
     """

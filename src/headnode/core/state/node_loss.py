@@ -185,7 +185,7 @@ def goes_on_with(cluster: ClusterState, record: JobRecord, kept: Mapping[str, tu
 
 
 def _serves_less(cluster: ClusterState, record: JobRecord, run: JobRun, lost: str) -> bool:
-    """Whether a task that is not over asks for nodes of a kind of which none is left."""
+    """Return whether an open task requires a kind of node of which none is left."""
     graph = cluster.graphs.get(record.id)
     if graph is None or not cluster.given(record).parts or not run.allocation:
         return False

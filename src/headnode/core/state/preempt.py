@@ -205,7 +205,7 @@ def _lanes_on(graph: TaskGraph, node: str) -> list[tuple[NodeCores, list[tuple[i
 
 
 def give_up_recalled(cluster: ClusterState, record: JobRecord, now: Instant) -> list[Event]:
-    """Return what gives back recalled processors that are idle; after the last the job is queued again.
+    """Return events that release idle recalled processors; after the last one the job is requeued.
 
     A node that goes as a whole is released first.
     """

@@ -49,7 +49,7 @@ def spare_processors(cluster: ClusterState, record: JobRecord, now: Instant) -> 
 
 
 def _leaves_room(cluster: ClusterState, graph: TaskGraph, request: JobRequest, removed: NodeCores) -> bool:
-    """Whether what is left serves every task that asks for nodes of a kind."""
+    """Return whether the remaining nodes serve every task with node requirements."""
     if not request.parts:
         return True
     gone = dict(removed)

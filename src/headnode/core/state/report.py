@@ -235,7 +235,7 @@ def _consequences(
 
 
 def _matters(graph: TaskGraph, index: int) -> bool:
-    """Whether the failure of a task can fail its job; of one that prepares nodes only if it says so."""
+    """Return whether the failure of a task can fail its job; a node preparation task must say so."""
     return graph.counts(index) or graph.spec.tasks[index].fail_job_on_failure
 
 

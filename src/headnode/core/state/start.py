@@ -237,7 +237,7 @@ def clear_hold(record: JobRecord) -> None:
 
 
 def take_option(record: JobRecord, run: JobRun, option: int) -> None:
-    """The job has this option from now on: its tasks have the instances that it asks for."""
+    """Set the alternative request of the job: its tasks have the instances of that request."""
     if run.option == option:
         return
     run.option = option

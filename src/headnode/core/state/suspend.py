@@ -36,7 +36,7 @@ class ReportSuspended(Command, frozen=True):
 
 
 def suspend(cluster: ClusterState, command: SuspendJob, now: Instant) -> list[Event]:
-    """Stop a running job.  One that waits to go on waits no more; one that is suspended stays so."""
+    """Suspend a running job.  A resuming job no longer waits; a suspended job stays suspended."""
     record = cluster.job(command.job)
     may_change(command.by, record)
     if record.state in (JobState.SUSPENDING, JobState.SUSPENDED):

@@ -58,7 +58,7 @@ class TaskGraph:
         self.work_out()
 
     def work_out(self) -> None:
-        """Work everything out anew: after tasks were added, or one that was done will run again."""
+        """Compute everything anew, after tasks were added or a finished task was requeued."""
         self.ready: list[int] = []  # indexes of tasks that may be dispatched and have queued instances
         self.open = 0  # tasks that are not done
         self.remaining: dict[Waiter, int] = {}  # name or group -> its tasks that are not done
@@ -88,7 +88,7 @@ class TaskGraph:
         self.tends_nodes = self.prep is not None or self.release is not None
 
     def counts(self, index: int) -> bool:
-        """Whether a task must be done for its job to be; one that prepares or releases nodes need not."""
+        """Whether the job needs this task to be done; not so for node preparation and release tasks."""
         return not self.tends_nodes or index not in (self.prep, self.release)
 
     @property

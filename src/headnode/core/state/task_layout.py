@@ -104,7 +104,7 @@ def _wanted(spec: JobSpec) -> Iterator[tuple[RequestPart, int]]:
 
 
 def _shared_part(spec: JobSpec, task: TaskSpec, required: tuple[str, ...]) -> RequestPart:
-    """Return the kind of nodes that a task asks for; it runs on no others than those it requires."""
+    """Return the request part with the node requirements of a task; it runs on no other nodes."""
     whole = task.exclusive and spec.unit is not UnitType.NODE
     group = task.node_group.casefold()
     return RequestPart((), whole=whole, needs=task.needs, node_group=group, required_nodes=required)

@@ -353,7 +353,7 @@ def check_could_run(cluster: ClusterState, record: JobRecord, task: TaskSpec, wh
 
 
 def unsuitable(cluster: ClusterState, node: str, task: TaskSpec) -> str:
-    """Return why a node is not what the task asks for, or nothing if it is."""
+    """Return why a node does not meet the task's requirements; empty if it does."""
     facts = cluster.nodes[node].facts if node in cluster.nodes else None
     if facts is None:
         return "is gone"

@@ -30,7 +30,7 @@ from headnode.core.scheduling.view import Balancing, RunningJob, View, WaitingCl
 
 
 def minimum_request(request: JobRequest) -> JobRequest:
-    """Return the request of a job that asks for no more than it must have to run."""
+    """Return the request of a job reduced to its minimum."""
     if request.together or request.start_at_maximum:
         own = request
     else:
