@@ -1,0 +1,39 @@
+"""A class name means one thing, no modules import each other, and files and functions fit a glance."""
+
+from pathlib import Path
+
+import pytest
+from house import LONGEST_FILE, circles, homonyms, imports_of, long_functions, modules_of
+
+PACKAGE = Path(__file__).parents[2] / "src" / "headnode"
+
+
+@pytest.fixture(scope="module")
+def modules() -> list:
+    return modules_of(PACKAGE)
+
+
+def test_a_class_name_is_used_once(modules: list) -> None:
+    assert homonyms(modules) == {}
+
+
+def test_no_modules_import_each_other(modules: list) -> None:
+    known = {module.name for module in modules}
+    assert circles({module.name: imports_of(module, known) for module in modules}) == []
+
+
+def test_files_and_functions_fit_a_glance(modules: list) -> None:
+    assert [module.name for module in modules if module.lines > LONGEST_FILE] == []
+    assert list(long_functions(modules)) == []
+
+
+def test_circles_and_homonyms_are_found(tmp_path: Path) -> None:
+    package = tmp_path / "made"
+    package.mkdir()
+    (package / "a.py").write_text("from made import b\nclass Same: ...\n")
+    (package / "b.py").write_text("from made.a import Same as Other\nclass Same: ...\n")
+    (package / "c.py").write_text("import made.a\n")
+    made = modules_of(package)
+    known = {module.name for module in made}
+    assert homonyms(made) == {"Same": ["made.a", "made.b"]}
+    assert circles({each.name: imports_of(each, known) for each in made}) == [{"made.a", "made.b"}]
