@@ -63,7 +63,7 @@ bless: $(VENV)/.with-tools ## write golden files, schemas and reference pages an
 	@PYTHONPATH=tests $(BIN)/python -m documents.job_languages > docs/reference/job-languages.md
 	@PYTHONPATH=tests $(BIN)/python -m documents.transition_pages > docs/contracts/02-job-task-node-states.md
 	@HEADNODE_BLESS=1 $(BIN)/python -m pytest tests/scenarios/test_golden_screens.py tests/scenarios/test_golden_help.py \
-	tests/scenarios/test_golden_conversions.py tests/scenarios/test_generated_log.py tests/project/test_protocol_page.py
+	tests/scenarios/test_golden_conversions.py tests/scenarios/test_generated_log.py tests/project/test_glossary.py tests/project/test_protocol_page.py
 	@git status --short tests/golden docs src/headnode/core/formats/schemas
 
 check: $(VENV)/.with-tools ## format, lint, types, layers, purity of core, docs that match the code

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from documents.glossary import FOLDERS, SOURCE, classes_below, glossary_page
+from documents.glossary import PLACES, SOURCE, classes_below, glossary_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "glossary.md"
 
@@ -15,5 +15,5 @@ def test_the_glossary_is_printed_from_the_docstrings() -> None:
 
 
 def test_every_public_class_says_what_it_is() -> None:
-    silent = [name for folder in FOLDERS for name, text, _ in classes_below(SOURCE / folder) if not text]
+    silent = [name for place in PLACES for name, text, _ in classes_below(SOURCE / place) if not text]
     assert silent == []
