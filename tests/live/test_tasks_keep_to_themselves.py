@@ -6,9 +6,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from agent_scene import Scene
 
+from headnode.adapters.processes.job_journal import EndedRecord
+from headnode.adapters.processes.shepherd_protocol import Introduction
+from headnode.core.model.outcome import AttemptOutcome
+from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskType
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
@@ -59,15 +64,16 @@ def test_a_task_reaches_no_journal_no_identity_and_no_output_of_others(public: S
 @pytest.mark.root
 @root
 def test_a_task_that_calls_itself_a_shepherd_is_not_believed(public: Scene) -> None:
-    """It finds the agent's socket, as every shepherd must, and says the words of one."""
+    """It finds the agent's socket, as every shepherd must, and sends the message of one."""
     nobody = pwd.getpwnam("nobody").pw_uid
+    ended = EndedRecord(1, 1, 1, 1, AttemptOutcome("exited", 0, started=Instant(1.0), ended=Instant(2.0)))
+    words = msgspec.json.encode(Introduction(7, "MARKER", [], [], [ended]))
     script = public.work / "liar.py"
     script.write_text(
-        "import json, os, socket, struct, sys\n"
-        "marker = os.environ['HEADNODE_SHEPHERD'] if 'HEADNODE_SHEPHERD' in os.environ else '0'\n"
+        "import os, socket, struct\n"
+        "marker = os.environ.get('HEADNODE_SHEPHERD', '0').encode()\n"
         f"agent = socket.socket(socket.AF_UNIX); agent.connect('{public.state}/run/agent.sock')\n"
-        "ended = [1, 1, 1, 1, 'exited', 0, None, 1.0, 2.0, 0, 0, 0, '']\n"
-        "words = json.dumps(['hello', 7, marker, [], [], [ended], 0]).encode()\n"
+        f"words = {words!r}.replace(b'MARKER', marker)\n"
         "agent.sendall(struct.pack('>I', len(words)) + words)\n"
         "print(len(agent.recv(10)))\n"
     )
