@@ -19,7 +19,7 @@ STATE = SOURCE / "core" / "state"
 OUTSIDE = sorted(path for path in SOURCE.rglob("*.py") if STATE not in path.parents)
 CHANGES = {"add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "setdefault"}
 CHANGES |= {"sort", "update"}
-PARTS = ("cluster_state", "free_cores", "job_queue", "reservation_index", "task_graph")
+PARTS = ("cluster_state", "indexes", "reservation_index", "task_graph")
 
 
 def chain(node: ast.expr) -> list[str]:
