@@ -147,7 +147,7 @@ class Witness:
                     self._must(handed.end is None, f"{name} ended twice")
                     handed.end, handed.ended_at = end, event.at
                     if job.still_since < event.at:  # it may have been stopped by itself
-                        handed.still.append((job.still_since, min(event.at, end.ended or event.at)))
+                        handed.still.append((job.still_since, min(event.at, end.outcome.ended or event.at)))
             case e.InstancesStopping(task=task, instances=instances):
                 for name, handed in self.handed.items():
                     if name[:2] == (event.job, task) and name[2] in instances and handed.end is None:
@@ -204,7 +204,7 @@ class Witness:
             yield f"{name} has finished, {end}"
         if end.state == "failed" and end.cause == "program" and end.outcome.exit_code == 0:
             yield f"{name} has failed, {end}"
-        if end.started is None and end.cause == "program":
+        if end.outcome.started is None and end.cause == "program":
             yield f"{name} ran and never began: {end}"
 
     def _check_promises(self, name: Attempt, track: Track, handed: Handed) -> Iterator[str]:
