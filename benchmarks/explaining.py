@@ -1,4 +1,6 @@
-"""How long it takes to explain a job in full on a large cluster: `python benchmarks/explaining.py`.
+"""How long it takes to explain a job in full on a large cluster.
+
+``PYTHONPATH=tests python benchmarks/explaining.py``, or ``make bench``.
 
 The scenes are those of `scheduling_pass`: 10,000 queued jobs of 500 requests on 1,000 nodes with 2,000
 running jobs.  The limit for the plans of one explanation is `MOST_PLANNING`, and one plan more.

@@ -1,4 +1,6 @@
-"""How long one scheduling pass takes, from nothing but a view: `python benchmarks/scheduling_pass.py`.
+"""How long one scheduling pass takes, from nothing but a view.
+
+``PYTHONPATH=tests python benchmarks/scheduling_pass.py``, or ``make bench``.
 
 For 10,000 queued jobs of 500 requests on 1,000 nodes with 2,000 running jobs the limits are one second, five
 for conservative with 100 reservations, and 50 ms for a pass after one job ended.  Processor time, so that

@@ -1,17 +1,11 @@
 """What nodes say twice, or long after it was over, causes nothing: in random histories of a whole head."""
 
 import random
-import sys
-from pathlib import Path
 
 import pytest
-
-from depth import seeds
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core" / "lifecycle"))
-
 from worlds import ROOT, World
 
+from depth import seeds
 from headnode.core.model.job import JobSpec
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.state.command import Command

@@ -1,10 +1,6 @@
 """What the head tells nodes of hooks, and how it goes on when a word of them is lost."""
 
 import asyncio
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core" / "lifecycle"))
 
 from test_nodes_reconciling import LinkedWorld, known
 from worlds import ROOT

@@ -1,13 +1,8 @@
 """Two tables of what a node has: the head puts them right, whatever was lost since they last agreed."""
 
 import random
-import sys
-from pathlib import Path
 
 import msgspec
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core" / "lifecycle"))
-
 from worlds import ROOT, World
 
 from headnode.adapters.nodes.link import NodeLink

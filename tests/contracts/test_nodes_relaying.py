@@ -1,13 +1,8 @@
 """What passes between the nodes of a task by way of the head, and what does not."""
 
-import sys
 from itertools import product
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core" / "lifecycle"))
-
 from worlds import World
 
 from headnode.adapters.nodes.streams import Relay, Sessions

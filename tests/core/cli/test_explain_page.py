@@ -1,13 +1,8 @@
 """The page that tells why a job waits and when it will start."""
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[2] / "scenarios"))
-
 from cli_scripted_head import job
 
 from headnode.apps.cli.screens.explain import explanation_page

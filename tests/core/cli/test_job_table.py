@@ -1,12 +1,8 @@
 """A list of jobs shows what users of squeue look for, and fits a terminal of 80 columns."""
 
 import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[2] / "scenarios"))
-
 from cli_scripted_head import job
 
 from headnode.apps.cli.commands import job_list

@@ -2,13 +2,8 @@
 
 import io
 import re
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[2] / "scenarios"))
-
 from cli_scripted_head import job, node, task
 
 from headnode.apps.cli.output import KeyValueOutput, TableOutput

@@ -34,7 +34,7 @@ class ChildProgram(NamedTuple):
     kill: "Callable[[subprocess.Popen[bytes]], object]" = subprocess.Popen.kill
 
     def start(self, channel: socket.socket) -> "subprocess.Popen[bytes]":
-        """Start it with its end of the channel; what it prints goes to our standard error.
+        """Start the process with its end of the channel.  Its output goes to our standard error.
 
         Raises:  OSError.
         """
@@ -50,7 +50,7 @@ class ChildProgram(NamedTuple):
 
 
 class ChildService(Generic[Answer]):
-    """One process, and the questions that it has to answer."""
+    """One child process, and its questions without an answer."""
 
     def __init__(
         self, program: ChildProgram, read: Callable[[bytes], tuple[Hashable, Answer]], largest: int
@@ -126,7 +126,7 @@ def _bury(process: "subprocess.Popen[bytes]", patience: float, program: ChildPro
 
 
 class _Line(asyncio.Protocol, Generic[Answer]):
-    """The connection to one process.  Answers go straight to whoever waits: no task of its own reads them."""
+    """The connection to one process.  Each answer completes the future of its question."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class _Line(asyncio.Protocol, Generic[Answer]):
             self._fail(f"the process {self._program.module} sent an invalid answer: {error}")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The process is gone, or we have hung up: nobody waits any more."""
+        """Fail the open questions: the process is gone, or this side has hung up."""
         self._fail(f"the process {self._program.module} has ended{f': {exc}' if exc else ''}")
 
     def _fail(self, why: str) -> None:

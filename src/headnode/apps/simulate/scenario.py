@@ -134,11 +134,6 @@ def _not_simulated(name: str) -> BadRequest:
     )
 
 
-def parameters_text(values: Values) -> str:
-    """Say parameters in one line, "" for none."""
-    return ", ".join(f"{name}={value}" for name, value in values)
-
-
 NORMAL = Priority(2000)
 _COLUMNS = {"queue": "queues", "group": "groups", "user": "users", "size": "processors"}
 _DIGITS = 18  # of a number of a queue, group or user

@@ -5,9 +5,8 @@ refused.
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from headnode.adapters.identity.users import account
@@ -384,8 +383,3 @@ def _read_file(text: str, request: CreateJobRequest, machine: str, user: str) ->
             fix="write a Job",
         )
     return DescribedJobs(reading.jobs, reading.links, reading.report, reading.awareness)
-
-
-def report_json(report: tuple[ReportItem, ...]) -> Any:
-    """Return a fidelity report as clients get it."""
-    return msgspec.to_builtins(report)
