@@ -36,10 +36,12 @@ class ChildProgram(NamedTuple):
     def start(self, channel: socket.socket) -> "subprocess.Popen[bytes]":
         """Start the process with its end of the channel.  Its output goes to our standard error.
 
+        -P: modules in its directory are not imported.
+
         Raises:  OSError.
         """
         return subprocess.Popen(
-            [sys.executable, "-m", self.module, *self.arguments, str(channel.fileno())],
+            [sys.executable, "-P", "-m", self.module, *self.arguments, str(channel.fileno())],
             pass_fds=(channel.fileno(),),
             stdin=subprocess.DEVNULL,
             stdout=sys.stderr,
