@@ -10,9 +10,9 @@ from typing import Any, get_args
 import msgspec
 from msgspec import inspect as types
 
-from headnode.apps.server.api.answers import VerbAnswer
 from headnode.apps.server.api.pipeline import VERBS
 from headnode.apps.server.api.verbs import Verb, VerbKind
+from headnode.protocol.answers import VerbAnswer
 
 Structure = type[msgspec.Struct]
 _PLAIN = {

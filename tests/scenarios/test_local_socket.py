@@ -15,9 +15,7 @@ from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import listen, read_frame
-from headnode.apps.server.api.answers import VerbAnswer
 from headnode.apps.server.api.pipeline import VERBS
-from headnode.apps.server.api.requests import VerbRequest
 from headnode.apps.server.api.streams import JobWatchers
 from headnode.apps.server.api.verbs import Verb, VerbKind
 from headnode.apps.server.command_batcher import CommandBatcher
@@ -31,6 +29,8 @@ from headnode.core.model.quantities import Instant
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.state import join as c
 from headnode.engine.engine import Engine
+from headnode.protocol.answers import VerbAnswer
+from headnode.protocol.requests import VerbRequest
 from testbed.answer_schemas import check_schema
 from testbed.in_process import InProcessNodes
 

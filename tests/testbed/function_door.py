@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-from headnode.apps.server.api.answers import VerbAnswer
 from headnode.apps.server.api.pipeline import client_session
 from headnode.apps.server.api.verbs import encode_answer
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.user import User
+from headnode.protocol.answers import VerbAnswer
 
 
 class KnownCaller:

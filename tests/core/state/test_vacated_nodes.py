@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from worlds import ADA, ROOT, World
 
-from headnode.apps.server.api.node_answers import DetailedNode
 from headnode.apps.server.api.nodes import core_uses, node_object
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import UnitType
@@ -21,6 +20,7 @@ from headnode.core.state.nodes import ChangeNode, NodeVanished, SetParameter
 from headnode.core.state.stop import StopJob
 from headnode.core.state.suspend import SuspendJob
 from headnode.core.state.transitions import JobState
+from headnode.protocol.node_answers import DetailedNode
 
 AGAIN = TaskSpec(command="x", rerunnable=True)
 ONCE = TaskSpec(command="x", rerunnable=False)

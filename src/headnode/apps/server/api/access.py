@@ -11,8 +11,6 @@ import msgspec
 
 from headnode.adapters.identity.users import account
 from headnode.adapters.nodes.entrance import digest_of
-from headnode.apps.server.api import requests as w
-from headnode.apps.server.api.answers import VerbAnswer
 from headnode.apps.server.api.verbs import CREATES, READS, VerbAccess, Who, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import NotFound, Unavailable, WrongState
@@ -22,6 +20,15 @@ from headnode.core.state import tokens as c
 from headnode.core.state.node_record import TokenRecord
 from headnode.core.state.permissions import must_administer
 from headnode.core.state.tokens import LOGIN_LIFETIME
+from headnode.protocol import requests as w
+from headnode.protocol.user_answers import (
+    AuditAnswer,
+    LoginAnswer,
+    RequestingUser,
+    RevokedToken,
+    TokenObject,
+    TokensAnswer,
+)
 
 _AUDITED_FIELDS = ("job", "task", "instance", "group", "node", "nodes", "name", "owner", "token", "template")
 """The fields of requests that say what they are about; no name of what is said of the one who asks.
@@ -145,53 +152,6 @@ def _is_wanted(entry: dict[str, Any], job: int | None, user: str) -> bool:
         return True
     jobs = entry.get("jobs") or ()
     return entry.get("job") == job or job in jobs
-
-
-class RequestingUser(VerbAnswer, frozen=True):
-    """The requesting user, as the head knows it."""
-
-    user: str
-    uid: int
-    role: str  # user, operator, administrator
-    cluster: str
-
-
-class LoginAnswer(VerbAnswer, frozen=True):
-    """new_token."""
-
-    login: str  # the one line, see [clients of other machines](04-clients-of-other-machines.md)
-    user: str
-    expires: float  # of the login
-    lifetime: float  # of the token, in seconds
-
-
-class TokenObject(VerbAnswer, frozen=True):
-    """A token that has not expired."""
-
-    token: int
-    user: str
-    made: float
-    expires: float
-    used: float | None
-    address: str
-
-
-class TokensAnswer(VerbAnswer, frozen=True):
-    """tokens."""
-
-    tokens: list[TokenObject]
-
-
-class RevokedToken(VerbAnswer, frozen=True):
-    """revoke_token."""
-
-    token: int
-
-
-class AuditAnswer(VerbAnswer, frozen=True):
-    """audit."""
-
-    entries: list[dict[str, Any]]  # the newest lines of the audit log, oldest first
 
 
 @verb(READS)

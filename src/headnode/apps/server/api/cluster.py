@@ -13,28 +13,7 @@ from msgspec import structs
 
 from headnode import __version__
 from headnode.apps.server.api import nodes as show
-from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.access import whoami
-from headnode.apps.server.api.cluster_answers import (
-    BackupAnswer,
-    ClusterAnswer,
-    ClusterObject,
-    DefaultsAnswer,
-    DownAnswer,
-    JournalSize,
-    NoticeCounts,
-    ParameterChange,
-    ParameterHistoryAnswer,
-    ParameterObject,
-    ParametersAnswer,
-    PastJobObject,
-    PastJobsAnswer,
-    PingAnswer,
-    PlugInTrouble,
-    PredictionsAnswer,
-    ScoreObject,
-    ScoresOfPredictions,
-)
 from headnode.apps.server.api.filters_templates import check_programs
 from headnode.apps.server.api.job_objects import Object, count_by_state
 from headnode.apps.server.api.verbs import ADMINISTERS, READS, VerbAccess, Who, verb
@@ -55,6 +34,27 @@ from headnode.core.state.transitions import ACTIVE, STATE_NAMES, JobState
 from headnode.engine.policy_registry import PolicyRegistry
 from headnode.engine.ports import Prediction, PredictionStore
 from headnode.engine.settings import check_parameter, parameters_with
+from headnode.protocol import requests as w
+from headnode.protocol.cluster_answers import (
+    BackupAnswer,
+    ClusterAnswer,
+    ClusterObject,
+    DefaultsAnswer,
+    DownAnswer,
+    JournalSize,
+    NoticeCounts,
+    ParameterChange,
+    ParameterHistoryAnswer,
+    ParameterObject,
+    ParametersAnswer,
+    PastJobObject,
+    PastJobsAnswer,
+    PingAnswer,
+    PlugInTrouble,
+    PredictionsAnswer,
+    ScoreObject,
+    ScoresOfPredictions,
+)
 
 if TYPE_CHECKING:
     from headnode.engine.past_jobs import PastJob

@@ -1,10 +1,10 @@
 """The verbs that ask the policy again.  What answers them is imported with the first question."""
 
-from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.verbs import READS, verb
-from headnode.apps.server.explain.explanation import CheckAnswer, Explanation
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.user import User
+from headnode.protocol import requests as w
+from headnode.protocol.explanation_answers import CheckAnswer, Explanation
 
 
 @verb(READS)

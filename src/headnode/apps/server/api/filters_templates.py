@@ -13,18 +13,6 @@ from pathlib import Path
 
 from headnode.adapters.files.owners import why_not_run, why_not_trusted
 from headnode.adapters.nodes.link import NodeLink
-from headnode.apps.server.api import requests as w
-from headnode.apps.server.api.cluster_answers import (
-    FilterChange,
-    FilterObject,
-    FiltersAnswer,
-    FilterTrial,
-    RemovedAnswer,
-    StoredTemplate,
-    TemplateAnswer,
-    TemplateObject,
-    TemplatesAnswer,
-)
 from headnode.apps.server.api.verbs import ADMINISTERS, READS, verb
 from headnode.apps.server.filtering.filter_documents import FilterCaller, changed_spec, write_document
 from headnode.apps.server.server_context import ServerContext
@@ -56,6 +44,18 @@ from headnode.core.state.job_record import encode_spec
 from headnode.core.state.permissions import must_administer
 from headnode.core.state.templates import ACTIVATION, SUBMISSION, template_named
 from headnode.core.state.transitions import JobState
+from headnode.protocol import requests as w
+from headnode.protocol.cluster_answers import (
+    FilterChange,
+    FilterObject,
+    FiltersAnswer,
+    FilterTrial,
+    RemovedAnswer,
+    StoredTemplate,
+    TemplateAnswer,
+    TemplateObject,
+    TemplatesAnswer,
+)
 
 _ON_NODES = ("PrologProgram", "EpilogProgram", "HealthCheckProgram", "NodeFilterDirectory")
 _MOST_NAMED = 3  # nodes of one trouble

@@ -1,15 +1,5 @@
 """The verbs about all jobs of a group, and what a job and its group share."""
 
-from headnode.apps.server.api import requests as w
-from headnode.apps.server.api.answers import (
-    DependencyObject,
-    DependentObject,
-    GroupObject,
-    RefusedJob,
-    StoppedGroup,
-    StoppedJob,
-    SubmittedGroup,
-)
 from headnode.apps.server.api.job_submission import refuse_unfit_now
 from headnode.apps.server.api.verbs import OVERSEES, READS, verb
 from headnode.apps.server.job_lookup import FoundJob
@@ -24,6 +14,16 @@ from headnode.core.state.job_events import Outcome
 from headnode.core.state.job_record import JobRecord
 from headnode.core.state.stop import StopJob
 from headnode.core.state.transitions import STATE_NAMES, JobState
+from headnode.protocol import requests as w
+from headnode.protocol.answers import (
+    DependencyObject,
+    DependentObject,
+    GroupObject,
+    RefusedJob,
+    StoppedGroup,
+    StoppedJob,
+    SubmittedGroup,
+)
 
 
 @verb(READS)

@@ -6,16 +6,6 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from headnode.apps.server.api.answers import (
-    CoresOnNode,
-    DeliveredUsage,
-    DetailedJob,
-    DetailedTask,
-    HoldObject,
-    InstanceCounts,
-    JobObject,
-    TaskObject,
-)
 from headnode.core.formats.job_views import write_job_json
 from headnode.core.model.bounds import TASK_COMMAND
 from headnode.core.model.job import JobSpec
@@ -34,6 +24,16 @@ from headnode.core.state.job_record import (
 )
 from headnode.core.state.job_request import own_request
 from headnode.core.state.transitions import STATE_NAMES, JobState, TaskState
+from headnode.protocol.answers import (
+    CoresOnNode,
+    DeliveredUsage,
+    DetailedJob,
+    DetailedTask,
+    HoldObject,
+    InstanceCounts,
+    JobObject,
+    TaskObject,
+)
 
 Object = dict[str, Any]
 ShownJob = TypeVar("ShownJob", bound=JobObject)

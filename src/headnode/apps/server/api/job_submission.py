@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from headnode.adapters.identity.users import account
 from headnode.adapters.notify.outbox import DeliverySettings
-from headnode.apps.server.api.requests import CreateJobRequest
 from headnode.apps.server.server_context import ServerContext, SiteFeatures
 from headnode.core.formats.fidelity import Awareness, Fidelity, ReportItem, apply_awareness, parse_awareness
 from headnode.core.formats.slash_terms import read_terms
@@ -32,6 +31,7 @@ from headnode.core.state.job_request import request_of
 from headnode.core.state.notices import addresses, is_hook, is_mail
 from headnode.core.state.permissions import is_other, plain_name
 from headnode.core.state.templates import submission_filters, submitted_spec
+from headnode.protocol.requests import CreateJobRequest
 
 
 def unsupported_features(spec: JobSpec, site: SiteFeatures) -> tuple[ReportItem, ...]:

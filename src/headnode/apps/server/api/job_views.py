@@ -11,19 +11,9 @@ from typing import Final
 import msgspec
 
 from headnode.apps.server.api import job_objects as show
-from headnode.apps.server.api import requests as w
-from headnode.apps.server.api.answers import (
-    ExpectedStartObject,
-    HistoryAnswer,
-    HistoryEntry,
-    JobsAnswer,
-    ListedJob,
-    PredictionObject,
-)
 from headnode.apps.server.api.groups import members, summary
-from headnode.apps.server.api.requests import ListJobsRequest
 from headnode.apps.server.api.verbs import READS, verb
-from headnode.apps.server.explain.explanation import DeadlineObject, why_unpredictable
+from headnode.apps.server.explain.explanation import why_unpredictable
 from headnode.apps.server.job_lookup import FoundJob, states_named
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem
@@ -41,6 +31,17 @@ from headnode.core.state.permissions import has_environment, may_copy, may_see, 
 from headnode.core.state.transitions import JobState
 from headnode.engine.ports import Prediction
 from headnode.engine.prediction import ExpectedStart
+from headnode.protocol import requests as w
+from headnode.protocol.answers import (
+    ExpectedStartObject,
+    HistoryAnswer,
+    HistoryEntry,
+    JobsAnswer,
+    ListedJob,
+    PredictionObject,
+)
+from headnode.protocol.explanation_answers import DeadlineObject
+from headnode.protocol.requests import ListJobsRequest
 
 
 async def expected_start(context: ServerContext, record: JobRecord) -> ExpectedStartObject | None:

@@ -4,18 +4,6 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from headnode.apps.server.api import job_objects as show
-from headnode.apps.server.api import requests as w
-from headnode.apps.server.api.answers import (
-    AddTasksAnswer,
-    HoldsAnswer,
-    JobAnswer,
-    JobFileAnswer,
-    JobIdAnswer,
-    JobStateAnswer,
-    ModifiedJob,
-    RequeuedJob,
-    SubmitAnswer,
-)
 from headnode.apps.server.api.groups import dependencies_of, dependents_of
 from headnode.apps.server.api.job_objects import hold_object
 from headnode.apps.server.api.job_submission import (
@@ -54,6 +42,18 @@ from headnode.core.state.permissions import is_other, may_change, plain_name
 from headnode.core.state.stop import StopJob
 from headnode.core.state.submit import CreateJob, SubmitJob, already_submitted
 from headnode.core.state.suspend import ResumeJob, SuspendJob
+from headnode.protocol import requests as w
+from headnode.protocol.answers import (
+    AddTasksAnswer,
+    HoldsAnswer,
+    JobAnswer,
+    JobFileAnswer,
+    JobIdAnswer,
+    JobStateAnswer,
+    ModifiedJob,
+    RequeuedJob,
+    SubmitAnswer,
+)
 
 
 @verb(CREATES)

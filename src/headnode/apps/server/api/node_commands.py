@@ -17,7 +17,6 @@ from ClusterShell.NodeUtils import GroupResolver, GroupSource
 from headnode.adapters.nodes.streams import BESIDE, LaunchStream
 from headnode.adapters.wire import messages as m
 from headnode.apps.server.api import nodes as show
-from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.streams import (
     NOT_RUN,
     ClientStream,
@@ -35,6 +34,7 @@ from headnode.core.model.user import User
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.node_record import NodeRecord
 from headnode.core.state.permissions import must_administer
+from headnode.protocol import requests as w
 
 MOST_NODES = 100_000
 _RANGES = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")

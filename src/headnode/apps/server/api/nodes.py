@@ -6,25 +6,6 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from headnode.apps.server.api import requests as w
-from headnode.apps.server.api.answers import HistoryAnswer, HistoryEntry
-from headnode.apps.server.api.cluster_answers import (
-    ClusterCounts,
-    NextReservation,
-    ProcessorTotals,
-    RemovedAnswer,
-)
-from headnode.apps.server.api.node_answers import (
-    CoreUse,
-    DetailedNode,
-    InvitationAnswer,
-    NodeAnswer,
-    NodeDrain,
-    NodeObject,
-    NodeReservedTime,
-    NodesAnswer,
-    Oversubscription,
-)
 from headnode.apps.server.api.verbs import ADMINISTERS, READS, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import BadRequest, WrongState
@@ -40,6 +21,25 @@ from headnode.core.state.node_record import Drain, NodeRecord
 from headnode.core.state.nodes import ChangeNode
 from headnode.core.state.permissions import must_administer
 from headnode.core.state.start import exclusive_holder
+from headnode.protocol import requests as w
+from headnode.protocol.answers import HistoryAnswer, HistoryEntry
+from headnode.protocol.cluster_answers import (
+    ClusterCounts,
+    NextReservation,
+    ProcessorTotals,
+    RemovedAnswer,
+)
+from headnode.protocol.node_answers import (
+    CoreUse,
+    DetailedNode,
+    InvitationAnswer,
+    NodeAnswer,
+    NodeDrain,
+    NodeObject,
+    NodeReservedTime,
+    NodesAnswer,
+    Oversubscription,
+)
 
 _STATE_WORDS = {
     NodeState.PENDING: "Pending",

@@ -29,9 +29,7 @@ from headnode.apps.server.api import (
     watch,
 )
 from headnode.apps.server.api.access import DONE, audit_entry, audited_answer
-from headnode.apps.server.api.answers import AddTasksAnswer, SubmitAnswer, SubmittedGroup, VerbAnswer
-from headnode.apps.server.api.requests import ReservationNameRequest
-from headnode.apps.server.api.reservations import ChangedReservation, reservation
+from headnode.apps.server.api.reservations import reservation
 from headnode.apps.server.api.streams import StreamHandler
 from headnode.apps.server.api.verbs import RequestFields, Verb, VerbKind, read_fields, read_request
 from headnode.apps.server.doors.user_shares import UserShare
@@ -40,6 +38,9 @@ from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, WrongState
 from headnode.core.model.user import IdempotencyKey, User
 from headnode.core.state.decide import MAKING, REPEATED, receipt_of
+from headnode.protocol.answers import AddTasksAnswer, SubmitAnswer, SubmittedGroup, VerbAnswer
+from headnode.protocol.requests import ReservationNameRequest
+from headnode.protocol.reservation_answers import ChangedReservation
 
 VERB_MODULES: Final = (
     jobs,

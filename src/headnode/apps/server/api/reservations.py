@@ -1,10 +1,6 @@
 """The verbs about reservations of nodes."""
 
-from msgspec import UNSET, UnsetType
-
 from headnode.adapters.identity.users import members_of
-from headnode.apps.server.api import requests as w
-from headnode.apps.server.api.answers import VerbAnswer
 from headnode.apps.server.api.job_objects import Object
 from headnode.apps.server.api.verbs import ADMINISTERS, READS, verb
 from headnode.apps.server.server_context import ServerContext
@@ -17,65 +13,15 @@ from headnode.core.model.user import User
 from headnode.core.state import reservations as c
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.reservation_index import reservation_named
-
-
-class ReservationObject(VerbAnswer, frozen=True):
-    """A reservation of nodes."""
-
-    name: str
-    state: str  # Planned, Active
-    begins: float
-    ends: float
-    nodes: list[str]
-    node_set: str  # the same, abbreviated
-    count: int  # 0: nodes by name
-    node_groups: list[str]
-    features: list[str]
-    users: list[str]
-    groups: list[str]
-    projects: list[str]
-    maintenance: bool  # no users
-    at_end: str
-    automatic: bool
-    reason: str
-    by: str
-    running: list[int]  # ids of jobs that name it
-    waiting: list[int]  # ids of jobs that name it
-
-
-class ReservationsAnswer(VerbAnswer, frozen=True):
-    """reservations."""
-
-    reservations: list[ReservationObject]  # by begin
-
-
-class ReservationAnswer(VerbAnswer, frozen=True):
-    """reservation."""
-
-    reservation: ReservationObject
-
-
-class LaterStart(VerbAnswer, frozen=True):
-    """A job whose promised start a reservation moves."""
-
-    job: int
-    before: float
-    now: float | None  # null: no longer known
-
-
-class ChangedReservation(VerbAnswer, frozen=True):
-    """make_reservation, change_reservation."""
-
-    reservation: ReservationObject
-    later: list[LaterStart]  # jobs whose promised start it moves
-    repeated: bool | UnsetType = UNSET  # true: an earlier request with this key made it
-
-
-class CanceledReservation(VerbAnswer, frozen=True):
-    """cancel_reservation."""
-
-    canceled: str
-    waiting: list[int]  # ids of jobs that named it
+from headnode.protocol import requests as w
+from headnode.protocol.reservation_answers import (
+    CanceledReservation,
+    ChangedReservation,
+    LaterStart,
+    ReservationAnswer,
+    ReservationObject,
+    ReservationsAnswer,
+)
 
 
 @verb(READS)

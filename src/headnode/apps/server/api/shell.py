@@ -9,7 +9,6 @@ import logging
 
 from headnode.adapters.nodes.streams import BESIDE, SessionKey
 from headnode.adapters.wire import agent_messages as m
-from headnode.apps.server.api import requests as w
 from headnode.apps.server.api.job_views import expected_object
 from headnode.apps.server.api.streams import NOT_RUN, ClientStream, CommandEnd, StreamHandler, relay_stream
 from headnode.apps.server.api.verbs import VerbAccess, Who, verb
@@ -20,6 +19,7 @@ from headnode.core.model.user import User
 from headnode.core.state import stop as c
 from headnode.core.state.permissions import may_read_output
 from headnode.core.state.transitions import ACTIVE, STATE_NAMES, JobState
+from headnode.protocol import requests as w
 
 log = logging.getLogger("headnode.server")
 

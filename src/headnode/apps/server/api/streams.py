@@ -15,7 +15,6 @@ from headnode.adapters.nodes.streams import LaunchStream, number_outside
 from headnode.adapters.wire.agent_messages import Launch, Route
 from headnode.adapters.wire.messages import OpenJob
 from headnode.apps.server.api.job_objects import Object
-from headnode.apps.server.api.requests import RunOnNodesRequest
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import NEVER
@@ -24,6 +23,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
 from headnode.core.state.job_events import JobEvent
 from headnode.core.state.job_record import encode_spec
+from headnode.protocol.requests import RunOnNodesRequest
 
 
 class ChangeSignal(asyncio.Event):

@@ -11,10 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import UNSET, UnsetType
-
 from headnode.adapters.nodes.link import NodeLink, node_away
-from headnode.apps.server.api.answers import VerbAnswer
 from headnode.apps.server.job_lookup import FoundJob, JobLookup
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import NotFound, Unavailable
@@ -23,28 +20,7 @@ from headnode.core.model.user import User
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord
 from headnode.engine.engine import Engine
-
-
-class OutputAnswer(VerbAnswer, frozen=True):
-    """output."""
-
-    standard_output: str | None  # a path on `node`
-    standard_error: str | None  # a path on `node`
-    captured: bool  # output that the task did not redirect is in one file
-    kept: str | None  # the path of that
-    node: str | UnsetType = UNSET
-    state: str | UnsetType = UNSET
-    by: str | UnsetType = UNSET  # who asks
-    remote: bool | UnsetType = UNSET  # the node is another machine
-    gone: str | UnsetType = UNSET  # the output was removed: a sentence, or ""
-
-
-class OutputBytesAnswer(VerbAnswer, frozen=True):
-    """read_output."""
-
-    data: bytes  # base64
-    size: int
-    missing: bool | UnsetType = UNSET  # the file does not exist
+from headnode.protocol.output_answers import OutputBytesAnswer
 
 
 def output_paths(

@@ -5,19 +5,9 @@ from typing import Literal
 
 from headnode.adapters.nodes.link import node_away
 from headnode.apps.server.api import job_objects as show
-from headnode.apps.server.api import requests as w
-from headnode.apps.server.api.answers import (
-    ModifiedTask,
-    TaskAnswer,
-    TaskObject,
-    TasksAnswer,
-    TaskStateAnswer,
-)
 from headnode.apps.server.api.job_views import seen_by
 from headnode.apps.server.api.jobs import live_job
 from headnode.apps.server.api.task_output import (
-    OutputAnswer,
-    OutputBytesAnswer,
     output_is_kept,
     output_paths,
     output_removed,
@@ -38,6 +28,15 @@ from headnode.core.state.permissions import may_read_output
 from headnode.core.state.stop import StopTask
 from headnode.core.state.task_placement import task_reasons
 from headnode.core.state.transitions import TaskState
+from headnode.protocol import requests as w
+from headnode.protocol.answers import (
+    ModifiedTask,
+    TaskAnswer,
+    TaskObject,
+    TasksAnswer,
+    TaskStateAnswer,
+)
+from headnode.protocol.output_answers import OutputAnswer, OutputBytesAnswer
 
 
 @verb(VerbAccess(Who.OWNER, changes=True))

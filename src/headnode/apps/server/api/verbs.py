@@ -9,11 +9,11 @@ from typing import Any, Final, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 import msgspec
 
-from headnode.apps.server.api.requests import VerbRequest
 from headnode.core.model.bounds import DEPTH, INTEGER, NOTE, VALUES
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Path
 from headnode.core.model.user import User
 from headnode.core.state.permissions import must_administer
+from headnode.protocol.requests import VerbRequest
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

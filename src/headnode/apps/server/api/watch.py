@@ -5,16 +5,16 @@ from collections.abc import AsyncGenerator
 from itertools import islice
 from typing import Protocol
 
-from headnode.apps.server.api.answers import WatchAnswer, WatchedJob
 from headnode.apps.server.api.job_objects import job_object
 from headnode.apps.server.api.job_views import expected_object
-from headnode.apps.server.api.requests import WatchJobsRequest
 from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import NotFound
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
+from headnode.protocol.answers import WatchAnswer, WatchedJob
+from headnode.protocol.requests import WatchJobsRequest
 
 BETWEEN_UPDATES = 0.1  # seconds
 BETWEEN_WAITING_UPDATES = 5.0  # seconds after which a client that watches a queued job hears of it again

@@ -12,7 +12,6 @@ import msgspec
 
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame, read_rest, read_size
-from headnode.apps.server.api.answers import VerbAnswer
 from headnode.apps.server.api.pipeline import Caller, ClientSession, client_session
 from headnode.apps.server.api.streams import LARGEST_FRAME, ClientStream, StreamHandler
 from headnode.apps.server.api.verbs import encode_answer, refusal
@@ -20,6 +19,7 @@ from headnode.apps.server.server_context import ServerContext
 from headnode.core.model import bounds as b
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError
+from headnode.protocol.answers import VerbAnswer
 
 LARGEST_REQUEST = b.REQUEST.most  # bytes
 HANG_UP_TIME = 300.0  # seconds for a client to read the last answers, for example in a pager

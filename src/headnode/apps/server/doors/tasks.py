@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from headnode.adapters.identity.users import Account
 from headnode.adapters.nodes.streams import place_of
 from headnode.adapters.wire.frames import keep_alive, read_frame
-from headnode.apps.server.api.requests import JobIdRequest
 from headnode.apps.server.api.verbs import read_fields, read_request, refusal
 from headnode.apps.server.doors.conversation import send, serve_client
 from headnode.apps.server.server_context import ServerContext
@@ -22,6 +21,7 @@ from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
 from headnode.core.state.job_record import JobRecord
+from headnode.protocol.requests import JobIdRequest
 
 
 class SpeakForTaskRequest(JobIdRequest, frozen=True):

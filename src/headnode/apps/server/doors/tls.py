@@ -13,7 +13,6 @@ from headnode.adapters.nodes.entrance import KnownPeers, digest_of
 from headnode.adapters.wire.frames import keep_alive, read_frame
 from headnode.apps.server.api.access import audit_entry
 from headnode.apps.server.api.pipeline import client_session
-from headnode.apps.server.api.requests import Name, VerbRequest
 from headnode.apps.server.api.verbs import read_fields, read_request, refusal
 from headnode.apps.server.doors.conversation import ServedConversation, send
 from headnode.apps.server.doors.user_shares import Roles
@@ -24,6 +23,7 @@ from headnode.core.model.user import User
 from headnode.core.state import tokens as c
 from headnode.core.state.events import TokenMade
 from headnode.core.state.tokens import valid
+from headnode.protocol.requests import Name, VerbRequest
 
 
 class TakeLoginRequest(VerbRequest, frozen=True):

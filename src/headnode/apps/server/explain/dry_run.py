@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from headnode.apps.server.api import requests as w
-from headnode.apps.server.api.answers import JobObject
 from headnode.apps.server.api.job_objects import brief_of, job_object
 from headnode.apps.server.api.job_submission import (
     DescribedJobs,
@@ -31,7 +29,6 @@ from headnode.apps.server.explain.explain_job import (
     outside_queue,
     queue_standing,
 )
-from headnode.apps.server.explain.explanation import CheckAnswer, Explanation, PredictedJob
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.slash_terms import read_terms
@@ -50,6 +47,9 @@ from headnode.core.state.modify import ModifyJob
 from headnode.core.state.permissions import owner_of
 from headnode.core.state.submit import CreateJob, SubmitJob
 from headnode.core.state.transitions import JobState
+from headnode.protocol import requests as w
+from headnode.protocol.answers import JobObject
+from headnode.protocol.explanation_answers import CheckAnswer, Explanation, PredictedJob
 
 MOST_PREDICTED = 20  # jobs of one file
 

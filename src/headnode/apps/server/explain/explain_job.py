@@ -5,7 +5,6 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from headnode.apps.server.api.answers import ExpectedStartObject
 from headnode.apps.server.api.groups import dependencies_of
 from headnode.apps.server.api.job_objects import Object
 from headnode.apps.server.api.job_views import deadline_object, expected_start
@@ -23,20 +22,7 @@ from headnode.apps.server.explain.applicable_changes import (
     snapshot_with,
     start_by_limits,
 )
-from headnode.apps.server.explain.explanation import (
-    BlockingReservation,
-    Explanation,
-    HelpfulChange,
-    JobAhead,
-    NodeHolder,
-    ProcessorCount,
-    ReasonObject,
-    RefusalObject,
-    ReservedStart,
-    WaitingTask,
-    preemption_reasons,
-    reserved_for_others,
-)
+from headnode.apps.server.explain.explanation import preemption_reasons, reserved_for_others
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import Refused
@@ -55,6 +41,19 @@ from headnode.core.state.decide import decide
 from headnode.core.state.job_request import request_of
 from headnode.core.state.task_placement import task_reasons
 from headnode.core.state.transitions import STATE_NAMES, JobState
+from headnode.protocol.answers import ExpectedStartObject
+from headnode.protocol.explanation_answers import (
+    BlockingReservation,
+    Explanation,
+    HelpfulChange,
+    JobAhead,
+    NodeHolder,
+    ProcessorCount,
+    ReasonObject,
+    RefusalObject,
+    ReservedStart,
+    WaitingTask,
+)
 
 MOST_HOLDERS = 5  # of one node that are named; of the others their number is told
 MOST_BUSY_NODES = 50  # of one explanation whose holders are named

@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from headnode.apps.server.api.access import RequestingUser
-from headnode.apps.server.api.answers import VerbAnswer
 from headnode.core.formats.fidelity import FidelityReport
+from headnode.protocol.answers import VerbAnswer
+from headnode.protocol.user_answers import RequestingUser
 
 # ---------------------------------------------------------------- the cluster
 

@@ -3,7 +3,7 @@
 Times are seconds since 1970.  The comment of a field is what the page says of it.
 """
 
-from headnode.apps.server.api.answers import VerbAnswer
+from headnode.protocol.answers import VerbAnswer
 
 
 class NodeReservedTime(VerbAnswer, frozen=True):

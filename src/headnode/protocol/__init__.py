@@ -1,0 +1,1 @@
+"""Requests and answers of the local protocol as types: for the head, and for all programs that ask it."""
