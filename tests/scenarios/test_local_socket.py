@@ -82,6 +82,7 @@ class Scene:
         self.batcher = CommandBatcher(self.engine, lambda: pytest.fail("the engine broke"))
         self.context = ServerContext(self.engine, journal, self.batcher, state, "test")
         self.context.watchers = self.watchers
+        effects.effects.append(self.context.feed)
 
     @asynccontextmanager
     async def peer(self) -> AsyncIterator[Peer]:

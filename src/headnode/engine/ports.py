@@ -110,6 +110,9 @@ class Archive(Protocol):
     def node_history(self, node: str, limit: int) -> list[Event]:
         """Return the newest events of a node, oldest first."""
 
+    def event_span(self, job: JobId) -> tuple[int, int] | None:
+        """Return the numbers of the first and the newest event in the history of a job; None: it has none."""
+
     def parameter_changes(self) -> Iterator[ParameterSet]:
         """Yield every change of a cluster parameter, in order; cost: proportional to how many there were."""
 

@@ -180,6 +180,13 @@ class EventTable:
         ).fetchall()
         return list(self._damage.readable(self._read, reversed(rows)))
 
+    def span(self, job: JobId) -> tuple[int, int] | None:
+        """Return the numbers of the first and the newest event of a job but those of its instances."""
+        first, newest = self._database.execute(
+            "select min(number), max(number) from events where kind = 1 and job = ?", (job,)
+        ).fetchone()
+        return None if first is None else (first, newest)
+
     def parameters(self, after: int, limit: int) -> tuple[list[ParameterSet], int | None]:
         """Return some changes of parameters after a number, and after which number to go on, if at all."""
         rows: list[_Row] = self._database.execute(

@@ -149,6 +149,15 @@ class MemoryJournal:
         """Return the newest events of a job but those of its instances, oldest first."""
         return self._told.get(job, [])[-limit:] if limit > 0 else []
 
+    def event_span(self, job: JobId) -> tuple[int, int] | None:
+        """Return the numbers of the first and the newest event in the history of a job; None: it has none."""
+        numbers = [
+            number
+            for number, event in enumerate(self._events, 1)
+            if isinstance(event, JobEvent) and event.job == job and kind_of(event) == OF_JOB
+        ]
+        return (numbers[0], numbers[-1]) if numbers else None
+
     def node_history(self, node: str, limit: int) -> list[Event]:
         """Return the newest events of a node, oldest first."""
         found = [event for event in self._events if node_of(event) == node]

@@ -173,6 +173,11 @@ class SqliteJournal:
         with self._access:
             return self._events.history(job, limit)
 
+    def event_span(self, job: JobId) -> tuple[int, int] | None:
+        """Return the numbers of the first and the newest event in the history of a job; None: it has none."""
+        with self._access:
+            return self._events.span(job)
+
     def node_history(self, node: str, limit: int) -> list[Event]:
         """Return the newest events of a node, oldest first."""
         with self._access:

@@ -16,6 +16,7 @@ from headnode.adapters.notify.outbox import DeliverySettings, delivery_settings
 from headnode.apps.server.api.streams import JobWatchers, RunOnNodes
 from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.apps.server.doors.user_shares import Roles, UserShares
+from headnode.apps.server.event_feed import EventFeed
 from headnode.apps.server.explain.explanation import filter_reasons, preemption_reasons
 from headnode.apps.server.filtering.filter_documents import FilterCaller
 from headnode.apps.server.job_lookup import Briefs, JobLookup
@@ -121,6 +122,7 @@ class ServerContext:
         self.sessions = Sessions(lambda *_: None)  # what clients run there
         self.attended: set[JobId] = set()  # interactive jobs with a connected client
         self.watchers = JobWatchers()
+        self.feed = EventFeed(engine)
         self.runs: dict[JobId, RunOnNodes] = {}  # commands on many nodes, by the job outside the queue
         self.network: NetworkListener | None = None  # where nodes of other machines join; None: nowhere
         self.licences = LicenceCounts(engine, batcher)

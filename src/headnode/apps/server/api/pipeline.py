@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from headnode.apps.server.api import (
     access,
     cluster,
+    events,
     explain,
     filters_templates,
     groups,
@@ -47,6 +48,7 @@ VERB_MODULES: Final = (
     job_views,
     explain,
     watch,
+    events,
     groups,
     tasks,
     nodes,

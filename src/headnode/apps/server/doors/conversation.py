@@ -12,7 +12,7 @@ import msgspec
 
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame, read_rest, read_size
-from headnode.apps.server.api.pipeline import Caller, ClientSession, client_session
+from headnode.apps.server.api.pipeline import Caller, ClientSession, Updates, client_session
 from headnode.apps.server.api.streams import LARGEST_FRAME, ClientStream, StreamHandler
 from headnode.apps.server.api.verbs import encode_answer, refusal
 from headnode.apps.server.server_context import ServerContext
@@ -43,13 +43,21 @@ class ServedConversation:
     def __init__(self, session: ClientSession, streams: Streams) -> None:
         self._session = session
         self._reader, self._writer = streams
+        self._ahead: asyncio.Task[int | None] | None = None  # reads the length of the next request
 
     async def go_on(self) -> None:
         """Answer requests until the client goes away; what it had still asked for is dropped.
 
         Raises:  BadRequest ``frame``; ConnectionError; TimeoutError for a client that is too slow.
         """
-        while (size := await read_size(self._reader, LARGEST_REQUEST)) is not None:
+        try:
+            await self._serve()
+        finally:
+            if self._ahead is not None:
+                self._ahead.cancel()
+
+    async def _serve(self) -> None:
+        while (size := await self._next_size()) is not None:
             async with self._session.room_for(size):
                 stream = await self._answer(await self._read(size))  # no name here keeps the bytes in memory
             if stream is not None:  # it takes the connection over, to its end
@@ -57,6 +65,14 @@ class ServedConversation:
                 await stream(client)
                 await client.let_go()
                 return
+
+    async def _next_size(self) -> int | None:
+        """Return the length of the next request; None when the client has gone.
+
+        Raises:  BadRequest ``frame``; ConnectionError.
+        """
+        ahead, self._ahead = self._ahead, None
+        return await (read_size(self._reader, LARGEST_REQUEST) if ahead is None else ahead)
 
     async def _read(self, size: int) -> bytes:
         """Return the request behind its length.
@@ -77,12 +93,28 @@ class ServedConversation:
             elif callable(reply):
                 return reply
             else:
-                async with contextlib.aclosing(reply):
-                    async for answer in reply:
-                        await self._send(encode_answer(answer))
+                await self._send_updates(reply)
         except HeadnodeError as error:
             await self._send(msgspec.json.encode(refusal(error)))
         return None
+
+    async def _send_updates(self, updates: Updates) -> None:
+        """Send the answers of a verb that has several, as long as the client is there."""
+        self._ahead = ahead = asyncio.ensure_future(read_size(self._reader, LARGEST_REQUEST))
+        async with contextlib.aclosing(updates):
+            while True:
+                update = asyncio.ensure_future(_next_update(updates))
+                try:
+                    await asyncio.wait((update, ahead), return_when=asyncio.FIRST_COMPLETED)
+                    if not update.done() and not _asks_more(ahead):
+                        return
+                    answer = await update
+                finally:
+                    update.cancel()
+                    await asyncio.wait((update,))
+                if answer is None:
+                    return
+                await self._send(encode_answer(answer))
 
     async def _send(self, answer: bytes) -> None:
         """Send one answer, and wait until most of it is read.
@@ -97,6 +129,16 @@ class ServedConversation:
             async with asyncio.timeout(b.UNREAD_TIME.most):
                 await self._writer.drain()
         self._session.answered()
+
+
+async def _next_update(updates: Updates) -> VerbAnswer | None:
+    """Return the next answer; None after the last."""
+    return await anext(updates, None)
+
+
+def _asks_more(ahead: "asyncio.Task[int | None]") -> bool:
+    """Return whether the client is there and has sent its next request already."""
+    return ahead.exception() is None and ahead.result() is not None
 
 
 class SocketStream(ClientStream):

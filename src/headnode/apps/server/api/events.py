@@ -1,0 +1,164 @@
+"""The verbs `events` and `watch_events`: what happens in the cluster, for programs that follow it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import Final
+
+from headnode.apps.server.api.event_objects import EVENT_TYPES, event_object
+from headnode.apps.server.api.verbs import READS, verb
+from headnode.apps.server.api.watch import WatchingClient
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.formats.text.source_text import nearest_name
+from headnode.core.model.errors import BadRequest, WrongState
+from headnode.core.model.quantities import JobId
+from headnode.core.model.user import User
+from headnode.core.state.events import Event
+from headnode.core.state.job_events import JobEvent
+from headnode.protocol.event_answers import EventObject, EventsAnswer, EventsRequest
+
+MOST_EVENTS: Final = 1_000  # in one answer
+MOST_SEEN: Final = 5_000  # events that are looked at for one answer
+BETWEEN_ANSWERS: Final = 0.1  # seconds
+LONGEST_SILENCE: Final = 15.0  # seconds; then an answer without events shows that the head is there
+
+Numbered = tuple[int, Event]
+
+
+class EventPages:
+    """The events that a client asked for, page by page."""
+
+    def __init__(self, context: ServerContext, request: EventsRequest) -> None:
+        """Begin where the request says.
+
+        Raises:  BadRequest ``event-type``; WrongState ``events-gone`` for a number that is not known here.
+        """
+        self._context = context
+        self._limit = min(max(1, request.limit), MOST_EVENTS)
+        self._fits = _condition(context, request)
+        newest = context.engine.number
+        self.after = newest if request.after is None else request.after
+        if not 0 <= self.after <= newest:
+            raise WrongState(
+                code="events-gone",
+                what=f"there is no event {self.after}: the newest is {newest}",
+                fix="the cluster was restored or is another one: begin anew, without `after`",
+            )
+        self._skip_to_jobs(request.jobs)
+
+    @property
+    def at_end(self) -> bool:
+        """Whether every event so far was looked at."""
+        return self.after >= self._context.engine.number
+
+    def next(self) -> EventsAnswer:
+        """Return the next page.
+
+        Raises:  Unavailable ``journal-damaged``.
+        """
+        chosen: list[EventObject] = []
+        for number, event in self._following():
+            self.after = number
+            if (found := self._fits(number, event)) is not None:
+                chosen.append(found)
+                if len(chosen) == self._limit:
+                    break
+        return EventsAnswer(chosen, self.after, self._context.engine.number)
+
+    def _following(self) -> Iterable[Numbered]:
+        recent = self._context.feed.after(self.after)
+        if recent is None:
+            return islice(self._context.engine.journal.replay(self.after), MOST_SEEN)
+        return recent[:MOST_SEEN]
+
+    def _skip_to_jobs(self, jobs: Sequence[int]) -> None:
+        """Leave out the events before the first of these jobs, which are those of others."""
+        spans = [self._context.lookups.archive.event_span(JobId(job)) for job in jobs]
+        first = [span[0] for span in spans if span is not None]
+        if jobs and len(first) == len(jobs):
+            self.after = max(self.after, min(first) - 1)
+
+
+def _condition(context: ServerContext, request: EventsRequest) -> Callable[[int, Event], EventObject | None]:
+    """Return what gives the object of an event that the request asks for, None for another."""
+    types = _types_named(request.types)
+    jobs = frozenset(request.jobs)
+
+    @lru_cache(maxsize=1024)
+    def owner(job: int) -> str:
+        record = context.lookups.record(job)
+        return record.owner if record is not None else ""
+
+    def fits(number: int, event: Event) -> EventObject | None:
+        if type(event) not in types:
+            return None
+        if jobs or request.owner:
+            if not isinstance(event, JobEvent) or (jobs and event.job not in jobs):
+                return None
+            if request.owner and owner(event.job) != request.owner:
+                return None
+        return event_object(number, event, owner)
+
+    return fits
+
+
+def _types_named(names: Sequence[str]) -> frozenset[type]:
+    """Return the events of these types; all when none is named.
+
+    Raises:  BadRequest ``event-type``.
+    """
+    if not names:
+        return frozenset(EVENT_TYPES)
+    known = {kind for kind, _ in EVENT_TYPES.values()}
+    known |= {kind.partition(".")[0] for kind in known}
+    for name in names:
+        if name not in known:
+            close = nearest_name(name, sorted(known))
+            raise BadRequest(
+                code="event-type",
+                what=f"there is no event of type {name[:64]!r}",
+                fix=f"did you mean {close!r}?" if close else "see docs/contracts/01-local-protocol.md",
+                path=("types",),
+            )
+    wanted = set(names)
+    return frozenset(
+        event for event, (kind, _) in EVENT_TYPES.items() if wanted & {kind, kind.partition(".")[0]}
+    )
+
+
+@verb(READS)
+async def events(context: ServerContext, by: User, request: EventsRequest) -> EventsAnswer:  # noqa: ARG001
+    """Show a page of events, oldest first.  An answer looks at no more than 5,000, and may have none."""
+    return EventPages(context, request).next()
+
+
+@verb(READS)
+async def watch_events(
+    context: ServerContext, by: WatchingClient, request: EventsRequest
+) -> AsyncGenerator[EventsAnswer, None]:
+    """Show events as they happen, at most ten times a second, until the client disconnects.
+
+    First come those after `after`.  An answer without events comes at once, and after 15 quiet seconds.
+    """
+    pages = EventPages(context, request)
+    with context.feed.following() as signal:
+        told = False  # that the head has begun
+        while True:
+            by.user()  # a token may have been revoked meanwhile
+            signal.clear()
+            answer = pages.next()
+            if answer.events or not told:
+                yield answer
+                told = True
+            if not pages.at_end:
+                await by.turn()
+                continue
+            try:
+                async with asyncio.timeout(LONGEST_SILENCE):
+                    await signal.wait()
+            except TimeoutError:
+                told = False
+            else:
+                await asyncio.sleep(BETWEEN_ANSWERS)  # collect what belongs together
+                await by.turn()

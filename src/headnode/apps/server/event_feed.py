@@ -1,0 +1,60 @@
+"""The newest events, for clients that follow them: in memory while there is such a client."""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.events import Event
+from headnode.engine.engine import Engine
+
+MOST_RECENT = 20_000  # events in memory; a client that is further behind reads the journal
+
+
+class EventFeed:
+    """Wakes the clients that follow events, and has the newest events for them.
+
+    Without such a client it costs one test for each step of the engine.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._followers: set[asyncio.Event] = set()
+        self._recent: deque[tuple[int, Event]] = deque(maxlen=MOST_RECENT)
+
+    @property
+    def followed(self) -> bool:
+        """Whether a client follows."""
+        return bool(self._followers)
+
+    @contextmanager
+    def following(self) -> Iterator[asyncio.Event]:
+        """Give a signal that is set at each new event."""
+        signal = asyncio.Event()
+        self._followers.add(signal)
+        try:
+            yield signal
+        finally:
+            self._followers.discard(signal)
+            if not self._followers:
+                self._recent.clear()
+
+    def after(self, number: int) -> list[tuple[int, Event]] | None:
+        """Return the events after a number; None when they are not all in memory."""
+        if number >= self._engine.number:
+            return []
+        if not self._recent or self._recent[0][0] > number + 1:
+            return None
+        ahead = self._recent[-1][0] - number
+        newest = list(self._recent)
+        return newest[len(newest) - ahead :]
+
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
+        """Remember the events and wake the clients."""
+        if not self._followers:
+            return
+        first = self._engine.number - len(events) + 1
+        self._recent.extend(enumerate(events, first))
+        for signal in self._followers:
+            signal.set()

@@ -1,0 +1,59 @@
+"""What the verbs about events are asked and answer."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from headnode.core.model import bounds as b
+from headnode.protocol.answers import VerbAnswer
+from headnode.protocol.requests import Name, VerbRequest
+
+
+class EventsRequest(VerbRequest, frozen=True):
+    """events and watch_events: those after a number.  Each filter that is given must fit."""
+
+    after: int | None = None  # the number of the last known event; 0: from the first; null: from now on
+    jobs: Annotated[tuple[int, ...], Meta(max_length=b.LIST.most)] = ()  # ids
+    owner: Name = ""  # of the jobs that the events are about
+    types: Annotated[
+        tuple[Name, ...], Meta(max_length=b.LIST.most)
+    ] = ()  # such as job.ended; `job` means all that begin with `job.`
+    limit: int = 500  # at most 1,000 events in an answer
+
+
+class TaskChange(VerbAnswer, frozen=True):
+    """An instance of a task that started or ended; `instance` is 1 of a task without a sweep."""
+
+    task: int
+    instance: int
+    state: str  # running; finished, failed, canceled; queued: it runs again
+    node: str = ""
+    exit_code: int | UnsetType | None = UNSET  # of one that ended
+    message: str | UnsetType = UNSET  # of one that ended, if there is one
+
+
+class EventObject(VerbAnswer, frozen=True):
+    """Something that happened.  Fields that a type does not have are left out."""
+
+    number: int  # counts the events of the cluster; the next is greater, not always by one
+    type: str  # such as job.ended
+    at: float
+    text: str | UnsetType = UNSET  # what happened, in a sentence
+    job: int | UnsetType = UNSET
+    owner: str | UnsetType = UNSET  # of the job
+    state: str | UnsetType = UNSET  # of the job from then on
+    by: str | UnsetType = UNSET  # the user who asked for it, if not the owner or the head itself
+    tasks: list[TaskChange] | UnsetType = UNSET
+    nodes: dict[str, int] | UnsetType = UNSET  # {node: processors} that a job gets or gives back
+    node: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET  # of a parameter, reservation or template
+    value: str | UnsetType | None = UNSET  # of a parameter; null: its default
+    percent: int | UnsetType | None = UNSET  # the progress that the owner set
+
+
+class EventsAnswer(VerbAnswer, frozen=True):
+    """events, watch_events."""
+
+    events: list[EventObject]  # oldest first; there may be none though more follow
+    after: int  # pass it as `after` for those that follow
+    newest: int  # the number of the newest event; there are no more when `after` is the same

@@ -1,0 +1,166 @@
+"""Programs follow what happens by its numbers: nothing is missed, nothing comes twice."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from test_local_socket import Peer, Scene, run
+from test_who_may import ADMINISTRATOR as ROOT
+from test_who_may import OTHER, OWNER, asking
+
+from headnode.apps.server.api import events as verb
+from headnode.apps.server.api.event_objects import EVENT_TYPES, INTERNAL_EVENTS
+from headnode.core.model.errors import BadRequest, WrongState
+from headnode.core.state.events import Event
+from testbed.function_door import call
+
+
+def test_every_event_has_a_type_or_a_reason_why_clients_are_not_told() -> None:
+    assert {*EVENT_TYPES} | {*INTERNAL_EVENTS} == {*get_args(Event)}
+    assert not {*EVENT_TYPES} & {*INTERNAL_EVENTS}
+
+
+async def submit(scene: Scene, command: str = "x") -> int:
+    return int((await call(scene.context, OWNER, "submit_job", tasks=[{"command": command}]))["job"])
+
+
+async def page(scene: Scene, **fields: Any) -> dict[str, Any]:
+    return await call(scene.context, OWNER, "events", **fields)
+
+
+def types(answer: dict[str, Any]) -> list[str]:
+    return [each["type"] for each in answer["events"]]
+
+
+def test_the_events_of_a_job_tell_its_life(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        job = await submit(scene)
+        await scene.end(job, exit_code=3)
+        found = await page(scene, after=0, jobs=[job])
+        told = [(each["type"], each.get("state")) for each in found["events"]]
+        assert told == [
+            ("job.created", "configuring"),
+            ("job.submitted", "queued"),
+            ("job.started", "running"),
+            ("task.ended", None),
+            ("job.ended", "failed"),
+        ]
+        assert {(each["job"], each["owner"]) for each in found["events"]} == {(job, OWNER.name)}
+        (task,) = found["events"][3]["tasks"]
+        assert (task["state"], task["exit_code"], task["node"]) == ("failed", 3, "n1")
+        assert found["events"][2]["nodes"] == {"n1": 1}
+        assert found["after"] == found["newest"]
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7])
+def test_pages_of_any_size_give_every_event_once(tmp_path: Path, limit: int) -> None:
+    async def story(scene: Scene) -> None:
+        for _ in range(3):
+            await scene.end(await submit(scene))
+        whole = await page(scene, after=0)
+        found: list[dict[str, Any]] = []
+        after = 0
+        while True:
+            answer = await page(scene, after=after, limit=limit)
+            assert len(answer["events"]) <= limit
+            found += answer["events"]
+            if answer["after"] == answer["newest"]:
+                break
+            after = answer["after"]
+        assert found == whole["events"]
+
+    run(tmp_path, story)
+
+
+def test_filters_leave_out_what_was_not_asked_for(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        mine, other = await submit(scene), await submit(scene)
+        await call(scene.context, OTHER, "submit_job", tasks=[{"command": "y"}])
+        assert {e["job"] for e in (await page(scene, after=0, jobs=[mine, other]))["events"]} == {mine, other}
+        assert {e["owner"] for e in (await page(scene, after=0, owner=OTHER.name))["events"]} == {OTHER.name}
+        assert {*types(await page(scene, after=0, types=["job.submitted", "node"]))} == {
+            "job.submitted",
+            "node.registered",
+        }
+        with pytest.raises(BadRequest, match=r"did you mean 'job\.ended'"):
+            await page(scene, types=["job.endet"])
+
+    run(tmp_path, story)
+
+
+def test_a_number_of_another_life_of_the_cluster_is_refused(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        newest = (await page(scene))["newest"]
+        with pytest.raises(WrongState, match="events-gone"):
+            await page(scene, after=newest + 1)
+
+    run(tmp_path, story)
+
+
+async def follow(peer: Peer, until: str, **fields: Any) -> list[dict[str, Any]]:
+    """Return the events up to the first of a type."""
+    found: list[dict[str, Any]] = []
+    answer = await peer.done(do="watch_events", **fields)
+    while True:
+        found += answer["events"]
+        if any(each["type"] == until for each in found):
+            return found
+        answer = await peer.hear()
+
+
+def test_one_who_follows_misses_nothing_at_the_seam_of_past_and_present(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        first = await submit(scene)
+        async with asking(scene, OWNER) as peer:
+            task = asyncio.ensure_future(follow(peer, "node.paused", after=0))
+            await asyncio.sleep(0)
+            for _ in range(5):
+                await scene.end(first)
+                first = await submit(scene)
+            await scene.end(first)
+            await call(scene.context, ROOT, "pause_node", node="n1")
+            found = await task
+        assert found == (await page(scene, after=0))["events"]
+
+    run(tmp_path, story)
+
+
+def test_one_who_is_far_behind_reads_on_from_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verb, "MOST_SEEN", 5)
+
+    async def story(scene: Scene) -> None:
+        async with asking(scene, OWNER) as peer:
+            task = asyncio.ensure_future(follow(peer, "node.paused", limit=3))
+            await follows(scene)
+            for _ in range(20):
+                await scene.end(await submit(scene))
+            await call(scene.context, ROOT, "pause_node", node="n1")
+            found = await task
+        begin = found[0]["number"] - 1
+        whole: list[dict[str, Any]] = []
+        while not whole or whole[-1]["type"] != "node.paused":
+            whole += (answer := await page(scene, after=begin))["events"]
+            begin = answer["after"]
+        assert found == whole
+
+    run(tmp_path, story)
+
+
+async def follows(scene: Scene) -> None:
+    """Wait until somebody follows."""
+    while not scene.context.feed.followed:
+        await asyncio.sleep(0)
+
+
+def test_the_head_forgets_one_who_has_gone(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with asking(scene, OWNER) as peer:
+            await peer.done(do="watch_events")
+        assert not scene.context.feed.followed
+
+    run(tmp_path, story, seconds=10)
