@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headnode.apps.simulate.html.charts import curve_points, grid, in_use, waiting
-from headnode.apps.simulate.html.processor_chart import Column, lanes, packed, packed_text, strips_on
+from headnode.apps.simulate.html.processors import Column, lanes, packed, packed_text, strips_on
 from headnode.apps.simulate.html.study import STEPS, calendar, difference, most_gaining, most_losing
 from headnode.apps.simulate.report import by_run_time, by_size, slowdowns, spread, waits
 from headnode.core.model.errors import Broken

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from cli_scripted_head import hn, no_room_for_files
 from lxml import html
+from plotly.graph_objects import Figure
 
 from headnode.apps.simulate.html.page import page
 from headnode.apps.simulate.html.study import study
@@ -177,8 +178,20 @@ def test_every_chart_has_its_place_a_name_and_units(log: Path) -> None:
     assert set(charts) == {f"{name}-chart" for name in [*data["charts"], "gantt"]}
     assert all(one.get("aria-label") for one in charts.values())
     layout = data["charts"]["over-time"]["layout"]
-    titles = [layout[axis]["title"]["text"] for axis in ("yaxis", "yaxis2", "yaxis3", "xaxis3")]
+    titles = [layout[axis]["title"]["text"] for axis in ("yaxis", "yaxis2", "yaxis3", "xaxis")]
     assert titles == ["Processors in use (%)", "Jobs waiting", "Processors asked for", "date (UTC+02:00)"]
+
+
+def test_plotly_knows_every_property_of_the_charts(log: Path) -> None:
+    data = known(drawn(log, "--compare", "fcfs,easy"))
+    for chart in (*data["charts"].values(), {"layout": data["gantt"]["layout"]}):
+        assert json.loads(Figure(chart).to_json())["layout"]["yaxis"] == chart["layout"]["yaxis"]
+
+
+def test_the_example_is_called_by_what_it_is(tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    run("--example", "--html", report)
+    assert parsed(report.read_bytes()).findtext(".//h1") == "easy on a week of made-up jobs"
 
 
 def test_curves_of_a_long_log_can_be_looked_at_in_finer_steps(tmp_path: Path) -> None:
@@ -312,11 +325,11 @@ def test_without_the_library_the_report_says_what_to_install_before_simulating(t
     assert not list(tmp_path.iterdir())
 
 
-def test_plotly_is_not_looked_at_when_no_report_is_asked_for(log: Path) -> None:
+def test_what_draws_is_not_loaded_when_no_report_is_asked_for(log: Path) -> None:
     program = (
         "import sys; sys.argv[0] = 'hn'\n"
         "from headnode.apps.cli.__main__ import main\n"
-        "assert main() == 0; assert 'plotly' not in sys.modules; assert 'lxml' not in sys.modules"
+        "assert main() == 0; assert not {'plotly', 'jinja2', 'lxml'} & set(sys.modules)"
     )
     said = subprocess.run(
         [sys.executable, "-c", program, "simulate", str(log)], capture_output=True, text=True

@@ -60,7 +60,7 @@ def run(asked: "Arguments", client: "Client", out: "Output") -> int:
         )
     from headnode.apps.simulate.report import remarks
 
-    return _replay(asked, asked.words[0], remarks, out)
+    return _replay(asked, asked.words[0], asked.words[0], remarks, out)
 
 
 def _replay_example(asked: "Arguments", out: "Output") -> int:
@@ -76,11 +76,11 @@ def _replay_example(asked: "Arguments", out: "Output") -> int:
     kept = asked.text("example") or ""
     if kept not in ("true", ""):
         write_history(kept, example_history())
-        return _replay(asked, kept, remarks, out)
+        return _replay(asked, kept, kept, remarks, out)
     with tempfile.TemporaryDirectory() as directory:
         log = os.path.join(directory, "example.swf")  # noqa: PTH118
         write_history(log, example_history())
-        return _replay(asked, log, remarks, out)
+        return _replay(asked, log, "a week of made-up jobs", remarks, out)
 
 
 def _replay_history(asked: "Arguments", client: "Client", out: "Output") -> int:
@@ -89,22 +89,25 @@ def _replay_history(asked: "Arguments", client: "Client", out: "Output") -> int:
     from headnode.apps.simulate.history import history_log, remarks_on_jobs
 
     with history_log(client, *period(asked), history_progress()) as past:
-        return _replay(asked, past.path, lambda log: remarks_on_jobs(log, past), out)
+        told = "the cluster's own past"
+        return _replay(asked, past.path, told, lambda log: remarks_on_jobs(log, past), out)
 
 
 def _replay(
-    asked: "Arguments", path: str, remarks: "Callable[[SwfLog], Iterator[str]]", out: "Output"
+    asked: "Arguments", path: str, name: str, remarks: "Callable[[SwfLog], Iterator[str]]", out: "Output"
 ) -> int:
+    """Replay the log at `path`, which readers know by `name`."""
     policies, starts_file = _policies(asked), asked.text("starts")
     if asked.flag("predictions"):
         return _predict(asked, path, remarks, out)
     if starts_file is not None and len(policies) > 1:
         raise usage("a starts file is for one policy", "leave out --compare, or --starts")
-    from headnode.apps.simulate.html.report_file import check_report
     from headnode.apps.simulate.log_files import write_starts
 
     report = asked.text("html")
     if report is not None:
+        from headnode.apps.simulate.html.page import check_report
+
         check_report(report)
     simulation = _simulated(path, policies, _setup(asked))
     noticed = list(remarks(simulation.log))
@@ -113,7 +116,7 @@ def _replay(
     if starts_file is not None:
         write_starts(starts_file, simulation.log.workload, simulation.outcomes[0].starts)
     if report is not None:
-        _write_report(report, asked, simulation, noticed, out)
+        _write_report(report, name, simulation, noticed, out)
     _show(simulation, out)
     return 0
 
@@ -146,13 +149,13 @@ def _predict(
 
 
 def _write_report(
-    path: str, asked: "Arguments", simulation: "Simulation", noticed: "Sequence[str]", out: "Output"
+    path: str, name: str, simulation: "Simulation", noticed: "Sequence[str]", out: "Output"
 ) -> None:
     import sys
 
-    from headnode.apps.simulate.html.report_file import write_report
+    from headnode.apps.simulate.html.page import write_report
 
-    name, patient = asked.words[0] if asked.words else "the cluster's own past", sys.stderr.isatty()
+    patient = sys.stderr.isatty()
     if patient:
         sys.stderr.write("drawing the report …")
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""The charts of the report and their theme: the machine's days, kinds of jobs, earlier and later starts."""
+"""The charts of the report, as plotly.js takes them: the machine's days, kinds of jobs, moved starts."""
 
 import re
 from collections import Counter
@@ -8,38 +8,35 @@ from itertools import pairwise
 from math import log10
 from typing import Any, NamedTuple
 
-import plotly.graph_objects as go
-from plotly.subplots import make_subplots
-
 from headnode.apps.readable_values import duration
-from headnode.apps.simulate.html.study import STEPS, PolicyFinding, Study, percent
-from headnode.apps.simulate.report import JobClass, slowdowns, spread
+from headnode.apps.simulate.html.study import STEPS, ClassSpreads, PolicyFinding, Study, percent
+from headnode.apps.simulate.report import Spread
 from headnode.apps.simulate.simulation import PolicyOutcome
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.replay import job_ends
 
+Chart = dict[str, Any]
+"""``data``, the traces, and ``layout``."""
+
 # Told apart by most who do not see all colours, and readable on white and on black.
 _COLOURS = ("#3b82d0", "#e07b1a", "#1f9d78", "#b65fc0", "#a38a12", "#d4526e", "#6f7f95", "#2fa4b8")
-_INK = "#5a6472"
 _GRID_INK = "rgba(128, 138, 150, 0.25)"
-SPANS = {
-    1: "1 s",
-    10: "10 s",
-    60: "1 min",
-    600: "10 min",
-    3600: "1 h",
-    21600: "6 h",
-    86400: "1 d",
-    604800: "1 week",
-    2419200: "4 weeks",
-    31536000: "1 year",
+_AXIS = {"gridcolor": _GRID_INK, "linecolor": _GRID_INK, "zeroline": False, "automargin": True}
+_THEME = {
+    "paper_bgcolor": "rgba(0,0,0,0)",
+    "plot_bgcolor": "rgba(0,0,0,0)",
+    "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#5a6472"},
+    "margin": {"l": 70, "r": 16, "t": 40, "b": 50},
+    "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0},
+    "hoverlabel": {"bgcolor": "#1d2530", "bordercolor": "#1d2530", "font": {"color": "#f2f5f8"}},
 }
-"""Spans of time (seconds) that axes have marks at, in words."""
 
 
-def colour(place: int) -> str:
-    """Return the colour of the policy at a place."""
-    return _COLOURS[place % len(_COLOURS)]
+def chart(traces: Sequence[Chart], x: Chart, *rows: Chart, **layout: Any) -> Chart:
+    """Return a chart in the common look: an x axis below one y axis or several, a row each."""
+    axes = {f"yaxis{row if row > 1 else ''}": _AXIS | y for row, y in enumerate(rows, start=1)}
+    grid = {"rows": len(rows), "columns": 1, "pattern": "coupled", "ygap": 0.06 * len(rows)}
+    return {"data": traces, "layout": {**_THEME, "grid": grid, "xaxis": _AXIS | x, **axes, **layout}}
 
 
 def label(text: str) -> str:
@@ -47,27 +44,15 @@ def label(text: str) -> str:
     return escape(text, quote=False)
 
 
-def themed_chart(traces: "list[go.Scatter] | list[go.Bar]", **layout: Any) -> go.Figure:
-    """Return a chart in the common look."""
-    figure = go.Figure(traces)
-    apply_theme(figure, **layout)
-    return figure
-
-
-def apply_theme(figure: go.Figure, **layout: Any) -> None:
-    """Give a chart the common look."""
-    figure.update_layout(
-        template="none",
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": "system-ui, sans-serif", "size": 13, "color": _INK},
-        margin={"l": 70, "r": 16, "t": 40, "b": 50},
-        legend={"orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0},
-        hoverlabel={"bgcolor": "#1d2530", "bordercolor": "#1d2530", "font": {"color": "#f2f5f8"}},
-        **layout,
-    )
-    figure.update_xaxes(gridcolor=_GRID_INK, linecolor=_GRID_INK, zeroline=False, automargin=True)
-    figure.update_yaxes(gridcolor=_GRID_INK, linecolor=_GRID_INK, zeroline=False, automargin=True)
+def _policy_trace(place: int, policy: str, row: int) -> Chart:
+    """Return what the traces of a policy have in common: name and colour, once in the legend; and the row."""
+    return {
+        "name": label(policy),
+        "legendgroup": str(place),
+        "showlegend": row == 0,
+        "yaxis": f"y{row + 1 if row else ''}",
+        "marker": {"color": _COLOURS[place % len(_COLOURS)]},
+    }
 
 
 _WIDTHS = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2419200)
@@ -158,21 +143,16 @@ def _levels(changes: Mapping[float, int], steps: TimeGrid) -> Iterator[tuple[flo
 
 _FEW, _MANY = 200, 1600  # steps: to see the year at a glance, and to look into it
 _TITLES = ("Processors in use (%)", "Jobs waiting", "Processors asked for")
-_ROWS = len(_TITLES)
+_LEVELS = "%{customdata[0]:,} (%{customdata[1]:,} to %{customdata[2]:,})"
+_HOVER = ("%{customdata[0]:,} % (%{customdata[1]:,} to %{customdata[2]:,} %)", _LEVELS, _LEVELS)
 
 
-class TimelineChart(NamedTuple):
-    """The chart with its coarsest steps; `details` has what to put into its traces, by the width of steps."""
-
-    figure: go.Figure
-    details: dict[str, dict[str, Any]]
-
-
-def timeline_chart(about: Study) -> TimelineChart:
-    """Draw what happened over time, for every policy."""
+def timeline_details(about: Study) -> dict[str, Chart]:
+    """Return what to put into the traces of the chart over time, by the width of its steps, widest first."""
     changes = [change for one in about.found for change in _size_changes(about, one.outcome)]
-    details = {duration(steps.width): _traces(about, changes, steps) for steps in _grids(about)}
-    return TimelineChart(_figure(about, next(iter(details.values()))), details)
+    midnight = about.calendar.midnight
+    grids = [grid(about.first, about.last, most, midnight) for most in (_FEW, _MANY)]
+    return {duration(steps.width): _columns(about, changes, steps) for steps in grids}
 
 
 def _size_changes(about: Study, outcome: PolicyOutcome) -> Iterator[Mapping[float, int]]:
@@ -183,15 +163,11 @@ def _size_changes(about: Study, outcome: PolicyOutcome) -> Iterator[Mapping[floa
     yield waiting(work, outcome.starts, work.processors)
 
 
-def _grids(about: Study) -> list[TimeGrid]:
-    midnight = about.calendar.midnight
-    coarse, fine = (grid(about.first, about.last, most, midnight) for most in (_FEW, _MANY))
-    return [fine] if coarse.width == fine.width else [coarse, fine]
-
-
-def _traces(about: Study, changes: Sequence[Mapping[float, int]], steps: TimeGrid) -> dict[str, Any]:
+def _columns(about: Study, changes: Sequence[Mapping[float, int]], steps: TimeGrid) -> Chart:
     used = 100 / about.processors
-    rows = [_row(curve_points(change, steps), place % _ROWS, used) for place, change in enumerate(changes)]
+    rows = [
+        _row(curve_points(change, steps), place % len(_TITLES), used) for place, change in enumerate(changes)
+    ]
     return {
         "x0": [about.calendar.axis(steps.begin)] * len(rows),
         "dx": [about.calendar.width(steps.width)] * len(rows),
@@ -210,148 +186,127 @@ def _row(
     return means if row == 0 else highest, list(zip(means, lowest, highest, strict=True))
 
 
-def _figure(about: Study, data: dict[str, Any]) -> go.Figure:
-    figure = make_subplots(rows=_ROWS, cols=1, shared_xaxes=True, vertical_spacing=0.06)
-    for place, outcome in enumerate(about.simulation.outcomes):
-        for row in range(_ROWS):
-            figure.add_trace(_trace(place, outcome, row, data), row=row + 1, col=1)
-    apply_theme(figure, hovermode="x unified")
-    if about.calendar.zero is None:
-        figure.update_xaxes(type="linear", tickprefix="day ", hoverformat=",.2f")
-    else:
-        figure.update_xaxes(type="date", hoverformat="%a %d %b %Y, %H:%M")
-    figure.update_xaxes(title=about.calendar.title, row=_ROWS, col=1)
-    for row, title in enumerate(_TITLES, start=1):
-        figure.update_yaxes(title=title, rangemode="tozero", row=row, col=1)
-    figure.update_yaxes(range=[0, 103], row=1, col=1)
-    return figure
+def timeline_chart(about: Study, columns: Chart) -> Chart:
+    """Draw what happened over time, for every policy; `columns` are one of `timeline_details`."""
+    places = [(place, row) for place in range(len(about.found)) for row in range(len(_TITLES))]
+    traces = [
+        _policy_trace(place, about.found[place].outcome.name, row)
+        | {"mode": "lines", "line": {"shape": "hv", "width": 1.6}, "hovertemplate": _HOVER[row]}
+        | {key: values[trace] for key, values in columns.items()}
+        for trace, (place, row) in enumerate(places)
+    ]
+    share, *counts = ({"title": {"text": title}, "rangemode": "tozero"} for title in _TITLES)
+    return chart(traces, time_axis(about), share | {"range": [0, 103]}, *counts, hovermode="x unified")
 
 
-def _trace(place: int, outcome: PolicyOutcome, row: int, data: dict[str, Any]) -> go.Scatter:
-    unit = " %" if row == 0 else ""
-    return go.Scatter(
-        name=label(outcome.name),
-        legendgroup=str(place),
-        showlegend=row == 0,
-        mode="lines",
-        line={"shape": "hv", "width": 1.6, "color": colour(place)},
-        hovertemplate=f"%{{customdata[0]:,}}{unit} (%{{customdata[1]:,}} to %{{customdata[2]:,}}{unit})",
-        **{key: values[place * _ROWS + row] for key, values in data.items()},
-    )
+def time_axis(about: Study) -> Chart:
+    """Return the axis of the log's calendar."""
+    days = {"type": "linear", "tickprefix": "day ", "hoverformat": ",.2f"}
+    dates = {"type": "date", "hoverformat": "%a %d %b %Y, %H:%M"}
+    return {"title": {"text": about.calendar.title}, **(days if about.calendar.zero is None else dates)}
 
 
+_SPANS = {
+    1: "up to 1 s",
+    10: "10 s",
+    60: "1 min",
+    600: "10 min",
+    3600: "1 h",
+    21600: "6 h",
+    86400: "1 d",
+    604800: "1 week",
+    2419200: "4 weeks",
+    31536000: "1 year",
+}
 _SLOWDOWNS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000, 1_000_000)
-_GAP = "<br>"
+_BREAK = "<br>"
 _BREAKS = re.compile(r"(over|under|to|the|same|days|h|min) ")  # where names of steps are broken into lines
 
 
-def classes_chart(
-    workload: Workload, classes: Sequence[JobClass], found: Sequence[PolicyFinding], kind: str
-) -> go.Figure:
+def classes_chart(classes: Sequence[ClassSpreads], found: Sequence[PolicyFinding], kind: str) -> Chart:
     """Draw waits and slowdowns of classes of jobs: medians, and whiskers to what nine in ten have."""
-    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)
-    highest = [1.0, 1.0]
-    for place, one in enumerate(found):
-        measures = (one.waits, slowdowns(workload, one.outcome.starts))
-        for row, (values, said) in enumerate(zip(measures, (duration, _times), strict=True)):
-            trace = _spreads(place, one.outcome.name, classes, values, said)
-            trace.showlegend = row == 0
-            figure.add_trace(trace, row=row + 1, col=1)
-            highest[row] = max(highest[row], *trace.customdata)
-            trace.customdata = None
-    apply_theme(figure, scattermode="group", scattergap=0.35)
-    figure.update_xaxes(type="category", showgrid=False, tickangle=0)
-    figure.update_xaxes(title=kind, row=2, col=1)
-    _spans_axis(figure, highest[0])
-    _slowdowns_axis(figure, highest[1])
-    return figure
-
-
-def _spreads(
-    place: int,
-    policy: str,
-    classes: Sequence[JobClass],
-    values: Sequence[float],
-    said: Callable[[float], str],
-) -> go.Scatter:
-    spreads = [spread([values[job] for job in one.places]) for one in classes]
-    # A logarithm has no 0; the axis says that its foot is 1 or less.
-    medians, ninths = ([max(1.0, value) for value in column] for column in zip(*spreads, strict=True))
-    return go.Scatter(
-        name=label(policy),
-        legendgroup=str(place),
-        offsetgroup=str(place),
-        mode="markers",
-        x=[f"{one.name}{_GAP}{len(one.places):,} jobs" for one in classes],
-        y=medians,
-        marker={"size": 9, "color": colour(place)},
-        error_y={
-            "array": [high - low for low, high in zip(medians, ninths, strict=True)],
-            "arrayminus": [0] * len(medians),
-            "thickness": 2.5,
-            "width": 5,
-        },
-        customdata=ninths,
-        hovertext=[
-            f"{label(policy)}: median {said(one.median)}, nine in ten up to {said(one.ninth)}"
-            for one in spreads
-        ],
-        hovertemplate="%{hovertext}<extra></extra>",
+    names = [f"{label(one.name)}{_BREAK}{one.jobs:,} jobs" for one in classes]
+    waits = [[one.waits[place] for one in classes] for place in range(len(found))]
+    slow = [[one.slowdowns[place] for one in classes] for place in range(len(found))]
+    traces = [
+        _policy_trace(place, one.outcome.name, row) | _whiskers(place, one.outcome.name, names, values, said)
+        for row, (of_policies, said) in enumerate(((waits, duration), (slow, _times)))
+        for place, (one, values) in enumerate(zip(found, of_policies, strict=True))
+    ]
+    return chart(
+        traces,
+        {"type": "category", "showgrid": False, "tickangle": 0, "title": {"text": kind}},
+        _log_axis("Wait", _SPANS, waits),
+        _log_axis("Bounded slowdown", {value: f"{value:,}" for value in _SLOWDOWNS}, slow),
+        scattermode="group",
+        scattergap=0.35,
     )
+
+
+def _whiskers(
+    place: int, policy: str, names: Sequence[str], values: Sequence[Spread], said: Callable[[float], str]
+) -> Chart:
+    # A logarithm has no 0; the axis says that its foot is 1 or less.
+    medians = [max(1.0, value.median) for value in values]
+    above = [max(1.0, value.ninth) - median for value, median in zip(values, medians, strict=True)]
+    return {
+        "offsetgroup": str(place),
+        "mode": "markers",
+        "x": names,
+        "y": medians,
+        "marker": {"size": 9, "color": _COLOURS[place % len(_COLOURS)]},
+        "error_y": {"array": above, "arrayminus": [0] * len(above), "thickness": 2.5, "width": 5},
+        "hovertext": [
+            f"{label(policy)}: median {said(one.median)}, nine in ten up to {said(one.ninth)}"
+            for one in values
+        ],
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    }
 
 
 def _times(slowdown: float) -> str:
     return f"{slowdown:,.3g}" if slowdown < 1000 else f"{slowdown:,.0f}"
 
 
-def _spans_axis(figure: go.Figure, highest: float) -> None:
-    texts = ["up to 1 s" if seconds == 1 else text for seconds, text in SPANS.items()]
-    figure.update_yaxes(
-        title="Wait", type="log", tickvals=list(SPANS), ticktext=texts, range=_range(highest), row=1, col=1
-    )
+def _log_axis(title: str, marks: Mapping[int, str], of_policies: Sequence[Sequence[Spread]]) -> Chart:
+    top = max(1.0, *(log10(max(1.0, one.ninth)) for values in of_policies for one in values))
+    return {
+        "title": {"text": title},
+        "type": "log",
+        "tickvals": list(marks),
+        "ticktext": list(marks.values()),
+        "range": [-0.04 * top, 1.06 * top],
+    }
 
 
-def _slowdowns_axis(figure: go.Figure, highest: float) -> None:
-    texts = [f"{value:,}" for value in _SLOWDOWNS]
-    title = "Bounded slowdown"
-    figure.update_yaxes(
-        title=title, type="log", tickvals=_SLOWDOWNS, ticktext=texts, range=_range(highest), row=2, col=1
-    )
-
-
-def _range(highest: float) -> tuple[float, float]:
-    top = max(1.0, log10(highest))
-    return -0.04 * top, 1.06 * top
-
-
-def changes_chart(found: Sequence[PolicyFinding], first: str) -> go.Figure:
+def changes_chart(found: Sequence[PolicyFinding]) -> Chart:
     """Draw how many jobs start earlier and later than under the first policy, by how much."""
-    traces = [_steps(place, one) for place, one in enumerate(found) if one.difference is not None]
-    figure = themed_chart(traces, barmode="group", bargap=0.25)
-    figure.update_xaxes(
-        title=f"Start, compared with {label(first)}",
-        tickvals=list(range(len(STEPS))),
-        ticktext=[_BREAKS.sub(rf"\1{_GAP}", step) for step in STEPS],
-        showgrid=False,
-        tickangle=0,
-        tickfont={"size": 11},
-    )
-    figure.update_yaxes(title="Jobs (%)", rangemode="tozero")
-    return figure
+    traces = [
+        _policy_trace(place, one.outcome.name, 0) | _steps(one.outcome.name, one.difference.steps)
+        for place, one in enumerate(found)
+        if one.difference is not None
+    ]
+    x = {
+        "title": {"text": f"Start, compared with {label(found[0].outcome.name)}"},
+        "tickvals": list(range(len(STEPS))),
+        "ticktext": [_BREAKS.sub(rf"\1{_BREAK}", step) for step in STEPS],
+        "showgrid": False,
+        "tickangle": 0,
+        "tickfont": {"size": 11},
+    }
+    y = {"title": {"text": "Jobs (%)"}, "rangemode": "tozero"}
+    return chart(traces, x, y, barmode="group", bargap=0.25)
 
 
-def _steps(place: int, one: PolicyFinding) -> go.Bar:
-    counts = one.difference.steps if one.difference is not None else ()
-    jobs = len(one.waits)
-    return go.Bar(
-        name=label(one.outcome.name),
-        marker={"color": colour(place)},
-        x=list(range(len(counts))),
-        y=[count * 100 / jobs for count in counts],
-        hovertext=[
-            f"{label(one.outcome.name)}: {count:,} jobs ({percent(count / jobs)}) start {step}"
+def _steps(policy: str, counts: Sequence[int]) -> Chart:
+    jobs = sum(counts)
+    return {
+        "type": "bar",
+        "x": list(range(len(counts))),
+        "y": [count * 100 / jobs for count in counts],
+        "hovertext": [
+            f"{label(policy)}: {count:,} jobs ({percent(count / jobs)}) start {step}"
             for count, step in zip(counts, STEPS, strict=True)
         ],
-        hovertemplate="%{hovertext}<extra></extra>",
-        showlegend=True,
-    )
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    }

@@ -1,119 +1,152 @@
-"""The page: its sections in the order in which they are read, its texts, and all it needs to show them."""
+"""The report as a file: what ``template/report.html`` shows, and all the page needs to show it by itself."""
 
-import json
-from collections.abc import Iterator, Sequence
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from heapq import nlargest
 from importlib.resources import files
-from pathlib import PurePath
-from typing import Any
+from importlib.util import find_spec
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
 
-from lxml.etree import _Element
-from lxml.html import tostring
-from lxml.html.builder import E
-from plotly.offline import get_plotlyjs
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
 
-from headnode.apps.simulate.html import charts
-from headnode.apps.simulate.html.charts import TimelineChart, timeline_chart
-from headnode.apps.simulate.html.processor_chart import LENGTHS, first_period, packed_jobs
-from headnode.apps.simulate.html.study import Study, headlines
-from headnode.apps.simulate.html.tables import (
-    classes_table,
-    figure,
-    figures_table,
-    longest_table,
-    moved_tables,
-    plain,
-    priorities_table,
-    section,
+from headnode.apps.readable_values import duration
+from headnode.apps.simulate.html.charts import changes_chart, classes_chart, timeline_chart, timeline_details
+from headnode.apps.simulate.html.processors import first_period, packed_jobs
+from headnode.apps.simulate.html.study import (
+    PolicyFinding,
+    Study,
+    class_spreads,
+    headlines,
+    most_gaining,
+    most_losing,
+    percent,
+    study,
 )
-from headnode.apps.simulate.report import by_run_time, by_size
+from headnode.apps.simulate.log_files import atomic_file
+from headnode.apps.simulate.report import by_priority, by_run_time, by_size, spread
+from headnode.apps.simulate.simulation import Simulation
+from headnode.core.model.errors import BadRequest, Unavailable
 
-FIGURES = (
-    "Utilisation is the part of all processors in use during the makespan, which goes from the first "
-    "arrival to the last end. The bounded slowdown of a job is (wait + run time) / run time, where no "
-    "run time counts as less than 10 s; the table has the mean of all jobs."
-)
-BEST = " The best of each column is bold. Jobs earlier and later are counted against the first line."
-PRIORITIES = (
-    "The first wait is until a job begins. The mean wait is all that it takes beyond its run time: what it "
-    "loses by being stopped, and by having fewer processors than its own, counts as waiting. Lost is the "
-    "work of tasks that were stopped for others and began anew. At limit: jobs that were over at their run "
-    "time limits, with work left to do."
-)
-NO_BARS = (
-    "Jobs have more processors at one time than at another in this simulation, and are not drawn as bars. "
-    "The start of a job is as far before its end as it would have run on all its processors."
-)
-NOTHING_LEFT_OUT = (
-    "Nothing was left out and nothing was changed: every line of the log was replayed as it stands."
-)
-OVER_TIME = (
-    "For the processors in use, each step is the average over its time. For what waits, it is the most "
-    "that waited at any moment of its time, so that no peak is hidden. Point at a step for the average, "
-    "the lowest and the highest. Click a policy to leave it out, twice to see it alone. Drag over the "
-    "chart to look closer, double-click to get back."
-)
-KINDS = (
-    "Dots are medians: half of the jobs have no more. Whiskers end where nine in ten jobs have no more. "
-    "The scale is logarithmic."
-)
-CHANGES = "The share of all jobs that start so much earlier or later. Point at a bar for the number of jobs."
-MACHINE = (
-    "At first, this is the busiest day under the policy with the shortest mean wait: the day on which "
-    "waiting jobs ask for most processors. "
-)
-POOL = (
-    "The simulation counts processors and does not name them. Here, each job gets the first gap it fits "
-    "into when it starts, or else the lowest free processors, in several pieces."
-)
-NODES = "Jobs are on the nodes that the head gave them. Names of nodes stand where their processors begin."
-NO_SCRIPT = "The charts and the table of all jobs need JavaScript. All other figures are here without it."
+_FOLDER = files(__package__) / "template"
+_LIBRARY = "plotly>=6"
+_LONGEST = 20  # waits, where nothing is compared
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
 
-LINKS = (
-    ("figures", "Figures"),
-    ("priorities", "Priorities"),
-    ("log", "The log"),
-    ("time", "Over time"),
-    ("kinds", "Sizes and lengths"),
-    ("changes", "Who gains, who loses"),
-    ("jobs", "Every job"),
-    ("machine", "The machine"),
-)
-_TALL, _MIDDLE, _LOW = 760, 640, 420  # heights of charts in pixels
+def check_report(path: str) -> None:
+    """See whether a report can be drawn and written there.
+
+    Raises:  Unavailable ``report-library`` when the library that draws is not installed; BadRequest
+             ``report-file`` when there is no directory for the file, or nobody may write there.
+    """
+    if find_spec("plotly") is None:
+        raise Unavailable(
+            code="report-library",
+            what="the report is drawn with plotly, which is not installed",
+            fix=f"{sys.executable} -m pip install '{_LIBRARY}'",
+        )
+    target = Path(path).resolve()
+    if target.is_dir() or not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise _unwritable(path, "it is a directory" if target.is_dir() else "it is not writable")
 
 
-def page_heading(about: Study) -> str:
+def write_report(path: str, log: str, simulation: Simulation, remarks: Sequence[str]) -> int:
+    """Write the report about a simulation of the log of that name, with remarks about the log.
+
+    Returns its size in bytes.
+
+    Raises:  BadRequest ``report-file`` when the file cannot be written; one that was there is left alone.
+    """
+    content = page(study(log, simulation, remarks))
+    try:
+        with atomic_file(Path(path)) as file:
+            file.write(content)
+    except OSError as trouble:
+        raise _unwritable(path, trouble.strerror or str(trouble)) from trouble
+    return len(content)
+
+
+def _unwritable(path: str, reason: str) -> BadRequest:
+    return BadRequest(
+        code="report-file",
+        what=f"report {path!r} cannot be written: {reason}",
+        fix="name a file in a directory that exists and that you may write to",
+    )
+
+
+def page(about: Study) -> bytes:
+    """Return the report as HTML in UTF-8.
+
+    Cost:  five megabytes for the library that draws, 10 bytes for each job and 5 more for each policy.
+    """
+    from plotly.offline import get_plotlyjs  # optional, see `check_report`
+
+    work, details = about.workload, timeline_details(about)
+    sizes = class_spreads(work, by_size(work), about.found)
+    run_times = class_spreads(work, by_run_time(work), about.found)
+    charts = {
+        "over-time": timeline_chart(about, next(iter(details.values()))),
+        "by-size": classes_chart(sizes, about.found, "Processors of the job"),
+        "by-run-time": classes_chart(run_times, about.found, "Run time of the job"),
+        **({"changes": changes_chart(about.found)} if about.several else {}),
+    }
+    text: str = _template().render(
+        about=about,
+        work=work,
+        title=_title(about),
+        facts=_facts(about),
+        headlines=headlines(about.found),
+        columns=[_cells(column, about.found) for column in _COLUMNS],
+        kinds=(("by-size", "Processors", sizes), ("by-run-time", "Run time", run_times)),
+        known=_known(about, charts, details),
+        by_priority=by_priority,
+        longest=_longest,
+        moved={"earlier": most_gaining, "later": most_losing},
+        own_file=lambda name: Markup((_FOLDER / name).read_text("utf-8")),  # noqa: S704 (a file of ours)
+        library=Markup(get_plotlyjs()),  # noqa: S704 (a program as it is)
+    )
+    return text.encode()
+
+
+def _template() -> Template:
+    """Return the template: it escapes every text, and refuses a name that it does not know."""
+    environment = Environment(
+        loader=PackageLoader(__package__, "template"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_plain,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    environment.filters |= {"duration": duration, "percent": percent, "number": "{:,}".format, "zip": zip}
+    return environment.get_template("report.html")
+
+
+def _plain(value: Any) -> Any:
+    """Return a text without characters that a page may not contain; anything else as it is."""
+    return _FORBIDDEN.sub("\ufffd", value) if type(value) is str else value
+
+
+def _title(about: Study) -> str:
     """Say in a line what the page is about: policies and log."""
     *most, last = (one.outcome.name for one in about.found)
     return f"{', '.join(most)}{' and ' if most else ''}{last} on {PurePath(about.name).name}"
 
 
-def opening_sections(about: Study) -> Iterator[_Element]:
-    """Yield what stands above all: title, what was simulated, what was found."""
-    yield E.h1(plain(page_heading(about)))
-    yield E.p(plain(" · ".join(_facts(about))), {"class": "about"})
-    sentences = [E.p(plain(sentence)) for sentence in headlines(about.found)]
-    yield E.div(*sentences, {"class": "found", "role": "note", "aria-label": "What was found"})
-    absent = {
-        *(() if about.several else ("changes",)),
-        *(() if about.simulation.is_about_parameters else ("priorities",)),
-    }
-    links = [E.a(title, href=f"#{anchor}") for anchor, title in LINKS if anchor not in absent]
-    yield E.nav(*links, {"aria-label": "Parts of this page"})
-
-
 def _facts(about: Study) -> Iterator[str]:
-    jobs = len(about.workload.numbers)
-    yield f"{jobs:,} job{'' if jobs == 1 else 's'}"
-    machine = about.simulation.machine
-    nodes = (
-        ""
-        if machine is None
-        else f" on {len(machine.nodes):,} {'whole ' if machine.whole_nodes else ''}nodes"
-    )
-    yield f"{about.processors:,} processor{'' if about.processors == 1 else 's'}{nodes}"
+    """Yield what was simulated."""
+    yield _counted(len(about.workload.numbers), "job")
+    machine, scene = about.simulation.machine, about.simulation.scene
+    nodes = ""
+    if machine is not None:
+        nodes = f" on {len(machine.nodes):,} {'whole ' if machine.whole_nodes else ''}nodes"
+    yield _counted(about.processors, "processor") + nodes
     yield f"{about.calendar.said(about.first)} to {about.calendar.said(about.last)}"
-    scene = about.simulation.scene
     yield f"ties {scene.ties.value}"
     yield from (f"{name}={value}" for name, value in scene.parameters)
     if not about.has_bars:
@@ -122,234 +155,52 @@ def _facts(about: Study) -> Iterator[str]:
     yield from (header[label] for label in ("Computer", "Installation") if header.get(label))
 
 
-def figures_section(about: Study) -> _Element:
-    """Return the table of figures."""
-    said = FIGURES + (BEST if about.several else "")
-    return section("figures", "Figures", figures_table(about.found), E.p(said, {"class": "note"}))
+def _counted(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
-def priorities_section(about: Study) -> _Element:
-    """Return what was stopped for others, and what jobs of each priority had of it."""
-    return section(
-        "priorities",
-        "Priorities, and what was stopped for others",
-        priorities_table(about.simulation),
-        E.p(PRIORITIES, {"class": "note"}),
-    )
+class _FigureColumn(NamedTuple):
+    title: str
+    value: Callable[[PolicyFinding], float]
+    said: Callable[[float], str] = duration
+    best: Callable[[Sequence[float]], float] = min
 
 
-def log_section(about: Study) -> _Element:
-    """Return what was left out of the log and what was changed, a sentence each."""
-    items = [E.li(plain(remark)) for remark in about.remarks]
-    told = E.ul(*items) if items else E.p(NOTHING_LEFT_OUT)
-    return section("log", "What was left out of the log, and why", told)
+_COLUMNS = (
+    _FigureColumn("Mean wait", lambda one: one.outcome.figures.mean_wait),
+    _FigureColumn("Median wait", lambda one: spread(one.waits).median),
+    _FigureColumn("Nine in ten wait at most", lambda one: spread(one.waits).ninth),
+    _FigureColumn("Longest wait", lambda one: max(one.waits)),
+    _FigureColumn(
+        "Bounded slowdown", lambda one: one.outcome.figures.mean_bounded_slowdown, "{:,.2f}".format
+    ),
+    _FigureColumn("Utilisation", lambda one: one.outcome.figures.utilisation, percent, max),
+    _FigureColumn("Makespan", lambda one: one.outcome.figures.makespan),
+)
 
 
-def timeline_section(details: Sequence[str]) -> _Element:
-    """Return the place of the charts over time."""
-    options = [E.option(width, value=width) for width in details]
-    chooser = E.div(E.label("Length of a step", E.select(*options, id="detail")), {"class": "controls"})
-    return section(
-        "time",
-        "The machine over time",
-        *([chooser] if len(details) > 1 else []),
-        figure(
-            "over-time",
-            "Step curves of processors in use, jobs waiting and processors these ask for, for every policy",
-            _TALL,
-            OVER_TIME,
-        ),
-    )
+def _cells(column: _FigureColumn, found: Sequence[PolicyFinding]) -> tuple[str, Sequence[tuple[str, bool]]]:
+    """Return the title of a column, and for each policy its cell, and whether it is the best of several."""
+    values = [column.value(one) for one in found]
+    texts, best = [column.said(value) for value in values], column.said(column.best(values))
+    return column.title, [(text, text == best and len(set(texts)) > 1) for text in texts]
 
 
-def kinds_section(about: Study) -> _Element:
-    """Return waits and slowdowns by size and by run time."""
-    work, found = about.workload, about.found
-    return section(
-        "kinds",
-        "Waits and slowdowns, by size and length of jobs",
-        figure("by-size", "Waits and bounded slowdowns of jobs by processors", _MIDDLE, KINDS),
-        classes_table(work, by_size(work), found, "Processors"),
-        figure("by-run-time", "Waits and bounded slowdowns of jobs by run time", _MIDDLE, KINDS),
-        classes_table(work, by_run_time(work), found, "Run time"),
-    )
+def _longest(waits: Sequence[float]) -> list[int]:
+    """Return the places of the jobs that wait longest, the longest first."""
+    places = nlargest(_LONGEST, range(len(waits)), key=waits.__getitem__)
+    return [place for place in places if waits[place] > 0]
 
 
-def changes_section(about: Study) -> _Element:
-    """Return who starts earlier and who later, and who by most."""
-    first = about.found[0].outcome.name
-    return section(
-        "changes",
-        "Who gains and who loses",
-        figure(
-            "changes",
-            f"How many jobs start earlier or later than under {first}, by how much",
-            _LOW,
-            CHANGES,
-        ),
-        *moved_tables(about),
-    )
-
-
-def jobs_section(about: Study) -> _Element:
-    """Return the table of all jobs, to search and to sort."""
-    controls = E.div(
-        E.label("Job number begins with", E.input(type="search", id="job-number", inputmode="numeric")),
-        E.label("Processors, at least", E.input(type="number", id="job-size", min="1", step="1")),
-        *(_comparison(about) if about.several else []),
-        E.button("Save all as CSV", type="button", id="jobs-file"),
-        {"class": "controls"},
-    )
-    shown = E.table(
-        E.caption("Click a heading to sort, a job to see it on its processors"),
-        E.thead(E.tr(id="jobs-head")),
-        E.tbody(id="jobs-body"),
-        {"class": "chooser"},
-    )
-    turn = E.div(
-        E.button("◀ before", type="button", id="jobs-back"),
-        E.span(id="jobs-said", role="status"),
-        E.button("next ▶", type="button", id="jobs-on"),
-        {"class": "controls"},
-    )
-    wide = E.div(shown, {"class": "wide", "tabindex": "0", "role": "region", "aria-label": "All jobs"})
-    return section(
-        "jobs", "Every job", *([] if about.several else [longest_table(about)]), controls, wide, turn
-    )
-
-
-def _comparison(about: Study) -> Iterator[_Element]:
-    """Yield the choice of a policy to compare with the first, and of whom it moves."""
-    first, *others = (one.outcome.name for one in about.found)
-    policies = [E.option(plain(policy), value=str(place)) for place, policy in enumerate(others, start=1)]
-    moves = {"any": "at any time", "sooner": "earlier", "later": "later"}
-    starts = [E.option(title, value=value) for value, title in moves.items()]
-    yield E.label(plain(f"Compared with {first}, jobs start under"), E.select(*policies, id="job-policy"))
-    yield E.label("earlier or later", E.select(*starts, id="job-moved"))
-
-
-def machine_section(about: Study) -> _Element:
-    """Return the chart of jobs on processors, or why there is none."""
-    if not about.has_bars:
-        return section("machine", "Jobs on processors", E.p(NO_BARS))
-    policies = [E.option(plain(one.outcome.name), value=str(place)) for place, one in enumerate(about.found)]
-    lengths = [E.option(title, value=str(seconds)) for seconds, title in LENGTHS]
-    kind = (
-        {"type": "number", "step": "any"}
-        if about.calendar.zero is None
-        else {"type": "datetime-local", "step": "1" if about.calendar.brief else "60"}
-    )
-    unit = "From day" if about.calendar.zero is None else f"From ({about.calendar.zone})"
-    controls = E.div(
-        E.label("Policy", E.select(*policies, id="gantt-policy")),
-        E.label(unit, E.input(kind, id="gantt-begin")),
-        E.label("Length", E.select(*lengths, E.option("as zoomed", value=""), id="gantt-length")),
-        E.button("◀ earlier", type="button", id="gantt-back"),
-        E.button("later ▶", type="button", id="gantt-on"),
-        {"class": "controls"},
-    )
-    return section(
-        "machine",
-        "Jobs on processors",
-        controls,
-        E.p(id="gantt-said", role="status"),
-        figure(
-            "gantt",
-            "Jobs as bars on processors over time, coloured by how long they waited",
-            _MIDDLE,
-            MACHINE + (POOL if about.simulation.machine is None else NODES),
-        ),
-    )
-
-
-# The browser itself sees to it that the page asks no network for anything.
-_RULES = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
-_PLACE = "the library"  # plotly is put in its place as it is: it holds characters that lxml refuses
-
-
-def page(about: Study) -> bytes:
-    """Return the report as HTML in UTF-8.
-
-    Cost:  five megabytes for the library that draws, 10 bytes for each job and 5 more for each policy.
-    """
-    curves = timeline_chart(about)
-    content = [
-        *opening_sections(about),
-        figures_section(about),
-        *([priorities_section(about)] if about.simulation.is_about_parameters else []),
-        log_section(about),
-        timeline_section(list(curves.details)),
-        kinds_section(about),
-        *([changes_section(about)] if about.several else []),
-        jobs_section(about),
-        machine_section(about),
-    ]
-    return _whole(page_heading(about), content, _known(about, curves))
-
-
-def _known(about: Study, curves: TimelineChart) -> dict[str, Any]:
+def _known(about: Study, charts: dict[str, Any], details: dict[str, Any]) -> dict[str, Any]:
     """Return what the program of the page must know; times in seconds on the log's clock."""
     return {
         "zero": about.calendar.zero,
         "brief": about.calendar.brief,
         "first": about.first,
         "last": about.last,
-        "charts": _charts(about, curves),
-        "details": curves.details if len(curves.details) > 1 else {},
+        "charts": charts,
+        "details": details if len(details) > 1 else {},
         "gantt": first_period(about) if about.has_bars else None,
         **packed_jobs(about.simulation),
     }
-
-
-def _charts(about: Study, curves: TimelineChart) -> dict[str, Any]:
-    work, found = about.workload, about.found
-    figures = {
-        "over-time": curves.figure,
-        "by-size": charts.classes_chart(work, by_size(work), found, "Processors of the job"),
-        "by-run-time": charts.classes_chart(work, by_run_time(work), found, "Run time of the job"),
-    }
-    if about.several:
-        figures["changes"] = charts.changes_chart(found, found[0].outcome.name)
-    return {name: figure.to_plotly_json() for name, figure in figures.items()}
-
-
-def _whole(title: str, content: Sequence[_Element], known: dict[str, Any]) -> bytes:
-    document = E.html(
-        _head(title),
-        E.body(
-            E.main(*content),
-            E.noscript(E.p(NO_SCRIPT)),
-            E.script(_json(known), {"type": "application/json", "id": "known"}),
-            E.script(_PLACE),
-            E.script(_program()),
-        ),
-        lang="en",
-    )
-    text: bytes = tostring(document, doctype="<!DOCTYPE html>", encoding="utf-8")
-    before, _, after = text.partition(f"<script>{_PLACE}</script>".encode())
-    return b"".join((before, b"<script>", get_plotlyjs().encode(), b"</script>", after))
-
-
-def _head(title: str) -> _Element:
-    head: _Element = E.head(
-        E.meta(charset="utf-8"),
-        E.meta({"http-equiv": "Content-Security-Policy", "content": _RULES}),
-        E.meta(name="viewport", content="width=device-width, initial-scale=1"),
-        E.title(plain(title)),
-        E.style(_file("page.css")),
-    )
-    return head
-
-
-def _json(known: dict[str, Any]) -> str:
-    text = json.dumps(known, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c")  # nothing in it can end the script
-
-
-def _program() -> str:
-    parts = (files(__package__) / "program").iterdir()
-    return "\n".join(part.read_text(encoding="utf-8") for part in sorted(parts, key=lambda part: part.name))
-
-
-def _file(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")

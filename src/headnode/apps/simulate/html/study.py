@@ -8,7 +8,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from headnode.apps.readable_values import duration
-from headnode.apps.simulate.report import spread, waits
+from headnode.apps.simulate.report import JobClass, Spread, slowdowns, spread, waits
 from headnode.apps.simulate.simulation import PolicyOutcome, Simulation
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.replay import job_ends
@@ -166,6 +166,31 @@ def findings(simulation: Simulation) -> list[PolicyFinding]:
         )
         for outcome in simulation.outcomes
     ]
+
+
+class ClassSpreads(NamedTuple):
+    """How a class of so many jobs fared: the spread of waits (seconds) and of slowdowns, for each policy."""
+
+    name: str
+    jobs: int
+    waits: Sequence[Spread]
+    slowdowns: Sequence[Spread]
+
+
+def class_spreads(
+    workload: Workload, classes: Sequence[JobClass], found: Sequence[PolicyFinding]
+) -> list[ClassSpreads]:
+    """Return the spreads of each class."""
+    waited = [one.waits for one in found]
+    slow = [slowdowns(workload, one.outcome.starts) for one in found]
+    return [
+        ClassSpreads(one.name, len(one.places), *(_spreads(one, measure) for measure in (waited, slow)))
+        for one in classes
+    ]
+
+
+def _spreads(of: JobClass, policies: Sequence[Sequence[float]]) -> list[Spread]:
+    return [spread([values[job] for job in of.places]) for values in policies]
 
 
 def headlines(found: Sequence[PolicyFinding]) -> Iterator[str]:

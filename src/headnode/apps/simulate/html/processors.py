@@ -10,9 +10,7 @@ from itertools import accumulate
 from sys import byteorder
 from typing import Any
 
-import plotly.graph_objects as go
-
-from headnode.apps.simulate.html.charts import curve_points, grid, label, themed_chart, waiting
+from headnode.apps.simulate.html.charts import Chart, chart, curve_points, grid, label, time_axis, waiting
 from headnode.apps.simulate.html.study import DAY, Study
 from headnode.apps.simulate.machine import SimulatedMachine
 from headnode.apps.simulate.report import waits
@@ -166,14 +164,6 @@ def _deflated(content: bytes) -> str:
     return b64encode(zlib.compress(content)).decode("ascii")
 
 
-LENGTHS = (
-    (3600, "1 hour"),
-    (21600, "6 hours"),
-    (DAY, "1 day"),
-    (3 * DAY, "3 days"),
-    (7 * DAY, "1 week"),
-    (28 * DAY, "4 weeks"),
-)
 _MARKS = 40  # on the axis of nodes
 _STEPS = 1600  # among which the busiest is looked for
 
@@ -195,21 +185,21 @@ def first_period(about: Study) -> dict[str, Any]:
         "policy": policy,
         "begin": midnight + (busiest - midnight) // DAY * DAY if whole_days else about.first,
         "length": DAY if whole_days else about.last - about.first,
-        "layout": _layout(about).to_plotly_json(),
+        "layout": _layout(about),
     }
 
 
-def _layout(about: Study) -> go.Layout:
-    figure = themed_chart([], barmode="overlay", bargap=0, hovermode="closest")
-    figure.update_layout(uniformtext={"mode": "hide", "minsize": 9}, legend={"title": {"text": "Wait:"}})
-    figure.update_xaxes(type="linear" if about.calendar.zero is None else "date", title=about.calendar.title)
-    figure.update_yaxes(title="Processors", range=[0.5, about.processors + 0.5], showgrid=False)
+def _layout(about: Study) -> Chart:
+    y: Chart = {"title": {"text": "Processors"}, "range": [0.5, about.processors + 0.5], "showgrid": False}
     if about.simulation.machine is not None:
-        figure.update_yaxes(title="Nodes", **_node_marks(firsts(about.simulation.machine)))
-    return figure.layout
+        y |= {"title": {"text": "Nodes"}, **_node_marks(firsts(about.simulation.machine))}
+    drawn = chart([], time_axis(about), y, barmode="overlay", bargap=0, hovermode="closest")
+    layout: Chart = drawn["layout"]
+    legend = layout["legend"] | {"title": {"text": "Wait:"}}
+    return layout | {"legend": legend, "uniformtext": {"mode": "hide", "minsize": 9}}
 
 
-def _node_marks(first: dict[str, int]) -> dict[str, Any]:
+def _node_marks(first: dict[str, int]) -> Chart:
     """Return marks where nodes begin: all of them, or as many as there is room for."""
     shown = list(first.items())[:: -(-len(first) // _MARKS)]
     return {
