@@ -29,7 +29,7 @@ install: $(VENV)/.installed ## make .venv with hn in it
 	@echo "installed: $(BIN)/hn"
 
 demo: $(VENV)/.installed ## start a cluster on this machine and watch three jobs run
-	@$(BIN)/python -m headnode.apps.demo
+	@$(BIN)/python -P -m headnode.apps.demo
 
 man: $(VENV)/.installed ## write the manual pages; MANDIR=/usr/local/share/man/man1 says where
 	@$(BIN)/hn man --directory $(MANDIR)

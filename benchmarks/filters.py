@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from headnode.adapters.filters.programs import Programs
+from headnode.adapters.own_python import SOURCE_ROOT
 from headnode.apps.client.client import Client
 from headnode.apps.server.filtering.filter_documents import changed_spec, write_document
 from headnode.core.filtering import Filter, FilterRequest
@@ -38,7 +39,7 @@ def package(folder: Path) -> None:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: nothing\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[headnode.filters]\nnothing = nothing\n")
-    os.environ["PYTHONPATH"] = str(folder)
+    os.environ["PYTHONPATH"] = f"{folder}:{SOURCE_ROOT}"
 
 
 def submissions(here: Head) -> float:

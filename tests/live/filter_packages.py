@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from headnode.adapters.own_python import SOURCE_ROOT
+
 
 def package(folder: Path, name: str, text: str, what: str = "") -> dict[str, str]:
     """Write a package with one filter; return the environment in which it is installed."""
@@ -12,7 +14,7 @@ def package(folder: Path, name: str, text: str, what: str = "") -> dict[str, str
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[headnode.filters]\n{name} = {module}{what}\n")
-    return dict(os.environ) | {"PYTHONPATH": str(folder)}
+    return dict(os.environ) | {"PYTHONPATH": f"{folder}:{SOURCE_ROOT}"}
 
 
 def alive(process: int) -> bool:

@@ -37,3 +37,19 @@ def test_circles_and_homonyms_are_found(tmp_path: Path) -> None:
     known = {module.name for module in made}
     assert homonyms(made) == {"Same": ["made.a", "made.b"]}
     assert circles({each.name: imports_of(each, known) for each in made}) == [{"made.a", "made.b"}]
+
+
+def test_own_processes_are_started_by_commands_of_one_module(modules: list) -> None:
+    """Others use `sys.executable` to find programs beside it, never to run a module of ours."""
+    users = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if "sys.executable" in path.read_text()
+    }
+    assert users == {
+        "adapters/own_python.py",
+        "apps/agent/task_tools.py",
+        "apps/cli/commands/compat.py",
+        "apps/simulate/html/page.py",
+    }
+    assert '"-m"' not in (PACKAGE / "apps/agent/task_tools.py").read_text()

@@ -14,6 +14,7 @@ import pytest
 
 from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
+from headnode.adapters.own_python import SOURCE_ROOT
 from headnode.adapters.policy_plug_ins import GROUP, load
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
@@ -284,7 +285,7 @@ def test_plug_ins_are_among_the_choices_of_the_scheduling_policy() -> None:
 
 def hn(folder: Path, *words: str, state: Path | None = None) -> "subprocess.CompletedProcess[str]":
     """Run hn where the packages of a folder are installed, for the head with this state."""
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    environment = {**os.environ, "PYTHONPATH": f"{folder}:{SOURCE_ROOT}"}
     if state is not None:
         environment["HEADNODE_STATE"] = str(state)
     command = [sys.executable, "-m", "headnode.apps.cli", *words]
@@ -371,7 +372,7 @@ def test_a_head_finds_its_plug_ins_offers_them_and_says_what_is_wrong_with_other
     site, state = tmp_path / "site", tmp_path / "state"
     installed_example(site)
     install(site, "strange", {}, gone="no_such_module_here:plan")
-    environment = {**os.environ, "PYTHONPATH": str(site), "HEADNODE_STATE": str(state)}
+    environment = {**os.environ, "PYTHONPATH": f"{site}:{SOURCE_ROOT}", "HEADNODE_STATE": str(state)}
     state.mkdir()
     command = [sys.executable, "-m", "headnode.apps.server", "--state", str(state), "--nodes", "0"]
     with (tmp_path / "log").open("wb") as log, subprocess.Popen(command, env=environment, stderr=log) as head:

@@ -6,20 +6,15 @@ import errno
 import json
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
+from headnode.adapters.own_python import function_command
 from headnode.adapters.processes.program_start import close_all, receive_files
 from headnode.core.model.errors import NotFound, Unavailable
 
-_SOURCE_ROOT = Path(__file__).parents[3]
-_PROGRAM = (
-    "import sys; sys.path.insert(0, sys.argv.pop()); "
-    "from headnode.adapters.processes.fork_server import main; main()"
-)
 _LARGEST = 65536  # bytes
 _PATIENCE = 10.0  # seconds that opening a file may take
 
@@ -108,7 +103,7 @@ class ShepherdFactory:
 
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        arguments = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(theirs.fileno()), str(_SOURCE_ROOT)]
+        arguments = function_command("headnode.adapters.processes.fork_server", "main", str(theirs.fileno()))
         try:
             with self._log.open("ab") as log:
                 self._process = subprocess.Popen(

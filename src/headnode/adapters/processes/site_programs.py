@@ -8,7 +8,6 @@ import pwd
 import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -16,6 +15,7 @@ from typing import BinaryIO
 import msgspec
 
 from headnode.adapters.files.owners import why_not_run
+from headnode.adapters.own_python import function_command
 from headnode.adapters.processes.hook_runner import NOT_STARTED
 
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
@@ -176,11 +176,6 @@ class _Output:
         os.close(self.end)
 
 
-_SOURCE_ROOT = Path(__file__).parents[3]
-_HOOK_RUNNER = (
-    "import sys; sys.path.insert(0, sys.argv.pop()); "
-    "from headnode.adapters.processes.hook_runner import main; main()"
-)
 _LOOK = 0.05  # seconds between two looks whether a keeper of an earlier agent has ended
 _FIELDS = 3  # of an outcome
 MOST_SAID = 4096  # bytes of a program's last words
@@ -230,7 +225,7 @@ async def _start(kept: HookProgram, outcome: Path) -> str:
             return f"{kept.called} {kept.program!r} cannot be run: {why_not}"
         with _said_beforehand(_order(kept, outcome)) as order:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _HOOK_RUNNER, str(_SOURCE_ROOT)],
+                function_command("headnode.adapters.processes.hook_runner", "main"),
                 stdin=order, stdout=subprocess.DEVNULL, cwd="/", start_new_session=True,
             )  # fmt: skip
     except (OSError, ValueError) as error:

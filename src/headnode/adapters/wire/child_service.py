@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
+from headnode.adapters.own_python import module_command
 from headnode.adapters.wire.frame_codec import FrameDecoder, frame
 
 log = logging.getLogger("headnode.child")
@@ -36,12 +37,11 @@ class ChildProgram(NamedTuple):
     def start(self, channel: socket.socket) -> "subprocess.Popen[bytes]":
         """Start the process with its end of the channel.  Its output goes to our standard error.
 
-        -P: modules in its directory are not imported.
-
         Raises:  OSError.
         """
+        arguments = (*self.arguments, str(channel.fileno()))
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", self.module, *self.arguments, str(channel.fileno())],
+            module_command(self.module, *arguments, environment=self.environment),
             pass_fds=(channel.fileno(),),
             stdin=subprocess.DEVNULL,
             stdout=sys.stderr,

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import headnode
+from headnode.adapters.own_python import code_command, module_command
 from headnode.adapters.processes import launcher, piped, terminal
 from headnode.adapters.wire import frame_codec
 from headnode.apps.agent.client_door import SOCKET, AgentClientDoor
@@ -95,7 +96,7 @@ class LaunchPlaces:
                 each.chmod(0o755)
             _copy(str(module.__file__), package / f"{name}.py")
         for program, start in ((TERMINAL, _SIT_DOWN), (PROGRAM, _LAUNCH)):
-            make_program(folder / program, [python, "-I", "-S", "-c", start, str(library), str(folder)])
+            make_program(folder / program, [*code_command(python, start), str(library), str(folder)])
 
     def terminal(self, uid: int) -> str:
         """Return the program that runs another one in a client's terminal.
@@ -196,8 +197,6 @@ def all_may_run(python: str) -> bool:
 log = logging.getLogger("headnode.agent")
 
 COMMANDS = "bin"
-_OPTIONS = ("-P",) if "PYTHONPATH" in os.environ else ("-E", "-P")
-"""Neither the directory of a task nor its variables for Python change what `hn` imports."""
 
 
 class TaskAccess:
@@ -250,7 +249,7 @@ class TaskAccess:
             if folder not in self._installed:
                 folder.mkdir(exist_ok=True)
                 folder.chmod(0o755)
-                make_program(folder / "hn", [sys.executable, *_OPTIONS, "-m", "headnode.apps.cli"])
+                make_program(folder / "hn", module_command("headnode.apps.cli"))
                 self._installed.add(folder)
         except OSError as error:
             log.warning("tasks of user %d have no hn: %s", uid, error)

@@ -3,13 +3,13 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from headnode.adapters.files import local_daemons
+from headnode.adapters.own_python import module_command
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable
 
@@ -85,7 +85,8 @@ def ping(client: Client) -> dict[str, Any] | None:
 def become_head(directory: str, settings: HeadSettings) -> NoReturn:
     """Turn this process into the head."""
     _make_state_directory(directory)
-    os.execv(sys.executable, head_command(directory, settings))
+    command = head_command(directory, settings)
+    os.execv(command[0], command)
 
 
 def start_head(directory: str, settings: HeadSettings, *, nodes: int = 1) -> dict[str, Any]:
@@ -100,14 +101,7 @@ def start_head(directory: str, settings: HeadSettings, *, nodes: int = 1) -> dic
 def head_command(directory: str, settings: HeadSettings) -> list[str]:
     """Return the words that start a head in the foreground."""
     given = [word for name, value in settings.items() if value for word in (f"--{name}", value)]
-    return [
-        sys.executable,
-        "-m",
-        "headnode.apps.server",
-        "--state",
-        str(Path(directory).absolute()),
-        *given,
-    ]
+    return module_command("headnode.apps.server", "--state", str(Path(directory).absolute()), *given)
 
 
 def _make_state_directory(directory: str) -> Path:
@@ -245,7 +239,7 @@ def become_agent(directory: str, settings: AgentSettings, invitation: str | None
 
 def _agent_command(directory: str, settings: AgentSettings) -> list[str]:
     given = [word for name, value in settings.items() if value for word in (f"--{name}", value)]
-    return [sys.executable, "-m", "headnode.apps.agent", "--state", str(Path(directory).absolute()), *given]
+    return module_command("headnode.apps.agent", "--state", str(Path(directory).absolute()), *given)
 
 
 def _make_agent_directory(directory: str) -> None:

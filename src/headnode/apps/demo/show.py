@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from headnode.adapters.own_python import module_command
 from headnode.apps.cli.progress import ShowJobs, bars, counts
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import NotFound, Unavailable
@@ -91,7 +92,7 @@ class TypedCommands:
     def _run(self, words: tuple[str, ...]) -> "subprocess.CompletedProcess[str]":
         say(f"$ {shlex.join(('hn', *words))}")
         done = subprocess.run(
-            [sys.executable, "-m", "headnode.apps.cli", *words],
+            module_command("headnode.apps.cli", *words),
             env=self._environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,

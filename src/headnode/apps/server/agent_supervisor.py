@@ -7,13 +7,13 @@ import asyncio
 import logging
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from headnode.adapters.files.local_daemons import is_agent_locked
 from headnode.adapters.nodes.links import NodeLinks
+from headnode.adapters.own_python import module_command
 from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.core.model.errors import HeadnodeError, Unavailable
 from headnode.core.model.node import NodeState
@@ -85,7 +85,7 @@ class AgentSupervisor:
         return True
 
     def _start(self, name: str, directory: Path) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "headnode.apps.agent"]
+        command = module_command("headnode.apps.agent")
         command += ["--head", str(self._state / "nodes.sock"), "--state", str(directory), "--name", name]
         if self._processors is not None or len(self._names) > 1:  # nodes that share a machine bind nothing
             command += ["--processors", str(self._processors or len(os.sched_getaffinity(0)))]
