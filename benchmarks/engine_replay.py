@@ -12,8 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from headnode.adapters.files.job_logs import read_log
 from headnode.apps.simulate.engine_replay import EngineReplay
-from headnode.apps.simulate.log_files import read_log
 from headnode.apps.simulate.machine import pool
 from headnode.core.model.quantities import Instant
 from headnode.core.model.workload import Workload

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headnode.adapters.files import local_daemons
+from headnode.adapters.files.job_logs import atomic_file
 from headnode.adapters.files.opening import (
     NotPlain,
     Redirected,
@@ -22,7 +23,6 @@ from headnode.adapters.files.opening import (
 )
 from headnode.apps.cli.job_files import files_beside, read_bytes
 from headnode.apps.cli.shell import recall, remember
-from headnode.apps.simulate.log_files import atomic_file
 from headnode.core.model.errors import BadRequest
 
 ROOT = os.geteuid() == 0

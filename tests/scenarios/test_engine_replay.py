@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from headnode.adapters.files.job_logs import read_log
 from headnode.apps.simulate.engine_replay import STEP, EngineReplay
-from headnode.apps.simulate.log_files import read_log
 from headnode.apps.simulate.machine import SimulatedMachine, pool
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.node import NodeFacts

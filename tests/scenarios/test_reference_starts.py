@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from depth import share_of
+from headnode.adapters.files.job_logs import read_log
 from headnode.apps.simulate.engine_replay import EngineReplay
-from headnode.apps.simulate.log_files import read_log
 from headnode.apps.simulate.machine import pool
 from headnode.core.formats.swf import SwfLog
 from headnode.core.scheduling.pool.policies import POOL_POLICIES

@@ -199,7 +199,7 @@ def test_files_that_cannot_be_read_are_told(log: Path, tmp_path: Path) -> None:
 
 
 def test_a_small_packed_file_cannot_fill_the_memory(tmp_path: Path) -> None:
-    from headnode.apps.simulate.log_files import read_log
+    from headnode.adapters.files.job_logs import read_log
     from headnode.core.model.errors import BadRequest
 
     bomb = tmp_path / "bomb"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from cli_scripted_head import hn
 
-from headnode.apps.simulate.log_files import read_log
+from headnode.adapters.files.job_logs import read_log
 from headnode.core.scheduling.pool.policies import POOL_POLICIES
 from headnode.core.scheduling.pool.replay import Ties, replay
 from headnode.core.scheduling.prediction.predictor import PredictingPolicy, score

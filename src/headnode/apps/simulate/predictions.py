@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from headnode.apps.simulate.log_files import read_log
+from headnode.adapters.files.job_logs import read_log
 from headnode.apps.simulate.report import about
 from headnode.apps.simulate.scenario import AS_LOGGED
 from headnode.apps.simulate.simulation import Progress, ReplaySetup

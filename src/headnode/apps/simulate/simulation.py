@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
+from headnode.adapters.files.job_logs import read_log
 from headnode.adapters.policy_plug_ins import installed_policies
-from headnode.apps.simulate.log_files import read_log
 from headnode.apps.simulate.machine import SimulatedMachine, pool
 from headnode.apps.simulate.scenario import AS_LOGGED, RequestOverrides, Values, Variant, read_variants
 from headnode.core.formats.swf import SwfLog

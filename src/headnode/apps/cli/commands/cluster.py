@@ -167,7 +167,8 @@ def _show_changes(asked: "Arguments", client: "Client", out: "Output") -> int:
 
 def history(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Tell what the jobs that are over were like, or write them as a job log."""
-    from headnode.apps.simulate.history import ask_history, summary, write_history
+    from headnode.adapters.files.job_logs import write_history
+    from headnode.apps.client.history import ask_history, summary
 
     path, whole = asked.text("swf"), asked.flag("whole-seconds")
     if whole and path is None:

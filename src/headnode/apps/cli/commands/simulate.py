@@ -70,7 +70,8 @@ def _replay_example(asked: "Arguments", out: "Output") -> int:
     import os
     import tempfile
 
-    from headnode.apps.simulate.history import example_history, write_history
+    from headnode.adapters.files.job_logs import write_history
+    from headnode.apps.simulate.history import example_history
     from headnode.apps.simulate.report import remarks
 
     kept = asked.text("example") or ""
@@ -86,9 +87,10 @@ def _replay_example(asked: "Arguments", out: "Output") -> int:
 def _replay_history(asked: "Arguments", client: "Client", out: "Output") -> int:
     if asked.words:
         raise usage("with --history no log is read", f"leave out {asked.words[0]!r}, or --history")
+    from headnode.apps.client.history import ask_history
     from headnode.apps.simulate.history import history_log, remarks_on_jobs
 
-    with history_log(client, *period(asked), history_progress()) as past:
+    with history_log(ask_history(client, *period(asked), history_progress())) as past:
         told = "the cluster's own past"
         return _replay(asked, past.path, told, lambda log: remarks_on_jobs(log, past), out)
 
@@ -102,7 +104,7 @@ def _replay(
         return _predict(asked, path, remarks, out)
     if starts_file is not None and len(policies) > 1:
         raise usage("a starts file is for one policy", "leave out --compare, or --starts")
-    from headnode.apps.simulate.log_files import write_starts
+    from headnode.adapters.files.job_logs import write_starts
 
     report = asked.text("html")
     if report is not None:
@@ -135,16 +137,9 @@ def _predict(
     predictions = _with_progress(predict, path, _policies(asked), _setup(asked))
     for remark in remarks(predictions.log):
         out.note(remark)
-    data, trailer = documents(predictions), how_to_read(predictions)
-    out.show_table(
-        RecordTable(
-            "Policy",
-            log_rows(predictions),
-            data if len(data) > 1 else data[0],
-            columns=LOG_COLUMNS,
-            trailer=trailer,
-        )
-    )
+    data, trailer = documents(predictions), how_to_read(predictions.warm_up)
+    shown = data if len(data) > 1 else data[0]
+    out.show_table(RecordTable("Policy", log_rows(data), shown, columns=LOG_COLUMNS, trailer=trailer))
     return 0
 
 

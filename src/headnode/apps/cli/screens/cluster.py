@@ -5,11 +5,8 @@ from headnode.apps.readable_values import counted, duration, instant
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
-
-    from headnode.apps.simulate.predictions import PolicyPredictionScore, PredictionScores
-    from headnode.core.scheduling.prediction.predictor import PredictionScore
 
 RESERVATION_COLUMNS = ("Name", "State", "From", "To", "Nodes", "For")
 _AT_END = {
@@ -242,34 +239,24 @@ def _offset(seconds: float | None) -> str:
 LOG_COLUMNS = ("Policy", *PREDICTION_COLUMNS)
 
 
-def log_rows(predictions: "PredictionScores") -> list[dict[str, str]]:
+def log_rows(told: "Sequence[Mapping[str, Any]]") -> list[dict[str, str]]:
     """Return rows for each policy: all jobs, those that had to wait, and these by what they were told."""
-    return [row for outcome in predictions.outcomes for row in _policy_rows(outcome)]
+    return [row for outcome in told for row in _policy_rows(outcome)]
 
 
-def _policy_rows(outcome: "PolicyPredictionScore") -> "Iterator[dict[str, str]]":
-    everybody = prediction_rows(_as_document(outcome.all, {}))
-    waited = prediction_rows(_as_document(outcome.waited, outcome.by_predicted_wait))
-    for row in everybody:
-        yield {"Policy": outcome.policy, **row, "Predicted Wait": "any or none"}
-    for row in waited:
-        yield {"Policy": outcome.policy, **row}
+def _policy_rows(told: "Mapping[str, Any]") -> "Iterator[dict[str, str]]":
+    by_wait = {score["predicted_wait"]: score for score in told["by_predicted_wait"]}
+    for row in prediction_rows({"all": told["all"], "by_predicted_wait": {}, "by_policy": {}}):
+        yield {"Policy": told["policy"], **row, "Predicted Wait": "any or none"}
+    for row in prediction_rows({"all": told["waited"], "by_predicted_wait": by_wait, "by_policy": {}}):
+        yield {"Policy": told["policy"], **row}
 
 
-def _as_document(
-    score: "PredictionScore", by_predicted_wait: "dict[str, PredictionScore]"
-) -> "dict[str, Any]":
-    import msgspec
-
-    told = {"all": score, "by_predicted_wait": by_predicted_wait, "by_policy": {}}
-    return msgspec.to_builtins(told)  # type: ignore[no-any-return]
-
-
-def how_to_read(predictions: "PredictionScores") -> str:
-    """Return what the numbers mean."""
+def how_to_read(warm_up: float) -> str:
+    """Return what the numbers mean; jobs of the first `warm_up` seconds only taught."""
     return (
         "P50 should hold for half of the jobs that had to wait, P90 for nine of ten; the promise is the\n"
         "plan by the limits users gave. Off by: the median distance from the start. Any or none: with the\n"
         "jobs that started at once. Only jobs that came after "
-        f"{predictions.warm_up / DAY:.3g} days count; those before taught."
+        f"{warm_up / DAY:.3g} days count; those before taught."
     )

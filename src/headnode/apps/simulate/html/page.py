@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from headnode.adapters.files.job_logs import atomic_file
 from headnode.apps.readable_values import duration
 from headnode.apps.simulate.html.charts import changes_chart, classes_chart, timeline_chart, timeline_details
 from headnode.apps.simulate.html.processors import first_period, packed_jobs
@@ -26,7 +27,6 @@ from headnode.apps.simulate.html.study import (
     percent,
     study,
 )
-from headnode.apps.simulate.log_files import atomic_file
 from headnode.apps.simulate.report import by_priority, by_run_time, by_size, spread
 from headnode.apps.simulate.simulation import Simulation
 from headnode.core.model.errors import BadRequest, Unavailable

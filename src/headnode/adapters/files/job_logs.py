@@ -1,4 +1,4 @@
-"""Reads job logs, plain or packed; writes files whole or not at all, such as the start of every job."""
+"""Job logs in the Standard Workload Format, plain or packed; files that are written whole or not at all."""
 
 import gzip
 import lzma
@@ -7,11 +7,12 @@ import secrets
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from headnode.adapters.files.opening import directory_of, open_named
-from headnode.core.formats.swf import Fits, SwfLog, read_swf
+from headnode.core.formats.swf import Fits, SwfHeader, SwfJob, SwfLog, read_swf, write_swf
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.replay import job_ends
@@ -133,3 +134,44 @@ def _start_lines(workload: Workload, starts: Sequence[float]) -> Iterator[str]:
         strict=True,
     )
     return (f"{job},{submit},{start},{end},{count}\n" for job, submit, start, end, count in rows)
+
+
+class ClusterHistory(NamedTuple):
+    """The ended jobs of a period, and how many jobs of the cluster are not over and so not among them."""
+
+    about: SwfHeader
+    jobs: Sequence[SwfJob]
+    queued: int
+    running: int
+
+
+def write_history(path: str, history: ClusterHistory, *, whole_seconds: bool = False) -> int:
+    """Write the history in the Standard Workload Format, packed if the name ends with .gz or .xz.
+
+    Return how many lines the header has.
+    Raises:  BadRequest ``history-file`` when it cannot be written; what was there is left alone.
+    """
+    header, lines = write_swf(history.about, history.jobs, whole_seconds=whole_seconds)
+    try:
+        with atomic_file(Path(path)) as file, _packed_places(Path(path), file) as packed:
+            packed.writelines(line.encode("ascii") for line in chain(header, lines))
+    except OSError as trouble:
+        raise BadRequest(
+            code="history-file",
+            what=f"history file {path!r} cannot be written: {trouble.strerror or trouble}",
+            fix="name a file in a directory that exists and that you may write to",
+        ) from trouble
+    return len(header)
+
+
+@contextmanager
+def _packed_places(path: Path, file: BinaryIO) -> Iterator[BinaryIO | gzip.GzipFile | lzma.LZMAFile]:
+    """Write to the file through the packer that its name asks for."""
+    if path.suffix.lower() == ".gz":
+        with gzip.GzipFile(fileobj=file, mode="wb") as gz:
+            yield gz
+    elif path.suffix.lower() == ".xz":
+        with lzma.LZMAFile(file, "wb") as xz:
+            yield xz
+    else:
+        yield file
