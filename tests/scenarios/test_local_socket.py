@@ -82,7 +82,7 @@ class Scene:
         self.batcher = CommandBatcher(self.engine, lambda: pytest.fail("the engine broke"))
         self.context = ServerContext(self.engine, journal, self.batcher, state, "test")
         self.context.watchers = self.watchers
-        effects.effects.append(self.context.feed)
+        effects.effects += [self.context.feed, self.context.job_counters]
 
     @asynccontextmanager
     async def peer(self) -> AsyncIterator[Peer]:

@@ -44,6 +44,7 @@ from headnode.engine.preemption import (
 )
 from headnode.engine.recovery import ended_job, recover, save
 from headnode.engine.settings import Settings
+from headnode.engine.timings import STEP_BOUNDS, DurationHistogram
 from headnode.engine.view_builder import ViewBuilder
 
 
@@ -135,6 +136,7 @@ class Engine:
         self.last_plan: Plan | None = None
         self._planned_by = ""  # the policy that made the last plan, and the mode
         self._rebalancing = Rebalancing()
+        self.passes, self.commits = DurationHistogram(STEP_BOUNDS), DurationHistogram(STEP_BOUNDS)
         self._rest = (Instant(0.0), Instant(0.0))  # no pass from the one until the other
         self._cannot_write = False  # the journal, at the last try
         self._retry_at: Instant | None = None  # when to try again what the journal could not write
@@ -274,7 +276,11 @@ class Engine:
         balanced = is_balanced(self.settings)  # who has just started has a share from the next pass on
         again = balanced and any(isinstance(event, JobStarted) for event in facts[before:])
         self._agenda.pass_needed = self._agenda.children_released or self.offers.restless or again
-        spent = self.clock.now() - began
+        self._measure_pass(now, self.clock.now() - began)
+
+    def _measure_pass(self, now: Instant, spent: float) -> None:
+        """Count a pass of so many seconds, and rest after a long one."""
+        self.passes.add(spent)
         if spent > LONG_PASS:
             log.warning(
                 "a scheduling pass took %.1f s: %d jobs run, %d kinds of job wait on %d nodes",
@@ -334,7 +340,9 @@ class Engine:
             over = [record for job, record in self._agenda.for_archive.items() if job not in alive]
             ended = [ended_job(self.cluster, record) for record in over]
         revived = [event.job for event in facts if isinstance(event, JobRevived) and event.job in alive]
+        began = self.clock.now()
         self.number = self.journal.append(facts, ended, revived)
+        self.commits.add(self.clock.now() - began)
         self._agenda.for_archive.clear()
 
     def tick(self) -> None:

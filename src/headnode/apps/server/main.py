@@ -174,7 +174,11 @@ class Head:
         self.links = NodeLinks(self.batcher.ask, self._welcome, lambda: self.engine.cluster)
         self._effects.effects.append(self.links)
         self.context = ServerContext(self.engine, journal, self.batcher, options.state, options.name)
-        self._effects.effects += [self.context.feed, self.context.predicted_starts]
+        self._effects.effects += [
+            self.context.feed,
+            self.context.job_counters,
+            self.context.predicted_starts,
+        ]
         self.context.notices = self._notices = JobNotices(
             self.engine, self.context.lookups, options.state, options.name
         )

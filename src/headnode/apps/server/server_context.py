@@ -19,10 +19,12 @@ from headnode.apps.server.doors.user_shares import Roles, UserShares
 from headnode.apps.server.event_feed import EventFeed
 from headnode.apps.server.explain.explanation import filter_reasons, preemption_reasons
 from headnode.apps.server.filtering.filter_documents import FilterCaller
+from headnode.apps.server.job_counters import JobCounters
 from headnode.apps.server.job_lookup import Briefs, JobLookup
 from headnode.apps.server.job_notices import JobNotices
 from headnode.apps.server.licence_counts import LicenceCounts
 from headnode.apps.server.predicted_starts import PredictedStarts
+from headnode.apps.server.prediction_scores import PredictionCoverage
 from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.job import JobSpec, dependencies
 from headnode.core.model.quantities import Instant, JobId
@@ -123,6 +125,8 @@ class ServerContext:
         self.attended: set[JobId] = set()  # interactive jobs with a connected client
         self.watchers = JobWatchers()
         self.feed = EventFeed(engine)
+        self.job_counters = JobCounters()
+        self.coverage = PredictionCoverage(past)
         self.runs: dict[JobId, RunOnNodes] = {}  # commands on many nodes, by the job outside the queue
         self.network: NetworkListener | None = None  # where nodes of other machines join; None: nowhere
         self.licences = LicenceCounts(engine, batcher)

@@ -5,8 +5,6 @@ import os
 import secrets
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
@@ -17,22 +15,16 @@ from headnode.apps.server.api.access import whoami
 from headnode.apps.server.api.filters_templates import check_programs
 from headnode.apps.server.api.job_objects import Object, count_by_state
 from headnode.apps.server.api.verbs import ADMINISTERS, READS, VerbAccess, Who, verb
+from headnode.apps.server.prediction_scores import judged_predictions, prediction_scores
 from headnode.apps.server.server_context import ServerContext
-from headnode.core.model.quantities import FOREVER, NEVER, Instant
+from headnode.core.model.quantities import FOREVER, Instant
 from headnode.core.model.user import User
-from headnode.core.scheduling.prediction.predictor import (
-    JudgedPrediction,
-    PredictionScore,
-    by_predicted_wait,
-    score,
-)
 from headnode.core.state.events import ParameterSet
 from headnode.core.state.nodes import SetParameter
 from headnode.core.state.permissions import must_administer
 from headnode.core.state.stop import StopJob
 from headnode.core.state.transitions import ACTIVE, STATE_NAMES, JobState
 from headnode.engine.policy_registry import PolicyRegistry
-from headnode.engine.ports import Prediction, PredictionStore
 from headnode.engine.settings import check_parameter, parameters_with
 from headnode.protocol import requests as w
 from headnode.protocol.cluster_answers import (
@@ -52,8 +44,6 @@ from headnode.protocol.cluster_answers import (
     PingAnswer,
     PlugInTrouble,
     PredictionsAnswer,
-    ScoreObject,
-    ScoresOfPredictions,
 )
 
 if TYPE_CHECKING:
@@ -197,68 +187,7 @@ async def down(context: ServerContext, by: User, request: w.StopHeadRequest) -> 
     return DownAnswer(running)
 
 
-def prediction_scores(predictions: Sequence[Prediction]) -> ScoresOfPredictions:
-    """Return the scores of judged predictions: of all, by predicted wait, and by policy; spans in seconds.
-
-    Cost:  half a second for the 100,000 that are kept at most: beside the event loop, please.
-    """
-    by_policy: dict[str, list[JudgedPrediction]] = {}
-    for each in predictions:
-        if each.started is not None and each.p50 is not None:
-            promise = NEVER if each.promise is None else each.promise
-            p90 = NEVER if each.p90 is None else each.p90
-            judged = JudgedPrediction(each.made, promise, each.p50, p90, each.started)
-            by_policy.setdefault(each.policy, []).append(judged)
-    everything = [judged for some in by_policy.values() for judged in some]
-    return ScoresOfPredictions(
-        everything=_scores_of(everything),
-        by_predicted_wait=_by_wait(everything),
-        by_policy={policy: _scores_of(some) for policy, some in sorted(by_policy.items())},
-    )
-
-
-def _scores_of(judged: Sequence[JudgedPrediction]) -> ScoreObject:
-    return _score_object(score(judged), score(_promised(judged)), score(_bounded(judged)))
-
-
-def _by_wait(judged: Sequence[JudgedPrediction]) -> dict[str, ScoreObject]:
-    promised, bounded = by_predicted_wait(_promised(judged)), by_predicted_wait(_bounded(judged))
-    return {
-        name: _score_object(all_of_it, promised[name], bounded[name])
-        for name, all_of_it in by_predicted_wait(judged).items()
-    }
-
-
-def _promised(judged: Sequence[JudgedPrediction]) -> list[JudgedPrediction]:
-    return [one for one in judged if one.promise < NEVER]
-
-
-def _bounded(judged: Sequence[JudgedPrediction]) -> list[JudgedPrediction]:
-    return [one for one in judged if one.p90 < NEVER]
-
-
-def _score_object(
-    all_of_it: PredictionScore, promised: PredictionScore, bounded: PredictionScore
-) -> ScoreObject:
-    """Return a score; promises and bounds count only where there were some."""
-    return ScoreObject(
-        jobs=all_of_it.jobs,
-        p50_held=all_of_it.p50_held,
-        p50_error=_finite(all_of_it.p50_error),
-        p90_held=bounded.p90_held,
-        spread=_finite(bounded.spread),
-        promised=promised.jobs,
-        promise_held=promised.promise_held,
-        promise_error=_finite(promised.promise_error),
-    )
-
-
-def _finite(seconds: float | None) -> float | None:
-    return seconds if seconds is not None and isfinite(seconds) else None
-
-
 LONGEST_PAGE = 5000  # ended jobs looked at for one answer
-PREDICTIONS_PAGE = 1000  # predictions
 
 
 @verb(READS)
@@ -322,19 +251,10 @@ async def predictions(
     """Show how often predicted starts held, of the jobs that had to wait and started since then."""
     since = Instant(0.0 if request.since is None else request.since)
     scores = await asyncio.to_thread(
-        lambda: prediction_scores(list(_judged_predictions(context.predictions, since)))
+        lambda: prediction_scores(list(judged_predictions(context.predictions, since)))
     )
     policy = context.engine.settings.text("SchedulingPolicy")
     return PredictionsAnswer(request.since, policy, *structs.astuple(scores))
-
-
-def _judged_predictions(predictions: PredictionStore, since: Instant) -> Iterator[Prediction]:
-    """Yield the judged predictions, page by page: writes wait while a page is read."""
-    before = None
-    while page := predictions.judged_predictions(since, PREDICTIONS_PAGE, before):
-        yield from page
-        last = page[-1]
-        before = (NEVER if last.started is None else last.started, last.job)
 
 
 def _about(context: ServerContext) -> Object:

@@ -22,6 +22,7 @@ from headnode.apps.server.api import (
     groups,
     job_views,
     jobs,
+    metrics,
     node_commands,
     nodes,
     reservations,
@@ -57,6 +58,7 @@ VERB_MODULES: Final = (
     reservations,
     filters_templates,
     cluster,
+    metrics,
     access,
 )
 VERBS: Final[Mapping[str, Verb[Any, Any]]] = MappingProxyType(
