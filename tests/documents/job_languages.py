@@ -74,7 +74,7 @@ def _grid_section(title: str, table: GridTable) -> Iterator[str]:
     yield "|---|---|---|---|"
     for row in table.rows:
         key = f"**{row.key}**" if row.required else row.key
-        yield f"| {key} | {row.value.title} | {_grid_meaning(row)} | {row.source} |"
+        yield f"| {key} | {row.value.title} | {_grid_meaning(row)} | {row.help} |"
     yield ""
 
 

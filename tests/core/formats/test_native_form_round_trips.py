@@ -37,10 +37,10 @@ from headnode.core.formats.text.quantities import (
 )
 from headnode.core.formats.text.toml_text import toml
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import Alternative, JobSpec, Licence, TaskAlternative
+from headnode.core.model.job import Alternative, HeldAmounts, JobSpec, Licence, TaskAlternative
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER, Instant, Seconds
-from headnode.core.model.task import TaskSpec
+from headnode.core.model.task import Distribution, TaskSpec
 
 from .specs import whole_jobs
 
@@ -165,6 +165,9 @@ def test_the_schema_is_closed_and_knows_every_key() -> None:
         "task": {*TASK_KEYS},
         "alternative": {*ALTERNATIVE_ROWS, TASKS, "distribution", "sweep_end"},
         "alternative_task": {*TASK_ALTERNATIVE_ROWS},
+        "held": {*HeldAmounts.__struct_fields__},
+        "distribution": {*Distribution.__struct_fields__},
+        "named_job": {"name", "id", "condition"},
     }
     assert {name: {*part["properties"]} for name, part in parts.items()} == known
     assert not any(part["additionalProperties"] for part in (*parts.values(), schema["then"]))

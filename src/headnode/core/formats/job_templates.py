@@ -1,7 +1,7 @@
 """Job templates as TOML or JSON: the properties that templates have rules for, and a table for each rule."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -10,8 +10,9 @@ from headnode.core.formats.hpc_values import ValueFormat
 from headnode.core.formats.hpc_xml.job_attributes import JOB_ATTRIBUTES as HPC_ROWS
 from headnode.core.formats.native import values as native
 from headnode.core.formats.native.keys import JOB_KEYS as NATIVE_ROWS
-from headnode.core.formats.native.values import FLAG, NAMES, TEXT, NativeValue
-from headnode.core.formats.text.quantities import refuse, shown
+from headnode.core.formats.native.values import FLAG, NAMES, TEXT
+from headnode.core.formats.text.key_tables import KeyValue
+from headnode.core.formats.text.quantities import shown
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.formats.text.toml_text import PlacedValues, read_toml_or_json, toml
 from headnode.core.model.errors import BadRequest, Path
@@ -20,20 +21,13 @@ from headnode.core.model.fields import OPTIONS_OF_JOBS
 from headnode.core.model.job import UnitType
 from headnode.core.model.template import JobTemplate, TemplateRule, stated_fields
 
-_UNITS = {unit.value: unit for unit in UnitType}
-
-
-def _unit_named(value: object) -> UnitType:
-    if value not in _UNITS:
-        refuse("value", f"{shown(value)} is not a unit", f"write {', '.join(_UNITS)}")
-    return _UNITS[str(value)]
-
-
-_UNIT = NativeValue(
+_UNITS = [unit.value for unit in UnitType]
+_UNIT = KeyValue(
     f"units: {', '.join(_UNITS)}",
-    _unit_named,
+    Literal[tuple(_UNITS)],
+    f"write {', '.join(_UNITS)}",
+    UnitType,
     lambda unit: unit.value,
-    {"enum": list(_UNITS)},
 )
 _HPC_SIZES = {"processor": "Cores", "socket": "Sockets", "node": "Nodes"}
 _NUMBER_FORMS = ("whole", "span", "priority", "memory", "bounds", "at_least", "memory_bounds")
@@ -45,7 +39,7 @@ class TemplateProperty(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str  # in TOML
     field: str  # of JobSpec
-    value: NativeValue  # in TOML
+    value: KeyValue  # in TOML
     hpc: tuple[str, ...] = ()  # names in HPC Pack; the first is written
     words: ValueFormat | None = None  # values in HPC Pack
     unit: UnitType | None = None

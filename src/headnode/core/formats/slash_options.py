@@ -201,9 +201,10 @@ def read_limits(text: str) -> tuple[ResourceLimit, ...]:
 
     Raises:  BadRequest ``resource-limit``.
     """
-    from headnode.core.formats.native.resource_values import parse_limits
+    from headnode.core.formats.native.resource_values import LIMITS
 
-    return parse_limits([*parse_names(text)])
+    limits: tuple[ResourceLimit, ...] = LIMITS.read([*parse_names(text)])
+    return limits
 
 
 def _amount(text: str) -> int:

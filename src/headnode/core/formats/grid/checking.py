@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, REQUIREMENT_ROWS, TASK_ROWS
 from headnode.core.formats.grid.source import GridFindings, GridText
-from headnode.core.formats.grid.values import GridRow, GridTable
+from headnode.core.formats.grid.values import GridTable
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.errors import Path
 from headnode.core.model.job import find_cycle
@@ -94,12 +94,7 @@ def circle_text(circle: Iterable[str]) -> str:
 Found = dict[str, Any]
 Check = Callable[[Found, str, Path], Found]
 """Returns an object whose form is right.  It is called so by a person, and stands there."""
-Alike = tuple[str, tuple[str, ...], tuple[type, ...]]
-"""The table, the keys and the types of the values of objects of which the same must be looked at."""
-
-Fault = Callable[[Any], Path | None]
 _SHOWN_CHARACTERS = 60
-_MOST_ALIKE = 1000
 
 
 class GridChecker:
@@ -107,16 +102,19 @@ class GridChecker:
 
     def __init__(self, page: GridText, findings: GridFindings, *, lenient: bool) -> None:
         self._page, self._findings, self._lenient = page, findings, lenient
-        self._alike: dict[Alike, list[tuple[str, Fault]]] = {}
 
     def job(self, found: Found) -> Found:
         """Return a job whose form is right."""
+        if JOB_ROWS.accepts(found) and not any(map(_is_defined_twice, found["tasks"])):
+            return found
         job = self._object(found, JOB_ROWS, "job", ())
         tasks = [self._item(item, ("tasks", number)) for number, item in enumerate(job["tasks"])]
         return self._with_requirements(job, "job", ()) | {"tasks": tasks}
 
     def task(self, found: Found, whose: str, path: Path) -> Found:
         """Return a task definition whose form is right."""
+        if TASK_ROWS.accepts(found):
+            return found
         task = self._object(found, TASK_ROWS, whose, path)
         return self._with_requirements(task, whose, path)
 
@@ -125,7 +123,7 @@ class GridChecker:
         if self._lenient and "executable" in found and "definition" not in found:
             found = self._dressed(found, whose, path)
         item = self._object(found, ITEM_ROWS, whose, path)
-        if "definition" in item and "filename" in item:
+        if _is_defined_twice(item):
             self._page.refuse(
                 (*path, "filename"),
                 "given-twice",
@@ -158,46 +156,19 @@ class GridChecker:
 
     def _object(self, found: Found, table: GridTable, whose: str, path: Path) -> Found:
         """Return the object as it is; a new one when something had to be repaired."""
-        alike = table.title, tuple(found), tuple(map(type, found.values()))
-        checks = self._alike.get(alike)
-        if checks is not None:
-            for key, fault_in in checks:
-                if fault_in(found[key]) is not None:
-                    break  # which is told below
-            else:
-                return found
-        rows, plain = table.by_key, table.plain
         for key, value in found.items():
-            if plain.get(key) is type(value):
-                continue
-            row = rows.get(key)
+            row = table.by_key.get(key)
             if row is None:
                 return self._repaired(found, key, table, whose, path)
-            fault = row.value.fault(value)
-            if fault is not None:
-                self._refuse_value(row, value, whose, (*path, key), fault)
-        if not table.required <= found.keys():
-            missing = next(row for row in table.rows if row.required and row.key not in found)
-            self._refuse_missing(missing, whose, path)
-        if checks is None and len(self._alike) < _MOST_ALIKE:
-            self._alike[alike] = [
-                (key, rows[key].value.fault)
-                for key, value in found.items()
-                if plain.get(key) is not type(value)
-            ]
+            if not row.value.accepts(value):
+                wrong, inside = row.value.refusal(value, "an object"), (*path, key)
+                what, fix = f"{whose}: {key}: {wrong.what}", f"for {key!r}, {wrong.fix}"
+                self._page.refuse((*inside, *wrong.path), "value", what, fix)
+        missing = next((row for row in table.rows if row.required and row.key not in found), None)
+        if missing:
+            fix = f"add {missing.key!r}: {missing.value.fix}"
+            self._page.refuse(path, "missing-key", f"{whose} has no {missing.key!r}", fix)
         return found
-
-    def _refuse_value(self, row: GridRow, value: Any, whose: str, path: Path, fault: Path) -> NoReturn:
-        wrong = value
-        for step in fault:
-            wrong = wrong[step]
-        what = f"is not {row.value.title}" if not fault else f"cannot be in {row.value.title}"
-        fix = f"for {row.key!r}, {row.value.fix}"
-        self._page.refuse((*path, *fault), "value", f"{whose}: {row.key}: {_shown(wrong)} {what}", fix)
-
-    def _refuse_missing(self, row: GridRow, whose: str, path: Path) -> NoReturn:
-        fix = f"add {row.key!r}: {row.value.fix}"
-        self._page.refuse(path, "missing-key", f"{whose} has no {row.key!r}", fix)
 
     def _repaired(self, found: Found, key: str, table: GridTable, whose: str, path: Path) -> Found:
         """Return the object with a key that is not known replaced by the one that was meant, or refuse it."""
@@ -224,21 +195,10 @@ class GridChecker:
         )
 
 
+def _is_defined_twice(item: Found) -> bool:
+    return "definition" in item and "filename" in item
+
+
 def called(item: Found) -> str:
     """Return how a person would call a task of a job."""
     return f"task {str(item['id'])[:_SHOWN_CHARACTERS]!r}" if "id" in item else "a task without an id"
-
-
-def _shown(value: Any) -> str:
-    """Return a wrong value as it may stand in a sentence."""
-    match value:
-        case dict():
-            return "an object"
-        case list():
-            return f"a list of {len(value)}" if value else "an empty list"
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-    text = repr(value)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."

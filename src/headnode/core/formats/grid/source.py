@@ -187,10 +187,10 @@ def as_extension(value: Any) -> str:
 
 def from_extension(row: GridRow, text: str) -> Any:
     """Read a value that `as_extension` wrote; None when it is not one of the row's values."""
-    value: Any = text
-    if row.value.fault(value) is not None:
-        try:
-            value = msgspec.json.decode(text)
-        except msgspec.MsgspecError:
-            return None
-    return value if row.value.fault(value) is None else None
+    if row.value.accepts(text):
+        return text
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.MsgspecError:
+        return None
+    return value if row.value.accepts(value) else None

@@ -27,9 +27,9 @@ from headnode.core.formats.native.values import (
     TYPE,
     WHOLE,
     NativeRow,
-    NativeValue,
     by_key,
 )
+from headnode.core.formats.text.key_tables import KeyValue
 from headnode.core.model.field_rows import JobOption
 from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
 from headnode.core.model.job import UnitType
@@ -37,7 +37,7 @@ from headnode.core.model.job import UnitType
 SIZES = {"processors": UnitType.PROCESSOR, "sockets": UnitType.SOCKET, "nodes": UnitType.NODE}
 """Keys for a minimum and a maximum, and what they count.  A file has one of them, everywhere the same."""
 
-_VALUES: Mapping[str, NativeValue] = {
+_VALUES: Mapping[str, KeyValue] = {
     "text": TEXT,
     "flag": FLAG,
     "whole": WHOLE,

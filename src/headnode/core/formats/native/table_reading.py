@@ -80,7 +80,8 @@ class KeyReader:
         try:
             return row.value.read(value)
         except BadRequest as wrong:
-            self.refuse(path, wrong.code, f"{whose}: {row.key}: {wrong.what}", wrong.fix)
+            inside = (*path, *wrong.path)
+            self.refuse(inside, wrong.code, f"{whose}: {row.key}: {wrong.what}", wrong.fix)
 
     def refuse(self, path: Path, code: str, what: str, fix: str) -> NoReturn:
         """Refuse the file for what stands at `path`.
@@ -202,8 +203,7 @@ def _said(
                 continue
         elif (key in SIZES and SIZES[key] is not unit) or all(value is None for value in row.taken(one)):
             continue
-        values = row.taken(one)
-        found[key] = row.value.write(values if len(values) > 1 else values[0])
+        found[key] = row.written(one)
     if one.needs == ANY_NODE:
         found[_ANY_NODE_KEY] = []
     return found

@@ -1,19 +1,20 @@
-"""The rows of the tables of keys, and the kinds of values in the native form.
+"""The kinds of values in the native form, and the rows of its keys.
 
->>> parse_named_jobs([{"name": "mesh"}, {"id": "sim-1", "condition": "OnExit"}])[1].by_id
+>>> NAMED_JOBS.read([{"name": "mesh"}, {"id": "sim-1", "condition": "OnExit"}])[1].by_id
 True"""
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, time
 from itertools import pairwise
 from operator import attrgetter
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from headnode.core.formats.hpc_values import format_exit_codes, parse_exit_codes, parse_licences, parse_order
+from headnode.core.formats.text.key_tables import KeyRow, KeyTable, KeyValue, described_form
 from headnode.core.formats.text.quantities import (
     format_at_least,
     format_bounds,
@@ -44,26 +45,10 @@ NEEDS = "needs"
 """The field that holds what is demanded of nodes; its own fields are keys beside the others."""
 
 
-class NativeValue(msgspec.Struct, frozen=True):
-    """A kind of value: how it is read from a file and written into one, and its JSON Schema.
+class NativeRow(KeyRow, frozen=True, kw_only=True):
+    """One key of the native form."""
 
-    `read` raises BadRequest without a place; whoever reads the file adds it.
-    """
-
-    title: str
-    read: Callable[[Any], Any]
-    write: Callable[[Any], Any]
-    schema: Mapping[str, Any]
-
-
-class NativeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One key.  Rows stand in the order in which files are written."""
-
-    key: str
-    value: NativeValue
-    help: str
     fields: tuple[str, ...] = ()  # "needs.x" is inside needs; () means: the one that is called like the key
-    example: Any = None
 
     @property
     def filled(self) -> tuple[str, ...]:
@@ -73,6 +58,11 @@ class NativeRow(msgspec.Struct, frozen=True, kw_only=True):
     def taken(self, spec: msgspec.Struct) -> tuple[Any, ...]:
         """Return what `spec` has in the fields of the key."""
         return tuple(attrgetter(field)(spec) for field in self.filled)
+
+    def written(self, spec: msgspec.Struct) -> Any:
+        """Return what `spec` has in the fields of the key, as a file has it."""
+        values = self.taken(spec)
+        return self.value.write(values if len(values) > 1 else values[0])
 
 
 def by_key(*rows: NativeRow) -> Mapping[str, NativeRow]:
@@ -91,60 +81,18 @@ def with_needs_joined(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 _SWEEP = re.compile(r"\s*(?:(-?[0-9]{1,18})\s*-\s*)?(-?[0-9]{1,18})\s*(?::\s*(-?[0-9]{1,18})\s*)?\Z")
 _CHAIN = re.compile(r"\s*-?[0-9]{1,18}\s*(?:->\s*-?[0-9]{1,18}\s*)+\Z")
-_TEXT = {"type": "string"}
-_SAME = {"type": ["string", "integer"]}
+_QUOTED = "write it in double quotes"
+_TEXT_SCHEMA = described_form({"type": "string"})
+"""The form of what its reader checks whole, since it explains better what is wrong with the text."""
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        refuse("value", f"{shown(value)} is not text", "write it in double quotes")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        refuse("value", f"{shown(value)} is not true or false", "write true or false, without quotes")
-    return value
-
-
-def _whole(value: Any) -> int:
-    if type(value) is not int:
-        refuse("value", f"{shown(value)} is not a whole number", "write digits, without quotes")
-    return int(value)
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    names = [value] if isinstance(value, str) else value
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        refuse("value", f"{shown(value)} is not a name, nor a list of names", 'write ["one", "two"]')
-    return tuple(names)
+def _each(value: Any) -> Iterable[Any]:
+    """Return what a list has, or the one that may stand in place of a list of one."""
+    return value if isinstance(value, list) else [value]
 
 
 def _write_names(names: tuple[str, ...]) -> str | list[str]:
     return names[0] if len(names) == 1 else list(names)
-
-
-def _jobs(value: Any) -> tuple[int | str, ...]:
-    """Read ids of jobs, and names of jobs of the same file."""
-    jobs = value if isinstance(value, list) else [value]
-    if not all(type(one) in (int, str) for one in jobs):
-        refuse("value", f"{shown(value)} is not a job id, nor a list of them", "write 12, or [12, 13]")
-    return tuple(jobs)
-
-
-def _pairs(value: Any) -> dict[str, str]:
-    """Read names with texts; a whole number may stand for its text."""
-    if not isinstance(value, dict):
-        refuse("value", f"{shown(value)} is not names with texts", 'write NAME = "text" below a [header]')
-    for name, text in value.items():
-        if type(text) not in (str, int):
-            what = f"the value of {name!r}, {shown(text)}, is not text"
-            refuse("value", what, f'write it in double quotes, for example {name} = "1.5"')
-    return {name: str(text) for name, text in value.items()}
-
-
-def _priority(value: Any) -> Priority:
-    return parse_priority(str(value) if type(value) is int else _text(value))
 
 
 def _write_priority(priority: Priority) -> str | int:
@@ -152,10 +100,7 @@ def _write_priority(priority: Priority) -> str | int:
 
 
 def _codes(value: Any) -> tuple[tuple[int, int], ...]:
-    pieces = value if isinstance(value, list) else [value]
-    if not all(type(piece) in (str, int) for piece in pieces):
-        refuse("exit-codes", f"{shown(value)} is no list of exit codes", 'write [0, "10..12"]')
-    return tuple(one for piece in pieces for one in parse_exit_codes(str(piece)))
+    return tuple(one for piece in _each(value) for one in parse_exit_codes(str(piece)))
 
 
 def _write_codes(codes: tuple[tuple[int, int], ...]) -> list[str | int]:
@@ -169,9 +114,11 @@ def _moment(value: Any) -> Instant:
         return Instant((aware - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
     if isinstance(value, date):
         return _moment(datetime.combine(value, time()))
-    if type(value) in (int, float) and math.isfinite(value):
-        return Instant(float(value))
-    return parse_date_time(_text(value))
+    if isinstance(value, str):
+        return parse_date_time(value)
+    if not math.isfinite(value):
+        raise MOMENT.refusal(value)
+    return Instant(float(value))
 
 
 def _write_moment(instant: Instant) -> TomlMoment | float:
@@ -186,15 +133,8 @@ def _write_moment(instant: Instant) -> TomlMoment | float:
 def _licences(value: Any) -> tuple[Licence, ...]:
     """Read a table of features with amounts, or a list of ``feature:amount``."""
     if isinstance(value, dict):
-        return tuple(_licence(feature, amount) for feature, amount in value.items())
-    return tuple(one for text in _names(value) for one in parse_licences(text))
-
-
-def _licence(feature: str, amount: Any) -> Licence:
-    if amount != "*" and type(amount) is not int:
-        what = f"{shown(amount)} of licence {feature!r} is not a number"
-        refuse("licence", what, 'write a number, or "*" for one for each processor')
-    return Licence(feature, None if amount == "*" else amount)
+        return tuple(Licence(name, None if amount == "*" else amount) for name, amount in value.items())
+    return tuple(one for text in _each(value) for one in parse_licences(text))
 
 
 def _write_licences(licences: tuple[Licence, ...]) -> dict[str, Any] | list[str]:
@@ -205,7 +145,7 @@ def _write_licences(licences: tuple[Licence, ...]) -> dict[str, Any] | list[str]
 
 
 def _edges(value: Any) -> tuple[GroupEdge, ...]:
-    return tuple(edge for text in _names(value) for edge in _chain(text))
+    return tuple(edge for text in _each(value) for edge in _chain(text))
 
 
 def _chain(text: str) -> tuple[GroupEdge, ...]:
@@ -217,10 +157,9 @@ def _chain(text: str) -> tuple[GroupEdge, ...]:
 
 def _sweep(value: Any) -> tuple[int, int, int]:
     """Read ``start-end`` or ``start-end:step``; a number alone is the end, and the start is 1."""
-    found = _SWEEP.match(str(value)) if type(value) in (str, int) else None
+    found = _SWEEP.match(str(value))
     if found is None:
-        fix = 'write "1-100", or "0-100:5" for every fifth'
-        refuse("sweep", f"{shown(value)} is not a range of numbers", fix)
+        raise SWEEP.refusal(value)
     return int(found[1] or 1), int(found[2]), int(found[3] or 1)
 
 
@@ -229,117 +168,153 @@ def _write_sweep(swept: tuple[int, int, int]) -> str:
     return f"{start}-{end}" if step == 1 else f"{start}-{end}:{step}"
 
 
-def _choice(what: str, words: Mapping[str, Any]) -> NativeValue:
+def _choice(what: str, words: Mapping[str, Any]) -> KeyValue:
     names = {value: word for word, value in words.items()}
-    title = f"one of {', '.join(words)}"
-    return NativeValue(
-        title, lambda value: one_of(what, value, words), names.__getitem__, {"enum": list(words)}
+    return KeyValue(
+        f"one of {', '.join(words)}",
+        described_form({"enum": list(words)}),
+        make=lambda value: one_of(what, value, words),
+        write=names.__getitem__,
     )
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
-TEXT = NativeValue("text", _text, _same, _TEXT)
-FLAG = NativeValue("true or false", _flag, _same, {"type": "boolean"})
-WHOLE = NativeValue("a whole number", _whole, _same, {"type": "integer"})
-NAMES = NativeValue(
+TEXT = KeyValue("text", str, _QUOTED)
+FLAG = KeyValue("true or false", bool, "write true or false, without quotes")
+WHOLE = KeyValue("a whole number", int, "write digits, without quotes")
+NAMES = KeyValue(
     "a name, or a list of names",
-    _names,
+    str | list[str],
+    'write ["one", "two"]',
+    lambda value: tuple(_each(value)),
     _write_names,
-    {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
 )
-NODES = NativeValue("names of nodes, or sets like node[1-5]", parse_nodes, format_nodes, NAMES.schema)
-JOBS = NativeValue(
+NODES = KeyValue(
+    "names of nodes, or sets like node[1-5]",
+    described_form({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+    make=parse_nodes,
+    write=format_nodes,
+)
+JOBS = KeyValue(
     "a job id, or a list of them; names of jobs of the same file",
-    _jobs,
+    str | int | list[str | int],
+    "write 12, or [12, 13]",
+    lambda value: tuple(_each(value)),
     list,
-    {"anyOf": [_SAME, {"type": "array", "items": _SAME}]},
 )
-PAIRS = NativeValue("names with texts", _pairs, dict, {"type": "object", "additionalProperties": _SAME})
-SPAN = NativeValue("a span of time: 90s, 1h30m, 2d, infinite", parse_span, format_span, _TEXT)
-MEMORY = NativeValue("an amount of memory: 500 MB, 4 GB", parse_memory, format_memory, _TEXT)
-BOUNDS = NativeValue("a number, or minimum-maximum", parse_bounds, format_bounds, _SAME)
-AT_LEAST = NativeValue("a number, or minimum-maximum", parse_at_least, format_at_least, _SAME)
-MEMORY_BOUNDS = NativeValue(
-    "an amount of memory, or minimum - maximum", parse_memory_bounds, format_memory_bounds, _TEXT
+PAIRS = KeyValue(
+    "names with texts",
+    dict[str, str | int],
+    'write NAME = "text" below a [header]',
+    lambda value: {name: str(text) for name, text in value.items()},
+    dict,
+    part=KeyValue("text", str | int, _QUOTED),
 )
-PRIORITY = NativeValue(
-    "Lowest to Highest, one of them +n or -n, or 0 to 4000", _priority, _write_priority, _SAME
+SPAN = KeyValue("a span of time: 90s, 1h30m, 2d, infinite", _TEXT_SCHEMA, make=parse_span, write=format_span)
+MEMORY = KeyValue("an amount of memory: 500 MB, 4 GB", _TEXT_SCHEMA, make=parse_memory, write=format_memory)
+_SIZE = described_form({"type": ["string", "integer"]})
+BOUNDS = KeyValue("a number, or minimum-maximum", _SIZE, make=parse_bounds, write=format_bounds)
+AT_LEAST = KeyValue("a number, or minimum-maximum", _SIZE, make=parse_at_least, write=format_at_least)
+MEMORY_BOUNDS = KeyValue(
+    "an amount of memory, or minimum - maximum",
+    _TEXT_SCHEMA,
+    make=parse_memory_bounds,
+    write=format_memory_bounds,
 )
-CODES = NativeValue(
-    "exit codes and ranges", _codes, _write_codes, {"anyOf": [_SAME, {"type": "array", "items": _SAME}]}
+PRIORITY = KeyValue(
+    "Lowest to Highest, one of them +n or -n, or 0 to 4000",
+    str | int,
+    'write "AboveNormal", "Normal+150" or 2150',
+    lambda value: parse_priority(str(value)),
+    _write_priority,
 )
-MOMENT = NativeValue(
-    "a date and time, without time zone UTC", _moment, _write_moment, {"type": ["string", "number"]}
+CODES = KeyValue(
+    "exit codes and ranges",
+    str | int | list[str | int],
+    'write [0, "10..12"]',
+    _codes,
+    _write_codes,
+    code="exit-codes",
 )
-LICENCES = NativeValue(
+MOMENT = KeyValue(
+    "a date and time, without time zone UTC",
+    str | float,
+    "write it as 2030-01-31T18:00:00Z",
+    _moment,
+    _write_moment,
+    code="date-time",
+    also=(date,),
+)
+LICENCES = KeyValue(
     "features with amounts, * for one for each processor",
+    dict[str, int | Literal["*"]] | str | list[str],
+    'write {solver = 2}, or ["solver:2"]',
     _licences,
     _write_licences,
-    {"anyOf": [PAIRS.schema, NAMES.schema]},
+    code="licence",
+    part=KeyValue("a number", int | Literal["*"], 'write a number, or "*" for one for each processor'),
 )
-EDGES = NativeValue(
+EDGES = KeyValue(
     'orders of groups like "1 -> 2"',
+    str | list[str],
+    'write ["1 -> 2"]: group 2 waits for group 1',
     _edges,
     lambda edges: [f"{edge.parent} -> {edge.child}" for edge in edges],
-    NAMES.schema,
+    code="group-order",
 )
-ORDER = NativeValue(
+ORDER = KeyValue(
     "memory, processors or speed, with a minus for the smaller first",
-    lambda value: tuple(key for name in _names(value) for key in parse_order(name)),
+    str | list[str],
+    'write ["memory", "-speed"]',
+    lambda value: tuple(key for name in _each(value) for key in parse_order(name)),
     lambda keys: [f"{'-' if key.ascending else ''}{key.by}" for key in keys],
-    NAMES.schema,
 )
-SWEEP = NativeValue("a range of numbers: 1-100, or 0-100:5", _sweep, _write_sweep, _SAME)
+SWEEP = KeyValue(
+    "a range of numbers: 1-100, or 0-100:5",
+    str | int,
+    'write "1-100", or "0-100:5" for every fifth',
+    _sweep,
+    _write_sweep,
+    code="sweep",
+)
 GROUP_OP = _choice("way to combine node groups", {op.value: op for op in NodeGroupOp})
 TYPE = _choice("type of task", {kind.value: kind for kind in TaskType})
 
-
-_NAME, _ID, _CONDITION = "name", "id", "condition"
-_CONDITIONS = {condition.value: condition for condition in Condition}
-_FIX = 'write [{name = "mesh"}], or [{id = "sim-1", condition = "OnExit"}]'
-_NAME_TEXT = {"type": "string"}
-
-
-def parse_named_jobs(value: Any) -> tuple[NamedParent, ...]:
-    """Read a table, or a list of tables, of a name or an id, and a condition, which is OnSuccess by default.
-
-    Raises:  BadRequest ``value``.
-    """
-    tables = value if isinstance(value, list) else [value]
-    return tuple([_named_job(table) for table in tables])
+_JOB_FIX = 'write [{name = "mesh"}], or [{id = "sim-1", condition = "OnExit"}]'
+_JOB_NAMED = KeyTable(
+    "a table of a name or an id, and a condition",
+    [
+        KeyRow(key="name", value=TEXT, help="name of the job"),
+        KeyRow(key="id", value=TEXT, help="Id of its SSS job object"),
+        KeyRow(
+            key="condition",
+            value=_choice("condition", {one.value: one for one in Condition}),
+            help="when it lets this job start; default: OnSuccess",
+        ),
+    ],
+    "named_job",
+)
 
 
 def _named_job(table: Any) -> NamedParent:
-    if not isinstance(table, dict) or not table.keys() <= {_NAME, _ID, _CONDITION}:
-        refuse("value", f"{shown(table)} is not a table of a name or an id, and a condition", _FIX)
-    said = [key for key in (_NAME, _ID) if key in table]
-    if len(said) != 1 or not isinstance(table[said[0]], str):
-        refuse("value", f"{shown(table)} does not have one text, a name or an id", _FIX)
-    condition = one_of("condition", table.get(_CONDITION, Condition.ON_SUCCESS.value), _CONDITIONS)
-    return NamedParent(table[said[0]], by_id=said[0] == _ID, condition=condition)
+    said = _JOB_NAMED.read(table, _JOB_FIX)
+    if ("name" in said) is ("id" in said):
+        refuse("value", f"{shown(table)} does not have one text, a name or an id", _JOB_FIX)
+    condition = said.get("condition", Condition.ON_SUCCESS)
+    return NamedParent(said.get("name", said.get("id", "")), by_id="id" in said, condition=condition)
 
 
-def format_named_jobs(parents: tuple[NamedParent, ...]) -> list[Mapping[str, str]]:
-    """Write named jobs as `parse_named_jobs` reads them."""
+def _write_named_jobs(parents: tuple[NamedParent, ...]) -> list[Mapping[str, str]]:
     return [
-        {_ID if one.by_id else _NAME: one.called}
-        | ({} if one.condition is Condition.ON_SUCCESS else {_CONDITION: one.condition.value})
+        {"id" if one.by_id else "name": one.called}
+        | ({} if one.condition is Condition.ON_SUCCESS else {"condition": one.condition.value})
         for one in parents
     ]
 
 
-_TABLE = {
-    "type": "object",
-    "properties": {_NAME: _NAME_TEXT, _ID: _NAME_TEXT, _CONDITION: {"enum": list(_CONDITIONS)}},
-    "oneOf": [{"required": [_NAME]}, {"required": [_ID]}],
-    "additionalProperties": False,
-}
-NAMED_JOBS = NativeValue(
+NAMED_JOBS = KeyValue(
     "a list of tables with a name or an id, and a condition",
-    parse_named_jobs,
-    format_named_jobs,
-    {"anyOf": [_TABLE, {"type": "array", "items": _TABLE}]},
+    Any,
+    make=lambda value: tuple(_named_job(table) for table in _each(value)),
+    write=_write_named_jobs,
+    inside=_JOB_NAMED.form | list[_JOB_NAMED.form],  # type: ignore[name-defined]  # a form is made at run time
 )

@@ -1,7 +1,8 @@
 """Write the native form, and its JSON Schema, which editors understand for TOML too."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from itertools import combinations
+from typing import Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -26,6 +27,7 @@ from headnode.core.formats.native.table_reading import (
     names_for_links,
 )
 from headnode.core.formats.native.values import NEEDS, NativeRow
+from headnode.core.formats.text.key_tables import KeyRow, KeyTable, KeyValue, json_schema_of
 from headnode.core.formats.text.toml_text import TomlMoment, toml
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import (
@@ -201,9 +203,8 @@ def _keys(
     for key, row in rows.items():
         if key in SIZES:
             continue
-        values = row.taken(spec)
-        if values != row.taken(defaults):
-            found[key] = row.value.write(values if len(values) > 1 else values[0])
+        if row.taken(spec) != row.taken(defaults):
+            found[key] = row.written(spec)
     return found
 
 
@@ -220,70 +221,35 @@ def _plain(value: Any) -> Any:
     return str.__str__(value) if isinstance(value, TomlMoment) else value
 
 
-_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_PAIRS_OF_SIZES = [{"required": list(pair)} for pair in combinations(SIZES, 2)]
+_ONE_SIZE = {"not": {"anyOf": _PAIRS_OF_SIZES}}
+"""The rule that a table has at most one size."""
 
 
 def json_schema() -> dict[str, Any]:
     """Return the schema of a file in the native form: a job, or a table for each of several."""
-    return {
-        "$schema": _DRAFT,
-        "title": "Headnode job, native form",
-        "type": "object",
-        "if": {"required": [JOBS_TABLE]},
-        "then": _several(),
-        "else": {"$ref": "#/$defs/job"},
-        "$defs": {
-            "job": _job(),
-            "task": _object(TASK_KEYS),
-            "alternative": _alternative(),
-            "alternative_task": _object(TASK_ALTERNATIVE_ROWS),
-        },
-    }
+    task, other_task = _form("task", TASK_KEYS), _form("alternative_task", TASK_ALTERNATIVE_ROWS)
+    of_the_task = {key: TASK_ALTERNATIVE_ROWS[key] for key in sorted(OF_THE_TASK - SIZES.keys())}
+    tasks_of_other = _tables(TASKS, "a table for each task of the job, in their order", other_task)
+    other = _form("alternative", {**ALTERNATIVE_ROWS, **of_the_task}, tasks_of_other)
+    others = _tables(ALTERNATIVES, "alternative requests, best first", other)
+    single = {key: TASK_KEYS[key] for key in TASK_ONLY}
+    job = _form("job", {**JOB_KEYS, **single}, _tables(TASKS, "a table for each task", task), others)
+    jobs = _tables(JOBS_TABLE, "a table for each job", job, least=1)
+    schema = json_schema_of("Headnode job, native form", KeyTable("file", [JOB_KEYS[GROUP], jobs]))
+    parts = schema["$defs"]
+    for name in ("job", "task", "alternative", "alternative_task"):
+        parts[name] |= _ONE_SIZE
+    parts["job"]["dependentSchemas"] = {TASKS: {"not": {"anyOf": [{"required": [key]} for key in TASK_ONLY]}}}
+    several = {key: schema.pop(key) for key in ("properties", "additionalProperties")}
+    choice = {"if": {"required": [JOBS_TABLE]}, "then": several, "else": {"$ref": "#/$defs/job"}}
+    return schema | choice
 
 
-def _several() -> dict[str, Any]:
-    jobs = {**_list("a table for each job", "job"), "minItems": 1}
-    return {
-        "properties": {GROUP: _key_schema(JOB_KEYS[GROUP]), JOBS_TABLE: jobs},
-        "additionalProperties": False,
-    }
+def _form(name: str, rows: Mapping[str, KeyRow], *tables: KeyRow) -> Any:
+    return KeyTable(name, [*rows.values(), *tables], name).form
 
 
-def _job() -> dict[str, Any]:
-    single = {key: _key_schema(TASK_KEYS[key]) for key in TASK_ONLY}
-    tables = {
-        TASKS: _list("a table for each task", "task"),
-        ALTERNATIVES: _list("alternative requests, best first", "alternative"),
-    }
-    return {
-        **_object(JOB_KEYS),
-        "properties": {**_key_schemas(JOB_KEYS), **single, **tables},
-        "dependentSchemas": {TASKS: {"not": {"anyOf": [{"required": [key]} for key in TASK_ONLY]}}},
-    }
-
-
-def _alternative() -> dict[str, Any]:
-    found = _object(ALTERNATIVE_ROWS)
-    tasks = _list("a table for each task of the job, in their order", "alternative_task")
-    of_the_task = {key: _key_schema(TASK_ALTERNATIVE_ROWS[key]) for key in sorted(OF_THE_TASK - SIZES.keys())}
-    return {**found, "properties": {**found["properties"], **of_the_task, TASKS: tasks}}
-
-
-def _list(description: str, part: str) -> dict[str, Any]:
-    return {"description": description, "type": "array", "items": {"$ref": f"#/$defs/{part}"}}
-
-
-def _object(rows: Mapping[str, NativeRow]) -> dict[str, Any]:
-    """Return the schema of a table of keys, which has at most one size."""
-    pairs = [["processors", "sockets"], ["processors", "nodes"], ["sockets", "nodes"]]
-    one_size = {"not": {"anyOf": [{"required": pair} for pair in pairs]}}
-    return {"type": "object", "properties": _key_schemas(rows), "additionalProperties": False, **one_size}
-
-
-def _key_schemas(rows: Mapping[str, NativeRow]) -> dict[str, Any]:
-    return {key: _key_schema(row) for key, row in rows.items()}
-
-
-def _key_schema(row: NativeRow) -> dict[str, Any]:
-    examples = {} if row.example is None else {"examples": [row.example]}
-    return {"description": row.help, **row.value.schema, **examples}
+def _tables(key: str, text: str, form: Any, *, least: int = 0) -> KeyRow:
+    form = Annotated[list[form], msgspec.Meta(min_length=least or None)]
+    return KeyRow(key=key, value=KeyValue("a list of tables", form), help=text)

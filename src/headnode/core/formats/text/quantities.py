@@ -114,15 +114,17 @@ def refuse(code: str, what: str, fix: str) -> NoReturn:
     raise BadRequest(code=code, what=what, fix=fix)
 
 
-def shown(value: Any) -> str:
-    """Return a value of a file as it may stand in a sentence.
+def shown(value: Any, table: str = "a table") -> str:
+    """Return a value of a file as it may stand in a sentence; `table` is the word for a table.
 
     >>> shown([1, 2]), shown(True), shown("x" * 99)[:8]
     ('a list', 'true', "'xxxxxxx")
     """
     match value:
         case dict():
-            return "a table"
+            return table
+        case []:
+            return "an empty list"
         case list():
             return "a list"
         case None:
