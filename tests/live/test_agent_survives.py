@@ -158,6 +158,16 @@ def test_a_factory_that_was_killed_is_replaced_and_its_shepherds_do_not_mind(sce
     assert scene.head.result(1).exit_code == 8
 
 
+def test_a_job_starts_though_the_factory_is_killed_again_and_again(scene: Scene) -> None:
+    scene.job("exit 6")
+    for _ in range(5):
+        killed = scene.factory()
+        os.kill(killed, signal.SIGKILL)
+        scene.head.until(lambda killed=killed: scene.factory() != killed)
+    scene.head.run(1, (1, 1))
+    assert scene.head.result(1).exit_code == 6
+
+
 @pytest.mark.parametrize("with_group", [True, False], ids=["cgroup", "marker"])
 def test_what_a_shepherd_left_that_died_with_its_agent_is_killed_by_the_next_agent(
     scene: Scene, with_group: bool

@@ -17,6 +17,7 @@ from headnode.core.model.errors import NotFound, Unavailable
 
 _LARGEST = 65536  # bytes
 _PATIENCE = 10.0  # seconds that opening a file may take
+MOST_LOSSES = 10  # factories that an order may lose: more, and it is a fault of the node
 
 
 class ShepherdOrder(msgspec.Struct, frozen=True):
@@ -64,7 +65,7 @@ class ShepherdFactory:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
         self._waiting: dict[str, ShepherdOrder] = {}  # of shepherds that are being made, by marker
-        self._repeated: set[str] = set()  # markers of those that were ordered a second time
+        self._losses: dict[str, int] = {}  # factories that were killed with an order, by its marker
         self._markers: dict[int, str] = {}  # of shepherds that live, by process
         self._opening: dict[int, asyncio.Future[int]] = {}  # who waits for a file, by the number of the order
         self._orders = 0
@@ -154,9 +155,10 @@ class ShepherdFactory:
                 self._not_opened(number, missing if is_missing else NotFound(code="no-output", what=why))
             case ["forked", marker, process]:
                 self._waiting.pop(marker, None)
-                self._repeated.discard(marker)
+                self._losses.pop(marker, None)
                 self._markers[process] = marker
             case ["failed", marker, why, trouble]:
+                self._losses.pop(marker, None)
                 self._listener.shepherd_failed(marker, why, trouble)
             case ["gone", process] if process in self._markers:
                 self._listener.shepherd_gone(self._markers.pop(process))
@@ -175,17 +177,20 @@ class ShepherdFactory:
             waiting.set_exception(trouble)
 
     def _lost(self) -> None:
-        """Start another factory for the orders of one that was killed; an order is repeated once."""
+        """Start another factory for the orders of one that was killed."""
         waiting, self._waiting = self._waiting, {}
         self.close()
         for marker, order in waiting.items():
             try:
-                if marker in self._repeated:
-                    raise Unavailable(code="factory", what="the shepherd factory was killed repeatedly")
-                self._repeated.add(marker)
+                self._losses[marker] = self._losses.get(marker, 0) + 1
+                if self._losses[marker] > MOST_LOSSES:
+                    raise Unavailable(
+                        code="factory",
+                        what=f"the shepherd factory was killed {self._losses[marker]} times in a row",
+                    )
                 self.order(order)
             except Unavailable as error:
-                self._repeated.discard(marker)
+                del self._losses[marker]
                 self._listener.shepherd_failed(marker, str(error), error.code)
 
     def close(self) -> None:
