@@ -14,13 +14,21 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from headnode.adapters.journal.sqlite import SqliteJournal
+from headnode.core.model.job import JobSpec
 from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, Priority
+from headnode.core.model.task import TaskSpec
 from headnode.core.state.events import Event, encode
 from headnode.core.state.job_events import InstanceEnd, InstancesDispatched, InstancesEnded
+from headnode.core.state.job_record import JobRecord, encode_record, encode_spec
+from headnode.core.state.transitions import JobState
 from headnode.engine.ports import EndedJob
 
 NOW = Instant(1_700_000_000.5)
+SPEC = JobSpec(name="a job", tasks=(TaskSpec(command="simulate --steps 1000 --output result.dat"),))
+RECORD = encode_record(
+    JobRecord(JobId(1), "user1", 1, 1, encode_spec(SPEC), JobState.FINISHED, Priority(2000), NOW)
+)
 EXITED = AttemptOutcome("exited", 0, None, NOW, NOW, usage=ResourceUsage(peak_memory=5000))
 SIZES = (2, 50, 500)
 EVENTS = 50_000  # at most, for one measurement
@@ -49,7 +57,7 @@ def ended(job: int) -> EndedJob:
         state=state,
         submitted=NOW,
         ended=NOW,
-        record=b"x" * 300,
+        record=RECORD,
     )
 
 

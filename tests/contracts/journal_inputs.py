@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from headnode.core.model.job import JobSpec
 from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, Priority
+from headnode.core.model.task import TaskSpec
 from headnode.core.state import events
 from headnode.core.state.events import Event
 from headnode.core.state.job_events import (
@@ -18,6 +20,8 @@ from headnode.core.state.job_events import (
     JobRequeued,
     TaskRequeued,
 )
+from headnode.core.state.job_record import JobRecord, encode_record, encode_spec
+from headnode.core.state.transitions import JobState
 from headnode.engine.ports import EndedJob
 
 NOW = Instant(1_700_000_000.5)
@@ -26,6 +30,13 @@ FINAL = ("finished", "failed", "canceled")
 
 jobs = st.integers(1, 4).map(JobId)
 small = st.integers(1, 4)
+
+
+def encoded_record(name: str = "", *tasks: TaskSpec) -> bytes:
+    """Return the record of an ended job, as the archive keeps it."""
+    spec = encode_spec(JobSpec(name=name, tasks=tasks or (TaskSpec(command="true"),)))
+    state, at = JobState.FINISHED, Instant(1_700_000_000.0)
+    return encode_record(JobRecord(JobId(1), "ada", 1, 1, spec, state, Priority(2000), at))
 
 
 def of_type(wanted: Any) -> st.SearchStrategy[Any]:
@@ -93,7 +104,7 @@ ended_job = st.builds(
     state=st.sampled_from(FINAL),
     submitted=st.just(NOW),
     ended=st.just(NOW),
-    record=st.binary(max_size=4),
+    record=st.sampled_from(("", "a", "bc")).map(encoded_record),
 )
 batch = st.tuples(
     st.lists(st.one_of(instance_event, any_event), max_size=5),

@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from journal_inputs import encoded_record
+from msgspec import structs
 
 from headnode.adapters.journal.sqlite import CLUSTER_ID, JOURNAL, SqliteJournal, open_journal
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.task import TaskSpec
 from headnode.core.state.events import Event
 from headnode.core.state.job_events import JobSubmitted
+from headnode.engine.past_jobs import past_jobs
 from headnode.engine.ports import EndedJob
 
 NOW = Instant(1_700_000_000.5)
@@ -26,8 +30,8 @@ def submitted(job: int) -> Event:
 def over(job: int) -> EndedJob:
     state = "failed" if job % 3 == 0 else "finished"
     return EndedJob(
-        id=JobId(job), owner="ada", name="", project="", state=state, submitted=NOW, ended=NOW, record=b"r",
-        job_group="render",
+        id=JobId(job), owner="ada", name="", project="", state=state, submitted=NOW, ended=NOW,
+        record=encoded_record(), job_group="render",
     )  # fmt: skip
 
 
@@ -91,6 +95,26 @@ def test_groups_and_logs_leave_out_damaged_rows_too(with_bad_rows: SqliteJournal
 def test_a_damaged_row_that_is_asked_for_by_itself_is_refused(with_bad_rows: SqliteJournal) -> None:
     with pytest.raises(Unavailable, match="ended job 7 has changed"):
         with_bad_rows.ended_job(JobId(7))
+
+
+LARGE = TaskSpec(command="x" * 100_000)
+
+
+def test_a_list_reads_no_more_than_a_page_of_bytes_at_once(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path)
+    bulky = [structs.replace(over(job), record=encoded_record("", *[LARGE] * 10)) for job in range(1, 9)]
+    journal.append([submitted(1)], ended=bulky)
+    for states in ((), ("finished", "failed")):
+        page = journal.ended_jobs(owner=None, states=states, before=None, limit=100)
+        assert [job.id for job in page] == [8, 7, 6]  # 1 MB each; a page is 2 MB, to the end of a row
+    assert [job.id for job in journal.ended_after(0, 100)] == [1, 2, 3]
+    found, after = [], 0
+    while after is not None:
+        seen = past_jobs(journal, after, 100)
+        found += [job.id for job in seen.jobs]
+        after = seen.more
+    assert found == list(range(1, 9))
+    journal.close()
 
 
 def test_damage_is_found_at_the_start_and_named_row_by_row(with_bad_rows: SqliteJournal) -> None:

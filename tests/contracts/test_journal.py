@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal_inputs import FINAL, NOW, OWNERS, any_event, batch, of_type
+from journal_inputs import FINAL, NOW, OWNERS, any_event, batch, encoded_record, of_type
 
 from depth import share_of
 from headnode.adapters.journal.memory import MemoryJournal
@@ -50,7 +50,7 @@ def submitted(job: int) -> Event:
     return JobSubmitted(at=NOW, job=JobId(job), order=job)
 
 
-def over(job: int, owner: str = "ada", state: str = "finished", record: bytes = b"r") -> EndedJob:
+def over(job: int, owner: str = "ada", state: str = "finished", record: bytes = encoded_record()) -> EndedJob:
     return EndedJob(
         id=JobId(job),
         owner=owner,
@@ -183,8 +183,8 @@ def test_a_revived_job_leaves_the_archive_and_may_end_again(journal: AnyJournal)
     journal.append([JobRequeued(at=NOW, job=ONE)], revived=[ONE, JobId(77)])
     assert journal.ended_job(ONE) is None
     assert journal.count_ended(owner="ada") == {"finished": 1}
-    journal.append([], ended=[over(1, record=b"second time")])
-    assert journal.ended_job(ONE) == over(1, record=b"second time")
+    journal.append([], ended=[over(1, record=encoded_record("second time"))])
+    assert journal.ended_job(ONE) == over(1, record=encoded_record("second time"))
     assert journal.count_ended(owner="ada") == {"finished": 2}
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from journal_inputs import NOW
+from journal_inputs import NOW, encoded_record
 
 from headnode.adapters.journal import event_table, memory
 from headnode.adapters.journal.memory import MemoryJournal
@@ -111,7 +111,7 @@ def test_the_past_is_told_page_by_page_in_the_order_of_ids(journal: AnyJournal) 
 
 
 def over(job: int) -> EndedJob:
-    return EndedJob(JobId(job), "ada", "n", "p", "finished", NOW, NOW, b"r")
+    return EndedJob(JobId(job), "ada", "n", "p", "finished", NOW, NOW, encoded_record())
 
 
 def test_what_jobs_held_is_told_job_by_job_in_order(journal: AnyJournal) -> None:
@@ -163,4 +163,15 @@ def test_a_prediction_that_was_changed_on_the_disk_is_refused(tmp_path: Path) ->
     with pytest.raises(Unavailable) as refused:
         journal.prediction(JobId(1))
     assert refused.value.code == "journal-damaged"
+    journal.close()
+
+
+def test_a_job_starts_though_its_prediction_was_changed_on_the_disk(tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db")
+    journal.keep_predictions([predicted(1), predicted(2)])
+    journal.append([NOTHING])
+    journal._database.execute("update predictions set body = ? where job = 1", (os.urandom(20),))
+    assert journal.append([started(1, 30), started(2, 40)]) == 3
+    assert waits(journal) == [(2, 40)]
+    assert ["job 1 " in what for what in journal.damage()] == [True]
     journal.close()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from journal_inputs import encoded_record
 
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.core.model.errors import HeadnodeError, Unavailable
@@ -41,7 +42,14 @@ def bulky(order: int) -> Event:
 
 def over(job: int) -> EndedJob:
     return EndedJob(
-        id=JobId(job), owner="ada", name="", project="", state="failed", submitted=NOW, ended=NOW, record=b"r"
+        id=JobId(job),
+        owner="ada",
+        name="",
+        project="",
+        state="failed",
+        submitted=NOW,
+        ended=NOW,
+        record=encoded_record(),
     )
 
 
@@ -197,7 +205,7 @@ def test_a_byte_flipped_anywhere_never_changes_an_event_nor_an_answer_of_the_arc
         assert [job for job in found[2] if job not in jobs] == []
         assert found[3] in (snapshot, None)
     assert set(refusals) <= {"journal-damaged", "journal-version", "journal-error"}
-    assert len(refusals) > 100
+    assert len(refusals) > 50
 
 
 def everything_in(

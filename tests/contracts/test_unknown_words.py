@@ -8,9 +8,11 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+from journal_inputs import encoded_record
 
 from headnode import __version__
 from headnode.adapters.clock import VirtualClock
+from headnode.adapters.journal.checking import check_file
 from headnode.adapters.journal.event_table import checksum
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.adapters.processes.job_journal import Header, UnknownRecordError, Writer, read
@@ -23,14 +25,17 @@ from headnode.apps.agent.head_link import HeadLink, LocalTransport
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
+from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.template import JobTemplate
 from headnode.core.state.cluster_state import ClusterState, Snapshot
 from headnode.core.state.events import Event, ParameterSet, encode
-from headnode.core.state.job_record import JobRecord
+from headnode.core.state.job_events import InstanceEnd, InstancesEnded
+from headnode.core.state.job_record import JobRecord, encode_record
 from headnode.core.state.transitions import JobState
 from headnode.engine.engine import Engine
+from headnode.engine.ports import EndedJob, Prediction
 from headnode.engine.recovery import save
 from testbed.in_process import InProcessNodes
 
@@ -151,6 +156,83 @@ def test_a_head_names_an_unknown_field_of_a_job_in_a_snapshot_and_writes_nothing
         Engine(journal, VirtualClock(Instant(5.0)), {}, InProcessNodes())
     assert [word in refused.value.what for word in ("snapshot after event 1 ", "`teleported`")] == [True] * 2
     assert (refused.value.code, path.read_bytes()) == ("journal-unknown", before)
+
+
+ENDED = EndedJob(JobId(7), "u", "n", "p", "finished", Instant(1.0), Instant(2.0), b"")
+NEWER_TASK = packed(JOB, "tasks", 0)
+GONE = JobRecord(JobId(7), "u", 1, 1, NEWER_TASK, JobState.FINISHED, Priority(2000), Instant(1.0))
+NEWER_ROWS = {
+    "ended job": ("ended_jobs", [*msgspec.structs.astuple(ENDED), "teleported"]),
+    "record": ("ended_jobs", msgspec.structs.astuple(msgspec.structs.replace(ENDED, record=packed(NODE)))),
+    "task": (
+        "ended_jobs",
+        msgspec.structs.astuple(msgspec.structs.replace(ENDED, record=encode_record(GONE))),
+    ),
+    "ended instance": ("ended_instances", [2, 3, 1, "finished", ["exited", 0], "n1", *[True] * 20]),
+    "prediction": ("predictions", [7, 1.0, "easy", *[1.0] * 20]),
+}
+
+
+def archive_of_a_newer_head(path: Path, table: str, body: object) -> bytes:
+    """Write two ended jobs with an instance, and change a row of job 7 into that of a newer version."""
+    journal = SqliteJournal(path)
+    done = InstanceEnd(2, 3, 1, "finished", AttemptOutcome("exited", 0))
+    ended = [over(5), over(7)]
+    journal.keep_predictions([Prediction(JobId(7), Instant(1.0), "easy")])
+    journal.append([KNOWN, InstancesEnded(at=Instant(1.0), job=JobId(7), ended=(done,))], ended=ended)
+    row = msgspec.msgpack.encode(body)
+    key = "id" if table == "ended_jobs" else "job"
+    change = f"update {table} set body = ?, sum = ? where {key} = 7"
+    journal._database.execute(change, (row, checksum(row, 7)))
+    journal._database.execute("update cluster set written_by = ?", (NEWER,))
+    journal.close()
+    return path.read_bytes()
+
+
+def over(job: int) -> EndedJob:
+    return msgspec.structs.replace(ENDED, id=JobId(job), record=encoded_record())
+
+
+@pytest.mark.parametrize(("table", "body"), NEWER_ROWS.values(), ids=NEWER_ROWS.keys())
+def test_a_head_does_not_start_with_a_row_of_the_archive_that_it_does_not_know(
+    tmp_path: Path, table: str, body: object
+) -> None:
+    path = tmp_path / "journal.db"
+    before = archive_of_a_newer_head(path, table, body)
+    with pytest.raises(Unavailable) as refused, contextlib.closing(SqliteJournal(path)) as journal:
+        journal.look_over(60.0)
+    assert refused.value.code == "journal-unknown"
+    assert "job 7" in refused.value.what or "instance 7.2.3" in refused.value.what
+    assert f"start Headnode {NEWER}" in refused.value.fix
+    assert path.read_bytes() == before
+    rows = [row for part in check_file(path) for row in part.undecodable]
+    assert [NEWER in row.row for row in rows] == [True]
+
+
+@pytest.mark.parametrize(("table", "body"), NEWER_ROWS.values(), ids=NEWER_ROWS.keys())
+def test_a_row_that_only_a_newer_head_reads_is_left_out_of_lists_and_refused_by_itself(
+    tmp_path: Path, table: str, body: object
+) -> None:
+    path = tmp_path / "journal.db"
+    archive_of_a_newer_head(path, table, body)
+    with contextlib.closing(SqliteJournal(path)) as journal:
+        journal.append([KNOWN])  # the time for looking over may end before such a row
+        lists = {
+            "ended_jobs": lambda: journal.ended_jobs(owner=None, states=(), before=None, limit=9),
+            "ended_instances": lambda: journal.instances(JobId(7), 2, 0, 9),
+            "predictions": lambda: journal.judged_predictions(Instant(0.0), 9),
+        }
+        one = {
+            "ended_jobs": lambda: journal.ended_job(JobId(7)),
+            "ended_instances": lambda: journal.instance(JobId(7), 2, 3),
+            "predictions": lambda: journal.prediction(JobId(7)),
+        }
+        journal._database.execute("update predictions set started = 2.0")
+        assert [found.id for found in lists[table]()] == ([5] if table == "ended_jobs" else [])
+        assert [NEWER in what for what in journal.damage()] == [True]
+        with pytest.raises(Unavailable) as refused:
+            one[table]()
+        assert (refused.value.code, NEWER in refused.value.fix) == ("journal-unknown", True)
 
 
 def test_every_encoded_part_of_an_event_is_checked_before_the_head_starts() -> None:

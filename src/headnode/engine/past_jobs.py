@@ -61,7 +61,8 @@ def past_jobs(
     Cost:  proportional to `limit`, however many of them are of that time.
     """
     looked_at = archive.ended_after(after, limit)
-    more = looked_at[-1].id if limit and len(looked_at) == limit else None
+    is_last = not looked_at or (len(looked_at) < limit and not archive.ended_after(looked_at[-1].id, 1))
+    more = None if is_last else looked_at[-1].id
     return PastJobsPage(list(_read(archive, [job for job in looked_at if _in_time(job, since, until)])), more)
 
 

@@ -51,7 +51,7 @@ class Journal(Protocol):
         """Keep the state as it was after event `number`; older snapshots may go."""
 
     def written_by(self) -> str:
-        """Return the version of Headnode that wrote here last."""
+        """Return the newest version of Headnode that wrote here."""
 
     def newest_snapshot(self) -> tuple[int, bytes] | None:
         """Return (number, state) of the newest snapshot, or None."""
@@ -64,7 +64,10 @@ class Archive(Protocol):
     """The ended jobs and the ended instances of all jobs: a projection of the journal.
 
     Promise: what `Journal.append` has returned for is found here at once.
-             A list leaves out a row that is damaged, and `damage` tells of it; one row alone is refused.
+             The record and the description of an ended job can be decoded.  A list leaves out a row that is
+             damaged or needs a newer version, and `damage` names it; if only that row is asked for, it raises
+             Unavailable ``journal-damaged`` or ``journal-unknown``.
+             Long descriptions end a list of ended jobs before `limit`; an empty list is the end.
     """
 
     def damage(self) -> tuple[str, ...]:

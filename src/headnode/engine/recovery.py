@@ -84,7 +84,7 @@ def unknown(what: str, error: Exception, written_by: str) -> Unavailable:
     return Unavailable(
         code="journal-unknown",
         what=f"{what} has something that Headnode {__version__} does not know: {why}",
-        fix=f"start Headnode {written_by}, which wrote here last; nothing was changed",
+        fix=f"start Headnode {written_by}, the newest version that wrote here; nothing was changed",
     )
 
 

@@ -3,15 +3,27 @@
 import math
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from headnode.adapters.journal.errors import Damage, damaged, from_sqlite, missing
-from headnode.adapters.journal.event_table import is_intact
+import msgspec
+
+from headnode.adapters.journal.ended_tables import decode_ended_job, decode_instance
+from headnode.adapters.journal.errors import (
+    Damage,
+    UnreadableRow,
+    damaged,
+    from_sqlite,
+    missing,
+    undecodable_row,
+)
+from headnode.adapters.journal.event_table import decode_prediction, is_intact
 from headnode.adapters.journal.journal_file import SingleProcess, check_log
+from headnode.core.model.errors import UnknownDescription
 from headnode.core.model.quantities import JobId
+from headnode.core.state.events import decode
 
 _INSTRUCTIONS: Final = 20_000  # of SQLite between two looks at the clock, about a millisecond
 _ROWS: Final = 1_000  # between two looks at the clock
@@ -19,49 +31,79 @@ _MOST_TOLD: Final = 20  # faults of the structure
 
 
 class CheckedTable(NamedTuple):
-    """A table whose rows have checksums.  `query`: key columns, then key of the sum, body and sum."""
+    """A table whose rows have checksums.
+
+    `query`: key columns, then key of the sum, body and sum.  `decode` raises msgspec.DecodeError or
+    UnknownDescription.
+    """
 
     name: str
     row: str  # what a row is called, with a place for its key
     query: str
+    decode: Callable[[bytes], object]
 
 
 TABLES: Final = (
     CheckedTable(
-        "snapshots", "the snapshot after event {}", "select number, number, state, sum from snapshots"
+        "snapshots", "the snapshot after event {}", "select number, number, state, sum from snapshots", bytes
+    ),  # recovery decodes it
+    CheckedTable(
+        "events", "event {}", "select number, number, body, sum from events order by number desc", decode
     ),
-    CheckedTable("events", "event {}", "select number, number, body, sum from events order by number desc"),
-    CheckedTable("ended_jobs", "ended job {}", "select id, id, body, sum from ended_jobs order by id desc"),
+    CheckedTable(
+        "ended_jobs",
+        "ended job {}",
+        "select id, id, body, sum from ended_jobs order by id desc",
+        decode_ended_job,
+    ),
     CheckedTable(
         "ended_instances",
         "ended instance {}",
         "select job || '.' || task || '.' || instance, job, body, sum from ended_instances order by job desc",
+        decode_instance,
     ),
-    CheckedTable("predictions", "the prediction of job {}", "select job, job, body, sum from predictions"),
+    CheckedTable(
+        "predictions",
+        "the prediction of job {}",
+        "select job, job, body, sum from predictions",
+        decode_prediction,
+    ),
 )
 
 
 class TableCheck(NamedTuple):
-    """What was found in a table.  `complete`: all of its rows were read."""
+    """What was found in a table.  `complete`: all of its rows were read.
+
+    `bad` rows have changed since they were written.  `undecodable` ones are intact, but another version of
+    Headnode wrote them.
+    """
 
     name: str
     rows: int
     bad: tuple[str, ...]
     complete: bool
+    undecodable: tuple[UnreadableRow, ...] = ()
 
 
 def look_over(database: sqlite3.Connection, path: Path, damage: Damage, seconds: float) -> None:
-    """Look for damage for at most so long; note damaged rows.
+    """Look for damage for at most so long, the newest rows of each table first; note damaged rows.
 
-    Raises:  Unavailable ``journal-damaged`` for damage of the structure.
+    Raises:  Unavailable ``journal-damaged`` for damage of the structure, ``journal-unknown`` for a row that
+             only a newer version of Headnode reads.
     """
     until = time.monotonic() + seconds
     faults = faults_of_structure(database, time.monotonic() + seconds / 2)
     if faults:
         raise damaged(path, faults[0])
-    for table in TABLES:
-        for bad in examine(database, table, until).bad:
+    for number, table in enumerate(TABLES):
+        now = time.monotonic()
+        found = examine(database, path, table, now + (until - now) / (len(TABLES) - number))
+        for bad in found.bad:
             damage.note(f"{bad} has changed since it was written")
+        for each in found.undecodable:
+            if each.code == "journal-unknown":
+                raise each
+            damage.note(each.row)
 
 
 def check_file(path: Path) -> list[TableCheck]:
@@ -79,7 +121,7 @@ def check_file(path: Path) -> list[TableCheck]:
         try:
             faults = faults_of_structure(database, math.inf)
             structure = TableCheck("pages", _pages(database), tuple(faults), complete=True)
-            return [structure, *(_examined(database, table) for table in TABLES)]
+            return [structure, *(_examined(database, path, table) for table in TABLES)]
         finally:
             database.close()
     except sqlite3.Error as error:
@@ -92,10 +134,10 @@ def _pages(database: sqlite3.Connection) -> int:
     return int(database.execute("pragma page_count").fetchone()[0])
 
 
-def _examined(database: sqlite3.Connection, table: CheckedTable) -> TableCheck:
+def _examined(database: sqlite3.Connection, path: Path, table: CheckedTable) -> TableCheck:
     """Examine a table; one whose pages are damaged is told as a whole."""
     try:
-        return examine(database, table, math.inf)
+        return examine(database, path, table, math.inf)
     except sqlite3.DatabaseError as error:
         return TableCheck(table.name, 0, (f"its pages cannot be read: {error}",), complete=False)
 
@@ -131,20 +173,38 @@ def faults_of_structure(database: sqlite3.Connection, until: float) -> list[str]
     return [] if rows == [("ok",)] else [str(row[0]).splitlines()[0] for row in rows]
 
 
-def examine(database: sqlite3.Connection, table: CheckedTable, until: float) -> TableCheck:
-    """Read the rows of a table until then, on the monotonic clock; name those that are damaged."""
-    rows, bad = 0, []
+def examine(database: sqlite3.Connection, path: Path, table: CheckedTable, until: float) -> TableCheck:
+    """Read the rows of a table until then, on the monotonic clock; name those that cannot be read."""
+    rows, complete = 0, True
+    bad: list[str] = []
+    undecodable: list[UnreadableRow] = []
     cursor = database.execute(table.query)
     try:
         for key, summed, body, said in _whole(cursor):
             rows += 1
+            name = table.row.format(key)
             if not isinstance(summed, int) or not is_intact(body, JobId(summed), said):
-                bad.append(table.row.format(key))
+                bad.append(name)
+            elif (error := _trouble(table, body)) is not None:
+                undecodable.append(undecodable_row(path, name, error, _written_by(database)))
             if rows % _ROWS == 0 and time.monotonic() > until:
-                return TableCheck(table.name, rows, tuple(bad), complete=False)
+                complete = False
+                break
     finally:
         cursor.close()
-    return TableCheck(table.name, rows, tuple(bad), complete=True)
+    return TableCheck(table.name, rows, tuple(bad), complete, tuple(undecodable))
+
+
+def _trouble(table: CheckedTable, body: bytes) -> Exception | None:
+    try:
+        table.decode(body)
+    except (msgspec.DecodeError, UnknownDescription) as error:
+        return error
+    return None
+
+
+def _written_by(database: sqlite3.Connection) -> str:
+    return str(database.execute("select written_by from cluster").fetchone()[0])
 
 
 def _whole(cursor: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:

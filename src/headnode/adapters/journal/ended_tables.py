@@ -2,14 +2,14 @@
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from headnode.adapters.journal.errors import Damage, damaged
+from headnode.adapters.journal.errors import Damage, UnreadableRow, changed_row, damaged, undecodable_row
 from headnode.adapters.journal.event_table import (
     Drop,
     DropAll,
@@ -19,14 +19,18 @@ from headnode.adapters.journal.event_table import (
     checksum,
     is_intact,
 )
+from headnode.core.model.bounds import PAGE_BYTES
+from headnode.core.model.errors import UnknownDescription
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.events import Event
 from headnode.core.state.job_events import InstanceEnd
+from headnode.core.state.job_record import decode_record, decode_spec
 from headnode.engine.ports import EndedJob
 
 _ANY_ID: Final = 2**63 - 1  # above every id
 
 _Key = tuple[JobId, int, int]  # job, task, instance
+_Row = tuple[JobId, bytes, int]  # of an ended job: id, body, sum
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -45,15 +49,43 @@ class _Body(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 _job_decoder = msgspec.msgpack.Decoder(_Body)
-_instance_decoder = msgspec.msgpack.Decoder(InstanceEnd)
+decode_instance = msgspec.msgpack.Decoder(InstanceEnd).decode
+
+
+def decode_ended_job(body: bytes) -> EndedJob:
+    """Return the job of a row.  Its record and its description are decoded too: readers trust them.
+
+    Raises:  msgspec.DecodeError, UnknownDescription.
+    """
+    job = EndedJob(*msgspec.structs.astuple(_job_decoder.decode(body)))
+    decode_spec(decode_record(job.record).spec)
+    return job
+
+
+def _first_bytes(rows: Iterator[_Row]) -> list[_Row]:
+    """Return the first rows, up to and with the one that makes them as many bytes as one list reads."""
+    found, read = [], 0
+    for row in rows:
+        found.append(row)
+        read += len(row[1])
+        if read >= PAGE_BYTES.most:
+            break
+    return found
+
+
+def _is_much(rows: list[_Row]) -> bool:
+    return sum(len(body) for _, body, _ in rows) >= PAGE_BYTES.most
 
 
 class EndedTables:
     """The archive in the database `path`; errors name that file."""
 
-    def __init__(self, database: sqlite3.Connection, path: Path, damage: Damage) -> None:
+    def __init__(
+        self, database: sqlite3.Connection, path: Path, damage: Damage, written_by: Callable[[], str]
+    ) -> None:
         """`damage` hears of rows that lists leave out because they do not read."""
         self._database, self._path, self._damage = database, path, damage
+        self._written_by = written_by
 
     def take_out(self, jobs: Iterable[JobId]) -> None:
         """Forget the jobs; those that are not there are none."""
@@ -93,26 +125,25 @@ class EndedTables:
         found: list[EndedJob] = []
         below, asked = _ANY_ID if before is None else before, max(limit, 0)
         while len(found) < asked:
-            rows = self._rows(owner, states, below, asked - len(found))
+            rows = _first_bytes(self._rows(owner, states, below, asked - len(found)))
             found += self._damage.readable(self._read_job, rows)
-            if not rows:
+            if not rows or (found and _is_much(rows)):
                 break
             below = rows[-1][0]
         return found
 
-    def _rows(
-        self, owner: str | None, states: Sequence[str], below: int, limit: int
-    ) -> list[tuple[JobId, bytes, int]]:
-        """Return the rows of up to `limit` ended jobs with ids below `below`, newest id first."""
+    def _rows(self, owner: str | None, states: Sequence[str], below: int, limit: int) -> Iterator[_Row]:
+        """Yield the rows of up to `limit` ended jobs with ids below `below`, newest id first."""
         if owner is None and not states:
-            return self._database.execute(
+            yield from self._database.execute(
                 "select id, body, sum from ended_jobs where id < ? order by id desc limit ?", (below, limit)
-            ).fetchall()
+            )
+            return
         wanted = set(states or self.counts(owner))
         ids = [job for state in wanted for job in self._ids(owner, state, below, limit)]
-        return [row for job in sorted(ids, reverse=True)[:limit] for row in self._row(job)]
+        yield from (row for job in sorted(ids, reverse=True)[:limit] for row in self._row(job))
 
-    def _row(self, job: JobId) -> list[tuple[JobId, bytes, int]]:
+    def _row(self, job: JobId) -> list[_Row]:
         """Return the row of one ended job, if there is one."""
         return self._database.execute("select id, body, sum from ended_jobs where id = ?", (job,)).fetchall()
 
@@ -138,12 +169,14 @@ class EndedTables:
         found: list[EndedJob] = []
         asked = max(limit, 0)
         while len(found) < asked:
-            rows = self._database.execute(
-                "select id, body, sum from ended_jobs where id > ? order by id limit ?",
-                (after, asked - len(found)),
-            ).fetchall()
+            rows = _first_bytes(
+                self._database.execute(
+                    "select id, body, sum from ended_jobs where id > ? order by id limit ?",
+                    (after, asked - len(found)),
+                )
+            )
             found += self._damage.readable(self._read_job, rows)
-            if not rows:
+            if not rows or (found and _is_much(rows)):
                 break
             after = rows[-1][0]
         return found
@@ -241,14 +274,21 @@ class EndedTables:
 
     def _read_job(self, job: JobId, body: bytes, said: int) -> EndedJob:
         if not is_intact(body, job, said):
-            raise damaged(self._path, f"ended job {job} has changed since it was written")
-        return EndedJob(*msgspec.structs.astuple(_job_decoder.decode(body)))
+            raise changed_row(self._path, f"ended job {job}")
+        try:
+            return decode_ended_job(body)
+        except (msgspec.DecodeError, UnknownDescription) as error:
+            raise undecodable_row(self._path, f"ended job {job}", error, self._written_by()) from None
 
     def _read_instance(self, job: JobId, task: int, instance: int, body: bytes, said: int) -> InstanceEnd:
-        name = f"{job}.{task}.{instance}"
+        name = f"ended instance {job}.{task}.{instance}"
         if not is_intact(body, job, said):
-            raise damaged(self._path, f"ended instance {name} has changed since it was written")
-        ended = _instance_decoder.decode(body)
+            raise changed_row(self._path, name)
+        try:
+            ended = decode_instance(body)
+        except msgspec.DecodeError as error:
+            raise undecodable_row(self._path, name, error, self._written_by()) from None
         if (ended.task, ended.instance) != (task, instance):
-            raise damaged(self._path, f"ended instance {name} is stored in the place of another")
+            why = f"{name} is stored in the place of another"
+            raise UnreadableRow(damaged(self._path, why), why)
         return ended

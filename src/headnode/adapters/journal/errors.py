@@ -7,11 +7,43 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from headnode.core.model.errors import Unavailable
+import msgspec
+
+from headnode.core.model.errors import Unavailable, UnknownDescription
+from headnode.engine.recovery import unknown
 
 _FULL = sqlite3.SQLITE_FULL
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _FILE_SYSTEM = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
+
+
+class UnreadableRow(Unavailable):
+    """A row of the journal that cannot be read: ``journal-damaged`` or ``journal-unknown``.
+
+    `row`: which row, and why, in one sentence.
+    """
+
+    def __init__(self, error: Unavailable, row: str) -> None:
+        super().__init__(code=error.code, what=error.what, fix=error.fix)
+        self.row = row
+
+
+def changed_row(path: Path, name: str) -> UnreadableRow:
+    """Return the error for a row whose checksum is wrong."""
+    why = f"{name} has changed since it was written"
+    return UnreadableRow(damaged(path, why), why)
+
+
+def undecodable_row(path: Path, name: str, error: Exception, written_by: str) -> UnreadableRow:
+    """Return the error for an intact row that does not decode: a newer version wrote it, or a broken one.
+
+    `error`: msgspec.DecodeError, or UnknownDescription.
+    """
+    if isinstance(error, (msgspec.ValidationError, UnknownDescription)):
+        found = unknown(f"{name} in the journal {str(path)!r}", error, written_by)
+        return UnreadableRow(found, f"{name} needs Headnode {written_by}")
+    why = f"{name} does not decode: {error}"
+    return UnreadableRow(damaged(path, why), why)
 
 
 def damaged(path: Path, what: str) -> Unavailable:
@@ -110,7 +142,7 @@ log = logging.getLogger("headnode.adapters.journal")
 
 
 class Damage:
-    """What was found damaged since the journal was opened, each row once."""
+    """The rows that were found unreadable since the journal was opened, each once."""
 
     def __init__(self) -> None:
         self._noted: dict[str, None] = {}
@@ -121,17 +153,17 @@ class Damage:
         return tuple(self._noted)
 
     def note(self, what: str) -> None:
-        """Take down a row; the log hears of it the first time."""
+        """Note a row that cannot be read, in a sentence; log it the first time."""
         if what not in self._noted and len(self._noted) < MOST_NOTED:
             self._noted[what] = None
-            log.error("the journal is damaged: %s", what)
+            log.error("a row of the journal cannot be read: %s", what)
 
     def readable(self, read: Callable[..., Row], rows: Iterable[tuple[Any, ...]]) -> Iterator[Row]:
-        """Yield what `read` makes of each row; a damaged one is noted and left out."""
+        """Yield what `read` makes of each row; one that cannot be read is noted and left out."""
         for row in rows:
             try:
                 found = read(*row)
-            except Unavailable as error:
-                self.note(error.what)
+            except UnreadableRow as error:
+                self.note(error.row)
                 continue
             yield found

@@ -12,7 +12,7 @@ from zlib import crc32
 
 import msgspec
 
-from headnode.adapters.journal.errors import Damage, damaged
+from headnode.adapters.journal.errors import Damage, changed_row, damaged, undecodable_row
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.events import Event, ParameterSet, decode, encode, node_of
 from headnode.core.state.job_events import (
@@ -33,7 +33,6 @@ from headnode.core.state.job_events import (
     TaskRequeued,
 )
 from headnode.engine.ports import MOST_PREDICTIONS, Prediction
-from headnode.engine.recovery import unknown
 
 OF_CLUSTER: Final = 0
 """Kind of an event of a node or of the whole cluster."""
@@ -219,29 +218,28 @@ class EventTable:
 
     def _read(self, number: int, body: bytes, said: int) -> Event:
         if not is_intact(body, number, said):
-            raise damaged(self._path, f"event {number} has changed since it was written")
+            raise changed_row(self._path, f"event {number}")
         try:
             return decode(body)
-        except msgspec.ValidationError as error:
-            raise unknown(
-                f"event {number} of the journal {str(self._path)!r}", error, self._written_by()
-            ) from None
         except msgspec.DecodeError as error:
-            raise damaged(self._path, f"event {number} does not read: {error}") from None
+            raise undecodable_row(self._path, f"event {number}", error, self._written_by()) from None
 
 
 _SELECT: Final = "select job, body, sum from predictions "
 _LAST: Final = (inf, 0)  # behind every start
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Prediction)
+decode_prediction = msgspec.msgpack.Decoder(Prediction).decode
 
 
 class PredictionTable:
     """The predictions in the database `path`; errors name that file."""
 
-    def __init__(self, database: sqlite3.Connection, path: Path, damage: Damage) -> None:
+    def __init__(
+        self, database: sqlite3.Connection, path: Path, damage: Damage, written_by: Callable[[], str]
+    ) -> None:
         """`damage` hears of predictions that lists leave out because they do not read."""
         self._database, self._path, self._damage = database, path, damage
+        self._written_by = written_by
         self._waiting: dict[JobId, Prediction] = {}
 
     def keep(self, predictions: Iterable[Prediction]) -> None:
@@ -283,10 +281,10 @@ class PredictionTable:
         return list(self._damage.readable(self._read, rows))
 
     def _start(self, job: JobId, at: Instant) -> None:
-        row = self._database.execute(f"{_SELECT} where job = ? and started is null", (job,)).fetchone()
-        if row is not None:
-            judged = msgspec.structs.replace(self._read(*row), started=at)
-            _, body, said = self._row(judged)
+        """Note when a job started; a prediction that cannot be read keeps no job from starting."""
+        rows = self._database.execute(f"{_SELECT} where job = ? and started is null", (job,)).fetchall()
+        for prediction in self._damage.readable(self._read, rows):
+            _, body, said = self._row(msgspec.structs.replace(prediction, started=at))
             self._database.execute(
                 "update predictions set body = ?, sum = ?, started = ? where job = ?", (body, said, at, job)
             )
@@ -297,5 +295,9 @@ class PredictionTable:
 
     def _read(self, job: JobId, body: bytes, said: int) -> Prediction:
         if not is_intact(body, job, said):
-            raise damaged(self._path, f"the prediction of job {job} has changed since it was written")
-        return _decoder.decode(body)
+            raise changed_row(self._path, f"the prediction of job {job}")
+        try:
+            return decode_prediction(body)
+        except msgspec.DecodeError as error:
+            name = f"the prediction of job {job}"
+            raise undecodable_row(self._path, name, error, self._written_by()) from None

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import re
 import sqlite3
 import struct
 import sys
@@ -48,7 +49,7 @@ create table ended_groups (id integer primary key, job_group text not null);
 create index ended_groups_of on ended_groups (job_group, id);
 -- What happened to the cluster is little beside what happened to jobs, and is looked for among that.
 create index cluster_events on events (number) where kind = 0;
--- One row: which cluster this is, and which version of Headnode wrote here last.
+-- One row: which cluster this is, and the newest version of Headnode that wrote here.
 -- The state directory has the same id in a file beside the journal.
 create table cluster (id text not null, written_by text not null);
 """
@@ -78,6 +79,15 @@ def connect(path: Path, *, may_create: bool = True) -> sqlite3.Connection:
             raise in_use(path) from error
         raise
     return database
+
+
+def is_older(version: str, than: str) -> bool:
+    """Return whether the first three numbers of a version come before those of another."""
+    return _numbers(version) < _numbers(than)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)[:3]]
 
 
 def _settle(database: sqlite3.Connection, path: Path, *, may_create: bool) -> None:

@@ -16,7 +16,7 @@ from headnode.adapters.journal.checking import look_over
 from headnode.adapters.journal.ended_tables import EndedTables
 from headnode.adapters.journal.errors import Damage, damaged, from_sqlite, from_system, other_cluster
 from headnode.adapters.journal.event_table import EventTable, PredictionTable, checksum, is_intact
-from headnode.adapters.journal.journal_file import OpenFiles, SingleProcess, check_log, connect
+from headnode.adapters.journal.journal_file import OpenFiles, SingleProcess, check_log, connect, is_older
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.events import Event, ParameterSet
 from headnode.core.state.job_events import InstanceEnd
@@ -55,8 +55,8 @@ class SqliteJournal:
             try:
                 self._files = OpenFiles(self._path)
                 self._events = EventTable(self._database, self._path, self._damage, self.written_by)
-                self._ended = EndedTables(self._database, self._path, self._damage)
-                self._predictions = PredictionTable(self._database, self._path, self._damage)
+                self._ended = EndedTables(self._database, self._path, self._damage, self.written_by)
+                self._predictions = PredictionTable(self._database, self._path, self._damage, self.written_by)
                 self._last = self._events.last_number()
                 found = self._database.execute("select id, written_by from cluster").fetchone()
                 self.cluster_id, self._written_by = map(str, found)
@@ -195,7 +195,7 @@ class SqliteJournal:
             number = more
 
     def written_by(self) -> str:
-        """Return the version of Headnode that wrote here last."""
+        """Return the newest version of Headnode that wrote here."""
         return self._written_by
 
     def copy_to(self, path: Path) -> None:
@@ -264,8 +264,8 @@ class SqliteJournal:
             self._files.check()
 
     def _sign(self) -> None:
-        """Note which version writes here, with the first that it writes."""
-        if self._written_by != __version__:
+        """Note that this version writes here, unless a newer one has: it alone can read all of the rows."""
+        if is_older(self._written_by, __version__):
             self._database.execute("update cluster set written_by = ?", (__version__,))
             self._written_by = __version__
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from headnode.adapters.journal.backup import CheckedBackup
+    from headnode.adapters.journal.checking import TableCheck
     from headnode.apps.cli.options import Arguments
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
@@ -33,16 +34,36 @@ def check_journal(asked: "Arguments", client: "Client", out: "Output") -> int:
             "Part": each.name,
             "Rows": str(each.rows),
             "Damaged": str(len(each.bad)),
-            "Which": ", ".join(each.bad[:MOST_NAMED]) + (", ..." if len(each.bad) > MOST_NAMED else ""),
+            "Not Decodable": str(len(each.undecodable)),
+            "Which": _named([*each.bad, *(row.row for row in each.undecodable)]),
         }
         for each in found
     ]
-    data = [{"part": each.name, "rows": each.rows, "damaged": each.bad} for each in found]
-    columns = ("Part", "Rows", "Damaged", "Which")
-    bad = sum(len(each.bad) for each in found)
-    trailer = "The journal is intact" if not bad else "Restore a backup with: hn restore FILE"
+    data = [
+        {
+            "part": each.name,
+            "rows": each.rows,
+            "damaged": each.bad,
+            "undecodable": [row.row for row in each.undecodable],
+        }
+        for each in found
+    ]
+    columns = ("Part", "Rows", "Damaged", "Not Decodable", "Which")
+    bad = sum(len(each.bad) + len(each.undecodable) for each in found)
+    trailer = "The journal is intact" if not bad else _advice(found)
     out.show_table(RecordTable("Part", rows, {"tables": data}, columns=columns, trailer=trailer, prose=True))
     return int(bad > 0)
+
+
+def _named(rows: list[str]) -> str:
+    return ", ".join(rows[:MOST_NAMED]) + (", ..." if len(rows) > MOST_NAMED else "")
+
+
+def _advice(found: "list[TableCheck]") -> str:
+    """Return what to do about rows that cannot be read."""
+    if any(each.bad for each in found):
+        return "Restore a backup with: hn restore FILE"
+    return next(row.fix for each in found for row in each.undecodable)
 
 
 def restore(asked: "Arguments", client: "Client", out: "Output") -> int:
