@@ -1,5 +1,7 @@
 """What people are told when a job does not fit."""
 
+import pytest
+
 from headnode.core.model.job import Licence, UnitType
 from headnode.core.scheduling.explain.reasons import MOST_NODES_NAMED, explain, never_fits
 from headnode.core.scheduling.plan import Why
@@ -115,3 +117,24 @@ def test_a_pass_names_only_a_few_of_many_closed_nodes() -> None:
     reasons = decided.waits[asks(1)].reasons
     assert len([reason for reason in reasons if reason.why is Why.NODE]) == MOST_NODES_NAMED + 1
     assert reasons[-1].text == "22 more nodes are not available"
+
+
+@pytest.mark.parametrize(
+    ("closed", "said"),
+    [
+        (
+            {"a": "drained by root: disk"},
+            "needs 1 processor; the only suitable node accepts no new jobs: a is drained by root: disk",
+        ),
+        (
+            {"a": "unreachable", "b": "paused"},
+            "needs 1 processor; all 2 suitable nodes accept no new jobs; a is unreachable",
+        ),
+        ({"a": "paused", "b": ""}, "needs 1 processor; no eligible node has a free one"),
+    ],
+)
+def test_a_job_whose_nodes_are_all_closed_is_told_so_first(closed: dict[str, str], said: str) -> None:
+    nodes = [node(name, 4, closed=why) for name, why in closed.items()]
+    running = [runs(1, asks(4), (name, 4)) for name, why in closed.items() if not why]
+    decided = plan_easy(scene(nodes, running, [(2, asks(1))]))
+    assert decided.waits[asks(1)].reasons[0].text == said

@@ -67,7 +67,7 @@ def _shortages(
     ):
         yield from kept  # nothing else keeps it from starting
         kept = ()
-    yield from _too_few(need, resources, now=now)
+    yield from _too_few(need, request, resources, now=now)
     yield from parts_short(need, request, resources, now=now)
     yield from _too_few_alone(need, resources)
     yield from _licences(need, resources)
@@ -108,7 +108,9 @@ def counted(amount: int, unit: UnitType | str) -> str:
     return f"{amount} {unit}" if amount == 1 else f"{amount} {unit}s"
 
 
-def _too_few(need: ResolvedRequest, resources: FreeResources, *, now: bool) -> Iterator[Reason]:
+def _too_few(
+    need: ResolvedRequest, request: JobRequest, resources: FreeResources, *, now: bool
+) -> Iterator[Reason]:
     units, nodes = max((_given(need, resources, order) for order in need.alternatives), default=(0, 0))
     if units >= need.minimum:
         return
@@ -116,14 +118,31 @@ def _too_few(need: ResolvedRequest, resources: FreeResources, *, now: bool) -> I
     there = f"at most {counted(units, need.unit)}"
     if need.unit is not UnitType.NODE:
         there += " on one node" if need.single else f" on {counted(nodes, idle + 'node')}"
-    there = f"{there} would fit{' now' if now else ''}" if units else _nothing(need, now=now)
+    there = (
+        f"{there} would fit{' now' if now else ''}" if units else _nothing(need, request, resources, now=now)
+    )
     yield Reason(Why.PROCESSORS, f"needs {counted(need.minimum, need.unit)}; {there}")
 
 
-def _nothing(need: ResolvedRequest, *, now: bool) -> str:
+def _nothing(need: ResolvedRequest, request: JobRequest, resources: FreeResources, *, now: bool) -> str:
     if not now:
         return "no node is eligible"
+    if not any(need.alternatives) and (closed := _closed(request, resources.node_table)):
+        return closed
     return "no eligible node is idle" if need.whole else "no eligible node has a free one"
+
+
+def _closed(request: JobRequest, node_table: NodeTable) -> str:
+    """Say that every suitable node accepts no new jobs, and why the first does not; "" if one does."""
+    rules = rules_of(request)
+    suitable = [n for n, facts in enumerate(node_table.facts) if not node_objection(rules, facts)]
+    if not suitable or not all(node_table.closed[number] for number in suitable):
+        return ""
+    first = min(suitable, key=lambda number: natural_order(node_table.names[number]))
+    why = f"{node_table.names[first]} is {node_table.closed[first]}"
+    if len(suitable) == 1:
+        return f"the only suitable node accepts no new jobs: {why}"
+    return f"all {len(suitable)} suitable nodes accept no new jobs; {why}"
 
 
 def _given(need: ResolvedRequest, resources: FreeResources, order: NodeOrder) -> tuple[int, int]:
