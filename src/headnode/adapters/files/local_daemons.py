@@ -101,7 +101,12 @@ AGENT_LOCK = "agent.lock"
 
 def take_agent_lock(directory: Path) -> int | None:
     """Lock an agent's directory for as long as this process lives; None when another has it."""
-    descriptor = os.open(directory / AGENT_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return take_lock(directory / AGENT_LOCK)
+
+
+def take_lock(file: Path) -> int | None:
+    """Lock a file for as long as this process lives; None when another has it."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -197,8 +202,8 @@ def host_name() -> str:
     return socket.gethostname().split(".")[0]
 
 
-LISTEN_NOWHERE = "none"
-"""What ends listening that an earlier start of the head began."""
+NO_LONGER = "none"
+"""What ends what an earlier start of the head began: listening, a gateway."""
 
 
 def address_to_listen_at(state: Path, wished: str) -> str:
@@ -206,11 +211,18 @@ def address_to_listen_at(state: Path, wished: str) -> str:
 
     Raises:  OSError when the request cannot be remembered.
     """
-    remembered = state / "listen"
-    if wished.casefold() == LISTEN_NOWHERE:
-        remembered.unlink(missing_ok=True)
+    return remembered_word(state / "listen", wished)
+
+
+def remembered_word(file: Path, wished: str) -> str:
+    """Return an option of the head: as wished now, else as it was wished last, which a file says.
+
+    Raises:  OSError when the request cannot be remembered.
+    """
+    if wished.casefold() == NO_LONGER:
+        file.unlink(missing_ok=True)
         return ""
     if wished:
-        remembered.write_text(wished + "\n", encoding="utf-8")
+        file.write_text(wished + "\n", encoding="utf-8")
         return wished
-    return remembered.read_text(encoding="utf-8").strip() if remembered.exists() else ""
+    return file.read_text(encoding="utf-8").strip() if file.exists() else ""

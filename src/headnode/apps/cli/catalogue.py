@@ -132,6 +132,7 @@ MODULES: dict[str, dict[str, str]] = {
         "up": "services",
         "down": "services",
         "agent": "services",
+        "web": "web",
         "backup": "backup",
         "restore": "backup",
         "check": "check",

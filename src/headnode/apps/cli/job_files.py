@@ -5,6 +5,7 @@ import sys
 
 from headnode.adapters.files.opening import directory_of, open_below, open_named
 from headnode.apps.cli.options import CliOption, usage
+from headnode.core.formats.text.encodings import text_of_job_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ STANDARD_INPUT = "-"
 
 LARGEST = 12 * 1024 * 1024  # bytes; as JSON it must still fit into one request
 _SUFFIXES = (".xml", ".toml", ".json", ".js")
-_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 
 
 def job_file_among(words: "Sequence[str]") -> str | None:
@@ -126,14 +126,7 @@ def _text_of(path: str, data: bytes) -> str:
 
     Raises:  BadRequest ``job-file``.
     """
-    declared = _declared_encoding(data)
-    mark = next((name for mark, name in _MARKS if data.startswith(mark)), "")
-    encoding = mark or declared or "utf-8"
-    try:
-        text = data.decode(encoding)
-    except (UnicodeDecodeError, LookupError) as trouble:
-        raise _bad(f"job file {path!r} is not {encoding}: {trouble}", "save it as UTF-8") from trouble
-    return _declare_utf8(text)
+    return text_of_job_file(data, f"job file {path!r}")
 
 
 def files_beside(path: str, text: "str | bytes") -> "dict[str, str]":
@@ -193,26 +186,6 @@ def _read_named(directory: int, name: str) -> bytes | None:
         reason = trouble.strerror or str(trouble)
         fix = "a job names plain files in or below the directory of its job file, without .. and links"
         raise _bad(f"file {name!r} of the job cannot be read: {reason}", fix) from trouble
-
-
-def _declared_encoding(data: bytes) -> str:
-    head = data[:200].decode("latin-1")
-    declaration = head[: head.find("?>")] if head.startswith("<?xml") else ""
-    return _after_encoding(declaration)[1]
-
-
-def _declare_utf8(text: str) -> str:
-    end = text.find("?>") if text.startswith("<?xml") else -1
-    place, name = _after_encoding(text[: max(end, 0)])
-    return text if not name else text[:place] + "UTF-8" + text[place + len(name) :]
-
-
-def _after_encoding(declaration: str) -> tuple[int, str]:
-    """Return where the name of the encoding begins in an XML declaration, and the name; "" for none."""
-    at = declaration.find("encoding")
-    quote = next((i for i in range(at, len(declaration)) if declaration[i] in "\"'"), -1) if at >= 0 else -1
-    end = declaration.find(declaration[quote], quote + 1) if quote >= 0 else -1
-    return (quote + 1, declaration[quote + 1 : end]) if end >= 0 else (0, "")
 
 
 def _unreadable(path: str, trouble: OSError) -> "HeadnodeError":

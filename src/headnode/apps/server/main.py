@@ -18,13 +18,16 @@ import msgspec
 
 from headnode.adapters.clock import WallClock
 from headnode.adapters.files.local_daemons import (
+    NO_LONGER,
     address_to_listen_at,
     announced,
     cluster_name,
     host_name,
     nodes_here,
+    remembered_word,
 )
 from headnode.adapters.files.owners import FILE_MODE_MASK, refuse_unsafe_state, warn_of_unsafe_code
+from headnode.adapters.identity.users import account
 from headnode.adapters.journal.sqlite import SqliteJournal, open_journal
 from headnode.adapters.nodes.entrance import Entrance, LogRateLimit
 from headnode.adapters.nodes.links import NodeLinks, welcome
@@ -41,6 +44,7 @@ from headnode.apps.server.agent_supervisor import (
 from headnode.apps.server.api.streams import JobWatchers
 from headnode.apps.server.api.task_output import OutputRetention
 from headnode.apps.server.command_batcher import CommandBatcher
+from headnode.apps.server.doors.gateway import GATEWAY_SOCKET, GatewayDoor
 from headnode.apps.server.doors.unix import UnixDoor
 from headnode.apps.server.filtering.activation_offers import ActivationFilters
 from headnode.apps.server.filtering.filter_documents import FilterCaller
@@ -67,6 +71,7 @@ class HeadOptions(msgspec.Struct, frozen=True):
     nodes: int | None = None
     processors: int | None = None
     listen: str = ""  # HOST or HOST:PORT for nodes of other machines; empty: there are none
+    gateway_user: str = ""  # the account that speaks for users of the web; empty: none does
     verbose: bool = False
 
 
@@ -82,6 +87,9 @@ def read_options(arguments: list[str]) -> HeadOptions:
     parser.add_argument(
         "--listen", default="", metavar="HOST[:PORT]", help="address at which other machines can join"
     )
+    parser.add_argument(
+        "--gateway-user", default="", metavar="NAME", help="account whose gateway may speak for other users"
+    )
     parser.add_argument("--verbose", action="store_true", help="log more")
     read = parser.parse_args(arguments)
     if (read.nodes is not None and read.nodes < 0) or (read.processors is not None and read.processors < 1):
@@ -92,6 +100,7 @@ def read_options(arguments: list[str]) -> HeadOptions:
         nodes=read.nodes,
         processors=read.processors,
         listen=read.listen,
+        gateway_user=read.gateway_user,
         verbose=read.verbose,
     )
 
@@ -149,11 +158,16 @@ def main(arguments: list[str]) -> int:
 def _remembered(options: HeadOptions) -> HeadOptions:
     """Return the options with what was said at an earlier start, and remember what was said at this one.
 
-    Raises:  OSError; BadRequest ``nodes-here``.
+    Raises:  OSError; BadRequest ``nodes-here``; NotFound ``no-such-user``.
     """
     nodes, processors = nodes_here(options.state, options.nodes, options.processors)
     name = cluster_name(options.state, options.name)
-    return msgspec.structs.replace(options, name=name, nodes=nodes, processors=processors)
+    if options.gateway_user and options.gateway_user != NO_LONGER:
+        account(options.gateway_user)  # a wrong name is not remembered
+    gateway_user = remembered_word(options.state / "gateway-user", options.gateway_user)
+    return msgspec.structs.replace(
+        options, name=name, nodes=nodes, processors=processors, gateway_user=gateway_user
+    )
 
 
 class Head:
@@ -261,14 +275,17 @@ class Head:
         if self.context.network is not None:  # first: who asks here whether the head is ready means that, too
             doors.append(await self.context.network.open())
             log.info("nodes may join at %s port %d", self.context.network.host, self.context.network.port)
-        local = UnixDoor(self.context)
+        local, gateway = UnixDoor(self.context), GatewayDoor(self.context, self._options.gateway_user)
         clients = await asyncio.start_unix_server(
             quiet_at_the_end(local.serve), sock=listen(state / "head.sock", 0o666)
         )
         nodes = await asyncio.start_unix_server(
             quiet_at_the_end(self.links.serve), sock=listen(state / "nodes.sock", 0o600)
         )
-        doors += [clients, nodes]
+        web = await asyncio.start_unix_server(
+            quiet_at_the_end(gateway.serve), sock=listen(state / GATEWAY_SOCKET, 0o666)
+        )
+        doors += [clients, nodes, web]
         self._submissions.begin()
         self.batcher.set_alarm()
         beside = [asyncio.create_task(work) for work in self._work_beside()]
@@ -284,7 +301,8 @@ class Head:
             await self._filter_caller.close()
             for door in doors:
                 door.close()
-            (state / "head.sock").unlink(missing_ok=True)
+            for name in ("head.sock", GATEWAY_SOCKET):
+                (state / name).unlink(missing_ok=True)
 
     def _work_beside(self) -> list[Coroutine[Any, Any, None]]:
         """Return what goes on as long as requests are served."""

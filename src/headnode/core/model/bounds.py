@@ -107,6 +107,20 @@ REQUEST_TIME = Bound(
 )
 UNREAD_TIME = Bound("the time that an answer stays unread", 300, "seconds", "a pager may be left open")
 
+# The gateway
+WEB_BODY = Bound("the body of a request", 16 * MB, "bytes", "as a request of the local protocol")
+WEB_BODIES = Bound("bodies that are being received", 64 * MB, "bytes", "memory; more get 503")
+WEB_BODY_TIME = Bound(
+    "the time from the header of a request to the end of its body", 60, "seconds", "slow clients"
+)
+WEB_HEAD = Bound("the first line and the headers of a request", 32 * 1024, "bytes", "memory")
+WEB_HEAD_TIME = Bound("the time for the headers of a request", 15, "seconds", "slow clients")
+WEB_QUERY = Bound("path and query of a request", 8192, "characters", "other servers allow no more")
+WEB_CONNECTIONS = Bound("connections of all clients", 1024, "connections", "memory; more get 503")
+WEB_CONNECTIONS_OF_ADDRESS = Bound("connections of one address, but loopback", 256, "connections", "fairness")
+WEB_SESSIONS = Bound("sessions of all users", 10_000, "sessions", "then the oldest ends")
+WEB_SESSIONS_OF_USER = Bound("sessions of a user", 50, "sessions", "then the oldest ends")
+
 # Strangers at the port for other machines
 STRANGERS = Bound(
     "unauthenticated connections that are served at once", 128, "connections", "60 KB of memory each for TLS"
@@ -196,6 +210,21 @@ BOUNDS: tuple[tuple[str, tuple[Bound, ...]], ...] = (
             CONNECTIONS_OF_ALL,
             REQUEST_TIME,
             UNREAD_TIME,
+        ),
+    ),
+    (
+        "Gateway: REST API and console",
+        (
+            WEB_BODY,
+            WEB_BODIES,
+            WEB_BODY_TIME,
+            WEB_HEAD,
+            WEB_HEAD_TIME,
+            WEB_QUERY,
+            WEB_CONNECTIONS,
+            WEB_CONNECTIONS_OF_ADDRESS,
+            WEB_SESSIONS,
+            WEB_SESSIONS_OF_USER,
         ),
     ),
     (

@@ -25,7 +25,7 @@ WIDTH = 100  # columns, where the terminal is not narrower
 NARROWEST = 60  # columns
 INTRODUCTION = "Headnode: a workload manager for compute clusters."
 ALONE = {
-    "Start and stop": ("up", "down", "agent", "backup", "restore"),
+    "Start and stop": ("up", "down", "agent", "web", "backup", "restore"),
     "Job files and policies": ("check", "convert", "simulate"),
     "Other machines": ("run", "login", "logout", "whoami"),
 }

@@ -20,6 +20,8 @@ PAUSE = 0.05
 def end_head(asked: "Arguments", client: "Client", out: "Output") -> int:
     """End the head and wait until it is gone; say what goes on without it."""
     process = client.ask("ping")["pid"]
+    if client.state_directory:
+        _end_gateway(client.state_directory)
     answer = client.ask("down", cancel_jobs=asked.flag("cancel-jobs") or None)
     client.close()
     if client.login is None:
@@ -32,6 +34,17 @@ def end_head(asked: "Arguments", client: "Client", out: "Output") -> int:
         said += f" {counted(running, 'task goes', 'tasks go')} on without it; hn up takes up where it was."
     out.said(said, answer)
     return 0
+
+
+def _end_gateway(state: str) -> None:
+    """End the gateway of the head; one of another user stays."""
+    from headnode.apps.cli.web_gateway import stop_gateway
+    from headnode.core.model.errors import NotAllowed
+
+    try:
+        stop_gateway(state)
+    except NotAllowed:
+        return
 
 
 def _wait_for_end_of(process: int) -> None:
@@ -100,6 +113,9 @@ def _end_agent(directory: str, out: "Output") -> int:
     return 0
 
 
+_HEAD_SETTINGS = ("name", "nodes", "processors", "listen", "gateway-user")
+
+
 def start_head_and_agents(asked: "Arguments", client: "Client", out: "Output") -> int:
     """Start the head unless one runs; say what to do next once a node is ready."""
     from headnode.apps.cli import daemons
@@ -107,21 +123,33 @@ def start_head_and_agents(asked: "Arguments", client: "Client", out: "Output") -
     if asked.words:
         raise usage(f"{asked.words[0]!r} is not understood", "see: hn up --help")
     directory = _directory(asked, client)
-    settings = {name: asked.text(name) for name in ("name", "nodes", "processors", "listen")}
+    settings = {name: asked.text(name) for name in _HEAD_SETTINGS}
     if asked.number("processors") == 0:
         raise usage("a node without processors runs nothing", "leave --processors out for all of the machine")
     client = daemons.client_of(directory)
     running = daemons.ping(client)
     if running:
-        out.said(_runs_already(running), running, running["cluster"])
+        out.said(_runs_already(running) + _console(asked, directory), running, running["cluster"])
         for lost in [name for name, given in settings.items() if given is not None]:
             out.note(f"--{lost} has no effect on a head that runs: hn down first, then this again")
         return 0
     if asked.flag("foreground"):
         daemons.become_head(directory, settings)
     started = daemons.start_head(directory, settings, nodes=_nodes(asked, directory))
-    out.text(_welcome(started, directory), started)
+    console = _console(asked, directory)
+    out.text(_welcome(started, directory) + console, started)
     return 0
+
+
+def _console(asked: "Arguments", directory: str) -> str:
+    """Start the gateway if that is wished; return what people read about it."""
+    if not asked.flag("web"):
+        return ""
+    from headnode.apps.cli import web_gateway
+    from headnode.apps.cli.commands.web import said_of_address
+
+    answer = web_gateway.ask_gateway(directory, "login") or web_gateway.start_gateway(directory, {}, [])
+    return f"\n{said_of_address(answer['address'])}\n"
 
 
 def _nodes(asked: "Arguments", directory: str) -> int:
@@ -236,6 +264,12 @@ COMMANDS = (
                 "listen",
                 "HOST[:PORT]",
                 "Listen on this address for nodes and clients on other machines",
+            ),
+            CliOption("web", "", "Start the gateway too, and print an address that opens the console"),
+            CliOption(
+                "gateway-user",
+                "NAME",
+                "Account whose gateway may speak for all users (default: as before; none: no account)",
             ),
             CliOption("foreground", "", "Stay in the foreground, for service managers"),
         ),

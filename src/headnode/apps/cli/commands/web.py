@@ -1,0 +1,80 @@
+"""``hn web``: start the gateway of the console and the REST API, and log in."""
+
+from headnode.apps.cli.catalogue import CliCommand
+from headnode.apps.cli.options import CliOption, usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from headnode.apps.cli.options import Arguments
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+_SETTINGS = ("address", "port", "certificate", "key", "url")
+
+
+def open_console(asked: "Arguments", client: "Client", out: "Output") -> int:
+    """Start the gateway unless one runs, and print an address that logs in once."""
+    from headnode.apps.cli import web_gateway
+
+    if asked.words:
+        raise usage(f"{asked.words[0]!r} is not understood", "see: hn web --help")
+    if client.login is not None or not client.state_directory:
+        raise usage("a gateway runs on the head's machine", "log in there: hn web")
+    state = client.state_directory
+    if asked.flag("stop"):
+        return _stop(state, out)
+    flags = ["--for-all"] if asked.flag("for-all") else []
+    settings = {name: asked.text(name) for name in _SETTINGS}
+    if asked.flag("foreground"):
+        web_gateway.become_gateway(state, settings, flags)
+    if (running := web_gateway.ask_gateway(state, "login")) is not None:
+        for lost in [name for name, given in settings.items() if given is not None]:
+            out.note(f"--{lost} has no effect on a gateway that runs: hn web --stop first, then this again")
+        answer = running
+    else:
+        answer = web_gateway.start_gateway(state, settings, flags)
+    out.said(said_of_address(answer["address"]), answer, answer["address"])
+    return 0
+
+
+def said_of_address(address: str) -> str:
+    """Return what people read about an address that logs in once."""
+    return f"The console is at {address}\nThis address logs you in, once, within 10 minutes."
+
+
+def _stop(state: str, out: "Output") -> int:
+    from headnode.apps.cli import web_gateway
+
+    number = web_gateway.stop_gateway(state)
+    if number is None:
+        out.note("no gateway runs")
+        return 0
+    out.said("The gateway has ended. Jobs are not affected.", {"pid": number}, number)
+    return 0
+
+
+COMMANDS = (
+    CliCommand(
+        "web",
+        "",
+        "Open the console: start the gateway, and print an address that logs in",
+        open_console,
+        options=(
+            CliOption("address", "ADDRESS", "Listen at this address (default: 127.0.0.1)"),
+            CliOption("port", "N", "Listen at this port (default: 8170, or a free one)"),
+            CliOption("certificate", "FILE", "Use TLS with this certificate chain (PEM)"),
+            CliOption("key", "FILE", "Private key of the certificate (PEM)"),
+            CliOption("url", "URL", "Address of the gateway for browsers, if a proxy is before it"),
+            CliOption(
+                "for-all", "", "Serve all users; the head must be told: hn up --gateway-user of this account"
+            ),
+            CliOption("stop", "", "Stop the gateway; jobs are not affected"),
+            CliOption("foreground", "", "Stay in the foreground, for service managers"),
+        ),
+        example="hn web",
+        notes=(
+            "If a gateway runs, only a new address is printed.",
+            "The same gateway serves the REST API, below /api/v1.",
+        ),
+    ),
+)

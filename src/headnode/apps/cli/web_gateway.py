@@ -1,0 +1,145 @@
+"""Starts and stops gateways in the background, and asks them for addresses that log in."""
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from headnode.apps.cli.daemons import BackgroundProgram, make_directory
+from headnode.apps.client.connection import read_json, write_json
+from headnode.apps.client.failures import refusal_in
+from headnode.apps.client.local_addresses import user_state_home
+from headnode.core.model.errors import Unavailable
+
+CONTROL_SOCKET = "web.sock"
+SYSTEM_GATEWAY = Path("/run/headnode-web")
+PATIENCE = 15.0  # seconds a gateway may take until it listens, or has ended
+PAUSE = 0.05  # seconds between two looks
+LONGEST_ANSWER = 65536  # bytes
+
+WebSettings = Mapping[str, str | None]
+
+
+def gateway_directories(state: str) -> list[Path]:
+    """Return where a gateway of a head may be: with the head, with the machine, with the user."""
+    return [Path(state), SYSTEM_GATEWAY, own_directory(state)]
+
+
+def own_directory(state: str) -> Path:
+    """Return where a gateway of this user has its control socket and its log."""
+    folder = Path(state)
+    if folder.exists() and folder.stat().st_uid == os.geteuid():
+        return folder
+    return Path(user_state_home(os.environ)) / "headnode-web"
+
+
+def ask_gateway(state: str, question: str) -> dict[str, Any] | None:
+    """Return the answer of the gateway of a head to status, login or stop; None if none runs.
+
+    Raises:  NotAllowed ``not-yours``.
+    """
+    for directory in gateway_directories(state):
+        answer = _ask(directory / CONTROL_SOCKET, question)
+        if answer is None or answer.get("state", state) != state:
+            continue
+        if not answer.pop("ok", False):
+            raise refusal_in(answer)
+        return answer
+    return None
+
+
+def _ask(path: Path, question: str) -> dict[str, Any] | None:
+    """Return the answer at a control socket; None if nobody listens there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(PATIENCE)
+        try:
+            directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                connection.connect(f"/proc/self/fd/{directory}/{path.name}")
+            finally:
+                os.close(directory)
+            connection.sendall(write_json({"do": question}).encode() + b"\n")
+            with connection.makefile("rb") as lines:
+                answer = read_json(lines.readline(LONGEST_ANSWER).decode())
+        except (OSError, ValueError):
+            return None
+    return answer if isinstance(answer, dict) else None
+
+
+def become_gateway(state: str, settings: WebSettings, flags: list[str]) -> NoReturn:
+    """Turn this process into the gateway."""
+    command = _command(state, _made_directory(state), settings, flags)
+    os.execv(command[0], command)
+
+
+def start_gateway(state: str, settings: WebSettings, flags: list[str]) -> dict[str, Any]:
+    """Start a gateway in the background; return the address that logs in once.
+
+    Raises:  Unavailable ``gateway-died`` or ``gateway-slow``, with the end of its log.
+    """
+    directory = _made_directory(state)
+    started = BackgroundProgram(_command(state, directory, settings, flags), directory / "web.log")
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if started.process.poll() is not None:
+            raise Unavailable(
+                code="gateway-died",
+                what=f"the gateway ended with status {started.process.returncode}",
+                fix=f"its log {started.log} ends:" + started.last_lines(),
+            )
+        answer = _ask(directory / CONTROL_SOCKET, "login")
+        if answer is not None and answer.get("pid") == started.process.pid:
+            return answer
+        time.sleep(PAUSE)
+    raise Unavailable(
+        code="gateway-slow",
+        what=f"the gateway, process {started.process.pid}, is not ready after {PATIENCE:.0f} s",
+        fix=f"its log {started.log} ends:" + started.last_lines(),
+    )
+
+
+def stop_gateway(state: str) -> int | None:
+    """End the gateway of a head, and wait until it has ended; return its process id, None if none runs.
+
+    Raises:  NotAllowed ``not-yours``; Unavailable ``gateway-slow``.
+    """
+    answer = ask_gateway(state, "stop")
+    if answer is None:
+        return None
+    number = int(answer["pid"])
+    deadline = time.monotonic() + PATIENCE
+    while ask_gateway(state, "status") is not None:
+        if time.monotonic() > deadline:
+            raise Unavailable(
+                code="gateway-slow",
+                what=f"the gateway, process {number}, has not ended after {PATIENCE:.0f} seconds",
+                fix="see its log, web.log",
+            )
+        time.sleep(PAUSE)
+    return number
+
+
+def _command(state: str, directory: Path, settings: WebSettings, flags: list[str]) -> list[str]:
+    given = [word for name, value in settings.items() if value for word in (f"--{name}", value)]
+    return [
+        sys.executable,
+        "-P",
+        "-m",
+        "headnode.apps.web",
+        "--state",
+        str(Path(state).absolute()),
+        "--directory",
+        str(directory),
+        *given,
+        *flags,
+    ]
+
+
+def _made_directory(state: str) -> Path:
+    directory = own_directory(state)
+    return make_directory(
+        str(directory), "web-directory", "directory", "give another head with: hn --state DIRECTORY web"
+    )

@@ -1,0 +1,70 @@
+"""Slow and greedy clients at the HTTP server: each costs no more than its connection, and not for ever."""
+
+import asyncio
+from typing import Final
+
+import h11
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from headnode.core.model.bounds import UNREAD_TIME, WEB_CONNECTIONS_OF_ADDRESS, WEB_HEAD_TIME
+
+_LOOPBACK: Final = ("127.0.0.1", "::1")
+
+
+class BoundedHttp(H11Protocol):
+    """One connection; it ends if the headers of a request do not come, or its address has too many."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        address = self.client[0] if self.client else ""
+        if address not in _LOOPBACK and self._of_address(address) > WEB_CONNECTIONS_OF_ADDRESS.most:
+            transport.abort()
+            return
+        self._await_head()
+
+    def _of_address(self, address: str) -> int:
+        """Return how many connections an address has."""
+        peers = (getattr(each, "client", None) for each in self.connections)
+        return sum(peer is not None and peer[0] == address for peer in peers)
+
+    def data_received(self, data: bytes) -> None:
+        """Read what has come; part of a request must be followed by its rest soon."""
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE:
+            self._await_head()
+        else:
+            self._head_is_here()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self._head_is_here()
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(WEB_HEAD_TIME.most, self.transport.abort)
+
+    def _head_is_here(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+
+class SlowReaders:
+    """Gives up answers that their client does not read."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+
+        async def send_on(message: Message) -> None:
+            async with asyncio.timeout(UNREAD_TIME.most):
+                await send(message)
+
+        await self._app(scope, receive, send_on)

@@ -1,0 +1,1 @@
+"""The ways to log in at the gateway."""

@@ -1,0 +1,114 @@
+"""Addresses that log in once: made for a user whom the kernel has identified, at the control socket.
+
+Opening the address logs in at once.  If another page led there, the user is asked first: else that page could
+log a browser in as somebody else.
+"""
+
+import hashlib
+import secrets
+import time
+from typing import Final
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from headnode.apps.web.gateway import Gateway
+from headnode.apps.web.identity import CSRF_FIELD, CSRF_HEADER
+from headnode.apps.web.problems import cross_site, problem_response
+from headnode.core.model.errors import HeadnodeError, NotAllowed
+
+LIFETIME: Final = 600.0  # seconds
+MOST: Final = 1000  # addresses that wait; then the oldest ends
+PATH: Final = "/login/once"
+
+
+class OneTimeLogins:
+    """The addresses that were made and not used yet; only digests of their keys are kept."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[str, float]] = {}  # by digest: the user, and the end
+
+    def offer(self, user: str, now: float) -> str:
+        """Return the path of a new address for a user."""
+        self._waiting = {digest: each for digest, each in self._waiting.items() if each[1] > now}
+        for digest in list(self._waiting)[: max(0, len(self._waiting) + 1 - MOST)]:
+            del self._waiting[digest]
+        key = secrets.token_urlsafe(32)
+        self._waiting[_digest(key)] = user, now + LIFETIME
+        return f"{PATH}/{key}"
+
+    def take(self, key: str, now: float) -> str:
+        """Return the user of an address, which ends with that.
+
+        Raises:  NotAllowed ``used-address``.
+        """
+        user, end = self._waiting.pop(_digest(key), ("", 0.0))
+        if end <= now:
+            raise NotAllowed(
+                code="used-address",
+                what="this address has been used, or is older than 10 minutes",
+                fix="print another one: hn web",
+            )
+        return user
+
+
+def login_routes(gateway: Gateway, logins: OneTimeLogins) -> list[BaseRoute]:
+    """Return the addresses by which users log in with a key, and log out."""
+    sessions = gateway.identity.sessions
+
+    async def once(request: Request) -> Response:
+        if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return HTMLResponse(_ASK_FIRST)
+        return await confirmed(request)
+
+    async def confirmed(request: Request) -> Response:
+        try:
+            if not gateway.identity.is_from_here(request):
+                raise cross_site()
+            user = logins.take(request.path_params["key"], time.time())
+        except HeadnodeError as error:
+            return problem_response(error)
+        response = RedirectResponse("/", 303)
+        sessions.close(request.cookies.get(sessions.cookie))
+        sessions.open(user, response, time.time())
+        return response
+
+    async def log_out(request: Request) -> Response:
+        session = gateway.identity.session(request)
+        response = RedirectResponse("/login", 303)
+        if session is not None:
+            try:
+                async with gateway.bodies.body_of(request, _MOST_LOG_OUT) as body:
+                    gateway.identity.check_change(request, session, _csrf_in(request, body))
+            except HeadnodeError as error:
+                return problem_response(error)
+            sessions.close(request.cookies.get(sessions.cookie))
+            sessions.remove_cookie(response)
+        return response
+
+    return [
+        Route(PATH + "/{key}", once, methods=["GET"]),
+        Route(PATH + "/{key}", confirmed, methods=["POST"]),
+        Route("/logout", log_out, methods=["POST"]),
+    ]
+
+
+_MOST_LOG_OUT: Final = 4096  # bytes
+
+
+def _csrf_in(request: Request, body: bytes) -> str | None:
+    found = parse_qs(body.decode("latin-1"), max_num_fields=10).get(CSRF_FIELD)
+    return found[0] if found else request.headers.get(CSRF_HEADER)
+
+
+_ASK_FIRST: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Log in - Headnode</title></head>
+<body><main><h1>Log in</h1><p>Another page led you here. Log in only if you have asked for this address.</p>
+<form method="post"><button>Log in</button></form></main></body></html>
+"""
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()

@@ -1,0 +1,211 @@
+"""The gateway's process: reads its options, listens for browsers and programs, ends cleanly."""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import uvicorn
+
+from headnode.adapters.wire.frames import BACKLOG, allow_many
+from headnode.apps.web.application import application
+from headnode.apps.web.control import ControlSocket
+from headnode.apps.web.gateway import Gateway
+from headnode.apps.web.head_client import HeadClient
+from headnode.apps.web.host_check import LOOPBACK_NAMES, host_without_port
+from headnode.apps.web.http_server import BoundedHttp
+from headnode.apps.web.identity import RequestIdentity
+from headnode.apps.web.login.one_time import OneTimeLogins
+from headnode.apps.web.request_body import BodyRoom
+from headnode.apps.web.sessions import WebSessions
+from headnode.core.model.bounds import WEB_CONNECTIONS, WEB_HEAD
+from headnode.core.model.errors import HeadnodeError, Unavailable
+
+log = logging.getLogger("headnode.web")
+
+DEFAULT_PORT: Final = 8170
+LOOPBACK: Final = "127.0.0.1"
+_LAST_ANSWERS: Final = 5  # seconds that requests may take when the gateway ends
+_KEEP_ALIVE: Final = 30  # seconds that a client may keep a connection without a request
+
+
+class WebOptions(msgspec.Struct, frozen=True):
+    """How to start a gateway."""
+
+    state: Path  # state directory of the head
+    directory: Path  # where its control socket is
+    address: str = LOOPBACK
+    port: int | None = None  # 0: a free one; None: DEFAULT_PORT, or a free one
+    certificate: str = ""  # file in PEM; empty: no TLS
+    key: str = ""
+    url: str = ""  # as browsers call it, where that is not the address
+    for_all: bool = False  # users other than its own may log in
+    verbose: bool = False
+
+
+def read_options(arguments: list[str]) -> WebOptions:
+    """Return the options of the command line; argparse ends the process with 2 when they are wrong."""
+    parser = argparse.ArgumentParser(
+        prog="python -m headnode.apps.web", description="Run a gateway in the foreground."
+    )
+    parser.add_argument("--state", type=Path, required=True, help="state directory of the head")
+    parser.add_argument("--directory", type=Path, help="where its control socket is (default: the state)")
+    parser.add_argument("--address", default=LOOPBACK, help="address to listen at (default: %(default)s)")
+    parser.add_argument("--port", type=int, help=f"0: a free one (default: {DEFAULT_PORT}, or a free one)")
+    parser.add_argument("--certificate", default="", metavar="FILE", help="certificate chain for TLS, PEM")
+    parser.add_argument("--key", default="", metavar="FILE", help="private key of the certificate, PEM")
+    parser.add_argument("--url", default="", help="how browsers call this gateway, behind a proxy")
+    parser.add_argument("--for-all", action="store_true", help="speak for every user, not only for its own")
+    parser.add_argument("--verbose", action="store_true", help="log more")
+    read = parser.parse_args(arguments)
+    if read.port is not None and not 0 <= read.port <= 65535:
+        parser.error("--port must be 0 to 65535")
+    if bool(read.certificate) is not bool(read.key):
+        parser.error("--certificate and --key belong together")
+    if read.url and not read.url.startswith(("http://", "https://")):
+        parser.error("--url begins with http:// or https://")
+    state = Path(os.path.abspath(read.state))  # noqa: PTH100  (resolve() would follow a link that may move)
+    return WebOptions(
+        state=state,
+        directory=Path(os.path.abspath(read.directory)) if read.directory else state,  # noqa: PTH100
+        address=read.address,
+        port=read.port,
+        certificate=read.certificate,
+        key=read.key,
+        url=read.url.rstrip("/"),
+        for_all=read.for_all,
+        verbose=read.verbose,
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Run a gateway until it is told to end; return its exit status."""
+    options = read_options(arguments)
+    logging.raiseExceptions = False  # a log that cannot be written must not be filled with that
+    logging.basicConfig(
+        level=logging.DEBUG if options.verbose else logging.INFO,
+        format="%(asctime)s %(name)s %(levelname)s %(message)s",
+        stream=sys.stderr,
+    )
+    os.umask(0o077)
+    try:
+        asyncio.run(WebServer(options).run())
+    except HeadnodeError as error:
+        log.critical("%s", error)
+        return error.exit_status
+    return 0
+
+
+class WebServer:
+    """Everything of one gateway, put together."""
+
+    def __init__(self, options: WebOptions) -> None:
+        self._options = options
+        encrypted = bool(options.certificate) or options.url.startswith("https://")
+        self._head = HeadClient(options.state)
+        identity = RequestIdentity(WebSessions(secure=encrypted), options.url)
+        self._logins = OneTimeLogins()
+        self._application = application(
+            Gateway(self._head, identity, BodyRoom()),
+            self._logins,
+            hosts=_hosts(options),
+            encrypted=encrypted,
+        )
+
+    async def run(self) -> None:
+        """Serve until told to end.
+
+        Raises:  Unavailable ``listen``.
+        """
+        allow_many()
+        listening = _listen(self._options.address, self._options.port)
+        server = uvicorn.Server(self._settings())
+
+        def stop() -> None:
+            server.should_exit = True
+
+        port = listening.getsockname()[1]
+        control = ControlSocket(
+            self._logins,
+            self._options.state,
+            self._address(port),
+            stop,
+            for_all=self._options.for_all,
+        )
+        async with contextlib.AsyncExitStack() as stack:
+            stack.callback(self._head.close)
+            commands = await control.open(self._options.directory)
+            stack.callback(commands.close)
+            tidying = asyncio.create_task(self._tidy())
+            stack.callback(tidying.cancel)
+            log.info("the gateway is ready at %s", self._address(port))
+            await server.serve(sockets=[listening])
+
+    def _settings(self) -> uvicorn.Config:
+        options = self._options
+        return uvicorn.Config(
+            self._application,
+            http=BoundedHttp,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            h11_max_incomplete_event_size=WEB_HEAD.most,
+            limit_concurrency=WEB_CONNECTIONS.most,
+            timeout_keep_alive=_KEEP_ALIVE,
+            timeout_graceful_shutdown=_LAST_ANSWERS,
+            ssl_certfile=options.certificate or None,
+            ssl_keyfile=options.key or None,
+        )
+
+    def _address(self, port: int) -> str:
+        """Return how browsers call this gateway."""
+        options = self._options
+        if options.url:
+            return options.url
+        host = LOOPBACK if options.address == LOOPBACK else socket.getfqdn()
+        host = options.address if options.address not in ("0.0.0.0", "::", LOOPBACK) else host  # noqa: S104
+        host = f"[{host}]" if ":" in host else host
+        return f"{'https' if options.certificate else 'http'}://{host}:{port}"
+
+    async def _tidy(self) -> None:
+        while True:
+            await asyncio.sleep(10)
+            self._head.close_idle()
+
+
+def _hosts(options: WebOptions) -> frozenset[str]:
+    """Return the names by which this gateway may be called; empty: by any."""
+    named = host_without_port(options.url.partition("://")[2]) if options.url else ""
+    if options.address in (*LOOPBACK_NAMES, "::1"):
+        return LOOPBACK_NAMES | ({named} if named else frozenset())
+    return frozenset((named, options.address)) if named else frozenset()
+
+
+def _listen(address: str, port: int | None) -> socket.socket:
+    """Return a socket that listens; at a free port if none is named and the usual one is in use.
+
+    Raises:  Unavailable ``listen``.
+    """
+    if port is None:
+        with contextlib.suppress(Unavailable):
+            return _listen(address, DEFAULT_PORT)
+    try:
+        family, _, _, _, where = socket.getaddrinfo(
+            address, port or 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return socket.create_server(where[:2], family=family, backlog=BACKLOG, reuse_port=False)
+    except OSError as error:
+        raise Unavailable(
+            code="listen",
+            what=f"no connections can be accepted at {address} port {port or 0}: {error.strerror or error}",
+            fix="choose another with --address and --port; --port 0 is a free one",
+        ) from None

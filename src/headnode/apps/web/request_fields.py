@@ -1,0 +1,136 @@
+"""The fields of a verb in an HTTP request: from its path, its query and its body, as the route says."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+
+from headnode.apps.web.problems import wrong
+from headnode.core.formats.text.encodings import text_of_job_file
+from headnode.core.formats.text.source_text import nearest_name
+from headnode.core.model.bounds import UNREADABLE
+from headnode.core.model.errors import BadRequest
+from headnode.protocol.requests import VerbRequest
+from headnode.protocol.rest_routes import RestBody, RestRoute
+
+JSON: Final = "application/json"
+JOB_FILE_TYPES: Final = (
+    "text/plain",
+    "application/xml",
+    "text/xml",
+    "application/toml",
+    "application/vnd.headnode.job+json",
+)
+"""The media types of job files; the job language is recognized by the content."""
+
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+Fields = dict[str, Any]
+
+
+def fields_of(route: RestRoute, request: Request, body: bytes) -> Fields:
+    """Return the fields of the verb.  Values of a JSON body stay as they were sent.
+
+    Raises:  BadRequest ``field``, ``request``, ``no-media-type``, ``job-file``.
+    """
+    fields: Fields = dict(route.fields)
+    fields |= _typed(route.request, {name: [text] for name, text in request.path_params.items()})
+    query: dict[str, list[str]] = {}
+    for name, text in request.query_params.multi_items():
+        query.setdefault(name, []).append(text)
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    is_text = route.body in (RestBody.JOB_FILE, RestBody.TEXT) and media_type not in (JSON, "")
+    if route.body is RestBody.QUERY or is_text:
+        _add(fields, _typed(route.request, query), "the query")
+    elif query:
+        raise wrong("field", f"{route.method} {route.path} takes no query", "send the fields as JSON")
+    if is_text:
+        _add(fields, _text(route, media_type, body), "the body")
+    elif route.body is not RestBody.QUERY:
+        _add(fields, _object(media_type, body), "the body")
+    return fields
+
+
+def _text(route: RestRoute, media_type: str, body: bytes) -> Fields:
+    """Return a body that is a file."""
+    if media_type not in JOB_FILE_TYPES:
+        raise wrong(
+            "no-media-type",
+            f"bodies of type {media_type[:60]!r} are not read here",
+            f"send one of: {', '.join((JSON, *JOB_FILE_TYPES))}",
+        )
+    name = "jobfile" if route.body is RestBody.JOB_FILE else "text"
+    return {name: text_of_job_file(body, "the body")}
+
+
+def _object(media_type: str, body: bytes) -> Fields:
+    """Return a body that is a JSON object; an empty one has no fields."""
+    if not body.strip():
+        return {}
+    if media_type != JSON:
+        raise wrong(
+            "no-media-type", f"the body is of type {media_type[:60]!r}", f"send JSON: Content-Type: {JSON}"
+        )
+    try:
+        return dict(_OBJECT.decode(body))
+    except UNREADABLE as error:
+        raise wrong("request", f"the body is not a JSON object: {error}") from None
+
+
+def _add(fields: Fields, more: Mapping[str, Any], where: str) -> None:
+    """Add fields that are not there yet.
+
+    Raises:  BadRequest ``field``.
+    """
+    for name, value in more.items():
+        if name in fields or name in ("do", "idempotency"):
+            raise wrong(
+                "field",
+                f"{where} must not have {name[:64]!r}",
+                "the path, or the header, has it already",
+                (name,),
+            )
+        fields[name] = value
+
+
+def _typed(request: type[VerbRequest], texts: Mapping[str, list[str]]) -> Fields:
+    """Return fields that were given as texts in their types; `terms.runtime=1:00` is a part of one.
+
+    Raises:  BadRequest ``field``.
+    """
+    types = {field.name: field.type for field in msgspec.structs.fields(request)}
+    read: Fields = {}
+    for said, values in texts.items():
+        name, dot, part = said.partition(".")
+        if name not in types:
+            raise _unknown(said, types)
+        if dot:
+            read.setdefault(name, {})[part] = values[-1]
+        else:
+            read[name] = _value(name, types[name], values)
+    return read
+
+
+def _value(name: str, kind: Any, texts: list[str]) -> Any:
+    """Return a value in its type: one, or a list that is written between commas or parameter by parameter.
+
+    Raises:  BadRequest ``field``.
+    """
+    parts = [part for text in texts for part in text.split(",") if part]
+    trouble: msgspec.ValidationError | None = None
+    for candidate in (texts[0] if len(texts) == 1 else parts, parts):
+        try:
+            return msgspec.convert(candidate, kind, strict=False)
+        except msgspec.ValidationError as error:
+            trouble = trouble or error
+    raise wrong("field", f"{name} is wrong: {trouble}", path=(name,))
+
+
+def _unknown(name: str, known: Iterable[str]) -> BadRequest:
+    names = list(known)
+    meant = nearest_name(name, names)
+    return wrong(
+        "field",
+        f"there is no parameter {name[:64]!r}",
+        f"did you mean {meant!r}?" if meant else f"choose from: {', '.join(names) or 'none'}",
+    )

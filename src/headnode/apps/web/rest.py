@@ -1,0 +1,116 @@
+"""The handlers of the REST API: each carries out the verb of its route for the user of the request."""
+
+import hashlib
+import re
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from headnode.apps.web.gateway import Gateway
+from headnode.apps.web.head_client import WebCaller
+from headnode.apps.web.problems import changed, problem_response
+from headnode.apps.web.request_fields import Fields, fields_of
+from headnode.apps.web.task_files import output_response
+from headnode.core.model.errors import HeadnodeError
+from headnode.protocol.rest_routes import PREFIX, ROUTES, RestForm, RestRoute
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+_BY_PLACE: Final = {(route.method, route.path): route for route in ROUTES}
+_CREATED: Final = {"submit_job": "/jobs/{job}", "create_job": "/jobs/{job}", "clone_job": "/jobs/{job}"}
+"""Where a thing that a verb has made is found."""
+
+
+def rest_routes(gateway: Gateway) -> list[Route]:
+    """Return a route of the server for each route of the table."""
+    return [Route(PREFIX + route.path, _handler(gateway, route), methods=[route.method]) for route in ROUTES]
+
+
+def _handler(gateway: Gateway, route: RestRoute) -> Handler:
+    async def handle(request: Request) -> Response:
+        try:
+            return await _answer(gateway, route, request)
+        except HeadnodeError as error:
+            return problem_response(error)
+
+    return handle
+
+
+async def _answer(gateway: Gateway, route: RestRoute, request: Request) -> Response:
+    """Carry out a request.
+
+    Raises:  HeadnodeError.
+    """
+    caller = gateway.identity.caller(request)
+    if caller.token is not None:
+        await gateway.head.admit(caller)  # before anything is read of a user that is none
+    async with gateway.bodies.body_of(request) as body:
+        fields = fields_of(route, request, body)
+        del body
+        if (key := request.headers.get("idempotency-key")) is not None:
+            fields["idempotency"] = key
+        if (tags := request.headers.get("if-match")) is not None and route.guard:
+            await _refuse_changed(gateway, caller, route, fields, tags)
+        match route.form:
+            case RestForm.BYTES:
+                return await output_response(gateway.head, caller, request, fields)
+            case RestForm.LINES:
+                updates = gateway.head.update_fields(caller, route.verb, fields)
+                first = await anext(updates)
+                return StreamingResponse(_lines(first, updates), media_type="application/x-ndjson")
+        answer = await gateway.head.ask_fields(caller, route.verb, fields)
+    return _object_response(route, request, b"{" + answer[len(b'{"ok":true') :].lstrip(b","))
+
+
+def _object_response(route: RestRoute, request: Request, body: bytes) -> Response:
+    headers = {"cache-control": "private, no-cache"}
+    if route.method == "GET":
+        tag = entity_tag(body)
+        headers["etag"] = tag
+        if _names(request.headers.get("if-none-match", ""), tag):
+            return Response(status_code=304, headers=headers)
+    if route.status == 201 and (place := _CREATED.get(route.verb)):
+        job = msgspec.json.decode(body)["job"]
+        headers["location"] = PREFIX + place.format(job=int(job))
+    return Response(body, route.status, headers, media_type="application/json")
+
+
+async def _lines(first: dict[str, Any], more: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
+    """Yield answers, each as a line; an error that ends them is the last line."""
+    yield msgspec.json.encode(first) + b"\n"
+    try:
+        async for each in more:
+            yield msgspec.json.encode(each) + b"\n"
+    except HeadnodeError as error:
+        yield msgspec.json.encode({"problem": error.as_fields()}) + b"\n"
+
+
+_TAG: Final = re.compile(r'(?:W/)?"([\x21\x23-\x7e\x80-\xff]*)"')
+
+
+def entity_tag(body: bytes) -> str:
+    """Return the entity tag of a representation."""
+    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+
+def _names(tags: str, tag: str) -> bool:
+    """Whether a list of entity tags has this one."""
+    return tags.strip() == "*" or tag.strip('"') in _TAG.findall(tags)
+
+
+async def _refuse_changed(
+    gateway: Gateway, caller: WebCaller, route: RestRoute, fields: Fields, tags: str
+) -> None:
+    """Refuse a change if the thing is another than the one that the user has read.
+
+    Raises:  WrongState ``changed``.
+    """
+    guard = _BY_PLACE["GET", route.guard]
+    wanted = {field.name for field in msgspec.structs.fields(guard.request)}
+    asked = {name: value for name, value in fields.items() if f"{{{name}}}" in route.guard and name in wanted}
+    answer = await gateway.head.ask_fields(caller, guard.verb, asked)
+    if not _names(tags, entity_tag(b"{" + answer[len(b'{"ok":true') :].lstrip(b","))):
+        raise changed(f"{PREFIX}{route.guard.format(**asked)} has changed since you read it")

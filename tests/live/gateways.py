@@ -1,0 +1,88 @@
+"""Real gateways for live tests: a process beside a real head, and clients of its own user and of tokens."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+
+from heads import PATIENCE, RealHead
+
+
+class RealGateway:
+    """A gateway process at a free port of loopback."""
+
+    def __init__(self, head: RealHead, *options: str, user: int | None = None) -> None:
+        self.head = head
+        self.directory = head.state.parent / f"web-{user or 0}"
+        self.directory.mkdir(exist_ok=True)
+        if user is not None:
+            self.directory.chmod(0o777)
+        self._user = user
+        self._options = options
+        self._log = self.directory / "web.log"
+        self.process = self._spawn()
+        self.address = self.control("status")["address"]
+
+    def _spawn(self) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-P", "-m", "headnode.apps.web", "--state", str(self.head.state)]
+        command += ["--directory", str(self.directory), "--port", "0", *self._options]
+        with self._log.open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, user=self._user, cwd="/")
+
+    def control(self, question: str) -> dict[str, Any]:
+        """Ask the control socket, as soon as it is there."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with socket.socket(socket.AF_UNIX) as connection:
+                    connection.connect(str(self.directory / "web.sock"))
+                    connection.sendall(json.dumps({"do": question}).encode() + b"\n")
+                    answer: dict[str, Any] = json.loads(connection.makefile().readline())
+                    return answer
+            except (OSError, ValueError):
+                assert self.process.poll() is None, self.log()
+                assert time.monotonic() < deadline, self.log()
+                time.sleep(0.01)
+
+    def log(self) -> str:
+        return self._log.read_text()[-5000:]
+
+    @contextmanager
+    def browser(self) -> Iterator[httpx.Client]:
+        """Yield a client that has logged in with an address that works once."""
+        with httpx.Client(base_url=self.address, timeout=PATIENCE) as client:
+            answer = client.get(self.control("login")["address"])
+            assert answer.status_code == 303, answer.text
+            yield client
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(PATIENCE)
+
+
+@contextmanager
+def real_gateway(head: RealHead, *options: str, user: int | None = None) -> Iterator[RealGateway]:
+    """Start a gateway beside a head, and end it afterwards."""
+    gateway = RealGateway(head, *options, user=user)
+    try:
+        yield gateway
+    finally:
+        gateway.stop()
+
+
+def raw_exchange(gateway: RealGateway, pieces: Sequence[bytes]) -> bytes:
+    """Send bytes to a gateway, and return all that it answers until it closes the connection."""
+    host, _, port = gateway.address.partition("://")[2].partition(":")
+    with socket.create_connection((host, int(port)), PATIENCE) as connection:
+        for piece in pieces:
+            connection.sendall(piece)
+        found = b""
+        while piece := connection.recv(65536):
+            found += piece
+    return found
