@@ -11,7 +11,9 @@ from typing import Any, Final, NamedTuple
 
 from headnode.protocol import answers as a
 from headnode.protocol import cluster_answers as c
+from headnode.protocol import event_answers as v
 from headnode.protocol import explanation_answers as e
+from headnode.protocol import metric_answers as m
 from headnode.protocol import node_answers as n
 from headnode.protocol import output_answers as o
 from headnode.protocol import requests as r
@@ -280,6 +282,16 @@ _CLUSTER: Final = (
         c.PredictionsAnswer,
         "Show how often predicted starts held",
     ),
+    _get("/events", "events", v.EventsRequest, v.EventsAnswer, "List events, oldest first"),
+    _get(
+        "/event-updates",
+        "watch_events",
+        v.EventsRequest,
+        v.EventsAnswer,
+        "Follow events as they happen",
+        form=RestForm.LINES,
+    ),
+    _get("/metrics", "metrics", r.VerbRequest, m.MetricsAnswer, "Show counts, counters and durations"),
     _get("/whoami", "whoami", r.VerbRequest, u.RequestingUser, "Show the requesting user"),
     _get("/tokens", "tokens", r.ListTokensRequest, u.TokensAnswer, "List tokens"),
     _delete("/tokens/{token}", "revoke_token", r.RevokeTokenRequest, u.RevokedToken, "Revoke a token"),

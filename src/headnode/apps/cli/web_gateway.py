@@ -2,12 +2,12 @@
 
 import os
 import socket
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from headnode.adapters.own_python import module_command
 from headnode.apps.cli.daemons import BackgroundProgram, make_directory
 from headnode.apps.client.connection import read_json, write_json
 from headnode.apps.client.failures import refusal_in
@@ -124,18 +124,8 @@ def stop_gateway(state: str) -> int | None:
 
 def _command(state: str, directory: Path, settings: WebSettings, flags: list[str]) -> list[str]:
     given = [word for name, value in settings.items() if value for word in (f"--{name}", value)]
-    return [
-        sys.executable,
-        "-P",
-        "-m",
-        "headnode.apps.web",
-        "--state",
-        str(Path(state).absolute()),
-        "--directory",
-        str(directory),
-        *given,
-        *flags,
-    ]
+    places = ["--state", str(Path(state).absolute()), "--directory", str(directory)]
+    return module_command("headnode.apps.web", *places, *given, *flags)
 
 
 def _made_directory(state: str) -> Path:
