@@ -107,6 +107,8 @@ def test_a_list_reads_no_more_than_a_page_of_bytes_at_once(tmp_path: Path) -> No
     for states in ((), ("finished", "failed")):
         page = journal.ended_jobs(owner=None, states=states, before=None, limit=100)
         assert [job.id for job in page] == [8, 7, 6]  # 1 MB each; a page is 2 MB, to the end of a row
+    group = journal.ended_of_group("render", owner=None, states=(), before=None, limit=100)
+    assert [job.id for job in group] == [8, 7, 6]
     assert [job.id for job in journal.ended_after(0, 100)] == [1, 2, 3]
     found, after = [], 0
     while after is not None:

@@ -161,8 +161,14 @@ class EndedTables:
             for job, state, whose in rows
             if owner in (None, whose) and (not states or state in states)
         )
-        found = (row for job in wanted for row in self._row(job))
-        return list(islice(self._damage.readable(self._read_job, found), max(limit, 0)))
+        ahead = (row for job in wanted for row in self._row(job))
+        found: list[EndedJob] = []
+        while len(found) < limit:
+            some = _first_bytes(islice(ahead, limit - len(found)))
+            found += self._damage.readable(self._read_job, some)
+            if not some or (found and _is_much(some)):
+                break
+        return found
 
     def jobs_after(self, after: int, limit: int) -> list[EndedJob]:
         """Return up to `limit` ended jobs with ids above `after`, in order."""

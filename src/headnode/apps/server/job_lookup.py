@@ -5,6 +5,7 @@ from heapq import merge, nlargest
 from itertools import islice
 
 from headnode.apps.server.api.job_objects import Brief, brief_of
+from headnode.core.model.bounds import GROUP_BYTES
 from headnode.core.model.errors import BadRequest, NotFound
 from headnode.core.model.job import JobSpec, parents
 from headnode.core.model.quantities import Instant, JobId
@@ -85,14 +86,26 @@ class JobLookup:
         return self.cluster.jobs.get(JobId(job)) or self.archived(job)
 
     def group(self, name: str, owner: str | None) -> list[JobRecord]:
-        """Return the jobs that a group has now, in the order of their ids; `owner` None means all owners'."""
-        ended = self.archive.ended_of_group(name, owner=owner, states=(), before=None, limit=MOST_OF_A_GROUP)
+        """Return the jobs that a group has now, in the order of their ids; `owner` None means all owners'.
+
+        Of the ended jobs, the newest are read up to the bounds.
+        """
         alive = [
             record
             for record in self.cluster.jobs.values()
             if record.group == name and owner in (None, record.owner)
         ]
-        return jobs_of_group_now([*alive, *(decode_record(job.record) for job in ended)])
+        return jobs_of_group_now([*alive, *self._ended_of_group(name, owner)])
+
+    def _ended_of_group(self, name: str, owner: str | None) -> Iterator[JobRecord]:
+        before, read, left = None, 0, MOST_OF_A_GROUP
+        while left and read < GROUP_BYTES.most:
+            some = self.archive.ended_of_group(name, owner=owner, states=(), before=before, limit=left)
+            if not some:
+                return
+            yield from (decode_record(job.record) for job in some)
+            before, left = some[-1].id, left - len(some)
+            read += sum(len(job.record) for job in some)
 
     def ended_parents(self, *specs: JobSpec) -> dict[int, ParentOutcome]:
         """Return what became of those jobs that are over of all that these depend on."""

@@ -93,6 +93,12 @@ PAGE = Bound("jobs on one page of a list", 1000, "jobs", "others are answered be
 PAGE_BYTES = Bound(
     "descriptions that are read for one page of a list", 2 * MB, "bytes, encoded", "then the page ends"
 )
+GROUP_BYTES = Bound(
+    "descriptions of ended jobs that are read for a job group",
+    32 * MB,
+    "bytes, encoded",
+    "older ended jobs of the group are left out",
+)
 TASK_PAGE = Bound("tasks, or instances of one, on a page of a list", 2000, "tasks", "as jobs on a page")
 TASK_COMMAND = Bound("a command line in a list of tasks", 4096, "characters", "cut; a task shows all of it")
 CONNECTIONS = Bound("connections of a user", 256, "connections", "one of each process is enough")
@@ -203,6 +209,7 @@ BOUNDS: tuple[tuple[str, tuple[Bound, ...]], ...] = (
             ANSWERS,
             PAGE,
             PAGE_BYTES,
+            GROUP_BYTES,
             TASK_PAGE,
             TASK_COMMAND,
             CONNECTIONS,

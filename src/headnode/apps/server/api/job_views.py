@@ -354,9 +354,15 @@ def _jobs_of_group(context: ServerContext, by: User, request: w.ListJobsRequest,
     states = states_named(request.states)
     wanted = [job for job in reversed(group) if not states or job.state in states]
     page = [job for job in wanted if request.before is None or job.id < request.before]
-    limit = min(max(1, request.limit), PAGE.most)
-    shown = [listed_job(context, context.lookups.job(job.id)) for job in page[:limit]]
-    more = page[limit - 1].id if len(page) > limit else None
+    limit, read = min(max(1, request.limit), PAGE.most), 0
+    shown: list[ListedJob] = []
+    for record in page[:limit]:
+        found = context.lookups.job(record.id)
+        read += context.briefs.weight(found)
+        if shown and read > PAGE_BYTES.most:
+            break
+        shown.append(listed_job(context, found))
+    more = shown[-1].id if len(page) > len(shown) else None
     return JobsAnswer(shown, more, len(group), group=summary(name, group))
 
 

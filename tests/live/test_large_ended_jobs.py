@@ -1,0 +1,47 @@
+"""Jobs that are over may be as large as any, and many: lists of them cost the head little memory and time."""
+
+from pathlib import Path
+from typing import Any
+
+from heads import RealHead, real_head
+
+JOBS = 12
+TASKS = [{"command": "x" * 65_000}] * 240  # 15.6 MB, nearly as much as one request may have
+MOST = 120  # MB
+
+
+def peak_memory(head: RealHead) -> int:
+    """Return the most memory that the head has had, in MB."""
+    status = Path(f"/proc/{head.process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) // 1024
+
+
+def pages(head: RealHead, **request: Any) -> list[int]:
+    """Return the ids of all pages of a list of jobs."""
+    found: list[int] = []
+    before = None
+    while True:
+        answer = head.ask("jobs", limit=1000, before=before, **request)
+        found += [job["id"] for job in answer["jobs"]]
+        before = answer["more"]
+        if before is None:
+            return found
+
+
+def test_no_list_of_large_ended_jobs_makes_the_head_large(tmp_path: Path) -> None:
+    with real_head(tmp_path) as head:
+        first = head.submit("true", terms={"holds": "User", "jobgroup": "render"})
+        jobs = []
+        for _ in range(JOBS):
+            job = head.ask("submit_job", tasks=TASKS, terms={"holds": "User", "jobgroup": "render"})["job"]
+            head.ask("cancel_job", job=job)
+            jobs.append(job)
+        before = peak_memory(head)
+        assert pages(head, states=["canceled"]) == jobs[::-1]
+        grouped = pages(head, group="render")
+        assert [job for job in grouped if job in jobs] == jobs[::-1][: len(grouped) - 1]
+        assert first in grouped
+        head.ask("past_jobs", limit=1000)
+        head.ask("job", job=first)
+        head.ask("group", group="render")
+        assert peak_memory(head) - before < MOST
