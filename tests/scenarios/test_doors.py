@@ -168,14 +168,12 @@ def test_a_verb_that_stays_needs_no_socket(tmp_path: Path) -> None:
 
 def test_the_head_ends_when_the_client_that_told_it_so_has_its_answer(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
-        ended: list[bool] = []
-        scene.context.shut_down = lambda: ended.append(True)
         with client_session(scene.context, KnownCaller(ADMINISTRATOR)) as session:
             await session.carry_out(question(do="down"))
             with session.sending(10):
-                assert not ended
+                assert not scene.ended
             session.answered()
-            assert ended
+            assert scene.ended
 
     run(tmp_path, story)
 

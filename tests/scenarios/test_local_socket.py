@@ -80,8 +80,16 @@ class Scene:
         effects = EffectsInOrder(self.watchers, self.nodes)
         self.engine = Engine(journal, self.clock, dict(POLICIES), effects)
         self.batcher = CommandBatcher(self.engine, lambda: pytest.fail("the engine broke"))
-        self.context = ServerContext(self.engine, journal, self.batcher, state, "test")
-        self.context.watchers = self.watchers
+        self.ended: list[bool] = []  # whether the head was told to end
+        self.context = ServerContext(
+            self.engine,
+            journal,
+            self.batcher,
+            state,
+            "test",
+            watchers=self.watchers,
+            shut_down=lambda: self.ended.append(True),
+        )
         effects.effects += [self.context.feed, self.context.job_counters]
 
     @asynccontextmanager

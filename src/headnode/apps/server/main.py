@@ -50,7 +50,7 @@ from headnode.apps.server.filtering.activation_offers import ActivationFilters
 from headnode.apps.server.filtering.filter_documents import FilterCaller
 from headnode.apps.server.filtering.submission_chain import SubmissionFilters
 from headnode.apps.server.job_notices import JobNotices
-from headnode.apps.server.server_context import ServerContext
+from headnode.apps.server.server_context import ContextParts, ServerContext
 from headnode.core.model.errors import HeadnodeError, Unavailable
 from headnode.core.model.node import NodeState
 from headnode.core.state import nodes as c
@@ -187,39 +187,48 @@ class Head:
         self.batcher = CommandBatcher(self.engine, self._die)
         self.links = NodeLinks(self.batcher.ask, self._welcome, lambda: self.engine.cluster)
         self._effects.effects.append(self.links)
-        self.context = ServerContext(self.engine, journal, self.batcher, options.state, options.name)
+        self._absences = Absences()
+        self.context = ServerContext(
+            self.engine,
+            journal,
+            self.batcher,
+            options.state,
+            options.name,
+            watchers=self.watchers,
+            nodes=self.links,
+            given_up_in=partial(given_up_in, self.engine, self.links, self._absences),
+            shut_down=self._shut_down,
+            copy_journal=journal.copy_to,
+            parts=self._parts_of,
+        )
         self._effects.effects += [
             self.context.feed,
             self.context.job_counters,
             self.context.predicted_starts,
+            self._notices,
+            self._submissions,
         ]
-        self.context.notices = self._notices = JobNotices(
-            self.engine, self.context.lookups, options.state, options.name
-        )
-        self._effects.effects.append(self._notices)
-        self._filter_caller = FilterCaller(options.state, options.name)
-        self._submissions = SubmissionFilters(self.context, self._filter_caller)
-        self._activations = ActivationFilters(self.context, self._filter_caller)
-        self.context.submission_chain, self.context.asker = self._submissions, self._filter_caller
-        self._effects.effects.append(self._submissions)
         self.engine.offers.filters = self._activations
-        self.context.shut_down, self.context.copy_journal = self._shut_down, journal.copy_to
-        self.context.watchers = self.watchers
-        self._absences = Absences()
-        self.context.contacts = self.links.contacts
-        self.context.given_up_in = partial(given_up_in, self.engine, self.links, self._absences)
-        self.context.links, self.context.sessions = self.links.links, self.links.sessions
-        if address := address_to_listen_at(options.state, options.listen):
-            self.context.network = self._network(address)
         self._supervisor = AgentSupervisor(options.state, node_names(options), options.processors)
 
-    def _network(self, address: str) -> "NetworkListener":
+    def _parts_of(self, context: ServerContext) -> ContextParts:
+        """Make the parts of the head that need its context."""
+        options = self._options
+        self._notices = JobNotices(self.engine, context.lookups, options.state, options.name)
+        self._filter_caller = FilterCaller(options.state, options.name)
+        self._submissions = SubmissionFilters(context, self._filter_caller)
+        self._activations = ActivationFilters(context, self._filter_caller)
+        address = address_to_listen_at(options.state, options.listen)
+        network = self._network(context, address) if address else None
+        return ContextParts(self._submissions, self._filter_caller, self._notices, network)
+
+    def _network(self, context: ServerContext, address: str) -> "NetworkListener":
         """Return what listens for other machines; only then are its doors imported."""
         from headnode.apps.server.doors.network import NetworkListener
         from headnode.apps.server.doors.tasks import TaskDoor
         from headnode.apps.server.doors.tls import TlsDoor
 
-        clients, tasks = TlsDoor(self.context), TaskDoor(self.context)
+        clients, tasks = TlsDoor(context), TaskDoor(context)
         return NetworkListener(
             self._options.state, address, self.batcher, self.links, clients.serve, tasks.serve
         )

@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
 from headnode.adapters.identity.audit_log import AuditLog
 from headnode.adapters.nodes.link import Contact, NodeLink
+from headnode.adapters.nodes.links import NodeLinks
 from headnode.adapters.nodes.streams import Sessions
 from headnode.adapters.notify.outbox import DeliverySettings, delivery_settings
 from headnode.apps.server.api.streams import JobWatchers, RunOnNodes
@@ -102,10 +103,41 @@ class NoSubmissionFilters:
         yield spec
 
 
+class ContextParts(NamedTuple):
+    """Parts of a head that are made for a context, and that its verbs use."""
+
+    submission_chain: SubmissionChain = NoSubmissionFilters()  # how jobs come into the queue
+    asker: FilterCaller | None = None  # calls filters; None: no filters are called
+    notices: JobNotices | None = None  # sends notifications; None: none are sent
+    network: "NetworkListener | None" = None  # where nodes of other machines join; None: nowhere
+
+
+def _no_parts(_context: "ServerContext") -> ContextParts:
+    return ContextParts()
+
+
 class ServerContext:
     """Where clients' verbs meet the engine."""
 
-    def __init__(self, engine: Engine, past: Past, batcher: CommandBatcher, state: Path, name: str) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        past: Past,
+        batcher: CommandBatcher,
+        state: Path,
+        name: str,
+        *,
+        watchers: JobWatchers | None = None,
+        nodes: NodeLinks | None = None,
+        given_up_in: Callable[[str], float | None] = lambda _: None,
+        shut_down: Callable[[], None] = lambda: None,
+        copy_journal: Callable[[Path], None] = _no_journal,
+        parts: Callable[["ServerContext"], ContextParts] = _no_parts,
+    ) -> None:
+        """`given_up_in`: the seconds until a node that is away is given up; `parts` makes what needs the context.
+
+        Without `nodes` none is ever connected.
+        """
         self.engine = engine
         self.batcher = batcher
         self.lookups = JobLookup(engine, past)
@@ -116,31 +148,29 @@ class ServerContext:
         self.name = name
         self.started = engine.clock.now()
         self.going_down = False  # a client has the promise that the head ends
-        self.shut_down: Callable[[], None] | None = None
-        self.copy_journal: Callable[[Path], None] = _no_journal
-        self.links: Mapping[str, NodeLink] = {}  # the nodes that are here
-        self.contacts: Mapping[str, Contact] = {}  # when nodes said something last
-        self.given_up_in: Callable[[str], float | None] = lambda _: None  # seconds, of a node that is away
-        self.sessions = Sessions(lambda *_: None)  # what clients run there
+        self.shut_down, self.copy_journal = shut_down, copy_journal
+        self.links: Mapping[str, NodeLink] = nodes.links if nodes else {}  # the nodes that are here
+        self.contacts: Mapping[str, Contact] = (
+            nodes.contacts if nodes else {}
+        )  # when nodes said something last
+        self.sessions = nodes.sessions if nodes else Sessions(lambda *_: None)  # what clients run there
+        self.given_up_in = given_up_in
         self.attended: set[JobId] = set()  # interactive jobs with a connected client
-        self.watchers = JobWatchers()
+        self.watchers = watchers or JobWatchers()
         self.feed = EventFeed(engine)
         self.job_counters = JobCounters()
         self.coverage = PredictionCoverage(past)
         self.runs: dict[JobId, RunOnNodes] = {}  # commands on many nodes, by the job outside the queue
-        self.network: NetworkListener | None = None  # where nodes of other machines join; None: nowhere
         self.licences = LicenceCounts(engine, batcher)
-        self.notices: JobNotices | None = None  # sends notifications; None: none are sent
         self.roles = Roles(
             lambda: engine.settings,
             lambda: any(template.groups for template in engine.cluster.templates.values()),
         )
         self.audit = AuditLog(state / "audit.log")
-        self.submission_chain: SubmissionChain = NoSubmissionFilters()  # how jobs come into the queue
-        self.asker: FilterCaller | None = None  # calls filters; None: no filters are called
         self.shares = UserShares()  # what each user has of the head at a time
         self.reading = asyncio.Lock()  # held by the one large job file that is being read
         self.searching = asyncio.Lock()  # held by the one question that asks the policy many times
+        self.submission_chain, self.asker, self.notices, self.network = parts(self)
 
     @property
     def cluster(self) -> ClusterState:

@@ -116,7 +116,7 @@ class ClientSession:
 
     def answered(self) -> None:
         """End the head if it was told to: the client that told it so has its answer now."""
-        if self._context.going_down and self._context.shut_down is not None:
+        if self._context.going_down:
             self._context.shut_down()
 
     async def carry_out(self, request: bytes) -> Reply:
