@@ -38,6 +38,13 @@ def objects() -> str:
     return "\n\n".join(_object(each) for each in sorted(_objects_in_answers(), key=_name))
 
 
+def creating_questions() -> str:
+    """Return the module of the client that has the verbs that create something."""
+    head = '"""The questions that create something; printed from the verbs by ``make bless``."""'
+    names = "".join(f'        "{verb.name}",\n' for verb in VERBS.values() if verb.again)
+    return f"{head}\n\nCREATING_QUESTIONS = frozenset(\n    (\n{names}    )\n)\n"
+
+
 PARTS: Mapping[str, Callable[[], str]] = {"verbs": verbs, "objects": objects}
 
 
@@ -80,7 +87,7 @@ def _answer(verb: Verb[Any, Any]) -> Structure | None:
 
 def _row(verb: Verb[Any, Any]) -> str:
     access = verb.access.who.value + ("; only on the head's machine" if verb.access.near else "")
-    does = f"{_sentences(verb.description)} *For {access}.*"
+    does = f"{_sentences(verb.description)} *For {access}.{' Takes a key.' if verb.again else ''}*"
     fields = "; ".join(_field(verb.request, field) for field in msgspec.structs.fields(verb.request))
     return f"| `{verb.name}` | {does} | {fields} | {_shown_answer(verb)} |"
 

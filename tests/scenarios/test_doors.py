@@ -9,11 +9,10 @@ import pytest
 from test_local_socket import Peer, Scene, run
 from test_who_may import ADMINISTRATOR, OTHER, OWNER, asking, entries
 
-from headnode.apps.client.client import CREATING_QUESTIONS
+from headnode.apps.client.creating_questions import CREATING_QUESTIONS
 from headnode.apps.server.api.pipeline import VERBS, ClientSession, client_session
 from headnode.core.model import bounds
 from headnode.core.model.errors import NotAllowed, Unavailable
-from headnode.core.state.decide import MAKING
 from testbed.function_door import KnownCaller, call
 
 SUBMISSION = {"tasks": [{"command": "x"}]}
@@ -188,6 +187,5 @@ def test_an_unknown_verb_is_refused_by_name(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_clients_send_a_key_with_each_verb_that_the_head_carries_out_once() -> None:
-    assert set(MAKING) == CREATING_QUESTIONS
-    assert all(VERBS[verb].access.changes for verb in MAKING)
+def test_clients_send_a_key_with_verbs_that_change_something() -> None:
+    assert all(VERBS[verb].access.changes for verb in CREATING_QUESTIONS)

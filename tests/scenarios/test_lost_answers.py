@@ -100,6 +100,21 @@ def test_scripts_may_choose_the_key_and_another_request_with_it_is_refused(state
     assert "was used for another request" in other.stderr
 
 
+def test_a_created_job_is_changed_and_submitted_with_one_key(state: Path) -> None:
+    client = Client(str(state))
+    job = client.ask("create_job", tasks=[{"command": "/bin/true"}])["job"]
+    first, again = (
+        client.ask(
+            "submit_job", job=job, terms={"name": "nightly", "hold": "later"}, idempotency=f"job {job}"
+        )
+        for _ in range(2)
+    )
+    assert (first["job"], first.get("repeated")) == (job, None)
+    assert (again["job"], again["repeated"]) == (job, True)
+    assert client.ask("job", job=job)["job"]["name"] == "nightly"
+    client.close()
+
+
 @pytest.mark.parametrize(
     ("verb", "key"), [("cancel_job", "k"), ("submit_job", ""), ("submit_job", "x" * 65), ("submit_job", 7)]
 )

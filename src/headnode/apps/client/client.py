@@ -8,6 +8,7 @@ import os
 import time
 
 from headnode.apps.client.connection import Connection, granted
+from headnode.apps.client.creating_questions import CREATING_QUESTIONS
 from headnode.apps.client.local_addresses import SOCKET_NAME, AgentRoute
 
 TYPE_CHECKING = False
@@ -21,19 +22,6 @@ if TYPE_CHECKING:
     from headnode.core.model.errors import HeadnodeError
 
 KEY = "idempotency"
-CREATING_QUESTIONS = frozenset(
-    (
-        "create_job",
-        "submit_job",
-        "clone_job",
-        "add_tasks",
-        "submit_group",
-        "make_reservation",
-        "invite_node",
-        "new_token",
-    )
-)
-"""Questions that make something: the head carries those of one key out once."""
 
 
 class Client:

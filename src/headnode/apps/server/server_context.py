@@ -134,9 +134,10 @@ class ServerContext:
         copy_journal: Callable[[Path], None] = _no_journal,
         parts: Callable[["ServerContext"], ContextParts] = _no_parts,
     ) -> None:
-        """`given_up_in`: the seconds until a node that is away is given up; `parts` makes what needs the context.
+        """Without `nodes` none is ever connected.
 
-        Without `nodes` none is ever connected.
+        given_up_in: the seconds until a node that is away is given up
+        parts:       makes the parts that need the context themselves
         """
         self.engine = engine
         self.batcher = batcher

@@ -68,19 +68,8 @@ LIFETIME: Final = 86_400  # seconds, unless the parameter says otherwise
 PARAMETER: Final = "IdempotencyLifetime"
 REPEATED: Final = "idempotency-repeated"
 
-MAKING: Mapping[str, tuple[type[Command], ...]] = MappingProxyType(
-    {
-        "create_job": (CreateJobs,),
-        "submit_job": (CreateJobs, SubmitJob),
-        "clone_job": (CreateJob,),
-        "add_tasks": (ModifyJob,),
-        "submit_group": (SubmitJobs,),
-        "make_reservation": (MakeReservation,),
-        "invite_node": (InviteNode,),
-        "new_token": (OfferLogin,),
-    }
-)
-"""The verbs that make something, and the commands by which they do."""
+_CREATING = (CreateJob, CreateJobs, SubmitJob, SubmitJobs, ModifyJob, MakeReservation, InviteNode, OfferLogin)
+"""The commands that carry out a request with an idempotency key: their events get a receipt."""
 
 
 def receipt_of(cluster: ClusterState, user: User, once: IdempotencyKey, now: Instant) -> Receipt | None:
@@ -105,7 +94,7 @@ def once_of(command: Command) -> tuple[User, IdempotencyKey] | None:
     by = getattr(command, "by", None)
     if not isinstance(by, User) or by.once is None:
         return None
-    return (by, by.once) if isinstance(command, MAKING[by.once.verb]) else None
+    return (by, by.once) if isinstance(command, _CREATING) else None
 
 
 def refuse_repeated(cluster: ClusterState, user: User, once: IdempotencyKey, now: Instant) -> None:

@@ -7,7 +7,7 @@ from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import NotFound, Refused
 from headnode.core.model.job import Condition, dependencies
 from headnode.core.model.quantities import JobId
-from headnode.core.model.user import User
+from headnode.core.model.user import Receipt, User
 from headnode.core.state.depend import dependency_state, outcome_of
 from headnode.core.state.groups import SubmitJobs, group_state
 from headnode.core.state.job_events import Outcome
@@ -65,7 +65,14 @@ def summary(name: str, jobs: list[JobRecord]) -> GroupObject:
     )
 
 
-@verb(OVERSEES)
+async def _submitted_again(
+    context: ServerContext, _by: User, receipt: Receipt, request: w.GroupNameRequest
+) -> SubmittedGroup:
+    await context.submission_chain.wait(receipt.jobs)
+    return SubmittedGroup(request.group, list(receipt.jobs), repeated=True)
+
+
+@verb(OVERSEES, again=_submitted_again)
 async def submit_group(context: ServerContext, by: User, request: w.GroupNameRequest) -> SubmittedGroup:
     """Submit all created jobs of a group in one step, all or none."""
     jobs = [job for job in members(context, by, request) if job.state is JobState.CONFIGURING]

@@ -32,7 +32,7 @@ from headnode.core.model.bounds import TASKS_OF_FILE
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
-from headnode.core.model.user import User
+from headnode.core.model.user import Receipt, User
 from headnode.core.state.filters import changes
 from headnode.core.state.hold import HoldJob, ReleaseJob
 from headnode.core.state.job_events import JobCreated, JobRequeued
@@ -56,7 +56,21 @@ from headnode.protocol.answers import (
 )
 
 
-@verb(CREATES)
+async def _made_again(
+    _context: ServerContext, _by: User, receipt: Receipt, _request: w.VerbRequest
+) -> SubmitAnswer:
+    jobs = list(receipt.jobs)
+    return SubmitAnswer(jobs[-1], report=(), jobs=jobs if len(jobs) > 1 else UNSET, repeated=True)
+
+
+async def _submitted_again(
+    context: ServerContext, by: User, receipt: Receipt, request: w.SubmitJobRequest
+) -> SubmitAnswer:
+    await context.submission_chain.wait(receipt.jobs)
+    return await _made_again(context, by, receipt, request)
+
+
+@verb(CREATES, again=_made_again)
 async def create_job(context: ServerContext, by: User, request: w.CreateJobRequest) -> SubmitAnswer:
     """Create a job in state configuring, or all jobs of a job file."""
     described = await with_parents(context, by, await read_jobs(context, by, request))
@@ -77,7 +91,7 @@ def _created(events: tuple[object, ...]) -> int:
     return next(event.job for event in events if isinstance(event, JobCreated))
 
 
-@verb(CREATES)
+@verb(CREATES, again=_submitted_again)
 async def submit_job(context: ServerContext, by: User, request: w.SubmitJobRequest) -> SubmitAnswer:
     """Put a job into the queue: a created one, or a new one, or all jobs of a job file, all or none."""
     if request.job is not None:
@@ -94,7 +108,8 @@ async def _submit_created(
 ) -> SubmitAnswer:
     refuse_description(request)
     if request.terms:
-        await modify_job(context, by, w.ModifyJobRequest(job=job, terms=request.terms))
+        change = w.ModifyJobRequest(job=job, terms=request.terms)
+        await modify_job(context, replace(by, once=None), change)  # an idempotency key is for the submission
     found = context.lookups.job(job)
     refuse_submitted(found)
     refuse_unfit_now(context, by, found.spec, owner=found.record.owner)
@@ -126,7 +141,14 @@ def refuse_submitted(found: FoundJob) -> None:
         raise already_submitted(found.record)
 
 
-@verb(VerbAccess(Who.OWNER, changes=True))
+async def _added_again(
+    _context: ServerContext, _by: User, receipt: Receipt, _request: w.AddTasksRequest
+) -> AddTasksAnswer:
+    tasks = list(range(receipt.first_task, receipt.last_task + 1))
+    return AddTasksAnswer(receipt.jobs[0], tasks, report=(), repeated=True)
+
+
+@verb(VerbAccess(Who.OWNER, changes=True), again=_added_again)
 async def add_tasks(context: ServerContext, by: User, request: w.AddTasksRequest) -> AddTasksAnswer:
     """Add tasks at the end of a job's task list."""
     refuse_too_many(len(request.tasks))
@@ -276,7 +298,7 @@ async def requeue_job(context: ServerContext, by: User, request: w.JobIdRequest)
     return RequeuedJob(request.job, [*again])
 
 
-@verb(CREATES)
+@verb(CREATES, again=_made_again)
 async def clone_job(context: ServerContext, by: User, request: w.JobIdRequest) -> SubmitAnswer:
     """Make a copy of a job, in state configuring. The report says what was left out."""
     copied, left_out = copied_by(context, by, context.lookups.job(request.job))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from headnode.apps.server.api.verbs import ADMINISTERS, READS, verb
+from headnode.apps.server.api.verbs import ADMINISTERS, READS, secret_again, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.node import NodeFacts, NodeState
@@ -337,7 +337,7 @@ async def _change_node(context: ServerContext, by: User, request: w.NodeNameRequ
     return NodeAnswer(node_answer(context, request.node))
 
 
-@verb(ADMINISTERS)
+@verb(ADMINISTERS, again=secret_again)
 async def invite_node(context: ServerContext, by: User, request: w.InviteNodeRequest) -> InvitationAnswer:
     """Make an invitation for a node, which works once."""
     must_administer(by, "invite nodes")

@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import msgspec
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from headnode.apps.server.api import (
@@ -31,7 +30,6 @@ from headnode.apps.server.api import (
     watch,
 )
 from headnode.apps.server.api.access import DONE, audit_entry, audited_answer
-from headnode.apps.server.api.reservations import reservation
 from headnode.apps.server.api.streams import StreamHandler
 from headnode.apps.server.api.verbs import RequestFields, Verb, VerbKind, read_fields, read_request
 from headnode.apps.server.doors.user_shares import UserShare
@@ -39,10 +37,8 @@ from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, WrongState
 from headnode.core.model.user import IdempotencyKey, User
-from headnode.core.state.decide import MAKING, REPEATED, receipt_of
-from headnode.protocol.answers import AddTasksAnswer, SubmitAnswer, SubmittedGroup, VerbAnswer
-from headnode.protocol.requests import ReservationNameRequest
-from headnode.protocol.reservation_answers import ChangedReservation
+from headnode.core.state.decide import REPEATED, receipt_of
+from headnode.protocol.answers import VerbAnswer
 
 VERB_MODULES: Final = (
     jobs,
@@ -152,20 +148,32 @@ class ClientSession:
 
         Raises:  what refuses it.
         """
-        rest, once = split_key(verb.name, fields)
+        rest, once = split_key(verb, fields)
         if once is None:
-            return await self._perform(verb, user, dict(fields))
-        if (known := await answer_again(self._context, user, once, rest)) is not None:
+            return await self._perform(verb, user, rest)
+        if (known := await self._answer_again(verb, user, once, rest)) is not None:
             return known
         try:
             return await self._perform(verb, replace(user, once=once), rest)
         except WrongState as refused:
             if refused.code != REPEATED:
                 raise
-            known = await answer_again(self._context, user, once, rest)  # the same request came twice at once
+            known = await self._answer_again(verb, user, once, rest)  # the same request came twice at once
             if known is None:
                 raise
             return known
+
+    async def _answer_again(
+        self, verb: Verb[Any, Any], user: User, once: IdempotencyKey, fields: RequestFields
+    ) -> VerbAnswer | None:
+        """Return the answer to a request that was carried out before; None: it was not.
+
+        Raises:  BadRequest ``idempotency-conflict``; what the verb raises.
+        """
+        receipt = receipt_of(self._context.cluster, user, once, self._context.now())
+        if receipt is None or verb.again is None:
+            return None
+        return await verb.again(self._context, user, receipt, read_fields(verb.request, verb.name, fields))
 
     async def _perform(self, verb: Verb[Any, Any], user: User, fields: RequestFields) -> Reply:
         reply: Reply = await verb.function(self._context, user, read_fields(verb.request, verb.name, fields))
@@ -232,54 +240,22 @@ IDEMPOTENCY_FIELD: Final = "idempotency"
 LONGEST_KEY: Final = 64  # characters
 
 
-def split_key(verb: str, fields: RequestFields) -> tuple[RequestFields, IdempotencyKey | None]:
+def split_key(verb: Verb[Any, Any], fields: RequestFields) -> tuple[RequestFields, IdempotencyKey | None]:
     """Return the fields without the key, and the key with a digest of the request.
 
-    Raises:  BadRequest ``idempotency`` for a key that is none, or a verb that makes nothing.
+    Raises:  BadRequest ``idempotency`` for a key that is none, or a verb that creates nothing.
     """
     if IDEMPOTENCY_FIELD not in fields:
         return fields, None
     rest = {name: value for name, value in fields.items() if name != IDEMPOTENCY_FIELD}
     key = fields[IDEMPOTENCY_FIELD]
-    if verb not in MAKING:
-        raise BadRequest(code="idempotency", what=f"{verb} takes no idempotency key", fix="leave it out")
+    if verb.again is None:
+        raise BadRequest(code="idempotency", what=f"{verb.name} takes no idempotency key", fix="leave it out")
     if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY or not key.isprintable():
         raise BadRequest(
             code="idempotency",
             what="the idempotency key is not printable text",
             fix=f"use 1 to {LONGEST_KEY} characters, such as a UUID",
         )
-    body = msgspec.json.encode([verb, rest], order="deterministic")
-    return rest, IdempotencyKey(key, hashlib.sha256(body).digest()[:16], verb)
-
-
-async def answer_again(
-    context: ServerContext, user: User, once: IdempotencyKey, fields: RequestFields
-) -> VerbAnswer | None:
-    """Return the answer to a request that was carried out before; None: it was not.
-
-    Raises:  BadRequest ``idempotency-conflict``; WrongState ``idempotency-secret`` when the answer had a
-             secret, which is kept nowhere.
-    """
-    receipt = receipt_of(context.cluster, user, once, context.now())
-    if receipt is None:
-        return None
-    if once.verb in ("submit_job", "submit_group"):
-        await context.submission_chain.wait(receipt.jobs)
-    jobs = list(receipt.jobs)
-    match receipt.verb:
-        case "make_reservation":
-            shown = await reservation(context, user, ReservationNameRequest(name=str(fields.get("name"))))
-            return ChangedReservation(shown.reservation, later=[], repeated=True)
-        case "submit_group":
-            return SubmittedGroup(str(fields.get("group")), jobs, repeated=True)
-        case "add_tasks":
-            tasks = list(range(receipt.first_task, receipt.last_task + 1))
-            return AddTasksAnswer(jobs[0], tasks, report=(), repeated=True)
-        case "invite_node" | "new_token":
-            raise WrongState(
-                code="idempotency-secret",
-                what="this request was carried out already, and its answer had a secret that is kept nowhere",
-                fix="ask for another one with a new key; the first expires unused",
-            )
-    return SubmitAnswer(jobs[-1], report=(), jobs=jobs if len(jobs) > 1 else UNSET, repeated=True)
+    body = msgspec.json.encode([verb.name, rest], order="deterministic")
+    return rest, IdempotencyKey(key, hashlib.sha256(body).digest()[:16], verb.name)

@@ -9,7 +9,7 @@ from headnode.core.model.errors import BadRequest
 from headnode.core.model.node import folded_names, natural_order
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.model.reservation import NodeReservation
-from headnode.core.model.user import User
+from headnode.core.model.user import Receipt, User
 from headnode.core.state import reservations as c
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.reservation_index import reservation_named
@@ -42,7 +42,14 @@ async def reservation(
     return ReservationAnswer(_object(context.cluster, found, context.now()))
 
 
-@verb(ADMINISTERS)
+async def _made_again(
+    context: ServerContext, by: User, _receipt: Receipt, request: w.SetReservationRequest
+) -> ChangedReservation:
+    shown = await reservation(context, by, w.ReservationNameRequest(name=request.name))
+    return ChangedReservation(shown.reservation, later=[], repeated=True)
+
+
+@verb(ADMINISTERS, again=_made_again)
 async def make_reservation(
     context: ServerContext, by: User, request: w.SetReservationRequest
 ) -> ChangedReservation:

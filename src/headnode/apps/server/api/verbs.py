@@ -3,16 +3,17 @@
 The types are those of the function's signature; the table of all verbs is that of `pipeline`."""
 
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from enum import Enum, StrEnum, auto
 from typing import Any, Final, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
 from headnode.core.model.bounds import DEPTH, INTEGER, NOTE, VALUES
-from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Path
-from headnode.core.model.user import User
+from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Path, WrongState
+from headnode.core.model.user import Receipt, User
 from headnode.core.state.permissions import must_administer
+from headnode.protocol.answers import VerbAnswer
 from headnode.protocol.requests import VerbRequest
 
 Arguments = ParamSpec("Arguments")
@@ -47,6 +48,22 @@ OVERSEES: Final = VerbAccess(Who.OVERSEER, changes=True)
 ADMINISTERS: Final = VerbAccess(Who.ADMINISTRATOR, changes=True)
 
 
+AnswerAgain = Callable[[Any, User, Receipt, Any], Awaitable[VerbAnswer]]
+"""Returns the answer to a request that was carried out before: (context, user, receipt, request)."""
+
+
+async def secret_again(_context: object, _user: User, _receipt: Receipt, _request: object) -> NoReturn:
+    """Refuse to answer again with a secret, which is kept nowhere.
+
+    Raises:  WrongState ``idempotency-secret``.
+    """
+    raise WrongState(
+        code="idempotency-secret",
+        what="this request was carried out already, and its answer had a secret that is kept nowhere",
+        fix="ask for another one with a new key; the first expires unused",
+    )
+
+
 class VerbKind(Enum):
     """How a verb answers."""
 
@@ -64,9 +81,11 @@ class Verb(Generic[Arguments, Result]):
     It is called as (context, user, request); one with updates gets a `WatchingClient` in place of the user.
     """
 
-    def __init__(self, function: Callable[Arguments, Result], access: VerbAccess) -> None:
+    def __init__(
+        self, function: Callable[Arguments, Result], access: VerbAccess, again: AnswerAgain | None
+    ) -> None:
         hints = get_type_hints(function)
-        self.name, self.access = function.__name__, access
+        self.name, self.access, self.again = function.__name__, access, again
         self.request: type[Any] = hints["request"]
         self.answer: Any = hints["return"]
         self.kind = _KINDS.get(get_origin(self.answer), VerbKind.ANSWER)
@@ -101,12 +120,15 @@ class Verb(Generic[Arguments, Result]):
 
 
 def verb(
-    access: VerbAccess,
+    access: VerbAccess, *, again: AnswerAgain | None = None
 ) -> Callable[[Callable[Arguments, Result]], Verb[Arguments, Result]]:
-    """Make a verb of the protocol from the function of its name, which these users may use."""
+    """Make a verb of the protocol from the function of its name, which these users may use.
+
+    again: answers a repeated request; a verb with it creates something, and takes an idempotency key.
+    """
 
     def declare(function: Callable[Arguments, Result]) -> Verb[Arguments, Result]:
-        return Verb(function, access)
+        return Verb(function, access, again)
 
     return declare
 

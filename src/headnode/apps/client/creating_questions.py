@@ -1,0 +1,14 @@
+"""The questions that create something; printed from the verbs by ``make bless``."""
+
+CREATING_QUESTIONS = frozenset(
+    (
+        "create_job",
+        "submit_job",
+        "add_tasks",
+        "clone_job",
+        "submit_group",
+        "invite_node",
+        "make_reservation",
+        "new_token",
+    )
+)
