@@ -13,6 +13,7 @@ import pytest
 
 from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
+from headnode.adapters.nodes.streams import Sessions
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import listen, read_frame
 from headnode.apps.server.api.pipeline import VERBS
@@ -22,7 +23,7 @@ from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.apps.server.doors.conversation import LARGEST_REQUEST
 from headnode.apps.server.doors.unix import UnixDoor
 from headnode.apps.server.main import EffectsInOrder
-from headnode.apps.server.server_context import ServerContext
+from headnode.apps.server.server_context import ContextParts, ServerContext
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant
@@ -81,15 +82,10 @@ class Scene:
         self.engine = Engine(journal, self.clock, dict(POLICIES), effects)
         self.batcher = CommandBatcher(self.engine, lambda: pytest.fail("the engine broke"))
         self.ended: list[bool] = []  # whether the head was told to end
-        self.context = ServerContext(
-            self.engine,
-            journal,
-            self.batcher,
-            state,
-            "test",
-            watchers=self.watchers,
-            shut_down=lambda: self.ended.append(True),
+        parts = ContextParts(
+            self.watchers, Sessions(lambda *_: None), shut_down=lambda: self.ended.append(True)
         )
+        self.context = ServerContext(self.engine, journal, self.batcher, state, "test", lambda _: parts)
         effects.effects += [self.context.feed, self.context.job_counters]
 
     @asynccontextmanager

@@ -174,7 +174,7 @@ class Head:
     """Everything of one head, put together."""
 
     def __init__(self, options: HeadOptions, journal: SqliteJournal) -> None:
-        self._options = options
+        self._options, self._journal = options, journal
         self._ended = asyncio.Event()
         self._status = 0
         self.watchers = JobWatchers()
@@ -189,17 +189,7 @@ class Head:
         self._effects.effects.append(self.links)
         self._absences = Absences()
         self.context = ServerContext(
-            self.engine,
-            journal,
-            self.batcher,
-            options.state,
-            options.name,
-            watchers=self.watchers,
-            nodes=self.links,
-            given_up_in=partial(given_up_in, self.engine, self.links, self._absences),
-            shut_down=self._shut_down,
-            copy_journal=journal.copy_to,
-            parts=self._parts_of,
+            self.engine, journal, self.batcher, options.state, options.name, self._parts_of
         )
         self._effects.effects += [
             self.context.feed,
@@ -219,8 +209,19 @@ class Head:
         self._submissions = SubmissionFilters(context, self._filter_caller)
         self._activations = ActivationFilters(context, self._filter_caller)
         address = address_to_listen_at(options.state, options.listen)
-        network = self._network(context, address) if address else None
-        return ContextParts(self._submissions, self._filter_caller, self._notices, network)
+        return ContextParts(
+            self.watchers,
+            self.links.sessions,
+            self.links.links,
+            self.links.contacts,
+            given_up_in=partial(given_up_in, self.engine, self.links, self._absences),
+            shut_down=self._shut_down,
+            copy_journal=self._journal.copy_to,
+            submission_chain=self._submissions,
+            asker=self._filter_caller,
+            notices=self._notices,
+            network=self._network(context, address) if address else None,
+        )
 
     def _network(self, context: ServerContext, address: str) -> "NetworkListener":
         """Return what listens for other machines; only then are its doors imported."""

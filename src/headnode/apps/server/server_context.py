@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
 from headnode.adapters.identity.audit_log import AuditLog
 from headnode.adapters.nodes.link import Contact, NodeLink
-from headnode.adapters.nodes.links import NodeLinks
 from headnode.adapters.nodes.streams import Sessions
 from headnode.adapters.notify.outbox import DeliverySettings, delivery_settings
 from headnode.apps.server.api.streams import JobWatchers, RunOnNodes
@@ -104,8 +104,18 @@ class NoSubmissionFilters:
 
 
 class ContextParts(NamedTuple):
-    """Parts of a head that are made for a context, and that its verbs use."""
+    """What a head adds to its context; without it there are no nodes, no network and no filters.
 
+    given_up_in: the seconds until a node that is away is given up
+    """
+
+    watchers: JobWatchers
+    sessions: Sessions  # what clients run on nodes
+    links: Mapping[str, NodeLink] = MappingProxyType({})  # the nodes that are here
+    contacts: Mapping[str, Contact] = MappingProxyType({})  # when nodes said something last
+    given_up_in: Callable[[str], float | None] = lambda _: None
+    shut_down: Callable[[], None] = lambda: None
+    copy_journal: Callable[[Path], None] = _no_journal
     submission_chain: SubmissionChain = NoSubmissionFilters()  # how jobs come into the queue
     asker: FilterCaller | None = None  # calls filters; None: no filters are called
     notices: JobNotices | None = None  # sends notifications; None: none are sent
@@ -113,7 +123,7 @@ class ContextParts(NamedTuple):
 
 
 def _no_parts(_context: "ServerContext") -> ContextParts:
-    return ContextParts()
+    return ContextParts(JobWatchers(), Sessions(lambda *_: None))
 
 
 class ServerContext:
@@ -126,19 +136,9 @@ class ServerContext:
         batcher: CommandBatcher,
         state: Path,
         name: str,
-        *,
-        watchers: JobWatchers | None = None,
-        nodes: NodeLinks | None = None,
-        given_up_in: Callable[[str], float | None] = lambda _: None,
-        shut_down: Callable[[], None] = lambda: None,
-        copy_journal: Callable[[Path], None] = _no_journal,
         parts: Callable[["ServerContext"], ContextParts] = _no_parts,
     ) -> None:
-        """Without `nodes` none is ever connected.
-
-        given_up_in: the seconds until a node that is away is given up
-        parts:       makes the parts that need the context themselves
-        """
+        """`parts` is called at the end: some parts need the context themselves."""
         self.engine = engine
         self.batcher = batcher
         self.lookups = JobLookup(engine, past)
@@ -149,15 +149,7 @@ class ServerContext:
         self.name = name
         self.started = engine.clock.now()
         self.going_down = False  # a client has the promise that the head ends
-        self.shut_down, self.copy_journal = shut_down, copy_journal
-        self.links: Mapping[str, NodeLink] = nodes.links if nodes else {}  # the nodes that are here
-        self.contacts: Mapping[str, Contact] = (
-            nodes.contacts if nodes else {}
-        )  # when nodes said something last
-        self.sessions = nodes.sessions if nodes else Sessions(lambda *_: None)  # what clients run there
-        self.given_up_in = given_up_in
         self.attended: set[JobId] = set()  # interactive jobs with a connected client
-        self.watchers = watchers or JobWatchers()
         self.feed = EventFeed(engine)
         self.job_counters = JobCounters()
         self.coverage = PredictionCoverage(past)
@@ -171,7 +163,10 @@ class ServerContext:
         self.shares = UserShares()  # what each user has of the head at a time
         self.reading = asyncio.Lock()  # held by the one large job file that is being read
         self.searching = asyncio.Lock()  # held by the one question that asks the policy many times
-        self.submission_chain, self.asker, self.notices, self.network = parts(self)
+        (
+            self.watchers, self.sessions, self.links, self.contacts, self.given_up_in, self.shut_down,
+            self.copy_journal, self.submission_chain, self.asker, self.notices, self.network,
+        ) = parts(self)  # fmt: skip
 
     @property
     def cluster(self) -> ClusterState:
