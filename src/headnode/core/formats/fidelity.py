@@ -194,6 +194,12 @@ class CountedItems:
                 self._first[key] = len(self._items)
             self._items.append(made())
 
+    def reword(self, key: Hashable, what: str) -> None:
+        """Let the listed finding of a key say something else."""
+        if key in self._first:
+            one = self._items[self._first[key]]
+            self._items[self._first[key]] = ReportItem(one.kind, one.where, what, one.line, one.column)
+
     def report(self) -> tuple[ReportItem, ...]:
         """Return all findings, each with the number of times that it came."""
         items = list(self._items)

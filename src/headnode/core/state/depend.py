@@ -5,8 +5,15 @@ from enum import Enum
 
 import msgspec
 
-from headnode.core.model.errors import BadRequest, NotFound, WrongState
-from headnode.core.model.job import Condition, JobSpec, dependencies, find_cycle, parents
+from headnode.core.model.errors import BadRequest, NotFound, Path, Refused, WrongState
+from headnode.core.model.job import (
+    DEPENDENCY_FIELDS,
+    Condition,
+    JobSpec,
+    dependencies,
+    find_cycle,
+    parents,
+)
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
@@ -133,20 +140,35 @@ def waits(
             code="no-such-parent",
             what=f"the job waits for a job with {unknown}, and that job is not known",
             fix="write the number of the job",
+            path=("named_parents", 0),
         )
     if not wanted:
         return ()
-    fates = {parent: _fate(cluster, parent, ended, job, beside) for parent in wanted}
+    fates = {}
+    for parent in wanted:
+        try:
+            fates[parent] = _fate(cluster, parent, ended, job, beside)
+        except Refused as no:
+            raise no.inside(*_path_of(spec, parent)) from None
     for parent, condition in hopeless(spec, fates):
         raise WrongState(
             code="never-possible",
             what=f"{_in_vain(parent, condition, fates[parent])}: the job would never start",
             fix=_instead(parent, fates[parent]),
+            path=_path_of(spec, parent, condition),
         )
     waiting = tuple(parent for parent in wanted if not all_met(spec, parent, fates[parent]))
     if job in cluster.children:  # else no job waits for it: it closes no circle
         _refuse_circle(cluster, job, waiting)
     return waiting
+
+
+def _path_of(spec: JobSpec, parent: int, condition: Condition | None = None) -> Path:
+    """Return where a job names a parent, of that condition if it is not None."""
+    for each, field in DEPENDENCY_FIELDS.items():
+        if condition in (None, each) and parent in getattr(spec, field):
+            return field, getattr(spec, field).index(parent)
+    return ()
 
 
 def _fate(

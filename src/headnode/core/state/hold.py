@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
+from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, Path, WrongState
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.user import User
 from headnode.core.model.value_checks import DEFAULT_HOLD, MOST_HOLDS, PRIVILEGED_HOLDS, check_hold_name
@@ -106,8 +106,10 @@ def _found(record: JobRecord, name: str) -> str:
     return next((hold.name for hold in record.holds if hold.name.casefold() == name.casefold()), "")
 
 
-def may_hold(by: User, names: Iterable[str]) -> None:
+def may_hold(by: User, names: Iterable[str], path: Path = ("name",)) -> None:
     """Allow a hold, unless only operators and administrators may set and release it.
+
+    path: where the request names it
 
     Raises:  NotAllowed ``hold-privilege``.
     """
@@ -117,6 +119,7 @@ def may_hold(by: User, names: Iterable[str]) -> None:
             code="hold-privilege",
             what=f"only operators and administrators may set and release the hold {above[0]!r}",
             fix=f"use another name, such as {DEFAULT_HOLD!r}, or ask an operator",
+            path=path,
         )
 
 

@@ -99,12 +99,14 @@ def owner_of(by: User, spec: JobSpec, known: Mapping[str, User]) -> User:
             code="run-as",
             what=f"{by.name!r} may not submit jobs for {name!r}: only administrators may",
             fix=f"run it as yourself: hn job submit --user {by.name} FILE; or ask an administrator",
+            path=("run_as",),
         )
     if name not in known:
         raise NotFound(
             code="no-such-user",
             what=f"there is no user {name!r} on the head's machine",
             fix="name an existing user instead of the file's: hn job submit --user NAME FILE",
+            path=("run_as",),
         )
     return known[name]
 

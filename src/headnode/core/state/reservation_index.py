@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
+from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, Path, WrongState
 from headnode.core.model.job import JobRequest, JobSpec
 from headnode.core.model.quantities import Instant, format_time_limit
 from headnode.core.model.reservation import NodeReservation
@@ -95,8 +95,8 @@ def must_take(
         )
 
 
-def reservation_named(reservations: Reservations, name: str) -> NodeReservation:
-    """Return a reservation.
+def reservation_named(reservations: Reservations, name: str, path: Path = ("name",)) -> NodeReservation:
+    """Return a reservation; `path` is where the request names it.
 
     Raises:  NotFound ``no-such-reservation``.
     """
@@ -106,6 +106,7 @@ def reservation_named(reservations: Reservations, name: str) -> NodeReservation:
             code="no-such-reservation",
             what=f"there is no reservation {name!r}",
             fix="see `hn reservation list`",
+            path=path,
         )
     return found
 
@@ -118,13 +119,14 @@ def check_may_go_in(reservations: Reservations, spec: JobSpec, by: User, now: In
     """
     if not spec.reservation:
         return
-    found = reservation_named(reservations, spec.reservation)
+    found = reservation_named(reservations, spec.reservation, ("reservation",))
     if not found.lets_in(by.name, spec.project):
         whom = "maintenance only" if found.is_maintenance else found.says()[4:]
         raise NotAllowed(
             code="reservation-closed",
             what=f"reservation {found.name!r} does not accept jobs of {by.name!r}; it is for {whom}",
             fix="leave the reservation out, or ask an administrator",
+            path=("reservation",),
         )
     left = found.ends - max(found.begins, now)
     if found.at_end == "limit" and (not shortest(spec) or shortest(spec) > left):
@@ -133,6 +135,7 @@ def check_may_go_in(reservations: Reservations, spec: JobSpec, by: User, now: In
             code="reservation-too-short",
             what=f"the run time limit {limit} is longer than reservation {found.name!r} lasts",
             fix=f"give it a run time limit of at most {int(left // 60)} minutes",
+            path=("run_time",),
         )
 
 

@@ -133,7 +133,7 @@ def submission(
     check_hold(spec, now)
     check_end_by(spec, now)
     check_may_go_in(cluster.reservation_index.named, spec, command.by, now)
-    may_hold(command.by, spec.holds)
+    may_hold(command.by, spec.holds, ("holds",))
     check_privileges(spec, command.by)
     check_runnable(spec)
     return e.JobSubmitted(
@@ -174,6 +174,7 @@ def check_privileges(spec: JobSpec, by: User) -> None:
             code="priority-privilege",
             what=f"only operators and administrators may use a priority above Normal ({ANCHORS['Normal']})",
             fix="use Normal or less, or ask an operator to raise it with `hn job modify`",
+            path=("priority",),
         )
 
 

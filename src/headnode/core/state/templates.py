@@ -105,6 +105,7 @@ def templated_spec(templates: Templates, by: User, spec: JobSpec) -> JobSpec:
             code="no-such-template",
             what=f"there is no job template {spec.template!r}",
             fix=f"there are {known}; see `hn template list`",
+            path=("template",),
         )
     _may_use(template, by)
     full = _with_defaults(template, spec)
@@ -120,6 +121,7 @@ def _may_use(template: JobTemplate, by: User) -> None:
             code="template-user",
             what=f"{by.name!r} may not use the job template {template.name!r}",
             fix="choose another (`hn template list`), or ask an administrator",
+            path=("template",),
         )
 
 
@@ -145,12 +147,13 @@ def refuse_broken(template: JobTemplate, spec: JobSpec) -> None:
 
     Raises:  BadRequest ``template``.
     """
-    broken = [what for rule in template.rules for what in _broken(rule, spec)]
+    broken = [(rule.field, what) for rule in template.rules for what in _broken(rule, spec)]
     if broken:
         raise BadRequest(
             code="template",
-            what=f"job template {template.name!r} does not allow it: {'; '.join(broken)}",
+            what=f"job template {template.name!r} does not allow it: {'; '.join(what for _, what in broken)}",
             fix=f"see `hn template view {template.name}`, or choose another with /jobtemplate",
+            path=(broken[0][0],),
         )
 
 

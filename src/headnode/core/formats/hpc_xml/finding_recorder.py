@@ -1,7 +1,8 @@
 """Record what a reader finds, with its position, and refuse what is wrong."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import NoReturn
 
 from lxml import etree
@@ -9,8 +10,6 @@ from lxml import etree
 from headnode.core.formats.fidelity import MOST_ERRORS, CountedItems, Fidelity, FileErrors, ReportItem
 from headnode.core.formats.text.xml_text import XmlDocument, local_name
 from headnode.core.model.errors import BadRequest
-
-_LIVE = "the scheduler's"
 
 
 class FindingRecorder:
@@ -47,7 +46,8 @@ class FindingRecorder:
         names = self._lives.get(kind)
         if names is None:
             names = self._lives[kind] = Counter()
-            self._found.add(Fidelity.NOTE, lambda: self.item(Fidelity.NOTE, kind, _LIVE, element, attribute))
+            made = partial(self.item, Fidelity.NOTE, kind, "", element, attribute)
+            self._found.add(Fidelity.NOTE, made, _key_of_live(kind))
         names[name] += 1
 
     def item(
@@ -58,21 +58,11 @@ class FindingRecorder:
         place = self._document.place(element, written)
         return ReportItem(kind, where, what, place.line, place.column)
 
-    def report(self) -> list[ReportItem]:
+    def report(self) -> Sequence[ReportItem]:
         """Return all findings, in the order in which they were made."""
-        return [self._said(item) if item.what == _LIVE else item for item in self._found.report()]
-
-    def _said(self, item: ReportItem) -> ReportItem:
-        """Return the finding of attributes that are the scheduler's, with the names of all of them."""
-        names = list(self._lives[item.where])
-        what = (
-            f"attributes {', '.join(map(repr, names))} are written by the scheduler only: they are not read"
-        )
-        if len(names) == 1:
-            what = f"attribute {names[0]!r} is written by the scheduler only: it is not read"
-        times = max(self._lives[item.where].values())
-        often = f" ({times} times, here first)" if times > 1 else ""
-        return ReportItem(item.kind, item.where, f"{what}{often}", item.line, item.column)
+        for kind, names in self._lives.items():
+            self._found.reword(_key_of_live(kind), _live_in_words(names))
+        return self._found.report()
 
     def refuse(
         self, code: str, where: str, what: str, fix: str, element: etree._Element, attribute: str = ""
@@ -108,3 +98,16 @@ class FindingRecorder:
         written = self._document.written(element, attribute) if attribute else ""
         place = self._document.place(element, written)
         return BadRequest(code=code, what=f"{where}: {what}", fix=fix, place=place)
+
+
+def _key_of_live(kind: str) -> Hashable:
+    return ("attributes of the scheduler", kind, "")
+
+
+def _live_in_words(names: Counter[str]) -> str:
+    """Return the names of attributes that the scheduler writes, and how often they came."""
+    what = f"attributes {', '.join(map(repr, names))} are written by the scheduler only: they are not read"
+    if len(names) == 1:
+        what = f"attribute {next(iter(names))!r} is written by the scheduler only: it is not read"
+    times = max(names.values())
+    return what + (f" ({times} times, here first)" if times > 1 else "")

@@ -1,0 +1,80 @@
+"""A job that the cluster refuses as it is now: the refusal has the path to the field of the job."""
+
+from typing import Any
+
+import pytest
+from worlds import ADA, ROOT, World
+
+from headnode.core.model.errors import Path, Refused
+from headnode.core.model.job import JobSpec, NamedParent
+from headnode.core.model.quantities import Instant, Priority, Seconds
+from headnode.core.model.reservation import NodeReservation
+from headnode.core.model.task import TaskSpec
+from headnode.core.model.template import JobTemplate, TemplateRule
+from headnode.core.state.depend import ParentOutcome
+from headnode.core.state.groups import CreateJobs
+from headnode.core.state.reservations import MakeReservation
+from headnode.core.state.submit import CreateJob
+from headnode.core.state.templates import SetTemplate
+from headnode.core.state.transitions import JobState
+
+TASK = TaskSpec(command="x")
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    """A cluster with a template and reservations; job 1 runs, job 2 is not submitted."""
+    world = World(4)
+    now = world.clock.now()
+    world.submit(TASK, by=ADA, run_time=Seconds(60.0))
+    world.do(CreateJob(by=ADA, spec=JobSpec(tasks=(TASK,))))
+    rule = TemplateRule(field="run_time", most=100)
+    world.do(SetTemplate(by=ROOT, template=JobTemplate(name="short", rules=(rule,))))
+    world.do(SetTemplate(by=ROOT, template=JobTemplate(name="bobs", users=("bob",))))
+    for name, users in (("maintenance", ()), ("course", ("ada",))):
+        begins = Instant(now + (1000.0 if users else 5000.0))
+        asked = NodeReservation(
+            name=name, begins=begins, ends=Instant(begins + 600.0), nodes=("node1",), users=users
+        )
+        world.do(MakeReservation(by=ROOT, reservation=asked))
+    return world
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "path"),
+    [
+        ({"template": "nothing"}, "no-such-template", ("template",)),
+        ({"template": "bobs"}, "template-user", ("template",)),
+        ({"template": "short", "run_time": Seconds(200.0)}, "template", ("run_time",)),
+        ({"reservation": "nothing"}, "no-such-reservation", ("reservation",)),
+        ({"reservation": "maintenance"}, "reservation-closed", ("reservation",)),
+        ({"reservation": "course", "run_time": Seconds(7200.0)}, "reservation-too-short", ("run_time",)),
+        ({"run_as": "bob"}, "run-as", ("run_as",)),
+        ({"priority": Priority(4000)}, "priority-privilege", ("priority",)),
+        ({"holds": ("operator",)}, "hold-privilege", ("holds",)),
+        ({"hold_until": Instant(1e9)}, "hold-until", ("hold_until",)),
+        ({"end_by": Instant(1.0)}, "end-by", ("end_by",)),
+        ({"parents": (1, 77)}, "no-such-parent", ("parents", 1)),
+        ({"after_exit": (2,)}, "parent-not-submitted", ("after_exit", 0)),
+        ({"named_parents": (NamedParent("a"),)}, "no-such-parent", ("named_parents", 0)),
+    ],
+)
+def test_a_refusal_leads_to_the_field(world: World, fields: dict[str, Any], code: str, path: Path) -> None:
+    spec = JobSpec(tasks=(TASK,), **fields)
+    with pytest.raises(Refused) as refused:
+        world.do(CreateJob(by=ADA, spec=spec, submit=True))
+    assert (refused.value.code, refused.value.path) == (code, path)
+
+
+def test_a_refusal_leads_to_one_of_several_jobs(world: World) -> None:
+    specs = (JobSpec(tasks=(TASK,)), JobSpec(tasks=(TASK,), parents=(77,)))
+    with pytest.raises(Refused) as refused:
+        world.do(CreateJobs(by=ADA, specs=specs, submit=True))
+    assert refused.value.path == ("jobs", 1, "parents", 0)
+
+
+def test_a_parent_that_decided_against_a_job_is_named_by_its_condition(world: World) -> None:
+    spec = JobSpec(tasks=(TASK,), after_exit=(50,), parents=(1, 50))
+    with pytest.raises(Refused) as refused:
+        world.do(CreateJob(by=ADA, spec=spec, submit=True, parents={50: ParentOutcome(JobState.FAILED)}))
+    assert (refused.value.code, refused.value.path) == ("never-possible", ("parents", 1))
