@@ -11,8 +11,7 @@ from headnode.core.formats import dialects, hpc_values, slash_terms, swf
 from headnode.core.formats.dialects import DIALECTS, JobLanguage, ReadOptions
 from headnode.core.formats.fidelity import Awareness, parse_awareness
 from headnode.core.formats.grid import keys as grid
-from headnode.core.formats.hpc_xml.job_attributes import JOB_ATTRIBUTES
-from headnode.core.formats.hpc_xml.task_attributes import TASK_ATTRIBUTES
+from headnode.core.formats.hpc_xml.attributes import JOB_ATTRIBUTES, TASK_ATTRIBUTES
 from headnode.core.formats.native import keys as native
 from headnode.core.formats.sss.tables import SPELLINGS
 from headnode.core.formats.text.quantities import parse_date_time

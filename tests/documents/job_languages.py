@@ -11,9 +11,8 @@ from headnode.core.formats.dialects.writing import write
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, REQUIREMENT_ROWS, TASK_ROWS
 from headnode.core.formats.grid.values import GridRole, GridRow, GridTable
+from headnode.core.formats.hpc_xml.attributes import JOB_ATTRIBUTES, TASK_ATTRIBUTES
 from headnode.core.formats.hpc_xml.dialects import HPC, HpcRole, HpcRow
-from headnode.core.formats.hpc_xml.job_attributes import JOB_ATTRIBUTES
-from headnode.core.formats.hpc_xml.task_attributes import TASK_ATTRIBUTES
 from headnode.core.formats.native.keys import ALTERNATIVE_ROWS, JOB_KEYS, TASK_ALTERNATIVE_ROWS, TASK_KEYS
 from headnode.core.formats.native.values import NativeRow
 from headnode.core.formats.sss.attribute_rows import ATTRIBUTES

@@ -11,8 +11,7 @@ from lxml import etree
 
 from depth import share_of
 from headnode.core.formats.hpc_xml import CCS, DIALECTS, HPC, HPC_2008, validate, write_job
-from headnode.core.formats.hpc_xml.job_attributes import JOB_ATTRIBUTES
-from headnode.core.formats.hpc_xml.task_attributes import TASK_ATTRIBUTES
+from headnode.core.formats.hpc_xml.attributes import JOB_ATTRIBUTES, TASK_ATTRIBUTES
 from headnode.core.formats.job_views import ExportedJob, ExportedTask
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec

@@ -3,8 +3,7 @@
 import pytest
 
 from headnode.core.formats.hpc_xml import read_job
-from headnode.core.formats.hpc_xml.job_attributes import JOB_ATTRIBUTES
-from headnode.core.formats.hpc_xml.task_attributes import TASK_ATTRIBUTES
+from headnode.core.formats.hpc_xml.attributes import JOB_ATTRIBUTES, TASK_ATTRIBUTES
 from headnode.core.model.errors import BadRequest
 
 SPACE = 'xmlns="http://www.microsoft.com/ComputeCluster/"'

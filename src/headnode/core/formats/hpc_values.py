@@ -274,3 +274,24 @@ GROUP_OP = _choice("node group operator", _GROUP_OPS)
 TASK_TYPE = _choice("task type", _TASK_TYPES)
 GROUP_OP_TERM = _choice("node group operator", _GROUP_OPS, any_case=True)
 TASK_TYPE_TERM = _choice("task type", {**_TASK_TYPES, "Parametric": TaskType.SWEEP}, any_case=True)
+
+BY_FORM: Mapping[str, ValueFormat] = {
+    "text": TEXT,
+    "flag": FLAG,
+    "whole": COUNT,
+    "names": NAMES,
+    "nodes": NODES,
+    "jobs": IDS,
+    "span": SECONDS,
+    "moment": WHEN,
+    "memory": LEAST,
+    "at_least": LEAST,
+    "memory_bounds": LEAST,
+    "priority": PRIORITY,
+    "codes": EXIT_CODES,
+    "licences": LICENCES,
+    "order": ORDER,
+    "group_op": GROUP_OP,
+    "sweep": COUNT,
+}
+"""How one value is written, by the form of its option in the catalogue."""

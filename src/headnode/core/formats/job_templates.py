@@ -7,7 +7,7 @@ import msgspec
 
 from headnode.core.formats import hpc_values
 from headnode.core.formats.hpc_values import ValueFormat
-from headnode.core.formats.hpc_xml.job_attributes import JOB_ATTRIBUTES as HPC_ROWS
+from headnode.core.formats.hpc_xml.attributes import JOB_ATTRIBUTES as HPC_ROWS
 from headnode.core.formats.native import values as native
 from headnode.core.formats.native.keys import JOB_KEYS as NATIVE_ROWS
 from headnode.core.formats.native.values import FLAG, NAMES, TEXT

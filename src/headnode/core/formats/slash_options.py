@@ -8,18 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from headnode.core.formats.hpc_values import (
-    EXIT_CODES,
-    FLAG,
+    BY_FORM,
     GROUP_OP_TERM,
-    IDS,
-    LICENCES,
-    NAMES,
-    NODES,
-    ORDER,
-    PRIORITY,
     TASK_TYPE_TERM,
-    TEXT,
-    parse_int,
     parse_least,
     parse_names,
 )
@@ -212,21 +203,12 @@ def _amount(text: str) -> int:
 
 
 ReadValue = Callable[[Any], Any]
+_LIKE_FILES = "text flag whole names nodes jobs memory priority codes licences order"
 _READERS: Mapping[str, ReadValue] = {
-    "text": TEXT.read,
-    "flag": FLAG.read,
-    "whole": parse_int,
-    "names": NAMES.read,
-    "nodes": NODES.read,
+    **{form: BY_FORM[form].read for form in _LIKE_FILES.split()},
     "patterns": read_pattern,
     "pairs": read_pairs,
-    "jobs": IDS.read,
     "span": parse_time_limit,
-    "memory": parse_least,
-    "priority": PRIORITY.read,
-    "codes": EXIT_CODES.read,
-    "licences": LICENCES.read,
-    "order": ORDER.read,
     "group_op": GROUP_OP_TERM.read,
     "type": TASK_TYPE_TERM.read,
     "features": read_features,

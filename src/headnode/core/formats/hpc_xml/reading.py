@@ -8,6 +8,12 @@ import msgspec
 from lxml import etree
 
 from headnode.core.formats.fidelity import Awareness, Fidelity, FidelityReport, ReportItem, apply_awareness
+from headnode.core.formats.hpc_xml.attributes import (
+    JOB_ATTRIBUTES,
+    JOB_SPELLINGS,
+    TASK_ATTRIBUTES,
+    TASK_SPELLINGS,
+)
 from headnode.core.formats.hpc_xml.composite_fields import (
     Values,
     ccs_job_size_fields,
@@ -35,8 +41,6 @@ from headnode.core.formats.hpc_xml.extensions import (
     split_extensions,
 )
 from headnode.core.formats.hpc_xml.finding_recorder import FindingRecorder
-from headnode.core.formats.hpc_xml.job_attributes import JOB_ATTRIBUTES, JOB_SPELLINGS
-from headnode.core.formats.hpc_xml.task_attributes import TASK_ATTRIBUTES, TASK_SPELLINGS
 from headnode.core.formats.hpc_xml.writing import can_express
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.formats.text.windows import WindowsFinding, may_have_findings, task_findings

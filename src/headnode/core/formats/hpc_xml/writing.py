@@ -14,6 +14,12 @@ from headnode.core.formats.fidelity import (
     lossy_items,
     lost_fields,
 )
+from headnode.core.formats.hpc_xml.attributes import (
+    JOB_ATTRIBUTES,
+    JOB_SPELLINGS,
+    TASK_ATTRIBUTES,
+    TASK_SPELLINGS,
+)
 from headnode.core.formats.hpc_xml.composite_fields import (
     Values,
     current_size,
@@ -22,7 +28,6 @@ from headnode.core.formats.hpc_xml.composite_fields import (
 )
 from headnode.core.formats.hpc_xml.dialects import CCS, DIALECTS, HPC, HpcDialect, HpcRow
 from headnode.core.formats.hpc_xml.extensions import write_extensions
-from headnode.core.formats.hpc_xml.job_attributes import JOB_ATTRIBUTES, JOB_SPELLINGS
 from headnode.core.formats.hpc_xml.scheduler_attributes import (
     JOB_FIELDS,
     TASK_FIELDS,
@@ -33,7 +38,6 @@ from headnode.core.formats.hpc_xml.scheduler_attributes import (
     scheduler_job_values,
     scheduler_task_values,
 )
-from headnode.core.formats.hpc_xml.task_attributes import TASK_ATTRIBUTES, TASK_SPELLINGS
 from headnode.core.formats.job_views import (
     ExportedJob,
     job_with_needs_as_fields,
