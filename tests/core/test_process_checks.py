@@ -6,7 +6,7 @@ from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, UnitType
 from headnode.core.model.job_checks import check_job
 from headnode.core.model.node_needs import NodeNeeds
-from headnode.core.model.task import LIMITS, Distribution, ResourceLimit, TaskSpec, TaskType, limits_in_force
+from headnode.core.model.task import LIMITS, Distribution, ResourceLimit, TaskSpec, TaskType
 
 ONE = TaskSpec(name="a", command="x")
 AFTER = TaskSpec(name="b", command="x", depends_on=("a",))
@@ -86,4 +86,5 @@ def test_what_cannot_be_is_refused_by_its_rule(spec: JobSpec, code: str, words: 
 
 def test_a_task_has_its_own_limit_in_place_of_the_jobs_of_that_name() -> None:
     job = (ResourceLimit("cpu", 1, 2), ResourceLimit("core", 0))
-    assert limits_in_force(job, (ResourceLimit("cpu", 5),)) == (ResourceLimit("cpu", 5), job[1])
+    task = TaskSpec(resource_limits=(ResourceLimit("cpu", 5),))
+    assert task.process_limits(job) == (ResourceLimit("cpu", 5), job[1])

@@ -57,7 +57,7 @@ WRONG = [
     ("task-run-time", job(task(run_time=Seconds(61)), run_time=Seconds(60))),
     ("priority", job(priority=Priority(4001))),
     ("priority", job(priority=Priority(-1))),
-    ("retry-limit", job(task_retry_limit=-1)),
+    ("task-retry-limit", job(task_retry_limit=-1)),
     ("hold-until", job(hold_until=Instant(math.inf))),
     ("hold-until", job(hold_until=Instant(-1))),
     ("run-until-canceled", job(run_until_canceled=True)),

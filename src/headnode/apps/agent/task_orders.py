@@ -26,7 +26,7 @@ from headnode.core.launching.node_filters import NodeFilterInput, NodeFilterResu
 from headnode.core.launching.recipe import Recipe, RecipeBuilder, captured_name
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import FOREVER
-from headnode.core.model.task import ResourceLimit, TaskSpec, limits_in_force
+from headnode.core.model.task import ResourceLimit, TaskSpec
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import decode_spec
 
@@ -193,8 +193,7 @@ class TaskOrders:
         return self._limits(self._tasks[launch.route.task - 1] if launch.route.task else None)
 
     def _limits(self, task: TaskSpec | None) -> tuple[ResourceLimit, ...]:
-        own = () if task is None else task.resource_limits
-        return limits_in_force(self._around.spec.resource_limits, own)
+        return (task or TaskSpec()).process_limits(self._around.spec.resource_limits)
 
     def _beside(self, launch: Launch) -> tuple[dict[str, str], str]:
         """Return the variables and the directory of a command that runs beside the tasks.

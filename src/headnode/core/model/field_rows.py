@@ -63,9 +63,10 @@ class JobOption:
     of its values: each language has for each kind how it is read and written.  `fields` are the fields of
     `JobSpec` or `TaskSpec` that it fills, ``needs.x`` for one of `NodeNeeds`; by default the one of its name.
     `allow` says when and by whom it may change.  Fields that are `fixed` no longer change once it is queued.
+    `limits` are the least and the most of a whole number.
     """
 
-    __slots__ = ("allow", "example", "fields", "fixed", "form", "help", "in_files", "key", "slash")
+    __slots__ = ("allow", "example", "fields", "fixed", "form", "help", "in_files", "key", "limits", "slash")
 
     def __init__(
         self,
@@ -79,6 +80,7 @@ class JobOption:
         allow: "tuple[str, ...]" = (),
         fixed: "tuple[str, ...]" = (),
         in_files: bool = True,
+        limits: "tuple[int, int] | None" = None,
     ) -> None:
         self.key = key
         self.form = form
@@ -89,6 +91,7 @@ class JobOption:
         self.allow = allow
         self.fixed = fixed
         self.in_files = in_files
+        self.limits = limits
 
 
 def fields_that(allowed: str, options: "Iterable[JobOption]") -> "frozenset[str]":

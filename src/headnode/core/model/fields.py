@@ -9,6 +9,8 @@ properties may change when.
 
 from headnode.core.model.field_rows import OPERATORS, QUEUED, RUNNING, TEMPLATES, JobOption, SlashName
 
+MOST_INT = 2**31 - 1  # a whole number of job files
+
 NEEDS = (
     JobOption("features", "features",
         "features that every node of {whose} must have; a list inside the list: one of them",
@@ -187,7 +189,7 @@ OPTIONS_OF_JOBS = (
         slash=SlashName("validexitcodes", "failure", "CODE,...",
                         "Exit codes of success, such as 0,2..5,max")),
     JobOption("task_retry_limit", "whole", "how often a task is retried if its program fails",
-        allow=(QUEUED, TEMPLATES),
+        allow=(QUEUED, TEMPLATES), limits=(0, MOST_INT),
         slash=SlashName("taskexecutionfailureretrylimit", "failure", "N",
                         "How often a failed task is run again")),
     JobOption("email", "text", "e-mail address for notices", example="ann@example.org",
@@ -291,7 +293,7 @@ OPTIONS_OF_TASKS = (
         slash=SlashName("rerunnable", "failure", "", "The task may be run again after its node is lost")),
     JobOption("fail_job_on_failure", "flag", "a failure of this task fails the job",
         slash=SlashName("failjobonfailure", "failure", "", "The job fails if this task fails")),
-    JobOption("fail_job_count", "whole", "how many failed instances fail the job",
+    JobOption("fail_job_count", "whole", "how many failed instances fail the job", limits=(1, 1_000_000),
         slash=SlashName("failjobonfailurecount", "failure", "N",
                         "The job fails if this many instances fail")),
     JobOption("valid_exit_codes", "codes", "exit codes that mean success; else the job's",

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from headnode.core.model.errors import BadRequest, Path
+from headnode.core.model.fields import OPTIONS_OF_JOBS
 from headnode.core.model.job import DEPENDENCY_FIELDS, JobSpec, find_cycle, with_option
 from headnode.core.model.quantities import HIGHEST, LOWEST
 from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
@@ -27,6 +28,7 @@ from headnode.core.model.value_checks import (
     check_listed,
     check_positive,
     check_run_time,
+    check_whole_numbers,
     task_part,
 )
 
@@ -171,14 +173,15 @@ def _check_size(spec: JobSpec) -> None:
         THE_JOB.refuse("single-node", what, "ask for 1 node", "minimum")
 
 
+_LIMITED = [option for option in OPTIONS_OF_JOBS if option.limits]
+
+
 def _check_limits(spec: JobSpec) -> None:
     check_run_time(THE_JOB, spec.run_time)
     if not LOWEST <= spec.priority <= HIGHEST:
         what = f"priority {spec.priority} is not between {LOWEST} and {HIGHEST}"
         THE_JOB.refuse("priority", what, "choose one that is", "priority")
-    if not 0 <= spec.task_retry_limit <= MOST_CODE:
-        what = f"retry limit {spec.task_retry_limit} is not possible"
-        THE_JOB.refuse("retry-limit", what, "write 0 or more", "task_retry_limit")
+    check_whole_numbers(THE_JOB, spec, _LIMITED)
     for field in ("hold_until", "end_by"):
         at = getattr(spec, field)
         if at is not None and not 0 <= at < 253402300800:

@@ -48,11 +48,6 @@ class ResourceLimit(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields
     hard: int | None = None
 
 
-def limits_in_force(job: Iterable[ResourceLimit], task: Iterable[ResourceLimit]) -> tuple[ResourceLimit, ...]:
-    """Return the limits of a task: the job's, with the task's own in place of those of the same name."""
-    return tuple({limit.name: limit for limit in (*job, *task)}.values())
-
-
 def reaches(limit: int | None, other: int | None) -> bool:
     """Tell whether a limit is at least another; both as they are written, None when nothing is said.
 
@@ -144,6 +139,10 @@ class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, fo
     environment: dict[str, str] = {}
     properties: dict[str, str] = {}
     extensions: dict[str, str] = {}
+
+    def process_limits(self, job: Iterable[ResourceLimit]) -> tuple[ResourceLimit, ...]:
+        """Return the limits of every process: the job's, with its own in place of those of the same name."""
+        return tuple({limit.name: limit for limit in (*job, *self.resource_limits)}.values())
 
     @property
     def instances(self) -> int:

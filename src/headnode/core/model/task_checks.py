@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.fields import OPTIONS_OF_TASKS
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.patterns import compile_pattern
@@ -33,6 +34,7 @@ from headnode.core.model.value_checks import (
     check_listed,
     check_positive,
     check_run_time,
+    check_whole_numbers,
     task_part,
 )
 
@@ -177,7 +179,7 @@ def check_task_processes(spec: JobSpec, task: TaskSpec, part: JobPart) -> None:
     check_distribution(spec, task, part)
 
 
-MOST_CRITICAL_FAILURES = 1_000_000
+_LIMITED = [option for option in OPTIONS_OF_TASKS if option.limits]
 
 
 def check_task(spec: JobSpec, number: int) -> None:
@@ -226,9 +228,7 @@ def _check_task_limits(spec: JobSpec, task: TaskSpec, part: JobPart) -> None:
             "raise the job's run time",
             "run_time",
         )
-    if not 1 <= task.fail_job_count <= MOST_CRITICAL_FAILURES:
-        what = f"{part} fails the job after {task.fail_job_count} failures"
-        part.refuse("fail-job-count", what, "write 1 or more", "fail_job_count")
+    check_whole_numbers(part, task, _LIMITED)
     if task.fail_job_count > 1 and task.kind not in (TaskType.SWEEP, TaskType.SERVICE):
         what = f"{part} has one instance, but a count of failures"
         part.refuse("fail-job-count", what, "leave the count out", "fail_job_count")

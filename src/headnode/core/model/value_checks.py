@@ -14,6 +14,7 @@ import msgspec
 from headnode.core.model import bounds as b
 from headnode.core.model.bounds import Bound
 from headnode.core.model.errors import BadRequest, Path, Step
+from headnode.core.model.field_rows import JobOption
 from headnode.core.model.job import Alternative, JobSpec, TaskAlternative
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER
@@ -60,6 +61,17 @@ def check_positive(part: JobPart, field: str, what: str, amount: int | None) -> 
     """Refuse an amount below 1; None is no amount."""
     if amount is not None and not 1 <= amount <= MOST_CODE:
         part.refuse("size", f"{what} is {amount}", "ask for 1 or more", field)
+
+
+def check_whole_numbers(part: JobPart, spec: JobSpec | TaskSpec, options: Iterable[JobOption]) -> None:
+    """Refuse a whole number that is not between the limits of its option."""
+    for option in options:
+        value = getattr(spec, option.fields[0])
+        low, high = option.limits or (value, value)
+        if not low <= value <= high:
+            key = option.key
+            what = f"{key.replace('_', ' ')} {value} of {part} is not between {low} and {high}"
+            part.refuse(key.replace("_", "-"), what, f"write {low} to {high}", option.fields[0])
 
 
 def check_run_time(part: JobPart, span: float) -> None:
