@@ -61,6 +61,7 @@ bless: $(VENV)/.with-tools ## write golden files, schemas and reference pages an
 	@cp src/headnode/core/formats/schemas/* docs/reference/
 	@$(BIN)/python -m headnode.apps.cli.reference > docs/reference/command-line.md
 	@PYTHONPATH=tests $(BIN)/python -m documents.job_languages > docs/reference/job-languages.md
+	@PYTHONPATH=tests:scripts $(BIN)/python scripts/sdk_source.py
 	@PYTHONPATH=tests $(BIN)/python -m documents.transition_pages > docs/contracts/02-job-task-node-states.md
 	@HEADNODE_BLESS=1 $(BIN)/python -m pytest tests/scenarios/test_golden_screens.py tests/scenarios/test_golden_help.py \
 	tests/scenarios/test_golden_conversions.py tests/scenarios/test_generated_log.py tests/project/test_glossary.py tests/project/test_protocol_page.py

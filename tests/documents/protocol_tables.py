@@ -99,7 +99,7 @@ def _sentences(text: str) -> str:
 
 def _field(request: Structure, field: msgspec.structs.FieldInfo) -> str:
     name = f"`{field.encode_name}`" if field.required else f"`[{field.encode_name}]`"
-    return " ".join(filter(None, (name, _comment(request, field.name))))
+    return " ".join(filter(None, (name, comment_of(request, field.name))))
 
 
 def _shown_answer(verb: Verb[Any, Any]) -> str:
@@ -115,7 +115,7 @@ def _shown_answer(verb: Verb[Any, Any]) -> str:
 def _key(answer: Structure, field: types.Field) -> str:
     name = f"`{field.encode_name}`" if field.required else f"`[{field.encode_name}]`"
     kind = _type(field.type)
-    told = [kind if "[" in kind else "", _comment(answer, field.name)]
+    told = [kind if "[" in kind else "", comment_of(answer, field.name)]
     return ": ".join(filter(None, (name, ", ".join(filter(None, told)))))
 
 
@@ -126,7 +126,7 @@ def _object(each: Structure) -> str:
     fields = [field for field in types.type_info(each).fields if field.name not in inherited]  # type: ignore[attr-defined]
     rows = "\n".join(
         f"| `{field.encode_name}` | {_type(field.type)}{'' if field.required else ', optional'} | "
-        f"{_comment(each, field.name)} |"
+        f"{comment_of(each, field.name)} |"
         for field in fields
     )
     more = f" All keys of {_link(base)}, and:" if inherited else ""
@@ -174,7 +174,7 @@ def _inside(structure: Structure) -> Iterator[Structure]:
             waiting.append(kind.value_type)
 
 
-def _comment(structure: Structure, field: str) -> str:
+def comment_of(structure: Structure, field: str) -> str:
     """Return the comment behind a field where its class defines it."""
     for each in structure.__mro__:
         if (each.__name__, field) in _comments(each.__module__):

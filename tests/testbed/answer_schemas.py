@@ -11,10 +11,11 @@ from headnode.apps.server.api.verbs import VerbKind
 def check_schema(verb: str, answer: dict[str, Any]) -> None:
     """Hold an answer to the type that its verb declares: exactly these keys, values of these types.
 
-    Raises:  msgspec.ValidationError.
+    Raises:  msgspec.ValidationError, AssertionError.
     """
     declared = VERBS.get(verb)
     if declared is None or declared.kind is VerbKind.STREAM or not answer.get("ok", True):
         return
     answer_type = get_args(declared.answer)[0] if declared.kind is VerbKind.UPDATES else declared.answer
-    msgspec.convert({name: value for name, value in answer.items() if name != "ok"}, answer_type)
+    said = {name: value for name, value in answer.items() if name != "ok"}
+    assert msgspec.to_builtins(msgspec.convert(said, answer_type)) == said

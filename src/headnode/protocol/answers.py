@@ -11,8 +11,11 @@ from msgspec import UNSET, UnsetType
 from headnode.core.formats.fidelity import FidelityReport
 
 
-class VerbAnswer(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """What every answer has, and every object in one: nothing."""
+class VerbAnswer(msgspec.Struct, frozen=True, gc=False):
+    """What every answer has, and every object in one: nothing.
+
+    A reader ignores keys that only a newer head knows.
+    """
 
 
 class HistoryEntry(VerbAnswer, frozen=True):

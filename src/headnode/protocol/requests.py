@@ -20,7 +20,7 @@ Duration = Annotated[float, Meta(ge=-b.RUN_TIME.most, le=b.RUN_TIME.most)]
 Cells = Annotated[int, Meta(ge=0, le=65_535)]  # of a terminal, as its driver counts them
 
 
-class VerbRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class VerbRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """What every verb has: nothing."""
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headnode.apps.cli.shell import below, passed_variables
+from headnode.apps.client.submitter import below, passed_variables
 from headnode.core.launching.expansion import expand_path
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.task import substitute

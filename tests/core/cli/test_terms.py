@@ -4,7 +4,6 @@ import pytest
 
 from headnode.apps.cli.commands import job_edit, job_submit
 from headnode.apps.cli.options import CliOption, read_arguments
-from headnode.apps.cli.shell import command_line
 from headnode.apps.cli.terms import (
     JOB_OPTIONS,
     TASK_OPTIONS,
@@ -13,6 +12,7 @@ from headnode.apps.cli.terms import (
     only_task_terms,
     task_terms,
 )
+from headnode.apps.client.submitter import command_line
 from headnode.core.formats.slash_terms import JOB_TERMS, TASK_TERMS, SlashOption, read_terms, split_terms
 from headnode.core.model.errors import BadRequest
 

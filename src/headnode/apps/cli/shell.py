@@ -1,73 +1,27 @@
 """What a command takes from its shell (words, work directory, variables), and the shell's last job."""
 
-# ruff: noqa: PTH109, PTH110, PTH111, PTH117, PTH118, PTH123 (pathlib costs 6 ms of every submit)
+# ruff: noqa: PTH110, PTH111, PTH117, PTH118, PTH123 (pathlib costs 6 ms of every submit)
 
 import os
 
 from headnode.adapters.files.opening import make_own_directory, open_below, open_own_directory
-from headnode.apps.cli.options import CliOption, usage
+from headnode.apps.cli.options import CliOption
 from headnode.apps.client.local_addresses import user_state_home
+from headnode.apps.client.submitter import CURRENT, EVERYTHING, below, current_directory, variables_for_tasks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from typing import Any
 
     from headnode.apps.cli.options import Arguments
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_^")
-
-
-def command_line(words: "Sequence[str]") -> str:
-    """Return the words of a program as one command line.
-
-    A single word is a command line already, as in ``hn job submit "echo a b"``; several are quoted where
-    they need it, so that the program gets them as they were typed and no shell on the way changes them.
-
-    >>> command_line(["echo", "a b", "*"]), command_line(["echo a b"])
-    ("echo 'a b' '*'", 'echo a b')
-    """
-    return words[0] if len(words) == 1 else " ".join(map(_quoted, words))
-
-
-def _quoted(word: str) -> str:
-    if word and set(word) <= _PLAIN:
-        return word
-    return "'" + word.replace("'", "'\"'\"'") + "'"
-
 
 ENV_ALL = CliOption(
     "envall", "", "Pass the variables of your shell to the task, without those of the session; false: none"
 )
-CURRENT = "Current"  # DefaultWorkDirectory: the directory where the submitter stands
-EVERYTHING = "all"  # SubmitterEnvironment: all variables of the submitter
-
-_NOT_PASSED = frozenset(
-    """HOME USER LOGNAME SHELL MAIL PWD OLDPWD SHLVL _ PS1 PS2 PS4 PROMPT_COMMAND TERM COLORTERM COLUMNS
-    LINES DISPLAY WAYLAND_DISPLAY XAUTHORITY DBUS_SESSION_BUS_ADDRESS WINDOWID TMUX TMUX_PANE STY GPG_TTY
-    GPG_AGENT_INFO INVOCATION_ID JOURNAL_STREAM NOTIFY_SOCKET LISTEN_PID LISTEN_FDS LISTEN_FDNAMES
-    MANAGERPID SYSTEMD_EXEC_PID LD_PRELOAD LD_AUDIT LD_DEBUG PBS_NODEFILE""".split()  # noqa: SIM905
-)
-_NOT_PASSED_PREFIXES = (
-    "CCP_", "HEADNODE_", "SSH_", "SUDO_", "LESS_TERMCAP_", "XDG_", "VTE_", "TERM_", "HYDRA_",
-    "I_MPI_HYDRA_", "PMI_", "PMIX_", "PRTE_", "OMPI_", "SLURM_",
-)  # fmt: skip
-"""Variables of the login, of the terminal, of the loader and of the job that the shell itself runs in."""
-
-
-def passed_variables(mine: "Mapping[str, str]") -> "dict[str, str]":
-    """Return the variables that ``--env-all`` passes to a task: without those of the session.
-
-    >>> passed_variables({"HOME": "/home/ann", "SSH_AUTH_SOCK": "/tmp/a", "VIRTUAL_ENV": "/v", "EMPTY": ""})
-    {'VIRTUAL_ENV': '/v'}
-    """
-    return {
-        name: value
-        for name, value in mine.items()
-        if value and name not in _NOT_PASSED and not name.startswith(_NOT_PASSED_PREFIXES)
-    }
 
 
 def apply_shell(task: "dict[str, Any]", asked: "Arguments", client: "Client") -> None:
@@ -101,83 +55,11 @@ def note_directory(task: "dict[str, Any]", asked: "Arguments", out: "Output") ->
         out.note(f"it runs in {here if 'workdir' in task else 'your home directory'}")
 
 
-def below(here: str, given: str, *, swept: bool) -> str:
-    """Return the work directory of a task that is `given` relative to the directory `here`.
-
-    Raises:  BadRequest ``usage`` when the node would read the name of `here` as something else.
-
-    >>> below("/data/a*b", "", swept=True), below("/data/a*b", "run1", swept=False)
-    ('/data/a^*b', '/data/a*b/run1')
-    """
-    if "$" in here or "%" in here:
-        _refuse_variables(here)
-    escaped = here.replace("^", "^^").replace("*", "^*") if swept else here
-    return os.path.join(escaped, given) if given else escaped
-
-
-def _refuse_variables(here: str) -> None:
-    from headnode.core.launching.expansion import names_a_variable
-
-    if names_a_variable(here):
-        raise usage(
-            f"the directory {here!r} has a name that stands for a variable in a work directory",
-            "change to another directory, or name one: --workdir DIRECTORY",
-        )
-
-
-def current_directory() -> str:
-    """Return the directory of this process by the name that its shell has for it.
-
-    Raises:  BadRequest ``usage`` when it has no name any more, or one that is not UTF-8.
-    """
-    try:
-        here = os.getcwd()
-        named = os.environ.get("PWD", "")
-        if named != here and os.path.isabs(named) and _is_here(named):
-            here = named
-        here.encode()
-    except OSError:
-        what = "the directory you stand in was removed"
-    except UnicodeEncodeError:
-        what = f"the name of the directory {here!a} is not UTF-8"
-    else:
-        return here
-    raise usage(what, "change to another directory, or name one: --workdir DIRECTORY")
-
-
-def _is_here(path: str) -> bool:
-    """Whether a path without dots in it leads to the directory of this process."""
-    if {".", ".."} & set(path.split("/")):
-        return False
-    try:
-        return os.path.samestat(os.stat(path), os.stat("."))  # noqa: PTH116
-    except OSError:
-        return False
-
-
 def _variables(asked: "Arguments", wanted: str) -> "dict[str, str]":
     """Return the variables of this shell that the user asks for, or else the cluster."""
     if "envall" in asked.options:
-        return passed_variables(_of_this_user()) if asked.flag("envall") else {}
-    if wanted.lower() == EVERYTHING:
-        return passed_variables(_of_this_user())
-    mine, names = _of_this_user(), [name.strip() for name in wanted.split(",")]
-    return {name: mine[name] for name in names if name in mine}
-
-
-def _of_this_user() -> "dict[str, str]":
-    """Return the variables of this process that a job can have."""
-    return {
-        name: value for name, value in os.environ.items() if name == name.strip() and _is_text(name + value)
-    }
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        wanted = EVERYTHING if asked.flag("envall") else ""
+    return variables_for_tasks(wanted)
 
 
 def remember(job: int, environ: "Mapping[str, str]" = os.environ, shell: int | None = None) -> None:

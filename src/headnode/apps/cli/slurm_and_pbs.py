@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from headnode.apps.cli.options import usage
-from headnode.apps.cli.shell import command_line
+from headnode.apps.client.submitter import command_line
 
 _HPC_PACK = (86400, 3600, 60)
 _SLURM = (3600, 60, 1)

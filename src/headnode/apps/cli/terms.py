@@ -5,7 +5,7 @@ Source:  docs/contracts/01-local-protocol.md, ``Terms``."""
 import os
 
 from headnode.apps.cli.options import CliOption
-from headnode.apps.cli.shell import command_line
+from headnode.apps.client.submitter import command_line
 from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
 
 TYPE_CHECKING = False

@@ -167,8 +167,6 @@ def answer_again(client: Client, request: "dict[str, Any]", failure: "HeadnodeEr
 
     Raises:  Unavailable with the code of `failure` and the key, when the head does not come back in time.
     """
-    from headnode.core.model.errors import Unavailable
-
     deadline = time.monotonic() + RETRY_TIME
     while time.monotonic() < deadline:
         time.sleep(RETRY_PAUSE)
@@ -176,7 +174,14 @@ def answer_again(client: Client, request: "dict[str, Any]", failure: "HeadnodeEr
             return client._answer_to(request)
         except (OSError, EOFError, ValueError):
             client.close()
-    raise Unavailable(
+    raise lost_answer(failure, request)
+
+
+def lost_answer(failure: "HeadnodeError", request: "dict[str, Any]") -> "HeadnodeError":
+    """Return what to say of a request with a key that may have been carried out."""
+    from headnode.core.model.errors import Unavailable
+
+    return Unavailable(
         code=failure.code,
         what=f"{failure.what}; whether the request was carried out is not known",
         fix=f"repeat it with the same idempotency key, to carry it out only once: {request[KEY]}",

@@ -136,6 +136,10 @@ class Connection:
         """Return the descriptor that is readable when an answer comes."""
         return self._socket.fileno()
 
+    def detach(self) -> int:
+        """Return the descriptor of a plain socket, which belongs to the caller now."""
+        return self._socket.detach()
+
     @property
     def pending(self) -> bool:
         """Whether something has been read from the descriptor that `receive` has not returned yet."""

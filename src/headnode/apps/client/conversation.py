@@ -31,15 +31,21 @@ class ClientConversation:
         except OSError:
             return
 
-    def hear(self) -> "dict[str, Any]":
+    def hear(self, patience: float | None = None) -> "dict[str, Any]":
         """Return what the head says next.
 
-        Raises:  the head's refusal as the error it is; Unavailable ``head-gone``.
+        Unit:    seconds (`patience`; None waits for ever).
+        Raises:  the head's refusal as the error it is; Unavailable ``head-gone``; TimeoutError after
+                 `patience`: then the conversation can only be closed.
         """
         from headnode.apps.client.connection import granted
 
         try:
-            return granted(self._connection.receive(patience=None))
+            return granted(self._connection.receive(patience))
+        except TimeoutError as trouble:
+            if patience is None:
+                raise self._failure(trouble) from trouble
+            raise
         except (OSError, EOFError, ValueError) as trouble:
             raise self._failure(trouble) from trouble
 

@@ -4,7 +4,7 @@ Source:  RFC 8446; docs/contracts/04-clients-of-other-machines.md."""
 
 import socket
 import ssl
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headnode.adapters.nodes.membership import Invitation, learn_authority, read_address, read_invitation
 from headnode.adapters.wire.peers import CLIENT, HEAD_NAME
@@ -12,6 +12,9 @@ from headnode.apps.client.connection import Connection
 from headnode.apps.client.failures import refusal_in
 from headnode.apps.client.logins import HeadLogin
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
+
+if TYPE_CHECKING:
+    import asyncio
 
 PATIENCE = 15.0  # seconds to connect and say who we are
 
@@ -38,11 +41,7 @@ def dial(host: str, port: int, authority: str) -> Connection:
 
     Raises:  Unavailable ``head-away``; NotAllowed ``wrong-head``.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_verify_locations(cadata=authority)
-    context.set_alpn_protocols([CLIENT])
-    address = f"{host}:{port}"
+    context, address = _client_context(authority), f"{host}:{port}"
     try:
         plain = socket.create_connection((host, port), PATIENCE)
     except OSError as error:
@@ -53,18 +52,56 @@ def dial(host: str, port: int, authority: str) -> Connection:
         secure = context.wrap_socket(plain, server_hostname=HEAD_NAME)
     except ssl.SSLCertVerificationError as error:
         plain.close()
-        raise NotAllowed(
-            code="wrong-head",
-            what=f"{address} is not the head that you logged in to: {error.verify_message}",
-            fix="check the address; if the head has a new state directory, log in again: hn login",
-        ) from None
+        raise _wrong_head(address, error) from None
     except OSError as error:
         plain.close()
         raise head_away(address, str(error)) from None
     if secure.selected_alpn_protocol() != CLIENT:
         secure.close()
-        raise head_away(address, "it serves no clients of other machines")
+        raise head_away(address, NO_CLIENTS)
     return Connection(secure, secure.pending)
+
+
+NO_CLIENTS = "it serves no clients of other machines"
+
+
+def _client_context(authority: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_verify_locations(cadata=authority)
+    context.set_alpn_protocols([CLIENT])
+    return context
+
+
+def _wrong_head(address: str, error: ssl.SSLCertVerificationError) -> HeadnodeError:
+    return NotAllowed(
+        code="wrong-head",
+        what=f"{address} is not the head that you logged in to: {error.verify_message}",
+        fix="check the address; if the head has a new state directory, log in again: hn login",
+    )
+
+
+async def open_streams(login: HeadLogin) -> "tuple[asyncio.StreamReader, asyncio.StreamWriter]":
+    """Return the streams of a TLS connection to a head; nobody is known on it yet.
+
+    Raises:  Unavailable ``head-away``; NotAllowed ``wrong-head``.
+    """
+    import asyncio
+
+    try:
+        async with asyncio.timeout(PATIENCE):
+            reader, writer = await asyncio.open_connection(
+                login.host, login.port, ssl=_client_context(login.authority), server_hostname=HEAD_NAME
+            )
+    except ssl.SSLCertVerificationError as error:
+        raise _wrong_head(login.address, error) from None
+    except OSError as error:  # also when it takes too long
+        raise head_away(login.address, error.strerror or str(error) or "it does not answer") from None
+    secure: ssl.SSLObject = writer.get_extra_info("ssl_object")
+    if secure.selected_alpn_protocol() != CLIENT:
+        writer.close()
+        raise head_away(login.address, NO_CLIENTS)
+    return reader, writer
 
 
 def ask(connection: Connection, question: dict[str, Any], address: str) -> dict[str, Any]:

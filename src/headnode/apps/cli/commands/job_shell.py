@@ -15,9 +15,10 @@ from typing import Any
 
 from headnode.apps.cli.catalogue import COMMON_OPTIONS, CliCommand
 from headnode.apps.cli.options import CliOption, usage
-from headnode.apps.cli.shell import ENV_ALL, apply_shell, command_line, remember
+from headnode.apps.cli.shell import ENV_ALL, apply_shell, remember
 from headnode.apps.cli.terms import JOB_OPTIONS, TASK_OPTIONS, job_terms, only_task_terms
 from headnode.apps.client.conversation import ClientConversation, from_base64, to_base64
+from headnode.apps.client.submitter import command_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

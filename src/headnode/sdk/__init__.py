@@ -1,0 +1,59 @@
+"""The Python SDK: submit jobs, wait for them, read their output; functions as jobs.
+
+>>> from headnode.sdk import HeadnodeClient
+>>> HeadnodeClient.__name__
+'HeadnodeClient'
+
+`HeadnodeClient` blocks, `AsyncHeadnodeClient` has the same methods as coroutines.  Names are imported when they
+are first used: a script that only submits does not load asyncio.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from headnode.core.model.errors import (
+    BadRequest,
+    HeadnodeError,
+    NotAllowed,
+    NotFound,
+    Refused,
+    Unavailable,
+    WrongState,
+)
+
+if TYPE_CHECKING:
+    from headnode.sdk.asynchronous.client import AsyncHeadnodeClient
+    from headnode.sdk.asynchronous.job_handle import AsyncJobHandle
+    from headnode.sdk.synchronous.client import HeadnodeClient
+    from headnode.sdk.synchronous.job_handle import JobHandle
+
+__all__ = (
+    "AsyncHeadnodeClient",
+    "AsyncJobHandle",
+    "BadRequest",
+    "HeadnodeClient",
+    "HeadnodeError",
+    "JobHandle",
+    "NotAllowed",
+    "NotFound",
+    "Refused",
+    "Unavailable",
+    "WrongState",
+)
+
+_PLACES = {
+    "AsyncHeadnodeClient": "asynchronous.client",
+    "AsyncJobHandle": "asynchronous.job_handle",
+    "HeadnodeClient": "synchronous.client",
+    "JobHandle": "synchronous.job_handle",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,192 @@
+"""Asynchronous requests to a head: on its Unix socket, through the agent of a node, or by TLS."""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
+from headnode.apps.client.client import KEY, RETRY_PAUSE, RETRY_TIME, lost_answer
+from headnode.apps.client.connection import LARGEST_FRAME, PATIENCE, Connection, granted
+from headnode.apps.client.failures import failure_of
+from headnode.apps.client.local_addresses import SOCKET_NAME, AgentRoute
+from headnode.core.model.errors import HeadnodeError
+
+if TYPE_CHECKING:
+    from headnode.apps.client.head_location import Head
+
+TROUBLE = (OSError, EOFError, ValueError)
+"""How a connection fails: timeouts are `OSError`, the end of the stream `EOFError`, bad JSON `ValueError`."""
+
+
+class AsyncConnection:
+    """A connection to a head, for one request at a time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    @classmethod
+    async def to(cls, head: "Head") -> "AsyncConnection":
+        """Connect to a head.
+
+        Raises:  OSError; HeadnodeError if the head is on another machine and is not reached, or refuses us.
+        """
+        if isinstance(head, str):
+            return await cls._on(await asyncio.to_thread(Connection.to, os.path.join(head, SOCKET_NAME)))  # noqa: PTH118
+        if isinstance(head, AgentRoute):
+            from headnode.apps.client.agent_connection import connect_through_agent
+
+            return await cls._on(await asyncio.to_thread(connect_through_agent, head))
+        from headnode.apps.client.tls_connection import open_streams
+
+        connection = cls(*await open_streams(head))
+        try:
+            await connection.send({"do": "log_in", "token": head.token})
+            granted(await connection.receive())
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    @classmethod
+    async def _on(cls, connection: Connection) -> "AsyncConnection":
+        """Take the socket of a connection over."""
+        taken = socket.socket(fileno=connection.detach())
+        taken.setblocking(False)
+        return cls(*await asyncio.open_unix_connection(sock=taken))
+
+    async def send(self, request: dict[str, Any]) -> None:
+        """Send one request.
+
+        Raises:  OverflowError when it is larger than `LARGEST_FRAME`; OSError when the head is gone.
+        """
+        body = msgspec.json.encode(request)
+        if len(body) > LARGEST_FRAME:
+            raise OverflowError(f"a request of {len(body)} bytes is larger than {LARGEST_FRAME}")
+        self._writer.write(frame(body))
+        await self._writer.drain()
+
+    async def receive(self, patience: float | None = PATIENCE) -> dict[str, Any]:
+        """Return the next answer.
+
+        Unit:    seconds (`patience`; None waits for ever).
+        Raises:  TimeoutError; EOFError when the head hangs up; ValueError when it answers no JSON object.
+        """
+        async with asyncio.timeout(patience):
+            size = size_of(await self._reader.readexactly(HEADER), LARGEST_FRAME)
+            body = await self._reader.readexactly(size)
+        try:
+            return msgspec.json.decode(body, type=dict[str, Any])
+        except msgspec.MsgspecError as error:
+            raise ValueError(str(error)) from None
+
+    async def close(self) -> None:
+        """Hang up."""
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+
+class AsyncTransport:
+    """Carries requests to a head, one after the other; each stream of answers has a connection of its own."""
+
+    def __init__(self, head: "Head") -> None:
+        self.head = head
+        self._connection: AsyncConnection | None = None
+        self._turn = asyncio.Lock()
+
+    async def ask(self, verb: str, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer of the head.
+
+        If a request with an idempotency key loses its answer, it is sent again for some seconds.
+        Raises:  the head's refusal as the error it is; Unavailable ``no-head`` or ``head-gone``.
+        """
+        request = {"do": verb, **fields}
+        async with self._turn:
+            sent = False
+            try:
+                connection = await self._connected()
+                await connection.send(request)
+                sent = True
+                return granted(await connection.receive())
+            except (*TROUBLE, OverflowError) as trouble:
+                failure = await self._failure(trouble)
+                if KEY not in fields or not sent or isinstance(trouble, TimeoutError):
+                    raise failure from None
+            except HeadnodeError:
+                raise
+            except BaseException:
+                await self.close()  # interrupted: the answer to this request must not answer another one
+                raise
+            return granted(await self._ask_again(request, failure))
+
+    async def _connected(self) -> AsyncConnection:
+        if self._connection is None:
+            self._connection = await AsyncConnection.to(self.head)
+        return self._connection
+
+    async def _ask_again(self, request: dict[str, Any], failure: HeadnodeError) -> dict[str, Any]:
+        """Return the answer to a request with a key whose first answer was lost.
+
+        Raises:  Unavailable with the code of `failure` and the key, when the head does not come back in time.
+        """
+        deadline = asyncio.get_running_loop().time() + RETRY_TIME
+        while asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(RETRY_PAUSE)
+            try:
+                connection = await self._connected()
+                await connection.send(request)
+                return await connection.receive()
+            except TROUBLE:
+                await self.close()
+        raise lost_answer(failure, request)
+
+    async def follow(
+        self, verb: str, fields: dict[str, Any], timeout: float | None = None
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Yield the answers of the head as they come, up to the one that is marked as the last.
+
+        Unit:    seconds (`timeout`, for all answers; None waits for ever).
+        Raises:  TimeoutError; as `ask`.
+        """
+        own, clock = AsyncTransport(self.head), asyncio.get_running_loop().time
+        deadline = None if timeout is None else clock() + timeout
+        try:
+            connection = await own._connected()
+            await connection.send({"do": verb, **fields})
+            done = False
+            while not done:
+                left = None if deadline is None else max(0.0, deadline - clock())
+                answer = granted(await connection.receive(left))
+                done = bool(answer.get("done"))
+                yield answer
+        except (*TROUBLE, OverflowError) as trouble:
+            if isinstance(trouble, TimeoutError) and deadline is not None and clock() >= deadline:
+                raise
+            raise await own._failure(trouble) from trouble
+        finally:
+            await own.close()
+
+    async def close(self) -> None:
+        """Hang up; the next request connects anew."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    async def _failure(self, trouble: Exception) -> HeadnodeError:
+        connected = self._connection is not None
+        await self.close()
+        if isinstance(trouble, asyncio.IncompleteReadError):
+            trouble = EOFError("the head hung up")
+        state = self.head if isinstance(self.head, str) else ""
+        address = "" if isinstance(self.head, str) else self.head.address
+        return failure_of(trouble, state, connected=connected, address=address)
+
+
+async def pause(seconds: float) -> None:
+    """Wait for some time."""
+    await asyncio.sleep(seconds)

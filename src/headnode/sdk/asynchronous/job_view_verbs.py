@@ -1,0 +1,140 @@
+"""Verbs that show jobs, as methods.
+
+Printed by `make bless` (scripts/sdk_source.py): do not edit.
+"""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from headnode.protocol.answers import HistoryAnswer, JobsAnswer, WatchAnswer
+from headnode.protocol.explanation_answers import CheckAnswer, Explanation
+from headnode.protocol.requests import (
+    JobHistoryRequest,
+    JobIdRequest,
+    ListJobsRequest,
+    SubmitJobRequest,
+    WatchJobsRequest,
+)
+from headnode.sdk.asynchronous.verb_calls import AsyncVerbCalls
+
+
+class AsyncJobViewVerbs(AsyncVerbCalls):
+    """Verbs that show jobs."""
+
+    async def jobs(
+        self,
+        *,
+        owner: str | None = None,
+        states: list[str] | None = None,
+        before: int | None = None,
+        limit: int = 100,
+        group: str | None = None,
+        name: str = "",
+        project: str = "",
+        since: float | None = None,
+        until: float | None = None,
+    ) -> JobsAnswer:
+        """Show a page of jobs, newest id first.
+
+        With `name`, `project`, `since` or `until` an answer examines at most 5,000 jobs, and may have none.
+
+        For everybody.
+
+        owner: None: all; "": the requesting user
+        before: an id
+        group: only its current jobs
+        name: a pattern with `*` and `?`; for a job without a name: for its command
+        since: of creation
+        until: of creation
+        """
+        return await self._ask(
+            "jobs",
+            ListJobsRequest(
+                owner=owner,
+                states=states or [],
+                before=before,
+                limit=limit,
+                group=group,
+                name=name,
+                project=project,
+                since=since,
+                until=until,
+            ),
+            JobsAnswer,
+        )
+
+    async def history(self, job: int, *, limit: int = 200) -> HistoryAnswer:
+        """Show what happened to a job.
+
+        For everybody.
+        """
+        return await self._ask("history", JobHistoryRequest(job=job, limit=limit), HistoryAnswer)
+
+    async def check_job(
+        self,
+        *,
+        jobfile: str | None = None,
+        files: dict[str, str] | None = None,
+        values: dict[str, str] | None = None,
+        dialect: str | None = None,
+        lenient: bool = False,
+        terms: dict[str, Any] | None = None,
+        tasks: list[dict[str, Any]] | None = None,
+        strict: bool = False,
+        awareness: str = "warn",
+        job: int | None = None,
+    ) -> CheckAnswer:
+        """Show the result of a submission, and what would become of each job. Nothing is created or changed.
+
+        Each job is examined as if the others of its file did not exist, except those that it waits for.
+
+        For everybody.
+
+        jobfile: the text of a job file
+        files: {name: text} of the files that it names
+        values: {name: value} put in for `{name}` in a grid file
+        dialect: its language; None: recognized by its content
+        lenient: repair what can be repaired
+        terms: options; they override the file
+        tasks: a list of task terms
+        strict: refuse what the language does not allow
+        awareness: reject, warn or ignore
+        job: an id that was created
+        """
+        return await self._ask(
+            "check_job",
+            SubmitJobRequest(
+                jobfile=jobfile,
+                files=files or {},
+                values=values or {},
+                dialect=dialect,
+                lenient=lenient,
+                terms=terms or {},
+                tasks=tasks or [],
+                strict=strict,
+                awareness=awareness,
+                job=job,
+            ),
+            CheckAnswer,
+        )
+
+    async def explain_job(self, job: int) -> Explanation:
+        """Show why a job waits, when it may start, and which changes would let it start now or sooner.
+
+        For everybody.
+        """
+        return await self._ask("explain_job", JobIdRequest(job=job), Explanation)
+
+    def watch_job(
+        self, job: int | list[int], *, timeout: float | None = None
+    ) -> AsyncGenerator[WatchAnswer, None]:
+        """Show all jobs at once, then at most ten times a second those that changed, and all when all have
+        ended.
+
+        The first twelve that wait are shown again every five seconds: the expected start may be another.
+
+        For everybody.
+
+        job: an id, or a list of ids
+        """
+        return self._follow("watch_job", WatchJobsRequest(job=job), WatchAnswer, timeout)

@@ -1,0 +1,103 @@
+"""A job as the caller of the SDK describes it, as a job file in the native form."""
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+
+from headnode.apps.client.submitter import quoted_line
+from headnode.core.model.errors import BadRequest
+
+DIALECT = "native-json"
+COMMAND, TASKS, WORK_DIRECTORY, SWEEP = "command", "tasks", "work_directory", "sweep"
+
+Command = str | Sequence[str | PurePath]
+"""A command line for the shell; or a program and its arguments, which no shell changes."""
+
+
+def job_description(
+    command: Command | None, tasks: Sequence[Mapping[str, Any]], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a job of one command, or of several tasks, in the native form.
+
+    Raises:  BadRequest ``usage`` unless there is either a command or tasks; ``value``.
+
+    >>> job_description(["echo", "a b"], [], {"sweep": range(1, 11), "run_time": timedelta(minutes=90)})
+    {'command': "echo 'a b'", 'sweep': '1-10', 'run_time': '5400s'}
+    """
+    if (command is None) == (not tasks):
+        raise BadRequest(
+            code="usage", what="a job has either a command or tasks", fix="give one of them: submit('./run')"
+        )
+    if command is not None:
+        return task_description(command, options)
+    described = [task_description(None, task) for task in tasks]
+    return {**_plain_options(options), TASKS: described}
+
+
+def task_description(command: Command | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a task in the native form; its command is among the options if there is none beside them.
+
+    Raises:  BadRequest ``usage``, ``value``.
+    """
+    words = options.get(COMMAND) if command is None else command
+    if not words:
+        raise BadRequest(code="usage", what="a task without a command", fix="give it one: command='./run'")
+    rest = {name: value for name, value in options.items() if name != COMMAND}
+    line = words if isinstance(words, str) else quoted_line([os.fspath(word) for word in words])
+    return {COMMAND: line, **_plain_options(rest)}
+
+
+def job_text(description: Mapping[str, Any]) -> str:
+    """Return a description as the text of a job file.
+
+    Raises:  BadRequest ``value`` for a value that JSON cannot have.
+    """
+    try:
+        return msgspec.json.encode(description).decode()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadRequest(
+            code="value", what=f"the job cannot be written: {error}", fix="use texts, numbers and lists"
+        ) from None
+
+
+def _plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _plain(value, name) for name, value in options.items() if value is not None}
+
+
+def _plain(value: Any, name: str) -> Any:
+    """Return a value of an option as a job file has it."""
+    if isinstance(value, str | int | float):
+        return value
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, timedelta):
+        return f"{value.total_seconds():.0f}s"
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.astimezone()).astimezone(UTC).timestamp()
+    if isinstance(value, range):
+        return _sweep(value, name)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each, name) for key, each in value.items()}
+    if hasattr(value, "id") and isinstance(value.id, int):
+        return value.id
+    if isinstance(value, Sequence):
+        return [_plain(each, name) for each in value]
+    raise BadRequest(
+        code="value",
+        what=f"option {name!r} has a value of type {type(value).__name__}",
+        fix="use text, a number, a list, a time or a job",
+        path=(name,),
+    )
+
+
+def _sweep(values: range, name: str) -> str:
+    if not values:
+        raise BadRequest(
+            code="value", what=f"{name!r} is an empty range", fix="a sweep has a value", path=(name,)
+        )
+    low, high, step = min(values), max(values), abs(values.step)
+    return f"{low}-{high}" if step == 1 else f"{low}-{high}:{step}"
