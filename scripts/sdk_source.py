@@ -8,27 +8,14 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from headnode.apps.server.api import (
-    access,
-    cluster,
-    explain,
-    filters_templates,
-    groups,
-    job_views,
-    jobs,
-    node_commands,
-    nodes,
-    reservations,
-    tasks,
-    watch,
-)
+from headnode.apps.server.api.pipeline import VERB_MODULES
 from headnode.apps.server.api.verbs import Verb, VerbKind
 from headnode.core.formats.native.keys import JOB_KEYS, TASK_KEYS, TASK_ONLY
 from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
@@ -38,27 +25,24 @@ SDK = Path(__file__).parents[1] / "src" / "headnode" / "sdk"
 PRINTED = "Printed by `make bless` (scripts/sdk_source.py): do not edit."
 WIDTH = 110
 
-GROUPS: Mapping[str, tuple[str, str, tuple[Any, ...]]] = {
-    "job_verbs": ("AsyncJobVerbs", "Verbs that make and change jobs", (jobs,)),
-    "job_view_verbs": ("AsyncJobViewVerbs", "Verbs that show jobs", (job_views, explain, watch)),
-    "task_verbs": ("AsyncTaskVerbs", "Verbs about tasks, their output, and job groups", (tasks, groups)),
-    "node_verbs": (
-        "AsyncNodeVerbs", "Verbs about nodes and reservations", (nodes, node_commands, reservations)
-    ),
-    "cluster_verbs": (
-        "AsyncClusterVerbs",
-        "Verbs about the cluster, templates, filters and users",
-        (filters_templates, cluster, access),
-    ),
+GROUPS: Mapping[str, tuple[str, str, str]] = {
+    "job_verbs": ("AsyncJobVerbs", "Verbs that make and change jobs", "jobs"),
+    "job_view_verbs": ("AsyncJobViewVerbs", "Verbs that show jobs", "job_views explain watch events"),
+    "task_verbs": ("AsyncTaskVerbs", "Verbs about tasks, their output, and job groups", "tasks groups"),
+    "node_verbs": ("AsyncNodeVerbs", "Verbs about nodes", "nodes node_commands reservations"),
+    "cluster_verbs": ("AsyncClusterVerbs", "Verbs about the cluster, templates, filters and users", ""),
 }  # fmt: skip
-"""The verbs in files of one subject each.  Verbs with a conversation, such as `shell`, have no method."""
+"""The verbs in files of one subject each, by the modules of the head; the last has those of all others.
+
+Verbs with a conversation, such as `shell`, have no method.
+"""
 
 
 def printed_files() -> dict[Path, str]:
     """Return the printed files of the SDK, formatted."""
     files = {SDK / "options.py": _options()}
-    for name, (title, about, modules) in GROUPS.items():
-        files[SDK / "asynchronous" / f"{name}.py"] = _verb_file(title, about, modules)
+    for name, (title, about, subjects) in GROUPS.items():
+        files[SDK / "asynchronous" / f"{name}.py"] = _verb_file(title, about, subjects.split())
     files[SDK / "asynchronous" / "verbs.py"] = _all_verbs()
     files = {path: _formatted(text) for path, text in files.items()}
     sources = {path: path.read_text() for path in sorted((SDK / "asynchronous").glob("*.py"))} | files
@@ -114,8 +98,12 @@ def _formatted(text: str) -> str:
 # ---------------------------------------------------------------- verbs
 
 
-def _verbs_of(modules: tuple[Any, ...]) -> Iterator[Verb[Any, Any]]:
-    for module in modules:
+def _verbs_of(subjects: Collection[str]) -> Iterator[Verb[Any, Any]]:
+    named = {subject for _, _, subjects in GROUPS.values() for subject in subjects.split()}
+    for module in VERB_MODULES:
+        subject = module.__name__.rpartition(".")[2]
+        if subject not in subjects and (subjects or subject in named):
+            continue
         for each in vars(module).values():
             if not isinstance(each, Verb) or each.kind is VerbKind.STREAM:
                 continue
@@ -131,8 +119,8 @@ class _Parameter(NamedTuple):
     required: bool
 
 
-def _verb_file(title: str, about: str, modules: tuple[Any, ...]) -> str:
-    verbs = list(_verbs_of(modules))
+def _verb_file(title: str, about: str, subjects: Collection[str]) -> str:
+    verbs = list(_verbs_of(subjects))
     imports = sorted({_import(kind) for verb in verbs for kind in (verb.request, _answer(verb))})
     methods = "\n\n".join(_method(verb) for verb in verbs)
     return "\n".join([
@@ -197,8 +185,8 @@ def _shown(kind: Any) -> str:
     """Return a type as it is written in source."""
     if get_origin(kind) in (Union, UnionType):
         return " | ".join(map(_shown, get_args(kind)))
-    if kind is NoneType:
-        return "None"
+    if kind in (NoneType, ...):
+        return "None" if kind is NoneType else "..."
     if get_origin(kind) is Literal:
         return f"Literal[{', '.join(map(repr, get_args(kind)))}]"
     if get_args(kind):

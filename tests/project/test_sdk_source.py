@@ -43,9 +43,6 @@ def test_both_faces_have_the_same_methods(blocking: type, other: type) -> None:
 
 
 def test_no_word_of_asynchronous_code_is_left() -> None:
-    text = "async def f(self) -> AsyncGenerator[int, None]:\n    async with aclosing(g()) as h:\n        await h.aclose()"
+    text = "async def f() -> AsyncGenerator[int, None]:\n    async with aclosing(g) as h: await h.aclose()"
     printed = synchronous(text)
-    assert (
-        printed
-        == "def f(self) -> Generator[int, None, None]:\n    with closing(g()) as h:\n        h.close()"
-    )
+    assert printed == "def f() -> Generator[int, None, None]:\n    with closing(g) as h: h.close()"

@@ -4,8 +4,8 @@
 >>> HeadnodeClient.__name__
 'HeadnodeClient'
 
-`HeadnodeClient` blocks, `AsyncHeadnodeClient` has the same methods as coroutines.  Names are imported when they
-are first used: a script that only submits does not load asyncio.
+`HeadnodeClient` blocks, `AsyncHeadnodeClient` has the same methods as coroutines.  A name is imported when it
+is first used: a script that only submits does not load asyncio.
 """
 
 import importlib

@@ -84,7 +84,7 @@ def _plain(value: Any, name: str) -> Any:
         return {str(key): _plain(each, name) for key, each in value.items()}
     if hasattr(value, "id") and isinstance(value.id, int):
         return value.id
-    if isinstance(value, Sequence):
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [_plain(each, name) for each in value]
     raise BadRequest(
         code="value",

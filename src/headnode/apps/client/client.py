@@ -126,6 +126,8 @@ class Client:
             self._connection = None
 
     def _connected(self) -> Connection:
+        if self._connection is not None and self._connection.ended:
+            self.close()  # the head was started anew since the last answer
         if self._connection is None:
             self._connection = self.connect()
         return self._connection

@@ -136,6 +136,13 @@ class Connection:
         """Return the descriptor that is readable when an answer comes."""
         return self._socket.fileno()
 
+    @property
+    def ended(self) -> bool:
+        """Whether the head has hung up.  Between an answer and the next request it sends nothing."""
+        from select import select
+
+        return bool(select([self._socket.fileno()], [], [], 0)[0])
+
     def detach(self) -> int:
         """Return the descriptor of a plain socket, which belongs to the caller now."""
         return self._socket.detach()

@@ -111,7 +111,7 @@ class AsyncHeadnodeClient:
         """Submit the jobs of a job file in any language; return all of them.
 
         dialect: its language; None: recognized by its content
-        terms:   options by their names on the command line, {"priority": "High"}; they override the file
+        terms:   options by their names on the command line, {"priority": "Highest"}; they override the file
         Raises:  BadRequest with the place in the file; OSError if it cannot be read.
         """
         text = Path(file).read_text(encoding="utf-8")

@@ -84,6 +84,11 @@ class AsyncConnection:
         except msgspec.MsgspecError as error:
             raise ValueError(str(error)) from None
 
+    @property
+    def ended(self) -> bool:
+        """Whether the head has hung up."""
+        return self._reader.at_eof() or self._writer.is_closing()
+
     async def close(self) -> None:
         """Hang up."""
         self._writer.close()
@@ -125,6 +130,8 @@ class AsyncTransport:
             return granted(await self._ask_again(request, failure))
 
     async def _connected(self) -> AsyncConnection:
+        if self._connection is not None and self._connection.ended:
+            await self.close()  # the head was started anew since the last answer
         if self._connection is None:
             self._connection = await AsyncConnection.to(self.head)
         return self._connection

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from headnode.protocol.answers import HistoryAnswer, JobsAnswer, WatchAnswer
+from headnode.protocol.event_answers import EventsAnswer, EventsRequest
 from headnode.protocol.explanation_answers import CheckAnswer, Explanation
 from headnode.protocol.requests import (
     JobHistoryRequest,
@@ -138,3 +139,57 @@ class AsyncJobViewVerbs(AsyncVerbCalls):
         job: an id, or a list of ids
         """
         return self._follow("watch_job", WatchJobsRequest(job=job), WatchAnswer, timeout)
+
+    async def events(
+        self,
+        *,
+        after: int | None = None,
+        jobs: tuple[int, ...] = (),
+        owner: str = "",
+        types: tuple[str, ...] = (),
+        limit: int = 500,
+    ) -> EventsAnswer:
+        """Show a page of events, oldest first.  An answer looks at no more than 5,000, and may have none.
+
+        For everybody.
+
+        after: the number of the last known event; 0: from the first; None: from now on
+        jobs: ids
+        owner: of the jobs that the events are about
+        types: such as job.ended; `job` means all that begin with `job.`
+        limit: at most 1,000 events in an answer
+        """
+        return await self._ask(
+            "events",
+            EventsRequest(after=after, jobs=jobs, owner=owner, types=types, limit=limit),
+            EventsAnswer,
+        )
+
+    def watch_events(
+        self,
+        *,
+        after: int | None = None,
+        jobs: tuple[int, ...] = (),
+        owner: str = "",
+        types: tuple[str, ...] = (),
+        limit: int = 500,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[EventsAnswer, None]:
+        """Show events as they happen, at most ten times a second, until the client disconnects.
+
+        First come those after `after`. An answer without events comes at once, and after 15 quiet seconds.
+
+        For everybody.
+
+        after: the number of the last known event; 0: from the first; None: from now on
+        jobs: ids
+        owner: of the jobs that the events are about
+        types: such as job.ended; `job` means all that begin with `job.`
+        limit: at most 1,000 events in an answer
+        """
+        return self._follow(
+            "watch_events",
+            EventsRequest(after=after, jobs=jobs, owner=owner, types=types, limit=limit),
+            EventsAnswer,
+            timeout,
+        )

@@ -1,4 +1,4 @@
-"""Verbs about nodes and reservations, as methods.
+"""Verbs about nodes, as methods.
 
 Printed by `make bless` (scripts/sdk_source.py): do not edit.
 """
@@ -29,7 +29,7 @@ from headnode.sdk.asynchronous.verb_calls import AsyncVerbCalls, new_key
 
 
 class AsyncNodeVerbs(AsyncVerbCalls):
-    """Verbs about nodes and reservations."""
+    """Verbs about nodes."""
 
     async def nodes(self, *, states: list[str] | None = None) -> NodesAnswer:
         """Show the nodes.

@@ -30,6 +30,73 @@ from headnode.sdk.asynchronous.verb_calls import AsyncVerbCalls, new_key
 class AsyncTaskVerbs(AsyncVerbCalls):
     """Verbs about tasks, their output, and job groups."""
 
+    async def group(self, group: str, *, owner: str | None = None) -> GroupObject:
+        """Show the state of a group and the ids of its current jobs.
+
+        For everybody.
+
+        owner: None: the requesting user; `*`: all users
+        """
+        return await self._ask("group", GroupNameRequest(group=group, owner=owner), GroupObject)
+
+    async def submit_group(
+        self, group: str, *, owner: str | None = None, idempotency: str | None = None
+    ) -> SubmittedGroup:
+        """Submit all created jobs of a group in one step, all or none.
+
+        For its owner, operators, administrators.
+
+        owner: None: the requesting user; `*`: all users
+        """
+        return await self._ask(
+            "submit_group",
+            GroupNameRequest(group=group, owner=owner),
+            SubmittedGroup,
+            idempotency or new_key(),
+        )
+
+    async def cancel_group(
+        self,
+        group: str,
+        *,
+        owner: str | None = None,
+        message: str = "",
+        force: bool = False,
+        graceful: bool = False,
+    ) -> StoppedGroup:
+        """Cancel all jobs of a group that have not ended, in one step.
+
+        For its owner, operators, administrators.
+
+        owner: None: the requesting user; `*`: all users
+        """
+        return await self._ask(
+            "cancel_group",
+            StopGroupRequest(group=group, owner=owner, message=message, force=force, graceful=graceful),
+            StoppedGroup,
+        )
+
+    async def finish_group(
+        self,
+        group: str,
+        *,
+        owner: str | None = None,
+        message: str = "",
+        force: bool = False,
+        graceful: bool = False,
+    ) -> StoppedGroup:
+        """Finish all jobs of a group that have not ended, in one step.
+
+        For its owner, operators, administrators.
+
+        owner: None: the requesting user; `*`: all users
+        """
+        return await self._ask(
+            "finish_group",
+            StopGroupRequest(group=group, owner=owner, message=message, force=force, graceful=graceful),
+            StoppedGroup,
+        )
+
     async def modify_task(self, job: int, task: int, terms: dict[str, Any]) -> ModifiedTask:
         """Change options of a task, before the job is submitted.
 
@@ -131,71 +198,4 @@ class AsyncTaskVerbs(AsyncVerbCalls):
             "read_output",
             ReadOutputRequest(job=job, task=task, instance=instance, offset=offset, most=most, stream=stream),
             OutputBytesAnswer,
-        )
-
-    async def group(self, group: str, *, owner: str | None = None) -> GroupObject:
-        """Show the state of a group and the ids of its current jobs.
-
-        For everybody.
-
-        owner: None: the requesting user; `*`: all users
-        """
-        return await self._ask("group", GroupNameRequest(group=group, owner=owner), GroupObject)
-
-    async def submit_group(
-        self, group: str, *, owner: str | None = None, idempotency: str | None = None
-    ) -> SubmittedGroup:
-        """Submit all created jobs of a group in one step, all or none.
-
-        For its owner, operators, administrators.
-
-        owner: None: the requesting user; `*`: all users
-        """
-        return await self._ask(
-            "submit_group",
-            GroupNameRequest(group=group, owner=owner),
-            SubmittedGroup,
-            idempotency or new_key(),
-        )
-
-    async def cancel_group(
-        self,
-        group: str,
-        *,
-        owner: str | None = None,
-        message: str = "",
-        force: bool = False,
-        graceful: bool = False,
-    ) -> StoppedGroup:
-        """Cancel all jobs of a group that have not ended, in one step.
-
-        For its owner, operators, administrators.
-
-        owner: None: the requesting user; `*`: all users
-        """
-        return await self._ask(
-            "cancel_group",
-            StopGroupRequest(group=group, owner=owner, message=message, force=force, graceful=graceful),
-            StoppedGroup,
-        )
-
-    async def finish_group(
-        self,
-        group: str,
-        *,
-        owner: str | None = None,
-        message: str = "",
-        force: bool = False,
-        graceful: bool = False,
-    ) -> StoppedGroup:
-        """Finish all jobs of a group that have not ended, in one step.
-
-        For its owner, operators, administrators.
-
-        owner: None: the requesting user; `*`: all users
-        """
-        return await self._ask(
-            "finish_group",
-            StopGroupRequest(group=group, owner=owner, message=message, force=force, graceful=graceful),
-            StoppedGroup,
         )

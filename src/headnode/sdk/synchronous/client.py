@@ -63,7 +63,7 @@ class HeadnodeClient:
         Raises:    NotFound ``not-logged-in``, BadRequest ``several-heads``.
         """
         named = None if state is None else os.fspath(state)
-        self.head: "Head" = head_to_ask(os.environ, os.getuid(), state=named, scheduler=scheduler)
+        self.head: Head = head_to_ask(os.environ, os.getuid(), state=named, scheduler=scheduler)
         self.patience = patience
         self._transport = Transport(self.head)
         self._defaults: DefaultsAnswer | None = None
@@ -114,7 +114,7 @@ class HeadnodeClient:
         """Submit the jobs of a job file in any language; return all of them.
 
         dialect: its language; None: recognized by its content
-        terms:   options by their names on the command line, {"priority": "High"}; they override the file
+        terms:   options by their names on the command line, {"priority": "Highest"}; they override the file
         Raises:  BadRequest with the place in the file; OSError if it cannot be read.
         """
         text = Path(file).read_text(encoding="utf-8")
@@ -219,8 +219,8 @@ class HeadnodeClient:
     def wait(self, *jobs: int | NumberedJob, timeout: float | None = None) -> list[WatchedJob]:
         """Wait for the end of all jobs; return them in this order.
 
-        The head reports changes: nothing is polled.  If the head goes away, this waits `patience` seconds for it
-        to come back.
+        The head reports changes: nothing is polled.  If the head goes away, this waits for `patience` seconds
+        until it is back.
         Unit:    seconds (`timeout`).
         Raises:  TimeoutError; Unavailable ``head-gone``; NotFound ``no-such-job``.
         """

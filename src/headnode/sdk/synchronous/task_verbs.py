@@ -30,6 +30,73 @@ from headnode.sdk.synchronous.verb_calls import VerbCalls, new_key
 class TaskVerbs(VerbCalls):
     """Verbs about tasks, their output, and job groups."""
 
+    def group(self, group: str, *, owner: str | None = None) -> GroupObject:
+        """Show the state of a group and the ids of its current jobs.
+
+        For everybody.
+
+        owner: None: the requesting user; `*`: all users
+        """
+        return self._ask("group", GroupNameRequest(group=group, owner=owner), GroupObject)
+
+    def submit_group(
+        self, group: str, *, owner: str | None = None, idempotency: str | None = None
+    ) -> SubmittedGroup:
+        """Submit all created jobs of a group in one step, all or none.
+
+        For its owner, operators, administrators.
+
+        owner: None: the requesting user; `*`: all users
+        """
+        return self._ask(
+            "submit_group",
+            GroupNameRequest(group=group, owner=owner),
+            SubmittedGroup,
+            idempotency or new_key(),
+        )
+
+    def cancel_group(
+        self,
+        group: str,
+        *,
+        owner: str | None = None,
+        message: str = "",
+        force: bool = False,
+        graceful: bool = False,
+    ) -> StoppedGroup:
+        """Cancel all jobs of a group that have not ended, in one step.
+
+        For its owner, operators, administrators.
+
+        owner: None: the requesting user; `*`: all users
+        """
+        return self._ask(
+            "cancel_group",
+            StopGroupRequest(group=group, owner=owner, message=message, force=force, graceful=graceful),
+            StoppedGroup,
+        )
+
+    def finish_group(
+        self,
+        group: str,
+        *,
+        owner: str | None = None,
+        message: str = "",
+        force: bool = False,
+        graceful: bool = False,
+    ) -> StoppedGroup:
+        """Finish all jobs of a group that have not ended, in one step.
+
+        For its owner, operators, administrators.
+
+        owner: None: the requesting user; `*`: all users
+        """
+        return self._ask(
+            "finish_group",
+            StopGroupRequest(group=group, owner=owner, message=message, force=force, graceful=graceful),
+            StoppedGroup,
+        )
+
     def modify_task(self, job: int, task: int, terms: dict[str, Any]) -> ModifiedTask:
         """Change options of a task, before the job is submitted.
 
@@ -129,71 +196,4 @@ class TaskVerbs(VerbCalls):
             "read_output",
             ReadOutputRequest(job=job, task=task, instance=instance, offset=offset, most=most, stream=stream),
             OutputBytesAnswer,
-        )
-
-    def group(self, group: str, *, owner: str | None = None) -> GroupObject:
-        """Show the state of a group and the ids of its current jobs.
-
-        For everybody.
-
-        owner: None: the requesting user; `*`: all users
-        """
-        return self._ask("group", GroupNameRequest(group=group, owner=owner), GroupObject)
-
-    def submit_group(
-        self, group: str, *, owner: str | None = None, idempotency: str | None = None
-    ) -> SubmittedGroup:
-        """Submit all created jobs of a group in one step, all or none.
-
-        For its owner, operators, administrators.
-
-        owner: None: the requesting user; `*`: all users
-        """
-        return self._ask(
-            "submit_group",
-            GroupNameRequest(group=group, owner=owner),
-            SubmittedGroup,
-            idempotency or new_key(),
-        )
-
-    def cancel_group(
-        self,
-        group: str,
-        *,
-        owner: str | None = None,
-        message: str = "",
-        force: bool = False,
-        graceful: bool = False,
-    ) -> StoppedGroup:
-        """Cancel all jobs of a group that have not ended, in one step.
-
-        For its owner, operators, administrators.
-
-        owner: None: the requesting user; `*`: all users
-        """
-        return self._ask(
-            "cancel_group",
-            StopGroupRequest(group=group, owner=owner, message=message, force=force, graceful=graceful),
-            StoppedGroup,
-        )
-
-    def finish_group(
-        self,
-        group: str,
-        *,
-        owner: str | None = None,
-        message: str = "",
-        force: bool = False,
-        graceful: bool = False,
-    ) -> StoppedGroup:
-        """Finish all jobs of a group that have not ended, in one step.
-
-        For its owner, operators, administrators.
-
-        owner: None: the requesting user; `*`: all users
-        """
-        return self._ask(
-            "finish_group",
-            StopGroupRequest(group=group, owner=owner, message=message, force=force, graceful=graceful),
-            StoppedGroup,
         )

@@ -88,7 +88,7 @@ class KeyReader:
 
         Raises:  BadRequest, always, with line and column.
         """
-        raise BadRequest(code=code, what=what, fix=fix, place=self._text.place_of(path))
+        raise BadRequest(code=code, what=what, fix=fix, path=path, place=self._text.place_of(path))
 
     def _count(self, key: str, found: Mapping[str, Any], whose: str, path: Path) -> None:
         """Take what a size counts as that of the job, or refuse another one."""
