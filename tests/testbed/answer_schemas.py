@@ -18,4 +18,5 @@ def check_schema(verb: str, answer: dict[str, Any]) -> None:
         return
     answer_type = get_args(declared.answer)[0] if declared.kind is VerbKind.UPDATES else declared.answer
     said = {name: value for name, value in answer.items() if name != "ok"}
-    assert msgspec.to_builtins(msgspec.convert(said, answer_type)) == said
+    read = msgspec.json.decode(msgspec.json.encode(msgspec.convert(said, answer_type)))
+    assert read == said, f"{verb}: {sorted(name for name in said if said[name] != read.get(name))}"

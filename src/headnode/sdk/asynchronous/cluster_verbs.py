@@ -20,6 +20,7 @@ from headnode.protocol.cluster_answers import (
     TemplateAnswer,
     TemplatesAnswer,
 )
+from headnode.protocol.metric_answers import MetricsAnswer
 from headnode.protocol.requests import (
     AuditLogRequest,
     ListTokensRequest,
@@ -206,6 +207,13 @@ class AsyncClusterVerbs(AsyncVerbCalls):
         For everybody.
         """
         return await self._ask("predictions", PredictionScoresRequest(since=since), PredictionsAnswer)
+
+    async def metrics(self) -> MetricsAnswer:
+        """Show counts, counters and durations.  Counters begin at the start of the head.
+
+        For everybody.
+        """
+        return await self._ask("metrics", VerbRequest(), MetricsAnswer)
 
     async def whoami(self) -> RequestingUser:
         """Show the requesting user as the head knows it.

@@ -20,6 +20,7 @@ from headnode.protocol.cluster_answers import (
     TemplateAnswer,
     TemplatesAnswer,
 )
+from headnode.protocol.metric_answers import MetricsAnswer
 from headnode.protocol.requests import (
     AuditLogRequest,
     ListTokensRequest,
@@ -204,6 +205,13 @@ class ClusterVerbs(VerbCalls):
         For everybody.
         """
         return self._ask("predictions", PredictionScoresRequest(since=since), PredictionsAnswer)
+
+    def metrics(self) -> MetricsAnswer:
+        """Show counts, counters and durations.  Counters begin at the start of the head.
+
+        For everybody.
+        """
+        return self._ask("metrics", VerbRequest(), MetricsAnswer)
 
     def whoami(self) -> RequestingUser:
         """Show the requesting user as the head knows it.
