@@ -2,79 +2,33 @@
 
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import Unpack
 
-from headnode.apps.client.head_location import head_to_ask
-from headnode.apps.client.submitter import CURRENT, below, current_directory, variables_for_tasks
-from headnode.core.model.errors import NotFound, Unavailable
-from headnode.protocol.answers import ListedJob, WatchedJob
-from headnode.protocol.cluster_answers import ClusterObject, DefaultsAnswer
+from headnode.protocol.answers import ListedJob
+from headnode.protocol.cluster_answers import ClusterObject
 from headnode.protocol.explanation_answers import CheckAnswer, Explanation
 from headnode.protocol.node_answers import NodeObject
-from headnode.sdk.asynchronous.connection import AsyncTransport, pause
 from headnode.sdk.asynchronous.job_handle import AsyncJobHandle
-from headnode.sdk.asynchronous.verbs import AsyncVerbs
+from headnode.sdk.asynchronous.session import AsyncSession, job_number
 from headnode.sdk.description import (
     COMMAND,
     DIALECT,
-    SWEEP,
     TASKS,
-    WORK_DIRECTORY,
     Command,
     job_description,
     job_text,
 )
 from headnode.sdk.options import NumberedJob, SingleTaskOptions, TaskOptions
-from headnode.sdk.patience import Patience
-
-if TYPE_CHECKING:
-    from headnode.apps.client.head_location import Head
-
-ENVIRONMENT = "environment"
-FINAL = ("Finished", "Failed", "Canceled")
-"""The states of a job that has ended."""
 
 
-class AsyncHeadnodeClient:
+class AsyncHeadnodeClient(AsyncSession):
     """Asks a head.  Connects with the first request, and again if the connection is lost.
 
     `verbs` has every verb of the local protocol as a typed method; the other methods are for everyday use.
     A refusal is raised as `BadRequest`, `NotAllowed`, `NotFound` or `WrongState`, a head that is away as
     `Unavailable`; all are `HeadnodeError` with `code`, `what` and `fix`.
     """
-
-    def __init__(
-        self,
-        state: str | os.PathLike[str] | None = None,
-        *,
-        scheduler: str | None = None,
-        patience: float = 600.0,
-    ) -> None:
-        """Choose the head as `hn` does; `state` or `scheduler` name it.
-
-        state:     the state directory of a head on this machine
-        scheduler: a head by its cluster, host or address, to which the user has logged in: `hn login`
-        patience:  seconds for which waiting goes on while the head is away
-        Raises:    NotFound ``not-logged-in``, BadRequest ``several-heads``.
-        """
-        named = None if state is None else os.fspath(state)
-        self.head: Head = head_to_ask(os.environ, os.getuid(), state=named, scheduler=scheduler)
-        self.patience = patience
-        self._transport = AsyncTransport(self.head)
-        self._defaults: DefaultsAnswer | None = None
-        self.verbs = AsyncVerbs(self._transport)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Hang up; the next request connects anew."""
-        await self._transport.close()
 
     # ---------------------------------------------------------------- to submit
 
@@ -143,22 +97,6 @@ class AsyncHeadnodeClient:
             return job_text(await self.complete_task(job))
         return job_text({**job, TASKS: [await self.complete_task(task) for task in job[TASKS]]})
 
-    async def complete_task(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Return a task with the work directory and variables that the cluster wants tasks to take from here.
-
-        Raises:  BadRequest ``usage`` if the current directory cannot be the work directory of a task.
-        """
-        if self._defaults is None:
-            self._defaults = await self.verbs.defaults()
-        shared = isinstance(self.head, str) or getattr(self.head, "shared", True)
-        given, found = str(task.get(WORK_DIRECTORY, "")), dict(task)
-        if self._defaults.work_directory == CURRENT and shared and not given.startswith(("/", "%", "$")):
-            found[WORK_DIRECTORY] = below(current_directory(), given, swept=SWEEP in task)
-        variables = variables_for_tasks(self._defaults.environment)
-        if variables:
-            found[ENVIRONMENT] = {**variables, **task.get(ENVIRONMENT, {})}
-        return found
-
     # ---------------------------------------------------------------- to see
 
     def job(self, id: int) -> AsyncJobHandle:  # noqa: A002  (the word of the protocol)
@@ -203,7 +141,7 @@ class AsyncHeadnodeClient:
 
     async def explain(self, job: int | NumberedJob) -> Explanation:
         """Return why a job waits, when it may start, and what would let it start sooner."""
-        return await self.verbs.explain_job(_number(job))
+        return await self.verbs.explain_job(job_number(job))
 
     async def nodes(self, *, states: Sequence[str] = ()) -> list[NodeObject]:
         """Return the nodes, or those in some states."""
@@ -212,60 +150,3 @@ class AsyncHeadnodeClient:
     async def cluster(self) -> ClusterObject:
         """Return the cluster: its policy, its processors, how many jobs are in each state."""
         return (await self.verbs.cluster()).cluster
-
-    # ---------------------------------------------------------------- to wait
-
-    async def wait(self, *jobs: int | NumberedJob, timeout: float | None = None) -> list[WatchedJob]:
-        """Wait for the end of all jobs; return them in this order.
-
-        The head reports changes: nothing is polled.  If the head goes away, this waits for `patience` seconds
-        until it is back.
-        Unit:    seconds (`timeout`).
-        Raises:  TimeoutError; Unavailable ``head-gone``; NotFound ``no-such-job``.
-        """
-        last: dict[int, WatchedJob] = {}
-        async with aclosing(self.watch(*jobs, timeout=timeout)) as changes:
-            async for job in changes:
-                last[job.id or 0] = job
-        return [last[_number(job)] for job in jobs]
-
-    async def watch(
-        self, *jobs: int | NumberedJob, timeout: float | None = None
-    ) -> AsyncGenerator[WatchedJob, None]:
-        """Yield all jobs now, then those that change when they change, and all when all have ended.
-
-        Raises:  TimeoutError; Unavailable ``head-gone`` after `patience` seconds; NotFound ``no-such-job``.
-        """
-        numbers = [_number(job) for job in jobs]
-        if not numbers:
-            raise NotFound(code="no-jobs", what="there is no job to watch", fix="name at least one job")
-        patience = Patience(self.patience, timeout)
-        while True:
-            try:
-                answers = self.verbs.watch_job(numbers, timeout=patience.left)
-                async with aclosing(answers):
-                    async for answer in answers:
-                        patience.answered()
-                        for job in answer.jobs:
-                            yield job
-                return
-            except Unavailable as away:
-                await pause(patience.pause_after(away))
-
-    async def as_completed(
-        self, *jobs: int | NumberedJob, timeout: float | None = None
-    ) -> AsyncGenerator[WatchedJob, None]:
-        """Yield each job when it has ended.
-
-        Raises:  as `watch`.
-        """
-        ended: set[int] = set()
-        async with aclosing(self.watch(*jobs, timeout=timeout)) as changes:
-            async for job in changes:
-                if job.state in FINAL and job.id not in ended:
-                    ended.add(job.id or 0)
-                    yield job
-
-
-def _number(job: int | NumberedJob) -> int:
-    return job if isinstance(job, int) else job.id

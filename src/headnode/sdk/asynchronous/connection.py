@@ -96,7 +96,7 @@ class AsyncConnection:
             await self._writer.wait_closed()
 
 
-class AsyncTransport:
+class AsyncHeadTransport:
     """Carries requests to a head, one after the other; each stream of answers has a connection of its own."""
 
     def __init__(self, head: "Head") -> None:
@@ -160,7 +160,7 @@ class AsyncTransport:
         Unit:    seconds (`timeout`, for all answers; None waits for ever).
         Raises:  TimeoutError; as `ask`.
         """
-        own, clock = AsyncTransport(self.head), asyncio.get_running_loop().time
+        own, clock = AsyncHeadTransport(self.head), asyncio.get_running_loop().time
         deadline = None if timeout is None else clock() + timeout
         try:
             connection = await own._connected()

@@ -1,7 +1,7 @@
 """A job as an object: what was submitted, to wait for and to control."""
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from headnode.core.model.errors import WrongState
 from headnode.protocol.answers import (
@@ -13,11 +13,9 @@ from headnode.protocol.answers import (
     WatchedJob,
 )
 from headnode.protocol.explanation_answers import Explanation
+from headnode.sdk.asynchronous.session import AsyncSession
 from headnode.sdk.description import TASKS, job_text, task_description
 from headnode.sdk.options import TaskOptions
-
-if TYPE_CHECKING:
-    from headnode.sdk.asynchronous.client import AsyncHeadnodeClient
 
 Stream = Literal["captured", "standard_output", "standard_error"]
 OUTPUT_LIMIT = 16 << 20
@@ -27,21 +25,21 @@ OUTPUT_LIMIT = 16 << 20
 class AsyncJobHandle:
     """A job of the cluster, by its number.  To make one asks the head nothing."""
 
-    def __init__(self, client: "AsyncHeadnodeClient", id: int) -> None:  # noqa: A002  (the word of the protocol)
-        self.client, self.id = client, id
+    def __init__(self, session: AsyncSession, id: int) -> None:  # noqa: A002  (the word of the protocol)
+        self.session, self.id = session, id
 
     def __repr__(self) -> str:
         return f"<job {self.id}>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, AsyncJobHandle) and (other.client, other.id) == (self.client, self.id)
+        return isinstance(other, AsyncJobHandle) and (other.session, other.id) == (self.session, self.id)
 
     def __hash__(self) -> int:
-        return hash((id(self.client), self.id))
+        return hash((id(self.session), self.id))
 
     async def show(self) -> DetailedJob:
         """Return the job with everything that the user may know of it."""
-        return (await self.client.verbs.job(self.id)).job
+        return (await self.session.verbs.job(self.id)).job
 
     async def wait(self, *, timeout: float | None = None, check: bool = False) -> WatchedJob:
         """Wait for the end of the job; return it.  The head reports changes: nothing is polled.
@@ -49,7 +47,7 @@ class AsyncJobHandle:
         Unit:    seconds (`timeout`).
         Raises:  TimeoutError; WrongState ``job-not-finished`` with `check` if it has failed or was canceled.
         """
-        (job,) = await self.client.wait(self, timeout=timeout)
+        (job,) = await self.session.wait(self, timeout=timeout)
         if check and job.state != "Finished":
             raise WrongState(
                 code="job-not-finished",
@@ -63,7 +61,7 @@ class AsyncJobHandle:
 
         Raises:  TimeoutError, from the iterator.
         """
-        return self.client.watch(self, timeout=timeout)
+        return self.session.watch(self, timeout=timeout)
 
     async def tasks(
         self, *, states: Sequence[str] = (), expand: int | None = None
@@ -71,7 +69,7 @@ class AsyncJobHandle:
         """Yield the tasks in order; with `expand` the instances of the sweep with that number."""
         after: int | None = 0
         while after is not None:
-            page = await self.client.verbs.tasks(self.id, after=after, states=list(states), expand=expand)
+            page = await self.session.verbs.tasks(self.id, after=after, states=list(states), expand=expand)
             for task in page.tasks:
                 yield task
             after = page.more
@@ -99,7 +97,7 @@ class AsyncJobHandle:
         limit: int = OUTPUT_LIMIT,
     ) -> bytes:
         """Return the last `limit` bytes that a task has written: captured, or in the files that it named."""
-        read = self.client.verbs.read_output
+        read = self.session.verbs.read_output
         size = (await read(self.id, task, instance=instance, most=0, stream=stream)).size
         end, parts = size, []
         offset = max(0, size - limit)
@@ -113,11 +111,11 @@ class AsyncJobHandle:
 
     async def explain(self) -> Explanation:
         """Return why the job waits, when it may start, and what would let it start sooner."""
-        return await self.client.verbs.explain_job(self.id)
+        return await self.session.verbs.explain_job(self.id)
 
     async def history(self, *, limit: int = 200) -> list[HistoryEntry]:
         """Return what happened to the job, oldest first."""
-        return (await self.client.verbs.history(self.id, limit=limit)).history
+        return (await self.session.verbs.history(self.id, limit=limit)).history
 
     async def add_tasks(self, *tasks: TaskOptions) -> list[int]:
         """Add tasks at the end; return their numbers.
@@ -125,38 +123,38 @@ class AsyncJobHandle:
         Raises:  BadRequest; WrongState ``job-over``.
         """
         text = job_text(
-            {TASKS: [await self.client.complete_task(task_description(None, each)) for each in tasks]}
+            {TASKS: [await self.session.complete_task(task_description(None, each)) for each in tasks]}
         )
-        return (await self.client.verbs.add_tasks(self.id, jobfile=text)).tasks
+        return (await self.session.verbs.add_tasks(self.id, jobfile=text)).tasks
 
     async def cancel(self, message: str = "", *, force: bool = False) -> JobStateAnswer:
         """Cancel the job; with `force` its processes are killed at once."""
-        return await self.client.verbs.cancel_job(self.id, message=message, force=force)
+        return await self.session.verbs.cancel_job(self.id, message=message, force=force)
 
     async def finish(self, message: str = "") -> JobStateAnswer:
         """Stop the job, and count it as finished."""
-        return await self.client.verbs.finish_job(self.id, message=message)
+        return await self.session.verbs.finish_job(self.id, message=message)
 
     async def requeue(self) -> RequeuedJob:
         """Run the job again, except for what has finished."""
-        return await self.client.verbs.requeue_job(self.id)
+        return await self.session.verbs.requeue_job(self.id)
 
     async def suspend(self) -> JobStateAnswer:
         """Stop the processes of the running job, and release its processors."""
-        return await self.client.verbs.suspend_job(self.id)
+        return await self.session.verbs.suspend_job(self.id)
 
     async def resume(self) -> JobStateAnswer:
         """Let the suspended job go on when its processors are free."""
-        return await self.client.verbs.resume_job(self.id)
+        return await self.session.verbs.resume_job(self.id)
 
     async def hold(self, message: str = "") -> None:
         """Keep the job from starting until the hold is released."""
-        await self.client.verbs.hold_job(self.id, message=message)
+        await self.session.verbs.hold_job(self.id, message=message)
 
     async def release(self) -> None:
         """Release all holds of the job."""
-        await self.client.verbs.release_job(self.id, all=True)
+        await self.session.verbs.release_job(self.id, all=True)
 
     async def export(self, dialect: str | None = None) -> str:
         """Return the job as a job file; `dialect` as `hn job export` has it."""
-        return (await self.client.verbs.export_job(self.id, dialect=dialect)).text
+        return (await self.session.verbs.export_job(self.id, dialect=dialect)).text

@@ -5,14 +5,14 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from headnode.protocol.requests import VerbRequest
-from headnode.sdk.asynchronous.connection import AsyncTransport
+from headnode.sdk.asynchronous.connection import AsyncHeadTransport
 from headnode.sdk.messages import Answer, request_fields, typed_answer
 
 
 class AsyncVerbCalls:
     """Asks a head for verbs.  The classes of the verbs extend it."""
 
-    def __init__(self, transport: AsyncTransport) -> None:
+    def __init__(self, transport: AsyncHeadTransport) -> None:
         self._transport = transport
 
     async def _ask(

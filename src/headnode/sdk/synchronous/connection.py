@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from headnode.apps.client.head_location import Head
 
 
-class Transport:
+class HeadTransport:
     """Carries requests to a head, one after the other; each stream of answers has a connection of its own.
 
     Threads may share it.

@@ -4,7 +4,7 @@ Printed by `make bless` (scripts/sdk_source.py): do not edit.
 """
 
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from headnode.core.model.errors import WrongState
 from headnode.protocol.answers import (
@@ -18,9 +18,7 @@ from headnode.protocol.answers import (
 from headnode.protocol.explanation_answers import Explanation
 from headnode.sdk.description import TASKS, job_text, task_description
 from headnode.sdk.options import TaskOptions
-
-if TYPE_CHECKING:
-    from headnode.sdk.synchronous.client import HeadnodeClient
+from headnode.sdk.synchronous.session import Session
 
 Stream = Literal["captured", "standard_output", "standard_error"]
 OUTPUT_LIMIT = 16 << 20
@@ -30,21 +28,21 @@ OUTPUT_LIMIT = 16 << 20
 class JobHandle:
     """A job of the cluster, by its number.  To make one asks the head nothing."""
 
-    def __init__(self, client: "HeadnodeClient", id: int) -> None:  # noqa: A002  (the word of the protocol)
-        self.client, self.id = client, id
+    def __init__(self, session: Session, id: int) -> None:  # noqa: A002  (the word of the protocol)
+        self.session, self.id = session, id
 
     def __repr__(self) -> str:
         return f"<job {self.id}>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, JobHandle) and (other.client, other.id) == (self.client, self.id)
+        return isinstance(other, JobHandle) and (other.session, other.id) == (self.session, self.id)
 
     def __hash__(self) -> int:
-        return hash((id(self.client), self.id))
+        return hash((id(self.session), self.id))
 
     def show(self) -> DetailedJob:
         """Return the job with everything that the user may know of it."""
-        return (self.client.verbs.job(self.id)).job
+        return (self.session.verbs.job(self.id)).job
 
     def wait(self, *, timeout: float | None = None, check: bool = False) -> WatchedJob:
         """Wait for the end of the job; return it.  The head reports changes: nothing is polled.
@@ -52,7 +50,7 @@ class JobHandle:
         Unit:    seconds (`timeout`).
         Raises:  TimeoutError; WrongState ``job-not-finished`` with `check` if it has failed or was canceled.
         """
-        (job,) = self.client.wait(self, timeout=timeout)
+        (job,) = self.session.wait(self, timeout=timeout)
         if check and job.state != "Finished":
             raise WrongState(
                 code="job-not-finished",
@@ -66,7 +64,7 @@ class JobHandle:
 
         Raises:  TimeoutError, from the iterator.
         """
-        return self.client.watch(self, timeout=timeout)
+        return self.session.watch(self, timeout=timeout)
 
     def tasks(
         self, *, states: Sequence[str] = (), expand: int | None = None
@@ -74,7 +72,7 @@ class JobHandle:
         """Yield the tasks in order; with `expand` the instances of the sweep with that number."""
         after: int | None = 0
         while after is not None:
-            page = self.client.verbs.tasks(self.id, after=after, states=list(states), expand=expand)
+            page = self.session.verbs.tasks(self.id, after=after, states=list(states), expand=expand)
             for task in page.tasks:
                 yield task
             after = page.more
@@ -102,7 +100,7 @@ class JobHandle:
         limit: int = OUTPUT_LIMIT,
     ) -> bytes:
         """Return the last `limit` bytes that a task has written: captured, or in the files that it named."""
-        read = self.client.verbs.read_output
+        read = self.session.verbs.read_output
         size = (read(self.id, task, instance=instance, most=0, stream=stream)).size
         end, parts = size, []
         offset = max(0, size - limit)
@@ -116,48 +114,48 @@ class JobHandle:
 
     def explain(self) -> Explanation:
         """Return why the job waits, when it may start, and what would let it start sooner."""
-        return self.client.verbs.explain_job(self.id)
+        return self.session.verbs.explain_job(self.id)
 
     def history(self, *, limit: int = 200) -> list[HistoryEntry]:
         """Return what happened to the job, oldest first."""
-        return (self.client.verbs.history(self.id, limit=limit)).history
+        return (self.session.verbs.history(self.id, limit=limit)).history
 
     def add_tasks(self, *tasks: TaskOptions) -> list[int]:
         """Add tasks at the end; return their numbers.
 
         Raises:  BadRequest; WrongState ``job-over``.
         """
-        text = job_text({TASKS: [self.client.complete_task(task_description(None, each)) for each in tasks]})
-        return (self.client.verbs.add_tasks(self.id, jobfile=text)).tasks
+        text = job_text({TASKS: [self.session.complete_task(task_description(None, each)) for each in tasks]})
+        return (self.session.verbs.add_tasks(self.id, jobfile=text)).tasks
 
     def cancel(self, message: str = "", *, force: bool = False) -> JobStateAnswer:
         """Cancel the job; with `force` its processes are killed at once."""
-        return self.client.verbs.cancel_job(self.id, message=message, force=force)
+        return self.session.verbs.cancel_job(self.id, message=message, force=force)
 
     def finish(self, message: str = "") -> JobStateAnswer:
         """Stop the job, and count it as finished."""
-        return self.client.verbs.finish_job(self.id, message=message)
+        return self.session.verbs.finish_job(self.id, message=message)
 
     def requeue(self) -> RequeuedJob:
         """Run the job again, except for what has finished."""
-        return self.client.verbs.requeue_job(self.id)
+        return self.session.verbs.requeue_job(self.id)
 
     def suspend(self) -> JobStateAnswer:
         """Stop the processes of the running job, and release its processors."""
-        return self.client.verbs.suspend_job(self.id)
+        return self.session.verbs.suspend_job(self.id)
 
     def resume(self) -> JobStateAnswer:
         """Let the suspended job go on when its processors are free."""
-        return self.client.verbs.resume_job(self.id)
+        return self.session.verbs.resume_job(self.id)
 
     def hold(self, message: str = "") -> None:
         """Keep the job from starting until the hold is released."""
-        self.client.verbs.hold_job(self.id, message=message)
+        self.session.verbs.hold_job(self.id, message=message)
 
     def release(self) -> None:
         """Release all holds of the job."""
-        self.client.verbs.release_job(self.id, all=True)
+        self.session.verbs.release_job(self.id, all=True)
 
     def export(self, dialect: str | None = None) -> str:
         """Return the job as a job file; `dialect` as `hn job export` has it."""
-        return (self.client.verbs.export_job(self.id, dialect=dialect)).text
+        return (self.session.verbs.export_job(self.id, dialect=dialect)).text

@@ -9,13 +9,13 @@ from contextlib import closing
 
 from headnode.protocol.requests import VerbRequest
 from headnode.sdk.messages import Answer, request_fields, typed_answer
-from headnode.sdk.synchronous.connection import Transport
+from headnode.sdk.synchronous.connection import HeadTransport
 
 
 class VerbCalls:
     """Asks a head for verbs.  The classes of the verbs extend it."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: HeadTransport) -> None:
         self._transport = transport
 
     def _ask(
