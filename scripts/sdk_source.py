@@ -19,7 +19,6 @@ from headnode.apps.server.api.pipeline import VERB_MODULES
 from headnode.apps.server.api.verbs import Verb, VerbKind
 from headnode.core.formats.native.keys import JOB_KEYS, TASK_KEYS, TASK_ONLY
 from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
-from headnode.core.state.decide import MAKING
 
 SDK = Path(__file__).parents[1] / "src" / "headnode" / "sdk"
 PRINTED = "Printed by `make bless` (scripts/sdk_source.py): do not edit."
@@ -152,7 +151,7 @@ def _method(verb: Verb[Any, Any]) -> str:
     passed = f"{request}({', '.join(each.passed for each in parameters)})"
     given = ["self", *(each.text for each in parameters if each.required)]
     options = [each.text for each in parameters if not each.required]
-    options += ["idempotency: str | None = None"] if verb.name in MAKING else []
+    options += ["idempotency: str | None = None"] if verb.again is not None else []
     options += ["timeout: float | None = None"] if updates else []
     signature = ", ".join([*given, *(["*", *options] if options else [])])
     result = f"AsyncGenerator[{answer}, None]" if updates else answer
@@ -160,7 +159,7 @@ def _method(verb: Verb[Any, Any]) -> str:
         call = f'self._follow("{verb.name}", {passed}, {answer}, timeout)'
         body = f"return {call}"
     else:
-        key = ", idempotency or new_key()" if verb.name in MAKING else ""
+        key = ", idempotency or new_key()" if verb.again is not None else ""
         body = f'return await self._ask("{verb.name}", {passed}, {answer}{key})'
     asynchronous = "" if updates else "async "
     inside = textwrap.indent(f"{_docstring(verb)}\n{body}", "    ")
