@@ -13,6 +13,7 @@ from msgspec import inspect as types
 from headnode.apps.server.api.pipeline import VERBS
 from headnode.apps.server.api.verbs import Verb, VerbKind
 from headnode.protocol.answers import VerbAnswer
+from headnode.protocol.stream_frames import ClientFrame, HeadFrame
 
 Structure = type[msgspec.Struct]
 _PLAIN = {
@@ -38,6 +39,18 @@ def objects() -> str:
     return "\n\n".join(_object(each) for each in sorted(_objects_in_answers(), key=_name))
 
 
+def frames() -> str:
+    """Return the table of the frames of conversations."""
+    head = "| sender | frame | |\n|---|---|---|\n"
+    rows = [_frame("head", each) for each in get_args(HeadFrame)]
+    return head + "\n".join([*rows, _frame("client", ClientFrame)])
+
+
+def _frame(sender: str, each: Structure) -> str:
+    fields = "; ".join(_key(each, field) for field in types.type_info(each).fields)  # type: ignore[attr-defined]
+    return f"| {sender} | {fields} | {_sentences(each.__doc__ or '')} |"
+
+
 def creating_questions() -> str:
     """Return the module of the client that has the verbs that create something."""
     head = '"""The questions that create something; printed from the verbs by ``make bless``."""'
@@ -45,7 +58,7 @@ def creating_questions() -> str:
     return f"{head}\n\nCREATING_QUESTIONS = frozenset(\n    (\n{names}    )\n)\n"
 
 
-PARTS: Mapping[str, Callable[[], str]] = {"verbs": verbs, "objects": objects}
+PARTS: Mapping[str, Callable[[], str]] = {"verbs": verbs, "frames": frames, "objects": objects}
 
 
 def with_printed_parts(page: str) -> str:
@@ -63,7 +76,8 @@ def with_printed_parts(page: str) -> str:
 def _objects_in_answers() -> set[Structure]:
     """Return the objects that answers have inside, and those that these extend."""
     found: set[Structure] = set()
-    waiting = [each for verb in VERBS.values() if (answer := _answer(verb)) for each in _inside(answer)]
+    answers = [answer for verb in VERBS.values() if (answer := _answer(verb))]
+    waiting = [each for answer in (*answers, *get_args(HeadFrame)) for each in _inside(answer)]
     while waiting:
         each = waiting.pop()
         if each not in found:
@@ -150,6 +164,10 @@ def _type(kind: types.Type) -> str:
         return " or ".join(_type(each) for each in kind.types)
     if isinstance(kind, types.ListType | types.VarTupleType):
         return f"list of {_type(kind.item_type)}"
+    if isinstance(kind, types.TupleType):
+        return f"[{', '.join(map(_type, kind.item_types))}]"
+    if isinstance(kind, types.LiteralType):
+        return " or ".join(str(value).lower() for value in kind.values)
     if isinstance(kind, types.StructType):
         return _link(kind.cls)
     if isinstance(kind, types.EnumType):

@@ -9,10 +9,13 @@ import pytest
 from test_local_socket import Peer, Scene, run
 from test_who_may import ADMINISTRATOR, OTHER, OWNER, asking, entries
 
+from headnode.adapters.wire.frame_codec import frame
 from headnode.apps.client.creating_questions import CREATING_QUESTIONS
 from headnode.apps.server.api.pipeline import VERBS, ClientSession, client_session
+from headnode.apps.server.doors.conversation import SocketStream
 from headnode.core.model import bounds
-from headnode.core.model.errors import NotAllowed, Unavailable
+from headnode.core.model.errors import BadRequest, NotAllowed, Unavailable
+from headnode.protocol.stream_frames import ClientFrame, HeadFrame, RunStarted
 from testbed.function_door import KnownCaller, call
 
 SUBMISSION = {"tasks": [{"command": "x"}]}
@@ -145,13 +148,50 @@ class Terminal:
     """A client with a stream for itself, which hangs up at once."""
 
     def __init__(self) -> None:
-        self.heard: list[dict[str, Any]] = []
+        self.heard: list[HeadFrame] = []
 
     async def hear(self) -> None:
         return None
 
-    async def say(self, **said: Any) -> None:
+    async def say(self, said: HeadFrame) -> None:
         self.heard.append(said)
+
+
+def heard(*said: bytes) -> ClientFrame | None:
+    """Return the last of the frames that a client has sent."""
+
+    async def hear() -> ClientFrame | None:
+        reader = asyncio.StreamReader()
+        reader.feed_data(b"".join(map(frame, said)))
+        reader.feed_eof()
+        stream = SocketStream(reader, None)  # type: ignore[arg-type]
+        found = [await stream.hear() for _ in said]
+        assert await stream.hear() is None
+        return found[-1]
+
+    return asyncio.run(hear())
+
+
+def test_a_client_sends_input_its_end_and_the_size_of_its_window() -> None:
+    assert heard(b'{"in": "bHMK"}') == ClientFrame(input=b"ls\n")
+    assert heard(b'{"in": ""}') == ClientFrame(input=b"")
+    assert heard(b'{"end": true}') == ClientFrame(end=True)
+    assert heard(b'{"in": "bHMK"}', b'{"window": [24, 80]}') == ClientFrame(window=(24, 80))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"", b"[]", b"7", b"{}", b'{"in": 7}', b'{"in": "not base64!"}', b'{"in": "bHM"}', b'{"end": false}',
+        b'{"end": 1}', b'{"window": [1]}', b'{"window": ["a", 2]}', b'{"window": [1, 2, 3]}', b'{"x": true}',
+        b'{"end": true, "in": "bHMK"}', b'{"end": true, "x": 1}', b'{"window": [1' + b"0" * 30 + b', 2]}',
+        b"[" * 100_000, b'{"in": "\xff"}',
+    ],
+)  # fmt: skip
+def test_what_is_no_frame_is_refused(said: bytes) -> None:
+    with pytest.raises(BadRequest) as refused:
+        heard(said)
+    assert refused.value.code == "said"
 
 
 def test_a_verb_that_stays_needs_no_socket(tmp_path: Path) -> None:
@@ -160,7 +200,9 @@ def test_a_verb_that_stays_needs_no_socket(tmp_path: Path) -> None:
         with client_session(scene.context, KnownCaller(ADMINISTRATOR)) as session:
             stream = await session.carry_out(question(do="run_everywhere", command="true", nodes="n1"))
             await stream(terminal)  # type: ignore[operator]
-        assert [said["nodes"] for said in terminal.heard] == [["n1"]]
+        [started] = terminal.heard
+        assert isinstance(started, RunStarted)
+        assert started.nodes == ["n1"]
 
     run(tmp_path, story)
 

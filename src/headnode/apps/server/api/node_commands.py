@@ -35,6 +35,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.node_record import NodeRecord
 from headnode.core.state.permissions import must_administer
 from headnode.protocol import requests as w
+from headnode.protocol.stream_frames import CommandExit, RunStarted
 
 MOST_NODES = 100_000
 _RANGES = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
@@ -165,7 +166,7 @@ async def run_everywhere(context: ServerContext, by: User, request: w.RunOnNodes
     async def hold(client: ClientStream) -> None:
         context.runs[run.number] = run
         try:
-            await client.say(run=run.number, nodes=run.nodes)
+            await client.say(RunStarted(run.number, run.nodes))
             while await client.hear() is not None:
                 pass
         finally:
@@ -207,7 +208,7 @@ async def run_here(context: ServerContext, by: User, request: w.RunOnNodeRequest
     async def talk(client: ClientStream) -> None:
         ended = await _on_node(context, run, request.node, client)
         if ended is not None:
-            await client.say(exit=ended.code, problem=ended.problem, done=True)
+            await client.say(CommandExit(ended.code, ended.problem))
 
     return talk
 

@@ -20,6 +20,7 @@ from headnode.core.state import stop as c
 from headnode.core.state.permissions import may_read_output
 from headnode.core.state.transitions import ACTIVE, STATE_NAMES, JobState
 from headnode.protocol import requests as w
+from headnode.protocol.stream_frames import CommandExit, ShellNotice, ShellPlace, ShellWaits, WaitingJob
 
 log = logging.getLogger("headnode.server")
 
@@ -115,7 +116,7 @@ class _TerminalVisit:
                 reason = self._waits()
                 if reason != told:
                     told = reason
-                    await client.say(waits=reason)
+                    await client.say(ShellWaits(reason))
                 ringing = asyncio.ensure_future(signal.wait())
                 await asyncio.wait(
                     (gone, ringing), timeout=_BETWEEN_LOOKS, return_when=asyncio.FIRST_COMPLETED
@@ -146,13 +147,12 @@ class _TerminalVisit:
                 return live.place[0][0], (1, instance, live.attempt)
         return None
 
-    def _waits(self) -> dict[str, object]:
+    def _waits(self) -> WaitingJob:
         """Return the job as lists show it: why it waits, and when it is expected to start."""
         found = self._context.lookups.job(self._job)
         reason = self._context.pending_reason(found.record)
         expected = expected_object(self._context, found.record)
-        state = STATE_NAMES[found.record.state]
-        return {"state": state, "reason": reason, "expected": expected}
+        return WaitingJob(STATE_NAMES[found.record.state], reason, expected)
 
     # Sitting there.
 
@@ -167,7 +167,7 @@ class _TerminalVisit:
         stream = self._context.sessions.begin(node, self._job, attempt, launch)
         warning = asyncio.ensure_future(self._warn(client))
         try:
-            await client.say(node=node)
+            await client.say(ShellPlace(node))
             return await relay_stream(stream, client)
         except ConnectionError:
             return None
@@ -185,13 +185,13 @@ class _TerminalVisit:
                 record = self._context.cluster.jobs.get(self._job)
                 if record is None or record.state not in ACTIVE:
                     why = f" ({record.message})" if record is not None and record.message else ""
-                    await client.say(notice=f"job {self._job} is being ended{why}")
+                    await client.say(ShellNotice(f"job {self._job} is being ended{why}"))
                     return
                 left = self._left()
                 if left_to_tell and left <= left_to_tell[0]:
                     left_to_tell = [each for each in left_to_tell if each < left]
                     if left > 1:
-                        await client.say(notice=f"the time of job {self._job} is over in {left:.0f} s")
+                        await client.say(ShellNotice(f"the time of job {self._job} is over in {left:.0f} s"))
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_BETWEEN_LOOKS):
                         await signal.wait()
@@ -228,7 +228,7 @@ class _TerminalVisit:
         if found.ended and not ended.known:
             why = found.record.message or problem
             problem = f"job {self._job} is {state.lower()}" + (f": {why}" if why else "")
-        await client.say(exit=ended.code, problem=problem, state=state, done=True)
+        await client.say(CommandExit(ended.code, problem, state))
 
     async def _cancel(self) -> None:
         """End the job after its client has gone, if it is not over."""

@@ -6,16 +6,14 @@ Source:  docs/contracts/01-local-protocol.md, "Conversations".
 """
 
 import asyncio
-import base64
-import binascii
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
+
+from msgspec import UNSET
 
 from headnode.adapters.nodes.streams import LaunchStream, number_outside
 from headnode.adapters.wire.agent_messages import Launch, Route
 from headnode.adapters.wire.messages import OpenJob
-from headnode.apps.server.api.job_objects import Object
-from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import NEVER
 from headnode.core.model.user import User
@@ -24,6 +22,7 @@ from headnode.core.state.events import Event
 from headnode.core.state.job_events import JobEvent
 from headnode.core.state.job_record import encode_spec
 from headnode.protocol.requests import RunOnNodesRequest
+from headnode.protocol.stream_frames import ClientFrame, CommandOutput, HeadFrame, InputTaken
 
 
 class ChangeSignal(asyncio.Event):
@@ -109,13 +108,13 @@ NOT_RUN = 255  # exit status of a command that could not run, or whose end is un
 class ClientStream(Protocol):
     """The client of a verb that stays, as its door gives it."""
 
-    async def hear(self) -> Object | None:
+    async def hear(self) -> ClientFrame | None:
         """Return what the client says next; None when it is gone.
 
         Raises:  BadRequest ``frame`` or ``said``.
         """
 
-    async def say(self, **said: Any) -> None:
+    async def say(self, said: HeadFrame) -> None:
         """Say something, as soon as the client has read most of what was said before.
 
         Raises:  ConnectionError.
@@ -143,7 +142,7 @@ async def relay_stream(
     """Pass on what a command on a node and a client say to each other; None when the client goes first.
 
     `patience` in seconds: how long the command may take.
-    Raises:  BadRequest for what is no piece of a conversation.
+    Raises:  BadRequest ``said`` for what is no frame.
     """
     ending = asyncio.ensure_future(_send_output(stream, client))
     leaving = asyncio.ensure_future(_send_input(stream, client))
@@ -167,10 +166,13 @@ async def _send_output(stream: LaunchStream, client: ClientStream) -> CommandEnd
     """Tell the client what the command writes, until it is over."""
     while True:
         piece = await stream.next()
-        if piece.kind in ("out", "err"):
-            await client.say(**{piece.kind: base64.b64encode(piece.data).decode()})
-        if piece.kind == "failed":
-            return CommandEnd(NOT_RUN, piece.data.decode(errors="replace"), known=False)
+        match piece.kind:
+            case "out":
+                await client.say(CommandOutput(out=piece.data))
+            case "err":
+                await client.say(CommandOutput(err=piece.data))
+            case "failed":
+                return CommandEnd(NOT_RUN, piece.data.decode(errors="replace"), known=False)
         stream.took()
         if piece.kind == "exit":
             return CommandEnd(piece.code, piece.data.decode(errors="replace"))
@@ -179,26 +181,12 @@ async def _send_output(stream: LaunchStream, client: ClientStream) -> CommandEnd
 async def _send_input(stream: LaunchStream, client: ClientStream) -> None:
     """Tell the command what the client says, until that goes."""
     while (said := await client.hear()) is not None:
-        match said:
-            case {"in": str(text)}:
-                data = _decoded_input(text)
-                for at in range(0, len(data), MOST_INPUT):
-                    await stream.say("in", data[at : at + MOST_INPUT])
-                await client.say(took=len(data))
-            case {"end": True}:
-                await stream.say("in-end")
-            case {"window": [int(rows), int(columns)]}:
-                await stream.say("window", f"{max(rows, 0)} {max(columns, 0)}".encode())
-            case _:
-                raise BadRequest(
-                    code="said",
-                    what="this message is not possible here",
-                    fix="send in, end or window: see the API",
-                )
-
-
-def _decoded_input(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise BadRequest(code="said", what=f"the input is not base64: {error}") from None
+        if said.input is not UNSET:
+            for at in range(0, len(said.input), MOST_INPUT):
+                await stream.say("in", said.input[at : at + MOST_INPUT])
+            await client.say(InputTaken(len(said.input)))
+        elif said.window is not UNSET:
+            rows, columns = said.window
+            await stream.say("window", f"{rows} {columns}".encode())
+        else:
+            await stream.say("in-end")

@@ -20,6 +20,7 @@ from headnode.core.model import bounds as b
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.protocol.answers import VerbAnswer
+from headnode.protocol.stream_frames import ClientFrame, HeadFrame
 
 LARGEST_REQUEST = b.REQUEST.most  # bytes
 HANG_UP_TIME = 300.0  # seconds for a client to read the last answers, for example in a pager
@@ -141,29 +142,29 @@ def _asks_more(ahead: "asyncio.Task[int | None]") -> bool:
     return ahead.exception() is None and ahead.result() is not None
 
 
+_CLIENT_FRAMES = msgspec.json.Decoder(ClientFrame)
+
+
 class SocketStream(ClientStream):
     """A client that has a stream for itself: frames of JSON in both directions."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
 
-    async def hear(self) -> dict[str, Any] | None:
+    async def hear(self) -> ClientFrame | None:
         """Return what the client says next; None when it is gone.
 
         Raises:  BadRequest ``frame`` or ``said``.
         """
         data = await read_frame(self._reader, LARGEST_FRAME)
-        if data is None:
-            return None
         try:
-            said = msgspec.json.decode(data)
+            return None if data is None else _CLIENT_FRAMES.decode(data)
         except UNREADABLE as error:
-            raise BadRequest(code="said", what=f"the request is not JSON:  {error}") from None
-        if not isinstance(said, dict):
-            raise BadRequest(code="said", what="the request is not a JSON object")
-        return said
+            raise BadRequest(
+                code="said", what=f"this message is not possible here: {error}", fix="send in, end or window"
+            ) from None
 
-    async def say(self, **said: Any) -> None:
+    async def say(self, said: HeadFrame) -> None:
         """Say something, as soon as the client has read most of what was said before.
 
         Raises:  ConnectionError.
