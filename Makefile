@@ -64,7 +64,7 @@ bless: $(VENV)/.with-tools ## write golden files, schemas and reference pages an
 	@PYTHONPATH=tests:scripts $(BIN)/python scripts/sdk_source.py
 	@PYTHONPATH=tests $(BIN)/python -m documents.transition_pages > docs/contracts/02-job-task-node-states.md
 	@HEADNODE_BLESS=1 $(BIN)/python -m pytest tests/scenarios/test_golden_screens.py tests/scenarios/test_golden_help.py \
-	tests/scenarios/test_golden_conversions.py tests/scenarios/test_generated_log.py tests/project/test_glossary.py tests/project/test_protocol_page.py
+	tests/scenarios/test_golden_conversions.py tests/scenarios/test_generated_log.py tests/project/test_glossary.py tests/project/test_protocol_page.py tests/project/test_rest_routes.py
 	@git status --short tests/golden docs src/headnode/core/formats/schemas
 
 check: $(VENV)/.with-tools ## format, lint, types, layers, purity of core, docs that match the code

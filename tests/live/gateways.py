@@ -1,6 +1,7 @@
 """Real gateways for live tests: a process beside a real head, and clients of its own user and of tokens."""
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -12,6 +13,9 @@ from typing import Any
 import httpx
 
 from heads import PATIENCE, RealHead
+
+PYTHON_OF_ALL = ("env", f"PYTHONPATH={os.pathsep.join(filter(None, sys.path))}", "/usr/bin/python3")
+"""A Python that every user can run, with what ours imports."""
 
 
 class RealGateway:
@@ -30,7 +34,8 @@ class RealGateway:
         self.address = self.control("status")["address"]
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-P", "-m", "headnode.apps.web", "--state", str(self.head.state)]
+        python = [sys.executable] if self._user is None else PYTHON_OF_ALL
+        command = [*python, "-P", "-m", "headnode.apps.web", "--state", str(self.head.state)]
         command += ["--directory", str(self.directory), "--port", "0", *self._options]
         with self._log.open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, user=self._user, cwd="/")
@@ -59,6 +64,7 @@ class RealGateway:
         with httpx.Client(base_url=self.address, timeout=PATIENCE) as client:
             answer = client.get(self.control("login")["address"])
             assert answer.status_code == 303, answer.text
+            client.headers["X-CSRF-Token"] = client.get("/api/v1/session").json()["csrf"]
             yield client
 
     def stop(self) -> None:

@@ -19,12 +19,20 @@ PATIENCE = 30.0  # seconds for anything that must happen
 class RealHead:
     """A head process with nodes on this machine."""
 
-    def __init__(self, state: Path, nodes: int = 1, processors: int | None = 2, listen: str = "") -> None:
+    def __init__(
+        self,
+        state: Path,
+        nodes: int = 1,
+        processors: int | None = 2,
+        listen: str = "",
+        gateway_user: str = "",
+    ) -> None:
         self.state = state
         state.mkdir(parents=True, exist_ok=True)
         self.options = ["--nodes", str(nodes)]
         self.options += ["--processors", str(processors)] if processors is not None else []
         self.options += ["--listen", listen] if listen else []
+        self.options += ["--gateway-user", gateway_user] if gateway_user else []
         self.nodes = nodes
         self.client = Client(str(state))
         self.process = self._spawn()
@@ -115,13 +123,17 @@ class RealHead:
 
 @contextmanager
 def real_head(
-    directory: Path, nodes: int = 1, processors: int | None = 2, listen: str = ""
+    directory: Path,
+    nodes: int = 1,
+    processors: int | None = 2,
+    listen: str = "",
+    gateway_user: str = "",
 ) -> Iterator[RealHead]:
     """Start a head, wait until its nodes are ready, and end it afterwards.
 
     `processors` of each node; None: those that it finds.
     """
-    head = RealHead(directory / "state", nodes, processors, listen)
+    head = RealHead(directory / "state", nodes, processors, listen, gateway_user)
     try:
         head.wait_until_ready()
         yield head

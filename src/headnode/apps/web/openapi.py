@@ -20,7 +20,7 @@ from headnode.protocol.rest_routes import PREFIX, ROUTES, RestBody, RestForm, Re
 
 Schema = dict[str, Any]
 _REFERENCE: Final = "#/components/schemas/{name}"
-_CREATES: Final = frozenset(
+CREATING_VERBS: Final = frozenset(
     (
         "add_tasks",
         "clone_job",
@@ -129,7 +129,7 @@ def _parameters(route: RestRoute) -> list[Schema]:
 def _headers(route: RestRoute) -> dict[str, str]:
     """Return the headers that a route takes, and what each does."""
     found: dict[str, str] = {}
-    if route.verb in _CREATES and route.method == "POST":
+    if route.verb in CREATING_VERBS and route.method == "POST":
         found["Idempotency-Key"] = "1 to 64 characters; a request with the same key is carried out once"
     if route.guard:
         found["If-Match"] = "an entity tag: refused with 412 if what it changes has another now"

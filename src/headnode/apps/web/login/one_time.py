@@ -11,17 +11,19 @@ from typing import Final
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.identity import CSRF_FIELD, CSRF_HEADER
-from headnode.apps.web.problems import cross_site, problem_response
+from headnode.apps.web.problems import cross_site, not_logged_in, problem_response
 from headnode.core.model.errors import HeadnodeError, NotAllowed
 
 LIFETIME: Final = 600.0  # seconds
 MOST: Final = 1000  # addresses that wait; then the oldest ends
 PATH: Final = "/login/once"
+SESSION: Final = "/api/v1/session"
+"""Where scripts of our pages read what they send with a change."""
 
 
 class OneTimeLogins:
@@ -88,7 +90,14 @@ def login_routes(gateway: Gateway, logins: OneTimeLogins) -> list[BaseRoute]:
             sessions.remove_cookie(response)
         return response
 
+    async def session(request: Request) -> Response:
+        found = gateway.identity.session(request)
+        if found is None:
+            return problem_response(not_logged_in())
+        return JSONResponse({"user": found.user, "csrf": found.csrf})
+
     return [
+        Route(SESSION, session, methods=["GET"]),
         Route(PATH + "/{key}", once, methods=["GET"]),
         Route(PATH + "/{key}", confirmed, methods=["POST"]),
         Route("/logout", log_out, methods=["POST"]),

@@ -1,0 +1,191 @@
+"""For whom a gateway may speak: the head decides it by the account of the gateway, and writes it down."""
+
+import json
+import os
+import pwd
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from gateways import PYTHON_OF_ALL, RealGateway, real_gateway
+
+from heads import PATIENCE, RealHead, real_head
+
+GATEWAY, USER, OTHER = "daemon", "games", "nobody"
+TALK = """
+import json, socket, struct, sys
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(sys.argv[1])
+answers, found = connection.makefile("rb"), []
+try:
+    for said in json.loads(sys.argv[2]):
+        data = json.dumps(said).encode()
+        connection.sendall(struct.pack("!I", len(data)) + data)
+        size = answers.read(4)
+        found.append(json.loads(answers.read(struct.unpack("!I", size)[0])))
+except (OSError, struct.error):
+    pass  # the head has closed the connection
+print(json.dumps(found))
+"""
+LOG_IN = """
+import socket, sys
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(sys.argv[1])
+connection.sendall(b'{"do": "login"}\\n')
+print(connection.makefile().readline())
+"""
+
+
+def as_user(name: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    group = pwd.getpwnam(name).pw_gid
+    command = ["setpriv", f"--reuid={name}", f"--regid={group}", "--clear-groups", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0
+    or as_user(OTHER, *PYTHON_OF_ALL, "-c", "import headnode.apps.web.main").returncode != 0,
+    reason="needs root, and a Python that other users can run",
+)
+
+
+@pytest.fixture(scope="module")
+def head() -> Iterator[RealHead]:
+    """A head in a directory that other users can reach, which admits the gateway of one account."""
+    with tempfile.TemporaryDirectory(prefix="headnode-") as made:
+        Path(made).chmod(0o755)
+        with real_head(Path(made), gateway_user=GATEWAY) as found:
+            yield found
+
+
+@pytest.fixture(scope="module")
+def gateway(head: RealHead) -> Iterator[RealGateway]:
+    with real_gateway(head, "--for-all", user=pwd.getpwnam(GATEWAY).pw_uid) as found:
+        yield found
+
+
+def talk(head: RealHead, account: str, *said: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what a process of an account is answered at the socket for gateways."""
+    done = as_user(account, *PYTHON_OF_ALL, "-c", TALK, str(head.state / "gateway.sock"), json.dumps(said))
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def greeting(user: str, **more: Any) -> dict[str, Any]:
+    return {"do": "speak_for_user", "address": "192.0.2.7", "user": user} | more
+
+
+WHO = {"do": "whoami"}
+
+
+def test_the_account_of_the_gateway_speaks_for_users(head: RealHead) -> None:
+    welcome, told = talk(head, GATEWAY, greeting(USER), WHO)
+    assert (welcome["user"], told["user"], told["role"]) == (USER, USER, "user")
+
+
+@pytest.mark.parametrize(
+    ("account", "wanted", "code"),
+    [
+        (OTHER, USER, "not-gateway"),
+        (OTHER, "root", "not-gateway"),
+        (GATEWAY, "root", "no-root-by-web"),
+        (GATEWAY, "nobody-of-this-name", "no-such-user"),
+        ("root", USER, "not-gateway"),
+    ],
+)
+def test_a_forged_speaks_for_is_refused_and_audited(
+    head: RealHead, account: str, wanted: str, code: str
+) -> None:
+    answers = talk(head, account, greeting(wanted), WHO)
+    assert [answer["code"] for answer in answers] == [code]
+    line = head.ask("audit")["entries"][-1]
+    assert (line["verb"], line["outcome"], line["address"]) == ("speak_for_user", code, "192.0.2.7")
+    assert line["owner"] == wanted
+    assert line["from"].endswith(f" of {account}")
+
+
+def test_every_account_speaks_for_itself(head: RealHead) -> None:
+    assert talk(head, OTHER, greeting(OTHER), WHO)[-1]["user"] == OTHER
+    assert talk(head, "root", greeting("root"), WHO)[-1]["role"] == "administrator"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        WHO,
+        {"do": "speak_for_user", "address": "x"},
+        {"do": "speak_for_user", "user": USER},
+        greeting(USER, address="line\nof another"),
+        greeting(USER, address="x" * 300),
+        greeting(USER, uid=0),
+    ],
+)
+def test_what_is_no_greeting_is_refused(head: RealHead, said: dict[str, Any]) -> None:
+    answer, *more = talk(head, GATEWAY, said, WHO)
+    assert (answer["ok"], answer["class"], more) == (False, "bad-input", [])
+
+
+def test_a_greeting_that_is_too_large_is_not_read(head: RealHead) -> None:
+    assert not any(answer["ok"] for answer in talk(head, GATEWAY, greeting(USER, more="x" * 5000), WHO))
+
+
+def test_requests_through_the_gateway_are_audited_as_those_of_their_user(
+    head: RealHead, gateway: RealGateway
+) -> None:
+    with browser_of(gateway, USER) as client:
+        job = client.post("/api/v1/jobs", json={"tasks": [{"command": "true"}]}).json()["job"]
+    line = next(entry for entry in head.ask("audit")["entries"] if entry.get("job") == job)
+    assert (line["user"], line["from"], line["verb"]) == (USER, "web 127.0.0.1", "submit_job")
+
+
+def test_what_needs_the_machine_of_the_head_is_refused_through_the_gateway(head: RealHead) -> None:
+    answers = talk(head, "root", greeting("root"), {"do": "backup"}, {"do": "new_token"})
+    assert [answer.get("code") for answer in answers[1:]] == ["not-here", "not-here"]
+
+
+def test_one_user_may_not_touch_the_job_of_another_by_any_route(head: RealHead, gateway: RealGateway) -> None:
+    with browser_of(gateway, USER) as owner, browser_of(gateway, OTHER) as other:
+        job = owner.post(
+            "/api/v1/jobs", json={"tasks": [{"command": "sleep 60", "rerunnable": "true"}]}
+        ).json()
+        place = f"/api/v1/jobs/{job['job']}"
+        head.wait_for(job["job"], "Running")
+        refused = {
+            f"{place}/cancel": {},
+            f"{place}/finish": {},
+            f"{place}/requeue": {},
+            f"{place}/suspend": {},
+            f"{place}/resume": {},
+            f"{place}/hold": {},
+            f"{place}/release": {"all": True},
+            f"{place}/submit": {},
+            f"{place}/tasks": {"tasks": [{"command": "true"}]},
+            f"{place}/tasks/1/cancel": {},
+            f"{place}/tasks/1/finish": {},
+            f"{place}/tasks/1/requeue": {},
+        }
+        answers = {path: other.post(path, json=body) for path, body in refused.items()}
+        answers["PATCH job"] = other.patch(place, json={"terms": {"priority": "Lowest"}})
+        answers["PATCH task"] = other.patch(f"{place}/tasks/1", json={"terms": {"name": "mine"}})
+        answers["PUT progress"] = other.put(f"{place}/progress", json={"percent": 1})
+        answers["GET output"] = other.get(f"{place}/tasks/1/output/captured")
+        told = {name: (answer.status_code, answer.json()["class"]) for name, answer in answers.items()}
+        assert set(told.values()) == {(403, "not-allowed")}, told
+        assert owner.post(f"{place}/cancel", json={}).status_code == 200
+
+
+@contextmanager
+def browser_of(gateway: RealGateway, user: str) -> Iterator[httpx.Client]:
+    """Yield a client that a user of this machine has logged in."""
+    done = as_user(user, *PYTHON_OF_ALL, "-c", LOG_IN, str(gateway.directory / "web.sock"))
+    assert done.returncode == 0, done.stderr
+    with httpx.Client(base_url=gateway.address, timeout=PATIENCE) as client:
+        assert client.get(json.loads(done.stdout)["address"]).status_code == 303
+        client.headers["X-CSRF-Token"] = client.get("/api/v1/session").json()["csrf"]
+        yield client
