@@ -11,8 +11,7 @@ import pytest
 from documents.openapi_changes import broken_promises
 from headnode.apps.server.api.pipeline import VERBS
 from headnode.apps.server.api.verbs import VerbKind
-from headnode.apps.web.openapi import CREATING_VERBS, document, page
-from headnode.core.state.decide import MAKING
+from headnode.apps.web.openapi import document, page
 from headnode.protocol.rest_routes import NOT_BY_REST, PREFIX, ROUTES, RestForm
 
 ROOT = Path(__file__).parents[2]
@@ -48,10 +47,6 @@ def test_names_and_places_of_routes_are_used_once() -> None:
 def test_what_guards_a_change_can_be_read() -> None:
     readable = {route.path for route in ROUTES if route.method == "GET" and route.form is RestForm.OBJECT}
     assert {route.guard for route in ROUTES if route.guard} <= readable
-
-
-def test_idempotency_keys_are_documented_where_the_head_takes_them() -> None:
-    assert {verb for verb in MAKING if verb not in NOT_BY_REST} == CREATING_VERBS
 
 
 def test_the_document_of_the_reference_is_that_of_the_code() -> None:

@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 import headnode
+from headnode.apps.client.creating_questions import CREATING_QUESTIONS
 from headnode.apps.web.problems import MEDIA_TYPE, Problem
 from headnode.apps.web.request_fields import JOB_FILE_TYPES, JSON
 from headnode.protocol.requests import VerbRequest
@@ -20,18 +21,6 @@ from headnode.protocol.rest_routes import PREFIX, ROUTES, RestBody, RestForm, Re
 
 Schema = dict[str, Any]
 _REFERENCE: Final = "#/components/schemas/{name}"
-CREATING_VERBS: Final = frozenset(
-    (
-        "add_tasks",
-        "clone_job",
-        "create_job",
-        "invite_node",
-        "make_reservation",
-        "submit_group",
-        "submit_job",
-    )
-)
-"""The verbs that take an idempotency key."""
 
 
 @cache
@@ -129,7 +118,7 @@ def _parameters(route: RestRoute) -> list[Schema]:
 def _headers(route: RestRoute) -> dict[str, str]:
     """Return the headers that a route takes, and what each does."""
     found: dict[str, str] = {}
-    if route.verb in CREATING_VERBS and route.method == "POST":
+    if route.verb in CREATING_QUESTIONS and route.method == "POST":
         found["Idempotency-Key"] = "1 to 64 characters; a request with the same key is carried out once"
     if route.guard:
         found["If-Match"] = "an entity tag: refused with 412 if what it changes has another now"
