@@ -12,12 +12,12 @@ from starlette.routing import BaseRoute, Route
 from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.host_check import HostCheck
 from headnode.apps.web.http_server import SlowReaders
-from headnode.apps.web.login.one_time import OneTimeLogins, login_routes
+from headnode.apps.web.login.one_time import OneTimeLogins, SessionPages
 from headnode.apps.web.openapi import document_routes
-from headnode.apps.web.problems import problem_response, wrong
+from headnode.apps.web.problems import answering, problem_response, wrong
 from headnode.apps.web.rest import rest_routes
 from headnode.apps.web.security_headers import SecurityHeaders
-from headnode.core.model.errors import Broken, HeadnodeError, NotFound
+from headnode.core.model.errors import Broken, NotFound
 
 
 def application(
@@ -37,7 +37,7 @@ def application(
     routes = [
         *rest_routes(gateway),
         *document_routes(),
-        *login_routes(gateway, logins),
+        *SessionPages(gateway, logins).routes(),
         *health_routes(gateway),
         *more,
     ]
@@ -59,13 +59,10 @@ def health_routes(gateway: Gateway) -> list[BaseRoute]:
         return Response("ok\n", media_type="text/plain")
 
     async def ready(request: Request) -> Response:  # noqa: ARG001
-        try:
-            await gateway.head.reach()
-        except HeadnodeError as error:
-            return problem_response(error)
+        await gateway.head.reach()
         return Response("ok\n", media_type="text/plain")
 
-    return [Route("/health/live", live), Route("/health/ready", ready)]
+    return [Route("/health/live", live), Route("/health/ready", answering(ready))]
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:

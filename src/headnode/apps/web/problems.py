@@ -4,9 +4,11 @@ Source:  RFC 9457; docs/contracts/05-rest-api.md, "Errors".
 """
 
 import http
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 
 from headnode.core.model.errors import (
@@ -97,6 +99,21 @@ def problem_response(error: HeadnodeError) -> Response:
         headers["www-authenticate"] = 'Bearer realm="headnode"'
     body = msgspec.json.encode(problem_of(error))
     return Response(body, status, headers, media_type=MEDIA_TYPE)
+
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+def answering(handler: Handler) -> Handler:
+    """Return a handler whose errors are answers."""
+
+    async def handle(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except HeadnodeError as error:
+            return problem_response(error)
+
+    return handle
 
 
 def not_logged_in() -> NotAllowed:

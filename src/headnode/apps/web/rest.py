@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -12,13 +13,12 @@ from starlette.routing import Route
 
 from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.head_client import WebCaller
-from headnode.apps.web.problems import changed, problem_response
+from headnode.apps.web.problems import answering, changed
 from headnode.apps.web.request_fields import Fields, fields_of
 from headnode.apps.web.task_files import output_response
 from headnode.core.model.errors import HeadnodeError
 from headnode.protocol.rest_routes import PREFIX, ROUTES, RestForm, RestRoute
 
-Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 _BY_PLACE: Final = {(route.method, route.path): route for route in ROUTES}
 _CREATED: Final = {"submit_job": "/jobs/{job}", "create_job": "/jobs/{job}", "clone_job": "/jobs/{job}"}
 """Where a thing that a verb has made is found."""
@@ -26,17 +26,10 @@ _CREATED: Final = {"submit_job": "/jobs/{job}", "create_job": "/jobs/{job}", "cl
 
 def rest_routes(gateway: Gateway) -> list[Route]:
     """Return a route of the server for each route of the table."""
-    return [Route(PREFIX + route.path, _handler(gateway, route), methods=[route.method]) for route in ROUTES]
-
-
-def _handler(gateway: Gateway, route: RestRoute) -> Handler:
-    async def handle(request: Request) -> Response:
-        try:
-            return await _answer(gateway, route, request)
-        except HeadnodeError as error:
-            return problem_response(error)
-
-    return handle
+    return [
+        Route(PREFIX + route.path, answering(partial(_answer, gateway, route)), methods=[route.method])
+        for route in ROUTES
+    ]
 
 
 async def _answer(gateway: Gateway, route: RestRoute, request: Request) -> Response:

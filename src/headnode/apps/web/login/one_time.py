@@ -16,8 +16,8 @@ from starlette.routing import BaseRoute, Route
 
 from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.identity import CSRF_FIELD, CSRF_HEADER
-from headnode.apps.web.problems import cross_site, not_logged_in, problem_response
-from headnode.core.model.errors import HeadnodeError, NotAllowed
+from headnode.apps.web.problems import answering, cross_site, not_logged_in
+from headnode.core.model.errors import NotAllowed
 
 LIFETIME: Final = 600.0  # seconds
 MOST: Final = 1000  # addresses that wait; then the oldest ends
@@ -56,52 +56,55 @@ class OneTimeLogins:
         return user
 
 
-def login_routes(gateway: Gateway, logins: OneTimeLogins) -> list[BaseRoute]:
-    """Return the addresses by which users log in with a key, and log out."""
-    sessions = gateway.identity.sessions
+class SessionPages:
+    """The addresses by which users log in with a key, look at their session, and log out."""
 
-    async def once(request: Request) -> Response:
-        if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            return HTMLResponse(_ASK_FIRST)
-        return await confirmed(request)
+    def __init__(self, gateway: Gateway, logins: OneTimeLogins) -> None:
+        self._gateway, self._logins = gateway, logins
+        self._sessions = gateway.identity.sessions
 
-    async def confirmed(request: Request) -> Response:
-        try:
-            if not gateway.identity.is_from_here(request):
-                raise cross_site()
-            user = logins.take(request.path_params["key"], time.time())
-        except HeadnodeError as error:
-            return problem_response(error)
-        response = RedirectResponse("/", 303)
-        sessions.close(request.cookies.get(sessions.cookie))
-        sessions.open(user, response, time.time())
-        return response
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [
+            Route(SESSION, answering(self.session), methods=["GET"]),
+            Route(PATH + "/{key}", answering(self.open_address), methods=["GET"]),
+            Route(PATH + "/{key}", answering(self.log_in), methods=["POST"]),
+            Route("/logout", answering(self.log_out), methods=["POST"]),
+        ]
 
-    async def log_out(request: Request) -> Response:
-        session = gateway.identity.session(request)
-        response = RedirectResponse("/login", 303)
-        if session is not None:
-            try:
-                async with gateway.bodies.body_of(request, _MOST_LOG_OUT) as body:
-                    gateway.identity.check_change(request, session, _csrf_in(request, body))
-            except HeadnodeError as error:
-                return problem_response(error)
-            sessions.close(request.cookies.get(sessions.cookie))
-            sessions.remove_cookie(response)
-        return response
-
-    async def session(request: Request) -> Response:
-        found = gateway.identity.session(request)
+    async def session(self, request: Request) -> Response:
+        """Show the user of a session, and the secret that its changes need."""
+        found = self._gateway.identity.session(request)
         if found is None:
-            return problem_response(not_logged_in())
+            raise not_logged_in()
         return JSONResponse({"user": found.user, "csrf": found.csrf})
 
-    return [
-        Route(SESSION, session, methods=["GET"]),
-        Route(PATH + "/{key}", once, methods=["GET"]),
-        Route(PATH + "/{key}", confirmed, methods=["POST"]),
-        Route("/logout", log_out, methods=["POST"]),
-    ]
+    async def open_address(self, request: Request) -> Response:
+        """Log in, or ask first if another page led here."""
+        if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return HTMLResponse(_ASK_FIRST)
+        return await self.log_in(request)
+
+    async def log_in(self, request: Request) -> Response:
+        """Begin a session with a new key; that of before ends."""
+        if not self._gateway.identity.is_from_here(request):
+            raise cross_site()
+        user = self._logins.take(request.path_params["key"], time.time())
+        response = RedirectResponse("/", 303)
+        self._sessions.close(request.cookies.get(self._sessions.cookie))
+        self._sessions.open(user, response, time.time())
+        return response
+
+    async def log_out(self, request: Request) -> Response:
+        """End the session."""
+        session = self._gateway.identity.session(request)
+        response = RedirectResponse("/login", 303)
+        if session is not None:
+            async with self._gateway.bodies.body_of(request, _MOST_LOG_OUT) as body:
+                self._gateway.identity.check_change(request, session, _csrf_in(request, body))
+            self._sessions.close(request.cookies.get(self._sessions.cookie))
+            self._sessions.remove_cookie(response)
+        return response
 
 
 _MOST_LOG_OUT: Final = 4096  # bytes
