@@ -101,11 +101,19 @@ class WatchedJob(JobObject, frozen=True):
     expected: ExpectedStartObject | None  # null unless the job waits only for processors
 
 
+class ProcessorCount(VerbAnswer, frozen=True):
+    """How many processors of a node."""
+
+    node: str
+    processors: int
+
+
 class ListedJob(JobObject, frozen=True):
     """A job with its command, nodes and expected start."""
 
     command: str  # of the first task, cut
     nodes: str  # a node set: its nodes now, or at its end
+    held: bool  # it has a hold, or its earliest start is later
     expected: ExpectedStartObject | None  # null unless the job waits only for processors
 
 

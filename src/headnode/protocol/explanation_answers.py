@@ -7,7 +7,13 @@ The comment of a field is what the page says of it.
 from msgspec import UNSET, UnsetType
 
 from headnode.core.formats.fidelity import FidelityReport
-from headnode.protocol.answers import DependencyObject, ExpectedStartObject, JobObject, VerbAnswer
+from headnode.protocol.answers import (
+    DependencyObject,
+    ExpectedStartObject,
+    JobObject,
+    ProcessorCount,
+    VerbAnswer,
+)
 
 
 class RefusalObject(VerbAnswer, frozen=True):
@@ -40,13 +46,6 @@ class ReasonObject(VerbAnswer, frozen=True):
     what: str  # the node, licence, job or alternative that it is about
     holders: list[NodeHolder] | UnsetType = UNSET  # of a busy node, up to 5
     more_holders: int | UnsetType = UNSET  # the number of the others
-
-
-class ProcessorCount(VerbAnswer, frozen=True):
-    """How many processors of a node."""
-
-    node: str
-    processors: int
 
 
 class JobAhead(VerbAnswer, frozen=True):

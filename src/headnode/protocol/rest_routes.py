@@ -16,6 +16,7 @@ from headnode.protocol import explanation_answers as e
 from headnode.protocol import metric_answers as m
 from headnode.protocol import node_answers as n
 from headnode.protocol import output_answers as o
+from headnode.protocol import queue_answers as q
 from headnode.protocol import requests as r
 from headnode.protocol import reservation_answers as s
 from headnode.protocol import user_answers as u
@@ -115,6 +116,7 @@ _JOBS: Final = (
         "Follow jobs until they have ended",
         form=RestForm.LINES,
     ),
+    _get("/queue", "queue", r.QueueRequest, q.QueueAnswer, "List the waiting jobs in queue order"),
     _get("/past-jobs", "past_jobs", r.PastJobsRequest, c.PastJobsAnswer, "List ended jobs by id"),
     _get(_JOB, "job", r.JobIdRequest, a.JobAnswer, "Show a job"),
     _patch(_JOB, "modify_job", r.ModifyJobRequest, a.ModifiedJob, "Change options of a job", guard=_JOB),

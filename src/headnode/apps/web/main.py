@@ -15,6 +15,7 @@ import uvicorn
 
 from headnode.adapters.wire.frames import BACKLOG, allow_many
 from headnode.apps.web.application import application
+from headnode.apps.web.console.door import console_routes
 from headnode.apps.web.control import ControlSocket
 from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.head_client import HeadClient
@@ -111,11 +112,13 @@ class WebServer:
         self._head = HeadClient(options.state)
         identity = RequestIdentity(WebSessions(secure=encrypted), options.url)
         self._logins = OneTimeLogins()
+        gateway = Gateway(self._head, identity, BodyRoom())
         self._application = application(
-            Gateway(self._head, identity, BodyRoom()),
+            gateway,
             self._logins,
             hosts=_hosts(options),
             encrypted=encrypted,
+            more=console_routes(gateway),
         )
 
     async def run(self) -> None:

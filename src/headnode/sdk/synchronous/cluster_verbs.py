@@ -21,6 +21,7 @@ from headnode.protocol.cluster_answers import (
     TemplatesAnswer,
 )
 from headnode.protocol.metric_answers import MetricsAnswer
+from headnode.protocol.queue_answers import QueueAnswer
 from headnode.protocol.requests import (
     AuditLogRequest,
     ListTokensRequest,
@@ -28,6 +29,7 @@ from headnode.protocol.requests import (
     ParameterHistoryRequest,
     PastJobsRequest,
     PredictionScoresRequest,
+    QueueRequest,
     RevokeTokenRequest,
     SetParametersRequest,
     SetTemplateRequest,
@@ -49,6 +51,15 @@ from headnode.sdk.synchronous.verb_calls import VerbCalls, new_key
 
 class ClusterVerbs(VerbCalls):
     """Verbs about the cluster, templates, filters and users."""
+
+    def queue(self, *, limit: int = 100) -> QueueAnswer:
+        """Show the first jobs of the queue, in its order, and the processors that the plan reserves for them.
+
+        For everybody.
+
+        limit: jobs, at most 1,000
+        """
+        return self._ask("queue", QueueRequest(limit=limit), QueueAnswer)
 
     def templates(self) -> TemplatesAnswer:
         """Show every job template; Default is always among them.

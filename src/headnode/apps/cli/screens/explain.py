@@ -115,25 +115,26 @@ def explanation_page(
     job does not exist: the page tells what would become of it.
     """
     width = max(NARROW, min(width, WIDE))
-    nodes = [reason for reason in told["reasons"] if _of_node(reason)]
-    first, then = _reasons(told, now)
+    nodes = [reason for reason in told["reasons"] if about_node(reason)]
+    first, then = reasons_in_words(told, now)
     blocks = [
-        "\n".join(layout(_headline(told, job, now, dry_run=dry_run), width)),
+        "\n".join(layout(headline(told, job, now, dry_run=dry_run), width)),
         "\n".join(
             line for key, value in facts(told, job, now) for line in layout(value, width, f"  {key:<10} ")
         ),
-        section(_heading(job, dry_run=dry_run), first, width),
+        section(heading(job, dry_run=dry_run), first, width),
         section("Once released, it would wait because", then, width),
         _changes(told, now, width),
-        section("It depends on", _dependencies(told.get("dependencies") or ()), width),
-        section("Waiting tasks", _tasks(told["tasks"]), width),
+        section("It depends on", dependencies_in_words(told.get("dependencies") or ()), width),
+        section("Waiting tasks", waiting_tasks_in_words(told["tasks"]), width),
         node_rows("Node by node", nodes, now, width),
         section("What you can do", advice(told, job, dry_run=dry_run), width),
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def _headline(told: "Told", job: "Told", now: float, *, dry_run: bool) -> str:
+def headline(told: "Told", job: "Told", now: float, *, dry_run: bool = False) -> str:
+    """Return in one sentence what the job is doing, and when it should start or ended."""
     name = f' "{printable(job["name"])}"' if job["name"] else ""
     if dry_run:
         return f"Nothing was submitted. The job{name} would {_would(told, now)}."
@@ -150,7 +151,8 @@ def _headline(told: "Told", job: "Told", now: float, *, dry_run: bool) -> str:
     return f"{who} is {state.lower()}{_when(told, now)}."
 
 
-def _heading(job: "Told", *, dry_run: bool) -> str:
+def heading(job: "Told", *, dry_run: bool = False) -> str:
+    """Return the heading of the reasons."""
     if job["state"] == "Running":
         return "Processors it gives up"
     return "Why it would wait" if dry_run else "Why it waits"
@@ -173,11 +175,12 @@ def _when(told: "Told", now: float) -> str:
     return " and should start at any moment" if wait < 1 else f" and should start in {duration(wait)}"
 
 
-def _of_node(reason: "Told") -> bool:
+def about_node(reason: "Told") -> bool:
+    """Tell whether a reason is about one node."""
     return bool(reason["why"] == "node" and reason.get("what"))
 
 
-def _reasons(told: "Told", now: float) -> tuple[list[str], list[str]]:
+def reasons_in_words(told: "Told", now: float) -> tuple[list[str], list[str]]:
     """Return why the job waits; if it is held or waits for parents, why it would wait without that too."""
     behind, texts, outside = told["behind"], [], []
     for reason in told["reasons"]:
@@ -185,7 +188,7 @@ def _reasons(told: "Told", now: float) -> tuple[list[str], list[str]]:
             outside.append(reason["text"])
         elif behind and reason["why"] == "priority" and reason["what"] == str(behind["job"]):
             texts.append(_reserved(behind, now))  # says which job is ahead, and when it starts
-        elif not _of_node(reason):
+        elif not about_node(reason):
             texts.append(reason["text"])
     return (outside, texts) if outside else (texts, [])
 
@@ -204,7 +207,9 @@ def _changes(told: "Told", now: float, width: int) -> str:
     """Return what would let it start now, or else sooner, each with what to type."""
     at_once = [(change["text"], _way(change, told["job"])) for change in told["changes"] if change["now"]]
     sooner = [
-        (_sooner(change, now), _way(change, told["job"])) for change in told["changes"] if not change["now"]
+        (sooner_in_words(change, now), _way(change, told["job"]))
+        for change in told["changes"]
+        if not change["now"]
     ]
     cut = ["the search reached its limit; there may be more changes"] if told["cut"] else []
     if at_once:
@@ -218,7 +223,8 @@ def _changes(told: "Told", now: float, width: int) -> str:
     return "\n".join(layout(unknown if cut else none, width))
 
 
-def _sooner(change: "Told", now: float) -> str:
+def sooner_in_words(change: "Told", now: float) -> str:
+    """Return when a job would start with a change that does not start it at once."""
     return f"in {duration(max(0.0, change['at'] - now))}, {change['text']}"
 
 
@@ -230,7 +236,8 @@ def _way(change: "Told", job: int | None) -> str:
     return f"submit it with {options}, and cancel this one: hn job cancel {job}"
 
 
-def _tasks(tasks: "Iterable[Told]") -> list[str]:
+def waiting_tasks_in_words(tasks: "Iterable[Told]") -> list[str]:
+    """Return the waiting tasks of a running job, each with its reasons."""
     points = []
     for task in tasks:
         texts = "; ".join(reason["text"] for reason in task["reasons"])
@@ -238,7 +245,7 @@ def _tasks(tasks: "Iterable[Told]") -> list[str]:
     return points
 
 
-def _dependencies(told: "Iterable[Told]") -> list[str]:
+def dependencies_in_words(told: "Iterable[Told]") -> list[str]:
     """Return each thing that it waits for or has waited for, and how that stands."""
     stands = {"met": "is satisfied", "open": "is open", "never": "cannot be satisfied"}
     points = []

@@ -48,17 +48,23 @@ def section(title: str, points: "Iterable[str | tuple[str, str]]", width: int) -
 
 def node_rows(title: str, reasons: "Iterable[Told]", now: float, width: int) -> str:
     """Return the nodes with why each is out and who holds it; those with the same reason share a line."""
-    alike: dict[str, list[str]] = {}
-    for reason in reasons:
-        text = _without(reason["text"], reason["what"]) + _held(reason, now)
-        alike.setdefault(text, []).append(reason["what"])
+    alike = nodes_by_reason(reasons, now)
     if not alike:
         return ""
-    rows = [(printable(_together(sorted(nodes, key=natural_order))), text) for text, nodes in alike.items()]
+    rows = [(printable(_together(nodes)), text) for nodes, text in alike]
     column = min(max(len(names) for names, _ in rows), width // 2)
     return "\n".join(
         [title, *(line for names, text in rows for line in layout(text, width, f"  {names:<{column}}  "))]
     )
+
+
+def nodes_by_reason(reasons: "Iterable[Told]", now: float) -> list[tuple[list[str], str]]:
+    """Return the nodes that are out for the same reason, with the reason and who holds them."""
+    alike: dict[str, list[str]] = {}
+    for reason in reasons:
+        text = _without(reason["text"], reason["what"]) + _held(reason, now)
+        alike.setdefault(text, []).append(reason["what"])
+    return [(sorted(nodes, key=natural_order), text) for text, nodes in alike.items()]
 
 
 def _held(reason: "Told", now: float) -> str:

@@ -6,7 +6,7 @@ The sentences of the history are those of HPC Pack, `job view /history`.
 from collections.abc import Callable
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -310,15 +310,25 @@ def _condition(context: ServerContext, request: ListJobsRequest) -> Callable[[Fo
 
 def listed_job(context: ServerContext, found: FoundJob) -> ListedJob:
     """Return a job as lists show it: with its command, its nodes and its expected start."""
-    brief = context.briefs.of(found)
+    return job_in_list(ListedJob, context, found)
+
+
+Listed = TypeVar("Listed", bound=ListedJob)
+
+
+def job_in_list(kind: type[Listed], context: ServerContext, found: FoundJob, **more: Any) -> Listed:
+    """Return a job as lists show it, with `more` fields of its kind."""
+    brief, record = context.briefs.of(found), found.record
     return show.job_object(
-        ListedJob,
-        found.record,
+        kind,
+        record,
         brief,
-        context.pending_reason(found.record),
+        context.pending_reason(record),
         command=brief.command,
         nodes=_nodes_of(found),
-        expected=expected_object(context, found.record),
+        held=record.state.is_queued and bool(record.holds or record.id in context.cluster.queue.held),
+        expected=expected_object(context, record),
+        **more,
     )
 
 

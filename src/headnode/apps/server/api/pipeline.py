@@ -24,6 +24,7 @@ from headnode.apps.server.api import (
     metrics,
     node_commands,
     nodes,
+    queue,
     reservations,
     shell,
     tasks,
@@ -43,6 +44,7 @@ from headnode.protocol.answers import VerbAnswer
 VERB_MODULES: Final = (
     jobs,
     job_views,
+    queue,
     explain,
     watch,
     events,

@@ -41,14 +41,13 @@ from headnode.core.state.decide import decide
 from headnode.core.state.job_request import request_of
 from headnode.core.state.task_placement import task_reasons
 from headnode.core.state.transitions import STATE_NAMES, JobState
-from headnode.protocol.answers import ExpectedStartObject
+from headnode.protocol.answers import ExpectedStartObject, ProcessorCount
 from headnode.protocol.explanation_answers import (
     BlockingReservation,
     Explanation,
     HelpfulChange,
     JobAhead,
     NodeHolder,
-    ProcessorCount,
     ReasonObject,
     RefusalObject,
     ReservedStart,

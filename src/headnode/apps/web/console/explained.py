@@ -1,0 +1,74 @@
+"""Why a job waits and what would help, for pages: the sentences are those of ``hn job explain``."""
+
+from headnode.apps.cli.screens import explain
+from headnode.apps.cli.screens.explain_facts import facts, nodes_by_reason, places
+from headnode.apps.web.console.visit import Model, Told
+
+OVER = explain.OVER
+
+
+def explained(told: Told, job: Told, now: float, *, dry_run: bool = False) -> Model:
+    """Return what a page shows of an explanation; `job` is the job that it is about."""
+    first, then = explain.reasons_in_words(told, now)
+    return {
+        "sentence": explain.headline(told, job, now, dry_run=dry_run),
+        "heading": explain.heading(job, dry_run=dry_run),
+        "refused": told["refused"],
+        "reasons": first,
+        "reasons_then": then,
+        "facts": list(facts(told, job, now)),
+        "nodes": [
+            {"nodes": nodes, "text": text}
+            for nodes, text in nodes_by_reason(filter(explain.about_node, told["reasons"]), now)
+        ],
+        "ahead": told["ahead"],
+        "jobs_ahead": told["jobs_ahead"],
+        "would_start": places(told["would_start"]) if told["would_start"] else "",
+        "when": _when(told, now),
+        "changes": [_change(change, now) for change in told["changes"]],
+        "searched": told["searched"],
+        "cut": told["cut"],
+        "waiting_tasks": explain.waiting_tasks_in_words(told["tasks"]),
+        "dependencies": [
+            {**one, "text": text}
+            for one, text in zip(
+                told["dependencies"], explain.dependencies_in_words(told["dependencies"]), strict=True
+            )
+        ],
+    }
+
+
+def _change(change: Told, now: float) -> Model:
+    """Return a change with what it does, and the options that a press sends."""
+    where = f", on {places(change['nodes'])}" if change["nodes"] else ""
+    effect = f"starts now{where}" if change["now"] else explain.sooner_in_words(change, now)
+    return {
+        "text": change["text"],
+        "effect": effect,
+        "now": change["now"],
+        "at": change["at"],
+        "options": change["options"],
+        "again": not change["command"],  # it must be submitted anew
+    }
+
+
+WIDTH, LEFT, RIGHT = 640.0, 8.0, 632.0  # of the drawing
+
+
+def _when(told: Told, now: float) -> Model | None:
+    """Return the drawing of when a job may start: half, nine of ten, the promise.  None: nothing is known."""
+    expected = told["expected"] or {}
+    promise = expected.get("promise") or told["not_before"]
+    named = {"half": expected.get("p50"), "nine": expected.get("p90"), "promise": promise}
+    known = {name: at for name, at in named.items() if at is not None}
+    if not known or told["state"] in OVER or told["state"] == "Running":
+        return None
+    span = max(1.0, max(known.values()) - now) * 1.05
+    return {
+        **dict.fromkeys(named),
+        **{
+            name: {"at": at, "x": round(LEFT + (RIGHT - LEFT) * min(1.0, max(0.0, at - now) / span), 1)}
+            for name, at in known.items()
+        },
+        "why": expected.get("why") or "",
+    }

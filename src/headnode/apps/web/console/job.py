@@ -1,0 +1,227 @@
+"""The page of one job: what it does, why it waits and when it starts, its times, tasks and output."""
+
+from typing import Any, Final
+
+from headnode.apps.cli.screens.job import view
+from headnode.apps.readable_values import duration, elapsed, memory
+from headnode.apps.web.console.explained import explained
+from headnode.apps.web.console.job_output import END_OF_OUTPUT, output_of
+from headnode.apps.web.console.job_rows import job_row
+from headnode.apps.web.console.marks import job_mark
+from headnode.apps.web.console.site import ConsolePage
+from headnode.apps.web.console.visit import Model, Told, Visit
+
+TABS: Final = (
+    ("", "Job"),
+    ("tasks", "Tasks"),
+    ("output", "Output"),
+    ("source", "Source"),
+    ("history", "History"),
+)
+TASKS_SHOWN: Final = 20
+FAILED_SHOWN: Final = 3
+HISTORY_SHOWN: Final = 200
+OVER: Final = ("Finished", "Failed", "Canceled")
+
+
+async def frame(visit: Visit, tab: str = "") -> Model:
+    """Return what all pages of a job have: its head, its actions, its tabs."""
+    number = visit.request.path_params["job"]
+    job = (await visit.ask("job", job=number))["job"]
+    name = job["name"] or next((str(task.get("command", "")) for task in job["spec"].get("tasks", ())), "")
+    return {
+        "title": f"Job {number}",
+        "id": number,
+        "job": job,
+        "name": name[:256],
+        "mark": job_mark(job),
+        "row": job_row({**job, "command": name, "nodes": ""}, visit.now),
+        "actions": actions_of(job),
+        "mine": visit.oversees or job["owner"] == visit.you["user"],
+        "tabs": [
+            {"path": f"/jobs/{number}" + (f"/{word}" if word else ""), "name": title, "here": word == tab}
+            for word, title in TABS
+        ],
+    }
+
+
+def actions_of(job: Told) -> list[str]:
+    """Return what can be done with a job in its state, the most likely first."""
+    state, holds = job["state"], [hold["name"] for hold in job["holds"]]
+    by_state = {
+        "Configuring": ["submit", "hold", "cancel"],
+        "Queued": ["hold", "cancel"],
+        "Running": ["suspend", "requeue", "finish", "cancel"],
+        "Suspended": ["resume", "cancel"],
+        "Finished": [],
+        "Failed": ["requeue"],
+        "Canceled": ["requeue"],
+    }
+    return (["release"] if holds and state not in OVER else []) + by_state.get(state, [])
+
+
+async def show_job(visit: Visit) -> Model:
+    """Return the first page of a job."""
+    shown = await frame(visit)
+    job, number, now = shown["job"], shown["id"], visit.now
+    told = await visit.ask("explain_job", job=number)
+    tasks = await visit.ask("tasks", job=number, limit=TASKS_SHOWN)
+    shown |= {
+        "why": explained(told, job, now),
+        "timeline": timeline(job, now),
+        "tasks": tasks["tasks"],
+        "more_tasks": tasks["more"] is not None,
+        "delivered": delivered(job, now),
+        "facts": [(key, value) for key, value in view(job).items() if key not in _SAID_ELSEWHERE],
+        "failures": await _failures(visit, job) if job["state"] == "Failed" else [],
+        "output": None,
+    }
+    if not shown["failures"]:
+        shown["output"] = await _latest_output(visit, shown)
+    return shown
+
+
+_SAID_ELSEWHERE: Final = frozenset(
+    (
+        *("Id", "Name", "State", "Tasks", "Pending Reason", "Depends On", "Progress", "Progress Message"),
+        *("Create Time", "Submit Time", "Start Time", "End Time", "Elapsed Time"),
+        *("Expected Start", "Expected By", "Promised Start"),
+    )
+)
+
+
+async def _latest_output(visit: Visit, shown: Model) -> Model | None:
+    """Return the end of the output of the only task that has begun; None if there is none, or several."""
+    begun = [task for task in shown["tasks"] if task["state"] not in ("Queued", "Configuring")]
+    if len(shown["tasks"]) != 1 or not begun or "instances" in begun[0] or not may_read(visit, shown["job"]):
+        return None
+    return await output_of(visit, shown["id"], begun[0]["task"], None, END_OF_OUTPUT)
+
+
+def may_read(visit: Visit, job: Told) -> bool:
+    """Return whether the user may read the output of a job."""
+    return visit.administers or bool(job["owner"] == visit.you["user"])
+
+
+async def _failures(visit: Visit, job: Told) -> list[Model]:
+    """Return the first failed tasks or instances, each with its node, its exit code and its last lines."""
+    failed: list[Told] = (await visit.ask("tasks", job=job["id"], states=["Failed"], limit=FAILED_SHOWN))[
+        "tasks"
+    ]
+    found = []
+    for task in failed:
+        one = task
+        if "instances" in task:
+            page = await visit.ask("tasks", job=job["id"], expand=task["task"], states=["Failed"], limit=1)
+            one = page["tasks"][0] if page["tasks"] else task
+        output = None
+        if may_read(visit, job):
+            output = await output_of(visit, job["id"], one["task"], one["instance"], END_OF_OUTPUT // 4)
+        found.append({"task": one, "output": output})
+    return found
+
+
+# ---------------------------------------------------------------- times and amounts
+
+
+def timeline(job: Told, now: float) -> Model | None:
+    """Return the drawing of a job's times; None before it was submitted.
+
+    Its parts are in the order of time, each with its share of the width.
+    """
+    begun, submitted, ended = job["created"], job["submitted"], job["ended"]
+    if submitted is None or (ended or now) <= begun:
+        return None
+    spans = _spans(job, now)
+    scale = 640.0 / (spans[-1][3] - begun)
+    return {
+        "parts": [
+            {
+                "kind": kind,
+                "words": f"{words}: {duration(until - since)}",
+                "x": round((since - begun) * scale, 2),
+                "width": round(max(0.0, until - since) * scale, 2),
+            }
+            for kind, words, since, until in spans
+            if until > since
+        ],
+        "now": None if ended else round((now - begun) * scale, 2),
+        "points": [
+            (name, at)
+            for name, at in (
+                ("made", begun),
+                ("submitted", submitted),
+                ("started", job["started"]),
+                ("ended", ended),
+            )
+            if at is not None
+        ],
+    }
+
+
+def _spans(job: Told, now: float) -> list[tuple[str, str, float, float]]:
+    """Return the parts of a job's life: kind, words, beginning, end; the last one may lie ahead."""
+    begun, submitted, started, ended = job["created"], job["submitted"], job["started"], job["ended"]
+    last = ended or now
+    spans = [("set-up", "being made", begun, submitted), ("waited", "waiting", submitted, started or last)]
+    if started:
+        spans.append(("ran", "running", started, last))
+    if ended:
+        return spans
+    limit = started + job["run_time"] if started and job["run_time"] else None
+    end = limit if started else (job.get("expected") or {}).get("p50")
+    if end is not None and end > last:
+        spans.append(("ahead", "until its time limit" if started else "until its expected start", last, end))
+    return spans
+
+
+def delivered(job: Told, now: float) -> list[Model]:
+    """Return what was requested beside what was used, in pairs, with advice where half was not used."""
+    used = job.get("delivered")
+    if not used:
+        return []
+    pairs = []
+    took = elapsed(job["started"], job["ended"] or now)
+    if job["run_time"] is not None and took is not None:
+        pairs.append(_pair("Time", job["run_time"], took, duration))
+    held = used["processors"]
+    if used["wall_time"] and held and job["state"] in OVER:
+        pairs.append(_pair("Processors", held, used["cpu_time"] / used["wall_time"], _processors))
+    asked = job["spec"].get("process_memory")
+    if asked and used["peak_memory"]:
+        pairs.append(_pair("Memory of a process", asked * 1024, used["peak_memory"], memory))
+    for pair in pairs:
+        if job["state"] == "Finished" and pair["used"] < 0.5 * pair["asked"]:
+            pair["advice"] = "less than half of it was used: ask for less, and it starts sooner"
+    return pairs
+
+
+def _pair(name: str, asked: float, used: float, words: Any) -> Model:
+    most = max(asked, used) or 1.0
+    return {
+        "name": name,
+        "asked": asked,
+        "used": used,
+        "asked_words": words(asked),
+        "used_words": words(used),
+        "asked_width": round(100 * asked / most, 1),
+        "used_width": round(100 * used / most, 1),
+        "advice": "",
+    }
+
+
+def _processors(number: float) -> str:
+    return f"{number:.1f}".removesuffix(".0")
+
+
+async def show_history(visit: Visit) -> Model:
+    """Return what happened to a job, newest first."""
+    shown = await frame(visit, "history")
+    history = await visit.ask("history", job=shown["id"], limit=HISTORY_SHOWN)
+    return shown | {"history": history["history"][::-1], "cut": len(history["history"]) >= HISTORY_SHOWN}
+
+
+JOB_PAGES: Final = (
+    ConsolePage("/jobs/{job:int}", "job.html", show_job),
+    ConsolePage("/jobs/{job:int}/history", "job_history.html", show_history),
+)

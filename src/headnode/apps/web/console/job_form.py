@@ -1,0 +1,135 @@
+"""The form of a new job, in tabs: its fields are those of the catalogue of options."""
+
+import re
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Final
+
+from starlette.datastructures import FormData
+
+from headnode.apps.web.console.site import texts
+from headnode.apps.web.console.visit import Model
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.field_rows import JobOption
+from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
+
+FORM_TABS: Final = ("General", "Processors", "Tasks", "Nodes", "Licences", "Files", "Environment", "Advanced")
+PREVIEWED: Final = 3  # command lines of a sweep
+MOST_TASKS: Final = 100
+_TAB_OF_HEADING: Final = {
+    "what": "General",
+    "size": "Processors",
+    "time": "Processors",
+    "nodes": "Nodes",
+    "files": "Files",
+}
+_TAB_OF_KEY: Final = {
+    "priority": "General",
+    "licences": "Licences",
+    "environment": "Environment",
+    "resource_limits": "Advanced",
+    "reservation": "Advanced",
+    "suspendable": "Advanced",
+    "preemptable": "Advanced",
+    "hold_until": "Advanced",
+    "end_by": "Advanced",
+    "run_until_canceled": "Processors",
+}
+_PRIORITIES: Final = ("", "Lowest", "BelowNormal", "Normal", "AboveNormal", "Highest")
+_IN_ROW: Final = ("command", "name", "parametric", "depend", "numprocessors", "runtime")
+_IN_FILES: Final = ("workdir", "stdin", "stdout", "stderr")
+_SWEEP: Final = re.compile(r"\s*(?:(-?\d{1,10})\s*-\s*)?(-?\d{1,10})\s*(?::\s*(\d{1,10})\s*)?", re.ASCII)
+
+
+def _tab(option: JobOption) -> str:
+    heading = option.slash.heading if option.slash else ""
+    return _TAB_OF_KEY.get(option.key) or _TAB_OF_HEADING.get(heading, "Advanced")
+
+
+def _field(option: JobOption, prefix: str, values: Mapping[str, str]) -> Model:
+    """Return a field of the form: its name, its label, its help and its value."""
+    slash = option.slash
+    assert slash is not None  # only options with a name are fields
+    name = f"{prefix}{slash.name}"
+    kind = "flag" if option.form == "flag" else "lines" if option.form == "pairs" else "text"
+    return {
+        "name": name,
+        "label": option.key.replace("_", " ").capitalize(),
+        "hint": slash.summary or option.help.replace("{whose}", "the job"),
+        "placeholder": slash.value,
+        "kind": "priority" if option.key == "priority" else kind,
+        "choices": _PRIORITIES if option.key == "priority" else (),
+        "value": values.get(name, ""),
+    }
+
+
+def form_model(values: Mapping[str, str], *, more: bool = False) -> Model:
+    """Return the fields of the form by tab, and the rows of tasks; `more`: with one row more."""
+    tabs: dict[str, list[Model]] = {tab: [] for tab in FORM_TABS}
+    for option in OPTIONS_OF_JOBS:
+        if option.slash is not None and option.key != "hold":
+            tabs[_tab(option)].append(_field(option, "job-", values))
+    count = min(MOST_TASKS, _rows_in(values) + (1 if more else 0))
+    return {"tabs": tabs, "tasks": [_row(number, values) for number in range(1, count + 1)]}
+
+
+def _rows_in(values: Mapping[str, str]) -> int:
+    numbers = [int(found[1]) for key in values if (found := re.fullmatch(r"task-(\d{1,3})-\w+", key))]
+    return max(1, min(MOST_TASKS, max(numbers, default=1)))
+
+
+def _row(number: int, values: Mapping[str, str]) -> Model:
+    options = {option.slash.name: option for option in OPTIONS_OF_TASKS if option.slash is not None}
+    prefix = f"task-{number}-"
+    command, sweep = values.get(f"{prefix}command", ""), values.get(f"{prefix}parametric", "")
+    return {
+        "number": number,
+        "fields": [_field(options[name], prefix, values) for name in _IN_ROW],
+        "files": [_field(options[name], prefix, values) for name in _IN_FILES],
+        "preview": preview(command, sweep),
+    }
+
+
+def preview(command: str, sweep: str) -> list[str]:
+    """Return the first command lines of a sweep; none where it is no sweep.
+
+    >>> preview("run *.dat", "1-9:4")
+    ['run 1.dat', 'run 5.dat', 'run 9.dat']
+    """
+    found = _SWEEP.fullmatch(sweep) if sweep else None
+    if found is None:
+        return []
+    first, last, step = int(found[1] or 1), int(found[2]), int(found[3] or 1)
+    if step < 1:
+        return []
+    return [command.replace("*", str(number)) for number in islice(range(first, last + 1, step), PREVIEWED)]
+
+
+def form_request(form: FormData) -> Model:
+    """Return the terms and the tasks that the form describes.
+
+    Raises:  BadRequest ``empty`` when it has neither a task nor a job without tasks.
+    """
+    terms = {
+        option.slash.name: value
+        for option in OPTIONS_OF_JOBS
+        if option.slash and (value := texts(form, f"job-{option.slash.name}"))
+    }
+    tasks: list[dict[str, Any]] = []
+    filled = {key: value for key, value in form.multi_items() if isinstance(value, str) and value.strip()}
+    for number in range(1, _rows_in(filled) + 1):
+        row = {
+            name: value for name in (*_IN_ROW, *_IN_FILES) if (value := texts(form, f"task-{number}-{name}"))
+        }
+        if row:
+            tasks.append(row)
+    if not tasks and terms.get("rununtilcanceled") != "true":
+        raise BadRequest(
+            code="empty",
+            what="the job has no task",
+            fix="write a command, or let the job run until it is canceled",
+            path=("tasks", 0, "command"),
+        )
+    if "jobenv" in terms:
+        terms["jobenv"] = ";".join(line.strip() for line in terms["jobenv"].splitlines() if line.strip())
+    return {"terms": terms, "tasks": tasks}

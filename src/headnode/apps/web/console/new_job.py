@@ -1,0 +1,229 @@
+"""A new job: one command, a form with every option, or a file of any job language; each can be checked."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from starlette.datastructures import FormData, UploadFile
+
+from headnode.apps.readable_values import duration
+from headnode.apps.web.console.explained import explained
+from headnode.apps.web.console.job_form import FORM_TABS, form_model, form_request
+from headnode.apps.web.console.site import ConsoleAction, ConsolePage, FormAgain, GoTo, texts
+from headnode.apps.web.console.visit import Model, PageMessage, Told, Visit
+from headnode.core.formats.dialects import DIALECTS, ReadOptions, convert, write
+from headnode.core.formats.slash_terms import read_terms
+from headnode.core.model.errors import BadRequest, HeadnodeError
+
+WAYS: Final = {"": "One command", "form": "Form", "file": "File"}
+LARGEST_UPLOAD: Final = 16 * 1024 * 1024  # bytes
+_SIMPLE: Final = ("command", "jobname", "numprocessors", "runtime", "parametric")
+
+
+async def show_new(visit: Visit) -> Model:
+    """Return the empty form of one of the three ways."""
+    way = visit.query.get("way", "")
+    return blank(way if way in WAYS else "") | {"filled": {}}
+
+
+def blank(way: str) -> Model:
+    """Return what all three ways have."""
+    return {
+        "title": "New job",
+        "way": way,
+        "ways": [
+            {"path": f"/new?way={word}" if word else "/new", "name": name, "here": word == way}
+            for word, name in WAYS.items()
+        ],
+        "dialects": [(name, each.title) for name, each in DIALECTS.items()],
+        "tabs": FORM_TABS,
+        "form": form_model({}) if way == "form" else None,
+        "filled": {},
+        "errors": {},
+        "error": None,
+        "checked": None,
+        "file": None,
+    }
+
+
+# ---------------------------------------------------------------- what was filled in
+
+
+async def described(form: FormData) -> Told:
+    """Return the fields of a submission that a form describes.
+
+    Raises:  BadRequest ``empty`` when it describes nothing.
+    """
+    way = texts(form, "way")
+    if way == "form":
+        return form_request(form)
+    if way == "file":
+        text = await _file_text(form)
+        if not text.strip():
+            raise BadRequest(
+                code="empty",
+                what="the job file is empty",
+                fix="paste a job file or choose one",
+                path=("jobfile",),
+            )
+        return {
+            "jobfile": text,
+            "dialect": texts(form, "dialect") or None,
+            "lenient": bool(texts(form, "lenient")),
+            "awareness": texts(form, "awareness") or "warn",
+        }
+    command = texts(form, "command")
+    if not command:
+        raise BadRequest(
+            code="empty", what="there is no command", fix="write the command to run", path=("command",)
+        )
+    named = {name: texts(form, name) for name in _SIMPLE[1:] if texts(form, name)}
+    task = {"command": command} | {name: named.pop(name) for name in ("parametric",) if name in named}
+    return {"terms": named, "tasks": [task]}
+
+
+async def _file_text(form: FormData) -> str:
+    """Return the file that was chosen, or else the text that was pasted."""
+    chosen = form.get("upload")
+    if isinstance(chosen, UploadFile) and chosen.filename:
+        data = await chosen.read(LARGEST_UPLOAD + 1)
+        if len(data) > LARGEST_UPLOAD:
+            raise BadRequest(
+                code="large",
+                what="the file is larger than 16 MB",
+                fix="submit it with hn job submit",
+                path=("upload",),
+            )
+        return data.decode(errors="surrogateescape").encode(errors="replace").decode()
+    pasted = form.get("jobfile")
+    return pasted if isinstance(pasted, str) else ""
+
+
+async def _filled(form: FormData) -> Mapping[str, str]:
+    """Return the values of a form, to show it again; a file that was chosen becomes text."""
+    values = {key: value for key, value in form.multi_items() if isinstance(value, str)}
+    if texts(form, "way") == "file":
+        values["jobfile"] = await _file_text(form)
+    return values
+
+
+# ---------------------------------------------------------------- check, show, submit
+
+
+async def act_on_new(visit: Visit, form: FormData) -> GoTo | FormAgain:
+    """Check a description, show it as a file, add a row, or submit it."""
+    do = texts(form, "do")
+    if do in ("check", "show", "row"):
+        return await _again(visit, form, do)
+    try:
+        request = await described(form)
+        answer = await visit.ask("create_job" if do == "create" else "submit_job", **request)
+    except HeadnodeError as error:
+        return await _again(visit, form, "", error)
+    jobs = answer.get("jobs") or [answer["job"]]
+    what = "made; submit it when it is complete" if do == "create" else "submitted"
+    said = f"Job {jobs[-1]} is {what}." if len(jobs) == 1 else f"Jobs {jobs[0]} to {jobs[-1]} are {what}."
+    lost = [item for item in answer["report"] if item["kind"] in ("not-supported", "approximated")]
+    message = (
+        PageMessage(said, "warning", "; ".join(f"{item['where']}: {item['what']}" for item in lost[:5]))
+        if lost
+        else PageMessage(said)
+    )
+    return GoTo(f"/jobs/{jobs[-1]}", message)
+
+
+async def _again(visit: Visit, form: FormData, do: str, error: HeadnodeError | None = None) -> FormAgain:
+    """Return the form as it was filled in, with what was asked for beside it."""
+    way = texts(form, "way")
+    model = blank(way if way in WAYS else "") | {"filled": await _filled(form)}
+    if way == "form":
+        model["form"] = form_model(model["filled"], more=do == "row")
+    if do != "row" and error is None:
+        try:
+            request = await described(form)
+            model["checked"] = checked(await visit.ask("check_job", **request), visit.now)
+            if do == "show":
+                model["file"] = as_file(request, texts(form, "as") or "native", visit.now)
+        except HeadnodeError as wrong:
+            error = wrong
+    if error is not None:
+        model["error"] = {"what": error.what, "fix": error.fix}
+        model["errors"] = field_errors(error)
+    model["marked"] = list(_marked(model)) if way == "file" else []
+    return FormAgain("new.html", model, 200 if do else 422)
+
+
+def field_errors(error: HeadnodeError) -> dict[str, str]:
+    """Return the name of the field that an error is about, with its sentence."""
+    said = f"{error.what}; {error.fix}" if error.fix else error.what
+    match list(error.path):
+        case ["terms", str(name), *_]:
+            return {name: said, f"job-{name}": said}
+        case ["tasks", int(number), str(name), *_]:
+            return {name: said, f"task-{number + 1}-{name}": said}
+        case [str(name), *_]:
+            return {name: said, f"job-{name}": said}
+    return {}
+
+
+def _marked(model: Model) -> Iterator[Model]:
+    """Yield the lines of the file that have a finding, with the findings."""
+    lines = model["filled"].get("jobfile", "").splitlines()
+    for item in (model["checked"] or {}).get("report", ()):
+        if 0 < item["line"] <= len(lines):
+            yield {**item, "text": lines[item["line"] - 1][:200]}
+
+
+def checked(answer: Told, now: float) -> Model:
+    """Return what a page shows of a dry run."""
+    alone = [{"job": answer["job"], "explanation": answer["explanation"]}] if answer.get("job") else []
+    jobs = answer.get("jobs") or alone
+    return {
+        "report": answer["report"],
+        "count": answer.get("count") or len(jobs),
+        "jobs": [
+            {
+                "job": one["job"],
+                "cost": cost(one["job"]),
+                "why": explained(one["explanation"], one["job"], now, dry_run=True),
+            }
+            for one in jobs
+        ],
+    }
+
+
+def cost(job: Told) -> str:
+    """Return what a job takes at most: its processors for its run time limit."""
+    least, most, unit = job["minimum"], job["maximum"], job["unit"]
+    size = f"{least}" if least == most else f"{least} to {most}"
+    if job["run_time"] is None:
+        return f"{size} {unit}s, without a run time limit"
+    hours = most * job["run_time"] / 3600
+    return f"{size} {unit}s for {duration(job['run_time'])}: at most {hours:,.1f} {unit} hours"
+
+
+def as_file(request: Told, dialect: str, now: float) -> Model:
+    """Return the description as a file in a job language, with what that language cannot say.
+
+    Raises:  BadRequest as the readers and writers of job files.
+    """
+    if "jobfile" in request:
+        how = ReadOptions(lenient=request["lenient"])
+        text, report = convert(request["jobfile"], how, dialect)[2]
+    else:
+        text, report = write(read_terms(request["terms"], request["tasks"], now=_instant(now)), dialect)
+    words = text.decode() if isinstance(text, bytes) else text
+    return {"dialect": dialect, "text": words, "report": [_item(each) for each in report]}
+
+
+def _item(each: Any) -> Told:
+    return {"kind": str(each.kind), "where": each.where, "what": each.what}
+
+
+def _instant(now: float) -> Any:
+    from headnode.core.model.quantities import Instant
+
+    return Instant(now)
+
+
+NEW_PAGES: Final = (ConsolePage("/new", "new.html", show_new),)
+NEW_ACTIONS: Final = (ConsoleAction("/new", act_on_new),)

@@ -1,0 +1,108 @@
+"""The reservations of nodes: a list, a form that makes one, and what it moves."""
+
+from datetime import datetime
+from typing import Any, Final
+
+from starlette.datastructures import FormData
+
+from headnode.apps.cli.screens.cluster import later_start, reservation_row, reservation_view
+from headnode.apps.web.console.site import ConsoleAction, ConsolePage, FormAgain, GoTo, texts
+from headnode.apps.web.console.visit import Model, PageMessage, Visit
+from headnode.core.formats.text.quantities import parse_span
+from headnode.core.model.errors import BadRequest, HeadnodeError
+
+AT_END: Final = (
+    ("limit", "jobs inside are over by then"),
+    ("run-on", "jobs inside go on"),
+    ("cancel", "jobs inside are canceled"),
+)
+
+
+async def show_reservations(visit: Visit) -> Model:
+    """Return all reservations, and the empty form."""
+    found = (await visit.ask("reservations"))["reservations"]
+    return {
+        "title": "Reservations",
+        "rows": [
+            {**each, "for": reservation_row(each)["For"], "facts": list(reservation_view(each).items())}
+            for each in found
+        ],
+        "at_end": AT_END,
+        "filled": {},
+        "errors": {},
+        "error": None,
+    }
+
+
+async def make_reservation(visit: Visit, form: FormData) -> GoTo | FormAgain:
+    """Make a reservation; the message has the promised starts that it moves."""
+    try:
+        answer = await visit.ask("make_reservation", **_fields(form))
+    except HeadnodeError as error:
+        model = await show_reservations(visit)
+        said = f"{error.what}; {error.fix}" if error.fix else error.what
+        filled = {key: value for key, value in form.multi_items() if isinstance(value, str)}
+        errors = {str(part): said for part in error.path[:1]}
+        shown = {"what": error.what, "fix": error.fix}
+        return FormAgain("reservations.html", model | {"filled": filled, "errors": errors, "error": shown})
+    moved = "; ".join(later_start(each) for each in answer["later"][:5])
+    text = f"Reservation {answer['reservation']['name']} is made."
+    return GoTo("/reservations", PageMessage(text, "warning" if moved else "", moved))
+
+
+def _fields(form: FormData) -> dict[str, Any]:
+    """Return the fields of the verb that the form describes.
+
+    Raises:  BadRequest ``time``, ``count``, ``duration``.
+    """
+    names = {
+        key: [each.strip() for each in texts(form, key).split(",") if each.strip()] or None
+        for key in ("node_groups", "features", "users", "groups", "projects")
+    }
+    count = texts(form, "count")
+    if count and not (count.isascii() and count.isdigit() and len(count) < 10):
+        raise BadRequest(
+            code="count", what=f"{count!r} is no number of nodes", fix="write a whole number", path=("count",)
+        )
+    lasts = texts(form, "lasts")
+    return {
+        "name": texts(form, "name"),
+        "begins": _instant(form, "begins"),
+        "ends": _instant(form, "ends"),
+        "lasts": float(parse_span(lasts)) if lasts else None,
+        "nodes": texts(form, "nodes") or None,
+        "count": int(count) if count else None,
+        "at_end": texts(form, "at_end") or None,
+        "automatic": bool(texts(form, "automatic")),
+        "reason": texts(form, "reason") or None,
+        "ignore_running": bool(texts(form, "ignore_running")),
+        **names,
+    }
+
+
+def _instant(form: FormData, name: str) -> float | None:
+    text = texts(form, name)
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else None
+    except (ValueError, OverflowError):
+        raise BadRequest(
+            code="time", what=f"{text!r} is no date", fix="write it as 2026-12-31T18:00", path=(name,)
+        ) from None
+
+
+async def cancel_reservation(visit: Visit, form: FormData) -> GoTo:
+    """Cancel a reservation; the message names the jobs that wait for it."""
+    answer = await visit.ask("cancel_reservation", name=texts(form, "name"))
+    waiting = ", ".join(map(str, answer["waiting"][:10]))
+    fix = f"These jobs named it: {waiting}. Change their reservation, or cancel them." if waiting else ""
+    return GoTo(
+        "/reservations",
+        PageMessage(f"Reservation {answer['canceled']} is canceled.", "warning" if fix else "", fix),
+    )
+
+
+RESERVATION_PAGES: Final = (ConsolePage("/reservations", "reservations.html", show_reservations),)
+RESERVATION_ACTIONS: Final = (
+    ConsoleAction("/reservations", make_reservation),
+    ConsoleAction("/reservations/cancel", cancel_reservation),
+)

@@ -1,0 +1,205 @@
+"""The routes of the console: each page at its address and as JSON beside it, each action by POST."""
+
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from headnode.apps.web.console.job import JOB_PAGES
+from headnode.apps.web.console.job_actions import JOB_ACTIONS
+from headnode.apps.web.console.job_change import CHANGE_PAGES
+from headnode.apps.web.console.job_output import download
+from headnode.apps.web.console.job_source import SOURCE_PAGES, download_source
+from headnode.apps.web.console.job_tasks import TASK_PAGES
+from headnode.apps.web.console.jobs import JOBS_ACTIONS, JOBS_PAGES
+from headnode.apps.web.console.new_job import NEW_ACTIONS, NEW_PAGES
+from headnode.apps.web.console.nodes import NODE_ACTIONS, NODE_PAGES
+from headnode.apps.web.console.overview import OVERVIEW_PAGES
+from headnode.apps.web.console.people import PEOPLE_ACTIONS, PEOPLE_PAGES
+from headnode.apps.web.console.plan import PLAN_PAGES
+from headnode.apps.web.console.rendering import STATIC, STATIC_ADDRESS, render, templates
+from headnode.apps.web.console.reservations import RESERVATION_ACTIONS, RESERVATION_PAGES
+from headnode.apps.web.console.settings import SETTINGS_ACTIONS, SETTINGS_PAGES
+from headnode.apps.web.console.site import ConsoleAction, ConsolePage, FormAgain, GoTo
+from headnode.apps.web.console.site_rules import RULES_ACTIONS, RULES_PAGES
+from headnode.apps.web.console.visit import AnswersForAll, HeadQuestions, Model, PageMessage, Visit
+from headnode.apps.web.problems import status_of
+from headnode.core.model.errors import HeadnodeError
+
+PAGES: Final = (
+    *OVERVIEW_PAGES,
+    *JOBS_PAGES,
+    *JOB_PAGES,
+    *TASK_PAGES,
+    *SOURCE_PAGES,
+    *CHANGE_PAGES,
+    *NEW_PAGES,
+    *NODE_PAGES,
+    *PLAN_PAGES,
+    *RESERVATION_PAGES,
+    *RULES_PAGES,
+    *SETTINGS_PAGES,
+    *PEOPLE_PAGES,
+)
+ACTIONS: Final = (
+    *JOBS_ACTIONS,
+    *JOB_ACTIONS,
+    *NEW_ACTIONS,
+    *NODE_ACTIONS,
+    *RESERVATION_ACTIONS,
+    *RULES_ACTIONS,
+    *SETTINGS_ACTIONS,
+    *PEOPLE_ACTIONS,
+)
+
+MESSAGE_COOKIE: Final = "headnode-message"
+MESSAGES_KEPT: Final = 1000
+MESSAGE_TIME: Final = 60.0  # seconds until a message that was not shown is forgotten
+
+
+class Visitor(NamedTuple):
+    """The user of a request: the head, asked for that user, and the token of the session for forms."""
+
+    ask: HeadQuestions
+    csrf: str
+
+
+class ConsoleDoor(Protocol):
+    """Where visitors come in."""
+
+    def visitor(self, request: Request) -> Visitor | Response:
+        """Return the visitor; or what to answer a browser that has not logged in."""
+        ...
+
+    async def form(self, request: Request) -> FormData:
+        """Return the form of a request, if a page of the visitor's session sent it.
+
+        Raises:  HeadnodeError.
+        """
+        ...
+
+
+class MessagesForNextPage:
+    """Messages about actions, kept until the page that the browser is sent to."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[float, PageMessage]] = {}
+
+    def leave(self, response: Response, message: PageMessage | None) -> None:
+        """Keep a message for the browser that gets the response."""
+        if message is None:
+            return
+        now = time.monotonic()
+        while self._kept and (
+            len(self._kept) >= MESSAGES_KEPT or next(iter(self._kept.values()))[0] < now - MESSAGE_TIME
+        ):
+            del self._kept[next(iter(self._kept))]
+        key = secrets.token_urlsafe(16)
+        self._kept[key] = (now, message)
+        response.set_cookie(MESSAGE_COOKIE, key, max_age=60, httponly=True, samesite="lax")
+
+    def take(self, request: Request) -> list[PageMessage]:
+        """Return the message for a browser, once."""
+        found = self._kept.pop(request.cookies.get(MESSAGE_COOKIE, ""), None)
+        return [] if found is None else [found[1]]
+
+
+class ConsoleSite:
+    """Answers the requests of browsers for pages and actions."""
+
+    def __init__(self, door: ConsoleDoor) -> None:
+        self._door, self._messages = door, MessagesForNextPage()
+        self._answers = AnswersForAll()
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes of all pages and actions."""
+        found: list[BaseRoute] = [
+            Mount(STATIC_ADDRESS, StaticFiles(directory=STATIC)),
+            Route("/login", log_in),
+            Route("/jobs/{job:int}/tasks/{task:int}/output.txt", self._file(download)),
+            Route("/jobs/{job:int}/source.txt", self._file(download_source)),
+        ]
+        for page in PAGES:
+            path = "/index" if page.path == "/" else page.path
+            found += [Route(f"{path}.json", self._page(page)), Route(page.path, self._page(page))]
+        return found + [Route(each.path, self._action(each), methods=["POST"]) for each in ACTIONS]
+
+    async def _for_visit(self, request: Request, answer: Callable[[Visit], Awaitable[Response]]) -> Response:
+        """Return what `answer` gives the visitor of a request, or the page of the error that it raises."""
+        visitor = self._door.visitor(request)
+        if isinstance(visitor, Response):
+            return visitor
+        try:
+            you = await visitor.ask("whoami")
+        except HeadnodeError as error:
+            return problem_page(Visit(request, visitor.ask, NOBODY, visitor.csrf), error)
+        visit = Visit(request, visitor.ask, you, visitor.csrf, self._messages.take(request), self._answers)
+        try:
+            return await answer(visit)
+        except HeadnodeError as error:
+            return problem_page(visit, error)
+
+    def _page(self, page: ConsolePage) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(visit: Visit) -> Response:
+            shown = await page.show(visit)
+            return shown if isinstance(shown, Response) else self._answer(visit, shown, page.template)
+
+        async def show(request: Request) -> Response:
+            return await self._for_visit(request, answer)
+
+        return show
+
+    def _answer(self, visit: Visit, shown: Model | GoTo | FormAgain, template: str) -> Response:
+        match shown:
+            case GoTo(path, message):
+                response = RedirectResponse(path, 303)
+                self._messages.leave(response, message)
+                return response
+            case FormAgain(again, model, status):
+                return render(visit, again, model, status)
+            case model:
+                return render(visit, template, model)
+
+    def _action(self, action: ConsoleAction) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(visit: Visit) -> Response:
+            form = await self._door.form(visit.request)
+            try:
+                done = await action.carry_out(visit, form)
+            finally:
+                await form.close()
+            return self._answer(visit, done, "")
+
+        async def carry_out(request: Request) -> Response:
+            return await self._for_visit(request, answer)
+
+        return carry_out
+
+    def _file(self, show: Callable[[Visit], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        async def send(request: Request) -> Response:
+            return await self._for_visit(request, show)
+
+        return send
+
+
+NOBODY: Final[Mapping[str, str]] = {"user": "", "role": "user", "cluster": "Headnode"}
+"""The user of a page about an error, where the head does not answer."""
+
+
+async def log_in(request: Request) -> Response:  # noqa: ARG001
+    """Return the page for browsers without a session."""
+    return HTMLResponse(templates().get_template("login.html").render())
+
+
+def problem_page(visit: Visit, error: HeadnodeError) -> Response:
+    """Return the page that shows an error of the head."""
+    status = status_of(error)
+    titles: Sequence[tuple[int, str]] = ((403, "Not allowed"), (404, "Not found"), (503, "Not available"))
+    title = dict(titles).get(status, "This did not work")
+    model = {"title": title, **error.as_fields(), "back": visit.path}
+    return render(visit, "error.html", model, status)

@@ -1,0 +1,150 @@
+"""One request of a browser to the console: its user, the head's answers, and the page it gets."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+
+Told = dict[str, Any]  # an answer of the head, as JSON has it
+Model = dict[str, Any]  # what a page shows
+
+
+class PageMessage(NamedTuple):
+    """A sentence at the top of a page.  `kind` is "", "warning" or "problem"."""
+
+    text: str
+    kind: str = ""
+    fix: str = ""
+
+
+class MenuItem(NamedTuple):
+    """A page in the menu; `here`: the page that is shown is this one, or below it."""
+
+    path: str
+    name: str
+    here: bool
+
+
+class MenuPart(NamedTuple):
+    """A group of pages in the menu, "" for the first."""
+
+    title: str
+    pages: tuple[MenuItem, ...]
+
+
+EVERYBODY: Final = (
+    ("/", "Overview"),
+    ("/jobs", "Jobs"),
+    ("/new", "New job"),
+    ("/plan", "Plan"),
+    ("/nodes", "Nodes"),
+    ("/reservations", "Reservations"),
+    ("/templates", "Templates"),
+    ("/people", "People"),
+)
+ADMINISTRATORS: Final = (
+    ("/settings", "Settings"),
+    ("/audit", "Audit"),
+    ("/lab", "Policy lab"),
+)
+
+
+class HeadQuestions(Protocol):
+    """The head, asked for one user."""
+
+    async def __call__(self, question: str, **fields: Any) -> Told:
+        """Return the answer; fields that are None are left out.
+
+        Raises:  the head's refusal as the error it is; Unavailable when it is not reached.
+        """
+        ...
+
+
+class AnswersForAll:
+    """Answers that are the same for all users, kept for some seconds: many look at the same page."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[float, Any]] = {}
+        self._lock = asyncio.Lock()
+
+    async def get(self, name: str, seconds: float, find: Callable[[], Awaitable[Any]]) -> Any:
+        """Return what `find` gave at most so many seconds ago."""
+        async with self._lock:
+            made, value = self._known.get(name, (-seconds, None))
+            if time.monotonic() - made >= seconds:
+                value = await find()
+                self._known[name] = (time.monotonic(), value)
+            return value
+
+
+class Visit:
+    """A request of a browser for a page, or to change something."""
+
+    def __init__(
+        self,
+        request: Request,
+        ask: HeadQuestions,
+        you: Mapping[str, Any],
+        csrf: str = "",
+        messages: Sequence[PageMessage] = (),
+        answers: AnswersForAll | None = None,
+    ) -> None:
+        self.request, self.ask, self.you, self.csrf = request, ask, you, csrf
+        self.kept = (answers or AnswersForAll()).get
+        self.messages = list(messages)
+        self.now = time.time()
+        self.path = request.url.path.removesuffix(".json") or "/"
+        self.query: Mapping[str, str] = request.query_params
+
+    @property
+    def wants_json(self) -> bool:
+        """Whether the data is asked for, and not the page."""
+        return self.request.url.path.endswith(".json")
+
+    @property
+    def administers(self) -> bool:
+        """Whether the user is an administrator."""
+        return bool(self.you["role"] == "administrator")
+
+    @property
+    def oversees(self) -> bool:
+        """Whether the user may change the jobs of others."""
+        return self.you["role"] in ("operator", "administrator")
+
+    @property
+    def menu(self) -> tuple[MenuPart, ...]:
+        """The pages that the user may open."""
+        parts = [("", EVERYBODY)] + ([("Administration", ADMINISTRATORS)] if self.administers else [])
+        return tuple(
+            MenuPart(title, tuple(MenuItem(path, name, self._is_at(path)) for path, name in pages))
+            for title, pages in parts
+        )
+
+    def _is_at(self, path: str) -> bool:
+        return self.path == path or (path != "/" and self.path.startswith(path + "/"))
+
+    @property
+    def zone(self) -> str:
+        """The time zone of times without another, by name."""
+        return time.strftime("%Z (UTC%z)", time.localtime(self.now))
+
+    @property
+    def json_address(self) -> str:
+        """Where the data of this page is."""
+        path = "/index" if self.path == "/" else self.path
+        query = self.request.url.query
+        return f"{path}.json" + (f"?{query}" if query else "")
+
+    def here(self, **changes: str | int | None) -> str:
+        """Return this address with some parameters changed; None removes one."""
+        kept = [(key, value) for key, value in self.request.query_params.multi_items() if key not in changes]
+        kept += [(key, str(value)) for key, value in changes.items() if value not in (None, "")]
+        return self.path + (f"?{urlencode(kept)}" if kept else "")
+
+    def number(self, name: str) -> int | None:
+        """Return a parameter of the address as an integer; None when there is none, or no integer."""
+        text = self.query.get(name, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
