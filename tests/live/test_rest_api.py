@@ -1,5 +1,6 @@
 """The REST API of a real gateway beside a real head."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 from gateways import RealGateway, real_gateway
 
 from heads import RealHead, real_head
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +43,164 @@ def test_what_is_read_has_an_entity_tag_and_is_not_sent_again(gateway: RealGatew
         first = client.get("/api/v1/parameters")
         again = client.get("/api/v1/parameters", headers={"If-None-Match": first.headers["etag"]})
         assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
+
+
+@pytest.fixture(scope="module")
+def client(gateway: RealGateway) -> Iterator[httpx.Client]:
+    with gateway.browser() as logged_in:
+        yield logged_in
+
+
+TYPES = {".xml": "application/xml", ".toml": "application/toml", ".json": "text/plain"}
+LANGUAGES = sorted(path for path in (ROOT / "examples" / "languages").iterdir() if path.suffix in TYPES)
+
+
+@pytest.mark.parametrize("path", LANGUAGES, ids=lambda path: path.name)
+def test_a_job_file_of_every_language_is_submitted_as_it_is(client: httpx.Client, path: Path) -> None:
+    headers = {"Content-Type": TYPES[path.suffix]}
+    checked = client.post("/api/v1/job-checks?lenient=true", content=path.read_bytes(), headers=headers)
+    assert checked.status_code == 200, checked.text
+    created = client.post("/api/v1/created-jobs?lenient=true", content=path.read_bytes(), headers=headers)
+    assert created.status_code == 201, created.text
+    assert isinstance(created.json()["report"], list)
+    assert client.get(created.headers["location"]).json()["job"]["id"] == created.json()["job"]
+
+
+def test_a_job_file_of_windows_is_read_in_its_encoding(client: httpx.Client) -> None:
+    job = '<Job Name="Größe"><Tasks><Task CommandLine="true"/></Tasks></Job>'
+    text = f'<?xml version="1.0" encoding="utf-16"?>{job}'
+    made = client.post(
+        "/api/v1/created-jobs", content=text.encode("utf-16"), headers={"Content-Type": "text/xml"}
+    )
+    assert made.status_code == 201, made.text
+    assert client.get(made.headers["location"]).json()["job"]["name"] == "Größe"
+
+
+def test_options_beside_a_job_file_are_in_the_query(client: httpx.Client) -> None:
+    made = client.post(
+        "/api/v1/created-jobs?terms.priority=Highest&terms.jobname=mine&dialect=hpcpack",
+        content=(ROOT / "examples" / "languages" / "hpcpack.xml").read_bytes(),
+        headers={"Content-Type": "application/xml"},
+    )
+    assert made.status_code == 201, made.text
+    job = client.get(made.headers["location"]).json()["job"]
+    assert (job["name"], job["priority_name"]) == ("mine", "Highest")
+
+
+def test_a_repeated_creation_is_carried_out_once(client: httpx.Client) -> None:
+    body = {"tasks": [{"command": "true"}]}
+    first, again = (
+        client.post("/api/v1/jobs", json=body, headers={"Idempotency-Key": "k-1"}) for _ in range(2)
+    )
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.json() == {**first.json(), "report": [], "repeated": True}
+    other = client.post(
+        "/api/v1/jobs", json={"tasks": [{"command": "false"}]}, headers={"Idempotency-Key": "k-1"}
+    )
+    assert (other.status_code, other.json()["code"]) == (409, "idempotency-conflict")
+
+
+def test_a_change_of_what_has_changed_since_it_was_read_is_refused(client: httpx.Client) -> None:
+    place = client.post("/api/v1/created-jobs", json={"tasks": [{"command": "true"}]}).headers["location"]
+    read = client.get(place).headers["etag"]
+    first = client.patch(place, json={"terms": {"priority": "Highest"}}, headers={"If-Match": read})
+    late = client.patch(place, json={"terms": {"priority": "Lowest"}}, headers={"If-Match": read})
+    assert (first.status_code, late.status_code, late.json()["code"]) == (200, 412, "changed")
+    assert client.get(place).json()["job"]["priority_name"] == "Highest"
+    assert (
+        client.patch(place, json={"terms": {"priority": "Lowest"}}, headers={"If-Match": "*"}).status_code
+        == 200
+    )
+
+
+@pytest.fixture(scope="module")
+def printed(client: httpx.Client) -> str:
+    """The address of the output of a task that has written the digits 0 to 9 a hundred thousand times."""
+    command = 'python3 -c \'print("0123456789" * 100000, end="")\''
+    job = client.post("/api/v1/jobs", json={"tasks": [{"command": command}]}).json()["job"]
+    with client.stream("GET", f"/api/v1/job-updates?job={job}") as lines:
+        told = [json.loads(line) for line in lines.iter_lines()]
+    assert told[-1]["done"]
+    assert told[-1]["jobs"][0]["state"] == "Finished"
+    return f"/api/v1/jobs/{job}/tasks/1/output/captured"
+
+
+WHOLE = b"0123456789" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected", "said"),
+    [
+        ("bytes=0-4", WHOLE[:5], "bytes 0-4/1000000"),
+        ("bytes=999995-", WHOLE[-5:], "bytes 999995-999999/1000000"),
+        ("bytes=-3", WHOLE[-3:], "bytes 999997-999999/1000000"),
+        ("bytes=300000-999999999", WHOLE[300_000:], "bytes 300000-999999/1000000"),
+    ],
+)
+def test_output_is_sent_in_ranges(
+    client: httpx.Client, printed: str, asked: str, expected: bytes, said: str
+) -> None:
+    answer = client.get(printed, headers={"Range": asked})
+    assert (answer.status_code, answer.headers["content-range"], answer.content) == (206, said, expected)
+
+
+@pytest.mark.parametrize("asked", [None, "bytes=5-2", "lines=1-2", "bytes=0-1,5-6"])
+def test_output_is_sent_whole_without_one_range(
+    client: httpx.Client, printed: str, asked: str | None
+) -> None:
+    answer = client.get(printed, headers={"Range": asked} if asked else {})
+    assert (answer.status_code, answer.content) == (200, WHOLE)
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert "sandbox" in answer.headers["content-security-policy"]
+    assert answer.headers["content-disposition"].startswith("attachment")
+
+
+def test_a_range_behind_the_end_of_the_output_is_refused(client: httpx.Client, printed: str) -> None:
+    answer = client.get(printed, headers={"Range": "bytes=1000000-"})
+    assert (answer.status_code, answer.json()["code"]) == (416, "bad-range")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/api/v1/jobs/999999", 404, "no-such-job"),
+        ("GET", "/api/v1/jobs/seven", 400, "field"),
+        ("GET", "/api/v1/jobs?limits=5", 400, "field"),
+        ("GET", "/api/v1/jobs?limit=many", 400, "field"),
+        ("GET", "/api/v1/nothing", 404, "no-path"),
+        ("DELETE", "/api/v1/jobs", 405, "no-method"),
+        ("GET", "/api/v1/jobs/99999999999999999999", 400, "request"),
+    ],
+)
+def test_a_wrong_request_is_a_problem_that_says_what_to_do(
+    client: httpx.Client, method: str, path: str, status: int, code: str
+) -> None:
+    answer = client.request(method, path)
+    told = answer.json()
+    assert (answer.status_code, told["status"], told["code"]) == (status, status, code)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert told["what"]
+
+
+def test_a_body_of_a_strange_type_is_refused(client: httpx.Client) -> None:
+    answer = client.post("/api/v1/jobs", content=b"x", headers={"Content-Type": "image/png"})
+    assert (answer.status_code, answer.json()["code"]) == (415, "no-media-type")
+
+
+def test_fields_in_two_places_are_refused(client: httpx.Client) -> None:
+    for body in ({"job": 1}, {"do": "down"}, {"idempotency": "x"}):
+        answer = client.post("/api/v1/jobs/999999/cancel", json=body)
+        assert (answer.status_code, answer.json()["code"]) == (400, "field"), body
+
+
+def test_a_list_goes_on_with_its_cursor(client: httpx.Client) -> None:
+    for _ in range(3):
+        client.post("/api/v1/created-jobs", json={"tasks": [{"command": "true"}]})
+    first = client.get("/api/v1/jobs?limit=2&states=Configuring").json()
+    second = client.get(f"/api/v1/jobs?limit=2&states=Configuring&before={first['more']}").json()
+    ids = [job["id"] for job in first["jobs"] + second["jobs"]]
+    assert len(ids) >= 3
+    assert ids == sorted(set(ids), reverse=True)
 
 
 def test_a_gateway_without_its_head_says_that_it_is_away(tmp_path: Path) -> None:
