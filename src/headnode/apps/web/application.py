@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from headnode.apps.web.event_streams import stream_routes
 from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.host_check import HostCheck
 from headnode.apps.web.http_server import SlowReaders
@@ -36,6 +37,7 @@ def application(
     """
     routes = [
         *rest_routes(gateway),
+        *stream_routes(gateway),
         *document_routes(),
         *SessionPages(gateway, logins).routes(),
         *health_routes(gateway),

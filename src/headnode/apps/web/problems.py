@@ -60,6 +60,7 @@ _STATUS_OF_CODE: Final = {
     "long-header": 431,
     "long-address": 414,
     "changed": 412,
+    "events-gone": 410,
     "bad-range": 416,
     "wrong-host": 421,
     "too-many-log-ins": 429,

@@ -126,6 +126,9 @@ WEB_CONNECTIONS = Bound("connections of all clients", 1024, "connections", "memo
 WEB_CONNECTIONS_OF_ADDRESS = Bound("connections of one address, but loopback", 256, "connections", "fairness")
 WEB_SESSIONS = Bound("sessions of all users", 10_000, "sessions", "then the oldest ends")
 WEB_SESSIONS_OF_USER = Bound("sessions of a user", 50, "sessions", "then the oldest ends")
+EVENT_STREAMS = Bound("event streams of all users", 512, "streams", "memory; more get 503")
+EVENT_STREAMS_OF_USER = Bound("event streams of a user", 256, "streams", "fairness")
+STREAM_QUEUE = Bound("events that a stream has not read", 20_000, "events", "memory; then it ends")
 
 # Strangers at the port for other machines
 STRANGERS = Bound(
@@ -232,6 +235,9 @@ BOUNDS: tuple[tuple[str, tuple[Bound, ...]], ...] = (
             WEB_CONNECTIONS_OF_ADDRESS,
             WEB_SESSIONS,
             WEB_SESSIONS_OF_USER,
+            EVENT_STREAMS,
+            EVENT_STREAMS_OF_USER,
+            STREAM_QUEUE,
         ),
     ),
     (
