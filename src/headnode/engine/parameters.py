@@ -237,8 +237,7 @@ _DECLARED = (
     ),
     Parameter(
         name="EmailCredentialsFile",
-        doc="absolute path of a file with USER:PASSWORD for the mail server; only the head should be able "
-        "to read it",
+        doc="absolute path of a file with USER:PASSWORD for the mail server, private to the head",
     ),
     Parameter(
         name="NotificationWebhooks",
@@ -249,6 +248,19 @@ _DECLARED = (
         name="NotificationCopies",
         doc="mail addresses, or allowed webhooks, that also get every notification; separate several by "
         "commas",
+    ),
+    Parameter(
+        name="EventWebhooks",
+        doc="web addresses that get the events of the cluster; separate several by commas",
+    ),
+    Parameter(
+        name="EventWebhookTypes",
+        default="job,node",
+        doc="the types of these events, such as job.ended, or node for all; separate several by commas",
+    ),
+    Parameter(
+        name="EventWebhookSecretFile",
+        doc="a file with the key that signs these events",
     ),
     Parameter(
         name="AffinityType",

@@ -177,6 +177,25 @@ def _check_hooks(known: Parameter, value: str) -> None:
             raise _wrong(known, value, fix)
 
 
+def _check_event_hooks(known: Parameter, value: str) -> None:
+    for hook in filter(None, map(str.strip, value.split(","))):
+        try:
+            read_hook_address(hook)
+        except BadRequest as why:
+            raise _wrong(known, value, f"{why.what}; {why.fix}") from None
+
+
+def _check_event_types(known: Parameter, value: str) -> None:
+    for name in map(str.strip, value.split(",")):
+        if not re.fullmatch(r"[a-z]+(\.[a-z_]+)?", name):
+            raise _wrong(known, value, "write types of events such as job.ended,node")
+
+
+def _check_secret_file(known: Parameter, value: str) -> None:
+    if value and not value.startswith("/"):
+        raise _wrong(known, value, "write the absolute path of a file that holds a key of 24 bytes or more")
+
+
 def _check_people(known: Parameter, value: str) -> None:
     for name in read_people(value):
         if name in ("@", "*") or any(sign.isspace() for sign in name):
@@ -211,6 +230,9 @@ _CHECKS: Mapping[str, Callable[[Parameter, str], None]] = {
     "EmailSmtpServer": _check_server,
     "EmailCredentialsFile": _check_credentials,
     "NotificationWebhooks": _check_hooks,
+    "EventWebhooks": _check_event_hooks,
+    "EventWebhookTypes": _check_event_types,
+    "EventWebhookSecretFile": _check_secret_file,
     "NodeFilterDirectory": _check_directory,
     "HealthCheckProgram": _check_program,
     "LicenceProgram": _check_program,

@@ -5,6 +5,7 @@ import smtplib
 import socket
 import ssl
 import urllib.request
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.headerregistry import Address
 from email.message import EmailMessage
@@ -141,13 +142,20 @@ class _NoDetours(urllib.request.HTTPRedirectHandler):
 
 
 def _post(delivery: Delivery) -> tuple[Became, str]:
-    body = msgspec.json.encode(document(delivery.notice))
     headers = {
         "Content-Type": "application/json",
-        "User-Agent": "headnode",
         "Idempotency-Key": f"{delivery.notice.cluster}-{delivery.notice.number}",
     }
-    request = urllib.request.Request(delivery.address, body, headers, method="POST")  # noqa: S310  (http or https only, see is_hook)
+    return post_document(delivery.address, msgspec.json.encode(document(delivery.notice)), headers)
+
+
+def post_document(address: str, body: bytes, headers: Mapping[str, str]) -> tuple[Became, str]:
+    """Post a document to a web address; return what became of it, and why it was not taken.
+
+    Raises:  OSError when the server does not answer.
+    """
+    sent = {"User-Agent": "headnode", **headers}
+    request = urllib.request.Request(address, body, sent, method="POST")  # noqa: S310  (http or https only, see is_hook)
     try:
         with urllib.request.build_opener(_NoDetours).open(request, timeout=PATIENCE):
             return "brought", ""

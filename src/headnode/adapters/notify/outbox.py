@@ -138,7 +138,7 @@ class Outbox:
 Became = Literal["brought", "later", "never"]
 
 
-class Delivery(msgspec.Struct, frozen=True):
+class Delivery(msgspec.Struct, frozen=True, tag=True):
     """A notice, where it goes and how."""
 
     notice: Notice

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from headnode.adapters.notify.delivery import deliver
+from headnode.adapters.notify.event_posts import EventPost, send_events
 from headnode.adapters.notify.outbox import Delivery
 from headnode.adapters.wire.child_end import messages, parent_channel
 from headnode.adapters.wire.frame_codec import frame
@@ -23,10 +24,13 @@ def main() -> None:
     """Bring what the head gives, until it gives no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the head, which will hang up
     channel = parent_channel()
-    deliveries, speaking = msgspec.msgpack.Decoder(Delivery), threading.Lock()
+    orders: msgspec.msgpack.Decoder[Delivery | EventPost] = msgspec.msgpack.Decoder(Delivery | EventPost)
+    speaking = threading.Lock()
 
     def bring_one(message: bytes) -> None:
-        answer = frame(msgspec.msgpack.encode(deliver(deliveries.decode(message))))
+        order = orders.decode(message)
+        result = deliver(order) if isinstance(order, Delivery) else send_events(order)
+        answer = frame(msgspec.msgpack.encode(result))
         with speaking:
             channel.sendall(answer)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from headnode.adapters.notify.event_posts import EventPost
 from headnode.adapters.notify.outbox import (
     Delivery,
     DeliveryResult,
@@ -58,11 +59,22 @@ class NotifierProcess:
 
         Raises:  OSError when it cannot be started.
         """
-        key = (delivery.notice.number, delivery.address)
-        answer = await self._service.ask(key, msgspec.msgpack.encode(delivery))
-        answer.add_done_callback(self._hear)
+        (await self._ask((delivery.notice.number, delivery.address), delivery)).add_done_callback(self._hear)
+
+    async def post(self, post: EventPost) -> DeliveryResult:
+        """Let it post events; return what became of them.
+
+        Raises:  OSError when it cannot be started, or was lost.
+        """
+        result = await (await self._ask((post.number, post.hook), post))
+        self._listen()
+        return result
+
+    async def _ask(self, key: NoticeKey, order: Delivery | EventPost) -> "asyncio.Future[DeliveryResult]":
+        answer = await self._service.ask(key, msgspec.msgpack.encode(order))
         if self._silence is None:
             self._listen()
+        return answer
 
     def _listen(self) -> None:
         """Kill the process when it falls silent, which it may while it has nothing to bring."""

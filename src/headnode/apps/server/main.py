@@ -46,6 +46,7 @@ from headnode.apps.server.api.task_output import OutputRetention
 from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.apps.server.doors.gateway import GATEWAY_SOCKET, GatewayDoor
 from headnode.apps.server.doors.unix import UnixDoor
+from headnode.apps.server.event_webhooks import EventWebhooks
 from headnode.apps.server.filtering.activation_offers import ActivationFilters
 from headnode.apps.server.filtering.filter_documents import FilterCaller
 from headnode.apps.server.filtering.submission_chain import SubmissionFilters
@@ -198,6 +199,8 @@ class Head:
             self._notices,
             self._submissions,
         ]
+        self._webhooks = EventWebhooks(self.context, options.state)
+        self._effects.effects.append(self._webhooks)
         self.engine.offers.filters = self._activations
         self._supervisor = AgentSupervisor(options.state, node_names(options), options.processors)
 
@@ -324,6 +327,7 @@ class Head:
             remove_former_nodes(self.engine, self.batcher, self._options.state, names),
             self.context.predicted_starts.keep(),
             self._notices.keep(),
+            self._webhooks.keep(),
             self.context.licences.keep(),
             OutputRetention(self.engine, self.context.lookups, self.links.links).keep(),
         ]

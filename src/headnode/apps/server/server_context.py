@@ -151,6 +151,7 @@ class ServerContext:
         self.going_down = False  # a client has the promise that the head ends
         self.attended: set[JobId] = set()  # interactive jobs with a connected client
         self.feed = EventFeed(engine)
+        self.webhook_problems: dict[str, str] = {}  # by hook: why the last post was not taken
         self.job_counters = JobCounters()
         self.coverage = PredictionCoverage(past)
         self.runs: dict[JobId, RunOnNodes] = {}  # commands on many nodes, by the job outside the queue

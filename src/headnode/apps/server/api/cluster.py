@@ -104,10 +104,11 @@ async def cluster(context: ServerContext, by: User, request: w.VerbRequest) -> C
 
 
 def _notices(context: ServerContext) -> NoticeCounts:
-    """Say how many notices wait to be brought, and why the last one that was not brought was not."""
+    """Return how many notices wait to be sent, and why the last one, or a webhook's events, were not sent."""
+    problem = next(iter(context.webhook_problems.values()), "")
     if context.notices is None:
-        return NoticeCounts(0, "")
-    return NoticeCounts(context.notices.waiting(), context.notices.problem)
+        return NoticeCounts(0, problem)
+    return NoticeCounts(context.notices.waiting(), context.notices.problem or problem)
 
 
 def _policy_trouble(context: ServerContext) -> str:
