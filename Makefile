@@ -59,7 +59,7 @@ test-cgroup2: $(VENV)/.with-tools ## test limits on nodes in a guest with contro
 bless: $(VENV)/.with-tools ## write golden files, schemas and reference pages anew; read the difference
 	@$(BIN)/python -m headnode.apps.cli.schemas
 	@cp src/headnode/core/formats/schemas/* docs/reference/
-	@$(BIN)/python -m headnode.apps.cli.reference > docs/reference/command-line.md
+	@PYTHONPATH=tests $(BIN)/python -m documents.command_line > docs/reference/command-line.md
 	@PYTHONPATH=tests $(BIN)/python -m documents.job_languages > docs/reference/job-languages.md
 	@PYTHONPATH=tests:scripts $(BIN)/python scripts/sdk_source.py
 	@PYTHONPATH=tests $(BIN)/python -m documents.transition_pages > docs/contracts/02-job-task-node-states.md

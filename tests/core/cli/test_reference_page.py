@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from documents.command_line import reference
 from headnode.apps.cli.catalogue import MODULES, every_command, find_command
 from headnode.apps.cli.commands.help import help_on
 from headnode.apps.cli.options import read_arguments
-from headnode.apps.cli.reference import reference
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "command-line.md"
 PROMISED = {

@@ -3,8 +3,8 @@
 import os
 import sys
 
-from headnode.apps.cli.catalogue import MODULES, NOUNS, OLDER_WORDS, find_command
-from headnode.apps.cli.options import nearest, read_arguments, usage
+from headnode.apps.cli.catalogue import MODULES, NOUNS, OLDER_WORDS, CliCommand, find_command
+from headnode.apps.cli.options import Arguments, nearest, read_arguments, usage
 from headnode.apps.cli.output import KINDS, Output, TableOutput
 from headnode.apps.client.client import Client
 from headnode.apps.client.head_location import head_to_ask
@@ -13,8 +13,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headnode.apps.cli.catalogue import CliCommand
-    from headnode.apps.cli.options import Arguments
     from headnode.core.model.errors import HeadnodeError
 
 HELP_WORDS = ("help", "--help", "-h", "/?", "-?")
@@ -81,7 +79,7 @@ def _leading_state(arguments: "Sequence[str]") -> "tuple[str | None, Sequence[st
     return None, arguments
 
 
-def _carry_out(command: "CliCommand", asked: "Arguments", state: str | None) -> int:
+def _carry_out(command: CliCommand, asked: Arguments, state: str | None) -> int:
     _recall_last_job(asked, command.positionals)
     state = _given_state(asked) or state
     if state is not None:
@@ -97,7 +95,7 @@ def _carry_out(command: "CliCommand", asked: "Arguments", state: str | None) -> 
     return status
 
 
-def _given_state(asked: "Arguments") -> str | None:
+def _given_state(asked: Arguments) -> str | None:
     """Return the state directory that was typed.
 
     Verbs that list things by state call that ``/state`` too; a directory is told by its slash.
@@ -109,7 +107,7 @@ def _given_state(asked: "Arguments") -> str | None:
     return asked.text("state-directory") or (directories[-1] if directories else None)
 
 
-def _output(asked: "Arguments") -> Output:
+def _output(asked: Arguments) -> Output:
     kind = (
         "json" if asked.flag("json") else "quiet" if asked.flag("quiet") else asked.text("format") or "table"
     )
@@ -145,7 +143,7 @@ def _terminal_width() -> int | None:
     return os.get_terminal_size(1).columns or None if os.isatty(1) else None
 
 
-def _recall_last_job(asked: "Arguments", positionals: int | None) -> None:
+def _recall_last_job(asked: Arguments, positionals: int | None) -> None:
     """Put the id of the last job of this shell where ``!!`` or ``!!.1`` says so; not in a program's words."""
     ids = asked.words if positionals is None else asked.words[:positionals]
     given = (*ids, asked.text("id") or "")

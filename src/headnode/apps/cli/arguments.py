@@ -1,15 +1,13 @@
 """Ids, groups and times that people type: ``12``, ``12-15``, ``12.3.7``, ``--group``, ``--since 2d``."""
 
-from headnode.apps.cli.options import CliOption, usage
+from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.output import Output
+from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
-
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
 
 MOST_IN_A_RANGE = 100_000
 
@@ -85,7 +83,7 @@ GROUP_OPTIONS = (GROUP, OWNER)
 """Options of commands that take several jobs."""
 
 
-def selected_jobs(asked: "Arguments", client: "Client", out: "Output") -> list[int]:
+def selected_jobs(asked: Arguments, client: Client, out: Output) -> list[int]:
     """Return the jobs that are named, or those of the group that is named and that are not over.
 
     Raises:  BadRequest ``usage``; NotFound ``no-such-group``.
@@ -98,7 +96,7 @@ def selected_jobs(asked: "Arguments", client: "Client", out: "Output") -> list[i
     return [int(job) for job in group["open"]]
 
 
-def group_named(asked: "Arguments") -> str | None:
+def group_named(asked: Arguments) -> str | None:
     """Return the name of the group that is meant; None when jobs are named by their ids.
 
     Raises:  BadRequest ``usage`` when both are, or a user without a group.
@@ -111,12 +109,12 @@ def group_named(asked: "Arguments") -> str | None:
     return name
 
 
-def group_fields(asked: "Arguments") -> "dict[str, Any]":
+def group_fields(asked: Arguments) -> "dict[str, Any]":
     """Return what the head is asked about the group that was named."""
     return {"group": asked.text("group"), "owner": asked.text("user")}
 
 
-def note_empty_group(group: str, out: "Output") -> None:
+def note_empty_group(group: str, out: Output) -> None:
     """Tell that all is over."""
     out.note(f"all jobs of group {group!r} are over")
 
@@ -138,7 +136,7 @@ DAY = 86400.0  # seconds
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY, "w": 7 * DAY}
 
 
-def moment(asked: "Arguments", name: str, *, ahead: bool = False) -> float | None:
+def moment(asked: Arguments, name: str, *, ahead: bool = False) -> float | None:
     """Return the point of time that an option names, in seconds since 1970; None when it was not given.
 
     A number with a unit is so long ago; with `ahead`, so long from now.
@@ -159,7 +157,7 @@ def moment(asked: "Arguments", name: str, *, ahead: bool = False) -> float | Non
     return parse_date_time(text)
 
 
-def period(asked: "Arguments") -> tuple[float | None, float | None]:
+def period(asked: Arguments) -> tuple[float | None, float | None]:
     """Return since when and until when; None for no bound.
 
     Raises:  BadRequest ``date-time``; ``usage`` when nothing can be between them.

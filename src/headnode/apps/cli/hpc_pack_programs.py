@@ -1,14 +1,12 @@
 """The programs of HPC Pack and Compute Cluster Server: their verbs and options, and ours for them."""
 
-from headnode.apps.cli.options import CliOption, nearest, read_arguments, usage
+from headnode.apps.cli.catalogue import CliCommand
+from headnode.apps.cli.options import Arguments, CliOption, nearest, read_arguments, usage
+from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from headnode.apps.cli.catalogue import CliCommand
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.client.client import Client
 
     CarryOut = Callable[[CliCommand, Arguments], int]
 
@@ -169,7 +167,7 @@ PARAMETER = "CommandSentences"
 CREATED = {"HPCPack": "Created job", "CCS": "Job queued"}
 
 
-def dialect_of_sentences(client: "Client") -> str:
+def dialect_of_sentences(client: Client) -> str:
     """Return whose sentences this cluster's programs print: ``HPCPack`` or ``CCS``."""
     params = client.ask("params")["params"]
     return next((str(param["value"]) for param in params if param["name"] == PARAMETER), "HPCPack")
@@ -212,14 +210,14 @@ def obey_as(program: str, arguments: "Sequence[str]", carry_out: "CarryOut", not
     return carry_out(command, asked)
 
 
-def command_of(verb: HpcPackVerb) -> "CliCommand":
+def command_of(verb: HpcPackVerb) -> CliCommand:
     """Return the command of `hn` that a verb stands for."""
     from headnode.apps.cli.catalogue import find_command
 
     return find_command(verb.noun, verb.verb)
 
 
-def options_of(verb: HpcPackVerb, command: "CliCommand") -> list[CliOption]:
+def options_of(verb: HpcPackVerb, command: CliCommand) -> list[CliOption]:
     """Return the options that a verb takes: those of the command, and those that are not acted on."""
     unused = [*verb.ignored, *verb.refused]
     extra = [CliOption(name, "VALUE" if name in VALUED_OPTIONS else "", "") for name in unused]
@@ -240,7 +238,7 @@ def _with_aliases(option: CliOption, others: "Sequence[str]") -> CliOption:
     )
 
 
-def _refuse(verb: HpcPackVerb, asked: "Arguments") -> None:
+def _refuse(verb: HpcPackVerb, asked: Arguments) -> None:
     for name, instead in verb.refused.items():
         if name in asked.options:
             raise usage(f"option /{name} is not supported", instead)

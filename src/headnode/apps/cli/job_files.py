@@ -4,15 +4,13 @@ import os
 import sys
 
 from headnode.adapters.files.opening import directory_of, open_below, open_named
-from headnode.apps.cli.options import CliOption, usage
-from headnode.core.formats.text.encodings import text_of_job_file
+from headnode.apps.cli.options import Arguments, CliOption, usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from headnode.apps.cli.options import Arguments
     from headnode.core.model.errors import HeadnodeError
 
 HOW_TO_READ = (
@@ -52,7 +50,7 @@ def _looks_like_one(name: str) -> bool:
     return not name.lower().endswith(".js") and not any(mark in name for mark in " \t\n;|&")
 
 
-def refuse_how(asked: "Arguments") -> None:
+def refuse_how(asked: Arguments) -> None:
     """Refuse to be told how a job file is to be read where there is none.
 
     Raises:  BadRequest ``usage``.
@@ -64,7 +62,7 @@ def refuse_how(asked: "Arguments") -> None:
             )
 
 
-def described_by(asked: "Arguments", path: str) -> "dict[str, Any]":
+def described_by(asked: Arguments, path: str) -> "dict[str, Any]":
     """Return what the head is told of the job file at `path`: its text, the files it names, how to read it.
 
     Raises:  BadRequest ``job-file``.
@@ -80,7 +78,7 @@ def described_by(asked: "Arguments", path: str) -> "dict[str, Any]":
     }
 
 
-def values_given(asked: "Arguments") -> "dict[str, str]":
+def values_given(asked: Arguments) -> "dict[str, str]":
     """Return the values for names in a grid file that were given with --set.
 
     Raises:  BadRequest ``usage``.
@@ -126,6 +124,8 @@ def _text_of(path: str, data: bytes) -> str:
 
     Raises:  BadRequest ``job-file``.
     """
+    from headnode.core.formats.text.encodings import text_of_job_file
+
     return text_of_job_file(data, f"job file {path!r}")
 
 

@@ -7,14 +7,14 @@ from errno import ENOENT
 from types import MappingProxyType
 
 from headnode.adapters.files.opening import open_named
+from headnode.apps.cli.output import Output
+from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any, Protocol
 
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
     from headnode.core.model.errors import HeadnodeError
     from headnode.core.model.ranges import Ranges
 
@@ -71,7 +71,7 @@ class LocalFile:
 class RemoteOutput:
     """Output that lies on another machine, and is read there as the user of its job."""
 
-    def __init__(self, client: "Client", question: "dict[str, Any]", path: str) -> None:
+    def __init__(self, client: Client, question: "dict[str, Any]", path: str) -> None:
         self._client, self._question, self._path = client, question, path
 
     def pieces(self, start: int) -> "Iterator[tuple[bytes, int]]":
@@ -101,7 +101,7 @@ class RemoteOutput:
 
 
 def source_of(
-    client: "Client", question: "dict[str, Any]", files: "dict[str, Any]", path: str
+    client: Client, question: "dict[str, Any]", files: "dict[str, Any]", path: str
 ) -> "OutputSource":
     """Return where the output at `path` is read, as the head has answered in `files`.
 
@@ -185,7 +185,7 @@ class WholeOutput:
     """Prints the output of many instances; `task` None means all tasks of the job."""
 
     def __init__(
-        self, client: "Client", out: "Output", job: int, task: int | None, stream: str, *, headers: bool
+        self, client: Client, out: Output, job: int, task: int | None, stream: str, *, headers: bool
     ) -> None:
         self._client, self._out = client, out
         self._job, self._task, self._stream = job, task, stream

@@ -5,7 +5,9 @@
 import os
 
 from headnode.adapters.files.opening import make_own_directory, open_below, open_own_directory
-from headnode.apps.cli.options import CliOption
+from headnode.apps.cli.options import Arguments, CliOption
+from headnode.apps.cli.output import Output
+from headnode.apps.client.client import Client
 from headnode.apps.client.local_addresses import user_state_home
 from headnode.apps.client.submitter import CURRENT, EVERYTHING, below, current_directory, variables_for_tasks
 
@@ -14,17 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
-
 
 ENV_ALL = CliOption(
     "envall", "", "Pass the variables of your shell to the task, without those of the session; false: none"
 )
 
 
-def apply_shell(task: "dict[str, Any]", asked: "Arguments", client: "Client") -> None:
+def apply_shell(task: "dict[str, Any]", asked: Arguments, client: Client) -> None:
     """Complete the terms of a task by what it takes from this shell, as the cluster wants it.
 
     Raises:  BadRequest ``usage`` when this directory cannot be the work directory of a task.
@@ -43,7 +41,7 @@ def apply_shell(task: "dict[str, Any]", asked: "Arguments", client: "Client") ->
         task["env"] = {**variables, **task.get("env", {})}
 
 
-def note_directory(task: "dict[str, Any]", asked: "Arguments", out: "Output") -> None:
+def note_directory(task: "dict[str, Any]", asked: Arguments, out: Output) -> None:
     """Tell people where a task runs, if they did not say it and it is not where they would look first.
 
     Scripts of HPC Pack hear its sentences and nothing beside them.
@@ -55,7 +53,7 @@ def note_directory(task: "dict[str, Any]", asked: "Arguments", out: "Output") ->
         out.note(f"it runs in {here if 'workdir' in task else 'your home directory'}")
 
 
-def _variables(asked: "Arguments", wanted: str) -> "dict[str, str]":
+def _variables(asked: Arguments, wanted: str) -> "dict[str, str]":
     """Return the variables of this shell that the user asks for, or else the cluster."""
     if "envall" in asked.options:
         wanted = EVERYTHING if asked.flag("envall") else ""

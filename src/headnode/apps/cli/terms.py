@@ -4,7 +4,7 @@ Source:  docs/contracts/01-local-protocol.md, ``Terms``."""
 
 import os
 
-from headnode.apps.cli.options import CliOption
+from headnode.apps.cli.options import Arguments, CliOption
 from headnode.apps.client.submitter import command_line
 from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from headnode.apps.cli.options import Arguments
     from headnode.core.model.field_rows import JobOption
 
 FILES = "Files and environment"
@@ -51,7 +50,7 @@ TASK_OPTIONS = tuple(_options(OPTIONS_OF_TASKS))
 SIZES = ("numprocessors", "numnodes", "numsockets")
 
 
-def job_terms(asked: "Arguments") -> "dict[str, str]":
+def job_terms(asked: Arguments) -> "dict[str, str]":
     """Return the terms of the job.
 
     Raises:  BadRequest ``usage`` for a time with two readings.
@@ -65,7 +64,7 @@ def job_terms(asked: "Arguments") -> "dict[str, str]":
     return {option.name: ";".join(asked.options[option.name]) for option in _given(asked, JOB_OPTIONS)}
 
 
-def _check_run_time(asked: "Arguments") -> None:
+def _check_run_time(asked: Arguments) -> None:
     if asked.hpc_pack or ":" not in (asked.text("runtime") or ""):
         return
     from headnode.apps.cli.slurm_and_pbs import refuse_ambiguous_time
@@ -73,7 +72,7 @@ def _check_run_time(asked: "Arguments") -> None:
     refuse_ambiguous_time(asked.options["runtime"][-1])
 
 
-def task_terms(asked: "Arguments", words: "Sequence[str]") -> "dict[str, Any]":
+def task_terms(asked: Arguments, words: "Sequence[str]") -> "dict[str, Any]":
     """Return the terms of a task that runs the program `words`.
 
     Raises:  BadRequest ``usage`` for a run time with two readings.
@@ -90,7 +89,7 @@ def task_terms(asked: "Arguments", words: "Sequence[str]") -> "dict[str, Any]":
     return terms
 
 
-def changed_terms(asked: "Arguments") -> "dict[str, Any]":
+def changed_terms(asked: Arguments) -> "dict[str, Any]":
     """Return the terms of a task that are to change.
 
     Raises:  BadRequest ``usage`` for a run time with two readings.
@@ -100,7 +99,7 @@ def changed_terms(asked: "Arguments") -> "dict[str, Any]":
     return terms
 
 
-def only_task_terms(asked: "Arguments", words: "Sequence[str]") -> "dict[str, Any]":
+def only_task_terms(asked: Arguments, words: "Sequence[str]") -> "dict[str, Any]":
     """Return the terms of the only task of a job, where one option may speak of both.
 
     Sizes count for the job and its task, so that ``/numprocessors:4`` gives the program four; the instances
@@ -143,7 +142,7 @@ def environment(texts: "Sequence[str]", mine: "Mapping[str, str]") -> "dict[str,
     return values
 
 
-def _given(asked: "Arguments", options: "Sequence[CliOption]") -> "list[CliOption]":
+def _given(asked: Arguments, options: "Sequence[CliOption]") -> "list[CliOption]":
     return [option for option in options if option.name in asked.options]
 
 

@@ -4,18 +4,14 @@ import os
 import sys
 
 from headnode.apps.cli.catalogue import FORMAT, CliCommand
-from headnode.apps.cli.options import CliOption, usage
+from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.output import Output
 from headnode.apps.cli.table import RecordTable
+from headnode.apps.client.client import Client
 from headnode.apps.readable_values import instant
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
 
-
-def log_in(asked: "Arguments", client: "Client", out: "Output") -> int:  # noqa: ARG001  (it is asked before there is one)
+def log_in(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001  (it is asked before there is one)
     """Take a login for a token, and keep it."""
     from headnode.apps.client.head_location import head_to_ask
     from headnode.apps.client.logins import keep
@@ -49,7 +45,7 @@ def _line() -> str:
     return sys.stdin.readline()
 
 
-def log_out(asked: "Arguments", client: "Client", out: "Output") -> int:
+def log_out(asked: Arguments, client: Client, out: Output) -> int:
     """Revoke the token and forget it."""
     from headnode.apps.client.logins import forget, login_named
     from headnode.core.model.errors import HeadnodeError, WrongState
@@ -77,7 +73,7 @@ def log_out(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def who_am_i(asked: "Arguments", client: "Client", out: "Output") -> int:
+def who_am_i(asked: Arguments, client: Client, out: Output) -> int:
     """Tell as whom the head knows the user."""
     if asked.words:
         raise usage(f"{asked.words[0]!r} is not understood", "see: hn whoami --help")
@@ -97,7 +93,7 @@ def who_am_i(asked: "Arguments", client: "Client", out: "Output") -> int:
 TOKEN_COLUMNS = ("Token", "User", "Made", "Expires", "Last Used", "From")
 
 
-def new_token(asked: "Arguments", client: "Client", out: "Output") -> int:
+def new_token(asked: Arguments, client: Client, out: Output) -> int:
     """Print the line that logs in from another machine."""
     from headnode.core.formats.text.quantities import parse_span
 
@@ -112,7 +108,7 @@ def new_token(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def list_tokens(asked: "Arguments", client: "Client", out: "Output") -> int:
+def list_tokens(asked: Arguments, client: Client, out: Output) -> int:
     """List tokens."""
     user = "*" if asked.flag("all") else asked.text("user")
     found = client.ask("tokens", user=user)["tokens"]
@@ -131,7 +127,7 @@ def list_tokens(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def revoke_token(asked: "Arguments", client: "Client", out: "Output") -> int:
+def revoke_token(asked: Arguments, client: Client, out: Output) -> int:
     """Make tokens worth nothing."""
     numbers = [word for word in asked.words if word.isascii() and word.isdigit()]
     if not numbers or len(numbers) != len(asked.words):

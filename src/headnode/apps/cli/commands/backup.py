@@ -1,8 +1,10 @@
 """``hn backup``, ``hn restore`` and ``hn journal check``: save, restore and check the state of a head."""
 
 from headnode.apps.cli.catalogue import CliCommand
-from headnode.apps.cli.options import CliOption, usage
+from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.output import Output
 from headnode.apps.cli.table import RecordTable
+from headnode.apps.client.client import Client
 from headnode.apps.readable_values import counted
 
 TYPE_CHECKING = False
@@ -11,14 +13,11 @@ if TYPE_CHECKING:
 
     from headnode.adapters.journal.backup import CheckedBackup
     from headnode.adapters.journal.checking import TableCheck
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
 
 MOST_NAMED = 5  # damaged rows of a table; --json has all
 
 
-def check_journal(asked: "Arguments", client: "Client", out: "Output") -> int:
+def check_journal(asked: Arguments, client: Client, out: Output) -> int:
     """Read every row; tell table by table what is intact and what is damaged."""
     from pathlib import Path
 
@@ -66,7 +65,7 @@ def _advice(found: "list[TableCheck]") -> str:
     return next(row.fix for each in found for row in each.undecodable)
 
 
-def restore(asked: "Arguments", client: "Client", out: "Output") -> int:
+def restore(asked: Arguments, client: Client, out: Output) -> int:
     """Check the backup, and put it where a head will find it."""
     import time
     from pathlib import Path
@@ -98,7 +97,7 @@ def restore(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def _directory(asked: "Arguments", client: "Client") -> str:
+def _directory(asked: Arguments, client: Client) -> str:
     import os
 
     from headnode.apps.client.local_addresses import own_state_directory
@@ -130,7 +129,7 @@ def _restored_text(state: "Path", checked: "CheckedBackup", listen: str, skipped
     return "\n".join([*lines, f"Start it with: {start}"])
 
 
-def back_up(asked: "Arguments", client: "Client", out: "Output") -> int:
+def back_up(asked: Arguments, client: Client, out: Output) -> int:
     """Copy the journal, pack it with the keys and settings, and check the result."""
     import time
     from pathlib import Path
@@ -150,7 +149,7 @@ def back_up(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def _copied(state: "Path", client: "Client") -> "Path":
+def _copied(state: "Path", client: Client) -> "Path":
     """Return a copy of the journal; of a head that does not run it is made here."""
     from pathlib import Path
 

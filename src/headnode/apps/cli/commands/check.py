@@ -5,16 +5,15 @@ import os
 from headnode.adapters.files.opening import open_named, open_plain
 from headnode.apps.cli.catalogue import CliCommand
 from headnode.apps.cli.job_files import HOW_TO_READ, values_given
-from headnode.apps.cli.options import CliOption, usage
+from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.output import Output
+from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
     from headnode.core.formats.dialects import ReadOptions
     from headnode.core.formats.fidelity import FidelityReport
 
@@ -56,7 +55,7 @@ def _together(items: "Iterable[Item]") -> "Iterator[str]":
         yield f"{place}{item['where']}{others}: {what}"
 
 
-def check_files(asked: "Arguments", _client: "Client", out: "Output") -> int:
+def check_files(asked: Arguments, _client: Client, out: Output) -> int:
     """Print what is wrong with each file and what will have no effect; 2 if anything is wrong."""
     schema = asked.text("schema")
     if schema is not None:
@@ -67,7 +66,7 @@ def check_files(asked: "Arguments", _client: "Client", out: "Output") -> int:
     return max(_check(file, how, out) for file in asked.words)
 
 
-def _print_schema(dialect: str, asked: "Arguments", out: "Output") -> int:
+def _print_schema(dialect: str, asked: Arguments, out: Output) -> int:
     from headnode.apps.cli.schemas import schema_of
 
     if asked.words:
@@ -78,7 +77,7 @@ def _print_schema(dialect: str, asked: "Arguments", out: "Output") -> int:
     return 0
 
 
-def reading_options(asked: "Arguments") -> "ReadOptions":
+def reading_options(asked: Arguments) -> "ReadOptions":
     """Return how job files are to be read."""
     from headnode.core.formats.dialects import ReadOptions, dialect_named
     from headnode.core.formats.fidelity import parse_awareness
@@ -93,7 +92,7 @@ def reading_options(asked: "Arguments") -> "ReadOptions":
     )
 
 
-def _check(name: str, how: "ReadOptions", out: "Output") -> int:
+def _check(name: str, how: "ReadOptions", out: Output) -> int:
     from headnode.apps.cli.job_checks import ERROR, NOT_RUNNABLE, JobFileSource, error_finding, findings
     from headnode.apps.cli.output import WORTH_TELLING, finding_line
     from headnode.core.model.errors import BadRequest, ErrorClass
@@ -136,7 +135,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 REJECTED = "not-understood"  # the code of what awareness policy Reject refuses
 
 
-def convert_file(asked: "Arguments", _client: "Client", out: "Output") -> int:
+def convert_file(asked: Arguments, _client: Client, out: Output) -> int:
     """Print the jobs in the other language, or write each into a file; tell beside it what became of them."""
     from headnode.apps.cli.job_checks import JobFileSource, in_file
     from headnode.core.model.errors import BadRequest
@@ -165,7 +164,7 @@ def convert_file(asked: "Arguments", _client: "Client", out: "Output") -> int:
     return 0
 
 
-def _note_report(asked: "Arguments", report: "dict[str, Any]", out: "Output") -> None:
+def _note_report(asked: Arguments, report: "dict[str, Any]", out: Output) -> None:
 
     path = asked.text("report")
     if path is not None:
@@ -174,7 +173,7 @@ def _note_report(asked: "Arguments", report: "dict[str, Any]", out: "Output") ->
         out.note(fidelity_page(report))
 
 
-def _print(text: bytes, report: "dict[str, Any]", asked: "Arguments", out: "Output") -> None:
+def _print(text: bytes, report: "dict[str, Any]", asked: Arguments, out: Output) -> None:
     if asked.flag("json"):
         out.said("", {**report, "text": text.decode()})
     else:
@@ -202,7 +201,7 @@ def _write_files(directory: str, files: "Sequence[tuple[str, bytes]]") -> "list[
     return [str(place / name) for name, _ in files]
 
 
-def _wanted(asked: "Arguments") -> str:
+def _wanted(asked: Arguments) -> str:
     """Return the name of the dialect that is asked for."""
     from headnode.core.formats.dialects import DIALECTS, dialect_named
 

@@ -2,8 +2,8 @@
 
 from headnode.apps.cli.arguments import AGO, DAY, SINCE, UNTIL, moment, period
 from headnode.apps.cli.catalogue import FORMAT, CliCommand
-from headnode.apps.cli.options import CliOption, nearest, usage
-from headnode.apps.cli.output import history_progress
+from headnode.apps.cli.options import Arguments, CliOption, nearest, usage
+from headnode.apps.cli.output import Output, history_progress
 from headnode.apps.cli.screens.cluster import (
     CHANGE_COLUMNS,
     NO_PREDICTIONS,
@@ -17,20 +17,17 @@ from headnode.apps.cli.screens.cluster import (
     prediction_trailer,
 )
 from headnode.apps.cli.table import RecordTable
+from headnode.apps.client.client import Client
 from headnode.apps.readable_values import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
-
 PARAMETER = "ClusterEnvironment"
 
 
-def environment(asked: "Arguments", client: "Client", out: "Output") -> int:
+def environment(asked: Arguments, client: Client, out: Output) -> int:
     """List the variables; set those that are given as NAME=VALUE, remove those given as NAME=."""
     variables = _cluster_variables(client)
     changes = dict(word.split("=", 1) for word in asked.words if "=" in word)
@@ -51,7 +48,7 @@ def environment(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def _cluster_variables(client: "Client") -> "dict[str, str]":
+def _cluster_variables(client: Client) -> "dict[str, str]":
     params = client.ask("params")["params"]
     text = next(str(param["value"] or "") for param in params if param["name"] == PARAMETER)
     pairs = (piece.partition("=") for piece in text.split(";") if piece)
@@ -69,7 +66,7 @@ AUDIT_COLUMNS = (
 _OWN_COLUMNS = frozenset({"when", "user", "uid", "from", "verb", "outcome"})
 
 
-def audit(asked: "Arguments", client: "Client", out: "Output") -> int:
+def audit(asked: Arguments, client: Client, out: Output) -> int:
     """List the newest entries, in the order in which they were written."""
     if asked.words:
         raise usage(f"{asked.words[0]!r} is not understood", "see: hn cluster audit --help")
@@ -105,7 +102,7 @@ def _audit_text(value: object) -> str:
 DAYS = 30  # of predictions that are told, if nobody says otherwise
 
 
-def show(asked: "Arguments", client: "Client", out: "Output") -> int:
+def show(asked: Arguments, client: Client, out: Output) -> int:
     """Show what the cluster is and does, or how often it said rightly when jobs would start."""
     if asked.flag("predictions"):
         return _show_predictions(asked, client, out)
@@ -116,7 +113,7 @@ def show(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def _show_predictions(asked: "Arguments", client: "Client", out: "Output") -> int:
+def _show_predictions(asked: Arguments, client: Client, out: Output) -> int:
     import time
 
     days = asked.number("days")
@@ -134,7 +131,7 @@ def _show_predictions(asked: "Arguments", client: "Client", out: "Output") -> in
     return 0
 
 
-def params(asked: "Arguments", client: "Client", out: "Output") -> int:
+def params(asked: Arguments, client: Client, out: Output) -> int:
     """List the parameters named, or all; set those that are given as NAME=VALUE."""
     if asked.flag("history"):
         return _show_changes(asked, client, out)
@@ -151,7 +148,7 @@ def params(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def _show_changes(asked: "Arguments", client: "Client", out: "Output") -> int:
+def _show_changes(asked: Arguments, client: Client, out: Output) -> int:
     wrong = next((word for word in asked.words if "=" in word), None)
     if wrong is not None:
         raise usage(f"{wrong!r} would change a parameter", "leave out --history, or write only its name")
@@ -165,7 +162,7 @@ def _show_changes(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def history(asked: "Arguments", client: "Client", out: "Output") -> int:
+def history(asked: Arguments, client: Client, out: Output) -> int:
     """Tell what the jobs that are over were like, or write them as a job log."""
     from headnode.adapters.files.job_logs import write_history
     from headnode.apps.client.history import ask_history, summary

@@ -6,17 +6,16 @@ from pathlib import Path
 
 from headnode.apps.cli.catalogue import CliCommand
 from headnode.apps.cli.hpc_pack_programs import PROGRAMS
-from headnode.apps.cli.options import usage
+from headnode.apps.cli.options import Arguments, usage
+from headnode.apps.cli.output import Output
+from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
     from headnode.core.model.errors import HeadnodeError
 
 
-def install(asked: "Arguments", _client: "Client", out: "Output") -> int:
+def install(asked: Arguments, _client: Client, out: Output) -> int:
     """Make the links; a file of the same name that is no such link is left alone and told."""
     folder, target = _folder(asked), _program()
     try:
@@ -35,7 +34,7 @@ def install(asked: "Arguments", _client: "Client", out: "Output") -> int:
     return 0
 
 
-def remove(asked: "Arguments", _client: "Client", out: "Output") -> int:
+def remove(asked: Arguments, _client: Client, out: Output) -> int:
     """Remove the links of a directory."""
     folder = _folder(asked)
     links = [folder / name for name in PROGRAMS if _is_ours(folder / name)]
@@ -50,7 +49,7 @@ def remove(asked: "Arguments", _client: "Client", out: "Output") -> int:
     return 0
 
 
-def show(_asked: "Arguments", _client: "Client", out: "Output") -> int:
+def show(_asked: Arguments, _client: Client, out: Output) -> int:
     """List the links that the directories of PATH have."""
     folders = dict.fromkeys(os.environ.get("PATH", "").split(os.pathsep))
     links = [Path(folder, name) for folder in folders if folder for name in PROGRAMS]
@@ -62,7 +61,7 @@ def show(_asked: "Arguments", _client: "Client", out: "Output") -> int:
     return 0
 
 
-def _folder(asked: "Arguments") -> Path:
+def _folder(asked: Arguments) -> Path:
     if len(asked.words) != 1:
         raise usage(f"{len(asked.words)} directories were given", "give one, such as ~/bin")
     return Path(asked.words[0]).absolute()

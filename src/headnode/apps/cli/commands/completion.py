@@ -4,17 +4,15 @@ import signal
 from types import MappingProxyType
 
 from headnode.apps.cli.catalogue import MODULES, NOUNS, OLDER_WORDS, CliCommand, find_command
-from headnode.apps.cli.options import NODE_STATES, STATES, usage
+from headnode.apps.cli.options import NODE_STATES, STATES, Arguments, CliOption, usage
+from headnode.apps.cli.output import Output
 from headnode.apps.cli.table import printable
+from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
-
-    from headnode.apps.cli.options import Arguments, CliOption
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
 
     Candidate = tuple[str, str]  # what may be typed, and what it is
     Ask = Callable[[Client], Iterable[Candidate]]
@@ -41,7 +39,7 @@ _JOBS = frozenset("id job parentjobids afterfailure afterexit afterstart before"
 _FLAGS = ("true", "false")
 
 
-def candidates(line: str, client: "Client") -> "list[Candidate]":
+def candidates(line: str, client: Client) -> "list[Candidate]":
     """Return what may complete the last word of `line`, the command line up to the cursor.
 
     What the head would have to be asked is left out where none answers at once.
@@ -63,7 +61,7 @@ def _without_state(words: "list[str]") -> "list[str]":
     return words[1:] if words and words[0].startswith("--state=") else words
 
 
-def _at(typed: "list[str]", current: str, client: "Client") -> "Iterator[Candidate]":
+def _at(typed: "list[str]", current: str, client: Client) -> "Iterator[Candidate]":
     if not typed:
         yield from NOUNS.items()
         yield from _verbs("")
@@ -83,7 +81,7 @@ def _verbs(noun: str) -> "Iterator[Candidate]":
 
 
 def _of_command(
-    noun: str, command: "CliCommand", typed: "list[str]", current: str, client: "Client"
+    noun: str, command: "CliCommand", typed: "list[str]", current: str, client: Client
 ) -> "Iterator[Candidate]":
     options: dict[str, CliOption] = {}
     for option in command.options:
@@ -101,7 +99,7 @@ def _of_command(
 
 
 def _options(
-    noun: str, options: "Mapping[str, CliOption]", current: str, client: "Client"
+    noun: str, options: "Mapping[str, CliOption]", current: str, client: Client
 ) -> "Iterator[Candidate]":
     dash = "--" if current.startswith("-") else "/"
     between = "=" if dash == "--" else ":"
@@ -120,7 +118,7 @@ def _listed(current: str, words: "Iterable[Candidate]") -> "Iterator[Candidate]"
     return ((kept + word, said) for word, said in words)
 
 
-def _values(noun: str, option: "CliOption", client: "Client") -> "Iterable[Candidate]":
+def _values(noun: str, option: CliOption, client: Client) -> "Iterable[Candidate]":
     name = option.name
     if not option.value:
         return [(word, "") for word in _FLAGS]
@@ -135,7 +133,7 @@ def _values(noun: str, option: "CliOption", client: "Client") -> "Iterable[Candi
     return _asked(client, asks[name]) if name in asks else ()
 
 
-def _positionals(noun: str, verb: str, current: str, client: "Client") -> "Iterable[Candidate]":
+def _positionals(noun: str, verb: str, current: str, client: Client) -> "Iterable[Candidate]":
     if noun == "job" and verb not in ("list", "new", "submit", "shell"):
         return _asked(client, _jobs)
     if noun == "task":
@@ -151,7 +149,7 @@ def _positionals(noun: str, verb: str, current: str, client: "Client") -> "Itera
     return _asked(client, asks[noun]) if noun in asks and verb not in ("list", "new") else ()
 
 
-def _asked(client: "Client", ask: "Ask") -> "list[Candidate]":
+def _asked(client: Client, ask: "Ask") -> "list[Candidate]":
     """Return what the head answers; nothing where there is none.  It ends this process when it is slow."""
     from headnode.core.model.errors import HeadnodeError
 
@@ -164,39 +162,39 @@ def _asked(client: "Client", ask: "Ask") -> "list[Candidate]":
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _jobs(client: "Client") -> "Iterator[Candidate]":
+def _jobs(client: Client) -> "Iterator[Candidate]":
     from headnode.apps.cli.commands.job_list import own_name
 
     for job in client.ask("jobs", owner=own_name(), limit=MOST)["jobs"]:
         yield str(job["id"]), f"{job['state']} {job['name'] or job.get('command') or ''}".strip()
 
 
-def _tasks(client: "Client", job: int) -> "Iterator[Candidate]":
+def _tasks(client: Client, job: int) -> "Iterator[Candidate]":
     for task in client.ask("tasks", job=job, limit=MOST)["tasks"]:
         yield f"{job}.{task['task']}", f"{task['state']} {task['name'] or task['command']}"
 
 
-def _nodes(client: "Client") -> "Iterator[Candidate]":
+def _nodes(client: Client) -> "Iterator[Candidate]":
     for node in client.ask("nodes")["nodes"]:
         yield node["name"], f"{node['state']}, {node['free']} of {node['processors']} processors free"
 
 
-def _node_groups(client: "Client") -> "Iterator[Candidate]":
+def _node_groups(client: Client) -> "Iterator[Candidate]":
     for name in sorted({group for node in client.ask("nodes")["nodes"] for group in node["groups"]}):
         yield name, "node group"
 
 
-def _templates(client: "Client") -> "Iterator[Candidate]":
+def _templates(client: Client) -> "Iterator[Candidate]":
     for template in client.ask("templates")["templates"]:
         yield template["name"], template.get("description") or "job template"
 
 
-def _reservations(client: "Client") -> "Iterator[Candidate]":
+def _reservations(client: Client) -> "Iterator[Candidate]":
     for reservation in client.ask("reservations")["reservations"]:
         yield reservation["name"], "reservation"
 
 
-def _parameters(client: "Client") -> "Iterator[Candidate]":
+def _parameters(client: Client) -> "Iterator[Candidate]":
     for parameter in client.ask("params")["params"]:
         yield f"{parameter['name']}=", f"now {_shown(parameter['value'])}"
 
@@ -208,7 +206,7 @@ def _shown(value: "Any") -> str:
 CANDIDATES = "candidates"  # what the scripts ask for, with the command line up to the cursor
 
 
-def run(asked: "Arguments", client: "Client", out: "Output") -> int:
+def run(asked: Arguments, client: Client, out: Output) -> int:
     """Print a script for the shell that is named, or what such a script asks for."""
     if asked.words[:1] == [CANDIDATES] and len(asked.words) == 2:
         for word, said in candidates(asked.words[1], client):

@@ -4,22 +4,20 @@ import os
 
 from headnode.adapters.files.opening import open_named
 from headnode.apps.cli.catalogue import FORMAT, CliCommand
-from headnode.apps.cli.options import CliOption, usage
+from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.output import Output
 from headnode.apps.cli.table import RecordTable
+from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
-
 COLUMNS = ("Name", "Kind", "Jobs", "Dialect", "Program")
 
 
-def listing(asked: "Arguments", client: "Client", out: "Output") -> int:
+def listing(asked: Arguments, client: Client, out: Output) -> int:
     """List every filter, in the order in which they are asked."""
     if asked.words:
         raise usage(f"{asked.words[0]!r} is not understood", "try one out: hn filter test NAME JOBFILE")
@@ -43,7 +41,7 @@ def listing(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def test(asked: "Arguments", client: "Client", out: "Output") -> int:
+def test(asked: Arguments, client: Client, out: Output) -> int:
     """Call one filter about a job file, and print what would happen; 1 when the job would not go on."""
     if len(asked.words) != 2:
         raise usage("a filter and a job file are needed", "write: hn filter test FILTER JOBFILE")

@@ -11,15 +11,13 @@ from headnode.apps.cli.catalogue import (
     every_command,
     find_command,
 )
-from headnode.apps.cli.options import CliOption, usage
+from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.output import Output
+from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
 
 WIDTH = 100  # columns, where the terminal is not narrower
 NARROWEST = 60  # columns
@@ -235,7 +233,7 @@ def _text(text: str) -> str:
     return f"\\&{plain}" if plain[:1] in (".", "'") else plain
 
 
-def show_manual(asked: "Arguments", _client: "Client", out: "Output") -> int:
+def show_manual(asked: Arguments, _client: Client, out: Output) -> int:
     """Show a page, print it, or write all of them."""
 
     if (directory := asked.text("directory")) is not None:
@@ -265,7 +263,7 @@ def _show_page(page: str) -> int:
         ) from None
 
 
-def _write_pages(directory: str, asked: "Arguments", out: "Output") -> int:
+def _write_pages(directory: str, asked: Arguments, out: Output) -> int:
     from pathlib import Path
 
     from headnode.core.model.errors import BadRequest
@@ -289,7 +287,7 @@ def _write_pages(directory: str, asked: "Arguments", out: "Output") -> int:
     return 0
 
 
-def show_version(_asked: "Arguments", _client: "Client", out: "Output") -> int:
+def show_version(_asked: Arguments, _client: Client, out: Output) -> int:
     """Print the version of this program."""
     out.text(f"headnode {__version__}", {"version": __version__})
     return 0

@@ -9,14 +9,9 @@ from headnode.apps.cli.arguments import (
     selected_jobs,
 )
 from headnode.apps.cli.catalogue import CliCommand
-from headnode.apps.cli.options import CliOption
-from headnode.apps.cli.output import for_each, note_losses
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
+from headnode.apps.cli.options import Arguments, CliOption
+from headnode.apps.cli.output import Output, for_each, note_losses
+from headnode.apps.client.client import Client
 
 MOST_NAMED = 8  # jobs that are in the queue again with another
 
@@ -27,7 +22,7 @@ _ENDING = (
 )
 
 
-def cancel(asked: "Arguments", client: "Client", out: "Output") -> int:
+def cancel(asked: Arguments, client: Client, out: Output) -> int:
     """Cancel each job."""
     if group_named(asked) is not None:
         return _stop_group("cancel_group", "canceled", asked, client, out)
@@ -39,7 +34,7 @@ def cancel(asked: "Arguments", client: "Client", out: "Output") -> int:
     return for_each(job_ids(asked.words), deed, out)
 
 
-def finish(asked: "Arguments", client: "Client", out: "Output") -> int:
+def finish(asked: Arguments, client: Client, out: Output) -> int:
     """End each job as finished, whatever its tasks still do."""
     if group_named(asked) is not None:
         return _stop_group("finish_group", "finished", asked, client, out)
@@ -51,7 +46,7 @@ def finish(asked: "Arguments", client: "Client", out: "Output") -> int:
     return for_each(job_ids(asked.words), deed, out)
 
 
-def requeue(asked: "Arguments", client: "Client", out: "Output") -> int:
+def requeue(asked: Arguments, client: Client, out: Output) -> int:
     """Put each job back into the queue."""
 
     def deed(job: int) -> None:
@@ -69,7 +64,7 @@ def _with(jobs: "list[int]") -> str:
     return f" Requeued with it, since they wait for it: {named}."
 
 
-def _stop_group(verb: str, word: str, asked: "Arguments", client: "Client", out: "Output") -> int:
+def _stop_group(verb: str, word: str, asked: Arguments, client: Client, out: Output) -> int:
     """Stop all jobs of a group in one step; tell each; return 1 when some could not be."""
     answer = client.ask(verb, **group_fields(asked), **_end_fields(asked))
     if not answer["jobs"] and not answer["refused"]:
@@ -83,7 +78,7 @@ def _stop_group(verb: str, word: str, asked: "Arguments", client: "Client", out:
     return 1 if answer["refused"] else 0
 
 
-def clone(asked: "Arguments", client: "Client", out: "Output") -> int:
+def clone(asked: Arguments, client: Client, out: Output) -> int:
     """Make a new job like each of these."""
     from headnode.apps.cli.shell import remember
 
@@ -96,7 +91,7 @@ def clone(asked: "Arguments", client: "Client", out: "Output") -> int:
     return for_each(job_ids(asked.words), deed, out)
 
 
-def _end_fields(asked: "Arguments") -> "dict[str, str | bool | None]":
+def _end_fields(asked: Arguments) -> "dict[str, str | bool | None]":
     return {
         "message": asked.text("message"),
         "force": asked.flag("force") or None,
@@ -111,7 +106,7 @@ def _still_ending(answer: "dict[str, object]") -> str:
 _HOLD_NAME = CliOption("name", "NAME", "Name of the hold (default: user)")
 
 
-def suspend(asked: "Arguments", client: "Client", out: "Output") -> int:
+def suspend(asked: Arguments, client: Client, out: Output) -> int:
     """Stop the processes of each job, and let others have what it holds."""
 
     def deed(job: int) -> None:
@@ -122,7 +117,7 @@ def suspend(asked: "Arguments", client: "Client", out: "Output") -> int:
     return for_each(selected_jobs(asked, client, out), deed, out)
 
 
-def resume(asked: "Arguments", client: "Client", out: "Output") -> int:
+def resume(asked: Arguments, client: Client, out: Output) -> int:
     """Let each suspended job go on."""
 
     def deed(job: int) -> None:
@@ -133,7 +128,7 @@ def resume(asked: "Arguments", client: "Client", out: "Output") -> int:
     return for_each(selected_jobs(asked, client, out), deed, out)
 
 
-def hold(asked: "Arguments", client: "Client", out: "Output") -> int:
+def hold(asked: Arguments, client: Client, out: Output) -> int:
     """Keep each job from starting."""
 
     def deed(job: int) -> None:
@@ -143,7 +138,7 @@ def hold(asked: "Arguments", client: "Client", out: "Output") -> int:
     return for_each(selected_jobs(asked, client, out), deed, out)
 
 
-def release(asked: "Arguments", client: "Client", out: "Output") -> int:
+def release(asked: Arguments, client: Client, out: Output) -> int:
     """Release a hold of each job, or all of them."""
 
     def deed(job: int) -> None:

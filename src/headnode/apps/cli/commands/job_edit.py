@@ -3,25 +3,22 @@
 from headnode.apps.cli.arguments import job_id
 from headnode.apps.cli.catalogue import KEY, CliCommand
 from headnode.apps.cli.job_files import HOW_TO_READ, described_by, job_file_among, refuse_how
-from headnode.apps.cli.options import CliOption, usage
-from headnode.apps.cli.output import note_losses
+from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.output import Output, note_losses
 from headnode.apps.cli.shell import ENV_ALL, apply_shell, remember
 from headnode.apps.cli.terms import JOB_OPTIONS, TASK_OPTIONS, job_terms, task_terms
+from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
 
 TASK_FILE = CliOption(
     "taskfile", "FILE", "Take the task from a job file with one Task, or all tasks of its job"
 )
 
 
-def add_task(asked: "Arguments", client: "Client", out: "Output") -> int:
+def add_task(asked: Arguments, client: Client, out: Output) -> int:
     """Add the task and print its address."""
     job = job_id(asked.words[:1])
     if (path := asked.text("taskfile")) is not None:
@@ -34,7 +31,7 @@ def add_task(asked: "Arguments", client: "Client", out: "Output") -> int:
     return _show_added(job, answer, out)
 
 
-def _add_from_file(job: int, path: str, asked: "Arguments", client: "Client", out: "Output") -> int:
+def _add_from_file(job: int, path: str, asked: Arguments, client: Client, out: Output) -> int:
     """Add the tasks of a file."""
     from headnode.apps.cli.catalogue import COMMON_OPTIONS
     from headnode.apps.cli.job_files import read_job_file
@@ -48,7 +45,7 @@ def _add_from_file(job: int, path: str, asked: "Arguments", client: "Client", ou
     return _show_added(job, answer, out)
 
 
-def _show_added(job: int, answer: "dict[str, Any]", out: "Output") -> int:
+def _show_added(job: int, answer: "dict[str, Any]", out: Output) -> int:
     for number in answer["tasks"]:
         out.said(f"Task has been added. ID: {job}.{number}.", answer, f"{job}.{number}")
     if answer.get("report"):
@@ -58,7 +55,7 @@ def _show_added(job: int, answer: "dict[str, Any]", out: "Output") -> int:
     return 0
 
 
-def new_job(asked: "Arguments", client: "Client", out: "Output") -> int:
+def new_job(asked: Arguments, client: Client, out: Output) -> int:
     """Make the job and print its id, which is the fourth word for scripts that cut it out."""
     file = asked.text("jobfile") or job_file_among(asked.words)
     if asked.words and asked.words != [file]:
@@ -80,7 +77,7 @@ def new_job(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def _created_sentence(asked: "Arguments", client: "Client") -> str:
+def _created_sentence(asked: Arguments, client: Client) -> str:
     """Return how to tell of a new job, before its id: scripts of HPC Pack look for its words."""
     if not asked.hpc_pack:
         return "Job queued"
@@ -89,7 +86,7 @@ def _created_sentence(asked: "Arguments", client: "Client") -> str:
     return CREATED[dialect_of_sentences(client)]
 
 
-def modify_job(asked: "Arguments", client: "Client", out: "Output") -> int:
+def modify_job(asked: Arguments, client: Client, out: Output) -> int:
     """Change the job; tell what is different now."""
     job, terms = job_id(asked.words), job_terms(asked)
     percent, message = asked.number("progress"), asked.text("progressmsg")
@@ -122,12 +119,12 @@ TO = CliOption(
 )
 
 
-def export_job(asked: "Arguments", client: "Client", out: "Output") -> int:
+def export_job(asked: Arguments, client: Client, out: Output) -> int:
     """Print the job file; what the language cannot say is noted beside it."""
     return print_job_file(job_id(asked.words), asked.text("to"), client, out)
 
 
-def print_job_file(job: int, dialect: str | None, client: "Client", out: "Output") -> int:
+def print_job_file(job: int, dialect: str | None, client: Client, out: Output) -> int:
     """Print a job in a job language, or the one it came in.
 
     Raises:  BadRequest ``dialect`` when there is no such language, and what its writer refuses.

@@ -2,19 +2,18 @@
 
 from headnode.apps.cli.arguments import job_id
 from headnode.apps.cli.catalogue import CliCommand
+from headnode.apps.cli.options import Arguments
+from headnode.apps.cli.output import Output
+from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
-
 
 def explain_dry_run(
-    request: "Callable[[], dict[str, Any]]", file: str | None, client: "Client", out: "Output"
+    request: "Callable[[], dict[str, Any]]", file: str | None, client: Client, out: Output
 ) -> int:
     """Ask the head about the job that `request` describes, as submit_job takes it; print what it says.
 
@@ -52,7 +51,7 @@ def _pages(answer: "dict[str, Any]", width: int) -> str:
     return "\n".join(told)
 
 
-def _answer(request: "Callable[[], dict[str, Any]]", file: str | None, client: "Client") -> "dict[str, Any]":
+def _answer(request: "Callable[[], dict[str, Any]]", file: str | None, client: Client) -> "dict[str, Any]":
     from headnode.core.model.errors import Unavailable
 
     try:
@@ -69,7 +68,7 @@ def _answer(request: "Callable[[], dict[str, Any]]", file: str | None, client: "
 MOST_TIMES = 5
 
 
-def run(asked: "Arguments", client: "Client", out: "Output") -> int:
+def run(asked: Arguments, client: Client, out: Output) -> int:
     """Explain the job."""
     number = job_id(asked.words)
     if not out.for_people:
@@ -84,7 +83,7 @@ def run(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def _explain_again(client: "Client", number: int) -> "tuple[dict[str, Any], dict[str, Any]]":
+def _explain_again(client: Client, number: int) -> "tuple[dict[str, Any], dict[str, Any]]":
     """Return the explanation and the job it is of, in one state.
 
     Explaining takes up to a second, in which a job may start or end: then it is explained again, a few

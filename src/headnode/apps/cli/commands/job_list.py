@@ -4,18 +4,16 @@ import os
 
 from headnode.apps.cli.arguments import AGO, group_text, period
 from headnode.apps.cli.catalogue import FORMAT, STATE, CliCommand
-from headnode.apps.cli.options import CliOption, read_states, usage
+from headnode.apps.cli.options import Arguments, CliOption, read_states, usage
+from headnode.apps.cli.output import Output
 from headnode.apps.cli.screens.job import WIDTHS, row
 from headnode.apps.cli.table import RecordTable
+from headnode.apps.client.client import Client
 from headnode.apps.readable_values import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
 
     Answer = dict[str, Any]
 
@@ -27,7 +25,7 @@ ORDERS = ("id", "name", "user", "state", "priority", "submitted", "start", "ende
 _PAST = ("since", "until", "group")  # with these, jobs of all states are listed
 
 
-def run(asked: "Arguments", client: "Client", out: "Output") -> int:
+def run(asked: Arguments, client: Client, out: Output) -> int:
     """List the jobs that were asked for."""
     if asked.words:
         raise usage(f"{asked.words[0]!r} is not understood", "one job: hn job view ID")
@@ -65,7 +63,7 @@ def _sheet(answer: "Answer", data: "Any", width: int | None) -> RecordTable:
     )
 
 
-def _fetched(asked: "Arguments", client: "Client", limit: int) -> "Answer":
+def _fetched(asked: Arguments, client: Client, limit: int) -> "Answer":
     """Return up to `limit` jobs; to sort them, as many as are looked at for that."""
     order = _order(asked)
     since, until = period(asked)
@@ -102,7 +100,7 @@ def _sorted(answer: "Answer", order: str, limit: int) -> "Answer":
     return answer | {"jobs": jobs[:limit]} | more
 
 
-def _order(asked: "Arguments") -> str:
+def _order(asked: Arguments) -> str:
     """Return what to sort by; "" for nothing.
 
     Raises:  BadRequest ``usage``.
@@ -115,11 +113,11 @@ def _order(asked: "Arguments") -> str:
     return order
 
 
-def _default(asked: "Arguments") -> bool:
+def _default(asked: Arguments) -> bool:
     return not {"state", "all", "user", "group", "name", "projectname", "before", *_PAST} & {*asked.options}
 
 
-def _owner(asked: "Arguments") -> str | None:
+def _owner(asked: Arguments) -> str | None:
     user = asked.text("user")
     if user is not None:
         return None if user == "*" else user
@@ -135,7 +133,7 @@ def own_name() -> str:
         return str(os.geteuid())
 
 
-def _states(asked: "Arguments") -> "list[str] | None":
+def _states(asked: Arguments) -> "list[str] | None":
     if asked.text("state") is None:
         return None if asked.flag("all") or any(name in asked.options for name in _PAST) else LIVING
     return read_states(asked.text("state"))

@@ -14,17 +14,13 @@ from types import FrameType
 from typing import Any
 
 from headnode.apps.cli.catalogue import COMMON_OPTIONS, CliCommand
-from headnode.apps.cli.options import CliOption, usage
+from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.output import Output
 from headnode.apps.cli.shell import ENV_ALL, apply_shell, remember
 from headnode.apps.cli.terms import JOB_OPTIONS, TASK_OPTIONS, job_terms, only_task_terms
+from headnode.apps.client.client import Client
 from headnode.apps.client.conversation import ClientConversation, from_base64, to_base64
 from headnode.apps.client.submitter import command_line
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
 
 _SPELLINGS = {spelling for option in JOB_OPTIONS for spelling in option.spellings}
 _OF_THE_TASK = ("workdir", "env")
@@ -36,7 +32,7 @@ OPTIONS = (
 )
 
 
-def run(asked: "Arguments", client: "Client", out: "Output") -> int:
+def run(asked: Arguments, client: Client, out: Output) -> int:
     """Sit down at a terminal of a job; return the exit status of the program that ran there."""
 
     job, own = _job(asked, client, out)
@@ -55,7 +51,7 @@ def run(asked: "Arguments", client: "Client", out: "Output") -> int:
         conversation.close()
 
 
-def _job(asked: "Arguments", client: "Client", out: "Output") -> "tuple[int, bool]":
+def _job(asked: Arguments, client: Client, out: Output) -> "tuple[int, bool]":
     """Return the job, and whether it is one that was made for this."""
     if (named := asked.text("job")) is not None:
         from headnode.apps.cli.arguments import job_id
@@ -76,7 +72,7 @@ def _job(asked: "Arguments", client: "Client", out: "Output") -> "tuple[int, boo
     return job, True
 
 
-def _join(conversation: "ClientConversation", job: int, out: "Output") -> int:
+def _join(conversation: "ClientConversation", job: int, out: Output) -> int:
     """Wait until there is a terminal, saying why; use it to its end."""
 
     while True:
@@ -90,7 +86,7 @@ def _join(conversation: "ClientConversation", job: int, out: "Output") -> int:
             return _tell_end(answer, out)
 
 
-def _tell_wait(waits: "dict[str, Any]", job: int, out: "Output") -> None:
+def _tell_wait(waits: "dict[str, Any]", job: int, out: Output) -> None:
     if not waits["reason"]:
         return
     from headnode.apps.readable_values import instant
@@ -103,7 +99,7 @@ def _tell_wait(waits: "dict[str, Any]", job: int, out: "Output") -> None:
     out.note(f"job {job} waits: {waits['reason']}{said}")
 
 
-def _tell_end(answer: "dict[str, Any]", out: "Output") -> int:
+def _tell_end(answer: "dict[str, Any]", out: Output) -> int:
     if answer["problem"]:
         out.note(str(answer["problem"]))
     return int(answer["exit"])

@@ -4,17 +4,15 @@ import os
 
 from headnode.apps.cli.catalogue import COMMON_OPTIONS, KEY, CliCommand
 from headnode.apps.cli.job_files import HOW_TO_READ, described_by, job_file_among, refuse_how
-from headnode.apps.cli.options import CliOption, grouped, usage
+from headnode.apps.cli.options import Arguments, CliOption, grouped, usage
+from headnode.apps.cli.output import Output
 from headnode.apps.cli.shell import ENV_ALL, apply_shell, note_directory, remember
 from headnode.apps.cli.terms import FILES, JOB_OPTIONS, TASK_OPTIONS, job_terms, only_task_terms
+from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
 
 _BEGINNING = 65_536  # bytes of a script, in which the options for another scheduler stand
 _FIRST = "What to submit, and what to do with it"
@@ -48,7 +46,7 @@ OPTIONS = (
 )
 
 
-def run(asked: "Arguments", client: "Client", out: "Output") -> int:
+def run(asked: Arguments, client: Client, out: Output) -> int:
     """Submit one job; remember its id for this shell; wait for its end if told to.  Or only say what if."""
     if "jobfile" not in asked.options and (file := job_file_among(asked.words)):
         asked.options["jobfile"], asked.words = [file], []
@@ -93,7 +91,7 @@ def _refuse_batch_script(words: "list[str]") -> None:
         refuse_batch_script(program, start, words)
 
 
-def _submit_group(asked: "Arguments", client: "Client", out: "Output") -> int:
+def _submit_group(asked: Arguments, client: Client, out: Output) -> int:
     """Submit what 'hn job new' made of a file with several jobs."""
     anyway = ("group", "wait", *(option.name for option in COMMON_OPTIONS))
     others = [name for name in asked.options if name not in anyway]
@@ -111,7 +109,7 @@ def _submit_group(asked: "Arguments", client: "Client", out: "Output") -> int:
     return _wait(jobs, client, out, together=True) if waits else 0
 
 
-def _tell_submitted(jobs: "list[int]", answer: "dict[str, Any]", out: "Output") -> None:
+def _tell_submitted(jobs: "list[int]", answer: "dict[str, Any]", out: Output) -> None:
     if not out.for_people and len(jobs) > 1:
         names = "\n".join(map(str, jobs))
         out.said("", answer, names)
@@ -120,7 +118,7 @@ def _tell_submitted(jobs: "list[int]", answer: "dict[str, Any]", out: "Output") 
         out.said(f"Job has been submitted. ID: {job}.", answer, job)
 
 
-def _dry_run(asked: "Arguments", client: "Client", out: "Output") -> int:
+def _dry_run(asked: Arguments, client: Client, out: Output) -> int:
     from headnode.apps.cli.commands.job_explain import explain_dry_run
 
     if asked.flag("wait"):
@@ -128,7 +126,7 @@ def _dry_run(asked: "Arguments", client: "Client", out: "Output") -> int:
     return explain_dry_run(lambda: _request(asked, client), asked.text("jobfile"), client, out)
 
 
-def _request(asked: "Arguments", client: "Client") -> "dict[str, Any]":
+def _request(asked: Arguments, client: Client) -> "dict[str, Any]":
     made, file, words = asked.text("id"), asked.text("jobfile"), asked.words
     if made is None and file is None and not words and asked.text("rununtilcanceled"):
         _refuse_task_options(asked)
@@ -154,7 +152,7 @@ def _request(asked: "Arguments", client: "Client") -> "dict[str, Any]":
     return {"terms": terms, "tasks": [task]}
 
 
-def _refuse_task_options(asked: "Arguments") -> None:
+def _refuse_task_options(asked: Arguments) -> None:
     """Refuse what would describe a task where there is none to describe, instead of losing it."""
     lost = [option.name for option in (*TASK_OPTIONS, ENV_ALL) if option.name in asked.options]
     lost = [name for name in lost if name not in _JOB_SPELLINGS]
@@ -162,14 +160,14 @@ def _refuse_task_options(asked: "Arguments") -> None:
         raise usage(f"option {lost[0]!r} describes a task", "put it into the job file, or give a program")
 
 
-def _file_fields(asked: "Arguments", file: str) -> "dict[str, Any]":
+def _file_fields(asked: Arguments, file: str) -> "dict[str, Any]":
     awareness = (asked.text("awareness") or "warn").lower()
     if awareness not in ("reject", "warn", "ignore"):
         raise usage(f"awareness {awareness!r} is unknown", "choose reject, warn or ignore")
     return {**described_by(asked, file), "awareness": awareness}
 
 
-def _wait(jobs: "list[int]", client: "Client", out: "Output", *, together: bool = False) -> int:
+def _wait(jobs: "list[int]", client: Client, out: Output, *, together: bool = False) -> int:
     from headnode.apps.cli.commands.job_wait import wait_for_jobs
 
     return wait_for_jobs(jobs, client, out, show_output=True, together=together or len(jobs) > 1)

@@ -2,18 +2,14 @@
 
 from headnode.apps.cli.arguments import job_id
 from headnode.apps.cli.catalogue import FORMAT, CliCommand
-from headnode.apps.cli.options import CliOption, usage
+from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.output import Output
 from headnode.apps.cli.screens.job import view
 from headnode.apps.cli.table import RecordTable
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
+from headnode.apps.client.client import Client
 
 
-def run(asked: "Arguments", client: "Client", out: "Output") -> int:
+def run(asked: Arguments, client: Client, out: Output) -> int:
     """Show the job."""
     number = job_id(asked.words)
     if "to" in asked.options:
@@ -26,7 +22,7 @@ def run(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def _in_words(job: int, asked: "Arguments", client: "Client", out: "Output") -> int:
+def _in_words(job: int, asked: Arguments, client: Client, out: Output) -> int:
     """Show the job in a job language."""
     from headnode.apps.cli.commands.job_edit import print_job_file
 

@@ -5,7 +5,10 @@ import time
 
 from headnode.apps.cli.arguments import GROUP_OPTIONS, group_fields, group_named, job_ids
 from headnode.apps.cli.catalogue import CliCommand
+from headnode.apps.cli.options import Arguments
+from headnode.apps.cli.output import Output
 from headnode.apps.cli.screens.job import ending
+from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,10 +16,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
     from headnode.apps.cli.progress import ShowJobs
-    from headnode.apps.client.client import Client
 
 PATIENCE = 60.0  # seconds a head may be away, for a restart, before waiting for it is given up
 MOST_NAMED = 8  # jobs, when the waiting is interrupted
@@ -28,8 +28,8 @@ PAUSE = 0.25  # seconds between two attempts to reach it
 
 def wait_for_jobs(
     jobs: "Sequence[int]",
-    client: "Client",
-    out: "Output",
+    client: Client,
+    out: Output,
     *,
     show_output: bool = False,
     together: bool = False,
@@ -66,7 +66,7 @@ def _left_alone(jobs: "Sequence[int]") -> str:
     return f"no longer waiting, {what} on; wait again: hn job wait {ids}; or cancel: hn job cancel {ids}"
 
 
-def _tell_why(ended: "dict[str, Any]", client: "Client", out: "Output") -> None:
+def _tell_why(ended: "dict[str, Any]", client: Client, out: Output) -> None:
     """Tell how the first task that failed did, and where to see the others."""
     from headnode.apps.cli.screens.task import failure
 
@@ -81,7 +81,7 @@ def _tell_why(ended: "dict[str, Any]", client: "Client", out: "Output") -> None:
         out.note(f"all that failed: hn job listtasks {job} /state:failed /expandparametric")
 
 
-def _states(jobs: "list[int]", client: "Client") -> "Iterator[list[dict[str, Any]]]":
+def _states(jobs: "list[int]", client: Client) -> "Iterator[list[dict[str, Any]]]":
     """Yield all job objects whenever one changed, across restarts of the head."""
     from headnode.core.model.errors import Unavailable
 
@@ -102,7 +102,7 @@ def _states(jobs: "list[int]", client: "Client") -> "Iterator[list[dict[str, Any
             return
 
 
-def _display(out: "Output") -> "AbstractContextManager[ShowJobs]":
+def _display(out: Output) -> "AbstractContextManager[ShowJobs]":
     if out.for_people and os.isatty(1) and os.isatty(2):
         from headnode.apps.cli.progress import bars
 
@@ -119,7 +119,7 @@ def _show_nothing(_jobs: "list[dict[str, Any]]") -> None:
 class _ReasonLines:
     """Tells a pipe why the first job that waits does so, once it has waited for some seconds."""
 
-    def __init__(self, out: "Output") -> None:
+    def __init__(self, out: Output) -> None:
         self._out = out
         self._said = ""
         self._since = self._at = time.monotonic()
@@ -136,7 +136,7 @@ class _ReasonLines:
             self._out.note(f"job {waiting[0]['id']} waits: {waits_in_words(waiting[0], time.time())}")
 
 
-def _show_output(ended: "dict[str, Any]", client: "Client", out: "Output") -> None:
+def _show_output(ended: "dict[str, Any]", client: Client, out: Output) -> None:
     """Show what was captured of a job: all of its only task, or of the first instances of many."""
     from headnode.apps.cli.output_reading import copy_output, source_of
 
@@ -155,7 +155,7 @@ def _show_output(ended: "dict[str, Any]", client: "Client", out: "Output") -> No
         copy_output(source, out.raw, captured=True)
 
 
-def run(asked: "Arguments", client: "Client", out: "Output") -> int:
+def run(asked: Arguments, client: Client, out: Output) -> int:
     """Wait; exit status 0 if every job finished, else 1."""
     if group_named(asked) is None:
         return wait_for_jobs(list(dict.fromkeys(job_ids(asked.words))), client, out)

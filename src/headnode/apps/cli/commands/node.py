@@ -2,26 +2,23 @@
 
 from headnode.apps.cli.arguments import moment
 from headnode.apps.cli.catalogue import FORMAT, STATE, CliCommand
-from headnode.apps.cli.options import CliOption, read_states, usage
-from headnode.apps.cli.output import for_each
+from headnode.apps.cli.options import Arguments, CliOption, read_states, usage
+from headnode.apps.cli.output import Output, for_each
 from headnode.apps.cli.screens.node import CORE_COLUMNS, CORE_STATES, CORE_WIDTHS, core_rows, history, view
 from headnode.apps.cli.table import RecordTable
+from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
-
 MOST_NODES = 100_000
 _SET_CHARACTERS = frozenset("[]!&^")
 ALL_NODES = CliOption("all", "", "All nodes of the cluster, in place of names")
 
 
-def all_or_named(asked: "Arguments", client: "Client") -> list[str]:
+def all_or_named(asked: Arguments, client: Client) -> list[str]:
     """Return the nodes that were typed, or every node where ``/all`` was.
 
     Raises:  BadRequest ``usage`` for both; ``nodes``.
@@ -68,7 +65,7 @@ JOB_PAGE = 1000  # jobs
 MOST_JOBS_SEARCHED = 100_000  # jobs
 
 
-def view_node(asked: "Arguments", client: "Client", out: "Output") -> int:
+def view_node(asked: Arguments, client: Client, out: Output) -> int:
     """Show the node."""
     if len(asked.words) != 1:
         raise usage(f"{len(asked.words)} nodes were given", "give the name of one node")
@@ -84,7 +81,7 @@ def view_node(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def _jobs_of(node: str, asked: "Arguments", client: "Client", out: "Output") -> int:
+def _jobs_of(node: str, asked: Arguments, client: Client, out: Output) -> int:
     """List the newest jobs that used the node; looks at `MOST_JOBS_SEARCHED` jobs at most."""
     from headnode.apps.cli.screens.job import WIDTHS, row
 
@@ -104,7 +101,7 @@ def _jobs_of(node: str, asked: "Arguments", client: "Client", out: "Output") -> 
     return 0
 
 
-def list_cores(asked: "Arguments", client: "Client", out: "Output") -> int:
+def list_cores(asked: Arguments, client: Client, out: Output) -> int:
     """List the processors of all nodes, or those in some states."""
     wanted = read_states(asked.text("state"), CORE_STATES)
     names = [node["name"] for node in client.ask("nodes")["nodes"]]
@@ -123,27 +120,27 @@ def list_cores(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def approve(asked: "Arguments", client: "Client", out: "Output") -> int:
+def approve(asked: Arguments, client: Client, out: Output) -> int:
     """Let each node take jobs for the first time."""
     return _change_each(asked, client, out, "approve_node", "approved")
 
 
-def pause(asked: "Arguments", client: "Client", out: "Output") -> int:
+def pause(asked: Arguments, client: Client, out: Output) -> int:
     """Give each node no new jobs; those it runs go on."""
     return _change_each(asked, client, out, "pause_node", "paused")
 
 
-def resume(asked: "Arguments", client: "Client", out: "Output") -> int:
+def resume(asked: Arguments, client: Client, out: Output) -> int:
     """Let each node take jobs again."""
     return _change_each(asked, client, out, "resume_node", "resumed")
 
 
-def remove(asked: "Arguments", client: "Client", out: "Output") -> int:
+def remove(asked: Arguments, client: Client, out: Output) -> int:
     """Let each node be part of the cluster no longer."""
     return _change_each(asked, client, out, "remove_node", "removed")
 
 
-def _change_each(asked: "Arguments", client: "Client", out: "Output", question: str, done: str) -> int:
+def _change_each(asked: Arguments, client: Client, out: Output, question: str, done: str) -> int:
     names = all_or_named(asked, client)
     if not names:
         raise usage("no node was given", "give the names of one or more nodes")
@@ -154,7 +151,7 @@ def _change_each(asked: "Arguments", client: "Client", out: "Output", question: 
     return for_each(names, deed, out)
 
 
-def drain_nodes(asked: "Arguments", client: "Client", out: "Output") -> int:
+def drain_nodes(asked: Arguments, client: Client, out: Output) -> int:
     """Drain each node."""
     names = all_or_named(asked, client)
     if not names:
@@ -178,7 +175,7 @@ def _drain_text(node: "dict[str, Any]") -> str:
     return "will start only jobs that end by then"
 
 
-def set_node(asked: "Arguments", client: "Client", out: "Output") -> int:
+def set_node(asked: Arguments, client: Client, out: Output) -> int:
     """Set it for each node."""
     names = names_of(asked.words)
     if not names:
@@ -199,7 +196,7 @@ def set_node(asked: "Arguments", client: "Client", out: "Output") -> int:
     return for_each(names, deed, out)
 
 
-def invite_node(asked: "Arguments", client: "Client", out: "Output") -> int:
+def invite_node(asked: Arguments, client: Client, out: Output) -> int:
     """Print the line."""
     from headnode.core.formats.text.quantities import parse_span
 

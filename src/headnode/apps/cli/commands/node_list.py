@@ -1,18 +1,14 @@
 """``hn node list``: the nodes and how busy they are."""
 
 from headnode.apps.cli.catalogue import FORMAT, STATE, CliCommand
-from headnode.apps.cli.options import NODE_STATES, CliOption, read_states
+from headnode.apps.cli.options import NODE_STATES, Arguments, CliOption, read_states
+from headnode.apps.cli.output import Output
 from headnode.apps.cli.screens.node import COLOURS, COLUMNS, REASON, WIDTHS, row
 from headnode.apps.cli.table import RecordTable
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
+from headnode.apps.client.client import Client
 
 
-def run(asked: "Arguments", client: "Client", out: "Output") -> int:
+def run(asked: Arguments, client: Client, out: Output) -> int:
     """List the nodes."""
     nodes = client.ask("nodes", states=read_states(asked.text("state"), NODE_STATES))["nodes"]
     group = asked.text("group")

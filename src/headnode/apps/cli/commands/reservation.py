@@ -1,8 +1,8 @@
 """``hn reservation``: make, list, view, change and cancel reservations of nodes."""
 
 from headnode.apps.cli.catalogue import FORMAT, CliCommand
-from headnode.apps.cli.options import CliOption, usage
-from headnode.apps.cli.output import for_each
+from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.output import Output, for_each
 from headnode.apps.cli.screens.cluster import (
     RESERVATION_COLUMNS,
     later_start,
@@ -10,15 +10,12 @@ from headnode.apps.cli.screens.cluster import (
     reservation_view,
 )
 from headnode.apps.cli.table import RecordTable
+from headnode.apps.client.client import Client
 from headnode.apps.readable_values import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
 
 MINUTE = 60.0  # seconds
 _LISTS = {
@@ -30,17 +27,17 @@ _LISTS = {
 }
 
 
-def new(asked: "Arguments", client: "Client", out: "Output") -> int:
+def new(asked: Arguments, client: Client, out: Output) -> int:
     """Reserve nodes."""
     return _set(asked, client, out, "make_reservation", "has been made")
 
 
-def modify(asked: "Arguments", client: "Client", out: "Output") -> int:
+def modify(asked: Arguments, client: Client, out: Output) -> int:
     """Change a reservation."""
     return _set(asked, client, out, "change_reservation", "has been changed")
 
 
-def _set(asked: "Arguments", client: "Client", out: "Output", verb: str, done: str) -> int:
+def _set(asked: Arguments, client: Client, out: Output, verb: str, done: str) -> int:
     answer = client.ask(verb, name=_name(asked), **_wished(asked))
     found = answer["reservation"]
     out.said(f"Reservation {found['name']} {done}: {found['node_set']}.", answer, found["name"])
@@ -49,7 +46,7 @@ def _set(asked: "Arguments", client: "Client", out: "Output", verb: str, done: s
     return 0
 
 
-def listing(asked: "Arguments", client: "Client", out: "Output") -> int:
+def listing(asked: Arguments, client: Client, out: Output) -> int:
     """List every reservation."""
     if asked.words:
         raise usage(f"{asked.words[0]!r} is not understood", "one reservation: hn reservation view NAME")
@@ -62,14 +59,14 @@ def listing(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def show(asked: "Arguments", client: "Client", out: "Output") -> int:
+def show(asked: Arguments, client: Client, out: Output) -> int:
     """Show one reservation."""
     found = client.ask("reservation", name=_name(asked))["reservation"]
     out.show_table(RecordTable("Name", [reservation_view(found)], found))
     return 0
 
 
-def cancel(asked: "Arguments", client: "Client", out: "Output") -> int:
+def cancel(asked: Arguments, client: Client, out: Output) -> int:
     """Cancel each reservation."""
     if not asked.words:
         raise usage("no reservation was given", "give the names of one or more: see hn reservation list")
@@ -85,13 +82,13 @@ def cancel(asked: "Arguments", client: "Client", out: "Output") -> int:
     return for_each(asked.words, deed, out)
 
 
-def _name(asked: "Arguments") -> str:
+def _name(asked: Arguments) -> str:
     if len(asked.words) != 1:
         raise usage("one reservation is wanted", "give its name, for example: hn reservation view upgrade")
     return asked.words[0]
 
 
-def _wished(asked: "Arguments") -> "dict[str, Any]":
+def _wished(asked: Arguments) -> "dict[str, Any]":
     """Return the fields that were typed."""
     fields: dict[str, Any] = {
         field: [name.strip() for name in text.split(",") if name.strip()]

@@ -1,16 +1,15 @@
 """``hn run``: a command on many nodes at once, outside the queue."""
 
 from headnode.apps.cli.catalogue import CliCommand
-from headnode.apps.cli.options import CliOption, usage
+from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.output import Output
+from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from headnode.apps.cli.fan_out import RunOutputSink
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
 
 OPTIONS = (
     CliOption("all", "", "On all nodes (default)"),
@@ -38,7 +37,7 @@ OPTIONS = (
 )
 
 
-def run(asked: "Arguments", client: "Client", out: "Output") -> int:
+def run(asked: Arguments, client: Client, out: Output) -> int:
     """Run the command; return 0 if it succeeded on all nodes."""
     from headnode.apps.cli.fan_out import input_of, run_on, summary
 
@@ -62,7 +61,7 @@ def run(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 1 if failed else 0
 
 
-def _fields(asked: "Arguments") -> "dict[str, Any]":
+def _fields(asked: Arguments) -> "dict[str, Any]":
     if not asked.words:
         raise usage("there is no command to run", "write it behind the options: hn run /all uptime")
     if asked.text("template") is not None:
@@ -99,7 +98,7 @@ def _words(text: str | None) -> "list[str] | None":
     return None if text is None else [word for word in text.split(",") if word]
 
 
-def _job_and_task(asked: "Arguments") -> "dict[str, int]":
+def _job_and_task(asked: Arguments) -> "dict[str, int]":
     from headnode.apps.cli.arguments import job_id, task_address
 
     if (task := asked.text("task")) is not None:
@@ -130,7 +129,7 @@ def _seconds(text: str | None) -> float | None:
     return seconds
 
 
-def _fan_out(asked: "Arguments") -> int:
+def _fan_out(asked: Arguments) -> int:
     from headnode.apps.cli.fan_out import FAN_OUT, MOST_AT_ONCE
 
     wanted = asked.number("fanout")
@@ -139,7 +138,7 @@ def _fan_out(asked: "Arguments") -> int:
     return wanted or FAN_OUT
 
 
-def _report(asked: "Arguments", nodes: "list[str]", out: "Output") -> "RunOutputSink":
+def _report(asked: Arguments, nodes: "list[str]", out: Output) -> "RunOutputSink":
     import sys
 
     from headnode.apps.cli import fan_out as kinds

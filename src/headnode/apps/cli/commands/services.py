@@ -3,21 +3,19 @@
 import os
 
 from headnode.apps.cli.catalogue import CliCommand
-from headnode.apps.cli.options import CliOption, usage
+from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.output import Output
+from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
-
 PATIENCE = 60.0  # seconds a head may take to end
 PAUSE = 0.05
 
 
-def end_head(asked: "Arguments", client: "Client", out: "Output") -> int:
+def end_head(asked: Arguments, client: Client, out: Output) -> int:
     """End the head and wait until it is gone; say what goes on without it."""
     process = client.ask("ping")["pid"]
     if client.state_directory:
@@ -75,7 +73,7 @@ def _lives(process: int) -> bool:
 _AGENT_SETTINGS = ("name", "processors", "sockets", "memory", "speed", "disk", "swap", "groups", "features")
 
 
-def run_agent(asked: "Arguments", client: "Client", out: "Output") -> int:  # noqa: ARG001
+def run_agent(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
     """Join where that is wished, then start the agent in the background or become it."""
     from headnode.apps.cli import daemons
     from headnode.apps.client.local_addresses import own_agent_directory
@@ -97,7 +95,7 @@ def run_agent(asked: "Arguments", client: "Client", out: "Output") -> int:  # no
     return 0
 
 
-def _end_agent(directory: str, out: "Output") -> int:
+def _end_agent(directory: str, out: Output) -> int:
     """End the agent; what runs on this node goes on."""
     from headnode.apps.cli import daemons
 
@@ -116,7 +114,7 @@ def _end_agent(directory: str, out: "Output") -> int:
 _HEAD_SETTINGS = ("name", "nodes", "processors", "listen", "gateway-user")
 
 
-def start_head_and_agents(asked: "Arguments", client: "Client", out: "Output") -> int:
+def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
     """Start the head unless one runs; say what to do next once a node is ready."""
     from headnode.apps.cli import daemons
 
@@ -141,7 +139,7 @@ def start_head_and_agents(asked: "Arguments", client: "Client", out: "Output") -
     return 0
 
 
-def _console(asked: "Arguments", directory: str) -> str:
+def _console(asked: Arguments, directory: str) -> str:
     """Start the gateway if that is wished; return what people read about it."""
     if not asked.flag("web"):
         return ""
@@ -152,7 +150,7 @@ def _console(asked: "Arguments", directory: str) -> str:
     return f"\n{said_of_address(answer['address'])}\n"
 
 
-def _nodes(asked: "Arguments", directory: str) -> int:
+def _nodes(asked: Arguments, directory: str) -> int:
     """Return how many nodes of this machine to wait for."""
     wanted = asked.number("nodes")
     if wanted is None and asked.number("processors") is None:
@@ -164,7 +162,7 @@ def _nodes(asked: "Arguments", directory: str) -> int:
     return 1 if wanted is None else wanted
 
 
-def _directory(asked: "Arguments", client: "Client") -> str:
+def _directory(asked: Arguments, client: Client) -> str:
     """Return where to start: where the user said, else the user's own place, never another's head."""
     from headnode.apps.client.local_addresses import own_state_directory
 

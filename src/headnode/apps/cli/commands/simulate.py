@@ -2,17 +2,15 @@
 
 from headnode.apps.cli.arguments import SINCE, UNTIL, period
 from headnode.apps.cli.catalogue import CliCommand
-from headnode.apps.cli.options import CliOption, usage
-from headnode.apps.cli.output import history_progress
+from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.output import Output, history_progress
+from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Protocol, TypeVar
 
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
     from headnode.apps.simulate.machine import SimulatedMachine
     from headnode.apps.simulate.scenario import RequestOverrides
     from headnode.apps.simulate.simulation import Progress, ReplaySetup, Simulation
@@ -45,7 +43,7 @@ _OF_PARAMETERS = (
 )
 
 
-def run(asked: "Arguments", client: "Client", out: "Output") -> int:
+def run(asked: Arguments, client: Client, out: Output) -> int:
     """Replay the log or the cluster's past under the policies asked for; print the figures side by side."""
     if "example" in asked.options:
         return _replay_example(asked, out)
@@ -63,7 +61,7 @@ def run(asked: "Arguments", client: "Client", out: "Output") -> int:
     return _replay(asked, asked.words[0], asked.words[0], remarks, out)
 
 
-def _replay_example(asked: "Arguments", out: "Output") -> int:
+def _replay_example(asked: Arguments, out: Output) -> int:
     """Replay the week of jobs that Headnode makes up; keep its log where a file is named."""
     if asked.words or asked.flag("history"):
         raise usage("the example is a log of its own", "leave out the log and --history, or --example")
@@ -84,7 +82,7 @@ def _replay_example(asked: "Arguments", out: "Output") -> int:
         return _replay(asked, log, "a week of made-up jobs", remarks, out)
 
 
-def _replay_history(asked: "Arguments", client: "Client", out: "Output") -> int:
+def _replay_history(asked: Arguments, client: Client, out: Output) -> int:
     if asked.words:
         raise usage("with --history no log is read", f"leave out {asked.words[0]!r}, or --history")
     from headnode.apps.client.history import ask_history
@@ -96,7 +94,7 @@ def _replay_history(asked: "Arguments", client: "Client", out: "Output") -> int:
 
 
 def _replay(
-    asked: "Arguments", path: str, name: str, remarks: "Callable[[SwfLog], Iterator[str]]", out: "Output"
+    asked: Arguments, path: str, name: str, remarks: "Callable[[SwfLog], Iterator[str]]", out: Output
 ) -> int:
     """Replay the log at `path`, which readers know by `name`."""
     policies, starts_file = _policies(asked), asked.text("starts")
@@ -123,9 +121,7 @@ def _replay(
     return 0
 
 
-def _predict(
-    asked: "Arguments", path: str, remarks: "Callable[[SwfLog], Iterator[str]]", out: "Output"
-) -> int:
+def _predict(asked: Arguments, path: str, remarks: "Callable[[SwfLog], Iterator[str]]", out: Output) -> int:
     """Tell how often predicted starts would have held."""
     for other in ("starts", "html"):
         if asked.text(other) is not None:
@@ -144,7 +140,7 @@ def _predict(
 
 
 def _write_report(
-    path: str, name: str, simulation: "Simulation", noticed: "Sequence[str]", out: "Output"
+    path: str, name: str, simulation: "Simulation", noticed: "Sequence[str]", out: Output
 ) -> None:
     import sys
 
@@ -162,7 +158,7 @@ def _write_report(
     out.note(f"report written to {path!r}, {size / 1e6:.1f} MB")
 
 
-def _policies(asked: "Arguments") -> "Sequence[str]":
+def _policies(asked: Arguments) -> "Sequence[str]":
     """Return the policies, each once, and with its own parameters: that of ``--policy`` first."""
     from headnode.apps.simulate.scenario import policy_first
 
@@ -172,7 +168,7 @@ def _policies(asked: "Arguments") -> "Sequence[str]":
     return list(dict.fromkeys(policy_first([*first, *compared], (chosen or DEFAULT_POLICY).strip().lower())))
 
 
-def _setup(asked: "Arguments") -> "ReplaySetup":
+def _setup(asked: Arguments) -> "ReplaySetup":
     from headnode.apps.simulate.scenario import read_parameters
     from headnode.apps.simulate.simulation import ReplaySetup
 
@@ -187,7 +183,7 @@ def _setup(asked: "Arguments") -> "ReplaySetup":
     )
 
 
-def _request_overrides(asked: "Arguments") -> "RequestOverrides":
+def _request_overrides(asked: Arguments) -> "RequestOverrides":
     from headnode.apps.simulate.scenario import (
         AS_LOGGED,
         RequestOverrides,
@@ -204,7 +200,7 @@ def _request_overrides(asked: "Arguments") -> "RequestOverrides":
     )
 
 
-def _ties(asked: "Arguments") -> "Ties":
+def _ties(asked: Arguments) -> "Ties":
     from headnode.core.scheduling.pool.replay import Ties
 
     text = asked.text("ties") or Ties.ENDS_FIRST.value
@@ -213,14 +209,14 @@ def _ties(asked: "Arguments") -> "Ties":
     return Ties(text.lower())
 
 
-def _processors(asked: "Arguments") -> int | None:
+def _processors(asked: Arguments) -> int | None:
     processors = asked.number("processors")
     if processors == 0:
         raise usage("a machine of 0 processors runs nothing", "write --processors 128, for example")
     return processors
 
 
-def _machine(asked: "Arguments") -> "SimulatedMachine | None":
+def _machine(asked: Arguments) -> "SimulatedMachine | None":
     described, whole = asked.text("nodes"), asked.flag("whole-nodes")
     reserved = asked.options.get("reservation", ())
     if described is None:
@@ -262,7 +258,7 @@ def _with_progress(replay: "Replay[T]", log: str, policies: "Sequence[str]", sce
         )
 
 
-def _show(simulation: "Simulation", out: "Output") -> None:
+def _show(simulation: "Simulation", out: Output) -> None:
     from headnode.apps.cli.table import RecordTable
     from headnode.apps.simulate.report import documents, rows
 

@@ -2,25 +2,22 @@
 
 from headnode.apps.cli.arguments import job_id, task_address
 from headnode.apps.cli.catalogue import FORMAT, STATE, CliCommand
-from headnode.apps.cli.options import CliOption, read_states, usage
-from headnode.apps.cli.output import for_each
+from headnode.apps.cli.options import Arguments, CliOption, read_states, usage
+from headnode.apps.cli.output import Output, for_each
 from headnode.apps.cli.screens.task import COLUMNS, WIDTHS, row, view
 from headnode.apps.cli.table import RecordTable
 from headnode.apps.cli.terms import TASK_OPTIONS, changed_terms
+from headnode.apps.client.client import Client
 from headnode.apps.readable_values import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
-
 PAGE = 1000  # tasks
 
 
-def list_tasks(asked: "Arguments", client: "Client", out: "Output") -> int:
+def list_tasks(asked: Arguments, client: Client, out: Output) -> int:
     """List the tasks; with ``/expandparametric`` the instances of sweeps too."""
     job, wanted, limit = job_id(asked.words), read_states(asked.text("state")), asked.number("limit")
     most = PAGE if limit is None else limit
@@ -40,13 +37,13 @@ def list_tasks(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def _task_page(client: "Client", most: int, **fields: "Any") -> "tuple[list[dict[str, Any]], int | None]":
+def _task_page(client: Client, most: int, **fields: "Any") -> "tuple[list[dict[str, Any]], int | None]":
     answer = client.ask("tasks", limit=most, **fields)
     return answer["tasks"], answer["more"]
 
 
 def _with_instances(
-    client: "Client", tasks: "list[dict[str, Any]]", wanted: "list[str] | None", most: int
+    client: Client, tasks: "list[dict[str, Any]]", wanted: "list[str] | None", most: int
 ) -> "list[dict[str, Any]]":
     shown: list[dict[str, Any]] = []
     for task in tasks:
@@ -65,7 +62,7 @@ def _with_instances(
 PEEK = 4096  # bytes
 
 
-def view_task(asked: "Arguments", client: "Client", out: "Output") -> int:
+def view_task(asked: Arguments, client: Client, out: Output) -> int:
     """Show the task, and the end of its output if told to."""
     job, number, instance = task_address(asked.words)
     task = client.ask("task", job=job, task=number, instance=instance)["task"]
@@ -76,7 +73,7 @@ def view_task(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def _end_of_output(client: "Client", job: int, task: int, instance: int | None) -> str:
+def _end_of_output(client: Client, job: int, task: int, instance: int | None) -> str:
     from headnode.apps.cli.output_reading import copy_output, source_of
 
     question = {"job": job, "task": task, "instance": instance}
@@ -89,7 +86,7 @@ def _end_of_output(client: "Client", job: int, task: int, instance: int | None) 
     return b"".join(pieces).decode(errors="replace").rstrip("\n")
 
 
-def modify_task(asked: "Arguments", client: "Client", out: "Output") -> int:
+def modify_task(asked: Arguments, client: Client, out: Output) -> int:
     """Change the task; tell what is different now."""
     job, task, instance = task_address(asked.words)
     if instance is not None:
@@ -113,7 +110,7 @@ _STOPPING = (
 )
 
 
-def cancel(asked: "Arguments", client: "Client", out: "Output") -> int:
+def cancel(asked: Arguments, client: Client, out: Output) -> int:
     """Cancel each task, or the whole of a sweep."""
     message, force = asked.text("message"), asked.flag("force") or None
 
@@ -127,7 +124,7 @@ def cancel(asked: "Arguments", client: "Client", out: "Output") -> int:
     return for_each(_named_tasks(asked), deed, out)
 
 
-def finish(asked: "Arguments", client: "Client", out: "Output") -> int:
+def finish(asked: Arguments, client: Client, out: Output) -> int:
     """Stop each task, or the whole of a sweep, and count what ran as finished."""
     message, force = asked.text("message"), asked.flag("force") or None
 
@@ -143,7 +140,7 @@ def finish(asked: "Arguments", client: "Client", out: "Output") -> int:
     return for_each(_named_tasks(asked), deed, out)
 
 
-def requeue(asked: "Arguments", client: "Client", out: "Output") -> int:
+def requeue(asked: Arguments, client: Client, out: Output) -> int:
     """Put each task back into its job's queue."""
 
     def deed(word: str) -> None:
@@ -154,7 +151,7 @@ def requeue(asked: "Arguments", client: "Client", out: "Output") -> int:
     return for_each(_named_tasks(asked), deed, out)
 
 
-def _named_tasks(asked: "Arguments") -> list[str]:
+def _named_tasks(asked: Arguments) -> list[str]:
     if not asked.words:
         raise usage("no task was given", "write job.task or job.task.instance, for example 12.1")
     return asked.words

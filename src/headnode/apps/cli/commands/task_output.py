@@ -4,21 +4,19 @@ import time
 
 from headnode.apps.cli.arguments import output_address
 from headnode.apps.cli.catalogue import CliCommand
-from headnode.apps.cli.options import CliOption
+from headnode.apps.cli.options import Arguments, CliOption
+from headnode.apps.cli.output import Output
 from headnode.apps.cli.output_reading import PAUSE, copy_output, follow_output, source_of
+from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
 OVER = ("finished", "failed", "canceled")
 WAITING = ("not submitted", "configuring", "queued")
 
 
-def run(asked: "Arguments", client: "Client", out: "Output") -> int:
+def run(asked: Arguments, client: Client, out: Output) -> int:
     """Print the file, or those of all instances; with ``--follow`` until the task or job is over."""
     job, task, instance = output_address(asked.words)
     stream = "standard_error" if asked.flag("stderr") else "standard_output"
@@ -37,7 +35,7 @@ def run(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def _files(client: "Client", question: "dict[str, Any]") -> "dict[str, Any] | None":
+def _files(client: Client, question: "dict[str, Any]") -> "dict[str, Any] | None":
     """Return where the output lies; None of a task of several instances, when none of them is named."""
     from headnode.core.model.errors import BadRequest
 
@@ -50,7 +48,7 @@ def _files(client: "Client", question: "dict[str, Any]") -> "dict[str, Any] | No
 
 
 def _print_whole(
-    asked: "Arguments", client: "Client", out: "Output", job: int, task: int | None, stream: str
+    asked: Arguments, client: Client, out: Output, job: int, task: int | None, stream: str
 ) -> int:
     """Print what all instances of a sweep, or all tasks of a job, have printed."""
     from headnode.apps.cli.output_reading import WholeOutput
@@ -69,7 +67,7 @@ def _print_whole(
     return 1 if whole.troubles else 0
 
 
-def _wants_headers(asked: "Arguments", client: "Client", out: "Output", job: int, task: int | None) -> bool:
+def _wants_headers(asked: Arguments, client: Client, out: Output, job: int, task: int | None) -> bool:
     """Return what was said of headers; else they are for terminals, and for what has several outputs."""
     if "headers" in asked.options:
         return asked.flag("headers")
@@ -78,7 +76,7 @@ def _wants_headers(asked: "Arguments", client: "Client", out: "Output", job: int
     return task is not None or client.ask("job", job=job)["job"]["tasks"]["total"] != 1
 
 
-def _follow(client: "Client", question: "dict[str, Any]", stream: str, out: "Output") -> None:
+def _follow(client: Client, question: "dict[str, Any]", stream: str, out: Output) -> None:
     """Print what is there and what comes, until the task is over."""
     files = client.ask("output", **question)
     while files["state"].lower() in WAITING:  # it has no file before it runs

@@ -4,25 +4,22 @@ import os
 
 from headnode.adapters.files.opening import open_named
 from headnode.apps.cli.catalogue import FORMAT, CliCommand
-from headnode.apps.cli.options import CliOption, usage
-from headnode.apps.cli.output import for_each
+from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.output import Output, for_each
 from headnode.apps.cli.table import RecordTable
+from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
-
 COLUMNS = ("Name", "Rules", "For", "Description")
 _RULE_COLUMNS = ("Property", "Default", "Read Only", "Least", "Most", "Allowed", "Required")
 _FORM = CliOption("to", "FORM", "toml (if not given), or hpcpack: the XML that HPC Pack imports")
 
 
-def listing(asked: "Arguments", client: "Client", out: "Output") -> int:
+def listing(asked: Arguments, client: Client, out: Output) -> int:
     """List every template."""
     if asked.words:
         raise usage(f"{asked.words[0]!r} is not understood", "one template: hn template view NAME")
@@ -45,7 +42,7 @@ def _people(template: "Mapping[str, Any]") -> str:
     return ", ".join(named) or "everybody"
 
 
-def view(asked: "Arguments", client: "Client", out: "Output") -> int:
+def view(asked: Arguments, client: Client, out: Output) -> int:
     """Show the rules of a template."""
     found = client.ask("template", template=_name(asked))["template"]
     rows = [
@@ -75,7 +72,7 @@ def _shown(value: "Any") -> str:
     return ", ".join(map(_shown, value)) if isinstance(value, list) else str(value)
 
 
-def export(asked: "Arguments", client: "Client", out: "Output") -> int:
+def export(asked: Arguments, client: Client, out: Output) -> int:
     """Print a template as a file."""
     found = client.ask("template", template=_name(asked), form=asked.text("to"))
     for item in found["report"]:
@@ -84,7 +81,7 @@ def export(asked: "Arguments", client: "Client", out: "Output") -> int:
     return 0
 
 
-def import_(asked: "Arguments", client: "Client", out: "Output") -> int:
+def import_(asked: Arguments, client: Client, out: Output) -> int:
     """Make or replace templates from files."""
     if not asked.words:
         raise usage("no file was given", "give the files of one or more templates")
@@ -107,7 +104,7 @@ def _text(path: str) -> str:
         raise usage(f"{path} cannot be read: {error}", "name a file of UTF-8 text") from None
 
 
-def remove(asked: "Arguments", client: "Client", out: "Output") -> int:
+def remove(asked: Arguments, client: Client, out: Output) -> int:
     """Take templates away."""
     if not asked.words:
         raise usage("no template was given", "give the names of one or more templates")
@@ -118,7 +115,7 @@ def remove(asked: "Arguments", client: "Client", out: "Output") -> int:
     return for_each(asked.words, deed, out)
 
 
-def _name(asked: "Arguments") -> str:
+def _name(asked: Arguments) -> str:
     if len(asked.words) != 1:
         raise usage("one template is looked at", "give its name: hn template list")
     return asked.words[0]

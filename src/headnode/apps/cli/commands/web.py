@@ -1,18 +1,14 @@
 """``hn web``: start the gateway of the console and the REST API, and log in."""
 
 from headnode.apps.cli.catalogue import CliCommand
-from headnode.apps.cli.options import CliOption, usage
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from headnode.apps.cli.options import Arguments
-    from headnode.apps.cli.output import Output
-    from headnode.apps.client.client import Client
+from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.output import Output
+from headnode.apps.client.client import Client
 
 _SETTINGS = ("address", "port", "certificate", "key", "url")
 
 
-def open_console(asked: "Arguments", client: "Client", out: "Output") -> int:
+def open_console(asked: Arguments, client: Client, out: Output) -> int:
     """Start the gateway unless one runs, and print an address that logs in once."""
     from headnode.apps.cli import web_gateway
 
@@ -42,7 +38,7 @@ def said_of_address(address: str) -> str:
     return f"The console is at {address}\nThis address logs you in, once, within 10 minutes."
 
 
-def _stop(state: str, out: "Output") -> int:
+def _stop(state: str, out: Output) -> int:
     from headnode.apps.cli import web_gateway
 
     number = web_gateway.stop_gateway(state)

@@ -1,6 +1,4 @@
-"""Writes the reference page of the command line from the tables the parser reads.
-
-Run:  python -m headnode.apps.cli.reference > docs/reference/command-line.md"""
+"""Prints the reference page of the command line from the tables the parser reads."""
 
 import sys
 
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
 HEAD = f"""# The command line
 
 {INTRODUCTION} The programs `hn` and `headnode` are the same.
-This page is written by `python -m headnode.apps.cli.reference`; do not edit it.
+This page is printed by `make bless`; do not edit it.
 
 {SPELLINGS}
 
