@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 import pytest
@@ -30,7 +30,7 @@ from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.template import JobTemplate
 from headnode.core.state.cluster_state import ClusterState, Snapshot
-from headnode.core.state.events import Event, ParameterSet, encode
+from headnode.core.state.events import EVENTS, ParameterSet, encode
 from headnode.core.state.job_events import InstanceEnd, InstancesEnded
 from headnode.core.state.job_record import JobRecord, encode_record
 from headnode.core.state.transitions import JobState
@@ -238,7 +238,7 @@ def test_a_row_that_only_a_newer_head_reads_is_left_out_of_lists_and_refused_by_
 def test_every_encoded_part_of_an_event_is_checked_before_the_head_starts() -> None:
     parts = {
         (kind.__name__, field.name)
-        for kind in get_args(Event)
+        for kind in EVENTS
         for field in msgspec.structs.fields(kind)
         if field.type is bytes
     }

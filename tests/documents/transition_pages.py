@@ -76,6 +76,8 @@ def states_page() -> str:
 
 
 def _chapter(title: str, arrows: Rows, states: type[StrEnum], note: str) -> str:
+    order = [None, *states]
+    arrows = dict(sorted(arrows.items(), key=lambda row: order.index(row[0][0])))
     parts = [f"\n## {title}\n{note}", _diagram(arrows), _table(arrows)]
     if set(states) & STATE_NAMES.keys():
         parts.insert(1, _words(states))

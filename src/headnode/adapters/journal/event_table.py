@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import Final, TypeGuard, get_args
+from typing import Final, TypeGuard
 from zlib import crc32
 
 import msgspec
 
 from headnode.adapters.journal.errors import Damage, changed_row, damaged, undecodable_row
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.state.events import Event, ParameterSet, decode, encode, node_of
+from headnode.core.state.events import EVENTS, Event, ParameterSet, decode, encode, node_of
 from headnode.core.state.job_events import (
     AllocationGrown,
     AllocationLost,
@@ -61,7 +61,7 @@ def _kind(event: type) -> int:
     return OF_JOB if issubclass(event, JobEvent) else OF_CLUSTER
 
 
-_KINDS: Mapping[type, int] = {event: _kind(event) for event in get_args(Event)}
+_KINDS: Mapping[type, int] = {event: _kind(event) for event in EVENTS}
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):

@@ -9,99 +9,31 @@ from typing import Any
 
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.user import Receipt
-from headnode.core.state import filters, hold, hooks, job_request, nodes, reservations, suspend, tokens
-from headnode.core.state import preempt as preemption
-from headnode.core.state import task_progress as instances
+from headnode.core.state import events as e
+from headnode.core.state import (
+    filters,
+    hold,
+    hooks,
+    job_end,
+    job_request,
+    modify,
+    nodes,
+    preempt,
+    reservations,
+    start,
+    submit,
+    suspend,
+    task_progress,
+    templates,
+    tokens,
+)
+from headnode.core.state import job_events as j
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.events import (
-    ClockSet,
-    Event,
-    LoginOffered,
-    NodeApproved,
-    NodeDrained,
-    NodeDrainLifted,
-    NodeInvited,
-    NodeKeyPinned,
-    NodePaused,
-    NodeReachable,
-    NodeRegistered,
-    NodeRemoved,
-    NodeResumed,
-    NodeSet,
-    NodeUnreachable,
-    NumbersSkipped,
-    ParameterSet,
-    RequestCarriedOut,
-    ReservationCanceled,
-    ReservationChanged,
-    ReservationEnded,
-    ReservationMade,
-    TemplateRemoved,
-    TemplateSet,
-    TokenMade,
-    TokenRevoked,
-    TokenUsed,
-)
-from headnode.core.state.job_end import (
-    dispatch_stopped,
-    job_ended,
-    job_ending,
-    job_requeued,
-    job_returned,
-    job_revived,
-)
-from headnode.core.state.job_events import (
-    AllocationGrown,
-    AllocationLost,
-    AllocationShrunk,
-    DispatchStopped,
-    FilterAnswered,
-    InstancesDispatched,
-    InstancesEnded,
-    InstancesStarted,
-    InstancesStopping,
-    JobConfigured,
-    JobCreated,
-    JobEnded,
-    JobEnding,
-    JobGiven,
-    JobHeld,
-    JobModified,
-    JobReleased,
-    JobRequeued,
-    JobResumed,
-    JobResuming,
-    JobReturned,
-    JobRevived,
-    JobStarted,
-    JobSubmitted,
-    JobSuspended,
-    JobSuspending,
-    JobValidated,
-    NodeReadied,
-    NodesCleaning,
-    ProcessesStopped,
-    ProcessorsRecalled,
-    ProgressSet,
-    TaskCanceled,
-    TaskRequeued,
-)
-from headnode.core.state.modify import job_modified, progress_set
-from headnode.core.state.nodes import numbers_skipped, parameter_set
-from headnode.core.state.start import (
-    allocation_grown,
-    allocation_lost,
-    allocation_shrunk,
-    job_started,
-    run_of,
-)
-from headnode.core.state.submit import job_configured, job_created, job_submitted, owner_changed
-from headnode.core.state.templates import template_removed, template_set
 
 MOST_RECEIPTS = 20_000  # of one user; each takes about 400 bytes
 
 
-def apply_event(cluster: ClusterState, event: Event) -> None:
+def apply_event(cluster: ClusterState, event: e.Event) -> None:
     """Change the cluster as the event says.
 
     Raises:  Broken when the event cannot follow what went before: a bug, never bad input.
@@ -115,10 +47,10 @@ def pass_time(cluster: ClusterState, now: Instant) -> None:
     cluster.release_due(now)
 
 
-def _clock_set(cluster: ClusterState, event: ClockSet) -> None:
+def _clock_set(cluster: ClusterState, event: e.ClockSet) -> None:
     for job in cluster.running | cluster.suspended:
         record = cluster.jobs[job]
-        run = run_of(cluster, record)
+        run = start.run_of(cluster, record)
         if run.started is None or not record.state.is_active:
             continue
         run.clock_set = Seconds(run.clock_set + event.by)
@@ -131,7 +63,7 @@ def _clock_set(cluster: ClusterState, event: ClockSet) -> None:
     cluster.agenda.pass_needed = True
 
 
-def _carried_out(cluster: ClusterState, event: RequestCarriedOut) -> None:
+def _carried_out(cluster: ClusterState, event: e.RequestCarriedOut) -> None:
     keep_receipt(cluster, event.receipt, event.at)
 
 
@@ -149,65 +81,65 @@ def keep_receipt(cluster: ClusterState, receipt: Receipt, now: Instant) -> None:
 
 APPLY: Mapping[type, Callable[[ClusterState, Any], None]] = MappingProxyType(
     {
-        JobCreated: job_created,
-        JobGiven: owner_changed,
-        JobModified: job_modified,
-        JobSubmitted: job_submitted,
-        JobValidated: filters.job_validated,
-        FilterAnswered: filters.filter_answered,
-        JobConfigured: job_configured,
-        JobStarted: job_started,
-        AllocationGrown: allocation_grown,
-        AllocationShrunk: allocation_shrunk,
-        AllocationLost: allocation_lost,
-        NodeReadied: hooks.readied,
-        NodesCleaning: hooks.cleaning,
-        ProcessorsRecalled: preemption.processors_recalled,
-        InstancesDispatched: instances.instances_dispatched,
-        InstancesStarted: instances.instances_started,
-        InstancesEnded: instances.instances_ended,
-        InstancesStopping: instances.instances_stopping,
-        TaskCanceled: instances.task_canceled,
-        TaskRequeued: instances.task_requeued,
-        JobEnding: job_ending,
-        DispatchStopped: dispatch_stopped,
-        JobEnded: job_ended,
-        JobRequeued: job_requeued,
-        JobReturned: job_returned,
-        JobRevived: job_revived,
-        JobHeld: hold.hold_set,
-        JobReleased: hold.hold_released,
-        JobSuspending: suspend.suspending,
-        ProcessesStopped: suspend.processes_stopped,
-        JobSuspended: suspend.suspended,
-        JobResuming: suspend.resuming,
-        JobResumed: suspend.resumed,
-        ProgressSet: progress_set,
-        NodeRegistered: nodes.node_registered,
-        NodeApproved: nodes.node_state_changed,
-        NodePaused: nodes.node_state_changed,
-        NodeResumed: nodes.node_state_changed,
-        NodeDrained: nodes.node_drained,
-        NodeDrainLifted: nodes.drain_lifted,
-        NodeUnreachable: nodes.node_state_changed,
-        NodeReachable: nodes.node_state_changed,
-        NodeRemoved: nodes.node_removed,
-        NodeInvited: nodes.node_invited,
-        NodeKeyPinned: nodes.key_pinned,
-        LoginOffered: tokens.offered,
-        TokenMade: tokens.made,
-        TokenUsed: tokens.used,
-        TokenRevoked: tokens.revoked,
-        NodeSet: nodes.node_set,
-        ParameterSet: parameter_set,
-        ClockSet: _clock_set,
-        NumbersSkipped: numbers_skipped,
-        RequestCarriedOut: _carried_out,
-        ReservationMade: reservations.reservation_kept,
-        ReservationChanged: reservations.reservation_kept,
-        ReservationCanceled: reservations.reservation_gone,
-        ReservationEnded: reservations.reservation_gone,
-        TemplateSet: template_set,
-        TemplateRemoved: template_removed,
+        j.JobCreated: submit.job_created,
+        j.JobGiven: submit.owner_changed,
+        j.JobModified: modify.job_modified,
+        j.JobSubmitted: submit.job_submitted,
+        j.JobValidated: filters.job_validated,
+        j.FilterAnswered: filters.filter_answered,
+        j.JobConfigured: submit.job_configured,
+        j.JobStarted: start.job_started,
+        j.AllocationGrown: start.allocation_grown,
+        j.AllocationShrunk: start.allocation_shrunk,
+        j.AllocationLost: start.allocation_lost,
+        j.NodeReadied: hooks.readied,
+        j.NodesCleaning: hooks.cleaning,
+        j.ProcessorsRecalled: preempt.processors_recalled,
+        j.InstancesDispatched: task_progress.instances_dispatched,
+        j.InstancesStarted: task_progress.instances_started,
+        j.InstancesEnded: task_progress.instances_ended,
+        j.InstancesStopping: task_progress.instances_stopping,
+        j.TaskCanceled: task_progress.task_canceled,
+        j.TaskRequeued: task_progress.task_requeued,
+        j.JobEnding: job_end.job_ending,
+        j.DispatchStopped: job_end.dispatch_stopped,
+        j.JobEnded: job_end.job_ended,
+        j.JobRequeued: job_end.job_requeued,
+        j.JobReturned: job_end.job_returned,
+        j.JobRevived: job_end.job_revived,
+        j.JobHeld: hold.hold_set,
+        j.JobReleased: hold.hold_released,
+        j.JobSuspending: suspend.suspending,
+        j.ProcessesStopped: suspend.processes_stopped,
+        j.JobSuspended: suspend.suspended,
+        j.JobResuming: suspend.resuming,
+        j.JobResumed: suspend.resumed,
+        j.ProgressSet: modify.progress_set,
+        e.NodeRegistered: nodes.node_registered,
+        e.NodeApproved: nodes.node_state_changed,
+        e.NodePaused: nodes.node_state_changed,
+        e.NodeResumed: nodes.node_state_changed,
+        e.NodeDrained: nodes.node_drained,
+        e.NodeDrainLifted: nodes.drain_lifted,
+        e.NodeUnreachable: nodes.node_state_changed,
+        e.NodeReachable: nodes.node_state_changed,
+        e.NodeRemoved: nodes.node_removed,
+        e.NodeInvited: nodes.node_invited,
+        e.NodeKeyPinned: nodes.key_pinned,
+        e.LoginOffered: tokens.offered,
+        e.TokenMade: tokens.made,
+        e.TokenUsed: tokens.used,
+        e.TokenRevoked: tokens.revoked,
+        e.NodeSet: nodes.node_set,
+        e.ParameterSet: nodes.parameter_set,
+        e.ClockSet: _clock_set,
+        e.NumbersSkipped: nodes.numbers_skipped,
+        e.RequestCarriedOut: _carried_out,
+        e.ReservationMade: reservations.reservation_kept,
+        e.ReservationChanged: reservations.reservation_kept,
+        e.ReservationCanceled: reservations.reservation_gone,
+        e.ReservationEnded: reservations.reservation_gone,
+        e.TemplateSet: templates.template_set,
+        e.TemplateRemoved: templates.template_removed,
     }
 )

@@ -14,61 +14,45 @@ from headnode.core.model.quantities import Instant
 from headnode.core.model.user import IdempotencyKey, Receipt, User
 from headnode.core.state import (
     advance_job,
+    drain,
     filters,
     groups,
+    hold,
     hooks,
     job_end,
     join,
     modify,
+    node_loss,
     nodes,
+    preempt,
+    report,
     reservations,
     start,
     stop,
     submit,
+    suspend,
     templates,
     tokens,
 )
-from headnode.core.state import drain as drains
-from headnode.core.state import hold as holds
-from headnode.core.state import node_loss as losses
-from headnode.core.state import preempt as preemption
-from headnode.core.state import report as reports
-from headnode.core.state import suspend as suspension
-from headnode.core.state.advance_job import AdvanceJob
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
-from headnode.core.state.drain import DrainNode, ReportHealth, ReportNonsense
 from headnode.core.state.events import Event, RequestCarriedOut
-from headnode.core.state.filters import RejectJob, TakeVerdict, ValidateJob
-from headnode.core.state.groups import CreateJobs, SubmitJobs
-from headnode.core.state.hold import HoldJob, ReleaseJob
-from headnode.core.state.hooks import ReportClosed, ReportHook, ReportReady
-from headnode.core.state.job_end import RequeueTask
 from headnode.core.state.job_events import JobCreated
-from headnode.core.state.join import AdmitNode, InviteNode, RegisterNode, SetNode
-from headnode.core.state.modify import ModifyJob, RequeueJob, SetProgress
-from headnode.core.state.node_loss import GiveUpNode
-from headnode.core.state.nodes import ChangeNode, NodeVanished, SetParameter, ShiftLimits, SkipNumbers
-from headnode.core.state.preempt import PreemptJob, RecallProcessors
-from headnode.core.state.report import ReportEnded, ReportStarted
-from headnode.core.state.reservations import (
-    AdvanceReservation,
-    CancelReservation,
-    ChangeReservation,
-    MakeReservation,
-)
-from headnode.core.state.start import GrowJob, StartJob
-from headnode.core.state.stop import EndLate, EndOverdue, StopJob, StopTask
-from headnode.core.state.submit import CreateJob, SubmitJob
-from headnode.core.state.suspend import ReportSuspended, ResumeJob, SuspendJob
-from headnode.core.state.templates import RemoveTemplate, SetTemplate
-from headnode.core.state.tokens import OfferLogin, RevokeToken, TakeLogin, UseToken
 
 LIFETIME: Final = 86_400  # seconds, unless the parameter says otherwise
 PARAMETER: Final = "IdempotencyLifetime"
 REPEATED: Final = "idempotency-repeated"
 
-_CREATING = (CreateJob, CreateJobs, SubmitJob, SubmitJobs, ModifyJob, MakeReservation, InviteNode, OfferLogin)
+_CREATING = (
+    submit.CreateJob,
+    submit.SubmitJob,
+    groups.CreateJobs,
+    groups.SubmitJobs,
+    modify.ModifyJob,
+    reservations.MakeReservation,
+    join.InviteNode,
+    tokens.OfferLogin,
+)
 """The commands that carry out a request with an idempotency key: their events get a receipt."""
 
 
@@ -115,12 +99,12 @@ def receipt_event(
     jobs = tuple(event.job for event in made if isinstance(event, JobCreated))
     first = last = 0
     match command:
-        case ModifyJob(job=job, spec=spec):
+        case modify.ModifyJob(job=job, spec=spec):
             jobs, last = (job,), len(spec.tasks)
             first = len(cluster.written(cluster.job(job)).tasks) + 1
-        case SubmitJob(job=job):
+        case submit.SubmitJob(job=job):
             jobs = (job,)
-        case SubmitJobs(jobs=several):
+        case groups.SubmitJobs(jobs=several):
             jobs = tuple(several)
     expires = Instant(now + float(cluster.parameters.get(PARAMETER, LIFETIME)))
     receipt = Receipt(user.uid, once.key, once.digest, once.verb, expires, jobs, first, last)
@@ -142,58 +126,58 @@ def decide(cluster: ClusterState, command: Command, now: Instant) -> list[Event]
 
 _DECIDE: Mapping[type, Callable[[ClusterState, Any, Instant], list[Event]]] = MappingProxyType(
     {
-        CreateJob: submit.create,
-        CreateJobs: groups.create_several,
-        SubmitJob: submit.submit,
-        SubmitJobs: groups.submit_several,
-        ValidateJob: filters.validate,
-        RejectJob: filters.reject,
-        TakeVerdict: filters.take_verdict,
-        ModifyJob: modify.modify,
-        SetProgress: modify.set_progress,
-        RequeueJob: job_end.requeue,
-        StartJob: start.start,
-        GrowJob: start.grow,
-        RecallProcessors: preemption.recall,
-        PreemptJob: preemption.preempt,
-        AdvanceJob: advance_job.advance_job,
-        StopJob: stop.stop_job,
-        EndOverdue: stop.end_overdue,
-        EndLate: stop.end_late,
-        SuspendJob: suspension.suspend,
-        ResumeJob: suspension.resume,
-        ReportSuspended: suspension.processes_reported_stopped,
-        HoldJob: holds.hold,
-        ReleaseJob: holds.release,
-        StopTask: stop.stop_task,
-        RequeueTask: job_end.requeue_task,
-        ReportStarted: reports.started,
-        ReportEnded: reports.ended,
-        GiveUpNode: losses.give_up_node,
-        RegisterNode: join.register,
-        InviteNode: join.invite,
-        AdmitNode: join.admit,
-        SetNode: join.set_node,
-        NodeVanished: nodes.node_vanished,
-        ChangeNode: nodes.change_node,
-        DrainNode: drains.drain,
-        MakeReservation: reservations.make_reservation,
-        ChangeReservation: reservations.change_reservation,
-        CancelReservation: reservations.cancel_reservation,
-        AdvanceReservation: reservations.advance_reservation,
-        ReportHealth: drains.health,
-        ReportNonsense: drains.nonsense,
-        ReportReady: hooks.prolog_ended,
-        ReportClosed: hooks.epilog_ended,
-        ReportHook: hooks.hook_failed,
-        OfferLogin: tokens.offer,
-        TakeLogin: tokens.take,
-        UseToken: tokens.use,
-        RevokeToken: tokens.revoke,
-        SetParameter: nodes.set_parameter,
-        ShiftLimits: nodes.shift_limits,
-        SkipNumbers: nodes.skip_numbers,
-        SetTemplate: templates.set_template,
-        RemoveTemplate: templates.remove_template,
+        submit.CreateJob: submit.create,
+        groups.CreateJobs: groups.create_several,
+        submit.SubmitJob: submit.submit,
+        groups.SubmitJobs: groups.submit_several,
+        filters.ValidateJob: filters.validate,
+        filters.RejectJob: filters.reject,
+        filters.TakeVerdict: filters.take_verdict,
+        modify.ModifyJob: modify.modify,
+        modify.SetProgress: modify.set_progress,
+        modify.RequeueJob: job_end.requeue,
+        start.StartJob: start.start,
+        start.GrowJob: start.grow,
+        preempt.RecallProcessors: preempt.recall,
+        preempt.PreemptJob: preempt.preempt,
+        advance_job.AdvanceJob: advance_job.advance_job,
+        stop.StopJob: stop.stop_job,
+        stop.EndOverdue: stop.end_overdue,
+        stop.EndLate: stop.end_late,
+        suspend.SuspendJob: suspend.suspend,
+        suspend.ResumeJob: suspend.resume,
+        suspend.ReportSuspended: suspend.processes_reported_stopped,
+        hold.HoldJob: hold.hold,
+        hold.ReleaseJob: hold.release,
+        stop.StopTask: stop.stop_task,
+        job_end.RequeueTask: job_end.requeue_task,
+        report.ReportStarted: report.started,
+        report.ReportEnded: report.ended,
+        node_loss.GiveUpNode: node_loss.give_up_node,
+        join.RegisterNode: join.register,
+        join.InviteNode: join.invite,
+        join.AdmitNode: join.admit,
+        join.SetNode: join.set_node,
+        nodes.NodeVanished: nodes.node_vanished,
+        nodes.ChangeNode: nodes.change_node,
+        drain.DrainNode: drain.drain,
+        reservations.MakeReservation: reservations.make_reservation,
+        reservations.ChangeReservation: reservations.change_reservation,
+        reservations.CancelReservation: reservations.cancel_reservation,
+        reservations.AdvanceReservation: reservations.advance_reservation,
+        drain.ReportHealth: drain.health,
+        drain.ReportNonsense: drain.nonsense,
+        hooks.ReportReady: hooks.prolog_ended,
+        hooks.ReportClosed: hooks.epilog_ended,
+        hooks.ReportHook: hooks.hook_failed,
+        tokens.OfferLogin: tokens.offer,
+        tokens.TakeLogin: tokens.take,
+        tokens.UseToken: tokens.use,
+        tokens.RevokeToken: tokens.revoke,
+        nodes.SetParameter: nodes.set_parameter,
+        nodes.ShiftLimits: nodes.shift_limits,
+        nodes.SkipNumbers: nodes.skip_numbers,
+        templates.SetTemplate: templates.set_template,
+        templates.RemoveTemplate: templates.remove_template,
     }
 )

@@ -1,7 +1,10 @@
-"""Events of nodes, access and settings, and the union of all events as the journal keeps them.
+"""Events of nodes, access and settings, and all events as the journal keeps them.
 
 The number of an event in the journal is not part of the event."""
 
+from collections.abc import Iterator
+from functools import reduce
+from operator import or_
 from typing import Literal
 
 import msgspec
@@ -10,43 +13,7 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.user import Receipt
-from headnode.core.state.job_events import (
-    AllocationGrown,
-    AllocationLost,
-    AllocationShrunk,
-    DispatchStopped,
-    FilterAnswered,
-    InstancesDispatched,
-    InstancesEnded,
-    InstancesStarted,
-    InstancesStopping,
-    JobConfigured,
-    JobCreated,
-    JobEnded,
-    JobEnding,
-    JobGiven,
-    JobHeld,
-    JobModified,
-    JobReleased,
-    JobRequeued,
-    JobResumed,
-    JobResuming,
-    JobReturned,
-    JobRevived,
-    JobStarted,
-    JobSubmitted,
-    JobSuspended,
-    JobSuspending,
-    JobValidated,
-    NodeReadied,
-    NodesCleaning,
-    ProcessesStopped,
-    ProcessorsRecalled,
-    ProgressSet,
-    StateEvent,
-    TaskCanceled,
-    TaskRequeued,
-)
+from headnode.core.state.job_events import StateEvent
 
 
 class NodeRegistered(StateEvent, frozen=True, gc=False):
@@ -263,71 +230,25 @@ class ReservationEnded(StateEvent, frozen=True, gc=False):
     name: str
 
 
-Event = (
-    JobCreated
-    | JobGiven
-    | JobModified
-    | JobSubmitted
-    | JobValidated
-    | FilterAnswered
-    | JobConfigured
-    | JobStarted
-    | AllocationGrown
-    | AllocationShrunk
-    | AllocationLost
-    | NodeReadied
-    | NodesCleaning
-    | ProcessorsRecalled
-    | InstancesDispatched
-    | InstancesStarted
-    | InstancesEnded
-    | InstancesStopping
-    | TaskCanceled
-    | TaskRequeued
-    | JobEnding
-    | DispatchStopped
-    | JobEnded
-    | JobRequeued
-    | JobReturned
-    | JobRevived
-    | JobHeld
-    | JobReleased
-    | JobSuspending
-    | ProcessesStopped
-    | JobSuspended
-    | JobResuming
-    | JobResumed
-    | ProgressSet
-    | NodeRegistered
-    | NodeApproved
-    | NodePaused
-    | NodeResumed
-    | NodeDrained
-    | NodeDrainLifted
-    | NodeUnreachable
-    | NodeReachable
-    | NodeRemoved
-    | NodeInvited
-    | NodeKeyPinned
-    | NodeSet
-    | LoginOffered
-    | TokenMade
-    | TokenUsed
-    | TokenRevoked
-    | ParameterSet
-    | ClockSet
-    | NumbersSkipped
-    | RequestCarriedOut
-    | ReservationMade
-    | ReservationChanged
-    | ReservationCanceled
-    | ReservationEnded
-    | TemplateSet
-    | TemplateRemoved
-)
+Event = StateEvent
+"""Any event."""
 
+
+def _kinds_of(base: type[Event]) -> Iterator[type[Event]]:
+    """Yield the events below a base, which are those that nothing is derived from."""
+    for kind in base.__subclasses__():
+        if kind.__subclasses__():
+            yield from _kinds_of(kind)
+        else:
+            yield kind
+
+
+EVENTS = tuple(_kinds_of(StateEvent))
+"""Every kind of event that the journal keeps."""
+
+_ANY_KIND = reduce(or_, EVENTS)
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
+_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(_ANY_KIND)
 
 
 def node_of(event: Event) -> str:

@@ -8,49 +8,8 @@ from types import MappingProxyType
 
 from headnode.core.model.errors import Broken
 from headnode.core.model.node import NodeState as N
-from headnode.core.state.events import (
-    NodeApproved,
-    NodePaused,
-    NodeReachable,
-    NodeRegistered,
-    NodeRemoved,
-    NodeResumed,
-    NodeUnreachable,
-)
-from headnode.core.state.job_events import (
-    AllocationGrown,
-    AllocationLost,
-    AllocationShrunk,
-    DispatchStopped,
-    FilterAnswered,
-    InstancesDispatched,
-    InstancesEnded,
-    InstancesStarted,
-    InstancesStopping,
-    JobConfigured,
-    JobEnded,
-    JobEnding,
-    JobGiven,
-    JobHeld,
-    JobModified,
-    JobReleased,
-    JobRequeued,
-    JobResumed,
-    JobResuming,
-    JobReturned,
-    JobStarted,
-    JobSubmitted,
-    JobSuspended,
-    JobSuspending,
-    JobValidated,
-    NodeReadied,
-    NodesCleaning,
-    ProcessesStopped,
-    ProcessorsRecalled,
-    ProgressSet,
-    TaskCanceled,
-    TaskRequeued,
-)
+from headnode.core.state import events as e
+from headnode.core.state import job_events as j
 
 
 class JobState(StrEnum):
@@ -148,166 +107,131 @@ SUSPENDED_STATES = frozenset({JobState.SUSPENDING, JobState.SUSPENDED, JobState.
 
 
 _SUSPENDED = (JobState.SUSPENDING, JobState.SUSPENDED, JobState.RESUMING)
+_ENDED = frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCELED})
 _WHILE_SUSPENDED = (
-    JobModified,
-    AllocationLost,
-    NodeReadied,
-    InstancesStarted,
-    InstancesStopping,
-    InstancesEnded,
-    TaskCanceled,
-    TaskRequeued,
-    DispatchStopped,
-    ProgressSet,
-)
+    j.JobModified, j.AllocationLost, j.NodeReadied, j.InstancesStarted, j.InstancesStopping, j.InstancesEnded,
+    j.TaskCanceled, j.TaskRequeued, j.DispatchStopped, j.ProgressSet,
+)  # fmt: skip
 """What may happen to a job that is suspended, in any of its three states, and leaves it there."""
+
+_STAYING: Mapping[JobState, tuple[type, ...]] = {
+    JobState.CONFIGURING: (
+        j.JobModified, j.JobGiven, j.TaskCanceled, j.ProgressSet, j.JobHeld, j.JobReleased),
+    JobState.VALIDATING: (j.TaskCanceled, j.ProgressSet),
+    JobState.QUEUED: (
+        j.FilterAnswered, j.JobModified, j.JobHeld, j.JobReleased, j.TaskCanceled, j.TaskRequeued,
+        j.ProgressSet),
+    JobState.RUNNING: (
+        j.FilterAnswered, j.JobModified, j.AllocationGrown, j.AllocationShrunk, j.AllocationLost,
+        j.NodeReadied, j.NodesCleaning, j.ProcessorsRecalled, j.InstancesDispatched, j.InstancesStarted,
+        j.InstancesStopping, j.InstancesEnded, j.TaskCanceled, j.TaskRequeued, j.DispatchStopped,
+        j.ProgressSet),
+    JobState.SUSPENDING: (*_WHILE_SUSPENDED, j.NodesCleaning, j.ProcessesStopped),
+    JobState.SUSPENDED: (*_WHILE_SUSPENDED, j.JobHeld, j.JobReleased),
+    JobState.RESUMING: (*_WHILE_SUSPENDED, j.JobHeld, j.JobReleased),
+    JobState.ENDING: (  # dispatched are the releases of its nodes; it shrinks by nodes that are clean
+        j.InstancesDispatched, j.NodesCleaning, j.AllocationShrunk, j.InstancesStarted, j.InstancesStopping,
+        j.InstancesEnded, j.TaskCanceled, j.ProgressSet, j.JobEnding),
+}  # fmt: skip
+"""What may happen to a job in each state, and leaves it there."""
 
 JOB_TRANSITIONS: Mapping[tuple[JobState, type], frozenset[JobState]] = MappingProxyType(
     {
-        (JobState.CONFIGURING, JobModified): frozenset({JobState.CONFIGURING}),
-        (JobState.CONFIGURING, JobGiven): frozenset({JobState.CONFIGURING}),
-        (JobState.CONFIGURING, JobSubmitted): frozenset({JobState.QUEUED, JobState.VALIDATING}),
-        (JobState.CONFIGURING, JobEnded): frozenset({JobState.CANCELED}),
-        (JobState.CONFIGURING, TaskCanceled): frozenset({JobState.CONFIGURING}),
-        (JobState.CONFIGURING, ProgressSet): frozenset({JobState.CONFIGURING}),
-        (JobState.CONFIGURING, JobHeld): frozenset({JobState.CONFIGURING}),
-        (JobState.CONFIGURING, JobReleased): frozenset({JobState.CONFIGURING}),
-        (JobState.VALIDATING, JobValidated): frozenset({JobState.QUEUED}),
-        (JobState.VALIDATING, JobEnded): frozenset({JobState.FAILED, JobState.CANCELED}),
-        (JobState.VALIDATING, TaskCanceled): frozenset({JobState.VALIDATING}),
-        (JobState.VALIDATING, ProgressSet): frozenset({JobState.VALIDATING}),
-        (JobState.QUEUED, FilterAnswered): frozenset({JobState.QUEUED}),
-        (JobState.RUNNING, FilterAnswered): frozenset({JobState.RUNNING}),
-        (JobState.QUEUED, JobModified): frozenset({JobState.QUEUED}),
-        (JobState.QUEUED, JobStarted): frozenset({JobState.RUNNING}),
-        (JobState.QUEUED, JobHeld): frozenset({JobState.QUEUED}),
-        (JobState.QUEUED, JobReleased): frozenset({JobState.QUEUED}),
-        (JobState.QUEUED, JobEnded): frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCELED}),
-        (JobState.QUEUED, TaskCanceled): frozenset({JobState.QUEUED}),
-        (JobState.QUEUED, TaskRequeued): frozenset({JobState.QUEUED}),
-        (JobState.QUEUED, ProgressSet): frozenset({JobState.QUEUED}),
-        (JobState.RUNNING, JobModified): frozenset({JobState.RUNNING}),
-        (JobState.RUNNING, AllocationGrown): frozenset({JobState.RUNNING}),
-        (JobState.RUNNING, AllocationShrunk): frozenset({JobState.RUNNING}),
-        (JobState.RUNNING, AllocationLost): frozenset({JobState.RUNNING}),
-        (JobState.RUNNING, NodeReadied): frozenset({JobState.RUNNING}),
-        (JobState.RUNNING, NodesCleaning): frozenset({JobState.RUNNING}),
-        (JobState.RUNNING, ProcessorsRecalled): frozenset({JobState.RUNNING}),
-        (JobState.RUNNING, InstancesDispatched): frozenset({JobState.RUNNING}),
-        (JobState.RUNNING, InstancesStarted): frozenset({JobState.RUNNING}),
-        (JobState.RUNNING, InstancesStopping): frozenset({JobState.RUNNING}),
-        (JobState.RUNNING, InstancesEnded): frozenset({JobState.RUNNING}),
-        (JobState.RUNNING, TaskCanceled): frozenset({JobState.RUNNING}),
-        (JobState.RUNNING, TaskRequeued): frozenset({JobState.RUNNING}),
-        (JobState.RUNNING, DispatchStopped): frozenset({JobState.RUNNING}),
-        (JobState.RUNNING, ProgressSet): frozenset({JobState.RUNNING}),
-        (JobState.RUNNING, JobSuspending): frozenset({JobState.SUSPENDING}),
-        (JobState.RUNNING, JobEnding): frozenset({JobState.ENDING}),
-        (JobState.RUNNING, JobReturned): frozenset({JobState.QUEUED}),
-        (JobState.RUNNING, JobEnded): frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCELED}),
-        (JobState.SUSPENDING, NodesCleaning): frozenset({JobState.SUSPENDING}),
-        (JobState.SUSPENDING, ProcessesStopped): frozenset({JobState.SUSPENDING}),
-        (JobState.SUSPENDING, JobSuspended): frozenset({JobState.SUSPENDED}),
-        (JobState.SUSPENDING, JobResumed): frozenset({JobState.RUNNING}),
-        (JobState.SUSPENDED, JobHeld): frozenset({JobState.SUSPENDED}),
-        (JobState.SUSPENDED, JobReleased): frozenset({JobState.SUSPENDED}),
-        (JobState.SUSPENDED, JobResuming): frozenset({JobState.RESUMING}),
-        (JobState.RESUMING, JobHeld): frozenset({JobState.RESUMING}),
-        (JobState.RESUMING, JobReleased): frozenset({JobState.RESUMING}),
-        (JobState.RESUMING, JobSuspended): frozenset({JobState.SUSPENDED}),
-        (JobState.RESUMING, JobResumed): frozenset({JobState.RUNNING}),
-        **{(state, event): frozenset({state}) for state in _SUSPENDED for event in _WHILE_SUSPENDED},
-        **{(state, JobEnding): frozenset({JobState.ENDING}) for state in _SUSPENDED},
-        **{(state, JobReturned): frozenset({JobState.QUEUED}) for state in _SUSPENDED},
-        **{
-            (state, JobEnded): frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCELED})
-            for state in _SUSPENDED
-        },
-        (JobState.ENDING, InstancesDispatched): frozenset({JobState.ENDING}),  # the releases of its nodes
-        (JobState.ENDING, NodesCleaning): frozenset({JobState.ENDING}),
-        (JobState.ENDING, AllocationShrunk): frozenset({JobState.ENDING}),  # by nodes that are clean
-        (JobState.ENDING, InstancesStarted): frozenset({JobState.ENDING}),
-        (JobState.ENDING, InstancesStopping): frozenset({JobState.ENDING}),
-        (JobState.ENDING, InstancesEnded): frozenset({JobState.ENDING}),
-        (JobState.ENDING, TaskCanceled): frozenset({JobState.ENDING}),
-        (JobState.ENDING, ProgressSet): frozenset({JobState.ENDING}),
-        (JobState.ENDING, JobEnding): frozenset({JobState.ENDING}),
-        (JobState.ENDING, JobEnded): frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCELED}),
-        (JobState.ENDING, JobRequeued): frozenset({JobState.QUEUED}),
-        (JobState.ENDING, JobReturned): frozenset({JobState.QUEUED}),
-        (JobState.FAILED, JobRequeued): frozenset({JobState.QUEUED}),
-        (JobState.FAILED, JobConfigured): frozenset({JobState.CONFIGURING}),
-        (JobState.CANCELED, JobRequeued): frozenset({JobState.QUEUED}),
-        (JobState.CANCELED, JobConfigured): frozenset({JobState.CONFIGURING}),
+        **{(state, event): frozenset({state}) for state, events in _STAYING.items() for event in events},
+        (JobState.CONFIGURING, j.JobSubmitted): frozenset({JobState.QUEUED, JobState.VALIDATING}),
+        (JobState.CONFIGURING, j.JobEnded): frozenset({JobState.CANCELED}),
+        (JobState.VALIDATING, j.JobValidated): frozenset({JobState.QUEUED}),
+        (JobState.VALIDATING, j.JobEnded): frozenset({JobState.FAILED, JobState.CANCELED}),
+        (JobState.QUEUED, j.JobStarted): frozenset({JobState.RUNNING}),
+        (JobState.QUEUED, j.JobEnded): _ENDED,
+        (JobState.RUNNING, j.JobSuspending): frozenset({JobState.SUSPENDING}),
+        (JobState.RUNNING, j.JobEnding): frozenset({JobState.ENDING}),
+        (JobState.RUNNING, j.JobReturned): frozenset({JobState.QUEUED}),
+        (JobState.RUNNING, j.JobEnded): _ENDED,
+        (JobState.SUSPENDING, j.JobSuspended): frozenset({JobState.SUSPENDED}),
+        (JobState.SUSPENDING, j.JobResumed): frozenset({JobState.RUNNING}),
+        (JobState.SUSPENDED, j.JobResuming): frozenset({JobState.RESUMING}),
+        (JobState.RESUMING, j.JobSuspended): frozenset({JobState.SUSPENDED}),
+        (JobState.RESUMING, j.JobResumed): frozenset({JobState.RUNNING}),
+        **{(state, j.JobEnding): frozenset({JobState.ENDING}) for state in _SUSPENDED},
+        **{(state, j.JobReturned): frozenset({JobState.QUEUED}) for state in _SUSPENDED},
+        **{(state, j.JobEnded): _ENDED for state in _SUSPENDED},
+        (JobState.ENDING, j.JobEnded): _ENDED,
+        (JobState.ENDING, j.JobRequeued): frozenset({JobState.QUEUED}),
+        (JobState.ENDING, j.JobReturned): frozenset({JobState.QUEUED}),
+        (JobState.FAILED, j.JobRequeued): frozenset({JobState.QUEUED}),
+        (JobState.FAILED, j.JobConfigured): frozenset({JobState.CONFIGURING}),
+        (JobState.CANCELED, j.JobRequeued): frozenset({JobState.QUEUED}),
+        (JobState.CANCELED, j.JobConfigured): frozenset({JobState.CONFIGURING}),
     }
 )
 """From a state, by an event, to one of these.  Ended jobs take an event only after `JobRevived`."""
 
 INSTANCE_TRANSITIONS: Mapping[tuple[TaskState, type], frozenset[TaskState]] = MappingProxyType(
     {
-        (TaskState.QUEUED, InstancesDispatched): frozenset({TaskState.DISPATCHED}),
-        (TaskState.QUEUED, TaskCanceled): frozenset({TaskState.CANCELED, TaskState.FAILED}),
-        (TaskState.DISPATCHED, InstancesStarted): frozenset({TaskState.RUNNING}),
-        (TaskState.DISPATCHED, InstancesStopping): frozenset({TaskState.ENDING}),
-        (TaskState.DISPATCHED, InstancesEnded): frozenset(
+        (TaskState.QUEUED, j.InstancesDispatched): frozenset({TaskState.DISPATCHED}),
+        (TaskState.QUEUED, j.TaskCanceled): frozenset({TaskState.CANCELED, TaskState.FAILED}),
+        (TaskState.DISPATCHED, j.InstancesStarted): frozenset({TaskState.RUNNING}),
+        (TaskState.DISPATCHED, j.InstancesStopping): frozenset({TaskState.ENDING}),
+        (TaskState.DISPATCHED, j.InstancesEnded): frozenset(
             {TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELED, TaskState.QUEUED}
         ),
-        (TaskState.RUNNING, InstancesStopping): frozenset({TaskState.ENDING}),
-        (TaskState.RUNNING, InstancesEnded): frozenset(
+        (TaskState.RUNNING, j.InstancesStopping): frozenset({TaskState.ENDING}),
+        (TaskState.RUNNING, j.InstancesEnded): frozenset(
             {TaskState.FINISHED, TaskState.FAILED, TaskState.QUEUED}
         ),
-        (TaskState.ENDING, InstancesStopping): frozenset({TaskState.ENDING}),
-        (TaskState.ENDING, InstancesStarted): frozenset({TaskState.ENDING}),
-        (TaskState.ENDING, InstancesEnded): frozenset(
+        (TaskState.ENDING, j.InstancesStopping): frozenset({TaskState.ENDING}),
+        (TaskState.ENDING, j.InstancesStarted): frozenset({TaskState.ENDING}),
+        (TaskState.ENDING, j.InstancesEnded): frozenset(
             {TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELED, TaskState.QUEUED}
         ),
-        (TaskState.FAILED, TaskRequeued): frozenset({TaskState.QUEUED}),
-        (TaskState.CANCELED, TaskRequeued): frozenset({TaskState.QUEUED}),
-        (TaskState.FINISHED, TaskRequeued): frozenset({TaskState.QUEUED}),
-        (TaskState.FAILED, JobRequeued): frozenset({TaskState.QUEUED}),
-        (TaskState.CANCELED, JobRequeued): frozenset({TaskState.QUEUED, TaskState.CANCELED}),
+        (TaskState.FAILED, j.TaskRequeued): frozenset({TaskState.QUEUED}),
+        (TaskState.CANCELED, j.TaskRequeued): frozenset({TaskState.QUEUED}),
+        (TaskState.FINISHED, j.TaskRequeued): frozenset({TaskState.QUEUED}),
+        (TaskState.FAILED, j.JobRequeued): frozenset({TaskState.QUEUED}),
+        (TaskState.CANCELED, j.JobRequeued): frozenset({TaskState.QUEUED, TaskState.CANCELED}),
     }
 )
 """The same for one instance of a task."""
 
 NODE_TRANSITIONS: Mapping[tuple[N | None, type], frozenset[N]] = MappingProxyType(
     {
-        (None, NodeRegistered): frozenset({N.PENDING, N.READY}),
-        (N.PENDING, NodeRegistered): frozenset({N.PENDING}),
-        (N.PENDING, NodeApproved): frozenset({N.READY}),
-        (N.PENDING, NodeRemoved): frozenset({N.REMOVED}),
-        (N.READY, NodeRegistered): frozenset({N.READY}),
-        (N.READY, NodePaused): frozenset({N.PAUSED}),
-        (N.READY, NodeUnreachable): frozenset({N.UNREACHABLE}),
-        (N.READY, NodeRemoved): frozenset({N.REMOVED}),
-        (N.PAUSED, NodeRegistered): frozenset({N.PAUSED}),
-        (N.PAUSED, NodeResumed): frozenset({N.READY}),
-        (N.PAUSED, NodeUnreachable): frozenset({N.LOST_PAUSED}),
-        (N.PAUSED, NodeRemoved): frozenset({N.REMOVED}),
-        (N.UNREACHABLE, NodeReachable): frozenset({N.READY}),
-        (N.UNREACHABLE, NodeRegistered): frozenset({N.UNREACHABLE}),
-        (N.UNREACHABLE, NodePaused): frozenset({N.LOST_PAUSED}),
-        (N.UNREACHABLE, NodeRemoved): frozenset({N.REMOVED}),
-        (N.LOST_PAUSED, NodeReachable): frozenset({N.PAUSED}),
-        (N.LOST_PAUSED, NodeRegistered): frozenset({N.LOST_PAUSED}),
-        (N.LOST_PAUSED, NodeResumed): frozenset({N.UNREACHABLE}),
-        (N.LOST_PAUSED, NodeRemoved): frozenset({N.REMOVED}),
+        (None, e.NodeRegistered): frozenset({N.PENDING, N.READY}),
+        (N.PENDING, e.NodeRegistered): frozenset({N.PENDING}),
+        (N.PENDING, e.NodeApproved): frozenset({N.READY}),
+        (N.PENDING, e.NodeRemoved): frozenset({N.REMOVED}),
+        (N.READY, e.NodeRegistered): frozenset({N.READY}),
+        (N.READY, e.NodePaused): frozenset({N.PAUSED}),
+        (N.READY, e.NodeUnreachable): frozenset({N.UNREACHABLE}),
+        (N.READY, e.NodeRemoved): frozenset({N.REMOVED}),
+        (N.PAUSED, e.NodeRegistered): frozenset({N.PAUSED}),
+        (N.PAUSED, e.NodeResumed): frozenset({N.READY}),
+        (N.PAUSED, e.NodeUnreachable): frozenset({N.LOST_PAUSED}),
+        (N.PAUSED, e.NodeRemoved): frozenset({N.REMOVED}),
+        (N.UNREACHABLE, e.NodeReachable): frozenset({N.READY}),
+        (N.UNREACHABLE, e.NodeRegistered): frozenset({N.UNREACHABLE}),
+        (N.UNREACHABLE, e.NodePaused): frozenset({N.LOST_PAUSED}),
+        (N.UNREACHABLE, e.NodeRemoved): frozenset({N.REMOVED}),
+        (N.LOST_PAUSED, e.NodeReachable): frozenset({N.PAUSED}),
+        (N.LOST_PAUSED, e.NodeRegistered): frozenset({N.LOST_PAUSED}),
+        (N.LOST_PAUSED, e.NodeResumed): frozenset({N.UNREACHABLE}),
+        (N.LOST_PAUSED, e.NodeRemoved): frozenset({N.REMOVED}),
     }
 )
 """The same for a node; None is an unknown node."""
 
 PHASE_TRANSITIONS: Mapping[tuple[NodePhase, type], frozenset[NodePhase]] = MappingProxyType(
     {
-        (NodePhase.ASSIGNED, InstancesDispatched): frozenset({NodePhase.PREPARING, NodePhase.READY}),
-        (NodePhase.PREPARING, InstancesEnded): frozenset(
+        (NodePhase.ASSIGNED, j.InstancesDispatched): frozenset({NodePhase.PREPARING, NodePhase.READY}),
+        (NodePhase.PREPARING, j.InstancesEnded): frozenset(
             {NodePhase.ASSIGNED, NodePhase.READY, NodePhase.REFUSED}
         ),
-        (NodePhase.READY, InstancesDispatched): frozenset({NodePhase.LEAVING}),
-        (NodePhase.READY, NodeRegistered): frozenset({NodePhase.ASSIGNED}),  # it booted
-        (NodePhase.LEAVING, InstancesEnded): frozenset({NodePhase.LEFT}),
-        (NodePhase.LEFT, InstancesDispatched): frozenset({NodePhase.PREPARING, NodePhase.READY}),
+        (NodePhase.READY, j.InstancesDispatched): frozenset({NodePhase.LEAVING}),
+        (NodePhase.READY, e.NodeRegistered): frozenset({NodePhase.ASSIGNED}),  # it booted
+        (NodePhase.LEAVING, j.InstancesEnded): frozenset({NodePhase.LEFT}),
+        (NodePhase.LEFT, j.InstancesDispatched): frozenset({NodePhase.PREPARING, NodePhase.READY}),
         **{
-            (phase, NodesCleaning): frozenset({NodePhase.CLEANING})
+            (phase, j.NodesCleaning): frozenset({NodePhase.CLEANING})
             for phase in (NodePhase.ASSIGNED, NodePhase.READY, NodePhase.REFUSED, NodePhase.LEFT)
         },
     }
