@@ -85,6 +85,7 @@ async def _file_text(form: FormData) -> str:
     """Return the file that was chosen, or else the text that was pasted."""
     chosen = form.get("upload")
     if isinstance(chosen, UploadFile) and chosen.filename:
+        await chosen.seek(0)  # it is read to be submitted, and to be shown again
         data = await chosen.read(LARGEST_UPLOAD + 1)
         if len(data) > LARGEST_UPLOAD:
             raise BadRequest(

@@ -1,0 +1,77 @@
+"""Debian's Chromium for tests of the console, and axe-core; a test without them says what is missing."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import CalledProcessError
+from typing import Any
+
+import pytest
+from gateways import RealGateway
+
+sys.path.append(str(Path(__file__).parents[2] / "scripts"))
+from vendor_browser_code import AXE, fetch
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+AXE_CACHE = Path(os.environ.get("HEADNODE_AXE", Path.home() / ".cache" / "headnode-axe"))
+WIDTHS = (360, 900, 1600)  # pixels: a telephone, a small window, a large one
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """Yield a browser of Playwright; skip without one."""
+    if CHROMIUM is None:
+        pytest.skip("Chromium is missing: apt-get install chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        )
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def axe_source() -> str:
+    """Return the text of axe-core, fetched once from npm; skip without it."""
+    path = AXE_CACHE / AXE.directory / "axe.min.js"
+    if not path.exists():
+        try:
+            fetch(AXE, AXE_CACHE)
+        except (OSError, CalledProcessError) as error:
+            pytest.skip(f"axe-core is missing, and npm does not fetch it: {error}")
+    return path.read_text()
+
+
+@contextmanager
+def window(browser: Any, gateway: RealGateway, width: int = 1600, **options: Any) -> Iterator[Any]:
+    """Yield a page of a browser that has logged in; an error in its console fails the test."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+    page = context.new_page()
+    troubles: list[str] = []
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("console", lambda said: troubles.append(said.text) if said.type == "error" else None)
+    try:
+        page.goto(gateway.control("login")["address"])
+        yield page
+        assert not [each for each in troubles if "status of 4" not in each], troubles
+    finally:
+        context.close()
+
+
+def tab_to(page: Any, name: str, most: int = 120) -> None:
+    """Press the tabulator until the element of a name has the focus."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        said = page.evaluate(
+            "() => { const at = document.activeElement, own = at.labels && at.labels[0], said ="
+            " at.getAttribute('aria-label') || (own && own.textContent) || at.textContent;"
+            " return (said || '').trim() }"
+        )
+        if said == name:
+            return
+    raise AssertionError(f"no element {name!r} is reached by the keyboard")
