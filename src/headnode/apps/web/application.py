@@ -14,6 +14,7 @@ from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.host_check import HostCheck
 from headnode.apps.web.http_server import SlowReaders
 from headnode.apps.web.login.one_time import OneTimeLogins, SessionPages
+from headnode.apps.web.metrics import metrics_routes
 from headnode.apps.web.openapi import document_routes
 from headnode.apps.web.problems import answering, problem_response, wrong
 from headnode.apps.web.rest import rest_routes
@@ -38,6 +39,7 @@ def application(
     routes = [
         *rest_routes(gateway),
         *stream_routes(gateway),
+        *metrics_routes(gateway),
         *document_routes(),
         *SessionPages(gateway, logins).routes(),
         *health_routes(gateway),
