@@ -227,6 +227,8 @@ class Engine:
     def _attend(self, now: Instant, facts: list[Event]) -> None:
         while self._agenda.dirty_jobs:
             self._apply_command(AdvanceJob(job=self._agenda.dirty_jobs.pop()), now, facts)
+        if not self._agenda.dirty_reservations:
+            return
         reservations, self._agenda.dirty_reservations = self._agenda.dirty_reservations, set()
         for name in sorted(reservations):
             self._apply_command(AdvanceReservation(name=name), now, facts)
@@ -251,9 +253,7 @@ class Engine:
             self._view_builder.freed = True  # what was held for others may not be any more
         for firm in self.offers.begin(self.cluster, now):
             self.offers.settled(firm, self._apply_command(firm, now, facts))
-        if not self.cluster.queue.by_request and not any(
-            graph.ready for graph in map(self.cluster.graph, self.cluster.running)
-        ):
+        if not self.cluster.queue.by_request and self.cluster.waiting.isdisjoint(self.cluster.running):
             self.last_plan = None
             self._take(withdrawals(self.cluster), now, facts)
             return
@@ -339,7 +339,7 @@ class Engine:
         if self._agenda.for_archive:
             over = [record for job, record in self._agenda.for_archive.items() if job not in alive]
             ended = [ended_job(self.cluster, record) for record in over]
-        revived = [event.job for event in facts if isinstance(event, JobRevived) and event.job in alive]
+        revived = [event.job for event in facts if type(event) is JobRevived and event.job in alive]
         began = self.clock.now()
         self.number = self.journal.append(facts, ended, revived)
         self.commits.add(self.clock.now() - began)
@@ -367,14 +367,13 @@ class Engine:
         if self._retry_at is not None:
             return self._retry_at
         agenda = self._agenda
-        timers = (agenda.deadlines, agenda.last_starts, agenda.wake_ups, agenda.edges)
-        times = [self.cluster.queue.next_release(), *(each.next() for each in timers)]
-        if self._agenda.pass_needed:
+        times = [self.cluster.queue.next_release(), agenda.next_due()]
+        if agenda.pass_needed:
             now = self.clock.now()
             times.append(now if self._pass_is_due(now) else self._rest[1])
         elif (wake := self._wake()) < NEVER:
             times.append(Instant(max(wake, self._rest[1])))
-        return min((time for time in times if time is not None), default=None)
+        return min([time for time in times if time is not None], default=None)
 
     def snapshot_if_due(self, at_least: int = EVENTS_PER_SNAPSHOT) -> bool:
         """Keep a snapshot when enough has happened since the last; return whether one was kept."""

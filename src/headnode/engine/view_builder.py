@@ -54,7 +54,9 @@ class ViewBuilder:
         self._running: dict[JobId, RunningJob] = {}
         self._listed: list[RunningJob] = []
         self._wanting: set[JobId] = set()
+        self._with_amounts: dict[JobId, RunningJob] = {}  # those that hold memory, disk or swap that counts
         self._held: dict[str, NodeAmounts] = {}
+        self._held_changed = False
         self._closing: set[str] = set()  # nodes that are open for a while only
         self._node_table: NodeTable | None = None
 
@@ -97,37 +99,53 @@ class ViewBuilder:
     def look_at_jobs(self, now: Instant) -> None:
         """Draw the running jobs that are not as they were, and those that want to grow."""
         look, running, changed = self._worth_a_look(), self.cluster.running, False
-        drawn = self._running.copy() if look else self._running
         for job in look:
-            before = drawn.get(job)
+            before = self._running.get(job)
             if job in running:
                 seen = running_job(self.cluster, self.cluster.jobs[job])
                 if before != seen:
-                    drawn[job], changed = seen, True
+                    self._keep(job, seen)
+                    changed = True
                     self.freed = self.freed or (before is not None and _gave_back(before, seen))
             elif before is not None:
-                del drawn[job]
                 self._forget(job)
                 changed = True
                 self.freed = self.freed or before.end > now
         if changed:
-            self._running, self._listed = drawn, list(drawn.values())
-            self._wanting = {job for job, seen in drawn.items() if seen.wants}
-            self._held = _held_by(self._listed)
+            self._listed = list(self._running.values())
+        if self._held_changed:
+            self._held, self._held_changed = _held_by(self._with_amounts.values()), False
+
+    def _keep(self, job: JobId, seen: RunningJob) -> None:
+        self._running[job] = seen
+        if seen.wants:
+            self._wanting.add(job)
+        else:
+            self._wanting.discard(job)
+        if memory_of(seen.request) or held_of(seen.request):
+            self._with_amounts[job], self._held_changed = seen, True
+        elif self._with_amounts.pop(job, None) is not None:
+            self._held_changed = True
 
     def _forget(self, job: JobId) -> None:
-        """Drop what the node table, which lives as long as the nodes, caches of a job that has ended."""
+        """Drop a job that has ended, also from the node table, which lives as long as the nodes."""
+        del self._running[job]
+        self._wanting.discard(job)
+        if self._with_amounts.pop(job, None) is not None:
+            self._held_changed = True
         if self._node_table is not None:
             self._node_table.cache.of(ReleaseCache).releases.pop(job, None)
 
-    def _worth_a_look(self) -> list[JobId]:
+    def _worth_a_look(self) -> Sequence[JobId]:
         cluster = self.cluster
         if not self._keeps:
             return sorted(cluster.running)
-        look = cluster.agenda.dirty_job_views | self._wanting
-        look.update([job for job, graph in cluster.graphs.items() if graph.ready])
-        cluster.agenda.dirty_job_views.clear()
-        return sorted(look)
+        dirty = cluster.agenda.dirty_job_views
+        if not (dirty or self._wanting or cluster.waiting):
+            return ()
+        look = sorted(dirty | self._wanting | cluster.waiting)
+        dirty.clear()
+        return look
 
     def _look_at_nodes(self, now: Instant) -> None:
         """Draw the nodes that are not as they were."""
@@ -158,7 +176,7 @@ class ViewBuilder:
             self._nodes = {name: node for name, node in drawn.items() if name in cluster.nodes}
 
 
-def _held_by(running: Sequence[RunningJob]) -> dict[str, NodeAmounts]:
+def _held_by(running: Iterable[RunningJob]) -> dict[str, NodeAmounts]:
     """Return the MB of memory, disk and swap that jobs hold of each node, where they count."""
     held: dict[str, NodeAmounts] = {}
     for job in running:
@@ -280,8 +298,10 @@ def _end(cluster: ClusterState, request: JobRequest, run: JobRun) -> Instant:
 
 def _wants(cluster: ClusterState, record: JobRecord, request: JobRequest) -> int:
     """Return how many units more the job's waiting tasks could use now."""
+    if record.id not in cluster.waiting:
+        return 0
     graph = cluster.graph(record.id)
-    if not graph.ready or graph.run.end is not None or request.together:
+    if graph.run.end is not None or request.together:
         return 0
     free = sum(map(len, cluster.cores.free.values()))  # more cannot be given, so more need not be counted
     room = min(request.maximum - held_units(cluster, record), free)

@@ -78,8 +78,14 @@ def preemption_cost(journal: MemoryJournal, jobs: int) -> PreemptionCost:
     """Return what became of the first jobs of a head that are all over.  Cost: one look at every event."""
     told = _CostCounter(jobs)
     for _, event in journal.replay():
-        told.note(event)
+        if type(event) in _COSTS:  # few are: a match asks for one class after the other
+            told.note(event)
     return PreemptionCost(told.begun, told.ended, told.returned, told.stopped, told.lost, told.cut, told.held)
+
+
+_HOLDING = (JobStarted, AllocationGrown, AllocationShrunk, JobReturned, JobRequeued, JobEnded)
+_COSTS = frozenset((*_HOLDING, InstancesDispatched, InstancesStopping, JobEnding))
+"""Events that `_CostCounter.note` takes note of, and few others."""
 
 
 class _CostCounter:
@@ -291,7 +297,6 @@ class EngineReplay:
 
     def run(self, ties: Ties = Ties.ENDS_FIRST, progress: Callable[[int], None] | None = None) -> list[float]:
         """Return when each job starts, in seconds on the workload's clock; the last time, if it is stopped.
-
         Of a job that runs on fewer processors than all its own: so long before its end as it would have
         taken on all of them, as if it had waited until then.
         Raises:  BadRequest when the head refuses a job, or never starts one.

@@ -186,7 +186,7 @@ class CountedItems:
         """
         if key in self._times:
             self._times[key] += 1
-        elif len(self._items) >= MOST_REPORT_ITEMS:
+        elif self.is_full:
             self._unlisted[kind] += 1
         else:
             if key is not None:
@@ -199,6 +199,16 @@ class CountedItems:
         if key in self._first:
             one = self._items[self._first[key]]
             self._items[self._first[key]] = ReportItem(one.kind, one.where, what, one.line, one.column)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more findings are listed, but only counted."""
+        return len(self._items) >= MOST_REPORT_ITEMS
+
+    def count(self, kinds: Iterable[Fidelity]) -> None:
+        """Count findings without keys that are not listed, because there are too many: `is_full`."""
+        for kind in kinds:
+            self._unlisted[kind] += 1
 
     def report(self) -> tuple[ReportItem, ...]:
         """Return all findings, each with the number of times that it came."""

@@ -212,7 +212,7 @@ class RequestPart(msgspec.Struct, frozen=True, gc=False):
         return sum(size * times for size, times in self.lumps)
 
 
-class JobRequest(msgspec.Struct, frozen=True, gc=False):
+class JobRequest(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """The resource request of a job, for the scheduler; equal requests are one class in the queue.
 
     Made by `headnode.core.state.job_request.request_of`; minimum and maximum are calculated already.
@@ -303,6 +303,8 @@ def dependencies(spec: JobSpec) -> Iterator[tuple[int, Condition]]:
 
 def parents(spec: JobSpec) -> tuple[int, ...]:
     """Return the ids of the jobs that a job waits for, each once."""
+    if not (spec.parents or spec.after_failure or spec.after_exit or spec.after_start):
+        return ()
     return tuple(dict.fromkeys(parent for parent, _ in dependencies(spec)))
 
 

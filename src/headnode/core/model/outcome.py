@@ -36,6 +36,8 @@ class ResourceUsage(NamedTuple):
 
     def after(self, other: "ResourceUsage") -> "ResourceUsage":
         """Return both together, one after the other on the same node: memory is that of the larger one."""
+        if other == NOT_MEASURED:
+            return self
         peak = max(self.peak_memory, other.peak_memory)
         average = max(self.average_memory, other.average_memory)
         return self.beside(other)._replace(peak_memory=peak, average_memory=average)
@@ -49,6 +51,7 @@ class ResourceUsage(NamedTuple):
         return {name: value for name, value in self._asdict().items() if name not in NOT_COUNTS}
 
 
+NOT_MEASURED = ResourceUsage()
 NOT_COUNTS = frozenset({"user_time", "system_time", "peak_memory", "average_memory"})
 
 

@@ -122,7 +122,7 @@ def _find_gang_placement(
 
 def at_minimum(need: ResolvedRequest) -> ResolvedRequest:
     """Return the need of a job that will do with its minimum."""
-    return need._replace(maximum=need.minimum)
+    return need if need.maximum == need.minimum else need._replace(maximum=need.minimum)
 
 
 def node_offers(need: ResolvedRequest, resources: FreeResources, order: NodeOrder) -> list[NodeOffer]:

@@ -59,7 +59,10 @@ def release_of(running: RunningJob, now: Instant, node_table: NodeTable) -> Rele
     known = releases.get(running.job)
     if known is None or known[0] is not running:
         known = releases[running.job] = running, _worked_out(running, node_table)
-    found = known[1]
+    return _not_before(now, known[1])
+
+
+def _not_before(now: Instant, found: Release) -> Release:
     return found if found.at >= now else found._replace(at=now)
 
 
@@ -88,7 +91,15 @@ def releases_of(view: View, node_table: NodeTable) -> list[Release]:
     known = cache.returning
     if known is not None and known[0] is view.running and (not known[1] or known[1][0].at >= view.now):
         return known[1]
-    found = sorted_releases(release_of(job, view.now, node_table) for job in view.running)
+    found, releases = [], cache.releases
+    for running in view.running:
+        made = releases.get(running.job)
+        if made is None or made[0] is not running:
+            made = releases[running.job] = running, _worked_out(running, node_table)
+        found.append(made[1])
+    found.sort()  # each of another job, so nothing after the job is compared
+    if found and found[0].at < view.now:
+        found = sorted([_not_before(view.now, each) for each in found])
     cache.returning = view.running, found
     return found
 
@@ -117,18 +128,22 @@ def shadow_reservation(need: ResolvedRequest, outlook: ReleaseOutlook) -> Shadow
         return _promise_between(need, outlook)
     since, now, ordered, at_last = outlook
     least = at_minimum(resolved_later(need, now.node_table, 0.0))
+
+    def after(step: int) -> ShadowReservation | None:
+        resources = _after(now, ordered[:step])
+        found = find_placement(least, resources)
+        if found is None:
+            return None
+        return ShadowReservation(ordered[step - 1].at, resources, need.piece(found))
+
+    count = _step_from(ordered, max(1, _too_few(least, now, ordered)))
+    first = after(count) if count <= len(ordered) else None
+    if first is not None:
+        return first
     steps = _steps(ordered)
-
-    def suffices(step: int) -> bool:
-        return find_placement(least, _after(now, ordered[:step])) is not None
-
-    first = bisect_left(steps, _too_few(least, now, ordered))
-    if first < len(steps) and not suffices(steps[first]):
-        first = bisect_left(steps, True, first + 1, key=suffices)
-    if first < len(steps):
-        return shadow_reservation_at(
-            need, since, ordered[steps[first] - 1].at, _after(now, ordered[: steps[first]])
-        )
+    later = bisect_left(steps, True, bisect_right(steps, count), key=lambda step: after(step) is not None)
+    if later < len(steps):
+        return after(steps[later])
     return shadow_reservation_at(need, since, NEVER, at_last.copy())
 
 
@@ -217,11 +232,18 @@ def shadow_reservation_at(
 
 def _steps(ordered: Sequence[Release]) -> list[int]:
     """Return after how many releases to look: those of one instant come together, but not those at NEVER."""
-    steps, last = [], len(ordered)
-    for count, each in enumerate(ordered, start=1):
-        if count == last or each.at == NEVER or ordered[count].at != each.at:
-            steps.append(count)
+    steps, count = [], 0
+    while (count := _step_from(ordered, count + 1)) <= len(ordered):
+        steps.append(count)
     return steps
+
+
+def _step_from(ordered: Sequence[Release], count: int) -> int:
+    """Return the first of the steps that is not below `count`; `count` itself if it is above them all."""
+    last = len(ordered)
+    while count < last and NEVER != ordered[count - 1].at == ordered[count].at:
+        count += 1
+    return count
 
 
 def _after(resources: FreeResources, ended: Iterable[Release]) -> FreeResources:

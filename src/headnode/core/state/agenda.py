@@ -41,9 +41,13 @@ class Timers(Generic[Key]):
 
     def next(self) -> Instant | None:
         """Return the earliest time, or None."""
-        while self._heap and self.due.get(self._heap[0][1]) != self._heap[0][0]:
-            heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
+        heap = self._heap
+        while heap:
+            at, key = heap[0]
+            if self.due.get(key) == at:
+                return at
+            heappop(heap)
+        return None
 
     def take(self, now: Instant) -> Key | None:
         """Remove and return the key that is due first, if it is due by now; else return None."""
@@ -70,6 +74,12 @@ class Agenda:
         self.last_starts: Timers[JobId] = Timers()  # queued jobs that cannot end by their deadline any more
         self.wake_ups: Timers[tuple[JobId, str]] = Timers()  # of a service (""), or of a node with an epilog
         self.edges: Timers[Instant] = Timers()  # when a reservation begins or ends
+
+    def next_due(self) -> Instant | None:
+        """Return the earliest time of all timers, or None."""
+        timers = (self.deadlines, self.last_starts, self.wake_ups, self.edges)
+        times = [at for each in timers if each.due and (at := each.next()) is not None]
+        return min(times, default=None)
 
     def set_deadline(self, job: JobId, at: Instant | None) -> None:
         """Set when the run time limit of a job is over; None: it has none."""

@@ -67,7 +67,6 @@ class ClusterState:
     """The current state of the cluster, with indexes derived from it.
 
     Read it freely; only `apply_events` writes it.
-
     What is left to do because of it is on the `agenda`, which belongs to the engine.
     """
 
@@ -105,6 +104,7 @@ class ClusterState:
         self.filtered: set[JobId] = set()  # queued jobs that an activation filter keeps from starting
         self.children: dict[int, set[JobId]] = {}  # jobs that have not started, by the jobs they depend on
         self.graphs: dict[JobId, TaskGraph] = {}
+        self.waiting: set[JobId] = set()  # jobs with a graph that have tasks to dispatch
         self.cores = FreeCores(self.jobs, self.nodes, self.agenda)
         self.running: set[JobId] = set()  # jobs that hold an allocation
         self.suspended: set[JobId] = set()  # suspended, or ending after it: they hold nothing where they are
@@ -304,7 +304,7 @@ class ClusterState:
         self._granted[record.id] = self.given(record)
         for node, processors in run.allocation.items():
             self.cores.take(record.id, node, processors)
-        self.graphs[record.id] = TaskGraph(record, run)
+        self.graphs[record.id] = TaskGraph(record, run, self.waiting)
         self.agenda.set_deadline(record.id, run.deadline)
         self.update_releasing(record)
         for node, until in run.cleaning.items():
@@ -337,7 +337,7 @@ class ClusterState:
         """Update the indexes for a suspended job, whose processes are on nodes without an allocation."""
         run = started_run(record)
         self.suspended.add(record.id)
-        self.graphs[record.id] = TaskGraph(record, run)
+        self.graphs[record.id] = TaskGraph(record, run, self.waiting)
         self.agenda.set_deadline(record.id, run.deadline)
         self.agenda.dirty_node_views.update(suspension_of(run).places)
         self.agenda.dirty_jobs.add(record.id)
@@ -364,6 +364,7 @@ class ClusterState:
         self.running.discard(record.id)
         self.releasing.discard(record.id)
         self.graphs.pop(record.id, None)
+        self.waiting.discard(record.id)
         self.agenda.deadlines.drop(record.id)
         self._granted.pop(record.id, None)
         self.agenda.pass_needed = True

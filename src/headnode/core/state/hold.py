@@ -1,6 +1,6 @@
 """Holds with names: several may be on a job, and it waits until each is released."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, Path, WrongState
 from headnode.core.model.quantities import Instant, JobId
@@ -106,13 +106,15 @@ def _found(record: JobRecord, name: str) -> str:
     return next((hold.name for hold in record.holds if hold.name.casefold() == name.casefold()), "")
 
 
-def may_hold(by: User, names: Iterable[str], path: Path = ("name",)) -> None:
+def may_hold(by: User, names: Collection[str], path: Path = ("name",)) -> None:
     """Allow a hold, unless only operators and administrators may set and release it.
 
     path: where the request names it
 
     Raises:  NotAllowed ``hold-privilege``.
     """
+    if not names:
+        return
     above = sorted(name for name in names if name.casefold() in PRIVILEGED_HOLDS)
     if above and not by.oversees:
         raise NotAllowed(

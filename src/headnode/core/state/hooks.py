@@ -71,7 +71,8 @@ HOOKS = frozenset((*_BEFORE, *_AFTER))
 
 def readies_nodes(cluster: ClusterState) -> bool:
     """Whether nodes do something before a job that comes to them may start anything there."""
-    return any(cluster.parameters.get(name) for name in _BEFORE)
+    values = cluster.parameters
+    return bool(values) and any(values.get(name) for name in _BEFORE)
 
 
 def has_hooks(parameters: Mapping[str, str | None]) -> bool:
@@ -81,7 +82,8 @@ def has_hooks(parameters: Mapping[str, str | None]) -> bool:
 
 def cleans_nodes(cluster: ClusterState) -> bool:
     """Whether nodes do something after a job has gone."""
-    return any(cluster.parameters.get(name) for name in _AFTER)
+    values = cluster.parameters
+    return bool(values) and any(values.get(name) for name in _AFTER)
 
 
 def cleaning_time(cluster: ClusterState, *, unready: bool) -> Seconds:

@@ -47,6 +47,8 @@ class FreeCores:
         A job on processors that the node no longer has runs on others: as many of them are not free.
         """
         free = self.free.get(node, [])
+        if node not in self.reduced:
+            return free
         return free[: max(0, len(free) - sum(self.overdrawn(node).values()))]
 
     def _held_of(self, node: str) -> dict[JobId, tuple[int, ...]]:

@@ -20,6 +20,7 @@ def check_cluster(cluster: ClusterState) -> None:
         counts[record.state] = counts.get(record.state, 0) + 1
         _check_record(cluster, record)
     _must(counts == {s: n for s, n in cluster.counts.items() if n}, f"counts {cluster.counts} are {counts}")
+    _must(cluster.waiting <= cluster.graphs.keys(), f"{cluster.waiting} have tasks to dispatch")
     _check_queue(cluster)
     _check_usage(cluster)
     _check_children(cluster)
@@ -62,7 +63,9 @@ def _check_instances(record: JobRecord, progress: TaskProgress, count: int) -> N
 
 
 def _check_flow(cluster: ClusterState, record: JobRecord, run: JobRun) -> None:
-    graph, fresh = cluster.graph(record.id), TaskGraph(record, run)
+    waiting: set[JobId] = set()
+    graph, fresh = cluster.graph(record.id), TaskGraph(record, run, waiting)
+    _must((record.id in cluster.waiting) == bool(waiting), f"job {record.id}: waiting tasks or not?")
     for name in ("ready", "open", "free", "lanes"):
         kept, made = getattr(graph, name), getattr(fresh, name)
         _must(kept == made, f"job {record.id}: {name} is {kept}, should be {made}")

@@ -224,11 +224,15 @@ class JobRun(msgspec.Struct, forbid_unknown_fields=True):
     @property
     def cleaning(self) -> dict[str, Instant]:
         """The nodes that are being cleaned, and when that counts as over."""
+        if not self.holdings:
+            return {}
         return {n: each.clean_by for n, each in self.holdings.items() if each.clean_by is not None}
 
     @property
     def recalled(self) -> dict[str, int]:
         """By node, how many processors it is still to give up as they become idle."""
+        if not self.holdings:
+            return {}
         return {node: holding.recalled for node, holding in self.holdings.items() if holding.recalled}
 
 

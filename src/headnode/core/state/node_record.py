@@ -51,12 +51,12 @@ class NodeRecord(msgspec.Struct, forbid_unknown_fields=True):
     @property
     def drain(self) -> Drain | None:
         """What closes it first; None if nothing does."""
-        return min(self.drains, key=lambda drain: drain.closes, default=None)
+        return min(self.drains, key=lambda drain: drain.closes) if self.drains else None
 
     @property
     def closes(self) -> Instant:
         """When the node takes no more jobs; NEVER if it is not drained."""
-        return NEVER if self.drain is None else self.drain.closes
+        return min([drain.closes for drain in self.drains]) if self.drains else NEVER
 
     @property
     def usable(self) -> int:

@@ -254,11 +254,10 @@ def job_submitted(cluster: ClusterState, event: e.JobSubmitted) -> None:
     set_awaited(cluster, record, event.waits_for)
     spec = cluster.written(record)
     record.hold_until, record.last_start = spec.hold_until, last_start(spec)
-    record.holds += tuple(
-        JobHold(name=name, at=event.at, by=event.by)
-        for name in spec.holds
-        if name not in {hold.name for hold in record.holds}
-    )
+    if spec.holds:
+        there = {hold.name for hold in record.holds}
+        new = [name for name in spec.holds if name not in there]
+        record.holds += tuple(JobHold(name=name, at=event.at, by=event.by) for name in new)
     record.message = ""
     cluster.next_order = max(cluster.next_order, event.order + 1)
     cluster.move(record, state)

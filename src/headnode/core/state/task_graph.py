@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeState
-from headnode.core.model.quantities import Instant
+from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import SPECIAL, TaskType
 from headnode.core.state.holding import phase_on
 from headnode.core.state.job_events import NodeCores
@@ -48,12 +48,14 @@ Waiter = str | int
 class TaskGraph:
     """The task dependencies and free processors of one job, kept up to date by `apply_event`.
 
+    `waiting` are the jobs that have tasks in `ready`; the graph keeps its own job in it, or out of it.
     Source: CCS, "Task execution" and the row *depend*: all tasks of that name must be over.
     """
 
-    def __init__(self, record: JobRecord, run: JobRun) -> None:
+    def __init__(self, record: JobRecord, run: JobRun, waiting: set[JobId]) -> None:
         self.spec: JobSpec = spec_of(record)
         self.run = run
+        self._job, self._waiting = record.id, waiting
         self.rests_until = Instant(0.0)  # its service makes no instance before
         self.work_out()
 
@@ -142,6 +144,13 @@ class TaskGraph:
                     self.waiters.setdefault(key, []).append(index)
             elif progress.queued.count or progress.endless:
                 self.ready.append(index)
+        self._note_ready()
+
+    def _note_ready(self) -> None:
+        if self.ready:
+            self._waiting.add(self._job)
+        else:
+            self._waiting.discard(self._job)
 
     def take_stock(self) -> None:
         """Work out which processors of the allocation no live instance uses."""
@@ -197,11 +206,14 @@ class TaskGraph:
         """A task's instances were dispatched, ended or came back: put `ready` right."""
         progress = self.run.tasks[index]
         listed = _holds(self.ready, index)
-        wanted = (bool(progress.queued) or progress.endless) and index not in self.blocks
-        if wanted and not listed:
+        wanted = (progress.queued.count > 0 or progress.endless) and index not in self.blocks
+        if wanted == listed:
+            return
+        if wanted:
             insort(self.ready, index)
-        elif listed and not wanted:
+        else:
             self.ready.remove(index)
+        self._note_ready()
 
     def task_done(self, index: int) -> None:
         """The last instance of a task is over: those that waited for nothing else may run."""

@@ -221,8 +221,11 @@ def activation_filters(cluster: ClusterState, record: JobRecord) -> tuple[Filter
 
 def activation_rules(cluster: ClusterState) -> tuple[tuple[str, str], ...]:
     """Return all that says which activation filters there are; nothing if there are none."""
+    text = cluster.parameters.get(ACTIVATION, "")
+    if not text and not cluster.templates:
+        return ()
     found = [(name, each.activation_filters) for name, each in cluster.templates.items()]
-    found.append(("", cluster.parameters.get(ACTIVATION, "")))
+    found.append(("", text))
     return tuple(rule for rule in found if rule[1])
 
 

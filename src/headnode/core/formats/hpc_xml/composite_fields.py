@@ -1,6 +1,7 @@
 """Several attributes that are one field of the model, and back: size, sweep, critical tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from headnode.core.formats.fidelity import Fidelity
@@ -20,7 +21,12 @@ _SIZES = {unit: (f"size.minimum.{unit}", f"size.maximum.{unit}") for unit in Uni
 
 def units_named(values: Mapping[str, Any]) -> list[UnitType]:
     """Return the units whose minimum or maximum is written."""
-    return [unit for unit, (least, most) in _SIZES.items() if least in values or most in values]
+    return list(_units_of(tuple(values)))
+
+
+@lru_cache(1024)
+def _units_of(written: tuple[str, ...]) -> tuple[UnitType, ...]:
+    return tuple(unit for unit, (least, most) in _SIZES.items() if least in written or most in written)
 
 
 def job_unit(values: Mapping[str, Any], tasks: Sequence[Values], tell: Report) -> UnitType:

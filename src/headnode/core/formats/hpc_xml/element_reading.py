@@ -1,6 +1,7 @@
 """Read the attributes of Job and Task by their rows, and the elements inside them that are lists."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from itertools import takewhile
 from typing import Any, NoReturn, cast
 
@@ -66,9 +67,7 @@ def _plain_pairs(parent: etree._Element, item: str) -> dict[str, str] | None:
     """Return names and values that are written as in nearly all files; None when there is more to see."""
     if parent.keys():
         return None
-    namespace = str(parent.tag).rpartition("}")[0]
-    tag = f"{namespace}}}{item}" if namespace else item
-    name_tag, value_tag = (f"{namespace}}}{word}" if namespace else word for word in ("Name", "Value"))
+    tag, name_tag, value_tag = _tags_of_pairs(parent.tag, item)
     pairs: dict[str, str] = {}
     between = [parent.text]
     for element in parent:
@@ -85,6 +84,13 @@ def _plain_pairs(parent: etree._Element, item: str) -> dict[str, str] | None:
         pairs[called] = (value.text or "").strip()
         between += (element.text, name.tail, value.tail, element.tail)
     return None if _is_text("".join([text for text in between if text])) else pairs
+
+
+@lru_cache(1024)
+def _tags_of_pairs(parent: str, item: str) -> tuple[str, ...]:
+    """Return the tags of pairs, names and values, in the namespace of their parent."""
+    namespace = parent.rpartition("}")[0]
+    return tuple(f"{namespace}}}{word}" if namespace else word for word in (item, "Name", "Value"))
 
 
 def _is_text(text: str | None) -> bool:

@@ -1,7 +1,7 @@
 """Record what a reader finds, with its position, and refuse what is wrong."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from typing import NoReturn
 
@@ -33,6 +33,15 @@ class FindingRecorder:
     def add_made(self, kind: Fidelity, made: Callable[[], ReportItem]) -> None:
         """Add the finding that `made` makes with `item`; it is called only if the finding is listed."""
         self._found.add(kind, made)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether findings are only counted."""
+        return self._found.is_full
+
+    def count(self, kinds: Iterable[Fidelity]) -> None:
+        """Count findings that are not listed, because there are too many: `is_full`."""
+        self._found.count(kinds)
 
     def add_once(
         self, kind: Fidelity, where: str, what: str, element: etree._Element, attribute: str = ""

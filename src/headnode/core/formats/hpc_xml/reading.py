@@ -237,7 +237,11 @@ class _HpcReader:
 
     def _tell_windows(self, found: ElementValues, task: TaskSpec, environment: Mapping[str, str]) -> None:
         """Report what the task means on Windows only, where it is written."""
-        for finding in task_findings(task, environment, cmd=True):
+        findings = task_findings(task, environment, cmd=True)
+        if self._recorder.is_full:
+            self._recorder.count([finding.kind for finding in findings])
+            return
+        for finding in findings:
             self._recorder.add_made(finding.kind, partial(self._windows_item, found, finding))
 
     def _windows_item(self, found: ElementValues, finding: WindowsFinding) -> ReportItem:

@@ -58,27 +58,42 @@ class WindowsFinding(NamedTuple):
 def may_have_findings(task: TaskSpec) -> bool:
     """Return False for most tasks that `task_findings` has nothing to say of; it costs little."""
     command = task.command
-    paths = task.work_directory + task.standard_input + task.standard_output + task.standard_error
+    paths = "".join(_paths(task))
     if "\\" in paths or ":" in paths or "%" in paths or "\\" in command or "%" in command or "&" in command:
         return True
-    return command[:1] in 'cCpP" ' and _CMD.match(command) is not None
+    return _may_call_cmd(command) and _CMD.match(command) is not None
 
 
-def task_findings(
-    task: TaskSpec, job_environment: Mapping[str, str], *, cmd: bool
-) -> Iterator[WindowsFinding]:
-    """Yield what a task means on Windows only; `cmd`: its command line was written for cmd.exe."""
-    for field in PATHS:
-        text = getattr(task, field)
-        if text and ((cmd and "\\" in text) or _ABSOLUTE.search(text)):
-            yield WindowsFinding(field, Fidelity.NOT_SUPPORTED, path=text)
-    command = task.command
+def _may_call_cmd(command: str) -> bool:
+    return command[:1] in 'cCpP"' or command[:1].isspace()
+
+
+def _paths(task: TaskSpec) -> tuple[str, str, str, str]:
+    """Return the values of the fields in `PATHS`."""
+    return task.work_directory, task.standard_input, task.standard_output, task.standard_error
+
+
+def task_findings(task: TaskSpec, job_environment: Mapping[str, str], *, cmd: bool) -> list[WindowsFinding]:
+    """Return what a task means on Windows only; `cmd`: its command line was written for cmd.exe."""
+    paths, command = _paths(task), task.command
+    found = [
+        WindowsFinding(field, Fidelity.NOT_SUPPORTED, "", text)
+        for field, text in zip(PATHS, paths, strict=True)
+        if ("\\" in text and (cmd or _ABSOLUTE.search(text))) or (":" in text and _ABSOLUTE.search(text))
+    ]
     if "\\" in command:
-        found = _IN_COMMAND.search(command) or (_RELATIVE.match(command) if cmd else None)
-        if found:
-            yield WindowsFinding("command", Fidelity.NOT_SUPPORTED, path=found[found.re.groups])
-    if not cmd:
-        return
+        path = _IN_COMMAND.search(command) or (_RELATIVE.match(command) if cmd else None)
+        if path:
+            found.append(WindowsFinding("command", Fidelity.NOT_SUPPORTED, path=path[path.re.groups]))
+    if cmd and ("&" in command or _may_call_cmd(command)):
+        found += _cmd_syntax(command)
+    if cmd and ("%" in command or "%" in "".join(paths)):
+        found += _variables(task, job_environment)
+    return found
+
+
+def _cmd_syntax(command: str) -> Iterator[WindowsFinding]:
+    """Yield what cmd.exe reads differently in a command line, and calls of the shells of Windows."""
     if "&" in command and _JOINED.search(_QUOTED.sub("", command)):
         what = "'&' in the command line: cmd.exe runs one command after the other, /bin/sh runs the first in "
         yield WindowsFinding(
@@ -87,14 +102,11 @@ def task_findings(
     if found := _CMD.match(command):
         what = f"the command line calls {found[1]!r}, a shell of Windows; write a line for /bin/sh"
         yield WindowsFinding("command", Fidelity.NOT_SUPPORTED, what)
-    yield from _variables(task, job_environment)
 
 
 def _variables(task: TaskSpec, job_environment: Mapping[str, str]) -> Iterator[WindowsFinding]:
     """Yield the variables of Windows that a task names and that its job does not set."""
     for field in ("command", *PATHS):
-        if "%" not in getattr(task, field):
-            continue
         own = {name.upper() for name in (*job_environment, *task.environment)}
         for name in dict.fromkeys(_VARIABLE.findall(getattr(task, field))):
             if name.upper() in _WINDOWS_VARIABLES - own:

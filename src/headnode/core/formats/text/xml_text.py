@@ -162,15 +162,16 @@ def parse_xml(text: bytes | str) -> XmlDocument:
 def _refuse_many_elements(text: str, size: int) -> None:
     """Refuse a text of more elements, attributes and lists than its size has room for in memory."""
     things = {
-        "elements": (text.count("<") - text.count("</"), _EACH_ELEMENT),
-        "tasks": (sum(map(text.count, _TASKS)), _EACH_TASK),
+        "elements": (text.count("<"), _EACH_ELEMENT),  # at most
+        "tasks": (text.count("Task"), _EACH_TASK),  # at most
         "attributes": (text.count("="), _EACH_ATTRIBUTE),
         "namespaces": (text.count("xmlns"), _EACH_NAMESPACE),
         "items of lists": (text.count(",") + text.count(";"), _EACH_ITEM),
     }
-    if not has_room(size, things):
-        light = sum(map(text.count, _LIGHT))
-        things["elements"] = (things["elements"][0] - light, _EACH_ELEMENT)
+    if not has_room(size, things):  # few texts are counted more exactly, which takes longer
+        light, tags = sum(map(text.count, _LIGHT)), things["elements"][0] - text.count("</")
+        things["elements"] = (tags - light, _EACH_ELEMENT)
+        things["tasks"] = (sum(map(text.count, _TASKS)), _EACH_TASK)
         things["names and values"] = (light, _EACH_LIGHT)
     refuse_many_parts(size, things)
     for start in range(0, len(text), _LONG_TAG // 2):
