@@ -8,6 +8,10 @@ from test_local_socket import Peer, Scene, run
 
 from headnode.apps.cli.screens.explain import explanation_page
 from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import JobId, SortKey
+from headnode.core.scheduling.policies import POLICIES
+from headnode.core.scheduling.queue_order import OrderedPolicy
+from headnode.core.scheduling.view import View
 from headnode.core.state import join as c
 from headnode.core.state.cluster_state import ClusterState
 
@@ -72,6 +76,29 @@ def test_a_waiting_job_is_told_who_is_ahead_what_is_reserved_and_what_would_let_
                 "at": NOW + 1800,
                 "nodes": behind["nodes"],
             }
+
+    run(tmp_path, story)
+
+
+def by_priority_and_size(view: View) -> dict[JobId, SortKey]:
+    """Return keys that depend on what a user can change: the priority, and then the size."""
+    return {turn.job: (-turn.priority, each.request.minimum) for each in view.queue for turn in each.turns}
+
+
+def test_changes_are_tried_in_the_order_that_the_policy_gives_to_the_changed_job(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        policies = scene.engine.policies
+        assert isinstance(policies, dict)
+        policies.update({name: OrderedPolicy(by_priority_and_size, plan) for name, plan in POLICIES.items()})
+        async with scene.peer() as peer:
+            await submitted(peer, "1", runtime="30")
+            await submitted(peer, "2", runtime="10", priority="Normal+1")
+            mine = await submitted(peer, "1", runtime="60")
+            told = await explained(peer, mine)
+            options = [change["options"] for change in told["changes"] if "priority" in change["options"]]
+            assert options == [{"priority": "Normal+1"}]  # then it is the smaller of two equals
+            await peer.done(do="modify_job", job=mine, terms=options[0])
+            assert (await peer.done(do="job", job=mine))["job"]["state"] == "Running"
 
     run(tmp_path, story)
 

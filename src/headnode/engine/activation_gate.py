@@ -26,7 +26,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_record import JobRecord
 from headnode.core.state.start import Shares
 from headnode.core.state.transitions import JobState
-from headnode.engine.activation_offer import ActivationOffer, Grant, OfferStage, grants_of, place_in, units_of
+from headnode.engine.activation_offer import ActivationOffer, Grant, OfferStage, grants_of, units_of
 from headnode.engine.activation_pending import NO_ROOM_TO_ASK, PendingOffers
 from headnode.engine.preemption import resting
 from headnode.engine.settings import Settings
@@ -42,7 +42,7 @@ def gate_plan(offers: PendingOffers, plan: Plan, cluster: ClusterState, now: Ins
     given = [each for each in wished if sieve.passes(each)]
     offers.lose_untaken({each.job for each in given})
     if not sieve.asked:
-        offers.let_all_in()
+        offers.admit_all()
     return given
 
 
@@ -101,7 +101,7 @@ class _PlanGate:
         if not self.asked:
             self._offers.new_pass()
         self.asked = True
-        self._offers.offer(self._cluster, record, wished, units, place_in(self._cluster, record))
+        self._offers.offer(self._cluster, record, wished, units)
         self._note(wished.shares)
 
     def _is_beside(self, record: JobRecord, shares: Shares) -> bool:
@@ -134,6 +134,7 @@ def _extend(cluster: ClusterState, offer: ActivationOffer, wished: Grant) -> Non
 
 def constrained_view(view: View, offers: PendingOffers, cluster: ClusterState) -> View:
     """Return what a policy may know of a view; the same object when no filter has a say."""
+    offers.order.positions = view.positions
     if not offers.chains.rules:
         return view
     blocker = offers.blocker(cluster)
@@ -167,7 +168,7 @@ def look_ahead_view(view: View, offers: PendingOffers, cluster: ClusterState) ->
     It is unknown when a filter will let a job start that blocks the queue.  So this job and those behind it
     are not in the queue of the view.
     """
-    firm, blocker = _firm(offers), offers.chains.blocker(cluster)
+    firm, blocker = _firm(offers), offers.blocker(cluster)
     if not firm and blocker is None:
         return view
     line = _line(

@@ -4,7 +4,7 @@ Source: HPC filters, "Job activation filters and their return values",
 "Cluster-wide and job template filters"."""
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from headnode.core.filtering import ActivationVerdict, FilterChain
 from headnode.core.model.job import JobRequest
 from headnode.core.model.node import NodeState
-from headnode.core.model.quantities import NEVER, Instant, JobId
+from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
 from headnode.core.scheduling.plan import Plan
 from headnode.core.state import start as c
 from headnode.core.state.cluster_state import ClusterState
@@ -72,10 +72,35 @@ class ActivationOffer(msgspec.Struct):
         return isinstance(self.giving, c.StartJob) and self.giving.backfilled
 
 
-def place_in(cluster: ClusterState, record: JobRecord) -> int:
-    """Return the place of a job in the queue, from 1; of a running one, where it would be."""
-    turn = cluster.turn(record)
-    return 1 + sum(bisect_left(turns, turn) for turns in cluster.queue.by_request.values())
+class QueueOrder:
+    """The order of the queue: that of the policy at the latest pass, if the policy orders the queue.
+
+    `positions`: from the view of that pass; None without such a policy.  Later jobs are behind.
+    """
+
+    def __init__(self) -> None:
+        self.positions: Mapping[JobId, QueuePosition] | None = None
+
+    def key(self, cluster: ClusterState, record: JobRecord) -> tuple[bool, QueuePosition]:
+        """Return the sort key of a job; smaller goes first."""
+        known = None if self.positions is None else self.positions.get(record.id)
+        return (known is None, cluster.turn(record) if known is None else known)
+
+    def is_behind(self, cluster: ClusterState, record: JobRecord, blocker: JobRecord) -> bool:
+        """Return whether a job is behind another, or beside it with the same priority."""
+        (new, mine), (other_new, other) = self.key(cluster, record), self.key(cluster, blocker)
+        if new != other_new:
+            return record.priority <= blocker.priority
+        return mine[:2] >= other[:2]
+
+    def place(self, cluster: ClusterState, record: JobRecord) -> int:
+        """Return the place of a job in the queue, from 1; of a running one, where it would be."""
+        if self.positions is None:
+            turn = cluster.turn(record)
+            return 1 + sum(bisect_left(turns, turn) for turns in cluster.queue.by_request.values())
+        mine = self.key(cluster, record)
+        queued = (each for each in cluster.jobs.values() if each.state is JobState.QUEUED)
+        return 1 + sum(self.key(cluster, each) < mine for each in queued)
 
 
 def units_of(cluster: ClusterState, record: JobRecord, wished: Grant) -> int:
@@ -106,13 +131,6 @@ def is_still_valid(cluster: ClusterState, offer: ActivationOffer) -> bool:
         return True
     nodes = (cluster.nodes.get(node) for node, _ in offer.giving.shares)
     return all(node is not None and node.state is NodeState.READY for node in nodes)
-
-
-def is_behind(cluster: ClusterState, offer: ActivationOffer, blocker: JobRecord | None) -> bool:
-    """Whether a job must wait behind another that blocks the queue."""
-    if blocker is None or offer.grows or offer.job == blocker.id:
-        return False
-    return cluster.jobs[offer.job].priority <= blocker.priority
 
 
 ChainRules = tuple[tuple[str, str], ...]
@@ -146,8 +164,8 @@ class ActivationChains:
             known = self._known[record.id] = (record.spec, self.rules, chain)
         return known[2]
 
-    def blocker(self, cluster: ClusterState) -> JobRecord | None:
-        """Return the job behind which others of its priority and below must wait; of several the first."""
+    def blocker(self, cluster: ClusterState, order: QueueOrder) -> JobRecord | None:
+        """Return the job that blocks the queue for those behind it; of several the first."""
         if not cluster.filtered or not self.rules:
             return None
         blocking = [
@@ -158,7 +176,7 @@ class ActivationChains:
             and in_line(cluster, record)
             and self.of(cluster, record)
         ]
-        return min(blocking, key=cluster.turn, default=None)
+        return min(blocking, key=lambda record: order.key(cluster, record), default=None)
 
 
 AT_ONCE = Instant(0.0)

@@ -27,9 +27,8 @@ from headnode.engine.activation_offer import (
     ActivationOffer,
     Grant,
     OfferStage,
-    is_behind,
+    QueueOrder,
     is_still_valid,
-    place_in,
     restored_offers,
 )
 from headnode.engine.ports import FilterQuestion, FilterRunner
@@ -54,6 +53,7 @@ class PendingOffers:
         self._asked: dict[int, ActivationOffer] = {}  # outstanding, also those that have fallen
         self._lost: set[JobId] = set()  # others were faster once; their next offer is firm
         self.chains = ActivationChains()
+        self.order = QueueOrder()
         self._questions: list[FilterQuestion] = []
         self._left_out: Mapping[JobRequest, set[int]] | None = None
         self._undone: list[int] = []
@@ -131,17 +131,22 @@ class PendingOffers:
         given: list[Grant] = []
         for offer in list(self.of.values()):
             if not is_still_valid(cluster, offer) or (
-                offer.stage is OfferStage.CLEARED and is_behind(cluster, offer, blocker)
+                offer.stage is OfferStage.CLEARED and self._is_blocked(cluster, offer, blocker)
             ):
                 self._drop(offer)
             elif offer.stage is OfferStage.CLEARED and offer.firm:
                 given.append(offer.giving)
             elif offer.stage is OfferStage.KEPT and offer.again <= now:
                 self._ask_again(cluster, offer, now)
-        self._let_some_in(cluster)
+        self._admit_next(cluster)
         return given
 
-    def _let_some_in(self, cluster: ClusterState) -> None:
+    def _is_blocked(self, cluster: ClusterState, offer: ActivationOffer, blocker: JobRecord | None) -> bool:
+        if blocker is None or offer.grows or offer.job == blocker.id:
+            return False
+        return self.order.is_behind(cluster, cluster.jobs[offer.job], blocker)
+
+    def _admit_next(self, cluster: ClusterState) -> None:
         """Put the first jobs set aside back into the queue, as many as filters can be called for."""
         room = self._most - len(self._asked)
         if room <= 0 or not self.aside:
@@ -149,8 +154,8 @@ class PendingOffers:
         self._left_out = None
         self.aside = {job for job in self.aside if job in cluster.jobs}
         if self.aside:
-            turns = (cluster.turn(cluster.jobs[job]) for job in self.aside)
-            self.aside.difference_update(turn.job for turn in nsmallest(room, turns))
+            keys = (self.order.key(cluster, cluster.jobs[job]) for job in self.aside)
+            self.aside.difference_update(turn.job for _, turn in nsmallest(room, keys))
 
     def _ask_again(self, cluster: ClusterState, offer: ActivationOffer, now: Instant) -> None:
         record = cluster.jobs[offer.job]
@@ -223,7 +228,7 @@ class PendingOffers:
             if offer.stage is OfferStage.CLEARED and not offer.firm and offer.job not in taken:
                 self.lose(offer)
 
-    def let_all_in(self) -> None:
+    def admit_all(self) -> None:
         """Put all jobs set aside into the queue if more filters can be called: earlier jobs did not fit."""
         if self.aside and len(self._asked) < self._most:
             self.aside.clear()
@@ -232,15 +237,22 @@ class PendingOffers:
 
     def blocker(self, cluster: ClusterState) -> JobRecord | None:
         """Return the job that blocks the queue for its priority and below, and record it."""
-        found = self.chains.blocker(cluster)
+        found = self.chains.blocker(cluster, self.order)
         self._blocker = None if found is None else found.id
+        return found
+
+    def blocker_of(self, cluster: ClusterState, record: JobRecord) -> JobRecord | None:
+        """Return the job behind which a job waits because a filter blocks the queue, if there is one."""
+        found = self.blocker(cluster)
+        if found is None or found.id == record.id or not self.order.is_behind(cluster, record, found):
+            return None
         return found
 
     def can_ask(self) -> bool:
         """Return whether filters can be called for one more offer."""
         return self.filters is not None and len(self._asked) < self._most
 
-    def offer(self, cluster: ClusterState, record: JobRecord, giving: Grant, units: int, index: int) -> None:
+    def offer(self, cluster: ClusterState, record: JobRecord, giving: Grant, units: int) -> None:
         """Offer resources to a job, and call its filters."""
         self._number += 1
         offer = ActivationOffer(
@@ -252,9 +264,9 @@ class PendingOffers:
             firm=record.id in self._lost,
         )
         self.of[record.id] = offer
-        self._ask(cluster, record, offer, index)
+        self._ask(cluster, record, offer, self.order.place(cluster, record))
 
-    def hold_fast(self, jobs: Iterable[JobId]) -> None:
+    def make_next_firm(self, jobs: Iterable[JobId]) -> None:
         """Make the next offers to these jobs firm: other jobs gave up resources for them."""
         if self.chains.rules:
             self._lost.update(jobs)
@@ -266,7 +278,7 @@ class PendingOffers:
     def _ask(self, cluster: ClusterState, record: JobRecord, offer: ActivationOffer, index: int = 0) -> None:
         if not index:  # asked again about what is kept for it
             self._number += 1
-            offer.number, index = self._number, place_in(cluster, record)
+            offer.number, index = self._number, self.order.place(cluster, record)
             self.new_pass()
         self._left_out = None
         offer.stage, offer.again = OfferStage.ASKED, NEVER

@@ -17,7 +17,7 @@ from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Plan, Start
 from headnode.core.scheduling.policies import plan_easy
-from headnode.core.scheduling.queue_order import OrdersQueue
+from headnode.core.scheduling.queue_order import OrdersQueue, reordering
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 from headnode.core.state.advance_job import AdvanceJob
 from headnode.core.state.apply_events import apply_event, pass_time
@@ -268,7 +268,7 @@ class Engine:
             if isinstance(answer, Refused):
                 log.warning("a plan was stale: %s", answer)
         self._take(reclaims_of(plan), now, facts)
-        self.offers.hold_fast(claim.job for claim in plan.claims)
+        self.offers.make_next_firm(claim.job for claim in plan.claims)
         self._view_builder.freed = (
             self.offers.restless
         )  # what was planned for those asked about is free still
@@ -316,6 +316,10 @@ class Engine:
     def _policy_and_mode(self) -> str:
         settings = self.settings
         return f"{settings.text('SchedulingPolicy')} {settings.text('SchedulingMode')}"
+
+    def order(self) -> Callable[[View], View]:
+        """Return what puts a view with changed jobs into the order of the chosen policy."""
+        return reordering(self.policies[self.settings.text("SchedulingPolicy")])
 
     def policy(self) -> Policy:
         """Return the policy that is chosen, as the mode has it that a view is of."""

@@ -5,8 +5,11 @@ from asked_filters import FilteredWorld
 from worlds import ADA, ROOT
 
 from headnode.core.filtering import ActivationVerdict
-from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
+from headnode.core.model.quantities import Instant, JobId, Priority, Seconds, SortKey
 from headnode.core.model.task import TaskSpec
+from headnode.core.scheduling.policies import POLICIES
+from headnode.core.scheduling.queue_order import OrderedPolicy
+from headnode.core.scheduling.view import View
 from headnode.core.state.filters import TakeVerdict
 from headnode.core.state.hold import HoldJob
 from headnode.core.state.modify import ModifyJob
@@ -102,6 +105,67 @@ def test_of_two_that_block_the_first_passes_and_then_the_other() -> None:
     world.wait(10)
     world.answer(second, V.START)
     assert state(world, second) is JobState.RUNNING
+
+
+def lowest_first(view: View) -> dict[JobId, SortKey]:
+    """Return keys by which jobs of low priority go first."""
+    return {turn.job: (0.0, turn.priority) for each in view.queue for turn in each.turns}
+
+
+def lowest_first_world(*processors: int, **settings: str) -> FilteredWorld:
+    """Return a world whose policy orders the queue; jobs of the template ``asked`` pass a filter."""
+    policies = {name: OrderedPolicy(lowest_first, plan) for name, plan in POLICIES.items()}
+    return FilteredWorld(*processors, everybody=False, policies=policies, **settings)
+
+
+def test_one_blocks_those_behind_it_in_the_order_of_the_policy() -> None:
+    world = lowest_first_world(4)
+    blocker = one(world, template="asked")
+    world.answer(blocker, V.BLOCK_QUEUE)
+    equal, behind, ahead = (one(world, priority=Priority(level)) for level in (2000, 3000, 1000))
+    assert [state(world, job) for job in (equal, behind, ahead)] == [*[JobState.QUEUED] * 2, JobState.RUNNING]
+    told = [world.engine.offers.blocker_of(world.cluster, world.record(job)) for job in (behind, blocker)]
+    assert [each.id if each else None for each in told] == [blocker, None]
+    world.wait(10)
+    world.answer(blocker, V.START)
+    assert [state(world, job) for job in (blocker, equal, behind)] == [JobState.RUNNING] * 3
+
+
+def test_of_two_that_block_the_first_in_the_order_of_the_policy_counts() -> None:
+    world = lowest_first_world(4)
+    last, first = (one(world, template="asked", priority=Priority(level)) for level in (3000, 1000))
+    world.answer(last, V.BLOCK_QUEUE)
+    world.answer(first, V.BLOCK_QUEUE)
+    between = one(world)
+    assert state(world, between) is JobState.QUEUED
+    world.wait(10)
+    assert world.asked(first).job_index == 1
+    world.answer(first, V.START)
+    assert [state(world, job) for job in (between, last)] == [JobState.RUNNING, JobState.QUEUED]
+
+
+def test_an_offer_that_was_accepted_waits_if_a_job_ahead_of_it_in_the_order_of_the_policy_blocks() -> None:
+    world = lowest_first_world(4)
+    behind, ahead = (one(world, template="asked", priority=Priority(level)) for level in (3000, 1000))
+    world.answer(ahead, V.BLOCK_QUEUE)
+    world.answer(behind, V.START)
+    assert state(world, behind) is JobState.QUEUED
+
+
+def test_filters_are_called_in_the_order_of_the_policy() -> None:
+    world = lowest_first_world(8, FiltersAtOnce="1")
+    before = one(world, 8)
+    asked = [
+        one(world, size, template="asked", priority=Priority(level))
+        for size, level in ((1, 3000), (2, 2000), (3, 1000))
+    ]
+    world.end(before, 1)
+    order = []
+    for _ in asked:
+        question = world.filters.questions[-1]
+        order.append(question.job)
+        world.answer(JobId(question.job), V.START)
+    assert order == asked[::-1]
 
 
 def test_no_filter_no_block() -> None:

@@ -1,9 +1,12 @@
 """Filters that answer when the test says so, in place of programs."""
 
+from collections.abc import Mapping
+
 from worlds import ROOT, World
 
 from headnode.core.filtering import ActivationVerdict
 from headnode.core.model.quantities import JobId, Seconds
+from headnode.core.scheduling.policies import POLICIES, Policy
 from headnode.core.state.filters import TakeVerdict
 from headnode.core.state.nodes import SetParameter
 from headnode.engine.ports import FilterQuestion
@@ -35,8 +38,14 @@ class AskedFilters:
 class FilteredWorld(World):
     """A world whose jobs of the template ``asked`` pass an activation filter; with `everybody`, all do."""
 
-    def __init__(self, *processors: int, everybody: bool = True, **settings: str) -> None:
-        super().__init__(*processors)
+    def __init__(
+        self,
+        *processors: int,
+        everybody: bool = True,
+        policies: Mapping[str, Policy] = POLICIES,
+        **settings: str,
+    ) -> None:
+        super().__init__(*processors, policies=policies)
         self.filters = AskedFilters()
         self.engine.offers.filters = self.filters
         self.set(ActivationFilterProgram="/opt/pool" if everybody else "template=asked /opt/pool", **settings)

@@ -378,3 +378,95 @@ def test_events_of_an_old_journal_wait_for_no_node() -> None:
         }
         assert defaults
         assert not any(defaults.values())
+
+
+PREP = TaskSpec(command="prepare", kind=TaskType.NODE_PREP)
+SWEEP = TaskSpec(command="run *", kind=TaskType.SWEEP, start=1, end=6)
+
+
+def on(world: World, job: JobId, task: int) -> dict[str, int]:
+    """Return the instances of a task that run, by node."""
+    run = world.record(job).run
+    assert run is not None
+    return {each.place[0][0]: instance for instance, each in run.tasks[task - 1].live.items()}
+
+
+def test_nodes_that_could_not_be_prepared_hold_back_no_other_while_they_are_cleaned() -> None:
+    scene = world(1, 1, 1, 1, hooks=("EpilogProgram",))
+    job = scene.submit(PREP, SWEEP, minimum=1, maximum=4)
+    for node in ("node1", "node2"):
+        scene.end(job, 1, on(scene, job, 1)[node], exit_code=7)
+    run = scene.record(job).run
+    assert run is not None
+    assert sorted(run.cleaning) == ["node1", "node2"]
+    scene.end(job, 1, on(scene, job, 1)["node4"])
+    assert list(on(scene, job, 2)) == ["node4"]
+    clean(scene, job, "node2")
+    assert held(scene, job) == ["node1", "node3", "node4"]
+    scene.end(job, 1, on(scene, job, 1)["node3"])
+    assert sorted(on(scene, job, 2)) == ["node3", "node4"]
+    scene.check_replay()
+
+
+def test_a_node_that_was_released_holds_back_no_other_while_it_is_cleaned() -> None:
+    scene = world(1, 1, hooks=("EpilogProgram",))
+    release = TaskSpec(command="release", kind=TaskType.NODE_RELEASE)
+    job = scene.submit(PREP, release, SWEEP, minimum=1, maximum=2)
+    for instance in (1, 2):
+        scene.end(job, 1, instance)
+    for instance in range(1, 6):
+        scene.end(job, 3, instance)
+    last, gone = next(iter(on(scene, job, 3))), next(iter(on(scene, job, 2)))
+    assert {last, gone} == {"node1", "node2"}
+    scene.end(job, 2, on(scene, job, 2)[gone])
+    run = scene.record(job).run
+    assert run is not None
+    assert list(run.cleaning) == [gone]
+    tasks = (PREP, release, SWEEP, ONE, ONE)
+    scene.do(ModifyJob(by=ROOT, job=job, spec=JobSpec(tasks=tasks, maximum=2), fields=("tasks",)))
+    scene.end(job, 3, 6)
+    assert list(on(scene, job, 4)) == [last]
+    scene.check_replay()
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_a_node_that_is_being_cleaned_does_not_count_for_the_minimum_of_a_job(tasks: int) -> None:
+    scene = world(1, 1, 1, hooks=("EpilogProgram",))
+    job = scene.submit(PREP, *[ONE] * (tasks + 2), minimum=2, maximum=3)
+    scene.end(job, 1, on(scene, job, 1)["node1"], exit_code=7)
+    for node in ("node2", "node3"):
+        scene.end(job, 1, on(scene, job, 1)[node])
+    run = scene.record(job).run
+    assert run is not None
+    while len(scene.dispatched(job)) == 2 or any(progress.queued for progress in run.tasks[1:]):
+        scene.end(job, scene.dispatched(job)[0][0])
+    assert len(scene.dispatched(job)) == 1
+    assert list(run.cleaning) == ["node1"]
+    assert held(scene, job) == ["node1", "node2", "node3"]
+    scene.check_replay()
+
+
+def test_a_second_node_that_cannot_be_prepared_is_one_too_many_though_the_first_is_still_being_cleaned() -> (
+    None
+):
+    scene = world(1, 1, 1, hooks=("EpilogProgram",))
+    job = scene.submit(PREP, SWEEP, minimum=2, maximum=3)
+    scene.end(job, 1, on(scene, job, 1)["node1"], exit_code=7)
+    assert state(scene, job) is JobState.RUNNING
+    scene.end(job, 1, on(scene, job, 1)["node2"], exit_code=7)
+    assert state(scene, job) is JobState.ENDING
+    assert "node2 could not be prepared" in scene.record(job).message
+
+
+def test_a_node_that_is_lost_is_one_too_many_though_another_is_still_being_cleaned() -> None:
+    scene = world(1, 1, 1, hooks=("EpilogProgram",))
+    job = scene.submit(PREP, SWEEP, minimum=2, maximum=3)
+    scene.end(job, 1, on(scene, job, 1)["node1"], exit_code=7)
+    for node in ("node2", "node3"):
+        scene.end(job, 1, on(scene, job, 1)[node])
+    scene.do(NodeVanished(node="node3"))
+    scene.do(GiveUpNode(node="node3"))
+    run = scene.record(job).run
+    assert run is not None
+    assert run.end is not None
+    assert run.end.requeue

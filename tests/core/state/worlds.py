@@ -1,5 +1,7 @@
 """A whole head in one process: the real engine and policies, a journal in memory, nodes without machines."""
 
+from collections.abc import Mapping
+
 from headnode.adapters.clock import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.core.model.errors import HeadnodeError
@@ -8,7 +10,7 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
-from headnode.core.scheduling.policies import POLICIES
+from headnode.core.scheduling.policies import POLICIES, Policy
 from headnode.core.state.apply_events import pass_time
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
@@ -30,11 +32,11 @@ BOB = User(name="bob", uid=1002, gid=1002)
 class World:
     """A head with nodes; time goes on only when it is told to."""
 
-    def __init__(self, *processors: int) -> None:
+    def __init__(self, *processors: int, policies: Mapping[str, Policy] = POLICIES) -> None:
         self.clock = VirtualClock(Instant(1_000_000.0))
         self.journal = MemoryJournal()
         self.nodes = InProcessNodes()
-        self.engine = Engine(self.journal, self.clock, dict(POLICIES), self.nodes)
+        self.engine = Engine(self.journal, self.clock, dict(policies), self.nodes)
         for number, count in enumerate(processors, 1):
             facts = NodeFacts(name=f"node{number}", processors=count, memory=1024)
             self.do(RegisterNode(facts=facts, approved=True))

@@ -68,6 +68,27 @@ def in_order(view: View, keys: Mapping[JobId, SortKey]) -> View:
     return msgspec.structs.replace(view, queue=queue, running=running, positions=positions)
 
 
+def reordering(policy: Policy) -> Callable[[View], View]:
+    """Return the function that puts a view with changed jobs into the order of a policy."""
+    if not isinstance(policy, OrdersQueue):
+        return _unchanged
+    return lambda view: policy.ordered(without_order(view))
+
+
+def _unchanged(view: View) -> View:
+    return view
+
+
+def without_order(view: View) -> View:
+    """Return the view as it is before a policy orders its queue: by priority and submission."""
+    queue = [
+        msgspec.structs.replace(each, turns=sorted(turn._replace(key=0) for turn in each.turns))
+        for each in view.queue
+    ]
+    running = [msgspec.structs.replace(job, turn=job.turn._replace(key=0)) for job in view.running]
+    return msgspec.structs.replace(view, queue=queue, running=running, positions=None)
+
+
 def _are_tuples(keys: Mapping[JobId, SortKey]) -> bool:
     """Return whether the keys are tuples, not numbers.
 

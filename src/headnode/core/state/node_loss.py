@@ -154,14 +154,17 @@ def _lose(cluster: ClusterState, record: JobRecord, run: JobRun, node: str, now:
 
 
 def is_too_small_without(cluster: ClusterState, record: JobRecord, run: JobRun, node: str) -> bool:
-    """Whether a job that was started has not enough left without one of its nodes."""
-    request = cluster.given(record)
+    """Whether a job that was started has not enough left without one of its nodes.
+
+    Nodes that are being cleaned are gone, too.
+    """
+    request, cleaning = cluster.given(record), run.cleaning
     if request.together:
         return True
     left = sum(
         units_in(request.unit, len(numbers), cluster.nodes[name].facts)
         for name, numbers in run.places.items()
-        if name != node
+        if name != node and name not in cleaning
     )
     required = {name.lower() for name in request.required_nodes}
     return node.lower() in required or left < request.minimum or _serves_less(cluster, record, run, node)

@@ -33,10 +33,13 @@ def spare_processors(cluster: ClusterState, record: JobRecord, now: Instant) -> 
         return []
     spare = held_units(cluster, record) - _units_needed(cluster, record, request)
     named = {node.lower() for node in request.required_nodes}
+    cleaning = graph.run.cleaning
     removed: list[tuple[str, tuple[int, ...]]] = []
     for node in reversed(graph.run.allocation):
         if spare < 1:
             break
+        if node in cleaning:
+            continue
         units, numbers = (0, ()) if node.lower() in named else _gift(cluster, graph, node, spare)
         while units and not _leaves_room(cluster, graph, request, (*removed, (node, numbers))):
             units, numbers = _gift(cluster, graph, node, units - 1)
@@ -73,21 +76,24 @@ def _gift(cluster: ClusterState, graph: TaskGraph, node: str, spare: int) -> tup
 
 
 def held_units(cluster: ClusterState, record: JobRecord) -> int:
-    """Return how many of its units a job holds and may keep."""
+    """Return how many of its units a job holds and may keep; on a node that is being cleaned, none."""
     run = cluster.graph(record.id).run
-    unit, recalled = cluster.request(record).unit, run.recalled
+    unit, recalled, cleaning = cluster.request(record).unit, run.recalled, run.cleaning
     return sum(
         units_in(unit, len(held) - recalled.get(node, 0), cluster.nodes[node].facts)
         for node, held in run.allocation.items()
+        if node not in cleaning
     )
 
 
 def idle_units(cluster: ClusterState, record: JobRecord) -> int:
-    """Return how many of the units that a job holds none of its tasks uses; they may be prepared just now."""
+    """Return how many units a job may keep that no task uses; they may be prepared just now."""
     graph = cluster.graph(record.id)
-    unit, idle = cluster.request(record).unit, graph.idle()
+    cleaning = graph.run.cleaning
+    unit = cluster.request(record).unit
+    idle = {node: free for node, free in graph.idle().items() if node not in cleaning}
     if unit is UnitType.NODE:
-        return sum(len(idle[node]) == len(held) for node, held in graph.run.allocation.items())
+        return sum(len(free) == len(graph.run.allocation[node]) for node, free in idle.items())
     return sum(units_in(unit, len(free), cluster.nodes[node].facts) for node, free in idle.items())
 
 
@@ -124,9 +130,9 @@ def prepare_nodes(cluster: ClusterState, record: JobRecord, now: Instant) -> lis
     """
     graph = cluster.graph(record.id)
     phases = {node: phase_on(graph.run.holdings, node) for node in graph.run.allocation}
-    refused = next((node for node, phase in phases.items() if phase is NodePhase.REFUSED), None)
-    if refused is not None:
-        return _leave_out(cluster, record, graph, refused, now)
+    for node, phase in phases.items():
+        if phase is NodePhase.REFUSED and (events := _leave_out(cluster, record, graph, node, now)):
+            return events
     if graph.run.end is not None:
         return list(release_tasks(cluster, record, now))
     if NodePhase.LEFT in phases.values():

@@ -67,9 +67,13 @@ MOST_RUNNING_AHEAD = 1.0  # seconds
 
 
 class PolicySnapshot(msgspec.Struct, frozen=True):
-    """The cluster with the job that is asked about in its queue, and what the policy would do now."""
+    """The cluster with the job that is asked about in its queue, and what the policy would do now.
+
+    `order` puts a view with changed jobs into the order of the policy.
+    """
 
     view: View
+    order: Callable[[View], View]
     policy: Policy
     plan: Plan
     subject: Subject
@@ -101,7 +105,7 @@ async def snapshot_with(context: ServerContext, subject: Subject) -> PolicySnaps
     async with context.searching:
         began = time.monotonic()
         plan = await asyncio.to_thread(policy, view)
-        return PolicySnapshot(view, policy, plan, subject, time.monotonic() - began)
+        return PolicySnapshot(view, context.engine.order(), policy, plan, subject, time.monotonic() - began)
 
 
 async def found_changes(context: ServerContext, snapshot: PolicySnapshot, room: ChangeLimits) -> Suggestions:
@@ -120,7 +124,8 @@ def _searched(snapshot: PolicySnapshot, room: ChangeLimits) -> Suggestions:
     try:
         asked = next(search)
         while True:
-            asked = search.send(snapshot.policy(asked) if time.monotonic() < end else None)
+            plan = snapshot.policy(snapshot.order(asked)) if time.monotonic() < end else None
+            asked = search.send(plan)
     except StopIteration as ended:
         found: Suggestions = ended.value
         return found

@@ -37,7 +37,7 @@ def reserved_for_others(cluster: ClusterState, offers: PendingOffers, job: JobId
         and offer.stage is not OfferStage.CLEARED
         and offer.job in cluster.jobs
     ]
-    kept.sort(key=lambda each: cluster.turn(each[0]))
+    kept.sort(key=lambda each: offers.order.key(cluster, each[0]))
     told = [_reserved_for(record, offer) for record, offer in kept[:MOST_RESERVED_TOLD]]
     if len(kept) > MOST_RESERVED_TOLD:
         told.append(
@@ -85,8 +85,8 @@ def _filters_running(cluster: ClusterState, offers: PendingOffers, record: JobRe
 
 def _behind_blocker(cluster: ClusterState, offers: PendingOffers, record: JobRecord) -> list[Reason]:
     """Return the job that a filter lets block the queue, if this job is behind it."""
-    blocker = offers.blocker(cluster)
-    if blocker is None or blocker.id == record.id or record.priority > blocker.priority:
+    blocker = offers.blocker_of(cluster, record)
+    if blocker is None:
         return []
     word = blocker.filtered
     said = "" if word is None else f": {word.words}"

@@ -95,15 +95,17 @@ def with_job(view: View, subject: Subject) -> View:
 
     Cost:  O(classes + jobs of its class).
     """
-    queue = list(view.queue)
+    queue, of = list(view.queue), (subject.owner, subject.project)
+    if view.positions is None:
+        of = ("", "")  # classes are of all owners
     for place, waiting in enumerate(queue):
-        if waiting.request == subject.request:
+        if waiting.request == subject.request and (waiting.owner, waiting.project) == of:
             turns = list(waiting.turns)
             insort(turns, subject.turn)
             queue[place] = msgspec.structs.replace(waiting, turns=turns)
             break
     else:
-        queue.append(WaitingClass(subject.request, (subject.turn,)))
+        queue.append(WaitingClass(subject.request, (subject.turn,), *of))
     return msgspec.structs.replace(view, queue=queue)
 
 
