@@ -31,10 +31,16 @@ def test_each_name_means_one_option() -> None:
         assert len(set(keys)) == len(keys)
 
 
-def test_a_field_that_is_fixed_changes_only_before_the_job_is_queued() -> None:
-    assert "minimum_memory" in fields_that(QUEUED, OPTIONS_OF_JOBS)
-    assert "maximum_memory" not in fields_that(QUEUED, OPTIONS_OF_JOBS)
-    assert "maximum_memory" in fields_that(OPERATORS, OPTIONS_OF_JOBS)
+NODES = {
+    "minimum_memory", "maximum_memory", "minimum_processors_per_node", "maximum_processors_per_node",
+    "requested_nodes", "excluded_nodes", "node_groups", "node_group_op", "single_node", "exclusive", "needs",
+}  # fmt: skip
+
+
+def test_all_that_a_job_asks_of_its_nodes_can_change_while_it_is_queued_and_not_while_it_runs() -> None:
+    assert fields_that(QUEUED, OPTIONS_OF_JOBS) >= NODES
+    assert fields_that(RUNNING, OPTIONS_OF_JOBS).isdisjoint(NODES)
+    assert NODES - {"needs"} <= fields_that(OPERATORS, OPTIONS_OF_JOBS)
 
 
 def test_what_a_running_job_holds_does_not_change() -> None:

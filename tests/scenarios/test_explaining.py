@@ -115,6 +115,8 @@ def test_every_command_that_is_told_lets_the_job_start(tmp_path: Path) -> None:
                 ("2-2", {"memorypernode": "8000"}),
                 ("1-1", {"nodegroup": "fast,faster"}),
                 ("1-1", {"corespernode": "3"}),
+                ("1-1", {"excludednodes": "n2"}),
+                ("2-2", {"requestednodes": "n1"}),
             ]
             await scene.batcher.ask(c.RegisterNode(facts=NodeFacts(name="n3", processors=1), approved=True))
             for size, terms in wishes:

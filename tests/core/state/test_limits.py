@@ -55,6 +55,33 @@ def test_what_a_waiting_job_asks_of_nodes_may_change_and_not_that_of_a_running_o
     assert world.cluster.written(world.record(waiting)).needs == changed.needs
 
 
+@pytest.mark.parametrize(
+    ("field", "before", "after"),
+    [
+        ("maximum_memory", 1000, 2000),
+        ("maximum_processors_per_node", 1, 2),
+        ("excluded_nodes", ("large",), ()),
+        ("single_node", True, False),
+    ],
+)
+def test_a_waiting_job_whose_choice_of_nodes_is_widened_starts(
+    field: str, before: object, after: object
+) -> None:
+    world = World(1, 1)
+    world.do(RegisterNode(facts=NodeFacts(name="large", processors=2, memory=1500), approved=True))
+    busy = ("large",) if field == "single_node" else ("node1", "node2")
+    for node in busy:
+        world.submit(TRUE, requested_nodes=(node,))
+    size = 2 if field == "single_node" else 1
+    task = TaskSpec(command="x", minimum=size, maximum=size)
+    job = world.submit(task, minimum=size, maximum=size, **{field: before})
+    assert world.record(job).state is JobState.QUEUED
+    spec = JobSpec(**{field: after})  # type: ignore[arg-type]
+    world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=(field,)))
+    assert world.record(job).state is JobState.RUNNING
+    world.check_replay()
+
+
 @pytest.mark.parametrize(("percent", "good"), [(-1, False), (0, True), (100, True), (101, False)])
 def test_progress_is_a_percentage(percent: int, good: bool) -> None:
     world = World(1)

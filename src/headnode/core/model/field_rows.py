@@ -62,11 +62,10 @@ class JobOption:
     `key` is its name in the native form; an option that is not `in_files` has none there.  `form` is the kind
     of its values: each language has for each kind how it is read and written.  `fields` are the fields of
     `JobSpec` or `TaskSpec` that it fills, ``needs.x`` for one of `NodeNeeds`; by default the one of its name.
-    `allow` says when and by whom it may change.  Fields that are `fixed` no longer change once it is queued.
-    `limits` are the least and the most of a whole number.
+    `allow` says when and by whom it may change.  `limits` are the least and the most of a whole number.
     """
 
-    __slots__ = ("allow", "example", "fields", "fixed", "form", "help", "in_files", "key", "limits", "slash")
+    __slots__ = ("allow", "example", "fields", "form", "help", "in_files", "key", "limits", "slash")
 
     def __init__(
         self,
@@ -78,7 +77,6 @@ class JobOption:
         example: "Any" = None,
         slash: SlashName | None = None,
         allow: "tuple[str, ...]" = (),
-        fixed: "tuple[str, ...]" = (),
         in_files: bool = True,
         limits: "tuple[int, int] | None" = None,
     ) -> None:
@@ -89,7 +87,6 @@ class JobOption:
         self.example = example
         self.slash = slash
         self.allow = allow
-        self.fixed = fixed
         self.in_files = in_files
         self.limits = limits
 
@@ -97,9 +94,5 @@ class JobOption:
 def fields_that(allowed: str, options: "Iterable[JobOption]") -> "frozenset[str]":
     """Return the fields that `options` allow to change: `QUEUED`, `RUNNING` or `OPERATORS`."""
     return frozenset(
-        field.partition(".")[0]
-        for option in options
-        if allowed in option.allow
-        for field in option.fields
-        if field not in option.fixed or allowed == OPERATORS
+        field.partition(".")[0] for option in options if allowed in option.allow for field in option.fields
     )
