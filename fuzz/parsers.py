@@ -13,7 +13,7 @@ from headnode.core.formats.fidelity import Awareness, parse_awareness
 from headnode.core.formats.grid import keys as grid
 from headnode.core.formats.hpc_xml.attributes import JOB_ATTRIBUTES, TASK_ATTRIBUTES
 from headnode.core.formats.native import keys as native
-from headnode.core.formats.sss.tables import SPELLINGS
+from headnode.core.formats.sss.property_rows import SPELLINGS
 from headnode.core.formats.text.quantities import parse_date_time
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec

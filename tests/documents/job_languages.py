@@ -9,15 +9,22 @@ from msgspec.structs import replace
 from headnode.core.formats.dialects.reading import DIALECTS
 from headnode.core.formats.dialects.writing import write
 from headnode.core.formats.fidelity import Fidelity
-from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, REQUIREMENT_ROWS, TASK_ROWS
-from headnode.core.formats.grid.values import GridRole, GridRow, GridTable
-from headnode.core.formats.hpc_xml.attributes import JOB_ATTRIBUTES, TASK_ATTRIBUTES
-from headnode.core.formats.hpc_xml.dialects import HPC, HpcRole, HpcRow
+from headnode.core.formats.grid.keys import (
+    ITEM_ROWS,
+    JOB_ROWS,
+    REQUIREMENT_ROWS,
+    TASK_ROWS,
+    GridRole,
+    GridRow,
+    GridTable,
+)
+from headnode.core.formats.hpc_xml.attributes import HPC, JOB_ATTRIBUTES, TASK_ATTRIBUTES, HpcRole, HpcRow
 from headnode.core.formats.native.keys import ALTERNATIVE_ROWS, JOB_KEYS, TASK_ALTERNATIVE_ROWS, TASK_KEYS
 from headnode.core.formats.native.values import NativeRow
 from headnode.core.formats.sss.attribute_rows import ATTRIBUTES
 from headnode.core.formats.sss.properties import SssProperty
 from headnode.core.formats.sss.property_rows import (
+    CHILDREN,
     NODE_PROPERTIES,
     ROWS,
     ElementPlace,
@@ -25,8 +32,8 @@ from headnode.core.formats.sss.property_rows import (
     RequirementLevel,
     SssRow,
     meaning_of,
+    stands_wrapped,
 )
-from headnode.core.formats.sss.tables import CHILDREN, stands_wrapped
 from headnode.core.formats.sss.value_types import SssVersion
 from headnode.core.formats.text.toml_text import toml_value
 from headnode.core.model.errors import BadRequest

@@ -9,8 +9,8 @@ import pytest
 
 from headnode.apps.server.api.nodes import node_state
 from headnode.core.formats.fidelity import Awareness, Fidelity
+from headnode.core.formats.hpc_xml.composite_fields import state_word
 from headnode.core.formats.hpc_xml.reading import read_job
-from headnode.core.formats.hpc_xml.scheduler_attributes import state_word
 from headnode.core.launching.environment import LaunchContext, launcher_variables
 from headnode.core.launching.recipe import recipe
 from headnode.core.model.job import DEPENDENCY_FIELDS, JobSpec

@@ -4,7 +4,7 @@ import pytest
 
 from headnode.core.formats.fidelity import Fidelity, FidelityReport, lossy_items
 from headnode.core.formats.hpc_xml import CCS, HPC, HPC_2008, read_job, write_job
-from headnode.core.formats.hpc_xml.dialects import DIALECTS
+from headnode.core.formats.hpc_xml.attributes import DIALECTS
 from headnode.core.formats.job_views import ExportedJob, ExportedTask
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, UnitType

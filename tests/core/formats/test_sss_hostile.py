@@ -21,9 +21,8 @@ from headnode.core.formats.sss import (
 )
 from headnode.core.formats.sss.attribute_rows import ATTRIBUTES
 from headnode.core.formats.sss.job_object import EffectiveJob, EffectiveTaskGroup
-from headnode.core.formats.sss.property_rows import ROWS
+from headnode.core.formats.sss.property_rows import CHILDREN, ROWS
 from headnode.core.formats.sss.source_text import repair_text
-from headnode.core.formats.sss.tables import CHILDREN
 from headnode.core.model.errors import BadRequest
 
 from .sss_documents import documents, versions

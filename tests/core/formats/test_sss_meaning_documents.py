@@ -19,13 +19,13 @@ from headnode.core.formats.sss.conversion.simple_fields import SortedScope
 from headnode.core.formats.sss.conversion.write_request import request_properties_for
 from headnode.core.formats.sss.properties import SssCategory
 from headnode.core.formats.sss.property_rows import (
+    CHILDREN,
     ROWS,
     ElementPlace,
     PropertyRole,
     RequirementLevel,
     meaning_of,
 )
-from headnode.core.formats.sss.tables import CHILDREN
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Alternative, JobSpec, Licence, TaskAlternative, UnitType
 from headnode.core.model.job_checks import check_job, check_runnable

@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from headnode.core.formats.fidelity import Fidelity
-from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, REQUIREMENT_ROWS, TASK_ROWS
+from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, REQUIREMENT_ROWS, TASK_ROWS, GridTable
 from headnode.core.formats.grid.source import GridFindings, GridText
-from headnode.core.formats.grid.values import GridTable
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.errors import Path
 from headnode.core.model.job import find_cycle

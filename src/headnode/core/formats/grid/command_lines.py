@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from headnode.core.formats.grid.values import MOST_COUNT
+from headnode.core.formats.grid.keys import MOST_COUNT
 from headnode.core.model.task import words_of
 
 SHELL = "/bin/sh"

@@ -8,7 +8,7 @@ import msgspec
 
 from headnode.core.formats.fidelity import Awareness, Fidelity, FidelityReport, apply_awareness
 from headnode.core.formats.grid.checking import GridChecker, called, check_graph, connects
-from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, RESOURCE_KEYS, TASK_ROWS
+from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, RESOURCE_KEYS, TASK_ROWS, GridRow, GridTable
 from headnode.core.formats.grid.requirement_reading import with_tasks
 from headnode.core.formats.grid.source import (
     Behaviour,
@@ -20,7 +20,6 @@ from headnode.core.formats.grid.source import (
 )
 from headnode.core.formats.grid.task_reading import GridTaskReader, check_base
 from headnode.core.formats.grid.transfers import BASE
-from headnode.core.formats.grid.values import GridRow, GridTable
 from headnode.core.model.errors import BadRequest, Path, TextPosition
 from headnode.core.model.job import JobSpec
 

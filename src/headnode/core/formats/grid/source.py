@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 import msgspec
 
 from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem
-from headnode.core.formats.grid.values import GridRole, GridRow, GridTable
+from headnode.core.formats.grid.keys import GridRole, GridRow, GridTable
 from headnode.core.formats.text.json_text import JsonText, read_json
 from headnode.core.model.errors import BadRequest, Path, TextPosition
 

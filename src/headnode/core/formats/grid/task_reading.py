@@ -6,10 +6,9 @@ from typing import Any
 
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.grid.command_lines import join, mpi, with_directory
-from headnode.core.formats.grid.keys import TASK_ROWS
+from headnode.core.formats.grid.keys import MOST_CODE, MOST_COUNT, TASK_ROWS
 from headnode.core.formats.grid.source import Behaviour, GridObject, as_extension
 from headnode.core.formats.grid.transfers import BASE, STREAMS, StorageBase, is_url, local_path
-from headnode.core.formats.grid.values import MOST_CODE, MOST_COUNT
 from headnode.core.model.task import Distribution
 
 Fields = dict[str, Any]

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Fidelity, LossReport, lost_fields
 from headnode.core.formats.grid.command_lines import SHELL, split
-from headnode.core.formats.grid.keys import REQUIREMENT_ROWS, TASK_ROWS
+from headnode.core.formats.grid.keys import MOST_COUNT, REQUIREMENT_ROWS, TASK_ROWS, GridRole, GridTable
 from headnode.core.formats.grid.requirement_reading import (
     AMOUNTS,
     HERTZ,
@@ -21,7 +21,6 @@ from headnode.core.formats.grid.requirement_reading import (
 from headnode.core.formats.grid.source import from_extension
 from headnode.core.formats.grid.task_reading import ONE_PROCESS, PREFIX, max_success_code
 from headnode.core.formats.grid.transfers import STREAMS, file_url, joined_path, local_path
-from headnode.core.formats.grid.values import MOST_COUNT, GridRole, GridTable
 from headnode.core.formats.job_views import unwritten_needs
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds

@@ -8,11 +8,10 @@ import msgspec
 
 from headnode.core.formats.fidelity import Fidelity, FidelityReport, LossReport, WrittenParts, lost_fields
 from headnode.core.formats.grid.checking import connects
-from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, TASK_ROWS
+from headnode.core.formats.grid.keys import ID, ITEM_ROWS, JOB_ROWS, TASK_ROWS
 from headnode.core.formats.grid.reading import JOB, TASK
 from headnode.core.formats.grid.requirement_reading import merged
 from headnode.core.formats.grid.task_writing import DefinitionWriter, RequirementWriter, extended, in_order
-from headnode.core.formats.grid.values import ID
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec
 from headnode.core.model.task import TaskSpec, TaskType, substitute

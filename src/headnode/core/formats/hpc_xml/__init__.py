@@ -2,7 +2,7 @@
 
 Source: CCS, job.xsd, task.xsd and "Content format"; HPC Pack job files."""
 
-from headnode.core.formats.hpc_xml.dialects import CCS, DIALECTS, HPC, HPC_2008
+from headnode.core.formats.hpc_xml.attributes import CCS, DIALECTS, HPC, HPC_2008
 from headnode.core.formats.hpc_xml.reading import place_of, read_job, validate
 from headnode.core.formats.hpc_xml.writing import write_job
 

@@ -9,8 +9,8 @@ from lxml import etree
 
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.hpc_values import parse_int
+from headnode.core.formats.hpc_xml.attributes import BY_NAMESPACE, HpcRole, HpcRow
 from headnode.core.formats.hpc_xml.composite_fields import Values
-from headnode.core.formats.hpc_xml.dialects import BY_NAMESPACE, HpcRole, HpcRow
 from headnode.core.formats.hpc_xml.finding_recorder import FindingRecorder
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.formats.text.xml_text import local_name, split_name

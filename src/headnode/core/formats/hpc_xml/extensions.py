@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from lxml import etree
 
 from headnode.core.formats.fidelity import Fidelity
-from headnode.core.formats.hpc_xml.dialects import BY_NAMESPACE, CCS, HpcRole, HpcRow
+from headnode.core.formats.hpc_xml.attributes import BY_NAMESPACE, CCS, HpcRole, HpcRow
 from headnode.core.formats.hpc_xml.element_reading import XSI
 from headnode.core.formats.text.xml_text import (
     XmlElement,

@@ -9,10 +9,16 @@ from lxml import etree
 
 from headnode.core.formats.fidelity import Awareness, Fidelity, FidelityReport, ReportItem, apply_awareness
 from headnode.core.formats.hpc_xml.attributes import (
+    BY_NAMESPACE,
+    CCS,
+    DIALECTS,
+    HPC,
+    HPC_2008,
     JOB_ATTRIBUTES,
     JOB_SPELLINGS,
     TASK_ATTRIBUTES,
     TASK_SPELLINGS,
+    HpcDialect,
 )
 from headnode.core.formats.hpc_xml.composite_fields import (
     Values,
@@ -23,7 +29,6 @@ from headnode.core.formats.hpc_xml.composite_fields import (
     sweep_fields,
     task_size_fields,
 )
-from headnode.core.formats.hpc_xml.dialects import BY_NAMESPACE, CCS, DIALECTS, HPC, HPC_2008, HpcDialect
 from headnode.core.formats.hpc_xml.element_reading import (
     ElementValues,
     HpcAttributeReader,

@@ -15,29 +15,31 @@ from headnode.core.formats.fidelity import (
     lost_fields,
 )
 from headnode.core.formats.hpc_xml.attributes import (
+    CCS,
+    DIALECTS,
+    HPC,
     JOB_ATTRIBUTES,
     JOB_SPELLINGS,
     TASK_ATTRIBUTES,
     TASK_SPELLINGS,
+    HpcDialect,
+    HpcRow,
 )
 from headnode.core.formats.hpc_xml.composite_fields import (
-    Values,
-    current_size,
-    job_attribute_values,
-    task_attribute_values,
-)
-from headnode.core.formats.hpc_xml.dialects import CCS, DIALECTS, HPC, HpcDialect, HpcRow
-from headnode.core.formats.hpc_xml.extensions import write_extensions
-from headnode.core.formats.hpc_xml.scheduler_attributes import (
     JOB_FIELDS,
     TASK_FIELDS,
+    Values,
+    current_size,
     filter_job_values,
     filter_task_values,
     is_filter_file,
+    job_attribute_values,
     root_group,
     scheduler_job_values,
     scheduler_task_values,
+    task_attribute_values,
 )
+from headnode.core.formats.hpc_xml.extensions import write_extensions
 from headnode.core.formats.job_views import (
     ExportedJob,
     job_with_needs_as_fields,

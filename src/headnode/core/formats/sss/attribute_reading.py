@@ -24,9 +24,8 @@ from headnode.core.formats.sss.properties import (
     SssProperty,
     SssStream,
 )
-from headnode.core.formats.sss.property_rows import ADAPTER, NETWORK, ElementPlace, SssRow
+from headnode.core.formats.sss.property_rows import ADAPTER, NETWORK, SPELLINGS, ElementPlace, SssRow
 from headnode.core.formats.sss.source_text import SssFindings, local
-from headnode.core.formats.sss.tables import SPELLINGS
 from headnode.core.formats.sss.value_types import STRING, SssVersion, ValueType
 from headnode.core.model.errors import BadRequest
 

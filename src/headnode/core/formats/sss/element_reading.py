@@ -22,9 +22,20 @@ from headnode.core.formats.sss.properties import (
     Value,
     Variable,
 )
-from headnode.core.formats.sss.property_rows import ADAPTER, NETWORK, NODE_PROPERTIES, ElementPlace, SssRow
+from headnode.core.formats.sss.property_rows import (
+    ADAPTER,
+    CHILDREN_OF,
+    NETWORK,
+    NODE_PROPERTIES,
+    SPELLINGS,
+    WRAPPED,
+    ChildElement,
+    ElementPlace,
+    Spelling,
+    SssRow,
+    names_in,
+)
 from headnode.core.formats.sss.source_text import SssFindings, local
-from headnode.core.formats.sss.tables import CHILDREN_OF, SPELLINGS, WRAPPED, ChildElement, Spelling, names_in
 from headnode.core.formats.sss.value_types import STRING, SssVersion
 from headnode.core.formats.text.xml_text import written_attributes
 from headnode.core.model.errors import BadRequest

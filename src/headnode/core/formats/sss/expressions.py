@@ -16,8 +16,7 @@ from headnode.core.formats.sss.constraints import (
 )
 from headnode.core.formats.sss.job_object import SssScope
 from headnode.core.formats.sss.properties import Aggregation, Conj, Op, Selection, SssProperty, UnknownElement
-from headnode.core.formats.sss.property_rows import ElementPlace
-from headnode.core.formats.sss.tables import SPELLINGS
+from headnode.core.formats.sss.property_rows import SPELLINGS, ElementPlace
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.patterns import literal
 

@@ -7,7 +7,7 @@ from lxml import etree
 from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Awareness, Fidelity, FidelityReport
-from headnode.core.formats.hpc_xml.dialects import BY_NAMESPACE
+from headnode.core.formats.hpc_xml.attributes import BY_NAMESPACE
 from headnode.core.formats.sss.attribute_reading import Fields, key_of
 from headnode.core.formats.sss.checking import DocumentChecks
 from headnode.core.formats.sss.element_reading import SssElementReader
@@ -27,9 +27,15 @@ from headnode.core.formats.sss.job_object import (
 )
 from headnode.core.formats.sss.moab import SCRIPT, is_moab_job, respell
 from headnode.core.formats.sss.properties import SssCategory, SssProperty
-from headnode.core.formats.sss.property_rows import ROWS, ElementPlace, RequirementLevel
+from headnode.core.formats.sss.property_rows import (
+    CHILDREN_OF,
+    ROWS,
+    SPELLINGS,
+    ChildElement,
+    ElementPlace,
+    RequirementLevel,
+)
 from headnode.core.formats.sss.source_text import RepairedText, SssFindings, local, repair_text
-from headnode.core.formats.sss.tables import CHILDREN_OF, SPELLINGS, ChildElement
 from headnode.core.formats.sss.value_types import SssVersion
 from headnode.core.formats.text.xml_text import XmlDocument as Tree
 from headnode.core.formats.text.xml_text import namespace_of, parse_xml

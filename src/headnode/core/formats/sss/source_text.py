@@ -16,9 +16,8 @@ from headnode.core.formats.fidelity import (
     ReportItem,
     apply_awareness,
 )
-from headnode.core.formats.hpc_xml.dialects import BY_NAMESPACE
-from headnode.core.formats.sss.property_rows import NODE_PROPERTIES, ElementPlace
-from headnode.core.formats.sss.tables import CHILDREN_OF, SPELLINGS
+from headnode.core.formats.hpc_xml.attributes import BY_NAMESPACE
+from headnode.core.formats.sss.property_rows import CHILDREN_OF, NODE_PROPERTIES, SPELLINGS, ElementPlace
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.formats.text.xml_text import XmlDocument, line_starts, position_of
 from headnode.core.model.errors import BadRequest, TextPosition

@@ -26,8 +26,16 @@ from headnode.core.formats.sss.properties import (
     UnknownElement,
     Variable,
 )
-from headnode.core.formats.sss.property_rows import ADAPTER, NODE_PROPERTIES, ElementPlace, SssRow
-from headnode.core.formats.sss.tables import CHILDREN_OF, ROW_OF, ChildElement, stands_wrapped
+from headnode.core.formats.sss.property_rows import (
+    ADAPTER,
+    CHILDREN_OF,
+    NODE_PROPERTIES,
+    ROW_OF,
+    ChildElement,
+    ElementPlace,
+    SssRow,
+    stands_wrapped,
+)
 from headnode.core.formats.sss.value_types import SssVersion
 from headnode.core.formats.text.xml_text import XmlElement, possible, write_xml
 from headnode.core.model.errors import Broken

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from headnode.core.formats.sss.conversion.constraint_reading import Bounds
+from headnode.core.formats.sss.constraints import Bounds
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings
 from headnode.core.formats.sss.properties import DistributionKind, SssDistribution, SssProperty
 from headnode.core.model.job import Alternative, TaskAlternative

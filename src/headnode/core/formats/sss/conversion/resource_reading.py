@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from headnode.core.formats.sss.conversion.constraint_reading import Bounds
+from headnode.core.formats.sss.constraints import Bounds
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings
 from headnode.core.formats.sss.conversion.resource_table import RELATED, Request
 from headnode.core.model.job import HeldAmounts, JobSpec, UnitType

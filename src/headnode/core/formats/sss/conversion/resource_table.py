@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from headnode.core.formats.sss.constraints import Comparison, Constraint, whole_range
-from headnode.core.formats.sss.conversion.constraint_reading import (
+from headnode.core.formats.sss.constraints import (
     AMONG,
     EXACT,
     LICENSE,
@@ -26,6 +25,8 @@ from headnode.core.formats.sss.conversion.constraint_reading import (
     NOT_AMONG,
     UPPER,
     Bounds,
+    Comparison,
+    Constraint,
     Found,
     Words,
     among,
@@ -39,6 +40,7 @@ from headnode.core.formats.sss.conversion.constraint_reading import (
     number_of,
     run_time_in,
     text_in,
+    whole_range,
 )
 from headnode.core.formats.sss.properties import (
     Aggregation,

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from headnode.core.formats.sss.conversion.constraint_reading import Bounds, Words
+from headnode.core.formats.sss.constraints import Bounds, Words
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings, TextLosses
 from headnode.core.formats.sss.conversion.resource_table import OF_NODES, RELATED, Item, Request
 from headnode.core.formats.sss.conversion.simple_fields import span

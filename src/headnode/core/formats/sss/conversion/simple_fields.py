@@ -28,12 +28,12 @@ from headnode.core.formats.sss.properties import (
 from headnode.core.formats.sss.property_rows import (
     OUTCOMES,
     ROWS,
+    SPELLINGS,
     WORK,
     ElementPlace,
     PropertyRole,
     meaning_of,
 )
-from headnode.core.formats.sss.tables import SPELLINGS
 from headnode.core.formats.sss.value_types import MOST_SECONDS
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import FOREVER, HIGHEST, LOWEST, Instant, Priority, Seconds

@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Awareness
-from headnode.core.formats.sss.conversion.constraint_reading import Bounds
+from headnode.core.formats.sss.constraints import Bounds
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings, extensions_of, own_extensions
 from headnode.core.formats.sss.conversion.programs import home, limits_of, program_of, streams_of
 from headnode.core.formats.sss.conversion.request_reading import (

@@ -12,8 +12,7 @@ from headnode.core.formats.sss.conversion.resource_table import Clause, Request,
 from headnode.core.formats.sss.conversion.simple_fields import SortedScope
 from headnode.core.formats.sss.job_object import SssScope
 from headnode.core.formats.sss.properties import Conj, Op, SssCategory, SssProperty, UnknownElement
-from headnode.core.formats.sss.property_rows import ElementPlace
-from headnode.core.formats.sss.tables import SPELLINGS
+from headnode.core.formats.sss.property_rows import SPELLINGS, ElementPlace
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Seconds
 
