@@ -10,6 +10,7 @@ from headnode.apps.agent.client_door import AgentClientDoor, Dial
 from headnode.apps.agent.job_starts import JobStarts
 from headnode.apps.agent.job_table import JobEndings, JobTable, NodeParts
 from headnode.apps.agent.launching import LaunchRouter
+from headnode.apps.agent.node_services import NodeServices
 from headnode.apps.agent.places import Places
 from headnode.apps.agent.prolog_epilog import PrologEpilog, TaskFilters
 from headnode.apps.agent.results import ResultSender
@@ -30,8 +31,8 @@ from headnode.core.state.job_events import NodeCores
 MOST_DEATHS = 3  # of shepherds of a job, one after the other, until its tasks are not tried again here
 
 
-class NodeEvents:
-    """Makes the parts of the agent that serve jobs, and does what they ask of it: `NodeServices`."""
+class NodeEvents(NodeServices):
+    """Makes the parts of the agent that serve jobs, and does what they ask of it."""
 
     def __init__(
         self,
@@ -64,37 +65,25 @@ class NodeEvents:
     # The head and the jobs.
 
     def say(self, message: FromAgent) -> None:
-        """Say something to the head, if it listens."""
         self._results.say(message)
 
     def user_of(self, number: JobId, key: Key) -> int | None:
-        """Return the user whose attempt lives here; None when there is no such attempt."""
         return self._table.user_of(number, key)
 
     def attempt_of(self, uid: int, named: str) -> tuple[JobId, Key] | None:
-        """Return this attempt (job.task.instance.attempt) of a user, if it may be here, else another one."""
         return self._table.attempt_of(uid, named)
 
     # Remote commands.
 
     def start_launched(self, launch: Launch) -> int:
-        """Let the job's shepherd run a command; return its user.
-
-        Raises:  OSError, Unavailable when that cannot be.
-        """
         return self.starts.start_launched(launch)
 
     def end_launched(self, number: JobId, launches: list[str], grace: float) -> None:
-        """Let the job's shepherd end commands, within seconds."""
         job = self._table.jobs.get(number)
         for tended in job.herd.values() if job is not None else ():
             tended.say(shepherd_protocol.end_launches_message(launches, grace))
 
     def end_launched_by(self, number: JobId, key: Key) -> bool:
-        """Let the job's shepherd kill whatever an attempt of another node has running here.
-
-        False when the job has no shepherd here; else it tells when that is done, and what was used.
-        """
         job = self._table.jobs.get(number)
         herd = list(job.herd.values()) if job is not None else []
         for tended in herd:
@@ -104,29 +93,23 @@ class NodeEvents:
     # Prolog, epilog and filters.
 
     def entered(self, number: JobId) -> None:
-        """The prolog of a job is over, well or not."""
         self.starts.entered(number)
 
     def left(self, number: JobId) -> None:
-        """The epilog of a job is over; meanwhile it may have come back."""
         self.starts.left(number)
 
     def passed(self, number: JobId, key: Key, place: NodeCores, filtered: NodeFilterResult) -> None:
-        """A task may start, as its filter wants it."""
         self.starts.passed(number, key, place, filtered)
 
     def refused(self, number: JobId, key: Key, why: str, trouble: str) -> None:
-        """A task cannot start."""
         self.starts.refused(number, key, why, trouble)
 
     # Shepherds.
 
     def adopted(self, tended: ShepherdHandle) -> None:
-        """A shepherd of an earlier agent is here, dead or alive."""
         self._table.job(tended.job).herd[tended.marker] = tended
 
     def started(self, tended: ShepherdHandle, begun: list[tuple[int, int, int, float]]) -> None:
-        """These attempts run."""
         if begun:
             self._table.job(tended.job).deaths = 0
         tended.live.update({(task, instance, attempt): at for task, instance, attempt, at in begun})
@@ -137,31 +120,25 @@ class NodeEvents:
             self.say(Started(job=tended.job, begun=said))
 
     def ended(self, tended: ShepherdHandle, records: list[EndedRecord]) -> None:
-        """These attempts are over."""
         self.endings.ended(tended, records)
 
     def is_suspended(self, tended: ShepherdHandle, number: int) -> None:
-        """A shepherd lets nothing run, or soon nothing."""
         if not tended.closing:
             self._table.job(tended.job).suspended = number
 
     def stands_still(self, tended: ShepherdHandle, number: int) -> None:
-        """Nothing that a shepherd has runs any more."""
         job = self._table.job(tended.job)
         if job.at_work is tended and job.suspended == number:
             self.say(Suspended(job=job.id, number=number))
 
     def not_launched(self, number: str, why: str) -> None:
-        """A shepherd could not start a command."""
         self.parts.launching.not_launched(number, why)
 
     def launches_over(self, job: JobId, said: shepherd_protocol.ToldLaunchesOver) -> None:
-        """Nothing runs any more of what an attempt of another node launched here."""
         if said.task.partition(".")[0] == str(job):
             self.parts.launching.launches_over(said.task, said.used)
 
     def never_arrived(self, tended: ShepherdHandle, keys: list[Key]) -> None:
-        """These were lost on the way to a shepherd that lives."""
         for key in keys:
             self.endings.settle(tended.job, tended.marker, 0, result_without_record(key, "never-ran", ""))
 

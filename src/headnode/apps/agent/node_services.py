@@ -49,7 +49,7 @@ class NodeServices(Protocol):
         """The prolog of a job is over, well or not."""
 
     def left(self, number: JobId) -> None:
-        """The epilog of a job is over."""
+        """The epilog of a job is over; meanwhile it may have come back."""
 
     def passed(self, number: JobId, key: Key, place: NodeCores, filtered: NodeFilterResult) -> None:
         """A task may start, as its filter wants it."""

@@ -91,7 +91,7 @@ class SubmissionChain(Protocol):
         """
 
 
-class NoSubmissionFilters:
+class NoSubmissionFilters(SubmissionChain):
     """The submission chain without filters."""
 
     async def wait(self, jobs: Collection[int]) -> None:

@@ -152,10 +152,6 @@ class SocketStream(ClientStream):
         self._reader, self._writer = reader, writer
 
     async def hear(self) -> ClientFrame | None:
-        """Return what the client says next; None when it is gone.
-
-        Raises:  BadRequest ``frame`` or ``said``.
-        """
         data = await read_frame(self._reader, LARGEST_FRAME)
         try:
             return None if data is None else _CLIENT_FRAMES.decode(data)
@@ -165,10 +161,6 @@ class SocketStream(ClientStream):
             ) from None
 
     async def say(self, said: HeadFrame) -> None:
-        """Say something, as soon as the client has read most of what was said before.
-
-        Raises:  ConnectionError.
-        """
         if self._writer.is_closing():
             raise ConnectionResetError("the client has disconnected")
         self._writer.write(frame(encode_answer(said)))

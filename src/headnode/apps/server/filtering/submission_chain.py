@@ -15,7 +15,7 @@ from typing import NamedTuple
 from headnode.adapters.identity.users import Account
 from headnode.apps.server.api.job_submission import refuse_unfit_change
 from headnode.apps.server.filtering.filter_documents import FilterCaller, changed_spec, write_document
-from headnode.apps.server.server_context import ServerContext
+from headnode.apps.server.server_context import ServerContext, SubmissionChain
 from headnode.core.filtering import (
     ChainRun,
     FilterChain,
@@ -124,7 +124,7 @@ class FilteredJob(NamedTuple):
     failed: str  # why it does not go on; empty: it does
 
 
-class SubmissionFilters:
+class SubmissionFilters(SubmissionChain):
     """Takes every job that is validating through its filters."""
 
     def __init__(self, context: ServerContext, asker: FilterCaller) -> None:
@@ -158,10 +158,6 @@ class SubmissionFilters:
                         future.set_result(message)
 
     async def wait(self, jobs: Collection[int]) -> None:
-        """Wait until these jobs have come into the queue.
-
-        Raises:  NotAllowed ``submission-filter`` when some of them did not; the others have.
-        """
         messages = await asyncio.gather(*(self._message(JobId(job)) for job in jobs))
         failed = [(job, message) for job, message in zip(jobs, messages, strict=True) if message]
         if failed:
@@ -185,10 +181,6 @@ class SubmissionFilters:
 
     @asynccontextmanager
     async def changing(self, record: JobRecord, spec: JobSpec) -> AsyncIterator[JobSpec]:
-        """Give what filters make of a change to a job that was submitted; undo it if it is refused inside.
-
-        Raises:  NotAllowed ``submission-filter`` when one of them refuses it.
-        """
         chain = submission_filters(self._context.cluster, spec)
         if not chain:
             yield spec
