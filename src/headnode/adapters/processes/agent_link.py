@@ -9,7 +9,7 @@ import struct
 import time
 from typing import Any
 
-from headnode.adapters.wire.frame_codec import FrameDecoder, FrameTooLarge, frame
+from headnode.adapters.wire.frame_codec import CHUNK, FrameDecoder, FrameTooLarge, frame
 
 FOR_EVER = float("inf")
 
@@ -44,6 +44,7 @@ REDIAL = 0.1  # seconds between two attempts to reach an agent that is away
 AGENT_SOCKET = "agent.sock"
 _LARGEST = 64 * 1024 * 1024  # bytes
 _CHUNK = 256 * 1024
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # `json.dumps` would make an encoder each time
 
 
 class AgentLink:
@@ -94,7 +95,7 @@ class AgentLink:
         """Send a message if there is a connection; what does not fit now goes when there is room."""
         if self._socket is None:
             return
-        self._unsaid += frame(json.dumps(message, separators=(",", ":")).encode())
+        self._unsaid += frame(_encode(message).encode())
         self.flush()
 
     def flush(self) -> None:
@@ -118,7 +119,7 @@ class AgentLink:
         if self._socket is None:
             return []
         try:
-            data = self._socket.recv(_CHUNK)
+            data = self._socket.recv(CHUNK)  # more would be memory of its own for each message
         except BlockingIOError:
             return []
         except OSError:

@@ -219,13 +219,14 @@ class Lanes:
         attempt.process = process
         self.by_process[process] = attempt
 
-    def is_over(self, attempt: ShepherdAttempt) -> None:
-        """Take out a running attempt; its lane is free for the next."""
+    def is_over(self, attempt: ShepherdAttempt) -> bool:
+        """Take out a running attempt; its lane is free for the next.  Return whether the lane has one."""
         del self.running[attempt.key]
         self.by_process.pop(attempt.process, None)
         del self._busy[attempt.lane]
         if attempt.lane in self._waiting:
             self._free[attempt.lane] = None
+        return bool(self._waiting.get(attempt.lane))
 
 
 def usage_of(used: resource.struct_rusage, moved: tuple[int, int]) -> ResourceUsage:

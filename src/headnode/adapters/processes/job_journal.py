@@ -16,6 +16,8 @@ from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
 Key = tuple[int, int, int]
 """Task, instance, attempt."""
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # `json.dumps` would make an encoder each time
+
 
 class UnknownRecordError(Exception):
     """A record that this version of Headnode does not know: a newer one wrote it."""
@@ -81,7 +83,7 @@ class Writer:
 
         Raises:  OSError when the disk has no room; then none of them is there.
         """
-        data = "".join(f"{json.dumps(record, separators=(',', ':'))}\n" for record in records).encode()
+        data = "".join([f"{_encode(record)}\n" for record in records]).encode()
         try:
             written = os.write(self._file, data)
             if written < len(data):

@@ -76,6 +76,7 @@ class Shepherd:
         )
         self._limits: list[tuple[float, Key]] = []
         self._closing = False
+        self._childless = True  # at the last look
         self._alone_since = time.monotonic()
         self._wakeup = _signal_socket()
         self._poller.register(self._wakeup, select.POLLIN)
@@ -254,7 +255,9 @@ class Shepherd:
             try:
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
+                self._childless = True
                 break
+            self._childless = False
             if found is None:
                 break
             process = found.si_pid
@@ -282,8 +285,10 @@ class Shepherd:
         """What a program leaves behind would run on processors that are given to others: it ends, too."""
         if not attempts:
             return
-        known = {*self._lanes.by_process, *self._launches.parents, *self._removals.processes}
-        strays = process_tree.children() - known
+        strays: set[int] = set()
+        if not self._childless:  # as of the look that found these attempts to be over
+            known = {*self._lanes.by_process, *self._launches.parents, *self._removals.processes}
+            strays = process_tree.children() - known
         for attempt in attempts:
             if strays or (attempt.group is not None and attempt.group.members()):
                 self._endings.begin(attempt, 0.0)
@@ -291,10 +296,10 @@ class Shepherd:
                 self._finish(attempt)
 
     def _finish(self, attempt: ShepherdAttempt) -> None:
-        self._lanes.is_over(attempt)
+        supplied = self._lanes.is_over(attempt)
         self._tidy(attempt)
-        number = self._reports.next_number()
-        self._reports.ended(ended_record(number, attempt, self._lodging.leave(attempt)))
+        record = ended_record(self._reports.next_number(), attempt, self._lodging.leave(attempt))
+        self._reports.ended(record, supplied=supplied)
 
     def _tidy(self, attempt: ShepherdAttempt) -> None:
         if attempt.program.captures:

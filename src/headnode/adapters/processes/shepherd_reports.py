@@ -12,6 +12,7 @@ from headnode.adapters.processes.attempts import Lanes, ShepherdAttempt, with_un
 from headnode.adapters.processes.job_journal import EndedRecord, Key, Writer
 
 COALESCE = 0.005  # seconds: results that come faster are told together
+WELL_SUPPLIED = 0.010  # seconds: the same while every lane that they came from has more to run
 STARTED_AFTER = 0.02  # seconds: what ends sooner is not told to have started; its result says so
 _RETRY_JOURNAL = 0.5  # seconds between two tries to write to a full disk
 
@@ -26,7 +27,7 @@ class ShepherdReports:
         self._unacknowledged: dict[int, EndedRecord] = {}
         self._just_started: dict[Key, float] = {}
         self._number = 0
-        self._told_at = 0.0
+        self._told_at, self._pause = 0.0, COALESCE
         self._no_journal, self._journal_retry = "", 0.0  # why it cannot be written, and when to try again
 
     def unacknowledged(self) -> set[Key]:
@@ -38,7 +39,7 @@ class ShepherdReports:
         if self._no_journal:
             yield self._journal_retry
         if self._link.up and self._untold:
-            yield self._told_at + COALESCE
+            yield self._told_at + self._pause
         if self._link.up and self._just_started:
             yield next(iter(self._just_started.values())) + STARTED_AFTER
 
@@ -59,8 +60,10 @@ class ShepherdReports:
         self._number += 1
         return self._number
 
-    def ended(self, record: EndedRecord) -> None:
-        """An attempt is over."""
+    def ended(self, record: EndedRecord, *, supplied: bool = False) -> None:
+        """An attempt is over.  `supplied`: its lane has more to run, so the head need not know at once."""
+        if not supplied:
+            self._pause = COALESCE
         self._just_started.pop(record.key, None)
         self.note(["ended", *record])
         self._untold.append(record)
@@ -109,7 +112,7 @@ class ShepherdReports:
         if not self._link.up:
             self._untold, self._just_started = [], {}  # the next introduction says it all
             return
-        if self._untold and now >= self._told_at + COALESCE:
+        if self._untold and now >= self._told_at + self._pause:
             self.tell_ended()
         self._tell_started(now, running)
 
@@ -121,7 +124,7 @@ class ShepherdReports:
         if self._no_journal:  # not on the disk: the head must know before we die
             ended = [with_unwritten(record, self._no_journal) for record in ended]
         self._link.say(["ended", ended])
-        self._untold, self._told_at = [], time.monotonic()
+        self._untold, self._told_at, self._pause = [], time.monotonic(), WELL_SUPPLIED
 
     def _tell_started(self, now: float, running: Mapping[Key, ShepherdAttempt]) -> None:
         begun = []

@@ -160,7 +160,7 @@ def _on_node(program: TaskProgram) -> str:
 
 
 def _open_all(program: TaskProgram, output_directory: int, opened: list[int]) -> Files:
-    stdin = _open_input(program.stdin or "/dev/null")
+    stdin = _open_input(program.stdin or os.devnull)
     opened.append(stdin)
     captured = _open_captured(program.captured, output_directory) if program.captures else -1
     if captured >= 0:
@@ -183,9 +183,10 @@ def _open_all(program: TaskProgram, output_directory: int, opened: list[int]) ->
 
 
 def _open_input(path: str) -> int:
+    # Without O_NONBLOCK, a named pipe without a writer would block every task of the job.
+    may_block = os.O_NONBLOCK if path != os.devnull else 0
     try:
-        # Without O_NONBLOCK, a named pipe without a writer would block every task of the job.
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | may_block)
     except OSError as error:
         raise _cannot(
             f"the standard input {path!r} cannot be read: {_reason(error)}; "
@@ -193,7 +194,7 @@ def _open_input(path: str) -> int:
             faults.FILES,
             error,
         ) from None
-    return _blocking(file)
+    return _blocking(file) if may_block else file
 
 
 def _open_output(path: str, what: str, *, append: bool) -> int:
