@@ -46,6 +46,28 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         os.close(directory)
 
 
+def unwritable(what: str, path: str, reason: str) -> BadRequest:
+    """Return that a file of a user cannot be written; `what` it is, such as ``report``."""
+    return BadRequest(
+        code=f"{what.partition(' ')[0]}-file",
+        what=f"{what} {path!r} cannot be written: {reason}",
+        fix="name a file in a directory that exists and that you may write to",
+    )
+
+
+@contextmanager
+def user_file(what: str, path: str) -> Iterator[BinaryIO]:
+    """Open a file that a user has named, as `atomic_file` does; `what` it is, such as ``report``.
+
+    Raises:  BadRequest ``report-file`` when it cannot be written; one that was there is left alone.
+    """
+    try:
+        with atomic_file(Path(path)) as file:
+            yield file
+    except OSError as trouble:
+        raise unwritable(what, path, trouble.strerror or str(trouble)) from trouble
+
+
 LARGEST = 1 << 30  # bytes, unpacked: some ten million jobs
 _XZ = b"\xfd7zXZ\x00"
 _GZIP = b"\x1f\x8b"
@@ -112,16 +134,9 @@ def write_starts(path: str, workload: Workload, starts: Sequence[float]) -> None
 
     Raises:  BadRequest ``starts-file`` when the file cannot be written; one that was there is left alone.
     """
-    try:
-        with atomic_file(Path(path)) as file:
-            file.write(f"{HEADING}\n".encode("ascii"))
-            file.writelines(line.encode("ascii") for line in _start_lines(workload, starts))
-    except OSError as trouble:
-        raise BadRequest(
-            code="starts-file",
-            what=f"starts file {path!r} cannot be written: {trouble.strerror or trouble}",
-            fix="name a file in a directory that exists and that you may write to",
-        ) from trouble
+    with user_file("starts file", path) as file:
+        file.write(f"{HEADING}\n".encode("ascii"))
+        file.writelines(line.encode("ascii") for line in _start_lines(workload, starts))
 
 
 def _start_lines(workload: Workload, starts: Sequence[float]) -> Iterator[str]:
@@ -152,15 +167,8 @@ def write_history(path: str, history: ClusterHistory, *, whole_seconds: bool = F
     Raises:  BadRequest ``history-file`` when it cannot be written; what was there is left alone.
     """
     header, lines = write_swf(history.about, history.jobs, whole_seconds=whole_seconds)
-    try:
-        with atomic_file(Path(path)) as file, _packed_places(Path(path), file) as packed:
-            packed.writelines(line.encode("ascii") for line in chain(header, lines))
-    except OSError as trouble:
-        raise BadRequest(
-            code="history-file",
-            what=f"history file {path!r} cannot be written: {trouble.strerror or trouble}",
-            fix="name a file in a directory that exists and that you may write to",
-        ) from trouble
+    with user_file("history file", path) as file, _packed_places(Path(path), file) as packed:
+        packed.writelines(line.encode("ascii") for line in chain(header, lines))
     return len(header)
 
 

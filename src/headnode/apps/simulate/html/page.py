@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from headnode.adapters.files.job_logs import atomic_file
+from headnode.adapters.files.job_logs import unwritable, user_file
 from headnode.apps.readable_values import duration
 from headnode.apps.simulate.html.charts import changes_chart, classes_chart, timeline_chart, timeline_details
 from headnode.apps.simulate.html.processors import first_period, packed_jobs
@@ -29,7 +29,7 @@ from headnode.apps.simulate.html.study import (
 )
 from headnode.apps.simulate.report import by_priority, by_run_time, by_size, spread
 from headnode.apps.simulate.simulation import Simulation
-from headnode.core.model.errors import BadRequest, Unavailable
+from headnode.core.model.errors import Unavailable
 
 _FOLDER = files(__package__) / "template"
 _LIBRARY = "plotly>=6"
@@ -51,7 +51,7 @@ def check_report(path: str) -> None:
         )
     target = Path(path).resolve()
     if target.is_dir() or not os.access(target if target.exists() else target.parent, os.W_OK):
-        raise _unwritable(path, "it is a directory" if target.is_dir() else "it is not writable")
+        raise unwritable("report", path, "it is a directory" if target.is_dir() else "it is not writable")
 
 
 def write_report(path: str, log: str, simulation: Simulation, remarks: Sequence[str]) -> int:
@@ -62,20 +62,9 @@ def write_report(path: str, log: str, simulation: Simulation, remarks: Sequence[
     Raises:  BadRequest ``report-file`` when the file cannot be written; one that was there is left alone.
     """
     content = page(study(log, simulation, remarks))
-    try:
-        with atomic_file(Path(path)) as file:
-            file.write(content)
-    except OSError as trouble:
-        raise _unwritable(path, trouble.strerror or str(trouble)) from trouble
+    with user_file("report", path) as file:
+        file.write(content)
     return len(content)
-
-
-def _unwritable(path: str, reason: str) -> BadRequest:
-    return BadRequest(
-        code="report-file",
-        what=f"report {path!r} cannot be written: {reason}",
-        fix="name a file in a directory that exists and that you may write to",
-    )
 
 
 def page(about: Study) -> bytes:
