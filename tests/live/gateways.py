@@ -1,5 +1,6 @@
 """Real gateways for live tests: a process beside a real head, and clients of its own user and of tokens."""
 
+import contextlib
 import json
 import os
 import socket
@@ -21,24 +22,29 @@ PYTHON_OF_ALL = ("env", f"PYTHONPATH={os.pathsep.join(filter(None, sys.path))}",
 class RealGateway:
     """A gateway process at a free port of loopback."""
 
-    def __init__(self, head: RealHead, *options: str, user: int | None = None) -> None:
+    def __init__(
+        self, head: RealHead, *options: str, user: int | None = None, inside: Sequence[str] = ()
+    ) -> None:
+        """`inside`: a command that ends with the Python of the gateway, for example in a name space."""
         self.head = head
         self.directory = head.state.parent / f"web-{user or 0}"
         self.directory.mkdir(exist_ok=True)
         if user is not None:
             self.directory.chmod(0o777)
         self._user = user
-        self._options = options
+        self._options, self.inside = options, inside
         self._log = self.directory / "web.log"
         self.process = self._spawn()
         self.address = self.control("status")["address"]
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
-        python = [sys.executable] if self._user is None else PYTHON_OF_ALL
+        python = PYTHON_OF_ALL if self._user is not None else [] if self.inside else [sys.executable]
         command = [*python, "-P", "-m", "headnode.apps.web", "--state", str(self.head.state)]
         command += ["--directory", str(self.directory), "--port", "0", *self._options]
         with self._log.open("ab") as log:
-            return subprocess.Popen(command, stdout=log, stderr=log, user=self._user, cwd="/")
+            return subprocess.Popen(
+                [*self.inside, *command], stdout=log, stderr=log, user=self._user, cwd="/"
+            )
 
     def control(self, question: str) -> dict[str, Any]:
         """Ask the control socket, as soon as it is there."""
@@ -73,9 +79,11 @@ class RealGateway:
 
 
 @contextmanager
-def real_gateway(head: RealHead, *options: str, user: int | None = None) -> Iterator[RealGateway]:
+def real_gateway(
+    head: RealHead, *options: str, user: int | None = None, inside: Sequence[str] = ()
+) -> Iterator[RealGateway]:
     """Start a gateway beside a head, and end it afterwards."""
-    gateway = RealGateway(head, *options, user=user)
+    gateway = RealGateway(head, *options, user=user, inside=inside)
     try:
         yield gateway
     finally:
@@ -89,6 +97,7 @@ def raw_exchange(gateway: RealGateway, pieces: Sequence[bytes]) -> bytes:
         for piece in pieces:
             connection.sendall(piece)
         found = b""
-        while piece := connection.recv(65536):
-            found += piece
+        with contextlib.suppress(ConnectionResetError):  # closed while we still sent
+            while piece := connection.recv(65536):
+                found += piece
     return found

@@ -65,7 +65,7 @@ def head() -> Iterator[RealHead]:
 
 @pytest.fixture(scope="module")
 def gateway(head: RealHead) -> Iterator[RealGateway]:
-    with real_gateway(head, "--for-all", user=pwd.getpwnam(GATEWAY).pw_uid) as found:
+    with real_gateway(head, "--login", "local", user=pwd.getpwnam(GATEWAY).pw_uid) as found:
         yield found
 
 

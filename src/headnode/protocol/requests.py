@@ -346,9 +346,10 @@ class SetTemplateRequest(VerbRequest, frozen=True):
 
 
 class NewTokenRequest(VerbRequest, frozen=True):
-    """new_token.  `lifetime` of the token, in seconds."""
+    """new_token.  `lifetime` of the token, in seconds; `web`: for the REST API of this machine's gateway."""
 
     user: Name = ""
+    web: bool = False  # the login is a secret for take_login at gateway.sock
     lifetime: Duration = 90 * 86400.0  # of the token, in seconds
 
 

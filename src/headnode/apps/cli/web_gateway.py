@@ -69,19 +69,19 @@ def _ask(path: Path, question: str) -> dict[str, Any] | None:
     return answer if isinstance(answer, dict) else None
 
 
-def become_gateway(state: str, settings: WebSettings, flags: list[str]) -> NoReturn:
+def become_gateway(state: str, settings: WebSettings) -> NoReturn:
     """Turn this process into the gateway."""
-    command = _command(state, _made_directory(state), settings, flags)
+    command = _command(state, _made_directory(state), settings)
     os.execv(command[0], command)
 
 
-def start_gateway(state: str, settings: WebSettings, flags: list[str]) -> dict[str, Any]:
+def start_gateway(state: str, settings: WebSettings) -> dict[str, Any]:
     """Start a gateway in the background; return the address that logs in once.
 
     Raises:  Unavailable ``gateway-died`` or ``gateway-slow``, with the end of its log.
     """
     directory = _made_directory(state)
-    started = BackgroundProgram(_command(state, directory, settings, flags), directory / "web.log")
+    started = BackgroundProgram(_command(state, directory, settings), directory / "web.log")
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         if started.process.poll() is not None:
@@ -122,10 +122,10 @@ def stop_gateway(state: str) -> int | None:
     return number
 
 
-def _command(state: str, directory: Path, settings: WebSettings, flags: list[str]) -> list[str]:
+def _command(state: str, directory: Path, settings: WebSettings) -> list[str]:
     given = [word for name, value in settings.items() if value for word in (f"--{name}", value)]
     places = ["--state", str(Path(state).absolute()), "--directory", str(directory)]
-    return module_command("headnode.apps.web", *places, *given, *flags)
+    return module_command("headnode.apps.web", *places, *given)
 
 
 def _made_directory(state: str) -> Path:

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 import uvicorn
+from starlette.routing import BaseRoute
 
 from headnode.adapters.wire.frames import BACKLOG, allow_many
 from headnode.apps.web.application import application
@@ -32,6 +33,9 @@ log = logging.getLogger("headnode.web")
 
 DEFAULT_PORT: Final = 8170
 LOOPBACK: Final = "127.0.0.1"
+OWN_USER: Final = "one-user"
+LOCAL: Final = "local"
+PAM: Final = "pam"
 _LAST_ANSWERS: Final = 5  # seconds that requests may take when the gateway ends
 _KEEP_ALIVE: Final = 30  # seconds that a client may keep a connection without a request
 
@@ -46,7 +50,7 @@ class WebOptions(msgspec.Struct, frozen=True):
     certificate: str = ""  # file in PEM; empty: no TLS
     key: str = ""
     url: str = ""  # as browsers call it, where that is not the address
-    for_all: bool = False  # users other than its own may log in
+    login: str = OWN_USER  # its own user; LOCAL: every user, by hn web; PAM: also with a password
     verbose: bool = False
 
 
@@ -62,7 +66,12 @@ def read_options(arguments: list[str]) -> WebOptions:
     parser.add_argument("--certificate", default="", metavar="FILE", help="certificate chain for TLS, PEM")
     parser.add_argument("--key", default="", metavar="FILE", help="private key of the certificate, PEM")
     parser.add_argument("--url", default="", help="how browsers call this gateway, behind a proxy")
-    parser.add_argument("--for-all", action="store_true", help="speak for every user, not only for its own")
+    parser.add_argument(
+        "--login",
+        choices=(OWN_USER, LOCAL, PAM),
+        default=OWN_USER,
+        help="who may log in, and how (default: %(default)s)",
+    )
     parser.add_argument("--verbose", action="store_true", help="log more")
     read = parser.parse_args(arguments)
     if read.port is not None and not 0 <= read.port <= 65535:
@@ -80,7 +89,7 @@ def read_options(arguments: list[str]) -> WebOptions:
         certificate=read.certificate,
         key=read.key,
         url=read.url.rstrip("/"),
-        for_all=read.for_all,
+        login=read.login,
         verbose=read.verbose,
     )
 
@@ -118,8 +127,19 @@ class WebServer:
             self._logins,
             hosts=_hosts(options),
             encrypted=encrypted,
-            more=console_routes(gateway),
+            more=[*self._login_routes(gateway), *console_routes(gateway)],
         )
+
+    def _login_routes(self, gateway: Gateway) -> list[BaseRoute]:
+        """Return the pages by which other users than our own log in.
+
+        Raises:  NotFound ``no-pam-service``.
+        """
+        if self._options.login != PAM:
+            return []
+        from headnode.apps.web.login.passwords import PamPasswords, PasswordPages
+
+        return PasswordPages(gateway, PamPasswords()).routes()
 
     async def run(self) -> None:
         """Serve until told to end.
@@ -139,7 +159,7 @@ class WebServer:
             self._options.state,
             self._address(port),
             stop,
-            for_all=self._options.for_all,
+            for_all=self._options.login != OWN_USER,
         )
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(self._head.close)

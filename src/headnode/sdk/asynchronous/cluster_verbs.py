@@ -234,16 +234,25 @@ class AsyncClusterVerbs(AsyncVerbCalls):
         return await self._ask("whoami", VerbRequest(), RequestingUser)
 
     async def new_token(
-        self, *, user: str = "", lifetime: float = 7776000.0, idempotency: str | None = None
+        self,
+        *,
+        user: str = "",
+        web: bool = False,
+        lifetime: float = 7776000.0,
+        idempotency: str | None = None,
     ) -> LoginAnswer:
         """Offer a login: a client of another machine exchanges it once for a token.
 
         For everybody; only on the head's machine.
 
+        web: the login is a secret for take_login at gateway.sock
         lifetime: of the token, in seconds
         """
         return await self._ask(
-            "new_token", NewTokenRequest(user=user, lifetime=lifetime), LoginAnswer, idempotency or new_key()
+            "new_token",
+            NewTokenRequest(user=user, web=web, lifetime=lifetime),
+            LoginAnswer,
+            idempotency or new_key(),
         )
 
     async def tokens(self, *, user: str | None = None) -> TokensAnswer:

@@ -232,16 +232,25 @@ class ClusterVerbs(VerbCalls):
         return self._ask("whoami", VerbRequest(), RequestingUser)
 
     def new_token(
-        self, *, user: str = "", lifetime: float = 7776000.0, idempotency: str | None = None
+        self,
+        *,
+        user: str = "",
+        web: bool = False,
+        lifetime: float = 7776000.0,
+        idempotency: str | None = None,
     ) -> LoginAnswer:
         """Offer a login: a client of another machine exchanges it once for a token.
 
         For everybody; only on the head's machine.
 
+        web: the login is a secret for take_login at gateway.sock
         lifetime: of the token, in seconds
         """
         return self._ask(
-            "new_token", NewTokenRequest(user=user, lifetime=lifetime), LoginAnswer, idempotency or new_key()
+            "new_token",
+            NewTokenRequest(user=user, web=web, lifetime=lifetime),
+            LoginAnswer,
+            idempotency or new_key(),
         )
 
     def tokens(self, *, user: str | None = None) -> TokensAnswer:

@@ -103,8 +103,31 @@ def new_token(asked: Arguments, client: Client, out: Output) -> int:
     wish: dict[str, object] = {"user": asked.text("user")}
     if expires:
         wish["lifetime"] = parse_span(expires)
+    if asked.flag("web"):
+        return _new_web_token(client, wish, out)
     made = client.ask("new_token", **wish)
     out.text(f"hn login {made['login']}\n", made)
+    return 0
+
+
+def _new_web_token(client: "Client", wish: "dict[str, object]", out: "Output") -> int:
+    """Print a token for the REST API: the login for it is exchanged at once."""
+    from headnode.apps.client.connection import Connection, granted
+    from headnode.core.model.errors import Unavailable
+
+    made = client.ask("new_token", web=True, **wish)
+    try:
+        connection = Connection.to(f"{client.state_directory}/gateway.sock")
+        try:
+            connection.send({"do": "take_login", "secret": made["login"]})
+            token = granted(connection.receive())
+        finally:
+            connection.close()
+    except (OSError, EOFError, ValueError) as trouble:
+        raise Unavailable(
+            code="head-gone", what=f"the head has not given the token: {trouble}", fix="try again"
+        ) from trouble
+    out.text(f"{token['token']}\n", token)
     return 0
 
 
@@ -186,6 +209,7 @@ COMMANDS = (
                 "SPAN",
                 "How long the token is valid, such as 30d (default: 90d; at most 366d)",
             ),
+            CliOption("web", "", "Print a token for the REST API instead: Authorization: Bearer TOKEN"),
         ),
         example="hn token new --expires 30d",
         notes=(

@@ -146,7 +146,7 @@ def _console(asked: Arguments, directory: str) -> str:
     from headnode.apps.cli import web_gateway
     from headnode.apps.cli.commands.web import said_of_address
 
-    answer = web_gateway.ask_gateway(directory, "login") or web_gateway.start_gateway(directory, {}, [])
+    answer = web_gateway.ask_gateway(directory, "login") or web_gateway.start_gateway(directory, {})
     return f"\n{said_of_address(answer['address'])}\n"
 
 

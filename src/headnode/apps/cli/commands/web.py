@@ -5,7 +5,7 @@ from headnode.apps.cli.options import Arguments, CliOption, usage
 from headnode.apps.cli.output import Output
 from headnode.apps.client.client import Client
 
-_SETTINGS = ("address", "port", "certificate", "key", "url")
+_SETTINGS = ("address", "port", "certificate", "key", "url", "login")
 
 
 def open_console(asked: Arguments, client: Client, out: Output) -> int:
@@ -19,16 +19,15 @@ def open_console(asked: Arguments, client: Client, out: Output) -> int:
     state = client.state_directory
     if asked.flag("stop"):
         return _stop(state, out)
-    flags = ["--for-all"] if asked.flag("for-all") else []
     settings = {name: asked.text(name) for name in _SETTINGS}
     if asked.flag("foreground"):
-        web_gateway.become_gateway(state, settings, flags)
+        web_gateway.become_gateway(state, settings)
     if (running := web_gateway.ask_gateway(state, "login")) is not None:
         for lost in [name for name, given in settings.items() if given is not None]:
             out.note(f"--{lost} has no effect on a gateway that runs: hn web --stop first, then this again")
         answer = running
     else:
-        answer = web_gateway.start_gateway(state, settings, flags)
+        answer = web_gateway.start_gateway(state, settings)
     out.said(said_of_address(answer["address"]), answer, answer["address"])
     return 0
 
@@ -62,7 +61,9 @@ COMMANDS = (
             CliOption("key", "FILE", "Private key of the certificate (PEM)"),
             CliOption("url", "URL", "Address of the gateway for browsers, if a proxy is before it"),
             CliOption(
-                "for-all", "", "Serve all users; the head must be told: hn up --gateway-user of this account"
+                "login",
+                "one-user|local|pam",
+                "Who may log in: only you (default); all users of this machine, by hn web; also by password",
             ),
             CliOption("stop", "", "Stop the gateway; jobs are not affected"),
             CliOption("foreground", "", "Stay in the foreground, for service managers"),
@@ -70,6 +71,8 @@ COMMANDS = (
         example="hn web",
         notes=(
             "If a gateway runs, only a new address is printed.",
+            "With --login local and pam the head must know the account of the gateway: hn up --gateway-user "
+            "NAME",
             "The same gateway serves the REST API, below /api/v1.",
         ),
     ),

@@ -16,7 +16,7 @@ from headnode.adapters.wire.peers import peer_ids, user_name
 from headnode.apps.server.api.access import audit_entry
 from headnode.apps.server.api.verbs import read_fields, read_request, refusal
 from headnode.apps.server.doors.conversation import send, serve_client
-from headnode.apps.server.doors.tls import FailedLogins, TokenCaller
+from headnode.apps.server.doors.tls import FailedLogins, TokenCaller, TokenDesk
 from headnode.apps.server.doors.user_shares import Roles
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.bounds import CLIENT_GREETING, GREETING_TIME
@@ -60,7 +60,7 @@ class GatewayDoor:
         """`gateway_user`: the account that may speak for other users; "" if none may."""
         self._context = context
         self._gateway = _uid_of(gateway_user)
-        self._failed = FailedLogins()
+        self._failed, self._desk = FailedLogins(), TokenDesk(context)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection until it is over."""
@@ -80,7 +80,7 @@ class GatewayDoor:
     async def _greet(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> SpokenForUser | TokenCaller | None:
-        """Return the user of a connection; None if it has closed.
+        """Return the user of a connection; None if it needs no further answer.
 
         Raises:  NotAllowed ``not-gateway``, ``no-root-by-web`` or ``token``; BadRequest.
         """
@@ -89,12 +89,15 @@ class GatewayDoor:
         if data is None:
             return None
         verb, fields = read_request(data)
+        pid, uid, _ = peer_ids(writer.get_extra_info("socket"))
+        if verb == "take_login":
+            send(writer, await self._desk.take(fields, f"pid {pid}"))
+            return None
         request = read_fields(SpeakForUserRequest, verb, fields)
         if verb != "speak_for_user" or not isinstance(request, SpeakForUserRequest):
             raise BadRequest(code="request", what=f"a gateway begins with speak_for_user, not with {verb!r}")
         if not request.address.isprintable():
             raise BadRequest(code="request", what="the address is not printable text", path=("address",))
-        pid, uid, _ = peer_ids(writer.get_extra_info("socket"))
         try:
             if request.token is not None:
                 return await self._of_token(uid, request.token, request.address)

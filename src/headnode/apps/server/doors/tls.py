@@ -97,12 +97,75 @@ log = logging.getLogger("headnode.clients")
 strangers_log = logging.getLogger("headnode.strangers")
 
 
-class TlsDoor:
-    """Serves every client of other machines.  A bad one costs its own connection only."""
+class TokenDesk:
+    """Gives tokens for logins, and finds the users of tokens; failures are in the audit log."""
 
     def __init__(self, context: ServerContext) -> None:
         self._context = context
         self._failed = FailedLogins()
+
+    async def take(self, fields: dict[str, Any], address: str) -> dict[str, Any]:
+        """Give a token for a login.
+
+        Raises:  NotAllowed ``login``; BadRequest.
+        """
+        request = read_fields(TakeLoginRequest, "take_login", fields)
+        if not isinstance(request, TakeLoginRequest):
+            raise BadRequest(code="request", what="no login is shown")
+        self._context.audit.make_ready()
+        token = secrets.token_urlsafe(32)
+        take = c.TakeLogin(login=digest_of(request.secret), digest=digest_of(token), address=address)
+        try:
+            made = next(event for event in await self._context.ask(take) if isinstance(event, TokenMade))
+        except NotAllowed as error:
+            await self._tell_failure(address, "take_login", error.code)
+            raise
+        await self._tell_audit(address, "take_login", "done", user=made.user, token=made.token)
+        return {
+            "ok": True,
+            "token": token,
+            "number": made.token,
+            "user": made.user,
+            "expires": made.expires,
+            "cluster": self._context.name,
+        }
+
+    async def known(self, fields: dict[str, Any], address: str) -> TokenCaller:
+        """Return the user of a token.
+
+        Raises:  NotAllowed ``token``.
+        """
+        request = read_fields(LogInRequest, "log_in", fields)
+        digest = digest_of(request.token if isinstance(request, LogInRequest) else "")
+        try:
+            await self._context.ask(c.UseToken(digest=digest, address=address))
+            return TokenCaller(self._context, self._context.roles, digest, address)
+        except NotAllowed as error:
+            await self._tell_failure(address, "log_in", error.code)
+            raise
+
+    async def _tell_failure(self, address: str, verb: str, outcome: str) -> None:
+        before = self._failed.note(self._context.now())
+        if before is not None:
+            await self._tell_audit(
+                address, verb, outcome, more={"unwritten_before": before} if before else {}
+            )
+
+    async def _tell_audit(
+        self, address: str, verb: str, outcome: str, more: dict[str, int] | None = None, **about: object
+    ) -> None:
+        try:
+            line = audit_entry(self._context.now(), None, address, verb, about, outcome)
+            await self._context.audit.append(line | (more or {}))
+        except Unavailable as error:
+            log.critical("%s", error)
+
+
+class TlsDoor:
+    """Serves every client of other machines.  A bad one costs its own connection only."""
+
+    def __init__(self, context: ServerContext) -> None:
+        self._context, self._desk = context, TokenDesk(context)
 
     async def serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, known: KnownPeers
@@ -139,64 +202,15 @@ class TlsDoor:
         verb, fields = read_request(data)
         match verb:
             case "take_login":
-                send(writer, await self._take(fields, address))
+                send(writer, await self._desk.take(fields, address))
                 return None
             case "log_in":
-                return await self._known(fields, address)
+                return await self._desk.known(fields, address)
         raise BadRequest(
             code="log-in",
             what=f"a client of another machine begins with log_in, not with {verb!r}",
             fix="hn login",
         )
-
-    async def _take(self, fields: dict[str, Any], address: str) -> dict[str, Any]:
-        """Give a token for a login."""
-        request = read_fields(TakeLoginRequest, "take_login", fields)
-        if not isinstance(request, TakeLoginRequest):
-            raise BadRequest(code="request", what="no login is shown")
-        self._context.audit.make_ready()
-        token = secrets.token_urlsafe(32)
-        take = c.TakeLogin(login=digest_of(request.secret), digest=digest_of(token), address=address)
-        try:
-            made = next(event for event in await self._context.ask(take) if isinstance(event, TokenMade))
-        except NotAllowed as error:
-            await self._tell_failure(address, "take_login", error.code)
-            raise
-        await self._tell_audit(address, "take_login", "done", user=made.user, token=made.token)
-        return {
-            "ok": True,
-            "token": token,
-            "number": made.token,
-            "user": made.user,
-            "expires": made.expires,
-            "cluster": self._context.name,
-        }
-
-    async def _known(self, fields: dict[str, Any], address: str) -> TokenCaller:
-        request = read_fields(LogInRequest, "log_in", fields)
-        digest = digest_of(request.token if isinstance(request, LogInRequest) else "")
-        try:
-            await self._context.ask(c.UseToken(digest=digest, address=address))
-            return TokenCaller(self._context, self._context.roles, digest, address)
-        except NotAllowed as error:
-            await self._tell_failure(address, "log_in", error.code)
-            raise
-
-    async def _tell_failure(self, address: str, verb: str, outcome: str) -> None:
-        before = self._failed.note(self._context.now())
-        if before is not None:
-            await self._tell_audit(
-                address, verb, outcome, more={"unwritten_before": before} if before else {}
-            )
-
-    async def _tell_audit(
-        self, address: str, verb: str, outcome: str, more: dict[str, int] | None = None, **about: object
-    ) -> None:
-        try:
-            line = audit_entry(self._context.now(), None, address, verb, about, outcome)
-            await self._context.audit.append(line | (more or {}))
-        except Unavailable as error:
-            log.critical("%s", error)
 
 
 def _address(writer: asyncio.StreamWriter) -> str:

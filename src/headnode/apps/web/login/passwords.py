@@ -1,0 +1,154 @@
+"""Log-in with the password of the machine, by PAM: an own service, in a thread, throttled.
+
+A gateway that is not root must be in the group that may read the hashes (on Debian ``shadow``), or PAM must
+ask a server.
+Source:  pam(8); Debian's common-auth and common-account.
+"""
+
+import asyncio
+import concurrent.futures
+import logging
+import time
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+import pamela
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from headnode.adapters.identity.users import account
+from headnode.apps.web.console.rendering import templates
+from headnode.apps.web.gateway import Gateway
+from headnode.apps.web.identity import address_of
+from headnode.apps.web.login.throttle import LoginThrottle
+from headnode.apps.web.problems import answering, cross_site, status_of, wrong
+from headnode.core.model.bounds import NAME
+from headnode.core.model.errors import HeadnodeError, NotAllowed, NotFound, Unavailable
+
+log = logging.getLogger("headnode.web")
+
+SERVICE: Final = "headnode"
+SERVICE_FILES: Final = (Path("/etc/pam.d") / SERVICE, Path("/usr/lib/pam.d") / SERVICE)
+_MOST_FORM: Final = 8192  # bytes
+_LONGEST_PASSWORD: Final = 1024  # characters
+_THREADS: Final = 4  # a wrong password takes two seconds
+_MOST_WAITING: Final = 32  # log-ins
+
+
+class PamPasswords:
+    """Asks PAM whether a password is that of a user."""
+
+    def __init__(self) -> None:
+        """Look for the service: without it PAM would use another one, which may admit anybody.
+
+        Raises:  NotFound ``no-pam-service``.
+        """
+        if not any(file.exists() for file in SERVICE_FILES):
+            raise NotFound(
+                code="no-pam-service",
+                what=f"there is no PAM service {str(SERVICE_FILES[0])!r}",
+                fix="copy packaging/pam.d/headnode there, and look whether it fits your site",
+            )
+        self._threads = concurrent.futures.ThreadPoolExecutor(_THREADS, "pam")
+        self._waiting = 0
+
+    async def are_right(self, user: str, password: str) -> bool:
+        """Whether PAM admits the user with this password.
+
+        Raises:  Unavailable ``log-in-busy``.
+        """
+        if self._waiting >= _MOST_WAITING:
+            raise Unavailable(code="log-in-busy", what="many users log in now", fix="try again later")
+        self._waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, _ask_pam, user, password)
+        finally:
+            self._waiting -= 1
+
+
+def _ask_pam(user: str, password: str) -> bool:
+    try:
+        pamela.authenticate(user, password, SERVICE)
+    except pamela.PAMError as error:
+        log.info("PAM refused a log-in: %s", error)
+        return False
+    return True
+
+
+class PasswordPages:
+    """The page that asks for user and password, and what it sends."""
+
+    def __init__(self, gateway: Gateway, passwords: PamPasswords) -> None:
+        self._gateway, self._passwords = gateway, passwords
+        self._throttle = LoginThrottle()
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [
+            Route("/login", answering(self.show), methods=["GET"]),
+            Route("/login", answering(self.log_in), methods=["POST"]),
+        ]
+
+    async def show(self, request: Request) -> Response:
+        """Show the form."""
+        return _page(local_path(request.query_params.get("next", "/")))
+
+    async def log_in(self, request: Request) -> Response:
+        """Begin a session with a new key, if the password is right."""
+        if not self._gateway.identity.is_from_here(request):
+            raise cross_site()
+        async with self._gateway.bodies.body_of(request, _MOST_FORM) as body:
+            form = parse_qs(body.decode("latin-1"), max_num_fields=10, encoding="utf-8", errors="replace")
+        following = local_path(form.get("next", ["/"])[0])
+        try:
+            user = await self._admit(form.get("user", [""])[0], form.get("password", [""])[0], request)
+        except HeadnodeError as error:
+            return _page(following, error)
+        response = RedirectResponse(following, 303)
+        sessions = self._gateway.identity.sessions
+        sessions.close(request.cookies.get(sessions.cookie))
+        sessions.open(user, response, time.time())
+        return response
+
+    async def _admit(self, user: str, password: str, request: Request) -> str:
+        """Return the name of the user, as this machine has it.
+
+        Raises:  NotAllowed ``log-in``, ``too-many-log-ins``; BadRequest ``field``; Unavailable.
+        """
+        address = address_of(request)
+        if not 0 < len(user) <= NAME.most or not user.isprintable() or len(password) > _LONGEST_PASSWORD:
+            raise wrong("field", "user or password is too long, or is missing")
+        self._throttle.check(user, address, time.time())
+        if "\0" in password or not await self._passwords.are_right(user, password):
+            self._throttle.failed(user, address, time.time())
+            log.warning("a log-in of %r at %s has failed", user, address)
+            raise NotAllowed(code="log-in", what="user or password is wrong", fix="try again")
+        try:
+            name = account(user).name
+        except NotFound:
+            raise NotAllowed(
+                code="log-in", what=f"{user!r} is no user of this machine", fix="ask an administrator"
+            ) from None
+        self._throttle.succeeded(user, address)
+        return name
+
+
+def local_path(address: str) -> str:
+    r"""Return a path of this gateway to go on to; ``/`` for every other address.
+
+    >>> [local_path(each) for each in ("/jobs?page=2", "//evil.example/", "https://evil.example", "/\\evil")]
+    ['/jobs?page=2', '/', '/', '/']
+    """
+    plain = address.isascii() and address.isprintable() and "\\" not in address
+    if not plain or not address.startswith("/") or address.startswith("//"):
+        return "/"
+    parts = urlsplit(address)
+    return "/" if parts.scheme or parts.netloc else address
+
+
+def _page(following: str, error: HeadnodeError | None = None) -> Response:
+    text = templates().get_template("login_form.html").render(following=following, error=error)
+    return HTMLResponse(text, status_of(error) if error is not None else 200)
