@@ -2,34 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from headnode.core.formats.native.resource_values import DISTRIBUTION, FEATURES, HELD, LIMITS, SPEED
-from headnode.core.formats.native.values import (
-    AT_LEAST,
-    BOUNDS,
-    CODES,
-    EDGES,
-    FLAG,
-    GROUP_OP,
-    JOBS,
-    LICENCES,
-    MEMORY,
-    MEMORY_BOUNDS,
-    MOMENT,
-    NAMED_JOBS,
-    NAMES,
-    NODES,
-    ORDER,
-    PAIRS,
-    PRIORITY,
-    SPAN,
-    SWEEP,
-    TEXT,
-    TYPE,
-    WHOLE,
-    NativeRow,
-    by_key,
-)
-from headnode.core.formats.text.key_tables import KeyValue
+from headnode.core.formats.native.resource_values import RESOURCE_VALUES
+from headnode.core.formats.native.values import VALUES, WHOLE, NativeRow, by_key
 from headnode.core.model.field_rows import JobOption
 from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
 from headnode.core.model.job import UnitType
@@ -37,37 +11,7 @@ from headnode.core.model.job import UnitType
 SIZES = {"processors": UnitType.PROCESSOR, "sockets": UnitType.SOCKET, "nodes": UnitType.NODE}
 """Keys for a minimum and a maximum, and what they count.  A file has one of them, everywhere the same."""
 
-_VALUES: Mapping[str, KeyValue] = {
-    "text": TEXT,
-    "flag": FLAG,
-    "whole": WHOLE,
-    "names": NAMES,
-    "nodes": NODES,
-    "patterns": NAMES,
-    "pairs": PAIRS,
-    "jobs": JOBS,
-    "named_jobs": NAMED_JOBS,
-    "edges": EDGES,
-    "span": SPAN,
-    "moment": MOMENT,
-    "memory": MEMORY,
-    "speed": SPEED,
-    "priority": PRIORITY,
-    "bounds": BOUNDS,
-    "at_least": AT_LEAST,
-    "memory_bounds": MEMORY_BOUNDS,
-    "codes": CODES,
-    "licences": LICENCES,
-    "order": ORDER,
-    "group_op": GROUP_OP,
-    "type": TYPE,
-    "sweep": SWEEP,
-    "held": HELD,
-    "features": FEATURES,
-    "limits": LIMITS,
-    "distribution": DISTRIBUTION,
-}
-"""How values are read and written here, by their form in the catalogue."""
+_VALUES = {**VALUES, **RESOURCE_VALUES}
 
 _NEEDS_ORDER = """features lacking architecture system only_nodes avoid_nodes node_patterns avoid_patterns
     feature_patterns node_memory node_disk node_swap node_virtual node_speed node_processors"""

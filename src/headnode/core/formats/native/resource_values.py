@@ -2,15 +2,16 @@
 
 >>> LIMITS.read({"nofile": 1024, "as": "1 GB:2 GB", "cpu": ":600"})[1:]
 (ResourceLimit(name='as', soft=1073741824, hard=2147483648), ResourceLimit(name='cpu', soft=None, hard=600))
->>> FEATURES.read(["gpu", ["big", "huge"]]), FEATURES.write((("gpu",), ("big", "huge")))
-((('gpu',), ('big', 'huge')), ['gpu', ['big', 'huge']])
+>>> RESOURCE_VALUES["features"].read(["gpu", ["big", "huge"]])
+(('gpu',), ('big', 'huge'))
 >>> SPEED.read("2.4 GHz"), SPEED.write(2400)
 (2400, '2400 MHz')
->>> HELD.read({"memory": "20 GB"}).memory
+>>> RESOURCE_VALUES["held"].read({"memory": "20 GB"}).memory
 20480
 """
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -38,17 +39,6 @@ def _features(value: Any) -> Features:
 def _write_features(features: Features) -> str | list[str | list[str]]:
     written = [one[0] if len(one) == 1 else list(one) for one in features]
     return written[0] if len(written) == 1 and isinstance(written[0], str) else written
-
-
-FEATURES = KeyValue(
-    "a feature, or a list of them; a list inside is a choice",
-    str | list[str | list[str]],
-    'write ["gpu", "big"] for both of them, [["gpu", "big"]] for either',
-    _features,
-    _write_features,
-    code="features",
-    part=KeyValue("a feature, nor a list of features to choose from", str | list[str]),
-)
 
 
 def _speed(value: str) -> int:
@@ -85,15 +75,6 @@ def _write_held(held: HeldAmounts) -> dict[str, str]:
     return {field: format_memory(amount) for field, amount in amounts.items() if amount}
 
 
-HELD = KeyValue(
-    "a table of memory, disk and swap with amounts",
-    Any,
-    make=lambda value: HeldAmounts(**_HELD.read(value, _HELD_FIX)),
-    write=_write_held,
-    inside=_HELD.form,
-)
-
-
 _ROUND_ROBIN = "round-robin"
 _COUNT = KeyValue("a whole number of at least 1", Annotated[int, Meta(ge=1)], "write 2, or leave it out")
 _GEOMETRY = KeyValue(
@@ -125,15 +106,6 @@ def _write_distribution(layout: Distribution) -> dict[str, Any]:
     written = {key: getattr(layout, key) for key in _LAYOUT.by_key}
     written["geometry"] = list(map(list, layout.geometry))
     return {key: value for key, value in written.items() if value}
-
-
-DISTRIBUTION = KeyValue(
-    'a table of per_node, nodes, round_robin, geometry; or "round-robin"',
-    Any,
-    make=_distribution,
-    write=_write_distribution,
-    inside=Literal["round-robin"] | _LAYOUT.form,
-)
 
 
 _SIDE = re.compile(r"-?[0-9]{1,20}\Z")
@@ -188,3 +160,32 @@ LIMITS = KeyValue(
     code="resource-limit",
     part=KeyValue("a limit", int | str),
 )
+
+RESOURCE_VALUES: Mapping[str, KeyValue] = {
+    "features": KeyValue(
+        "a feature, or a list of them; a list inside is a choice",
+        str | list[str | list[str]],
+        'write ["gpu", "big"] for both of them, [["gpu", "big"]] for either',
+        _features,
+        _write_features,
+        code="features",
+        part=KeyValue("a feature, nor a list of features to choose from", str | list[str]),
+    ),
+    "held": KeyValue(
+        "a table of memory, disk and swap with amounts",
+        Any,
+        make=lambda value: HeldAmounts(**_HELD.read(value, _HELD_FIX)),
+        write=_write_held,
+        inside=_HELD.form,
+    ),
+    "distribution": KeyValue(
+        'a table of per_node, nodes, round_robin, geometry; or "round-robin"',
+        Any,
+        make=_distribution,
+        write=_write_distribution,
+        inside=Literal["round-robin"] | _LAYOUT.form,
+    ),
+    "speed": SPEED,
+    "limits": LIMITS,
+}
+"""How values are read and written here, by their form in the catalogue."""

@@ -1,6 +1,6 @@
 """The kinds of values in the native form, and the rows of its keys.
 
->>> NAMED_JOBS.read([{"name": "mesh"}, {"id": "sim-1", "condition": "OnExit"}])[1].by_id
+>>> VALUES["named_jobs"].read([{"name": "mesh"}, {"id": "sim-1", "condition": "OnExit"}])[1].by_id
 True"""
 
 import math
@@ -188,53 +188,8 @@ NAMES = KeyValue(
     lambda value: tuple(_each(value)),
     _write_names,
 )
-NODES = KeyValue(
-    "names of nodes, or sets like node[1-5]",
-    described_form({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
-    make=parse_nodes,
-    write=format_nodes,
-)
-JOBS = KeyValue(
-    "a job id, or a list of them; names of jobs of the same file",
-    str | int | list[str | int],
-    "write 12, or [12, 13]",
-    lambda value: tuple(_each(value)),
-    list,
-)
-PAIRS = KeyValue(
-    "names with texts",
-    dict[str, str | int],
-    'write NAME = "text" below a [header]',
-    lambda value: {name: str(text) for name, text in value.items()},
-    dict,
-    part=KeyValue("text", str | int, _QUOTED),
-)
-SPAN = KeyValue("a span of time: 90s, 1h30m, 2d, infinite", _TEXT_SCHEMA, make=parse_span, write=format_span)
 MEMORY = KeyValue("an amount of memory: 500 MB, 4 GB", _TEXT_SCHEMA, make=parse_memory, write=format_memory)
 _SIZE = described_form({"type": ["string", "integer"]})
-BOUNDS = KeyValue("a number, or minimum-maximum", _SIZE, make=parse_bounds, write=format_bounds)
-AT_LEAST = KeyValue("a number, or minimum-maximum", _SIZE, make=parse_at_least, write=format_at_least)
-MEMORY_BOUNDS = KeyValue(
-    "an amount of memory, or minimum - maximum",
-    _TEXT_SCHEMA,
-    make=parse_memory_bounds,
-    write=format_memory_bounds,
-)
-PRIORITY = KeyValue(
-    "Lowest to Highest, one of them +n or -n, or 0 to 4000",
-    str | int,
-    'write "AboveNormal", "Normal+150" or 2150',
-    lambda value: parse_priority(str(value)),
-    _write_priority,
-)
-CODES = KeyValue(
-    "exit codes and ranges",
-    str | int | list[str | int],
-    'write [0, "10..12"]',
-    _codes,
-    _write_codes,
-    code="exit-codes",
-)
 MOMENT = KeyValue(
     "a date and time, without time zone UTC",
     str | float,
@@ -244,30 +199,6 @@ MOMENT = KeyValue(
     code="date-time",
     also=(date,),
 )
-LICENCES = KeyValue(
-    "features with amounts, * for one for each processor",
-    dict[str, int | Literal["*"]] | str | list[str],
-    'write {solver = 2}, or ["solver:2"]',
-    _licences,
-    _write_licences,
-    code="licence",
-    part=KeyValue("a number", int | Literal["*"], 'write a number, or "*" for one for each processor'),
-)
-EDGES = KeyValue(
-    'orders of groups like "1 -> 2"',
-    str | list[str],
-    'write ["1 -> 2"]: group 2 waits for group 1',
-    _edges,
-    lambda edges: [f"{edge.parent} -> {edge.child}" for edge in edges],
-    code="group-order",
-)
-ORDER = KeyValue(
-    "memory, processors or speed, with a minus for the smaller first",
-    str | list[str],
-    'write ["memory", "-speed"]',
-    lambda value: tuple(key for name in _each(value) for key in parse_order(name)),
-    lambda keys: [f"{'-' if key.ascending else ''}{key.by}" for key in keys],
-)
 SWEEP = KeyValue(
     "a range of numbers: 1-100, or 0-100:5",
     str | int,
@@ -276,8 +207,6 @@ SWEEP = KeyValue(
     _write_sweep,
     code="sweep",
 )
-GROUP_OP = _choice("way to combine node groups", {op.value: op for op in NodeGroupOp})
-TYPE = _choice("type of task", {kind.value: kind for kind in TaskType})
 
 _JOB_FIX = 'write [{name = "mesh"}], or [{id = "sim-1", condition = "OnExit"}]'
 _JOB_NAMED = KeyTable(
@@ -311,10 +240,94 @@ def _write_named_jobs(parents: tuple[NamedParent, ...]) -> list[Mapping[str, str
     ]
 
 
-NAMED_JOBS = KeyValue(
-    "a list of tables with a name or an id, and a condition",
-    Any,
-    make=lambda value: tuple(_named_job(table) for table in _each(value)),
-    write=_write_named_jobs,
-    inside=_JOB_NAMED.form | list[_JOB_NAMED.form],  # type: ignore[name-defined]  # a form is made at run time
-)
+VALUES: Mapping[str, KeyValue] = {
+    "text": TEXT,
+    "flag": FLAG,
+    "whole": WHOLE,
+    "names": NAMES,
+    "patterns": NAMES,
+    "nodes": KeyValue(
+        "names of nodes, or sets like node[1-5]",
+        described_form({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+        make=parse_nodes,
+        write=format_nodes,
+    ),
+    "jobs": KeyValue(
+        "a job id, or a list of them; names of jobs of the same file",
+        str | int | list[str | int],
+        "write 12, or [12, 13]",
+        lambda value: tuple(_each(value)),
+        list,
+    ),
+    "pairs": KeyValue(
+        "names with texts",
+        dict[str, str | int],
+        'write NAME = "text" below a [header]',
+        lambda value: {name: str(text) for name, text in value.items()},
+        dict,
+        part=KeyValue("text", str | int, _QUOTED),
+    ),
+    "span": KeyValue(
+        "a span of time: 90s, 1h30m, 2d, infinite", _TEXT_SCHEMA, make=parse_span, write=format_span
+    ),
+    "memory": MEMORY,
+    "bounds": KeyValue("a number, or minimum-maximum", _SIZE, make=parse_bounds, write=format_bounds),
+    "at_least": KeyValue("a number, or minimum-maximum", _SIZE, make=parse_at_least, write=format_at_least),
+    "memory_bounds": KeyValue(
+        "an amount of memory, or minimum - maximum",
+        _TEXT_SCHEMA,
+        make=parse_memory_bounds,
+        write=format_memory_bounds,
+    ),
+    "priority": KeyValue(
+        "Lowest to Highest, one of them +n or -n, or 0 to 4000",
+        str | int,
+        'write "AboveNormal", "Normal+150" or 2150',
+        lambda value: parse_priority(str(value)),
+        _write_priority,
+    ),
+    "codes": KeyValue(
+        "exit codes and ranges",
+        str | int | list[str | int],
+        'write [0, "10..12"]',
+        _codes,
+        _write_codes,
+        code="exit-codes",
+    ),
+    "moment": MOMENT,
+    "licences": KeyValue(
+        "features with amounts, * for one for each processor",
+        dict[str, int | Literal["*"]] | str | list[str],
+        'write {solver = 2}, or ["solver:2"]',
+        _licences,
+        _write_licences,
+        code="licence",
+        part=KeyValue("a number", int | Literal["*"], 'write a number, or "*" for one for each processor'),
+    ),
+    "edges": KeyValue(
+        'orders of groups like "1 -> 2"',
+        str | list[str],
+        'write ["1 -> 2"]: group 2 waits for group 1',
+        _edges,
+        lambda edges: [f"{edge.parent} -> {edge.child}" for edge in edges],
+        code="group-order",
+    ),
+    "order": KeyValue(
+        "memory, processors or speed, with a minus for the smaller first",
+        str | list[str],
+        'write ["memory", "-speed"]',
+        lambda value: tuple(key for name in _each(value) for key in parse_order(name)),
+        lambda keys: [f"{'-' if key.ascending else ''}{key.by}" for key in keys],
+    ),
+    "sweep": SWEEP,
+    "group_op": _choice("way to combine node groups", {op.value: op for op in NodeGroupOp}),
+    "type": _choice("type of task", {kind.value: kind for kind in TaskType}),
+    "named_jobs": KeyValue(
+        "a list of tables with a name or an id, and a condition",
+        Any,
+        make=lambda value: tuple(_named_job(table) for table in _each(value)),
+        write=_write_named_jobs,
+        inside=_JOB_NAMED.form | list[_JOB_NAMED.form],  # type: ignore[name-defined]  # a form is made at run time
+    ),
+}
+"""How values are read and written here, by their form in the catalogue; `resource_values` has the others."""
