@@ -45,15 +45,16 @@ class KeyValue(msgspec.Struct, frozen=True):
     part: "KeyValue | None" = None
     also: tuple[type, ...] = ()
     inside: Any = None
-    checked: Any = Any  # a struct of one field of the form: what msgspec knows of structs it keeps
-
-    def __post_init__(self) -> None:
-        if Any not in _types_in(self.form):
-            checked = msgspec.defstruct("CheckedValue", [("value", self.form)], array_like=True)
-            msgspec.structs.force_setattr(self, "checked", checked)
+    checked: Any = None  # once it is needed: a struct of one field, of which msgspec remembers the form
 
     def accepts(self, value: Any) -> bool:
         """Whether a value has the form."""
+        if type(value) is self.form:
+            return True
+        if self.checked is None:
+            is_free = Any in _types_in(self.form)
+            one = Any if is_free else msgspec.defstruct("Checked", [("value", self.form)], array_like=True)
+            msgspec.structs.force_setattr(self, "checked", one)
         return self.checked is Any or _has_form((value,), self.checked)
 
     def read(self, value: Any) -> Any:
