@@ -26,7 +26,7 @@ def run(source: str, head: RealHead, where: Path) -> str:
     """Return what a program prints that runs beside a head."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", source],
-        env={"PATH": "/usr/bin:/bin", "HOME": "/root", "HEADNODE_STATE": str(head.state)},
+        env={"PATH": "/usr/bin:/bin", "HOME": str(where), "HEADNODE_STATE": str(head.state)},
         cwd=where,
         capture_output=True,
         text=True,
@@ -42,11 +42,20 @@ def test_the_blocks_of_the_page_run_one_after_the_other(head: RealHead, tmp_path
     assert "\n55\n" in printed  # the sum
     assert "\n10\n" in printed  # the tenth number
     assert "('run_time',)" in printed
+    assert "\n2470\n49\n" in printed  # of the functions
 
 
 def test_the_example_of_a_sweep_shows_the_instance_that_failed(head: RealHead, tmp_path: Path) -> None:
     printed = run((ROOT / "examples/sdk/submit_and_wait.py").read_text(), head, tmp_path)
     assert "4 finished, 0 running, 1 failed\ninstance 3: number 3 is wrong\n" in printed
+
+
+def test_the_example_of_functions_counts_primes_and_survives_a_failure(
+    head: RealHead, tmp_path: Path
+) -> None:
+    printed = run((ROOT / "examples/sdk/functions.py").read_text(), head, tmp_path)
+    assert "78498 primes below 1000000" in printed
+    assert "a call has failed: ValueError: low is not below high" in printed
 
 
 def test_the_example_of_the_queue_says_why_jobs_wait(head: RealHead, tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ from headnode.core.model.errors import (
 if TYPE_CHECKING:
     from headnode.sdk.asynchronous.client import AsyncHeadnodeClient
     from headnode.sdk.asynchronous.job_handle import AsyncJobHandle
+    from headnode.sdk.executor.executor import HeadnodeExecutor
+    from headnode.sdk.executor.futures import HeadnodeFuture
     from headnode.sdk.synchronous.client import HeadnodeClient
     from headnode.sdk.synchronous.job_handle import JobHandle
 
@@ -33,6 +35,8 @@ __all__ = (
     "BadRequest",
     "HeadnodeClient",
     "HeadnodeError",
+    "HeadnodeExecutor",
+    "HeadnodeFuture",
     "JobHandle",
     "NotAllowed",
     "NotFound",
@@ -45,6 +49,8 @@ _PLACES = {
     "AsyncHeadnodeClient": "asynchronous.client",
     "AsyncJobHandle": "asynchronous.job_handle",
     "HeadnodeClient": "synchronous.client",
+    "HeadnodeExecutor": "executor.executor",
+    "HeadnodeFuture": "executor.futures",
     "JobHandle": "synchronous.job_handle",
 }
 

@@ -184,7 +184,7 @@ class NodeLinks:
         if known is None or (shown is not None and known.key != shown.key):
             return
         try:
-            await self._ask(ReportNonsense(node=name, reason=problem))
+            await self._ask(ReportNonsense(node=name, said=problem))
         except Unavailable as error:
             log.error("node %s could not be drained: %s", name, error)
 
@@ -300,7 +300,7 @@ class NodeLinks:
                     self._relay.pass_on(link.node, message, self._cluster())
                 case Health(well=well, said=said):
                     cut = said[: WORDS.most]
-                    self._report(ReportHealth(node=link.node, well=well, reason=cut), link, None)
+                    self._report(ReportHealth(node=link.node, well=well, said=cut), link, None)
                 case Results():
                     self._take(message, link)
                 case NotUnderstood(said=said):
@@ -323,7 +323,7 @@ class NodeLinks:
         self._learn_launched(link, _of_tasks(heartbeat.launched))
         if link.protocol < HOOKS_SINCE:
             for job in unready_on(cluster, link.node):
-                report = ReportHook(node=link.node, job=job, hook=OLD_AGENT, reason=drains.OLD_AGENT_REASON)
+                report = ReportHook(node=link.node, job=job, hook=OLD_AGENT, said=drains.OLD_AGENT_REASON)
                 self._report(report, link, None)
         lease = Settings(cluster.parameters).lease()
         self.leases[link.node] = max(heartbeat.lease, lease)
@@ -344,14 +344,14 @@ class NodeLinks:
         results, problem = checked_results(message.results, time_for_nodes())
         if problem:
             strangers.warning("node %s sent an impossible report: %s", link.node, problem)
-            self._report(ReportNonsense(node=link.node, reason=problem), link, None)
+            self._report(ReportNonsense(node=link.node, said=problem), link, None)
         self._report(attempt_report(link.node, replace(message, results=results)), link, message.number)
 
     def _hook_failed(self, message: HookFailed, link: NodeLink) -> None:
         """Note that a prolog or an epilog failed; the node hears when that is durable."""
         said = message.said[: WORDS.most]
         hook, of_node = message.hook, message.of_node
-        command = ReportHook(node=link.node, job=message.job, hook=hook, reason=said, of_node=of_node)
+        command = ReportHook(node=link.node, job=message.job, hook=hook, said=said, of_node=of_node)
 
         def heard(error: BaseException | None) -> None:
             _acknowledge(error, link, None)

@@ -1,0 +1,1 @@
+"""Functions as tasks: `HeadnodeExecutor` in the submitting process, `worker` in the tasks."""

@@ -1,0 +1,104 @@
+"""A task of an executor: `python -P -m headnode.sdk.executor.worker DIRECTORY NUMBER` carries one call out.
+
+Exit status: 0 the function has returned; 3 it has not, see the result; 2 files cannot be read or written.
+"""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from headnode.core.model.errors import HeadnodeError
+from headnode.sdk.executor.call_files import (
+    CALL,
+    NO_VALUE,
+    RESULT,
+    STARTED,
+    CallDirectory,
+    CallHeader,
+    ResultHeader,
+)
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+MOST_CALL = 1 << 40
+"""Bytes of a call: the submitting process has bounded it."""
+LONGEST_TEXT = 100_000
+"""Characters of a traceback and of an exception."""
+
+
+def main(arguments: list[str]) -> int:
+    """Carry out the call with the number, and write its result."""
+    path, number = arguments
+    try:
+        directory = CallDirectory(path)
+        header, call = directory.read(f"{number}{CALL}", CallHeader, MOST_CALL)
+    except (OSError, HeadnodeError) as error:
+        sys.stderr.write(f"call {number} cannot be read: {error}\n")
+        return 2
+    try:
+        directory.write(f"{number}{STARTED}", ResultHeader("started"))
+        result, body = _refusal(header) or _carried_out(header, call)
+        directory.write(f"{number}{RESULT}", result, body)
+    except OSError as error:
+        sys.stderr.write(f"the result of call {number} cannot be written: {error}\n")
+        return 2
+    return 0 if result.kind == "value" else NO_VALUE
+
+
+def _refusal(header: CallHeader) -> tuple[ResultHeader, bytes] | None:
+    """Return why this Python cannot carry a call out; None: it can."""
+    if header.python != PYTHON:
+        what = f"the task runs Python {PYTHON} ({sys.executable}), the call was pickled by {header.python}"
+        fix = "name a Python of the same version on the nodes: HeadnodeExecutor(python=...)"
+        return ResultHeader("python-mismatch", what, fix), b""
+    try:
+        import cloudpickle  # noqa: F401
+    except ImportError as error:
+        what = f"cloudpickle is missing in the Python of the task, {sys.executable}: {error}"
+        return ResultHeader("no-cloudpickle", what, "install it there: pip install cloudpickle"), b""
+    return None
+
+
+def _carried_out(header: CallHeader, call: bytes) -> tuple[ResultHeader, bytes]:
+    """Call the function; return what became of it."""
+    import pickle
+
+    sys.path += [folder for folder in header.path if folder not in sys.path]
+    try:
+        function, arguments, named = pickle.loads(call)  # noqa: S301  (the file is the user's own, and private)
+        value = function(*arguments, **named)
+    except BaseException as error:  # noqa: BLE001  (also SystemExit: it is the result of the call)
+        return _exception(header, error)
+    try:
+        body = _pickled(value)
+    except Exception as error:  # noqa: BLE001  (whatever the class of the value raises)
+        what = f"the result, a {type(value).__name__}, cannot be pickled: {type(error).__name__}: {error}"
+        return ResultHeader("result-not-picklable", what[:LONGEST_TEXT], "return plain data"), b""
+    if len(body) > header.most:
+        what = f"the pickled result has {len(body)} bytes, more than {header.most}"
+        fix = "write it to a file and return the path, or raise HeadnodeExecutor(largest_result=...)"
+        return ResultHeader("result-too-large", what, fix), b""
+    return ResultHeader("value"), body
+
+
+def _exception(header: CallHeader, error: BaseException) -> tuple[ResultHeader, bytes]:
+    told = "".join(traceback.format_exception(error))[-LONGEST_TEXT:]
+    what = f"{type(error).__name__}: {error}"[:LONGEST_TEXT]
+    try:
+        body = _pickled(error)
+    except Exception:  # noqa: BLE001  (whatever the class of the exception raises)
+        body = b""
+    return ResultHeader("exception", what, traceback=told), body if len(body) <= header.most else b""
+
+
+def _pickled(value: Any) -> bytes:
+    import cloudpickle
+
+    dumps: Callable[[Any], bytes] = cloudpickle.dumps
+    return dumps(value)
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,192 @@
+"""Functions as tasks on a real head: values, exceptions, cancels, a thousand calls, a head that is killed."""
+
+import os
+import signal
+import stat
+import threading
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, as_completed, wait
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headnode.sdk import BadRequest, HeadnodeClient, HeadnodeExecutor, WrongState
+from heads import RealHead, real_head
+from testbed.request_relay import request_relay
+
+PATIENCE = 60.0  # seconds
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
+    with real_head(tmp_path_factory.mktemp("executor"), processors=4) as started:
+        yield started
+
+
+@pytest.fixture
+def client(head: RealHead) -> Iterator[HeadnodeClient]:
+    with HeadnodeClient(head.state) as made:
+        yield made
+
+
+@pytest.fixture
+def executor(client: HeadnodeClient, tmp_path: Path) -> Iterator[HeadnodeExecutor]:
+    with HeadnodeExecutor(client, directory=tmp_path) as made:
+        yield made
+
+
+def test_values_come_back_in_order(executor: HeadnodeExecutor) -> None:
+    factor = 3  # a closure, in a module that the nodes cannot import
+    assert list(executor.map(lambda n: n * factor, range(10), timeout=PATIENCE)) == [n * 3 for n in range(10)]
+    future = executor.submit(divmod, 17, 5)
+    assert future.result(PATIENCE) == (3, 2)
+
+
+def test_an_exception_comes_back_with_the_traceback_of_the_task(executor: HeadnodeExecutor) -> None:
+    def divide(by: int) -> float:
+        return 1 / by
+
+    error = executor.submit(divide, 0).exception(PATIENCE)
+    assert isinstance(error, ZeroDivisionError)
+    assert "return 1 / by" in str(error.__cause__)
+
+
+def test_a_call_runs_as_a_task_of_its_own(executor: HeadnodeExecutor, client: HeadnodeClient) -> None:
+    future: Any = executor.submit(lambda: (os.getpid(), os.environ["CCP_JOBID"], print("said")))
+    process, job, _ = future.result(PATIENCE)
+    assert process != os.getpid()
+    client.job(int(job)).wait(timeout=PATIENCE)
+    assert future.place == f"{job}.1.1"
+    assert client.job(int(job)).output(1, 1) == "said\n"
+
+
+def test_a_thousand_calls_are_a_few_jobs_and_nothing_is_polled(head: RealHead, tmp_path: Path) -> None:
+    with request_relay(tmp_path / "relay", head.state) as relay, HeadnodeClient(relay.state) as client:
+        with HeadnodeExecutor(client, directory=tmp_path, name="thousand") as executor:
+            futures = [executor.submit(pow, n, 2) for n in range(1000)]
+            assert [future.result(5 * PATIENCE) for future in futures] == [n**2 for n in range(1000)]
+        jobs = relay.asked["submit_job"]
+        assert jobs + relay.asked["add_tasks"] <= 20
+        assert relay.asked["watch_job"] == jobs
+        assert set(relay.asked) <= {"defaults", "submit_job", "add_tasks", "watch_job"}
+        assert sum(job.tasks.finished for job in client.jobs(name="thousand")) == 1000
+
+
+def test_calls_go_on_when_the_head_was_killed(tmp_path: Path) -> None:
+    with (
+        real_head(tmp_path, processors=4) as head,
+        HeadnodeClient(head.state) as client,
+        HeadnodeExecutor(client, directory=tmp_path) as executor,
+    ):
+        futures = [executor.submit(slowly, n) for n in range(40)]
+        next(as_completed(futures, PATIENCE))
+        head.kill()
+        late = executor.submit(slowly, 40)
+        again = threading.Thread(target=head.start_again)
+        again.start()
+        assert [future.result(2 * PATIENCE) for future in [*futures, late]] == list(range(41))
+        again.join()
+
+
+def slowly(number: int) -> int:
+    threading.Event().wait(0.2)
+    return number
+
+
+def test_a_call_that_waits_is_canceled_and_one_that_runs_is_killed(
+    executor: HeadnodeExecutor, client: HeadnodeClient, tmp_path: Path
+) -> None:
+    def run_until_killed(number: int) -> None:
+        (tmp_path / f"runs-{number}").write_text(str(os.getpid()))
+        signal.pause()
+
+    futures = [executor.submit(run_until_killed, number) for number in range(8)]
+    job = client.job(int(placed(futures[-1]).split(".")[0]))
+    next(now for now in job.watch(timeout=PATIENCE) if now.tasks.running == 4)
+    assert futures[7].cancel()
+    assert futures[0].cancel()
+    assert wait([futures[0], futures[7]], PATIENCE).not_done == set()
+    with pytest.raises(CancelledError):
+        futures[7].result()
+    assert next(now for now in job.watch(timeout=PATIENCE) if now.tasks.canceled + now.tasks.failed == 2)
+    executor.shutdown(wait=False, cancel_futures=True)
+    for future in futures:
+        assert future.cancel()
+    assert job.wait(timeout=PATIENCE).state == "Canceled"
+    assert not (tmp_path / "runs-7").exists()
+
+
+def placed(future: Any) -> str:
+    """Return the task of a call as soon as it has one."""
+    while not future.place:
+        threading.Event().wait(0.01)
+    return str(future.place)
+
+
+def test_shutdown_cancels_what_has_not_started(client: HeadnodeClient, tmp_path: Path) -> None:
+    executor = HeadnodeExecutor(client, directory=tmp_path)
+    futures = [executor.submit(slowly, n) for n in range(200)]
+    assert futures[0].result(PATIENCE) == 0
+    executor.shutdown(cancel_futures=True)
+    assert all(future.done() for future in futures)
+    assert any(future.cancelled() for future in futures)
+    assert not any(future.exception() for future in futures if not future.cancelled())
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        executor.submit(slowly, 1)
+
+
+def test_the_directory_is_private_and_removed_at_the_end(client: HeadnodeClient, tmp_path: Path) -> None:
+    with HeadnodeExecutor(client, directory=tmp_path) as executor:
+        executor.submit(slowly, 1).result(PATIENCE)
+        (directory,) = tmp_path.iterdir()
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+        assert list(directory.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_call_that_cannot_be_pickled_is_refused_at_once(executor: HeadnodeExecutor) -> None:
+    with pytest.raises(BadRequest, match="not-picklable"):
+        executor.submit(len, threading.Lock())
+
+
+def test_calls_and_results_are_bounded(client: HeadnodeClient, tmp_path: Path) -> None:
+    with HeadnodeExecutor(client, directory=tmp_path, largest_call=10_000, largest_result=1000) as executor:
+        with pytest.raises(BadRequest, match="call-too-large"):
+            executor.submit(len, b"x" * 10_001)
+        with pytest.raises(BadRequest, match="result-too-large"):
+            executor.submit(bytes, 1001).result(PATIENCE)
+
+
+def test_a_result_that_cannot_be_pickled_says_so(executor: HeadnodeExecutor) -> None:
+    with pytest.raises(BadRequest, match="result-not-picklable"):
+        executor.submit(threading.Lock).result(PATIENCE)
+
+
+def test_a_task_that_is_killed_is_named(executor: HeadnodeExecutor) -> None:
+    with pytest.raises(WrongState, match=r"call-failed.*hn task output \d+\.1\.1") as failed:
+        executor.submit(lambda: os.kill(os.getpid(), signal.SIGKILL)).result(PATIENCE)
+    assert "signal 9" in failed.value.what
+
+
+def test_a_job_that_somebody_cancels_ends_its_calls(
+    executor: HeadnodeExecutor, client: HeadnodeClient
+) -> None:
+    future = executor.submit(signal.pause)
+    client.job(int(placed(future).split(".")[0])).cancel("not now")
+    with pytest.raises(WrongState, match="call-canceled"):
+        future.result(PATIENCE)
+
+
+def test_an_option_that_the_head_refuses_is_the_result_of_the_calls(
+    client: HeadnodeClient, tmp_path: Path
+) -> None:
+    with HeadnodeExecutor(client, directory=tmp_path, processors=4000) as executor:
+        assert isinstance(executor.submit(abs, 1).exception(PATIENCE), BadRequest)
+    with pytest.raises(BadRequest, match="set by the executor"):
+        HeadnodeExecutor(client, directory=tmp_path, sweep="1-2")
+
+
+def test_a_python_without_headnode_is_told_by_its_output(client: HeadnodeClient, tmp_path: Path) -> None:
+    with HeadnodeExecutor(client, directory=tmp_path, python="/usr/bin/python3") as executor:
+        assert "hn task output" in str(executor.submit(abs, 1).exception(PATIENCE))
