@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headnode.core.model.errors import BadRequest, NotAllowed
-from headnode.sdk.executor.call_files import CALL, RESULT, CallDirectory, CallHeader, ResultHeader
+from headnode.sdk.executor.call_files import CALL, RESULT, RESULTS, CallDirectory, CallHeader, ResultHeader
 from headnode.sdk.executor.worker import PYTHON, main
 
 
@@ -23,26 +23,26 @@ def call(directory: CallDirectory, body: bytes, *, python: str = PYTHON) -> Resu
     """Return what the worker says of a call."""
     directory.write(f"1{CALL}", CallHeader(python, "3", [], 1000), body)
     main([directory.path, "1"])
-    return directory.read(f"1{RESULT}", ResultHeader, 1000)[0]
+    return directory.read(f"1{RESULT}", RESULTS, 1000)[0]
 
 
 def test_what_is_written_is_read(directory: CallDirectory) -> None:
     directory.write("1.result", ResultHeader("value"), b"\n\x00body")
-    assert directory.read("1.result", ResultHeader, 7) == (ResultHeader("value"), b"\n\x00body")
+    assert directory.read("1.result", RESULTS, 7) == (ResultHeader("value"), b"\n\x00body")
     assert list(directory.names()) == ["1.result"]
 
 
 def test_more_than_the_bound_is_refused(directory: CallDirectory) -> None:
     directory.write("1.result", ResultHeader("value"), b"x" * 8)
     with pytest.raises(BadRequest, match="more than 7 bytes"):
-        directory.read("1.result", ResultHeader, 7)
+        directory.read("1.result", RESULTS, 7)
 
 
 @pytest.mark.parametrize("text", [b"", b"\n", b"[]\n", b'{"kind": 7}\n', b"x" * (2 << 20)])
 def test_a_file_without_a_header_is_refused(directory: CallDirectory, text: bytes) -> None:
     Path(directory.path, "1.result").write_bytes(text)
     with pytest.raises(BadRequest, match="call-file"):
-        directory.read("1.result", ResultHeader, 100)
+        directory.read("1.result", RESULTS, 100)
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o750, 0o770, 0o701])
@@ -66,7 +66,7 @@ def test_a_file_of_another_user_is_never_unpickled(directory: CallDirectory, tmp
     directory.write("1.result", ResultHeader("value"), pickle.dumps("planted"))
     os.chown(tmp_path / "1.result", 65534, 65534)
     with pytest.raises(NotAllowed, match="not-private"):
-        directory.read("1.result", ResultHeader, 100)
+        directory.read("1.result", RESULTS, 100)
     os.chown(tmp_path, 65534, 65534)
     with pytest.raises(NotAllowed, match="not-private"):
         CallDirectory(str(tmp_path))

@@ -23,7 +23,7 @@ NO_VALUE = 3
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-class CallHeader(msgspec.Struct, frozen=True):
+class CallHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a task must know before it reads the pickle of a call."""
 
     python: str  # version of the submitting Python: major.minor
@@ -32,13 +32,17 @@ class CallHeader(msgspec.Struct, frozen=True):
     most: int  # bytes of the pickle of a result, at most
 
 
-class ResultHeader(msgspec.Struct, frozen=True):
+class ResultHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a call has ended.  There is a pickle only of a value, and of an exception that can be pickled."""
 
     kind: str  # value, exception, or the code of an error
     what: str = ""  # the error in a sentence, or the exception
     fix: str = ""
     traceback: str = ""  # of the exception
+
+
+CALLS, RESULTS = msgspec.json.Decoder(CallHeader), msgspec.json.Decoder(ResultHeader)
+"""What reads the headers of calls and results."""
 
 
 class CallDirectory:
@@ -76,7 +80,7 @@ class CallDirectory:
                 os.unlink(scratch, dir_fd=self._number)
             raise
 
-    def read(self, name: str, kind: type[Header], most: int) -> tuple[Header, bytes]:
+    def read(self, name: str, headers: msgspec.json.Decoder[Header], most: int) -> tuple[Header, bytes]:
         """Return the header of a file, and the bytes behind it.
 
         Raises:  FileNotFoundError; OSError; NotAllowed ``not-private`` if it is a file of another user;
@@ -89,7 +93,7 @@ class CallDirectory:
             line = file.readline(LONGEST_HEADER)
             body = file.read(min(most, found.st_size) + 1)
         try:
-            header = msgspec.json.decode(line, type=kind)
+            header = headers.decode(line)
         except msgspec.MsgspecError as error:
             raise _bad_file(name, f"it has no header: {error}") from None
         if len(body) > most:

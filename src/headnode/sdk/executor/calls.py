@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from headnode.core.model.errors import HeadnodeError, WrongState
-from headnode.sdk.executor.call_files import CALL, RESULT, STARTED, CallDirectory, ResultHeader
+from headnode.sdk.executor.call_files import CALL, RESULT, RESULTS, STARTED, CallDirectory
 from headnode.sdk.executor.futures import HeadnodeFuture, settle
 
 
@@ -107,7 +107,7 @@ class OpenCalls:
 
     def _take(self, number: int, name: str) -> None:
         try:
-            header, body = self.directory.read(name, ResultHeader, self.largest_result)
+            header, body = self.directory.read(name, RESULTS, self.largest_result)
         except FileNotFoundError:
             return  # it is seen in the directory before it can be opened: the next look finds it
         except (OSError, HeadnodeError) as error:

@@ -12,6 +12,7 @@ from typing import Any
 from headnode.core.model.errors import HeadnodeError
 from headnode.sdk.executor.call_files import (
     CALL,
+    CALLS,
     NO_VALUE,
     RESULT,
     STARTED,
@@ -32,7 +33,7 @@ def main(arguments: list[str]) -> int:
     path, number = arguments
     try:
         directory = CallDirectory(path)
-        header, call = directory.read(f"{number}{CALL}", CallHeader, MOST_CALL)
+        header, call = directory.read(f"{number}{CALL}", CALLS, MOST_CALL)
     except (OSError, HeadnodeError) as error:
         sys.stderr.write(f"call {number} cannot be read: {error}\n")
         return 2
