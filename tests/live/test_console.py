@@ -28,6 +28,7 @@ PAGES = [
     "/new?way=file",
 ]
 PAGES += [
+    "/lab",
     "/reservations",
     "/templates",
     "/templates/Default",
@@ -215,6 +216,23 @@ def test_parameters_change_together_and_a_wrong_one_is_told_at_its_field(
     press(browser, "/settings", **{"param-SchedulingDepth": "50"})
     values = {each["name"]: each["value"] for each in head.ask("params")["params"]}
     assert values["SchedulingDepth"] == "50"
+
+
+def test_the_policy_lab_replays_the_past_and_offers_what_it_compared(
+    head: RealHead, browser: httpx.Client
+) -> None:
+    for job in [head.submit("true", terms={"runtime": "1m", "jobname": f"past-{n}"}) for n in range(5)]:
+        head.wait(job)
+    page = press(browser, "/lab", policy="conservative", since="1d")
+    path = page.url.path
+    assert path.startswith("/lab/")
+    head.until(lambda: browser.get(f"{path}.json").json()["done"])
+    run = browser.get(f"{path}.json").json()
+    assert run["problem"] == ""
+    assert [row["policy"] for row in run["rows"]] == ["easy", "conservative"]
+    assert [each["user"] for each in run["users"]] == [head.ask("whoami")["user"]]
+    assert "Set SchedulingPolicy to conservative" in browser.get(path).text
+    assert press(browser, "/lab", since="1d").status_code == 400
 
 
 def test_a_search_finds_jobs_by_id_name_owner_and_project_and_nodes(

@@ -21,6 +21,7 @@ PAGES = [
 ]
 PAGES += [
     "/new?way=file",
+    "/lab",
     "/reservations",
     "/templates",
     "/templates/Default",

@@ -26,7 +26,7 @@ LARGEST_FIELD = 16 * 1024 * 1024  # bytes: a job file
 
 def console_routes(gateway: Gateway) -> list[BaseRoute]:
     """Return the routes of the console's pages and actions."""
-    return ConsoleSite(SessionDoor(gateway)).routes()
+    return ConsoleSite(SessionDoor(gateway), gateway.head.state).routes()
 
 
 class SessionDoor:

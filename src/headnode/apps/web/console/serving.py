@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from starlette.datastructures import FormData
@@ -18,17 +19,26 @@ from headnode.apps.web.console.job_output import download
 from headnode.apps.web.console.job_source import SOURCE_PAGES, download_source
 from headnode.apps.web.console.job_tasks import TASK_PAGES
 from headnode.apps.web.console.jobs import JOBS_ACTIONS, JOBS_PAGES
+from headnode.apps.web.console.lab_runs import LabRuns
 from headnode.apps.web.console.new_job import NEW_ACTIONS, NEW_PAGES
 from headnode.apps.web.console.nodes import NODE_ACTIONS, NODE_PAGES
 from headnode.apps.web.console.overview import OVERVIEW_PAGES
 from headnode.apps.web.console.people import PEOPLE_ACTIONS, PEOPLE_PAGES
 from headnode.apps.web.console.plan import PLAN_PAGES
+from headnode.apps.web.console.policy_lab import LAB_ACTIONS, LAB_PAGES
 from headnode.apps.web.console.rendering import STATIC, STATIC_ADDRESS, render, templates
 from headnode.apps.web.console.reservations import RESERVATION_ACTIONS, RESERVATION_PAGES
 from headnode.apps.web.console.settings import SETTINGS_ACTIONS, SETTINGS_PAGES
 from headnode.apps.web.console.site import ConsoleAction, ConsolePage, FormAgain, GoTo
 from headnode.apps.web.console.site_rules import RULES_ACTIONS, RULES_PAGES
-from headnode.apps.web.console.visit import AnswersForAll, HeadQuestions, Model, PageMessage, Visit
+from headnode.apps.web.console.visit import (
+    AnswersForAll,
+    HeadQuestions,
+    Model,
+    PageMessage,
+    SharedByVisits,
+    Visit,
+)
 from headnode.apps.web.problems import status_of
 from headnode.core.model.errors import HeadnodeError
 
@@ -46,6 +56,7 @@ PAGES: Final = (
     *RULES_PAGES,
     *SETTINGS_PAGES,
     *PEOPLE_PAGES,
+    *LAB_PAGES,
 )
 ACTIONS: Final = (
     *JOBS_ACTIONS,
@@ -56,6 +67,7 @@ ACTIONS: Final = (
     *RULES_ACTIONS,
     *SETTINGS_ACTIONS,
     *PEOPLE_ACTIONS,
+    *LAB_ACTIONS,
 )
 
 MESSAGE_COOKIE: Final = "headnode-message"
@@ -113,9 +125,10 @@ class MessagesForNextPage:
 class ConsoleSite:
     """Answers the requests of browsers for pages and actions."""
 
-    def __init__(self, door: ConsoleDoor) -> None:
+    def __init__(self, door: ConsoleDoor, state: Path) -> None:
+        """`state`: the state directory of the head."""
         self._door, self._messages = door, MessagesForNextPage()
-        self._answers = AnswersForAll()
+        self._shared = SharedByVisits(AnswersForAll(), LabRuns(state))
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes of all pages and actions."""
@@ -138,8 +151,9 @@ class ConsoleSite:
         try:
             you = await visitor.ask("whoami")
         except HeadnodeError as error:
-            return problem_page(Visit(request, visitor.ask, NOBODY, visitor.csrf), error)
-        visit = Visit(request, visitor.ask, you, visitor.csrf, self._messages.take(request), self._answers)
+            return problem_page(Visit(request, visitor.ask, NOBODY, visitor.csrf, self._shared), error)
+        messages = self._messages.take(request)
+        visit = Visit(request, visitor.ask, you, visitor.csrf, self._shared, messages)
         try:
             return await answer(visit)
         except HeadnodeError as error:

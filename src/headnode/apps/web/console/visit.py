@@ -8,6 +8,8 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 
+from headnode.apps.web.console.lab_runs import LabRuns
+
 Told = dict[str, Any]  # an answer of the head, as JSON has it
 Model = dict[str, Any]  # what a page shows
 
@@ -80,6 +82,13 @@ class AnswersForAll:
             return value
 
 
+class SharedByVisits(NamedTuple):
+    """What all visits of a gateway share."""
+
+    answers: AnswersForAll
+    lab: LabRuns
+
+
 class Visit:
     """A request of a browser for a page, or to change something."""
 
@@ -88,12 +97,12 @@ class Visit:
         request: Request,
         ask: HeadQuestions,
         you: Mapping[str, Any],
-        csrf: str = "",
+        csrf: str,
+        shared: SharedByVisits,
         messages: Sequence[PageMessage] = (),
-        answers: AnswersForAll | None = None,
     ) -> None:
         self.request, self.ask, self.you, self.csrf = request, ask, you, csrf
-        self.kept = (answers or AnswersForAll()).get
+        self.kept, self.lab = shared.answers.get, shared.lab
         self.messages = list(messages)
         self.now = time.time()
         self.path = request.url.path.removesuffix(".json") or "/"
