@@ -4,7 +4,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,20 +23,10 @@ from headnode.adapters.files.opening import (
 from headnode.apps.cli.job_files import files_beside, read_bytes
 from headnode.apps.cli.shell import recall, remember
 from headnode.core.model.errors import BadRequest
+from testbed.other_users import ALICE, being
 
 ROOT = os.geteuid() == 0
 as_root = pytest.mark.skipif(not ROOT, reason="only root has files that others may not read")
-ALICE = 40_001  # a user whom this machine need not know
-
-
-@contextmanager
-def being(user: int) -> Iterator[None]:
-    """Let this process have the rights of another user for a while."""
-    os.seteuid(user)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 @pytest.fixture

@@ -3,25 +3,14 @@
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from headnode.adapters.files.owners import why_not_run, why_not_trusted
+from testbed.other_users import ALICE, being
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
-ALICE = 40_001  # a user whom this machine need not know
-
-
-@contextmanager
-def being(user: int) -> Iterator[None]:
-    """Let this process have the rights of another user for a while."""
-    os.seteuid(user)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 @pytest.fixture

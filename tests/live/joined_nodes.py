@@ -1,6 +1,5 @@
 """Agents that belong to a head over the network, as on another machine: with TLS, and their own directory."""
 
-import socket
 import subprocess
 import sys
 import time
@@ -8,13 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from heads import PATIENCE, RealHead
-
-
-def free_address() -> str:
-    """Return an address of this machine at which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
 class JoinedNode:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from joined_nodes import JoinedNode, free_address, invite, wait_for_state
+from joined_nodes import JoinedNode, invite, wait_for_state
 
 from headnode.apps.client.client import Client
 from heads import PATIENCE, real_head
+from testbed.processes import free_address
 
 HN = str(Path(sys.executable).with_name("hn"))
 KEYS = ("authority/authority.key", "authority/head.key")

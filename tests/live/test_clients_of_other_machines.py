@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from joined_nodes import JoinedNode, free_address, invite, wait_for_state
+from joined_nodes import JoinedNode, invite, wait_for_state
 
 from headnode.adapters.nodes.membership import read_address, read_invitation
 from headnode.adapters.wire.peers import CLIENT, HEAD_NAME
@@ -24,6 +24,7 @@ from headnode.apps.client.tls_connection import dial, redeem_login
 from headnode.core.model import bounds as b
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Refused
 from heads import PATIENCE, RealHead, real_head
+from testbed.processes import free_address
 
 
 @pytest.fixture

@@ -4,9 +4,10 @@ import signal
 import time
 from pathlib import Path
 
-from joined_nodes import JoinedNode, free_address, invite, wait_for_state
+from joined_nodes import JoinedNode, invite, wait_for_state
 
 from heads import PATIENCE, real_head
+from testbed.processes import free_address
 
 
 def test_nodes_of_other_machines_wait_for_a_head_that_was_stopped(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from joined_nodes import JoinedNode, free_address, invite, wait_for_state
+from joined_nodes import JoinedNode, invite, wait_for_state
 
 from headnode.adapters.nodes.membership import NodeIdentity
 from headnode.adapters.wire.frame_codec import frame
@@ -31,6 +31,7 @@ from headnode.apps.client.local_addresses import AgentRoute
 from headnode.apps.server.doors import tasks
 from headnode.core.model.errors import HeadnodeError
 from heads import PATIENCE, RealHead, real_head
+from testbed.processes import free_address
 
 FAR = {"requestednodes": "far"}
 _clients: list[Client] = []

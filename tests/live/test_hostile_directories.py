@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from joined_nodes import free_address
 
 from headnode.adapters.process_tree import descendants, picture
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError
 from heads import PATIENCE
+from testbed.processes import free_address
 
 HN = str(Path(sys.executable).with_name("hn"))
 

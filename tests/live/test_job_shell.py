@@ -5,28 +5,24 @@ import json
 import os
 import select
 import signal
-import socket
 import struct
 import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from testbed.clusters import Cluster, cluster_on_loopback
+from testbed.processes import alive, free_address, until
 
+running = partial(alive, without="shell")  # commands, not those of hn that began them
 PATIENCE = 60.0  # seconds for anything that must happen
 NODES = ("left", "right")
-
-
-def free_address() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
 @pytest.fixture(scope="module")
@@ -42,27 +38,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def cluster(shared: Cluster) -> Cluster:
     shared.until(lambda: not shared.ask("jobs", states=["active"])["jobs"], "all jobs are over")
     return shared
-
-
-def until(holds: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline, f"after {PATIENCE:.0f} s it is not so that {what}"
-        time.sleep(0.02)
-
-
-def alive(word: str) -> list[int]:
-    """Return the processes that have a word in their command line, but for commands of hn."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if word.encode() in words and b"shell" not in words:
-                found.append(int(entry.name))
-    return found
 
 
 class Seat:
@@ -201,11 +176,11 @@ def test_without_a_program_it_is_the_login_shell(cluster: Cluster) -> None:
 def test_control_c_and_control_z_are_for_the_program_there(cluster: Cluster) -> None:
     with Seat(cluster, "--", "/bin/bash", "--norc") as one:
         one.type("sleep 97001\r")
-        until(lambda: alive("97001"), "it sleeps")
+        until(lambda: running("97001"), "it sleeps")
         one.type("\x03")
-        until(lambda: not alive("97001"), "it was interrupted")
+        until(lambda: not running("97001"), "it was interrupted")
         one.type("sleep 97002\r")
-        until(lambda: alive("97002"), "it sleeps")
+        until(lambda: running("97002"), "it sleeps")
         one.type("\x1a")
         one.until("Stopped")
         assert "97002" in one.says("jobs")
@@ -213,7 +188,7 @@ def test_control_c_and_control_z_are_for_the_program_there(cluster: Cluster) -> 
         one.until("sleep 97002")
         one.type("\x03\rexit 3\r")
         assert one.wait() == 3
-    until(lambda: not alive("97002"), "nothing of it runs")
+    until(lambda: not running("97002"), "nothing of it runs")
 
 
 def test_text_of_all_languages_goes_both_ways_and_is_erased_by_characters(cluster: Cluster) -> None:
@@ -301,7 +276,7 @@ def test_when_the_terminal_goes_all_goes(cluster: Cluster, how: str) -> None:
     mark = str(97020 + ["hang up", "kill", "terminate", "leave"].index(how))
     with seat(cluster) as one:
         one.type(f"trap '' HUP; setsid sleep {mark} & sleep {mark}\r")
-        until(lambda: len(alive(mark)) == 2, "both run")
+        until(lambda: len(running(mark)) == 2, "both run")
         match how:
             case "hang up":
                 one.close()
@@ -317,21 +292,21 @@ def test_when_the_terminal_goes_all_goes(cluster: Cluster, how: str) -> None:
                 assert one.is_as_before()
         one.process.wait(PATIENCE)
     assert cluster.wait(newest(cluster)["id"]) == "Canceled"
-    until(lambda: not alive(mark), "nothing of it runs")
+    until(lambda: not running(mark), "nothing of it runs")
 
 
 def test_who_sits_there_is_told_when_the_job_is_canceled(cluster: Cluster) -> None:
     with seat(cluster) as one:
         job = int(one.says("echo $CCP_JOBID"))
         one.type("sleep 97030\r")
-        until(lambda: alive("97030"), "it sleeps")
+        until(lambda: running("97030"), "it sleeps")
         cluster.ask("cancel_job", job=job, message="make room")
         one.until("is being ended")
         assert one.wait() != 0
         assert "canceled" in one.seen
         assert one.is_as_before()
     assert cluster.wait(job) == "Canceled"
-    until(lambda: not alive("97030"), "nothing of it runs")
+    until(lambda: not running("97030"), "nothing of it runs")
 
 
 def test_who_sits_there_is_told_before_the_time_of_the_job_is_over(cluster: Cluster) -> None:
@@ -349,7 +324,7 @@ def test_the_end_of_the_agent_ends_the_shell_and_the_job(cluster: Cluster) -> No
     with seat(cluster) as one:
         job, name = int(one.says("echo $CCP_JOBID")), one.says("echo $HEADNODE_NODE")
         one.type("sleep 97040\r")
-        until(lambda: alive("97040"), "it sleeps")
+        until(lambda: running("97040"), "it sleeps")
         node = cluster.nodes[name]
         node.kill_agent()
         node.start_agent()
@@ -357,14 +332,14 @@ def test_the_end_of_the_agent_ends_the_shell_and_the_job(cluster: Cluster) -> No
         assert one.is_as_before()
     assert cluster.wait(job) in ("Failed", "Canceled")
     cluster.wait_for_nodes("Ready")
-    until(lambda: not alive("97040"), "nothing of it runs")
+    until(lambda: not running("97040"), "nothing of it runs")
 
 
 def test_the_end_of_the_head_ends_the_shell_and_then_the_job(cluster: Cluster) -> None:
     with seat(cluster) as one:
         job = int(one.says("echo $CCP_JOBID"))
         one.type("sleep 97050\r")
-        until(lambda: alive("97050"), "it sleeps")
+        until(lambda: running("97050"), "it sleeps")
         cluster.kill_head()
         assert one.wait() == 1
         assert "the connection to the head was lost" in one.seen
@@ -372,7 +347,7 @@ def test_the_end_of_the_head_ends_the_shell_and_then_the_job(cluster: Cluster) -
     cluster.start_head()
     cluster.wait_for_nodes("Ready")
     assert cluster.wait(job) in ("Failed", "Canceled")
-    until(lambda: not alive("97050"), "nothing of it runs")
+    until(lambda: not running("97050"), "nothing of it runs")
 
 
 def test_a_node_without_power_leaves_nobody_waiting(cluster: Cluster) -> None:
@@ -401,9 +376,9 @@ def test_a_shell_in_a_running_job_comes_and_goes_and_the_job_goes_on(cluster: Cl
             one.type("exit 6\r")
             assert one.wait() == 6
         with Seat(cluster, "--job", str(job), "--", "sleep", "97061") as one:
-            until(lambda: alive("97061"), "it sleeps")
+            until(lambda: running("97061"), "it sleeps")
             one.process.kill()
-        until(lambda: not alive("97061"), "nothing of it runs")
+        until(lambda: not running("97061"), "nothing of it runs")
         done = hn(cluster, "job", "shell", "--job", str(job), "--", "cat; exit 4", input="through\n")
         assert (done.stdout, done.returncode) == ("through\n", 4)
         assert cluster.job(job)["state"] == "Running"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from joined_nodes import JoinedNode, free_address, invite, wait_for_state
+from joined_nodes import JoinedNode, invite, wait_for_state
 
 from headnode.adapters.nodes.membership import NodeIdentity
 from headnode.adapters.wire import agent_messages as m
@@ -17,6 +17,7 @@ from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.tls import dial, node_side, stranger_side
 from headnode.core.model.node import NodeFacts
 from heads import RealHead, real_head
+from testbed.processes import free_address
 
 NewNode = Callable[..., JoinedNode]
 

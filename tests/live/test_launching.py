@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,15 +11,10 @@ import pytest
 
 from testbed.clusters import Cluster, cluster_of_machines, cluster_on_loopback
 from testbed.machines import obstacle
+from testbed.processes import alive, free_address
 
 FOUR = ("red", "green", "blue", "grey")
 needs_machines = pytest.mark.skipif(bool(obstacle()), reason=obstacle() or "they can be made")
-
-
-def free_address() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
 @pytest.fixture(scope="module")
@@ -78,20 +72,6 @@ class Parallel:
     @property
     def errors(self) -> str:
         return (self.directory / "err").read_text()
-
-
-def alive(word: str) -> list[int]:
-    """Return the processes of this machine, and of all made on it, with a word in their command line."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal() and int(entry.name) != os.getpid():
-            try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if word.encode() in words:
-                found.append(int(entry.name))
-    return found
 
 
 def test_a_command_runs_on_the_other_node_with_input_output_and_exit_status(

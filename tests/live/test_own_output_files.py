@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from joined_nodes import JoinedNode, free_address, invite, wait_for_state
+from joined_nodes import JoinedNode, invite, wait_for_state
 
 from headnode.apps.client.client import Client
 from headnode.apps.client.tls_connection import redeem_login
 from headnode.core.model.errors import HeadnodeError
 from heads import PATIENCE, RealHead, real_head
+from testbed.processes import free_address
 
 ROOT = os.geteuid() == 0
 USER = "nobody" if ROOT else pwd.getpwuid(os.geteuid()).pw_name

@@ -4,11 +4,10 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,11 @@ import pytest
 
 from headnode.core.model.errors import HeadnodeError
 from testbed.clusters import Cluster, cluster_on_loopback
+from testbed.processes import alive, free_address, until
 
 NODES = ("n1", "n2", "n10")
+running = partial(alive, without="run")  # commands, not those of hn that began them
 PATIENCE = 40.0  # seconds for anything that must happen
-
-
-def free_address() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
 @pytest.fixture(scope="module")
@@ -44,27 +39,6 @@ def hn(cluster: Cluster, *words: str, **more: Any) -> "subprocess.CompletedProce
 def begun(cluster: Cluster, *words: str) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "headnode.apps.cli", "--state", f"{cluster.state}/", "run", *words]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def until(holds: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline, f"after {PATIENCE:.0f} s it is not so that {what}"
-        time.sleep(0.02)
-
-
-def alive(word: str) -> list[int]:
-    """Return the processes that have a word in their command line, but for commands of hn."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if word.encode() in words and b"run" not in words:
-                found.append(int(entry.name))
-    return found
 
 
 def kept(cluster: Cluster) -> list[Path]:
@@ -258,31 +232,31 @@ def test_what_takes_too_long_is_killed_with_all_it_started(cluster: Cluster) -> 
     done = hn(cluster, "run", "/timeout:1", "/nodes:n1", f"{sleeper(98101)} & setsid {sleeper(98102)}; wait")
     assert b"n1 returns 255" in done.stdout
     assert b"did not end within 1 s" in done.stdout
-    until(lambda: not alive("98101") and not alive("98102"), "nothing of it runs")
+    until(lambda: not running("98101") and not running("98102"), "nothing of it runs")
 
 
 def test_what_it_leaves_behind_is_ended_with_it(cluster: Cluster) -> None:
     assert hn(cluster, "run", f"setsid {sleeper(98103)} > /dev/null 2>&1 & exit 0").returncode == 0
-    until(lambda: not alive("98103"), "nothing of it runs")
+    until(lambda: not running("98103"), "nothing of it runs")
 
 
 @pytest.mark.parametrize(("how", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
 def test_the_end_of_hn_ends_it_everywhere(cluster: Cluster, how: signal.Signals, status: int) -> None:
     mark = str(98110 + how)
     with begun(cluster, sleeper(int(mark))) as client:
-        until(lambda: len(alive(mark)) >= len(NODES), "it runs everywhere")
+        until(lambda: len(running(mark)) >= len(NODES), "it runs everywhere")
         client.send_signal(how)
         assert client.wait(PATIENCE) == status
         client.communicate()
-    until(lambda: not alive(mark), "nothing of it runs")
+    until(lambda: not running(mark), "nothing of it runs")
 
 
 def test_a_command_that_minds_no_signal_is_ended_all_the_same(cluster: Cluster) -> None:
     with begun(cluster, f"trap '' TERM HUP INT; {sleeper(98120)}; {sleeper(98121)}") as client:
-        until(lambda: len(alive("98120")) >= len(NODES), "it runs everywhere")
+        until(lambda: len(running("98120")) >= len(NODES), "it runs everywhere")
         client.kill()
         client.communicate()
-    until(lambda: not alive("98120") and not alive("98121"), "nothing of it runs")
+    until(lambda: not running("98120") and not running("98121"), "nothing of it runs")
 
 
 def test_nothing_of_it_is_kept_on_a_node(cluster: Cluster) -> None:
@@ -307,28 +281,28 @@ def test_a_node_that_cannot_be_reached_counts_as_failed_with_its_reason(cluster:
 def test_a_node_that_goes_away_fails_and_the_others_go_on(cluster: Cluster, tmp_path: Path) -> None:
     command = f"{sleeper(98130)} & while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; kill $!"
     with begun(cluster, "/json", command) as client:
-        until(lambda: len(alive("98130")) >= len(NODES), "it runs everywhere")
+        until(lambda: len(running("98130")) >= len(NODES), "it runs everywhere")
         cluster.nodes["n10"].kill_agent()
         cluster.wait_for_nodes("Unreachable", "n10")
-        until(lambda: len(alive("98130")) < len(NODES), "it has ended where the agent has")
+        until(lambda: len(running("98130")) < len(NODES), "it has ended where the agent has")
         (tmp_path / "go").touch()
         done = json.loads(client.communicate(timeout=PATIENCE)[0])
     cluster.nodes["n10"].start_agent()
     cluster.wait_for_nodes("Ready")
     ended = {each["node"]: (each["exit_code"], each["problem"]) for each in done["nodes"]}
     assert ended == {"n1": (0, ""), "n2": (0, ""), "n10": (255, "node n10 went away")}
-    until(lambda: not alive("98130"), "nothing of it runs")
+    until(lambda: not running("98130"), "nothing of it runs")
 
 
 def test_a_head_that_is_killed_takes_it_along(cluster: Cluster) -> None:
     with begun(cluster, sleeper(98140)) as client:
-        until(lambda: len(alive("98140")) >= len(NODES), "it runs everywhere")
+        until(lambda: len(running("98140")) >= len(NODES), "it runs everywhere")
         cluster.kill_head()
         assert b"the connection to the head was lost" in client.communicate(timeout=PATIENCE)[1]
         assert client.returncode == 1
     cluster.start_head()
     cluster.wait_for_nodes("Ready")
-    until(lambda: not alive("98140"), "nothing of it runs")
+    until(lambda: not running("98140"), "nothing of it runs")
 
 
 def test_whoever_did_not_begin_a_run_cannot_take_part_in_it(cluster: Cluster) -> None:
@@ -346,7 +320,7 @@ def test_nonsense_in_a_conversation_costs_that_one_only(cluster: Cluster) -> Non
     with pytest.raises(HeadnodeError, match="not possible here"):
         part.hear()
     part.close()
-    until(lambda: not alive("98150"), "nothing of it runs")
+    until(lambda: not running("98150"), "nothing of it runs")
     held.close()
     assert hn(cluster, "run", "true").returncode == 0
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from joined_nodes import free_address
 
 from headnode.apps.client.logins import HeadLogin, keep
 from headnode.apps.client.tls_connection import redeem_login
 from headnode.sdk import AsyncHeadnodeClient, HeadnodeClient, NotAllowed, Unavailable
 from heads import RealHead, real_head
+from testbed.processes import free_address
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from joined_nodes import JoinedNode, free_address, invite, wait_for_state
+from joined_nodes import JoinedNode, invite, wait_for_state
 
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.tls import dial, stranger_side
 from headnode.core.model import bounds as b
 from heads import RealHead, real_head
+from testbed.processes import free_address
 
 MANY = 260  # connections: as many as kept new machines out before
 MOST_GROWTH = 30.0  # MB

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from joined_nodes import JoinedNode, free_address, invite, wait_for_state
+from joined_nodes import JoinedNode, invite, wait_for_state
 
 from headnode.adapters.wire import messages as m
 from headnode.apps.agent.output import as_here
 from headnode.core.model.errors import BadRequest, Unavailable
 from headnode.core.model.quantities import NEVER, JobId
 from heads import PATIENCE, RealHead, real_head
+from testbed.processes import free_address
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run jobs as others")
 OF_ALL = ("env", f"PYTHONPATH={os.pathsep.join(filter(None, sys.path))}", "/usr/bin/python3")

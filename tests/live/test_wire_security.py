@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from joined_nodes import JoinedNode, free_address, invite, wait_for_state
+from joined_nodes import JoinedNode, invite, wait_for_state
 
 from headnode.adapters.nodes.membership import NodeIdentity, read_invitation
 from headnode.adapters.wire import agent_messages as m
@@ -22,6 +22,7 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
 from headnode.core.model.quantities import Instant, JobId
 from heads import PATIENCE, RealHead, real_head
+from testbed.processes import free_address
 
 MOST_GROWTH = 60.0  # MB of the head's memory that bad connections may cost in all
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import resource
 import socket
 import subprocess
@@ -95,6 +96,20 @@ def hn(*words: str, state: Path, cwd: Path | None = None, **more: Any) -> "subpr
         timeout=300,
         check=False,
     )
+
+
+def done(*words: str, state: Path) -> "subprocess.CompletedProcess[str]":
+    """Run ``hn`` with words that must be carried out."""
+    said = hn(*words, state=state)
+    assert said.returncode == 0, said.stderr
+    return said
+
+
+def submitted_job(*words: str, state: Path) -> str:
+    """Submit a job; return its id."""
+    found = re.search(r"ID: (\d+)\.", done("job", "submit", *words, state=state).stdout)
+    assert found
+    return found[1]
 
 
 @contextlib.contextmanager

@@ -2,13 +2,12 @@
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_scripted_head import hn
+from cli_scripted_head import done, hn, submitted_job
 
 SPELL = "while [ ! -e {end} ]; do sleep 0.02; done"
 
@@ -27,28 +26,16 @@ def listed(state: Path) -> list[dict[str, Any]]:
     return found
 
 
-def done(*words: str, state: Path) -> "subprocess.CompletedProcess[str]":
-    said = hn(*words, state=state)
-    assert said.returncode == 0, said.stderr
-    return said
-
-
-def submitted(*words: str, state: Path) -> str:
-    found = re.search(r"ID: (\d+)\.", done("job", "submit", *words, state=state).stdout)
-    assert found
-    return found[1]
-
-
 def test_a_node_drains_while_a_job_has_something_of_it_and_is_drained_then(
     state: Path, node: str, tmp_path: Path
 ) -> None:
     end = tmp_path / "end"
-    runs = submitted("sh", "-c", SPELL.format(end=end), state=state)
+    runs = submitted_job("sh", "-c", SPELL.format(end=end), state=state)
     said = done("node", "drain", node, "--reason", "new memory", state=state)
     assert said.stdout == f"Node {node} is draining; what runs there goes on.\n"
     assert [each["state"] for each in listed(state)] == ["Draining"]
     assert node in done("node", "list", "/state:draining", state=state).stdout
-    waits = submitted("/bin/true", state=state)
+    waits = submitted_job("/bin/true", state=state)
     explained = done("job", "explain", waits, state=state).stdout
     assert "new memory" in explained
     assert re.search(r"drained by \w+: new memory", explained)
@@ -68,7 +55,7 @@ def test_until_the_date_the_node_is_ready_for_what_is_over_by_then(state: Path, 
     assert said.stdout == f"Node {node} will start only jobs that end by then.\n"
     (shown,) = listed(state)
     assert (shown["state"], [drain["closes"] for drain in shown["drains"]]) == ("Ready", [4073565600.0])
-    endless = submitted("/bin/true", state=state)
+    endless = submitted_job("/bin/true", state=state)
     assert hn("job", "submit", "--wait", "/runtime:1", "/bin/true", state=state).returncode == 0
     explained = done("job", "explain", endless, state=state).stdout
     assert re.search(r"closes in [0-9dhm]+, and the job has no run time limit", explained), explained
@@ -99,7 +86,7 @@ def test_what_runs_on_a_node_that_is_taken_offline_by_force_stops_and_runs_again
     state: Path, node: str, tmp_path: Path
 ) -> None:
     end = tmp_path / "end"
-    runs = submitted("/rerunnable", "sh", "-c", SPELL.format(end=end), state=state)
+    runs = submitted_job("/rerunnable", "sh", "-c", SPELL.format(end=end), state=state)
     said = done("node", "offline", node, "/force", "/reason:it burns", state=state)
     assert said.stdout in (
         f"Node {node} is draining; what runs there is being stopped.\n",

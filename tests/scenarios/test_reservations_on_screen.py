@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_scripted_head import hn
+from cli_scripted_head import done, hn, submitted_job
 
 SPELL = "while [ ! -e {end} ]; do sleep 0.02; done"
 NAME = "upgrade"
@@ -25,18 +25,6 @@ def node(state: Path) -> Iterator[str]:
 
 def asked(*words: str, state: Path) -> Any:
     return json.loads(done(*words, "--json", state=state).stdout)
-
-
-def done(*words: str, state: Path) -> "subprocess.CompletedProcess[str]":
-    said = hn(*words, state=state)
-    assert said.returncode == 0, said.stderr
-    return said
-
-
-def submitted(*words: str, state: Path) -> str:
-    found = re.search(r"ID: (\d+)\.", done("job", "submit", *words, state=state).stdout)
-    assert found
-    return found[1]
 
 
 def reserve(node: str, *words: str, state: Path) -> "subprocess.CompletedProcess[str]":
@@ -69,7 +57,7 @@ def test_a_reservation_over_a_running_job_is_refused_and_names_it(
     state: Path, node: str, tmp_path: Path
 ) -> None:
     end = tmp_path / "end"
-    job = submitted("sh", "-c", SPELL.format(end=end), state=state)
+    job = submitted_job("sh", "-c", SPELL.format(end=end), state=state)
     words = ("reservation", "new", NAME, "--nodes", node, "--for", "1h")
     refused = hn(*words, state=state)
     assert refused.returncode == 1
@@ -109,7 +97,7 @@ def test_whoever_asks_why_a_job_waits_reads_of_the_reservation_when_it_starts_an
     state: Path, node: str
 ) -> None:
     reserve(node, "--from", "180", "--for", "2h", state=state)
-    job = submitted("/runtime:4h", "true", state=state)
+    job = submitted_job("/runtime:4h", "true", state=state)
     told = asked("job", "explain", job, state=state)
     (view,) = [asked("reservation", "view", NAME, state=state)]
     assert any(
@@ -129,6 +117,6 @@ def test_a_job_of_the_reservation_runs_in_it(state: Path, node: str) -> None:
     refused = hn("job", "submit", f"/reservation:{NAME}", "/runtime:5", "true", state=state)
     assert refused.returncode == 1, refused.stderr
     assert "does not accept jobs of" in refused.stderr
-    job = submitted(f"/reservation:{NAME}", "/projectname:heat", "/runtime:5", "true", state=state)
+    job = submitted_job(f"/reservation:{NAME}", "/projectname:heat", "/runtime:5", "true", state=state)
     assert done("job", "wait", job, state=state).returncode == 0
     assert re.search(rf"Reservation +: {NAME}\n", done("job", "view", job, state=state).stdout)

@@ -1,0 +1,39 @@
+"""What live tests look for on this machine: processes, addresses where nobody listens, the right moment."""
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+PATIENCE = 60.0  # seconds for anything that must happen
+PAUSE = 0.02  # seconds between two looks
+
+
+def until(holds: Callable[[], object], what: str) -> None:
+    """Wait until something holds; the test fails if it does not."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline, f"after {PATIENCE:.0f} s it is not so that {what}"
+        time.sleep(PAUSE)
+
+
+def alive(word: str, *, without: str = "") -> list[int]:
+    """Return the other processes that have a word in their command line, and do not have the other one."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and int(entry.name) != os.getpid():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if word.encode() in words and not (without and without.encode() in words):
+                found.append(int(entry.name))
+    return found
+
+
+def free_address() -> str:
+    """Return an address of this machine at which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
