@@ -14,7 +14,7 @@ from headnode.core.model.errors import Unavailable
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import TaskSpec
 from headnode.core.state.events import Event
-from headnode.core.state.job_events import JobSubmitted
+from headnode.core.state.job_events import JobModified, JobSubmitted
 from headnode.engine.past_jobs import past_jobs
 from headnode.engine.ports import EndedJob
 
@@ -116,6 +116,19 @@ def test_a_list_reads_no_more_than_a_page_of_bytes_at_once(tmp_path: Path) -> No
         found += [job.id for job in seen.jobs]
         after = seen.more
     assert found == list(range(1, 9))
+    journal.close()
+
+
+def test_a_replay_reads_no_more_than_a_page_of_bytes_at_once_and_yields_every_event(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path)
+    large = JobModified(at=NOW, job=JobId(1), spec=b"x" * 1_000_000)
+    events = [submitted(1), *[large] * 40, submitted(1)]
+    journal.append(events)
+    assert len(journal._events.page(0, 1000)) == 4  # 1 MB each; a page is 2 MB, to the end of a row
+    assert [event for _, event in journal.replay()] == events
+    history = journal.history(JobId(1), 1000)
+    assert history == events[-len(history) :]
+    assert 30 < len(history) < 40
     journal.close()
 
 

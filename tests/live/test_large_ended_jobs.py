@@ -1,8 +1,10 @@
-"""Jobs that are over may be as large as any, and many: lists of them cost the head little memory and time."""
+"""Large jobs and large events, many of them: what shows them costs the head little memory."""
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from headnode.apps.client.client import Client
 from heads import RealHead, real_head
 
 JOBS = 12
@@ -44,4 +46,26 @@ def test_no_list_of_large_ended_jobs_makes_the_head_large(tmp_path: Path) -> Non
         head.ask("past_jobs", limit=1000)
         head.ask("job", job=first)
         head.ask("group", group="render")
+        assert peak_memory(head) - before < MOST
+
+
+def test_no_history_and_no_list_of_large_events_makes_the_head_large(tmp_path: Path) -> None:
+    with real_head(tmp_path) as head:
+        job = head.ask("submit_job", tasks=TASKS, terms={"holds": "User"})["job"]
+        for number in range(JOBS):
+            head.ask("modify_job", job=job, terms={"jobname": f"name {number}"})
+        before = peak_memory(head)
+        history = head.ask("history", job=job, limit=1000)["history"]
+        assert 2 <= len(history) < JOBS
+        seen, after = [], 0
+        while after < (answer := head.ask("events", after=after, types=["job.modified"]))["newest"]:
+            seen += answer["events"]
+            after = answer["after"]
+        assert len(seen) == JOBS
+        client = Client(str(head.state))
+        followed = (answer["events"] for answer in client.follow("watch_events", after=0))
+        assert seen[0]["number"] in {event["number"] for some in islice(followed, 3) for event in some}
+        client.close()
+        head.ask("cancel_job", job=job)
+        head.ask("past_jobs", limit=1000)
         assert peak_memory(head) - before < MOST

@@ -17,6 +17,7 @@ from headnode.adapters.journal.event_table import (
     Put,
     changes,
     checksum,
+    first_bytes,
     is_intact,
 )
 from headnode.core.model.bounds import PAGE_BYTES
@@ -60,17 +61,6 @@ def decode_ended_job(body: bytes) -> EndedJob:
     job = EndedJob(*msgspec.structs.astuple(_job_decoder.decode(body)))
     decode_spec(decode_record(job.record).spec)
     return job
-
-
-def _first_bytes(rows: Iterator[_Row]) -> list[_Row]:
-    """Return the first rows, up to and with the one that makes them as many bytes as one list reads."""
-    found, read = [], 0
-    for row in rows:
-        found.append(row)
-        read += len(row[1])
-        if read >= PAGE_BYTES.most:
-            break
-    return found
 
 
 def _is_much(rows: list[_Row]) -> bool:
@@ -125,7 +115,7 @@ class EndedTables:
         found: list[EndedJob] = []
         below, asked = _ANY_ID if before is None else before, max(limit, 0)
         while len(found) < asked:
-            rows = _first_bytes(self._rows(owner, states, below, asked - len(found)))
+            rows = first_bytes(self._rows(owner, states, below, asked - len(found)), PAGE_BYTES.most)
             found += self._damage.readable(self._read_job, rows)
             if not rows or (found and _is_much(rows)):
                 break
@@ -164,7 +154,7 @@ class EndedTables:
         ahead = (row for job in wanted for row in self._row(job))
         found: list[EndedJob] = []
         while len(found) < limit:
-            some = _first_bytes(islice(ahead, limit - len(found)))
+            some = first_bytes(islice(ahead, limit - len(found)), PAGE_BYTES.most)
             found += self._damage.readable(self._read_job, some)
             if not some or (found and _is_much(some)):
                 break
@@ -175,11 +165,12 @@ class EndedTables:
         found: list[EndedJob] = []
         asked = max(limit, 0)
         while len(found) < asked:
-            rows = _first_bytes(
+            rows = first_bytes(
                 self._database.execute(
                     "select id, body, sum from ended_jobs where id > ? order by id limit ?",
                     (after, asked - len(found)),
-                )
+                ),
+                PAGE_BYTES.most,
             )
             found += self._damage.readable(self._read_job, rows)
             if not rows or (found and _is_much(rows)):

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import Final, TypeGuard
+from typing import Any, Final, TypeGuard
 from zlib import crc32
 
 import msgspec
 
 from headnode.adapters.journal.errors import Damage, changed_row, damaged, undecodable_row
+from headnode.core.model.bounds import EVENT_BYTES, PAGE_BYTES
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.events import EVENTS, Event, ParameterSet, decode, encode, node_of
 from headnode.core.state.job_events import (
@@ -122,6 +123,18 @@ def changes(events: Sequence[Event]) -> Iterator[Change]:
 
 
 _Row = tuple[int, bytes, int]  # number, body, sum
+_LARGEST_ALLOCATION: Final = 4 * 1024 * 1024  # bytes; only descriptions can be larger
+
+
+def first_bytes(rows: Iterable[tuple[Any, bytes, int]], most: int) -> list[tuple[Any, bytes, int]]:
+    """Return the first rows, up to and with the one that makes them `most` bytes."""
+    found, read = [], 0
+    for row in rows:
+        found.append(row)
+        read += len(row[1])
+        if read >= most:
+            break
+    return found
 
 
 def checksum(body: bytes, key: int) -> int:
@@ -159,24 +172,32 @@ class EventTable:
         self._database.executemany("insert into events values (?, ?, ?, ?, ?)", rows)
 
     def page(self, after: int, limit: int) -> list[tuple[int, Event]]:
-        """Return the first `limit` events after a number.
+        """Return the first events after a number, up to `limit` or a page of bytes.
 
         Raises:  Unavailable ``journal-damaged`` when one of them is missing or does not read.
         """
-        rows: list[_Row] = self._database.execute(
-            "select number, body, sum from events where number > ? order by number limit ?", (after, limit)
-        ).fetchall()
+        rows = first_bytes(
+            self._database.execute(
+                "select number, body, sum from events where number > ? order by number limit ?",
+                (after, limit),
+            ),
+            PAGE_BYTES.most,
+        )
         for expected, (number, _, _) in enumerate(rows, after + 1):
             if number != expected:
                 raise damaged(self._path, f"event {expected} is missing")
         return [(row[0], self._read(*row)) for row in rows]
 
     def history(self, job: JobId, limit: int) -> list[Event]:
-        """Return the newest events of a job but those of its instances, oldest first."""
-        rows: list[_Row] = self._database.execute(
-            "select number, body, sum from events where kind = 1 and job = ? order by number desc limit ?",
-            (job, max(limit, 0)),
-        ).fetchall()
+        """Return the newest events of a job but those of its instances, oldest first, up to the bounds."""
+        rows = first_bytes(
+            self._database.execute(
+                "select number, body, sum from events where kind = 1 and job = ? "
+                "order by number desc limit ?",
+                (job, max(limit, 0)),
+            ),
+            EVENT_BYTES.most,
+        )
         return list(self._damage.readable(self._read, reversed(rows)))
 
     def span(self, job: JobId) -> tuple[int, int] | None:
@@ -208,11 +229,11 @@ class EventTable:
 
     def allocations(self, first: JobId, last: JobId) -> list[Event]:
         """Return by what the jobs `first` to `last` got and gave back processors, each job's in order."""
-        rows: list[_Row] = self._database.execute(
+        rows = self._database.execute(
             "select number, body, sum from events where kind = 1 and job between ? and ? "
-            "order by job, number",
-            (first, last),
-        ).fetchall()
+            "and length(body) < ? order by job, number",
+            (first, last, _LARGEST_ALLOCATION),
+        )
         found = self._damage.readable(self._read, rows)
         return [event for event in found if isinstance(event, ALLOCATION_EVENTS)]
 

@@ -7,9 +7,22 @@ from contextlib import contextmanager
 
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
+from headnode.core.state.job_events import JobCreated, JobModified, JobRevived, JobValidated
 from headnode.engine.engine import Engine
 
 MOST_RECENT = 20_000  # events in memory; a client that is further behind reads the journal
+MOST_BYTES = 8 * 1024 * 1024  # of the descriptions in them
+
+
+def description_bytes(event: Event) -> int:
+    """Return the bytes of the job description in an event, if it has one."""
+    match event:
+        case JobCreated(spec=spec) | JobModified(spec=spec) | JobValidated(spec=spec):
+            return len(spec or b"")
+        case JobRevived(record=record):
+            return len(record)
+        case _:
+            return 0
 
 
 class EventFeed:
@@ -21,7 +34,8 @@ class EventFeed:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._followers: set[asyncio.Event] = set()
-        self._recent: deque[tuple[int, Event]] = deque(maxlen=MOST_RECENT)
+        self._recent: deque[tuple[int, Event]] = deque()
+        self._bytes = 0  # of the descriptions in these events
 
     @property
     def followed(self) -> bool:
@@ -39,6 +53,7 @@ class EventFeed:
             self._followers.discard(signal)
             if not self._followers:
                 self._recent.clear()
+                self._bytes = 0
 
     def after(self, number: int) -> list[tuple[int, Event]] | None:
         """Return the events after a number; None when they are not all in memory."""
@@ -55,6 +70,10 @@ class EventFeed:
         if not self._followers:
             return
         first = self._engine.number - len(events) + 1
-        self._recent.extend(enumerate(events, first))
+        for number, event in enumerate(events, first):
+            self._recent.append((number, event))
+            self._bytes += description_bytes(event)
+        while len(self._recent) > MOST_RECENT or (self._bytes > MOST_BYTES and self._recent):
+            self._bytes -= description_bytes(self._recent.popleft()[1])
         for signal in self._followers:
             signal.set()

@@ -99,6 +99,12 @@ GROUP_BYTES = Bound(
     "bytes, encoded",
     "older ended jobs of the group are left out",
 )
+EVENT_BYTES = Bound(
+    "events that are read for the history of a job",
+    32 * MB,
+    "bytes, encoded",
+    "older events are left out; an event may have a description",
+)
 TASK_PAGE = Bound("tasks, or instances of one, on a page of a list", 2000, "tasks", "as jobs on a page")
 TASK_COMMAND = Bound("a command line in a list of tasks", 4096, "characters", "cut; a task shows all of it")
 CONNECTIONS = Bound("connections of a user", 256, "connections", "one of each process is enough")
@@ -213,6 +219,7 @@ BOUNDS: tuple[tuple[str, tuple[Bound, ...]], ...] = (
             PAGE,
             PAGE_BYTES,
             GROUP_BYTES,
+            EVENT_BYTES,
             TASK_PAGE,
             TASK_COMMAND,
             CONNECTIONS,

@@ -9,8 +9,10 @@ from typing import Final
 from headnode.apps.server.api.event_objects import EVENT_TYPES, event_object
 from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.api.watch import WatchingClient
+from headnode.apps.server.event_feed import description_bytes
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.text.source_text import nearest_name
+from headnode.core.model.bounds import PAGE_BYTES
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
@@ -58,12 +60,14 @@ class EventPages:
         Raises:  Unavailable ``journal-damaged``.
         """
         chosen: list[EventObject] = []
+        read = 0
         for number, event in self._following():
             self.after = number
             if (found := self._fits(number, event)) is not None:
                 chosen.append(found)
-                if len(chosen) == self._limit:
-                    break
+            read += description_bytes(event)
+            if len(chosen) == self._limit or read > PAGE_BYTES.most:
+                break
         return EventsAnswer(chosen, self.after, self._context.engine.number)
 
     def _following(self) -> Iterable[Numbered]:
