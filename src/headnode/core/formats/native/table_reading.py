@@ -62,7 +62,10 @@ class KeyReader:
             if key in SIZES:
                 self._count(key, found, whose, path)
             read = self.value(row, value, whose, (*path, key))
-            fields |= zip(row.filled, read if len(row.filled) > 1 else (read,), strict=True)
+            if len(row.filled) == 1:
+                fields[row.filled[0]] = read
+            else:
+                fields |= zip(row.filled, read, strict=True)
         return with_needs_joined(fields)
 
     def tables(self, found: Any, name: str, path: Path, example: str) -> Sequence[Mapping[str, Any]]:
