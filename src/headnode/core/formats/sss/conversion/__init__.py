@@ -10,11 +10,11 @@ A job that is read has these forms, each for a reason:
 Back, a job is fields of the model again, and these are properties by the same table.
 """
 
-from headnode.core.formats.sss.conversion.choosing import Asker
 from headnode.core.formats.sss.conversion.document_reading import ConvertedJobs, jobs_in
 from headnode.core.formats.sss.conversion.extensions import id_read_with
 from headnode.core.formats.sss.conversion.job_writing import document_of
 from headnode.core.formats.sss.conversion.several_jobs import document_of_jobs
+from headnode.core.formats.sss.conversion.simple_fields import Asker
 from headnode.core.model.job import DependencyLink
 
 __all__ = [

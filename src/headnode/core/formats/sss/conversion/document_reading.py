@@ -6,7 +6,6 @@ from typing import NamedTuple
 import msgspec
 
 from headnode.core.formats.fidelity import Awareness, FidelityReport
-from headnode.core.formats.sss.conversion.choosing import NOBODY, Asker
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings
 from headnode.core.formats.sss.conversion.job_reading import (
     DIALECTS,
@@ -17,6 +16,7 @@ from headnode.core.formats.sss.conversion.job_reading import (
     jobs_by_name,
     parents_of,
 )
+from headnode.core.formats.sss.conversion.simple_fields import NOBODY, Asker
 from headnode.core.formats.sss.job_object import (
     ENTRY_NAMES,
     EffectiveJob,

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from headnode.core.formats.fidelity import Awareness
-from headnode.core.formats.sss.conversion.choosing import Asker
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings, extensions_of, own_extensions
 from headnode.core.formats.sss.conversion.programs import limits_of
 from headnode.core.formats.sss.conversion.request_reading import AcceptedRequest, accept_request
@@ -15,6 +14,7 @@ from headnode.core.formats.sss.conversion.requested_resources import (
 )
 from headnode.core.formats.sss.conversion.resource_reading import node_fields, sizes_of, total
 from headnode.core.formats.sss.conversion.simple_fields import (
+    Asker,
     SortedScope,
     events_of,
     moments_of,

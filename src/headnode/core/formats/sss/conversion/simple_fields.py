@@ -2,10 +2,9 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from headnode.core.formats.fidelity import Awareness
-from headnode.core.formats.sss.conversion.choosing import NOBODY, Asker
 from headnode.core.formats.sss.conversion.extensions import (
     PROPERTY,
     ConversionFindings,
@@ -37,6 +36,16 @@ from headnode.core.formats.sss.property_rows import (
 from headnode.core.formats.sss.value_types import MOST_SECONDS
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import FOREVER, HIGHEST, LOWEST, Instant, Priority, Seconds
+
+
+class Asker(NamedTuple):
+    """Where a job is submitted and by whom; empty: that is not known."""
+
+    machine: str = ""
+    user: str = ""
+
+
+NOBODY = Asker()
 
 _ASKING = SPELLINGS[ElementPlace.REQUESTED]
 _NOT_INPUT = "it says what became of the job elsewhere, and is not input"
