@@ -9,6 +9,8 @@ from gateways import RealGateway, real_gateway
 
 from heads import RealHead, real_head
 
+pytestmark = pytest.mark.timeout(300)  # seconds: a browser that hangs must not stop the others
+
 HOSTILE = "<img src=x onerror=alert(1)> \"'& {{7*7}} " + "n" * 180
 PAGES = [
     "/",

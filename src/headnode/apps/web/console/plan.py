@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
+from zlib import crc32
 
 from ClusterShell.NodeSet import NodeSet, NodeSetException
 
@@ -98,7 +99,8 @@ def bars_by_row(
         _add(rows, job, PlannedBar(job, start, now, limit, "running"))
     for job in waiting:
         expected = job["expected"] or {}
-        start = expected.get("p50") or expected.get("promise")
+        known = (expected.get("promise"), expected.get("p50"))  # bars on nodes follow the run time limits
+        start = next((at for at in (known if job["places"] else known[::-1]) if at is not None), None)
         if start is None:
             continue
         limit = math.inf if job["run_time"] is None else start + job["run_time"]
@@ -185,7 +187,7 @@ def _group(bar: PlannedBar, by: str) -> str:
 
 def _colour(group: str) -> int:
     """Return the colour of a group: the same for the same word, always."""
-    return sum(group.encode()) % COLOURS
+    return crc32(group.encode()) % COLOURS
 
 
 def _legend(rows: dict[str, list[PlannedBar]], by: str) -> list[Model]:
