@@ -46,9 +46,8 @@ NOT_SIMULATED: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("ActivationFilterProgram", "ActivationFilterTimeout"), _FILTERS),
         **dict.fromkeys(("ActivationFilterInterval", "DefaultHoldDuration", "FiltersAtOnce"), _FILTERS),
         **dict.fromkeys(("EmailSmtpServer", "EmailEncryption", "EmailFrom", "EmailDomain"), _NOBODY),
-        **dict.fromkeys(
-            ("EmailCredentialsFile", "NotificationWebhooks", "NotificationCopies", "EventWebhooks"), _NOBODY
-        ),
+        **dict.fromkeys(("EmailCredentialsFile", "NotificationWebhooks", "NotificationCopies"), _NOBODY),
+        **dict.fromkeys(("EventWebhooks", "EventWebhookTypes", "EventWebhookSecretFile"), _NOBODY),
         **dict.fromkeys(("Administrators", "Operators"), _PEOPLE),
         **dict.fromkeys(("Licences", "LicenceProgram", "LicenceInterval"), _NO_LICENCES),
     }
