@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 from headnode.apps.web.event_streams import stream_routes
 from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.host_check import HostCheck
+from headnode.apps.web.hpc_pack.routes import hpc_pack_routes
 from headnode.apps.web.http_server import SlowReaders
 from headnode.apps.web.login.one_time import OneTimeLogins, SessionPages
 from headnode.apps.web.metrics import metrics_routes
@@ -40,6 +41,7 @@ def application(
         *rest_routes(gateway),
         *stream_routes(gateway),
         *metrics_routes(gateway),
+        *hpc_pack_routes(gateway),
         *document_routes(),
         *SessionPages(gateway, logins).routes(),
         *health_routes(gateway),

@@ -178,6 +178,8 @@ def read_task_terms(terms: Mapping[str, Any], base: TaskSpec | None = None) -> T
             fields[field] = _option(name, text, read)
         elif name in UNITS:
             fields |= _option(name, text, task_size)
+        elif name == "customproperties":
+            fields |= _option(name, text, read_properties)
         elif name in NEEDS_OF_TASKS:
             field, read = NEEDS_OF_TASKS[name]
             fields["needs"] = msgspec.structs.replace(

@@ -279,6 +279,8 @@ OPTIONS_OF_TASKS = (
         slash=SlashName("stdout", "files", "FILE", "Standard output into this file", short="o")),
     JobOption("stderr", "text", "file for standard error", fields=("standard_error",),
         slash=SlashName("stderr", "files", "FILE", "Standard error into this file", short="e")),
+    JobOption("properties", "pairs", "your own words",
+        slash=SlashName("customproperties", "what", "N=V;...", "Custom properties, stored with the task")),
     JobOption("environment", "pairs", "environment of the task",
         slash=SlashName("env", "files", "N=V[;N=V] | N",
                         "Environment of the task; a name alone passes your own value on", repeats=True)),

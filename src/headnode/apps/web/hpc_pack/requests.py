@@ -1,0 +1,158 @@
+"""One request of HPC Pack's REST API: its user, its parameters, and the head to ask."""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from starlette.requests import Request
+
+from headnode.apps.web.gateway import Gateway
+from headnode.apps.web.head_client import WebCaller
+from headnode.apps.web.hpc_pack.property_lists import JobFile
+from headnode.apps.web.identity import address_of
+from headnode.apps.web.problems import not_logged_in, wrong
+from headnode.core.model.bounds import NAME, UNREADABLE
+from headnode.core.model.errors import NotAllowed, NotFound
+
+AS_USER: Final = "x-ms-as-user"
+_NUMBER: Final = re.compile(r"[0-9]{1,15}")
+
+
+class HpcReply(NamedTuple):
+    """An answer: what it says in JSON, its status and headers."""
+
+    body: Any = None
+    status: int = 200
+    headers: Mapping[str, str] = {}
+
+
+DONE: Final = HpcReply(status=204)
+
+
+class HpcRequest:
+    """A request whose user is known."""
+
+    def __init__(
+        self, gateway: Gateway, request: Request, caller: WebCaller, body: Any, as_user: str
+    ) -> None:
+        """`as_user`: the user for whom an administrator asks; "" for the caller itself."""
+        self._head, self._request, self._caller = gateway.head, request, caller
+        self.body, self.as_user = body, as_user
+        self.query = request.query_params
+
+    async def ask(self, verb: str, **fields: Any) -> dict[str, Any]:
+        """Return the answer of the head to a verb.
+
+        Raises:  HeadnodeError.
+        """
+        return await self._head.ask_plain(self._caller, verb, **fields)
+
+    @property
+    def parts(self) -> Mapping[str, Any]:
+        """The parts of the path that have names."""
+        return self._request.path_params
+
+    def path(self, name: str) -> str:
+        """Return a part of the path."""
+        return str(self._request.path_params[name])
+
+    def number(self, name: str) -> int:
+        """Return a number in the path.
+
+        Raises:  NotFound ``no-path``.
+        """
+        if not _NUMBER.fullmatch(text := self.path(name)):
+            raise NotFound(code="no-path", what=f"{text[:64]!r} is not a number")
+        return int(text)
+
+    def names(self, parameter: str = "properties") -> list[str]:
+        """Return the names between commas of a parameter."""
+        return [name.strip() for name in self.query.get(parameter, "").split(",") if name.strip()]
+
+    def flag(self, parameter: str, *, default: bool = False) -> bool:
+        """Return whether a parameter is `true`.
+
+        Raises:  BadRequest ``query``.
+        """
+        text = self.query.get(parameter, str(default)).lower()
+        if text not in ("true", "false", "1", "0"):
+            raise wrong("query", f"{parameter}={text[:64]!r}", "write true or false", (parameter,))
+        return text in ("true", "1")
+
+    @property
+    def message(self) -> str:
+        """The message of an operation, which may be left out.
+
+        Raises:  BadRequest ``body``.
+        """
+        if self.body is None:
+            return ""
+        if not isinstance(self.body, str):
+            raise wrong("body", "the message is not a JSON string", 'send "text" in quotes')
+        return self.body
+
+    async def job_file(self, job: int) -> JobFile:
+        """Return the job file of a job.
+
+        Raises:  NotFound ``no-such-job``.
+        """
+        return JobFile((await self.ask("export_job", job=job, dialect="hpcpack"))["text"])
+
+    async def admit_to(self, job: int) -> None:
+        """Refuse a job of another user than the one for whom an administrator asks.
+
+        Raises:  NotAllowed ``not-owner``.
+        """
+        if self.as_user:
+            owner = (await self.ask("job", job=job))["job"]["owner"]
+            if owner.lower() != self.as_user.lower():
+                raise NotAllowed(code="not-owner", what=f"job {job} is not a job of {self.as_user!r}")
+
+
+async def hpc_request(gateway: Gateway, request: Request, content: bytes) -> HpcRequest:
+    """Return a request with its user.
+
+    HTTP Basic: the name of the user, and as the password a token.
+    Raises:  NotAllowed ``not-logged-in``, ``as-user``; BadRequest ``body``.
+    """
+    caller, name = _caller(gateway, request)
+    if name:
+        known = (await gateway.head.ask_plain(caller, "whoami"))["user"]
+        if known.lower() != name.rpartition("\\")[2].lower():
+            raise not_logged_in()
+    as_user = request.headers.get(AS_USER, "").rpartition("\\")[2]
+    if as_user:
+        await _check_as_user(gateway, caller, as_user)
+    return HpcRequest(gateway, request, caller, _json(content), as_user)
+
+
+def _caller(gateway: Gateway, request: Request) -> tuple[WebCaller, str]:
+    said = request.headers.get("authorization", "")
+    if not said.lower().startswith("basic "):
+        return gateway.identity.caller(request), ""
+    try:
+        name, _, token = base64.b64decode(said[6:], validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        raise not_logged_in() from None
+    if not name or not 0 < len(token) <= NAME.most or not token.isascii():
+        raise not_logged_in()
+    return WebCaller(address_of(request), token=token), name
+
+
+async def _check_as_user(gateway: Gateway, caller: WebCaller, as_user: str) -> None:
+    if len(as_user) > NAME.most or not as_user.isprintable():
+        raise wrong("as-user", f"{AS_USER} is not the name of a user")
+    if (await gateway.head.ask_plain(caller, "whoami"))["role"] != "administrator":
+        raise NotAllowed(code="as-user", what=f"only administrators may send {AS_USER}")
+
+
+def _json(content: bytes) -> Any:
+    if not content.strip():
+        return None
+    try:
+        return msgspec.json.decode(content)
+    except UNREADABLE as error:
+        raise wrong("body", f"the body is not JSON: {error}") from None
