@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from headnode.adapters.wire.agent_messages import AttemptResult, AttemptStart, Results, Started
-from headnode.adapters.wire.messages import Ack, FromHead, Run, Welcome
+from headnode.adapters.wire.messages import FromHead, ResultsAck, Run, Welcome
 from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
 from headnode.core.model.quantities import Instant
 from simulated_agents import SimulatedAgent
@@ -38,7 +38,7 @@ class EndingAgent(SimulatedAgent):
         if isinstance(message, Welcome):
             for results in self._unacknowledged.values():
                 self.say(results)
-        if isinstance(message, Ack):
+        if isinstance(message, ResultsAck):
             self._unacknowledged.pop(message.number, None)
         super().obey(message, data)
 
@@ -46,7 +46,7 @@ class EndingAgent(SimulatedAgent):
         """Report the attempts as started and ended."""
         now = Instant(time.time())
         begun = tuple(AttemptStart(message.task, *who, now) for who in message.attempts)
-        self.say(Started(job=message.job, begun=begun))
+        self.say(Started(job=message.job, started=begun))
         ended = tuple(
             AttemptResult(
                 message.task, instance, attempt,

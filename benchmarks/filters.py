@@ -65,7 +65,7 @@ def plug_in() -> None:
     with head(processors=2) as here:
         submissions(here)
         without = submissions(here)
-        here.client.ask("set_params", values={"SubmissionFilterProgram": "plugin:nothing"})
+        here.client.ask("set_parameters", values={"SubmissionFilterProgram": "plugin:nothing"})
         here.client.ask("submit_job", tasks=[{"command": "true"}], terms={"holds": "User"})  # loads it
         with_one = submissions(here)
     print(
@@ -107,7 +107,7 @@ def start(here: Head) -> float:
     """Return the time from submission to the end of `true` without filters, in seconds."""
     begun = time.perf_counter()
     job = here.client.ask("submit_job", tasks=[{"command": "true"}])["job"]
-    for answer in here.client.follow("watch_job", job=job):
+    for answer in here.client.follow("watch_jobs", job=job):
         if answer["done"]:
             break
     return time.perf_counter() - begun
@@ -122,7 +122,7 @@ def unfiltered(folder: Path) -> None:
     script.write_text("#!/bin/sh\nsleep 14\nexit 3\n")
     script.chmod(0o700)
     with head(processors=64) as empty, head(processors=64) as full:
-        full.client.ask("set_params", values={"ActivationFilterProgram": f"template=slow {script}"})
+        full.client.ask("set_parameters", values={"ActivationFilterProgram": f"template=slow {script}"})
         for _ in range(WAITING):
             full.client.ask("submit_job", tasks=[{"command": "true"}], terms={"jobtemplate": "slow"})
         pairs = [(start(empty), start(full)) for _ in range(WARM + MEASURED)][WARM:]

@@ -72,7 +72,7 @@ class Head:
     def stop(self) -> None:
         """End everything, jobs and agents too."""
         if self.process.poll() is None:
-            self.client.ask("down", cancel_jobs=True)
+            self.client.ask("stop_head", cancel_jobs=True)
             self.client.close()
             self.process.wait(PATIENCE)
         _wait_for_agents(self.state)

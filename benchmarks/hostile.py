@@ -72,7 +72,9 @@ class Target:
 Kind = tuple[Callable[[Target], socket.socket], bytes, bool]
 """How to connect, what to say, and whether answers are read before it is said again; else it is kept open."""
 
-GREETING = m.Join(protocol=m.PROTOCOL, secret="x", facts=NodeFacts(name="n", processors=10**9), request=b"x")
+GREETING = m.Join(
+    protocol=m.PROTOCOL, secret="x", facts=NodeFacts(name="n", processors=10**9), certificate_request=b"x"
+)
 TASKS = [{"command": f"sleep {number}"} for number in range(TASKS_AT_ONCE.most)]
 KINDS: dict[str, Kind] = {
     "no TLS handshake": (Target.tcp, b"", False),
@@ -81,26 +83,26 @@ KINDS: dict[str, Kind] = {
     "60 of 64 MB": (Target.local, (64 << 20).to_bytes(4, "big") + bytes(60 << 20), False),
     "15 of 16 MB": (Target.local, (16 << 20).to_bytes(4, "big") + bytes(15 << 20), False),
     "half requests of strangers": (Target.tls, (4000).to_bytes(4, "big") + bytes(3000), False),
-    "pipelined lists": (Target.local, request(do="jobs", limit=1000) * 100, True),
+    "pipelined lists": (Target.local, request(verb="jobs", limit=1000) * 100, True),
     "pipelined checks": (
         Target.local,
-        request(do="check_job", terms={"numprocessors": "1-2"}, tasks=[{"command": "true"}] * 100) * 100,
+        request(verb="check_job", terms={"numprocessors": "1-2"}, tasks=[{"command": "true"}] * 100) * 100,
         True,
     ),
-    "lists that nobody reads": (Target.local, request(do="jobs", limit=1000) * 1000, False),
+    "lists that nobody reads": (Target.local, request(verb="jobs", limit=1000) * 1000, False),
     "deep MessagePack": (Target.tls, framed(b"\x91" * 100_000), True),
-    "deep JSON": (Target.local, framed(b'{"do": "ping", "x": ' + b"[" * 1_000_000), True),
-    "many values": (Target.local, framed(b'{"do": "ping", "x": [' + b"[]," * 5_000_000 + b"[]]}"), True),
+    "deep JSON": (Target.local, framed(b'{"verb": "ping", "x": ' + b"[" * 1_000_000), True),
+    "many values": (Target.local, framed(b'{"verb": "ping", "x": [' + b"[]," * 5_000_000 + b"[]]}"), True),
     "garbage": (Target.local, framed(os.urandom(100_000)), True),
     "garbage of strangers": (Target.tls, framed(os.urandom(1000)), True),
     "giant names": (
         Target.local,
-        request(do="submit_job", terms={"jobname": "x" * 5_000_000}, tasks=[{"command": "true"}]),
+        request(verb="submit_job", terms={"jobname": "x" * 5_000_000}, tasks=[{"command": "true"}]),
         True,
     ),
-    "numbers beyond 2^63": (Target.local, request(do="job", job=2**70) * 100, True),
-    "many tasks": (Target.local, request(do="submit_job", tasks=TASKS, terms={}), True),
-    "too many tasks": (Target.local, request(do="submit_job", tasks=TASKS * 10, terms={}), True),
+    "numbers beyond 2^63": (Target.local, request(verb="job", job=2**70) * 100, True),
+    "many tasks": (Target.local, request(verb="submit_job", tasks=TASKS, terms={}), True),
+    "too many tasks": (Target.local, request(verb="submit_job", tasks=TASKS * 10, terms={}), True),
     "greetings with 10^9 processors": (Target.tls, framed(msgspec.msgpack.encode(GREETING)), True),
 }
 

@@ -41,7 +41,9 @@ def batches(size: int, job: JobId) -> Iterator[list[Event]]:
         for number in range(first, first + size // 2):
             place = (("node01", (number % 64,)),)
             done = InstanceEnd(1, number, 1, "finished", EXITED, "node01")
-            batch.append(InstancesDispatched(at=NOW, job=job, task=1, place=place, attempts=((number, 1),)))
+            batch.append(
+                InstancesDispatched(at=NOW, job=job, task=1, placement=place, attempts=((number, 1),))
+            )
             batch.append(InstancesEnded(at=NOW, job=job, ended=(done,)))
         yield batch
 

@@ -41,7 +41,7 @@ def request(number: int) -> dict[str, Any]:
         "runtime": LIMITS[number % len(LIMITS)],
         "numprocessors": f"1-{1 + number % 3}",
     }
-    return {"do": "submit_job", "terms": terms, "tasks": tasks}
+    return {"verb": "submit_job", "terms": terms, "tasks": tasks}
 
 
 class Submission:
@@ -71,7 +71,7 @@ class Submission:
     async def _watch(self) -> None:
         reader, writer = await asyncio.open_unix_connection(self._socket)
         while self.ended < self._jobs:
-            counts = (await _ask(reader, writer, {"do": "cluster"}))["cluster"]["jobs"]
+            counts = (await _ask(reader, writer, {"verb": "cluster"}))["cluster"]["jobs"]
             self.ended = sum(counts.get(state, 0) for state in ("Finished", "Failed", "Canceled"))
             await asyncio.sleep(0.1)
         writer.close()

@@ -31,10 +31,10 @@ from headnode.adapters.wire.messages import (
     CloseJob,
     FromAgent,
     FromHead,
-    Heard,
+    GetTable,
+    HeartbeatAck,
     OpenJob,
     Run,
-    TellTable,
     Welcome,
 )
 from headnode.core.model.node import NodeFacts
@@ -106,11 +106,11 @@ class SimulatedAgent:
             case CloseJob(job=job):
                 self._opened.pop(job, None)
                 self.say(JobClosed(job=job))
-            case TellTable(number=number):
+            case GetTable(number=number):
                 self._asked = self._number
                 self.say(Table(number=number, **self._holdings()))
                 asyncio.get_running_loop().call_later(SOON, self.beat)
-            case Heard(number=number):
+            case HeartbeatAck(number=number):
                 if number != self._asked:
                     self._agrees()
 
@@ -121,7 +121,7 @@ class SimulatedAgent:
             key = (message.job, message.task, instance)
             self._live[key] = ReportedAttempt(*key, attempt, True, at)
         begun = tuple(AttemptStart(message.task, *who, at) for who in message.attempts)
-        self.say(Started(job=message.job, begun=begun))
+        self.say(Started(job=message.job, started=begun))
 
     def beat(self) -> None:
         """Say that we live."""

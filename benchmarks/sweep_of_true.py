@@ -50,7 +50,7 @@ def sweep(here: Head, **terms: str) -> float:
     begun = time.perf_counter()
     tasks = [{"command": "/bin/true", "parametric": f"1-{TASKS}"}]
     job = here.client.ask("submit_job", tasks=tasks, terms=terms)["job"]
-    for answer in here.client.follow("watch_job", job=job):
+    for answer in here.client.follow("watch_jobs", job=job):
         if answer["done"] and answer["jobs"][0]["state"] != "Finished":
             sys.exit(f"the sweep ended badly: {answer['jobs'][0]}")
     return TASKS / (time.perf_counter() - begun)
@@ -108,7 +108,7 @@ def main() -> None:
         rates(fresh, f"sweep of {TASKS:,} on a new store")
         rates(fresh, f"sweep of {TASKS:,} with a memory limit", None, estimatedprocessmemory="100")
     with head(processors=2) as old:
-        old.client.ask("down")
+        old.client.ask("stop_head")
         old.client.close()
         old.process.wait()
         fill(old.state, asked.ended_jobs)

@@ -16,9 +16,9 @@ from headnode.core.state.events import Event
 from headnode.core.state.job_events import (
     InstanceEnd,
     InstancesEnded,
-    JobConfigured,
+    InstancesRequeued,
+    JobConfiguring,
     JobRequeued,
-    TaskRequeued,
 )
 from headnode.core.state.job_record import JobRecord, encode_record, encode_spec
 from headnode.core.state.transitions import JobState
@@ -81,7 +81,7 @@ one_ended = st.builds(
         started=st.just(NOW),
         ended=st.just(NOW),
         message=st.just(""),
-        trouble=st.just(""),
+        fault=st.just(""),
         usage=st.just(ResourceUsage(1.5, 0.25, 4096, 1024, 5, 6)),
     ),
     node=st.sampled_from(("n1", "n2")),
@@ -90,9 +90,9 @@ one_ended = st.builds(
 spans = st.lists(st.tuples(small, small), min_size=1, max_size=2).map(tuple)
 instance_event: st.SearchStrategy[Event] = st.one_of(
     st.builds(InstancesEnded, at=st.just(NOW), job=jobs, ended=st.lists(one_ended, max_size=6).map(tuple)),
-    st.builds(TaskRequeued, at=st.just(NOW), job=jobs, task=st.integers(1, 2), spans=spans),
+    st.builds(InstancesRequeued, at=st.just(NOW), job=jobs, task=st.integers(1, 2), spans=spans),
     st.builds(JobRequeued, at=st.just(NOW), job=jobs),
-    st.builds(JobConfigured, at=st.just(NOW), job=jobs),
+    st.builds(JobConfiguring, at=st.just(NOW), job=jobs),
 )
 ended_job = st.builds(
     EndedJob,

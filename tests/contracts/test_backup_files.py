@@ -56,7 +56,7 @@ def test_a_backup_brings_all_of_it_back_for_its_owner_only(state: Path, tmp_path
     backup, again = backed_up(state, tmp_path / "backup"), tmp_path / "again"
     assert restore(backup, again, NOW, skipped=50).manifest.cluster == "lab"
     journal = open_journal(again)
-    assert [type(event).__name__ for _, event in journal.replay()] == ["ParameterSet", "NumbersSkipped"]
+    assert [type(event).__name__ for _, event in journal.replay()] == ["ParameterSet", "JobIdsSkipped"]
     journal.close()
     for name in ("authority/head.key", JOURNAL):
         assert (again / name).stat().st_mode & 0o777 == 0o600

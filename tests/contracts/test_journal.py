@@ -22,12 +22,12 @@ from headnode.core.state.job_events import (
     InstanceEnd,
     InstancesDispatched,
     InstancesEnded,
+    InstancesRequeued,
     InstancesStarted,
-    JobConfigured,
+    JobConfiguring,
     JobCreated,
     JobRequeued,
     JobSubmitted,
-    TaskRequeued,
 )
 from headnode.engine.ports import Archive, EndedJob, Journal
 
@@ -198,7 +198,7 @@ def test_a_job_that_is_revived_and_ends_in_one_batch_is_in_the_archive(journal: 
 def test_an_ended_instance_is_found_with_everything_that_was_said(journal: AnyJournal) -> None:
     usage = ResourceUsage(1.5, 0.25, 4096, 1024, 5, 6)
     outcome = AttemptOutcome("stopped", None, 9, NOW, NOW, "killed", "", usage)
-    full = InstanceEnd(2, 7, 3, "failed", outcome, "n2", "asked", ("n2", "n3"))
+    full = InstanceEnd(2, 7, 3, "failed", outcome, "n2", "request", ("n2", "n3"))
     journal.append([instances_ended(ONE, full)])
     assert journal.instance(ONE, 2, 7) == full
 
@@ -222,11 +222,11 @@ def test_an_instance_that_will_run_again_is_not_ended(journal: AnyJournal) -> No
 def test_requeueing_takes_back_what_will_run_again_and_nothing_else(journal: AnyJournal) -> None:
     some = [ended(1), ended(2, "failed"), ended(3, "canceled"), ended(4)]
     journal.append([instances_ended(ONE, *some), instances_ended(TWO, *some)])
-    journal.append([TaskRequeued(at=NOW, job=ONE, task=1, spans=((3, 4),))])
+    journal.append([InstancesRequeued(at=NOW, job=ONE, task=1, spans=((3, 4),))])
     assert numbers(journal) == [1, 2]
     journal.append([JobRequeued(at=NOW, job=ONE)])
     assert numbers(journal) == [1]
-    journal.append([JobConfigured(at=NOW, job=ONE)])
+    journal.append([JobConfiguring(at=NOW, job=ONE)])
     assert numbers(journal) == []
     assert numbers(journal, TWO) == [1, 2, 3, 4]
 
@@ -250,8 +250,8 @@ def test_changes_of_parameters_come_in_order_without_what_happened_between(journ
 def test_history_tells_the_newest_of_a_job_and_leaves_its_instances_out(journal: AnyJournal) -> None:
     created = JobCreated(at=NOW, job=ONE, owner="ada", uid=1, gid=1, spec=b"")
     noise: list[Event] = [
-        InstancesDispatched(at=NOW, job=ONE, task=1, place=(("n1", (0,)),), attempts=((1, 1),)),
-        InstancesStarted(at=NOW, job=ONE, begun=()),
+        InstancesDispatched(at=NOW, job=ONE, task=1, placement=(("n1", (0,)),), attempts=((1, 1),)),
+        InstancesStarted(at=NOW, job=ONE, started=()),
         instances_ended(ONE, ended(1)),
         submitted(2),
         NodePaused(at=NOW, node="n1"),

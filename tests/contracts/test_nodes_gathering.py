@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headnode.adapters.wire.agent_messages import AttemptResult, LaunchesOver, Route
+from headnode.adapters.wire.agent_messages import AttemptResult, LaunchesEnded, Route
 from headnode.adapters.wire.messages import FromAgent
 from headnode.apps.agent.launch_client import UsageGathering, with_remote_usage
 from headnode.core.model.outcome import AttemptOutcome, RemoteUsage, ResourceUsage
@@ -21,11 +21,11 @@ def gather(*targets: str, deaf: int = 0, away: str = "", patience: float = 60.0)
     asked: dict[str, int] = {}
 
     def say(message: FromAgent) -> None:
-        assert isinstance(message, LaunchesOver)
+        assert isinstance(message, LaunchesEnded)
         target = message.route.target
         asked[target] = asked.get(target, 0) + 1
         if target != away and asked[target] > deaf:
-            answer = LaunchesOver(message.route, True, THERE)
+            answer = LaunchesEnded(message.route, True, THERE)
             for _ in range(2):  # it arrives twice
                 asyncio.get_running_loop().call_soon(gathering.hear, answer)
 
@@ -52,7 +52,7 @@ def test_a_node_that_is_away_holds_up_no_result_for_ever() -> None:
 
 def test_an_answer_that_nobody_waits_for_is_passed_over() -> None:
     gathering = UsageGathering("first", lambda _: None)
-    gathering.hear(LaunchesOver(Route(JOB, *KEY, "", "first", "a"), True, THERE))
+    gathering.hear(LaunchesEnded(Route(JOB, *KEY, "", "first", "a"), True, THERE))
     assert gathering.targets(JOB, KEY) == frozenset()
 
 
@@ -76,5 +76,5 @@ def test_a_failed_task_says_on_which_node_it_wanted_for_memory(
     kind: str, code: int | None, own: str, said: str
 ) -> None:
     here = AttemptResult(1, 2, 3, AttemptOutcome(kind, code, message=own))  # type: ignore[arg-type]
-    short = RemoteUsage(why="too much")
+    short = RemoteUsage(message="too much")
     assert with_remote_usage(here, {"b": THERE, "a": short}).outcome.message == said

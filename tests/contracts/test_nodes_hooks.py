@@ -124,10 +124,10 @@ def test_the_failure_of_a_hook_is_answered_when_it_is_durable() -> None:
 
     async def hear() -> None:
         link = world.links.links["node1"]
-        world.links._hook_failed(HookFailed(job=job, hook="prolog", said="no disk"), link)
+        world.links._hook_failed(HookFailed(job=job, hook="prolog", message="no disk"), link)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
     asyncio.run(hear())
-    assert world.heard("node1") == ["CloseJob", "HookHeard"]
+    assert world.heard("node1") == ["CloseJob", "HookFailureAck"]
     assert [drain.cause for drain in world.cluster.nodes["node1"].drains] == ["hook"]

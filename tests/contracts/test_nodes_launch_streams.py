@@ -7,7 +7,7 @@ import pytest
 
 from depth import seeds
 from headnode.adapters.nodes.streams import REPEAT, WINDOW, LaunchStream
-from headnode.adapters.wire.agent_messages import Launch, LaunchPiece, LaunchTaken, Route
+from headnode.adapters.wire.agent_messages import Launch, LaunchAck, LaunchData, Route
 from headnode.adapters.wire.frame_codec import CHUNK
 from headnode.adapters.wire.messages import Launching
 from headnode.core.model.quantities import JobId
@@ -89,9 +89,9 @@ def test_nothing_is_said_to_a_node_that_may_not_have_heard_of_the_launch() -> No
         wire.on_the_way.clear()  # it is lost
         wire.here.look(1e9)
         assert wire.on_the_way == [(wire.there, launch)]
-        wire.here.hear(LaunchTaken(ROUTE, True, 0))
+        wire.here.hear(LaunchAck(ROUTE, True, 0))
         await saying
-        assert wire.on_the_way[1:] == [(wire.there, LaunchPiece(ROUTE, False, 1, "in-end"))]
+        assert wire.on_the_way[1:] == [(wire.there, LaunchData(ROUTE, False, 1, "in-end"))]
 
     play(story())
 
@@ -126,7 +126,7 @@ def test_a_failure_reaches_a_reader_who_waits_and_lets_a_writer_go() -> None:
         reading = asyncio.ensure_future(wire.here.next())
         writing = asyncio.ensure_future(wire.here.all_heard())
         await asyncio.sleep(0)
-        wire.here.hear(LaunchPiece(ROUTE, True, 0, "failed", b"it is gone"))
+        wire.here.hear(LaunchData(ROUTE, True, 0, "failed", b"it is gone"))
         piece = await reading
         await writing
         assert (piece.kind, piece.data) == ("failed", b"it is gone")
@@ -137,9 +137,9 @@ def test_a_failure_reaches_a_reader_who_waits_and_lets_a_writer_go() -> None:
 def test_a_peer_that_floods_or_sends_too_much_at_once_is_not_believed() -> None:
     async def story() -> None:
         wire = Wire()
-        wire.here.hear(LaunchPiece(ROUTE, True, 1, "out", bytes(3 * CHUNK)))
+        wire.here.hear(LaunchData(ROUTE, True, 1, "out", bytes(3 * CHUNK)))
         for number in range(1, 100):
-            wire.here.hear(LaunchPiece(ROUTE, True, number, "out", b"x"))
+            wire.here.hear(LaunchData(ROUTE, True, number, "out", b"x"))
         read = 0
         while True:
             try:
@@ -160,6 +160,6 @@ def test_silence_is_broken_to_show_that_this_side_lives() -> None:
         wire.here.look(now + REPEAT)
         assert wire.on_the_way == []
         wire.here.look(now + 60)
-        assert [type(message) for _, message in wire.on_the_way] == [LaunchTaken]
+        assert [type(message) for _, message in wire.on_the_way] == [LaunchAck]
 
     play(story())

@@ -40,7 +40,7 @@ def test_every_kind_of_result_has_a_row() -> None:
 
 def test_every_field_of_an_outcome_and_every_measured_value_is_named() -> None:
     named = set(re.findall(r"`(\w+)`", PAGE.partition("A result has the numbers")[2].partition("\n\n")[0]))
-    assert named - {"LaunchesOver"} == {*AttemptOutcome._fields, *ResourceUsage._fields} - {"usage"}
+    assert named - {"LaunchesEnded"} == {*AttemptOutcome._fields, *ResourceUsage._fields} - {"usage"}
 
 
 def test_every_trouble_has_a_row_that_says_whose_fault_it_is() -> None:

@@ -13,8 +13,8 @@ from headnode.adapters.wire.agent_messages import (
     AttemptStart,
     Hello,
     Launch,
-    LaunchesOver,
-    LaunchPiece,
+    LaunchData,
+    LaunchesEnded,
     Message,
     OutputRead,
     ReportedAttempt,
@@ -66,7 +66,7 @@ def test_a_machine_as_large_as_the_bounds_is_believed(facts: dict[str, Any]) -> 
         {"sockets": 0},
         *({name: -1} for name in ("memory", "disk", "swap", "speed")),
         *({name: 2**62} for name in ("memory", "disk", "swap", "speed")),
-        *({name: "x" * 300} for name in ("name", "architecture", "system", "boot_id", "serves")),
+        *({name: "x" * 300} for name in ("name", "architecture", "system", "boot_id", "only_user")),
         {"groups": ("g",) * 2000},
         {"features": ("g" * 300,)},
         {"enforced": ("memory",) * 2000},
@@ -85,7 +85,7 @@ def test_a_time_that_cannot_be_is_not_believed(at: float) -> None:
     for message in (
         hello(live=(ReportedAttempt(JobId(1), 1, 1, 1, True, Instant(at)),)),
         Table(number=1, live=(ReportedAttempt(JobId(1), 1, 1, 1, True, Instant(at)),)),
-        Started(job=JobId(1), begun=(AttemptStart(1, 1, 1, Instant(at)),)),
+        Started(job=JobId(1), started=(AttemptStart(1, 1, 1, Instant(at)),)),
     ):
         with pytest.raises(Nonsense):
             heard(message)
@@ -158,9 +158,9 @@ ROUTE = Route(JobId(1), 1, 1, 1, "x", "first", "target")
 @pytest.mark.parametrize(
     "message",
     [
-        LaunchPiece(route=ROUTE, back=True, sequence=1, kind="exit", code=2**40),
-        LaunchesOver(route=ROUTE, back=True, used=RemoteUsage(ResourceUsage(peak_memory=2**60))),
-        LaunchesOver(route=ROUTE, back=True, used=RemoteUsage(ResourceUsage(user_time=math.nan))),
+        LaunchData(route=ROUTE, from_target=True, sequence=1, kind="exit", code=2**40),
+        LaunchesEnded(route=ROUTE, from_target=True, usage=RemoteUsage(ResourceUsage(peak_memory=2**60))),
+        LaunchesEnded(route=ROUTE, from_target=True, usage=RemoteUsage(ResourceUsage(user_time=math.nan))),
         Launch(route=ROUTE, command="x" * 200_000, directory="/", environment={}),
         OutputRead(number=1, data=b"", size=-1),
     ],

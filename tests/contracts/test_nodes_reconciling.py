@@ -66,7 +66,7 @@ def test_what_never_started_is_handed_over_again_and_what_had_is_lost() -> None:
     job = world.submit(ONCE, ONCE)
     world.do(world.nodes.started(world.nodes.running()[0], world.clock.now()))
     plan = plan_of(world, "node1", hello(world, "node1"))
-    assert plan.messages == (Run(job=job, task=2, place=(("node1", (1,)),), attempts=((1, 1),)),)
+    assert plan.messages == (Run(job=job, task=2, placement=(("node1", (1,)),), attempts=((1, 1),)),)
     (report,) = plan.reports
     assert [(r.task, r.outcome.kind) for r in report.reports] == [(1, "lost")]
     world.do(report)
@@ -286,7 +286,7 @@ def test_digests_agree_while_nothing_is_lost_and_differ_by_whatever_is() -> None
         replace(table, opened=table.opened[:1]),
         replace(table, opened=((job, 0), table.opened[1])),
         replace(table, suspended=(other,)),
-        replace(table, check="300 /bin/true"),
+        replace(table, health_check="300 /bin/true"),
     )
     assert not [each for each in others if agrees(world, "node1", each)]
     reordered = replace(table, live=table.live[::-1], opened=table.opened[::-1])

@@ -8,13 +8,13 @@ from worlds import World
 from headnode.adapters.nodes.streams import Relay, Sessions
 from headnode.adapters.wire.agent_messages import (
     Launch,
-    LaunchesOver,
-    LaunchPiece,
-    LaunchTaken,
+    LaunchAck,
+    LaunchData,
+    LaunchesEnded,
     ReportedAttempt,
     Route,
 )
-from headnode.adapters.wire.messages import EndLaunched, FromHead, Launching
+from headnode.adapters.wire.messages import FromHead, KillLaunches, Launching
 from headnode.core.model.outcome import RemoteUsage
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec
@@ -33,7 +33,7 @@ class Scene:
         self.job = self.world.submit(PAIR, minimum=2, maximum=2)
         run = self.world.record(self.job).run
         assert run is not None
-        self.place = run.tasks[0].live[1].place
+        self.place = run.tasks[0].live[1].placement
         self.first, self.target = (node for node, _ in self.place)
         (self.foreign,) = set(NODES) - {self.first, self.target}
         self.said: list[tuple[str, FromHead]] = []
@@ -68,7 +68,7 @@ def launch(route: Route) -> Launch:
 def test_a_launch_reaches_its_target_with_the_place_of_the_task() -> None:
     scene = Scene()
     (said,) = scene.hear(scene.first, launch(scene.route()))
-    assert said == (scene.target, Launch(scene.route(), "hostname", "/", {}, place=scene.place))
+    assert said == (scene.target, Launch(scene.route(), "hostname", "/", {}, placement=scene.place))
 
 
 def test_pieces_pass_only_between_the_first_node_and_the_target_in_every_small_world() -> None:
@@ -78,10 +78,10 @@ def test_pieces_pass_only_between_the_first_node_and_the_target_in_every_small_w
         may = first == scene.first and target in (scene.first, scene.target)
         may = may and node == (target if back else first)
         other = first if back else target
-        piece, taken = LaunchPiece(route, back, 1, "out", b"x"), LaunchTaken(route, back, 1)
+        piece, taken = LaunchData(route, back, 1, "out", b"x"), LaunchAck(route, back, 1)
         assert scene.hear(node, piece) == ([(other, piece)] if may else [])
         assert scene.hear(node, taken) == ([(other, taken)] if may else [])
-        over = LaunchesOver(route, back, RemoteUsage() if back else None)
+        over = LaunchesEnded(route, back, RemoteUsage() if back else None)
         assert scene.hear(node, over) == ([(other, over)] if may else [])
 
 
@@ -94,8 +94,8 @@ def test_a_launch_that_may_not_pass_is_answered_with_the_reason(changed: dict[st
     scene = Scene()
     ((node, answer),) = scene.hear(scene.first, launch(scene.route(**changed)))
     assert node == scene.first
-    assert isinstance(answer, LaunchPiece)
-    assert (answer.kind, answer.back) == ("failed", True)
+    assert isinstance(answer, LaunchData)
+    assert (answer.kind, answer.from_target) == ("failed", True)
 
 
 def test_no_node_launches_for_the_task_of_another() -> None:
@@ -106,7 +106,7 @@ def test_no_node_launches_for_the_task_of_another() -> None:
         (scene.target, scene.target),
     ):
         said = scene.hear(node, launch(scene.route(first=first)))
-        assert [(to, message.kind) for to, message in said if isinstance(message, LaunchPiece)] == [
+        assert [(to, message.kind) for to, message in said if isinstance(message, LaunchData)] == [
             (node, "failed")
         ]
 
@@ -115,7 +115,7 @@ def test_the_end_of_a_task_ends_what_it_launched_where_it_did_and_once() -> None
     scene = Scene()
     scene.hear(scene.first, launch(scene.route()))
     scene.end()
-    assert scene.said == [(scene.target, EndLaunched(scene.job, 1, 1, 1))]
+    assert scene.said == [(scene.target, KillLaunches(scene.job, 1, 1, 1))]
     scene.said.clear()
     scene.relay.end_what_is_over(
         (InstancesEnded(at=scene.world.clock.now(), job=scene.job, ended=()),), scene.world.cluster
@@ -127,6 +127,6 @@ def test_what_a_node_launched_for_tasks_that_are_over_is_ended_when_it_says_hell
     scene = Scene()
     live, over = ReportedAttempt(scene.job, 1, 1, 1, True), ReportedAttempt(scene.job, 1, 1, 7, True)
     scene.relay.greeted(scene.target, (live, over), scene.world.cluster)
-    assert scene.said == [(scene.target, EndLaunched(scene.job, 1, 1, 7))]
+    assert scene.said == [(scene.target, KillLaunches(scene.job, 1, 1, 7))]
     scene.end()  # a head that has just started knows of it by now
-    assert scene.said == [(scene.target, EndLaunched(scene.job, 1, 1, 1))]
+    assert scene.said == [(scene.target, KillLaunches(scene.job, 1, 1, 1))]

@@ -246,7 +246,7 @@ def test_every_encoded_part_of_an_event_is_checked_before_the_head_starts() -> N
         ("JobCreated", "spec"),
         ("JobModified", "spec"),
         ("JobValidated", "spec"),
-        ("JobRevived", "record"),
+        ("JobUnarchived", "record"),
         ("TemplateSet", "template"),
     }
 
@@ -329,8 +329,8 @@ def test_an_agent_does_nothing_about_a_message_that_it_does_not_know_and_says_so
     told = [record.getMessage() for record in caplog.records if "does not know" in record.getMessage()]
     assert len(told) == 1
     assert f"Headnode {__version__}" in told[0]
-    assert heard[0] == {"type": "NotUnderstood", "said": heard[0]["said"]}
-    assert heard[0]["said"] in told[0]
+    assert heard[0] == {"type": "NotUnderstood", "message": heard[0]["message"]}
+    assert heard[0]["message"] in told[0]
 
 
 @pytest.mark.parametrize("path", [("facts",), (), ("live", 0)], ids=["facts", "hello", "attempt"])

@@ -26,7 +26,7 @@ a row here cannot be applied, and stops the head before anything wrong is writte
 
 - A state MUST change only by an event of these tables. `headnode.core.state.events` describes each event.
 - If a row has several states, the event names the new state.
-- An ended job leaves the memory of the head. It accepts an event only after `JobRevived` has loaded it again.
+- The head forgets an ended job. It accepts an event only after `JobUnarchived` has loaded it again.
 - An instance is one run of a task's program. The attempt numbers of an instance MUST never be used twice.
 """
 _JOB_NOTE = """

@@ -156,11 +156,11 @@ class Adversary:
                 if any(task["kind"] == "service" for task in self.head.ask("tasks", job=job)["tasks"]):
                     self.head.ask("finish_job", job=job)  # it would go on for ever
                 reasons = self.head.ask("explain_job", job=job)["reasons"]
-                if any(reason["why"] == "never-fits" for reason in reasons):
+                if any(reason["kind"] == "never-fits" for reason in reasons):
                     self.head.ask(
                         "cancel_job", job=job
                     )  # a gang has got more tasks than there are processors
-                if any(d["standing"] == "open" and d["state"] in over for d in shown["dependencies"]):
+                if any(d["status"] == "open" and d["state"] in over for d in shown["dependencies"]):
                     self.head.ask("cancel_job", job=job)
             except Refused:
                 continue  # it has moved on meanwhile

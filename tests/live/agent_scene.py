@@ -25,21 +25,21 @@ from headnode.adapters.wire.agent_messages import (
     JobClosed,
     JobReady,
     Launch,
-    LaunchesOver,
-    LaunchPiece,
-    LaunchTaken,
+    LaunchAck,
+    LaunchData,
+    LaunchesEnded,
     Results,
     Route,
     Started,
     Suspended,
 )
 from headnode.adapters.wire.messages import (
-    Ack,
     CloseJob,
     FromAgent,
     FromHead,
     Goodbye,
     OpenJob,
+    ResultsAck,
     Run,
     Suspend,
     Welcome,
@@ -71,7 +71,7 @@ class Head:
         self.over: dict[
             str, RemoteUsage
         ] = {}  # what was launched and is over, by the node it was launched on
-        self.said_of_launches: list[LaunchPiece] = []
+        self.said_of_launches: list[LaunchData] = []
         self.suspended: list[int] = []  # the numbers of suspensions by which all stood still
         self.ready: list[int] = []  # jobs for which the node was ready, as often as it said so
         self.failed: list[HookFailed] = []
@@ -123,7 +123,7 @@ class Head:
         if self._peer is not None and time.monotonic() - self._showed_life > SHOW_LIFE:
             self._showed_life = time.monotonic()
             for route, sequence in self._launches.values():
-                self.say(LaunchTaken(route, False, sequence))
+                self.say(LaunchAck(route, False, sequence))
         channels = [each for each in (self._listener, self._peer) if each is not None]
         for channel in select.select(channels, [], [], patience)[0]:
             if channel is self._listener:
@@ -155,20 +155,20 @@ class Head:
             case Hello():
                 self.hellos.append(message)
                 self.say(Welcome(cluster="test", heartbeat=Seconds(5.0), grace=Seconds(self.grace)))
-            case Started(begun=begun):
+            case Started(started=begun):
                 self.started += [(each.task, each.instance, each.attempt) for each in begun]
             case Heartbeat(number=number):
                 self.heartbeats.append((number, time.monotonic()))
             case Results():
                 self._results(message)
-            case LaunchesOver(route=route, back=True, used=RemoteUsage() as used):
+            case LaunchesEnded(route=route, from_target=True, usage=RemoteUsage() as used):
                 self.over[route.target] = used
-            case LaunchPiece(route=route, back=True, sequence=sequence, kind=kind):
+            case LaunchData(route=route, from_target=True, sequence=sequence, kind=kind):
                 self.said_of_launches.append(message)
                 self._launches[route.number] = (route, sequence)
                 if kind in ("exit", "failed"):
                     del self._launches[route.number]
-                self.say(LaunchTaken(route, False, sequence))
+                self.say(LaunchAck(route, False, sequence))
             case Suspended(number=number):
                 self.suspended.append(number)
             case JobReady(job=job):
@@ -190,7 +190,7 @@ class Head:
         """Acknowledge all that was heard and not yet acknowledged."""
         self.acknowledges = True
         for number in sorted(self._batches):
-            self.say(Ack(number=number))
+            self.say(ResultsAck(number=number))
         self._batches.clear()
 
     # What tests ask for.

@@ -53,7 +53,7 @@ class RealGateway:
             try:
                 with socket.socket(socket.AF_UNIX) as connection:
                     connection.connect(str(self.directory / "web.sock"))
-                    connection.sendall(json.dumps({"do": question}).encode() + b"\n")
+                    connection.sendall(json.dumps({"verb": question}).encode() + b"\n")
                     answer: dict[str, Any] = json.loads(connection.makefile().readline())
                     return answer
             except (OSError, ValueError):

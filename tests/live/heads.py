@@ -71,7 +71,7 @@ class RealHead:
 
     def wait(self, job: int) -> dict[str, Any]:
         """Wait for the end of a job; return it."""
-        for answer in self.client.follow("watch_job", job=job):
+        for answer in self.client.follow("watch_jobs", job=job):
             if answer["done"]:
                 found: dict[str, Any] = answer["jobs"][0]
                 return found
@@ -100,7 +100,7 @@ class RealHead:
 
     def output(self, job: int, task: int = 1, instance: int | None = None) -> str:
         fields = {"instance": instance} if instance is not None else {}
-        path = Path(self.ask("output", job=job, task=task, **fields)["standard_output"])
+        path = Path(self.ask("task_output", job=job, task=task, **fields)["standard_output"])
         return path.read_text() if path.exists() else ""
 
     def kill(self) -> None:
@@ -116,7 +116,7 @@ class RealHead:
         """End everything of this head, also what runs."""
         if self.process.poll() is not None:
             self.start_again()
-        self.ask("down", cancel_jobs=True)
+        self.ask("stop_head", cancel_jobs=True)
         self.client.close()
         self.process.wait(PATIENCE)
 

@@ -21,12 +21,12 @@ from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import (
     SINCE,
-    Ack,
     CloseJob,
     FromHead,
     Goodbye,
-    Heard,
+    HeartbeatAck,
     OpenJob,
+    ResultsAck,
     Run,
     Welcome,
 )
@@ -67,7 +67,7 @@ class OldAgent:
         """Say that the only task of a job has ended well."""
         result = AttemptResult(1, 1, 1, AttemptOutcome("exited", 0))
         self.say(Results(number=job, job=JobId(job), results=(result,)))
-        await self.until(Ack)
+        await self.until(ResultsAck)
 
     async def until(self, kind: type[Message]) -> FromHead:
         """Return the first message of a kind; all that comes is noted."""
@@ -106,13 +106,13 @@ def test_an_old_agent_runs_jobs_until_the_site_has_hooks_and_explain_says_why_it
         first = await asyncio.to_thread(head.submit, "x")
         await agent.until(Run)
         await agent.has_run(first)
-        await ask(head, "set_params", values={"PrologProgram": "/bin/true"})
+        await ask(head, "set_parameters", values={"PrologProgram": "/bin/true"})
         second = await asyncio.to_thread(head.submit, "x")
         view = await ask(head, "node", node="old")
         (drain,) = view["node"]["drains"]  # type: ignore[index]
         assert (view["node"]["state"], drain["cause"], drain["reason"]) == ("Drained", "agent", REASON)  # type: ignore[index]
         assert REASON in str(await ask(head, "explain_job", job=second))
-        await ask(head, "set_params", values={"PrologProgram": None})
+        await ask(head, "set_parameters", values={"PrologProgram": None})
         run = await agent.until(Run)
         assert isinstance(run, Run)
         assert run.job == second
@@ -124,7 +124,7 @@ def test_an_old_agent_runs_jobs_until_the_site_has_hooks_and_explain_says_why_it
 def test_a_job_does_not_wait_for_a_prolog_on_a_node_that_went_back_to_an_older_version(
     head: RealHead,
 ) -> None:
-    head.ask("set_params", values={"PrologProgram": "/bin/true"})
+    head.ask("set_parameters", values={"PrologProgram": "/bin/true"})
 
     async def today(agent: OldAgent) -> None:
         await agent.until(Welcome)
@@ -148,17 +148,17 @@ def test_a_job_does_not_wait_for_a_prolog_on_a_node_that_went_back_to_an_older_v
 def test_an_old_agent_hears_nothing_that_it_does_not_know(head: RealHead) -> None:
     async def talk(agent: OldAgent) -> None:
         await agent.until(Welcome)
-        await ask(head, "set_params", values={"TTLCompletedJobs": "1"})  # nodes are asked for old output
+        await ask(head, "set_parameters", values={"TTLCompletedJobs": "1"})  # nodes are asked for old output
         job = await asyncio.to_thread(head.submit, "x", stdout="/tmp/own")
         await agent.until(Run)
         await agent.has_run(job)
         with pytest.raises(HeadnodeError, match="the agent of node 'old' is too old to read '/tmp/own'"):
             await ask(head, "read_output", job=job, task=1, stream="standard_output")
-        agent.say(HookFailed(job=JobId(1), hook="epilog", said="x"))
+        agent.say(HookFailed(job=JobId(1), hook="epilog", message="x"))
         agent.say(Heartbeat(number=7))
-        await agent.until(Heard)
+        await agent.until(HeartbeatAck)
         agent.say(Heartbeat(number=8))
-        await agent.until(Heard)
+        await agent.until(HeartbeatAck)
         unknown = {kind.__name__ for kind in SINCE}
         assert unknown.isdisjoint(agent.heard)
 

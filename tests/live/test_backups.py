@@ -47,7 +47,7 @@ def test_nodes_come_back_to_a_head_that_was_restored_elsewhere(
             wait_for_state(head, node.name, "Ready")
         done = head.submit("echo done")
         assert head.wait(done)["state"] == "Finished"
-        head.ask("set_params", values={"HeartbeatInterval": "7"})
+        head.ask("set_parameters", values={"HeartbeatInterval": "7"})
         queued = head.submit("echo later", terms={"hold": "later"})
         made = hn("backup", str(backup), state=head.state)
         assert made.returncode == 0, made.stderr
@@ -68,7 +68,7 @@ def test_nodes_come_back_to_a_head_that_was_restored_elsewhere(
         for node in nodes:
             wait_for_state(again, node.name, "Ready")
         assert again.ask("job", job=done)["job"]["state"] == "Finished"
-        values = {each["name"]: each["value"] for each in again.ask("params")["params"]}
+        values = {each["name"]: each["value"] for each in again.ask("parameters")["parameters"]}
         assert values["HeartbeatInterval"] == "7"
         again.ask("release_job", job=queued, name="later")
         assert again.wait(queued)["state"] == "Finished"

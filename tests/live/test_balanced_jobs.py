@@ -15,7 +15,7 @@ EACH = 12  # tasks
 @pytest.fixture
 def head(tmp_path: Path) -> Iterator[RealHead]:
     with real_head(tmp_path, processors=9) as head:
-        head.ask("set_params", values={"SchedulingMode": "Balanced", "RebalancingInterval": "1"})
+        head.ask("set_parameters", values={"SchedulingMode": "Balanced", "RebalancingInterval": "1"})
         yield head
 
 

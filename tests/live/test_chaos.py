@@ -112,7 +112,7 @@ class Victim:
 
     def stop(self) -> None:
         """End everything."""
-        self.ask("down", cancel_jobs=True)
+        self.ask("stop_head", cancel_jobs=True)
         self.client.close()
         self.head.wait(PATIENCE)
 

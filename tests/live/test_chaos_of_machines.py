@@ -223,7 +223,7 @@ def test_eight_machines_of_which_three_fail_lose_nothing(tmp_path: Path, pytestc
     seconds = pytestconfig.getoption("--chaos-seconds") or float(share_of(30))
     dice = random.Random(seconds)
     with cluster_of_machines(tmp_path / "cluster", NAMES) as cluster:
-        cluster.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "2"})
+        cluster.ask("set_parameters", values={"HeartbeatInterval": "1", "InactivityCount": "2"})
         for node in cluster.nodes.values():
             node.kill_agent()
             node.start_agent()

@@ -126,8 +126,8 @@ def test_whatever_is_asked_of_jobs_what_happens_is_what_was_promised(
     seconds = pytestconfig.getoption("--chaos-seconds") or float(share_of(30))
     seed = pytestconfig.getoption("--chaos-seed")
     with real_head(tmp_path, nodes=2, processors=2) as head:
-        head.ask("set_params", values={"licences": "solver:2"})
-        head.ask("set_node", node=max(node["name"] for node in head.ask("nodes")["nodes"]), features=[FAR])
+        head.ask("set_parameters", values={"licences": "solver:2"})
+        head.ask("modify_node", node=max(node["name"] for node in head.ask("nodes")["nodes"]), features=[FAR])
         adversary, murderer = Adversary(head, tmp_path, seed), Murderer(head, seed)
         end = time.monotonic() + seconds
         while time.monotonic() < end:

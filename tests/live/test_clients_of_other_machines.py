@@ -35,7 +35,7 @@ def head(tmp_path: Path) -> Iterator[RealHead]:
 
 def offered(head: RealHead, **wish: Any) -> str:
     """Return the line that lets somebody log in."""
-    line: str = head.ask("new_token", **wish)["login"]
+    line: str = head.ask("create_token", **wish)["login"]
     return line
 
 
@@ -169,7 +169,7 @@ def _at(login: HeadLogin, place: HeadLogin) -> HeadLogin:
 
 def test_a_token_makes_no_tokens(head: RealHead) -> None:
     client = Client(logged_in(head))
-    assert refused(client, "new_token") == "not-here"
+    assert refused(client, "create_token") == "not-here"
     client.close()
 
 
@@ -178,7 +178,7 @@ def test_following_a_job_ends_when_the_token_is_revoked(head: RealHead) -> None:
     client = Client(login)
     job = head.submit("sleep 60")
     head.wait_for(job, "Running")
-    updates = client.follow("watch_job", job=job)
+    updates = client.follow("watch_jobs", job=job)
     next(updates)
     head.ask("revoke_token", token=login.number)
     head.ask("set_progress", job=job, percent=50)
@@ -207,10 +207,10 @@ def test_a_certificate_of_a_node_opens_nothing_for_clients_and_a_token_nothing_f
     assert node.join(invite(head, approve=True)).returncode == 0
     identity = node.state / "identity"
     with _tls(login, alpn=CLIENT, certificate=identity) as stream:
-        _say(stream, json.dumps({"do": "log_in", "token": login.token}).encode())
+        _say(stream, json.dumps({"verb": "log_in", "token": login.token}).encode())
         assert stream.recv(1) == b""
     with _tls(login) as stream:  # without the word of clients: the door of nodes
-        _say(stream, json.dumps({"do": "log_in", "token": login.token}).encode())
+        _say(stream, json.dumps({"verb": "log_in", "token": login.token}).encode())
         assert stream.recv(1) == b""
     works(login)
 
@@ -234,9 +234,9 @@ GARBAGE = {
     "too large": (5000).to_bytes(4, "big"),
     "no JSON": (4).to_bytes(4, "big") + b"\xff\x00{{",
     "no object": (2).to_bytes(4, "big") + b"[]",
-    "another verb": (16).to_bytes(4, "big") + b'{"do": "nodes" }',
-    "no token": (16).to_bytes(4, "big") + b'{"do": "log_in"}',
-    "a token of another kind": (28).to_bytes(4, "big") + b'{"do": "log_in", "token": 1 }',
+    "another verb": (16).to_bytes(4, "big") + b'{"verb": "nodes" }',
+    "no token": (16).to_bytes(4, "big") + b'{"verb": "log_in"}',
+    "a token of another kind": (28).to_bytes(4, "big") + b'{"verb": "log_in", "token": 1 }',
 }
 
 
@@ -255,7 +255,7 @@ def test_what_is_no_greeting_ends_its_own_connection(head: RealHead, words: byte
 def test_a_frame_too_large_ends_its_own_connection(head: RealHead) -> None:
     login = logged_in(head)
     connection = dial(login.host, login.port, login.authority)
-    connection.send({"do": "log_in", "token": login.token})
+    connection.send({"verb": "log_in", "token": login.token})
     assert connection.receive()["ok"]
     stream = connection._socket
     stream.sendall((1 << 30).to_bytes(4, "big"))
@@ -298,7 +298,7 @@ def test_clients_that_stall_in_a_large_request_hold_no_memory_and_nobody_up(head
     stalled = []
     for _ in range(20):
         connection = dial(login.host, login.port, login.authority)
-        connection.send({"do": "log_in", "token": login.token})
+        connection.send({"verb": "log_in", "token": login.token})
         assert connection.receive()["ok"]
         connection._socket.sendall(b.REQUEST.most.to_bytes(4, "big") + b"x" * 1000)
         stalled.append(connection)

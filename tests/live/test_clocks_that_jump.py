@@ -53,7 +53,7 @@ class Scene:
         self.clocks = {"head": Clock(directory / "head.time"), "node": Clock(directory / "node.time")}
         self.head = HeadWithClock(directory / "state", self.clocks["head"])
         self.head.wait_until_ready()
-        self.head.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "3"})
+        self.head.ask("set_parameters", values={"HeartbeatInterval": "1", "InactivityCount": "3"})
         words = ["--head", str(self.head.state / "nodes.sock"), "--state", str(directory / "agent")]
         with (directory / "agent.log").open("ab") as log:
             self._agent = subprocess.Popen(

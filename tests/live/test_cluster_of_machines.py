@@ -33,9 +33,9 @@ def cluster(machines: Cluster) -> Iterator[Cluster]:
 def hasty(cluster: Cluster, interval: int, count: int) -> None:
     """Let nodes be given up after so many seconds; agents learn it when they connect again."""
     values = {"HeartbeatInterval": str(interval), "InactivityCount": str(count)}
-    known = {each["name"]: each["value"] for each in cluster.ask("params")["params"]}
+    known = {each["name"]: each["value"] for each in cluster.ask("parameters")["parameters"]}
     if any(known[name] != value for name, value in values.items()):
-        cluster.ask("set_params", values=values)
+        cluster.ask("set_parameters", values=values)
         for node in cluster.nodes.values():
             node.kill_agent()
             node.start_agent()

@@ -211,10 +211,10 @@ def test_parameters_change_together_and_a_wrong_one_is_told_at_its_field(
     page = press(browser, "/settings", **{"param-SchedulingDepth": "50", "param-HeartbeatInterval": "soon"})
     assert page.status_code == 422
     assert 'id="p-HeartbeatInterval" name="param-HeartbeatInterval" value="soon"' in page.text
-    values = {each["name"]: each["value"] for each in head.ask("params")["params"]}
+    values = {each["name"]: each["value"] for each in head.ask("parameters")["parameters"]}
     assert values["SchedulingDepth"] == "100"
     press(browser, "/settings", **{"param-SchedulingDepth": "50"})
-    values = {each["name"]: each["value"] for each in head.ask("params")["params"]}
+    values = {each["name"]: each["value"] for each in head.ask("parameters")["parameters"]}
     assert values["SchedulingDepth"] == "50"
 
 

@@ -67,11 +67,11 @@ def addresses(head: RealHead) -> list[str]:
     head.wait_for(running, "Running")
     waiting = head.submit("sleep 600", terms={"jobname": "waits", "numprocessors": "4", "runtime": "1h"})
     head.ask(
-        "make_reservation",
+        "create_reservation",
         name="course",
         count=1,
-        begins=4e9,
-        ends=4e9 + 3600,
+        start=4e9,
+        end=4e9 + 3600,
         users=["root"],
         ignore_running=True,
     )

@@ -67,7 +67,7 @@ def head(tmp_path: Path) -> Iterator[RealHead]:
 
 
 def follow(head: RealHead, port: int, **more: str) -> None:
-    head.ask("set_params", values={"EventWebhooks": f"http://127.0.0.1:{port}/hook", **more})
+    head.ask("set_parameters", values={"EventWebhooks": f"http://127.0.0.1:{port}/hook", **more})
 
 
 def test_a_hook_gets_signed_events_in_their_order_and_each_once(head: RealHead, tmp_path: Path) -> None:

@@ -32,13 +32,13 @@ def test_expected_starts_are_told_kept_and_judged_also_by_the_next_head(tmp_path
         blocker = head.submit(f"sh -c 'until [ -e {tmp_path}/go ]; do sleep 0.05; done'", terms=LIMIT)
         first, second = (head.submit("true", terms=LIMIT) for _ in range(2))
         made = until(lambda: prediction(head, first) and prediction(head, second))
-        assert made["promise"] - made["made"] > 60  # behind two jobs that may run for a minute each
+        assert made["promise"] - made["predicted_at"] > 60  # behind two jobs that may run for a minute each
         listed = {job["id"]: job["expected"] for job in head.ask("jobs")["jobs"]}
         assert listed[second]["p50"] < listed[second]["promise"]
         assert listed[blocker] is None
         told = head.ask("job", job=first)["job"]["expected"]
         assert told["promise"] < made["promise"]
-        assert (told["policy"], told["why"]) == ("easy", "")
+        assert (told["policy"], told["reason"]) == ("easy", "")
         until(lambda: head.task(blocker)["state"] == "Running")
         (tmp_path / "go").touch()
         head.wait(second)
@@ -91,12 +91,12 @@ def test_the_past_of_a_real_head_is_told_page_by_page(tmp_path: Path) -> None:
         for job in ended:
             head.wait(job)
         running = head.submit("sleep 600")
-        page = head.ask("past_jobs", limit=2)
+        page = head.ask("ended_jobs", limit=2)
         assert [job["id"] for job in page["jobs"]] == ended[:2]
         assert [job["processors"] for job in page["jobs"]] == [2, 2]
         until(lambda: head.task(running)["state"] == "Running")
-        page |= head.ask("past_jobs", limit=2)
+        page |= head.ask("ended_jobs", limit=2)
         assert (page["ended"], page["running"], page["queued"], page["processors"]) == (3, 1, 0, 2)
-        rest = head.ask("past_jobs", after=page["more"], limit=2)
+        rest = head.ask("ended_jobs", after=page["more"], limit=2)
         assert ([job["id"] for job in rest["jobs"]], rest["more"]) == (ended[2:], None)
-        assert head.ask("past_jobs", until=page["jobs"][0]["submitted"])["jobs"] == []
+        assert head.ask("ended_jobs", until=page["jobs"][0]["submitted"])["jobs"] == []

@@ -40,7 +40,7 @@ class Site:
 
     def set(self, **values: str) -> None:
         """Set cluster parameters."""
-        self.head.ask("set_params", values=values)
+        self.head.ask("set_parameters", values=values)
 
     def state(self, job: int) -> str:
         """Return the word for where a job is."""
@@ -167,7 +167,7 @@ def test_a_submission_that_waits_does_not_keep_others_from_the_head(tmp_path: Pa
         submitting = threading.Thread(target=submit, args=(here,))
         submitting.start()
         until(lambda: len(here.calls()) == 1)
-        assert here.head.ask("explain_job", job=1)["reasons"][0]["why"] == "filter"
+        assert here.head.ask("explain_job", job=1)["reasons"][0]["kind"] == "filter"
         assert "'slow'" in here.head.ask("job", job=1)["job"]["pending_reason"]
         (tmp_path / "go").touch()
         submitting.join()
@@ -191,17 +191,17 @@ def test_a_job_starts_when_its_activation_filter_lets_it_and_explain_names_it_be
         until(lambda: here.calls().count("activation pool ") == 2)
         until(lambda: "no licence is free" in here.head.ask("job", job=job)["job"]["pending_reason"])
         reason = here.head.ask("explain_job", job=job)["reasons"][0]
-        assert (reason["why"], reason["what"]) == ("filter", "pool")
+        assert (reason["kind"], reason["subject"]) == ("filter", "pool")
         other = here.head.submit("true", terms={"numprocessors": "2"})
         told = here.head.ask("explain_job", job=other)
         kept = f"1 processor is kept for job {job} until the activation filter 'pool' accepts it"
         assert kept in [each["text"] for each in told["reasons"]]
         assert told["would_start"] == []
-        assert "'pool'" in here.head.ask("job", job=job)["job"]["expected"]["why"]
+        assert "'pool'" in here.head.ask("job", job=job)["job"]["expected"]["reason"]
         (tmp_path / "go").touch()
         until(lambda: here.state(other) == "Finished")
         until(lambda: here.state(job) == "Finished")
-        told = [each["text"] for each in here.head.ask("history", job=job)["history"]]
+        told = [each["text"] for each in here.head.ask("job_history", job=job)["history"]]
         assert any("'pool'" in each and "no licence is free" in each for each in told)
 
 
@@ -306,7 +306,7 @@ def test_a_running_job_grows_on_nothing_but_zero_and_goes_on_whatever_its_filter
 
 def answered(here: Site, job: int) -> str:
     """Return all that the history of a job says of its filters."""
-    told = [each["text"] for each in here.head.ask("history", job=job)["history"]]
+    told = [each["text"] for each in here.head.ask("job_history", job=job)["history"]]
     return "; ".join(each for each in told if "filter" in each)
 
 
@@ -321,7 +321,7 @@ def test_a_filter_is_tried_without_the_queue(tmp_path: Path) -> None:
         path = here.filter("names", changes_to("physics"))
         text = 'name = "a"\nproject = "x"\n[[tasks]]\ncommand = "true"\n'
         found = here.head.ask("test_filter", filter=path, jobfile=text)
-        assert (found["exit_code"], found["undone"]) == (1, True)
+        assert (found["exit_code"], found["reverted"]) == (1, True)
         assert found["changes"] == [{"name": "project", "before": "x", "after": "physics"}]
         here.set(ActivationFilterProgram=here.filter("pool", "echo busy; exit 1\n"))
         found = here.head.ask("test_filter", filter="pool", jobfile=text, resources=4)

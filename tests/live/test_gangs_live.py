@@ -83,9 +83,9 @@ def test_what_a_job_used_is_told_when_it_is_over_and_after_a_restart(head: RealH
     assert head.wait(job)["state"] == "Failed"
 
     def told() -> object:
-        return head.ask("job", job=job)["job"]["delivered"]
+        return head.ask("job", job=job)["job"]["usage"]
 
-    used = head.ask("job", job=job)["job"]["delivered"]
+    used = head.ask("job", job=job)["job"]["usage"]
     assert (used["processors"], len(used["nodes"]), used["exit_code"]) == (2, 1, 3)
     assert 0.05 < used["cpu_time"] < 300
     assert 0.05 < used["wall_time"] < 300
@@ -121,7 +121,7 @@ def test_a_limit_of_the_job_counts_for_its_tasks_and_is_named_when_it_is_reached
 
 def test_a_task_that_asks_for_a_feature_waits_in_words_and_goes_where_it_is(head: RealHead) -> None:
     far = names(head)[-1]
-    head.ask("set_node", node=far, features=["cuda"])
+    head.ask("modify_node", node=far, features=["cuda"])
     job = submit(
         head,
         """

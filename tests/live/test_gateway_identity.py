@@ -36,7 +36,7 @@ LOG_IN = """
 import socket, sys
 connection = socket.socket(socket.AF_UNIX)
 connection.connect(sys.argv[1])
-connection.sendall(b'{"do": "login"}\\n')
+connection.sendall(b'{"verb": "login"}\\n')
 print(connection.makefile().readline())
 """
 
@@ -78,10 +78,10 @@ def talk(head: RealHead, account: str, *said: dict[str, Any]) -> list[dict[str, 
 
 
 def greeting(user: str, **more: Any) -> dict[str, Any]:
-    return {"do": "speak_for_user", "address": "192.0.2.7", "user": user} | more
+    return {"verb": "act_for_user", "address": "192.0.2.7", "user": user} | more
 
 
-WHO = {"do": "whoami"}
+WHO = {"verb": "whoami"}
 
 
 def test_the_account_of_the_gateway_speaks_for_users(head: RealHead) -> None:
@@ -104,8 +104,8 @@ def test_a_forged_speaks_for_is_refused_and_audited(
 ) -> None:
     answers = talk(head, account, greeting(wanted), WHO)
     assert [answer["code"] for answer in answers] == [code]
-    line = head.ask("audit")["entries"][-1]
-    assert (line["verb"], line["outcome"], line["address"]) == ("speak_for_user", code, "192.0.2.7")
+    line = head.ask("audit_log")["entries"][-1]
+    assert (line["verb"], line["outcome"], line["address"]) == ("act_for_user", code, "192.0.2.7")
     assert line["owner"] == wanted
     assert line["from"].endswith(f" of {account}")
 
@@ -119,8 +119,8 @@ def test_every_account_speaks_for_itself(head: RealHead) -> None:
     "said",
     [
         WHO,
-        {"do": "speak_for_user", "address": "x"},
-        {"do": "speak_for_user", "user": USER},
+        {"verb": "act_for_user", "address": "x"},
+        {"verb": "act_for_user", "user": USER},
         greeting(USER, address="line\nof another"),
         greeting(USER, address="x" * 300),
         greeting(USER, uid=0),
@@ -140,12 +140,12 @@ def test_requests_through_the_gateway_are_audited_as_those_of_their_user(
 ) -> None:
     with browser_of(gateway, USER) as client:
         job = client.post("/api/v1/jobs", json={"tasks": [{"command": "true"}]}).json()["job"]
-    line = next(entry for entry in head.ask("audit")["entries"] if entry.get("job") == job)
+    line = next(entry for entry in head.ask("audit_log")["entries"] if entry.get("job") == job)
     assert (line["user"], line["from"], line["verb"]) == (USER, "web 127.0.0.1", "submit_job")
 
 
 def test_what_needs_the_machine_of_the_head_is_refused_through_the_gateway(head: RealHead) -> None:
-    answers = talk(head, "root", greeting("root"), {"do": "backup"}, {"do": "new_token"})
+    answers = talk(head, "root", greeting("root"), {"verb": "backup"}, {"verb": "create_token"})
     assert [answer.get("code") for answer in answers[1:]] == ["not-here", "not-here"]
 
 

@@ -17,7 +17,7 @@ def test_nodes_of_other_machines_wait_for_a_head_that_was_stopped(tmp_path: Path
             assert node.join(invite(head, approve=True)).returncode == 0
             node.start()
             wait_for_state(head, "far", "Ready")
-            head.ask("down")
+            head.ask("stop_head")
             head.process.wait(PATIENCE)
             head.start_again()
             wait_for_state(head, "far", "Ready")
@@ -29,7 +29,7 @@ def test_nodes_of_other_machines_wait_for_a_head_that_was_stopped(tmp_path: Path
 def test_no_node_is_given_up_for_a_time_in_which_everything_stood_still(tmp_path: Path) -> None:
     end = tmp_path / "end"
     with real_head(tmp_path, nodes=0, listen=free_address()) as head:
-        head.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "1"})
+        head.ask("set_parameters", values={"HeartbeatInterval": "1", "InactivityCount": "1"})
         node = JoinedNode(tmp_path / "nodes", "far")
         try:
             assert node.join(invite(head, approve=True)).returncode == 0

@@ -94,7 +94,7 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
     made = RealHead(tmp_path_factory.mktemp("health") / "head")
     try:
         made.wait_until_ready()
-        made.ask("set_params", values={"HealthCheckInterval": "1"})
+        made.ask("set_parameters", values={"HealthCheckInterval": "1"})
         yield made
     finally:
         made.stop()
@@ -119,7 +119,7 @@ def test_a_check_drains_the_node_and_opens_it_again_as_it_fails_and_succeeds(
 ) -> None:
     bad = tmp_path / "bad"
     program = script(tmp_path, f"[ ! -e {bad} ] || {{ cat {bad}; exit 1; }}")
-    head.ask("set_params", values={"HealthCheckProgram": program})
+    head.ask("set_parameters", values={"HealthCheckProgram": program})
     bad.write_text("no disk\n")
     until_drained_by(head, "no disk")
     assert node(head)["state"] == "Drained"
@@ -134,15 +134,15 @@ def test_a_check_drains_the_node_and_opens_it_again_as_it_fails_and_succeeds(
 
 
 def test_a_failing_check_that_is_taken_away_closes_nothing_any_more(head: RealHead, tmp_path: Path) -> None:
-    head.ask("set_params", values={"HealthCheckProgram": script(tmp_path, "echo bad; exit 1")})
+    head.ask("set_parameters", values={"HealthCheckProgram": script(tmp_path, "echo bad; exit 1")})
     until_drained_by(head, "bad")
-    head.ask("set_params", values={"HealthCheckProgram": None})
+    head.ask("set_parameters", values={"HealthCheckProgram": None})
     until_drained_by(head)
 
 
 def test_an_agent_that_is_new_runs_the_check_at_once(head: RealHead, tmp_path: Path) -> None:
     good = script(tmp_path, "exit 0")
-    head.ask("set_params", values={"HealthCheckInterval": "86400", "HealthCheckProgram": good})
+    head.ask("set_parameters", values={"HealthCheckInterval": "86400", "HealthCheckProgram": good})
     (tmp_path / "check").write_text("#!/bin/sh\necho worse; exit 1\n")
     for number in process_tree.picture():
         with contextlib.suppress(OSError):
@@ -150,11 +150,11 @@ def test_an_agent_that_is_new_runs_the_check_at_once(head: RealHead, tmp_path: P
             if b"headnode.apps.agent" in words and str(head.state).encode() in words:
                 os.kill(number, signal.SIGKILL)
     until_drained_by(head, "worse")
-    head.ask("set_params", values={"HealthCheckInterval": "1", "HealthCheckProgram": None})
+    head.ask("set_parameters", values={"HealthCheckInterval": "1", "HealthCheckProgram": None})
     until_drained_by(head)
 
 
 @pytest.mark.parametrize("value", ["check", "check --all", "'/bin/true", " "])
 def test_a_program_without_its_path_is_refused(head: RealHead, value: str) -> None:
     with pytest.raises(BadRequest, match="parameter-value"):
-        head.ask("set_params", values={"HealthCheckProgram": value})
+        head.ask("set_parameters", values={"HealthCheckProgram": value})

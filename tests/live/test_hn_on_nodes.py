@@ -170,7 +170,7 @@ def test_a_user_with_a_task_on_the_node_is_known_outside_of_it_until_it_ends(
 
 def test_a_watch_ends_with_the_task_that_began_it(head: RealHead, node: JoinedNode, sleeper: int) -> None:
     other = head.submit("sleep 1000", terms={"excludednodes": "far"})
-    watches = [door(node).follow("watch_job", job=jobs) for jobs in ([other, sleeper], [other])]
+    watches = [door(node).follow("watch_jobs", job=jobs) for jobs in ([other, sleeper], [other])]
     for watch in watches:
         assert next(watch)["done"] is False
     head.ask("cancel_job", job=sleeper, force=True)
@@ -224,12 +224,12 @@ def test_the_task_of_another_user_asks_as_that_user_and_changes_only_that_users_
 def test_who_asks_by_a_node_has_no_role_whoever_he_is(node: JoinedNode, sleeper: int) -> None:
     client = door(node, f"{sleeper}.1.1.1")
     assert client.ask("whoami")["role"] == "user"
-    assert refused(client, "set_params", values={"JobRetryCount": "1"}) == "not-administrator"
+    assert refused(client, "set_parameters", values={"JobRetryCount": "1"}) == "not-administrator"
     with pytest.raises(HeadnodeError) as error:
         client.ask("remove_node", node="far")
     assert error.value.fix == "administrators do that on the head's machine, or after `hn login`"
-    assert refused(client, "down", cancel_jobs=True) == "not-administrator"
-    assert refused(client, "new_token") == "not-here"
+    assert refused(client, "stop_head", cancel_jobs=True) == "not-administrator"
+    assert refused(client, "create_token") == "not-here"
     assert refused(client, "submit_job", terms={"user": "nobody"}, tasks=[{"command": "id"}]) == "run-as"
     assert (
         refused(client, "submit_job", terms={"priority": "Highest"}, tasks=[{"command": "id"}])
@@ -271,7 +271,7 @@ def test_a_node_that_lies_speaks_for_nobody_whose_task_it_does_not_run(
         (elsewhere, 1, 1, 1), (queued, 1, 1, 1), (sleeper, 1, 1, 2), (sleeper, 1, 2, 1), (sleeper, 2, 1, 1),
         (sleeper, 0, 0, 0), (sleeper, -1, 1, 1), (10**9, 1, 1, 1), (-1, 1, 1, 1),
     ):  # fmt: skip
-        answer = speak(node, do="speak_for_task", job=job, task=task, instance=instance, attempt=attempt)
+        answer = speak(node, verb="act_for_task", job=job, task=task, instance=instance, attempt=attempt)
         assert answer["code"] == "no-task", (job, task, instance, attempt)
     for job in (elsewhere, queued):
         head.ask("cancel_job", job=job, force=True)
@@ -280,11 +280,11 @@ def test_a_node_that_lies_speaks_for_nobody_whose_task_it_does_not_run(
 @pytest.mark.parametrize(
     "said",
     [
-        {"do": "jobs"},
-        {"do": "speak_for_task", "job": 1},
-        {"do": "speak_for_task", "job": 1, "task": 1, "instance": 1, "attempt": 1, "user": "root"},
-        {"do": "speak_for_task", "job": 2**70, "task": 1, "instance": 1, "attempt": 1},
-        {"do": "log_in", "token": "x"},
+        {"verb": "jobs"},
+        {"verb": "act_for_task", "job": 1},
+        {"verb": "act_for_task", "job": 1, "task": 1, "instance": 1, "attempt": 1, "user": "root"},
+        {"verb": "act_for_task", "job": 2**70, "task": 1, "instance": 1, "attempt": 1},
+        {"verb": "log_in", "token": "x"},
     ],
 )
 def test_a_node_that_begins_otherwise_is_refused(node: JoinedNode, said: dict[str, Any]) -> None:
@@ -299,7 +299,7 @@ def test_without_the_certificate_of_a_node_nobody_speaks_for_tasks(head: RealHea
         context = stranger_side()
         context.set_alpn_protocols([TASKS])
         reader, writer = await dial(host, int(port), context)
-        wish = {"do": "speak_for_task", "job": sleeper, "task": 1, "instance": 1, "attempt": 1}
+        wish = {"verb": "act_for_task", "job": sleeper, "task": 1, "instance": 1, "attempt": 1}
         writer.write(frame(json.dumps(wish).encode()))
         try:
             return await read_frame(reader, 1 << 20)
@@ -401,7 +401,9 @@ def test_what_a_task_did_is_in_the_audit_log_with_its_node(
     head: RealHead, node: JoinedNode, sleeper: int
 ) -> None:
     door(node, f"{sleeper}.1.1.1").ask("modify_job", job=sleeper, terms={"jobname": "renamed"})
-    (entry,) = [each for each in head.ask("audit", job=sleeper)["entries"] if each["verb"] == "modify_job"]
+    (entry,) = [
+        each for each in head.ask("audit_log", job=sleeper)["entries"] if each["verb"] == "modify_job"
+    ]
     assert entry["from"] == f"node far, task {sleeper}.1.1.1"
 
 

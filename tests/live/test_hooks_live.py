@@ -24,7 +24,7 @@ def test_the_example_makes_a_scratch_directory_of_the_user_and_takes_it_away_als
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     head.ask(
-        "set_params",
+        "set_parameters",
         values={
             "PrologProgram": f"{EXAMPLES / 'prolog.sh'} {scratch}",
             "EpilogProgram": f"{EXAMPLES / 'epilog.sh'} {scratch}",
@@ -47,7 +47,7 @@ def test_a_node_that_cannot_be_made_ready_is_drained_and_the_job_runs_on_another
     prolog = tmp_path / "prolog"
     prolog.write_text(f"#!/bin/sh\n[ $HEADNODE_NODE != {first} ] || {{ echo no scratch; exit 4; }}\n")
     prolog.chmod(0o755)
-    head.ask("set_params", values={"PrologProgram": str(prolog), "JobRetryCount": "0"})
+    head.ask("set_parameters", values={"PrologProgram": str(prolog), "JobRetryCount": "0"})
     job = head.submit(f"echo $HEADNODE_NODE >> {tmp_path}/ran")
     assert head.wait(job)["state"] == "Finished"
     assert (tmp_path / "ran").read_text() == f"{second}\n"
@@ -56,7 +56,7 @@ def test_a_node_that_cannot_be_made_ready_is_drained_and_the_job_runs_on_another
     (drain,) = states[first]["drains"]
     assert drain["reason"].startswith(f"the prolog of job {job} failed: ")
     assert drain["reason"].endswith("ended with exit code 4: no scratch")
-    head.ask("set_params", values={"PrologProgram": None})
+    head.ask("set_parameters", values={"PrologProgram": None})
     head.ask("resume_node", node=first)
 
 
@@ -77,34 +77,34 @@ def test_a_program_is_set_only_if_it_can_be_run_and_nobody_else_can_change_it(
     for why, program in wrong.items():
         for name in ("SubmissionFilterProgram", "ActivationFilterProgram", "LicenceProgram"):
             with pytest.raises(HeadnodeError, match=why):
-                head.ask("set_params", values={name: program})
+                head.ask("set_parameters", values={name: program})
         for name in ("PrologProgram", "EpilogProgram", "HealthCheckProgram"):
             with pytest.raises(HeadnodeError, match=f"{name} cannot be set: on {first}, {second}: .*{why}"):
-                head.ask("set_params", values={name: program})
+                head.ask("set_parameters", values={name: program})
     with pytest.raises(HeadnodeError, match=r"NodeFilterDirectory cannot be set: .*can be changed by"):
-        head.ask("set_params", values={"NodeFilterDirectory": str(filters)})
+        head.ask("set_parameters", values={"NodeFilterDirectory": str(filters)})
     template = f'name = "Filtered"\nsubmission_filters = "{open_to_all}"\n'
     with pytest.raises(HeadnodeError, match="can be changed by everybody"):
         head.ask("set_template", text=template)
     (tmp_path / "password").write_text("user:secret")
     (tmp_path / "password").chmod(0o644)
     with pytest.raises(HeadnodeError, match="can be read by others"):
-        head.ask("set_params", values={"EmailCredentialsFile": str(tmp_path / "password")})
-    assert {each["value"] for each in head.ask("params")["params"] if each["name"].endswith("Program")} == {
-        ""
-    }
+        head.ask("set_parameters", values={"EmailCredentialsFile": str(tmp_path / "password")})
+    assert {
+        each["value"] for each in head.ask("parameters")["parameters"] if each["name"].endswith("Program")
+    } == {""}
 
 
 def test_a_prolog_that_others_can_change_since_it_was_set_is_not_run(head: RealHead, tmp_path: Path) -> None:
     prolog = tmp_path / "prolog"
     prolog.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     prolog.chmod(0o755)
-    head.ask("set_params", values={"PrologProgram": str(prolog)})
+    head.ask("set_parameters", values={"PrologProgram": str(prolog)})
     prolog.chmod(0o757)
     job = head.submit("true")
     nodes = [node["name"] for node in head.ask("nodes")["nodes"]]
     head.until(lambda: any(node["state"] == "Drained" for node in head.ask("nodes")["nodes"]))
-    head.ask("set_params", values={"PrologProgram": None})
+    head.ask("set_parameters", values={"PrologProgram": None})
     reasons = [drain["reason"] for node in head.ask("nodes")["nodes"] for drain in node["drains"]]
     assert all(f"{str(prolog)!r} can be changed by everybody" in reason for reason in reasons)
     for name in nodes:
@@ -119,7 +119,7 @@ def test_the_example_wraps_the_first_task_and_all_others(head: RealHead, tmp_pat
     for name in ("OnJobTaskStart.sh", "OnTaskStart.sh"):
         (filters / name).write_text((EXAMPLES / name).read_text())
         (filters / name).chmod(0o755)
-    head.ask("set_params", values={"NodeFilterDirectory": str(filters)})
+    head.ask("set_parameters", values={"NodeFilterDirectory": str(filters)})
     says = f"echo $SITE_WRAPPER $(nice) >> {tmp_path}/said"
     job = head.submit(says, says, terms={"numprocessors": "1"})
     assert head.wait(job)["state"] == "Finished"

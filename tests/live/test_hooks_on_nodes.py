@@ -166,7 +166,7 @@ def test_a_prolog_that_fails_is_told_until_it_is_heard_and_nothing_runs(
     site.scene.kill_agent()
     site.scene.start()
     site.head.until(lambda: len(site.head.failed) > before)
-    site.head.say(m.HookHeard(JOB, "prolog"))
+    site.head.say(m.HookFailureAck(JOB, "prolog"))
     site.close()
     assert site.noted() == ["prolog 7", "epilog 7", "failed"]
     assert site.head.ready == []
@@ -182,11 +182,11 @@ def test_what_failed_is_told_by_its_name_also_when_the_job_leaves_before_it_is_h
     before = len(site.head.failed)
     site.scene.start()
     site.head.until(lambda: len(site.head.failed) > before)
-    site.head.say(m.HookHeard(JOB, "prolog"))
+    site.head.say(m.HookFailureAck(JOB, "prolog"))
     site.go()
     site.head.until(lambda: JOB in site.head.closed)
     assert {failed.hook: failed.said[-1] for failed in site.head.failed} == {"prolog": "3", "epilog": "4"}
-    site.head.say(m.HookHeard(JOB, "epilog"))
+    site.head.say(m.HookFailureAck(JOB, "epilog"))
     site.head.until(lambda: not list((site.scene.state / "jobs").iterdir()))
 
 
@@ -200,7 +200,7 @@ def test_an_epilog_that_fails_is_told_until_it_is_heard_though_the_job_is_closed
     site.head.until(lambda: len(site.head.failed) > before)
     assert site.head.failed[-1].hook == "epilog"
     assert site.head.failed[-1].said.endswith("ended with exit code 1: cannot remove it")
-    site.head.say(m.HookHeard(JOB, "epilog"))
+    site.head.say(m.HookFailureAck(JOB, "epilog"))
     site.head.until(lambda: not list((site.scene.state / "jobs").iterdir()))
     assert site.noted() == ["epilog 7"]
 
@@ -311,7 +311,7 @@ def test_filters_that_others_could_have_written_are_not_run_and_the_node_is_no_p
     site.open("touch ran", filters=str(site.filters))
     site.head.until(lambda: site.head.failed)
     assert "OnTaskStart.sh' can be changed by " in site.head.failed[0].said
-    site.head.say(m.HookHeard(JOB, "prolog"))
+    site.head.say(m.HookFailureAck(JOB, "prolog"))
     site.close()
 
 

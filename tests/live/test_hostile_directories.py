@@ -115,8 +115,8 @@ def test_a_head_in_the_foreground_and_all_that_it_starts_import_nothing_there(
         until(lambda: is_ready(state))
         client = Client(str(state))
         values = {"EmailSmtpServer": free_address(), "EmailFrom": "a@example.org"}
-        client.ask("set_params", values={**values, "SubmissionFilterProgram": "/bin/true"})
-        client.ask("set_params", values={"PrologProgram": str(prolog), "EpilogProgram": str(prolog)})
+        client.ask("set_parameters", values={**values, "SubmissionFilterProgram": "/bin/true"})
+        client.ask("set_parameters", values={"PrologProgram": str(prolog), "EpilogProgram": str(prolog)})
         out = trap.path / "out"
         first = trap.hn(
             "--state", str(state), "job", "submit", "--workdir", str(trap.directory),
@@ -130,7 +130,7 @@ def test_a_head_in_the_foreground_and_all_that_it_starts_import_nothing_there(
         until(lambda: missing(head.pid) == [])
         (trap.directory / "go").touch()
         assert trap.hn("--state", str(state), "job", "wait", "2").returncode == 0
-        client.ask("down", cancel_jobs=True)
+        client.ask("stop_head", cancel_jobs=True)
         client.close()
     assert trap.caught() == []
 

@@ -45,7 +45,7 @@ def native(group: str, jobs: dict[str, dict[str, Any]]) -> str:
 def ends(head: RealHead, group: str) -> dict[str, dict[str, Any]]:
     """Wait until nothing of a group goes on; return its jobs by name."""
     ids = head.ask("group", group=group)["jobs"]
-    for answer in head.client.follow("watch_job", job=ids):
+    for answer in head.client.follow("watch_jobs", job=ids):
         if answer["done"]:
             return {job["name"]: job for job in answer["jobs"]}
     raise AssertionError("the head hung up")
@@ -115,7 +115,7 @@ def test_a_diamond_with_a_failing_side_runs_what_waits_for_that_failure(
         f"it waits for job {right} to fail (OnFailure), and job {right} finished"
     )
     told = head.ask("explain_job", job=bottom)
-    assert [(one["job"], one["standing"]) for one in told["dependencies"]] == [
+    assert [(one["job"], one["status"]) for one in told["dependencies"]] == [
         (left, "never"),
         (right, "met"),
     ]

@@ -29,7 +29,7 @@ NODES = ("left", "right")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two nodes that joined over TLS, two processors each; each test leaves them as they were."""
     with cluster_on_loopback(tmp_path_factory.mktemp("shells"), NODES, free_address()) as made:
-        made.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "2"})
+        made.ask("set_parameters", values={"HeartbeatInterval": "1", "InactivityCount": "2"})
         yield made
         made.until(lambda: not made.ask("jobs", states=["active"])["jobs"], "all jobs are over")
 

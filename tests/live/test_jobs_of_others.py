@@ -83,7 +83,7 @@ def test_jobs_of_others_can_be_seen_and_not_touched(head: RealHead) -> None:
     )
     assert set(refused.values()) == {"not-owner"}, refused
     assert head.ask("job", job=job)["job"]["state"] == "Running"
-    entries = [entry for entry in head.ask("audit", job=job)["entries"] if entry["user"] == "nobody"]
+    entries = [entry for entry in head.ask("audit_log", job=job)["entries"] if entry["user"] == "nobody"]
     assert [entry["verb"] for entry in entries] == list(refused)
     assert all(entry["outcome"] == "not-owner" and entry["from"].startswith("pid ") for entry in entries)
     head.ask("cancel_job", job=job, force=True)
@@ -93,13 +93,13 @@ def test_what_is_an_administrators_is_refused(head: RealHead) -> None:
     node = head.ask("nodes")["nodes"][0]["name"]
     refused = outcomes(
         head,
-        set_params={"values": {"Administrators": "nobody"}},
+        set_parameters={"values": {"Administrators": "nobody"}},
         pause_node={"node": node},
         drain_node={"node": node},
         invite_node={},
-        audit={},
+        audit_log={},
         tokens={"user": "*"},
-        down={},
+        stop_head={},
     )
     assert set(refused.values()) == {"not-administrator"}, refused
     job = {"tasks": [{"command": "id"}], "terms": {"user": "root"}}
@@ -109,7 +109,7 @@ def test_what_is_an_administrators_is_refused(head: RealHead) -> None:
 def test_captured_output_and_the_audit_log_are_files_that_others_cannot_read(head: RealHead) -> None:
     job = head.submit("echo secret")
     assert head.wait(job)["state"] == "Finished"
-    output = head.ask("output", job=job, task=1)["standard_output"]
+    output = head.ask("task_output", job=job, task=1)["standard_output"]
     for file in (output, str(head.state / "audit.log")):
         assert Path(file).stat().st_size
         assert "Permission denied" in as_nobody("cat", file).stderr
@@ -120,7 +120,7 @@ def test_a_role_given_by_a_group_counts_at_once(head: RealHead) -> None:
     job = head.submit("sleep 60")
     head.wait_for(job, "Running")
     assert outcomes(head, cancel_job={"job": job}) == {"cancel_job": "not-owner"}
-    head.ask("set_params", values={"Operators": f"@{group}"})
+    head.ask("set_parameters", values={"Operators": f"@{group}"})
     asked = outcomes(head, read_output={"job": job, "task": 1}, cancel_job={"job": job, "force": True})
     assert asked == {"read_output": "not-owner", "cancel_job": "done"}
 
@@ -131,7 +131,7 @@ def test_root_prints_no_file_that_the_owner_of_a_job_has_linked_to(head: RealHea
     secret.chmod(0o600)
     job = head.submit("echo said", terms={"user": "nobody"}, workdir="/")
     assert head.wait(job)["state"] == "Finished"
-    kept = head.ask("output", job=job, task=1)["kept"]
+    kept = head.ask("task_output", job=job, task=1)["captured_path"]
 
     def printed() -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "-m", "headnode.apps.cli", "--state", f"{head.state}/", "task", "output"]

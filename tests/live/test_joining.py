@@ -55,7 +55,7 @@ def test_an_invited_machine_runs_jobs_and_its_output_comes_back(head: RealHead, 
     job = head.submit("echo from $HEADNODE_NODE; echo and more >&2")
     assert head.wait(job)["state"] == "Finished"
     question = {"job": job, "task": 1}
-    assert head.ask("output", **question)["remote"]
+    assert head.ask("task_output", **question)["remote"]
     assert head.ask("read_output", **question)["size"] == len("from far\nand more\n")
 
 
@@ -142,7 +142,7 @@ def test_a_removed_node_is_sent_away_and_does_not_come_back(head: RealHead, new_
 
 def test_what_an_administrator_sets_survives_what_the_machine_says(head: RealHead, new_node: NewNode) -> None:
     node = joined(head, new_node("set"))
-    head.ask("set_node", node="set", groups=["blue"], features=["gpu"], comment="by the window")
+    head.ask("modify_node", node="set", groups=["blue"], features=["gpu"], comment="by the window")
     node.stop()
     wait_for_state(head, "set", "Unreachable")
     head.kill()
@@ -234,7 +234,7 @@ def _address(head: RealHead) -> tuple[str, int]:
 def test_a_node_that_says_nothing_is_given_up_and_comes_back_clean(
     head: RealHead, new_node: NewNode, tmp_path: Path
 ) -> None:
-    head.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "2"})
+    head.ask("set_parameters", values={"HeartbeatInterval": "1", "InactivityCount": "2"})
     silent, other = joined(head, new_node("silent")), new_node("other")
     told = tmp_path / "told"
     job = head.submit(

@@ -43,7 +43,7 @@ def test_no_list_of_large_ended_jobs_makes_the_head_large(tmp_path: Path) -> Non
         grouped = pages(head, group="render")
         assert [job for job in grouped if job in jobs] == jobs[::-1][: len(grouped) - 1]
         assert first in grouped
-        head.ask("past_jobs", limit=1000)
+        head.ask("ended_jobs", limit=1000)
         head.ask("job", job=first)
         head.ask("group", group="render")
         assert peak_memory(head) - before < MOST
@@ -55,7 +55,7 @@ def test_no_history_and_no_list_of_large_events_makes_the_head_large(tmp_path: P
         for number in range(JOBS):
             head.ask("modify_job", job=job, terms={"jobname": f"name {number}"})
         before = peak_memory(head)
-        history = head.ask("history", job=job, limit=1000)["history"]
+        history = head.ask("job_history", job=job, limit=1000)["history"]
         assert 2 <= len(history) < JOBS
         seen, after = [], 0
         while after < (answer := head.ask("events", after=after, types=["job.modified"]))["newest"]:
@@ -67,5 +67,5 @@ def test_no_history_and_no_list_of_large_events_makes_the_head_large(tmp_path: P
         assert seen[0]["number"] in {event["number"] for some in islice(followed, 3) for event in some}
         client.close()
         head.ask("cancel_job", job=job)
-        head.ask("past_jobs", limit=1000)
+        head.ask("ended_jobs", limit=1000)
         assert peak_memory(head) - before < MOST

@@ -29,7 +29,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Four machines that are soon given up; agents learn that when they connect again."""
     with cluster_of_machines(tmp_path_factory.mktemp("four"), FOUR) as cluster:
-        cluster.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "2"})
+        cluster.ask("set_parameters", values={"HeartbeatInterval": "1", "InactivityCount": "2"})
         for node in cluster.nodes.values():
             node.kill_agent()
             node.start_agent()

@@ -27,7 +27,7 @@ while not pathlib.Path(sys.argv[2]).exists():
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with cluster_of_machines(tmp_path_factory.mktemp("machines"), NAMES, processors=3) as cluster:
-        cluster.ask("set_params", values={"HeartbeatInterval": "2", "InactivityCount": "3"})
+        cluster.ask("set_parameters", values={"HeartbeatInterval": "2", "InactivityCount": "3"})
         for node in cluster.nodes.values():
             node.kill_agent()
             node.start_agent()
@@ -46,9 +46,9 @@ def cluster(machines: Cluster) -> Iterator[Cluster]:
 @pytest.fixture
 def patient(cluster: Cluster) -> Iterator[Cluster]:
     """Let leases be as short, but nodes be given up late: a connection needs some time to get well."""
-    cluster.ask("set_params", values={"InactivityCount": "8", "NodeLease": "20"})
+    cluster.ask("set_parameters", values={"InactivityCount": "8", "NodeLease": "20"})
     yield cluster
-    cluster.ask("set_params", values={"InactivityCount": "3", "NodeLease": "50"})
+    cluster.ask("set_parameters", values={"InactivityCount": "3", "NodeLease": "50"})
 
 
 def machine(cluster: Cluster, name: str) -> Machine:
@@ -217,7 +217,7 @@ def test_when_head_and_cable_are_gone_tasks_stand_still_and_go_on_when_both_are_
 
 
 def test_without_leases_nothing_stands_still(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.ask("set_params", values={"NodeLease": "0"})
+    cluster.ask("set_parameters", values={"NodeLease": "0"})
     for name in NAMES:  # a new agent has no lease from before
         cluster.nodes[name].kill_agent()
         cluster.nodes[name].start_agent()
@@ -236,4 +236,4 @@ def test_without_leases_nothing_stands_still(cluster: Cluster, tmp_path: Path) -
         assert cluster.wait(job) == "Finished"
         assert diary.overlaps(job)
     finally:
-        cluster.ask("set_params", values={"NodeLease": "50"})
+        cluster.ask("set_parameters", values={"NodeLease": "50"})

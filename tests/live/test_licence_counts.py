@@ -11,7 +11,7 @@ from heads import RealHead, real_head
 @pytest.fixture
 def head(tmp_path: Path) -> Iterator[RealHead]:
     with real_head(tmp_path) as made:
-        made.ask("set_params", values={"LicenceInterval": "1"})
+        made.ask("set_parameters", values={"LicenceInterval": "1"})
         yield made
 
 
@@ -25,7 +25,7 @@ def program(tmp_path: Path) -> Path:
 
 
 def licences(head: RealHead) -> str:
-    values = {one["name"]: one["value"] for one in head.ask("params")["params"]}
+    values = {one["name"]: one["value"] for one in head.ask("parameters")["parameters"]}
     told: str = values["Licences"]
     return told
 
@@ -38,7 +38,7 @@ def trouble(head: RealHead) -> str:
 def test_a_job_waits_until_the_program_says_that_there_are_enough(head: RealHead, program: Path) -> None:
     told = program.with_name("told")
     told.write_text("solver:1\nmesher:3\n")
-    head.ask("set_params", values={"LicenceProgram": str(program)})
+    head.ask("set_parameters", values={"LicenceProgram": str(program)})
     head.until(lambda: licences(head) == "solver:1,mesher:3")
     job = head.submit("/bin/true", terms={"license": "solver:2"})
     head.until(lambda: "solver" in head.ask("job", job=job)["job"]["pending_reason"])
@@ -51,7 +51,7 @@ def test_a_program_that_fails_or_talks_nonsense_leaves_the_counts_as_they_are(
 ) -> None:
     told = program.with_name("told")
     told.write_text("solver:1\n")
-    head.ask("set_params", values={"LicenceProgram": str(program)})
+    head.ask("set_parameters", values={"LicenceProgram": str(program)})
     head.until(lambda: licences(head) == "solver:1")
     told.write_text("no licences today\n")
     head.until(lambda: "no licences today" in trouble(head))
@@ -67,7 +67,7 @@ def test_running_jobs_go_on_when_there_are_fewer_licences_than_they_hold(
 ) -> None:
     told, flag = program.with_name("told"), tmp_path / "end"
     told.write_text("solver:1\n")
-    head.ask("set_params", values={"LicenceProgram": str(program)})
+    head.ask("set_parameters", values={"LicenceProgram": str(program)})
     head.until(lambda: licences(head) == "solver:1")
     wait = f"while [ ! -e {flag} ]; do sleep 0.02; done"
     running = head.submit(wait, terms={"license": "solver:1"})

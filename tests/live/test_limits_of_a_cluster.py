@@ -29,7 +29,7 @@ def test_a_job_that_underestimates_its_memory_fails_and_says_so_unless_the_clust
     job = head.submit(HOLD.format(60), terms=asks)
     assert head.wait(job)["state"] == "Failed"
     assert "needed more than the 100 MB that it asked for" in head.task(job)["message"]
-    head.ask("set_params", values={"EnforceMemory": "no"})
+    head.ask("set_parameters", values={"EnforceMemory": "no"})
     job = head.submit(HOLD.format(1.2), terms=asks)
     assert head.wait(job)["state"] == "Finished"
     assert head.task(job)["peak_memory"] > 220 * 1024
@@ -43,7 +43,7 @@ def test_tasks_of_jobs_that_share_nodes_are_bound_and_others_as_the_cluster_says
         ("AllJobs", "true", True),
         ("NoJobs", "false", False),
     ):
-        head.ask("set_params", values={"AffinityType": affinity})
+        head.ask("set_parameters", values={"AffinityType": affinity})
         job = head.submit(AFFINITY, terms={"exclusive": exclusive, "numprocessors": "1"})
         assert head.wait(job)["state"] == "Finished"
         shown = [int(word) for word in head.output(job).split()]
@@ -55,7 +55,7 @@ def test_what_a_task_read_and_wrote_is_told_of_it_and_of_its_job(head: RealHead)
     assert head.wait(job)["state"] == "Finished"
     task = head.task(job)
     assert task["bytes_written"] >= 2_000_000
-    delivered = head.ask("job", job=job)["job"]["delivered"]
+    delivered = head.ask("job", job=job)["job"]["usage"]
     assert delivered["bytes_written"] == task["bytes_written"]
     assert delivered["bytes_read"] == task["bytes_read"]
 
@@ -69,7 +69,7 @@ def test_a_node_tells_what_its_system_keeps(head: RealHead) -> None:
 def test_a_limit_that_is_none_of_the_choices_is_refused(head: RealHead) -> None:
     for name, value in (("EnforceMemory", "maybe"), ("AffinityType", "Some"), ("JobProcessLimit", "1")):
         with pytest.raises(HeadnodeError, match=name):
-            head.ask("set_params", values={name: value})
+            head.ask("set_parameters", values={name: value})
 
 
 def test_nodes_that_share_a_machine_bind_nothing(tmp_path: Path) -> None:

@@ -21,11 +21,11 @@ from heads import RealHead, real_head
 PATIENCE = 60.0  # seconds for anything that must happen
 MOST_READERS = 8  # who wait for output at the same time
 ENOUGH = 0.8  # how often a kind is let pass that has met every fate
-OF_JOBS = ("OpenJob", "Run", "Started", "Results", "Ack", "Stop", "CloseJob", "JobClosed")
+OF_JOBS = ("OpenJob", "Run", "Started", "Results", "ResultsAck", "Stop", "CloseJob", "JobClosed")
 OF_SUSPENSION = ("Suspend", "Suspended", "Continue")
-OF_TABLES = ("Heartbeat", "Heard", "TellTable", "Table")
+OF_TABLES = ("Heartbeat", "HeartbeatAck", "GetTable", "Table")
 OF_NODES = ("CheckHealth", "Health", "ReadOutput", "OutputRead")
-OF_LAUNCHES = ("Launch", "LaunchPiece", "LaunchTaken", "LaunchesOver", "EndLaunched")
+OF_LAUNCHES = ("Launch", "LaunchData", "LaunchAck", "LaunchesEnded", "KillLaunches")
 KINDS = OF_JOBS + OF_SUSPENSION + OF_TABLES + OF_NODES
 
 
@@ -78,11 +78,11 @@ class Scene:
     def agree(self) -> None:
         """Wait until head and agent agree without a question, on a wire that is well."""
         self.harm = 0.0
-        before = self.wire.passed["TellTable"], self.wire.passed["Heard"]
+        before = self.wire.passed["GetTable"], self.wire.passed["HeartbeatAck"]
 
         def quiet() -> bool:
             nonlocal before
-            asked, heard = self.wire.passed["TellTable"], self.wire.passed["Heard"]
+            asked, heard = self.wire.passed["GetTable"], self.wire.passed["HeartbeatAck"]
             if asked != before[0]:
                 before = asked, heard
             return heard >= before[1] + 3
@@ -93,7 +93,7 @@ class Scene:
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
     with real_head(tmp_path, nodes=0) as head:
-        head.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "120"})
+        head.ask("set_parameters", values={"HeartbeatInterval": "1", "InactivityCount": "120"})
         made = Scene(tmp_path, head, seed=1)
         try:
             made.until(
@@ -133,12 +133,12 @@ def test_whatever_is_lost_doubled_or_late_every_task_runs_once_and_every_job_end
         longer = once(scene, f"echo $HEADNODE_TASK >> {scene.told}; exec sleep 600")
         jobs.append(longer)
         program = scene.dice.choice(("/bin/true", "/bin/false", ""))
-        scene.head.ask("set_params", values={"HealthCheckProgram": program})
+        scene.head.ask("set_parameters", values={"HealthCheckProgram": program})
         _read_something(scene, jobs, readers)
         time.sleep(scene.dice.choice((0.05, 0.5)))
         scene.head.ask("cancel_job", job=longer)
         stopped.add(longer)
-    scene.head.ask("set_params", values={"HealthCheckProgram": ""})
+    scene.head.ask("set_parameters", values={"HealthCheckProgram": ""})
     scene.agree()
     if suspended is not None and not scene.is_over(suspended):
         scene.head.ask("resume_job", job=suspended)

@@ -17,8 +17,8 @@ import pytest
 from agent_scene import JOB, NODE, PATIENCE, Scene, a_python_for, alive
 
 from headnode.adapters.processes import cgroups, job_journal
-from headnode.adapters.wire.agent_messages import Launch, LaunchesOver, Route
-from headnode.adapters.wire.messages import Continue, EndLaunched, Stop
+from headnode.adapters.wire.agent_messages import Launch, LaunchesEnded, Route
+from headnode.adapters.wire.messages import Continue, KillLaunches, Stop
 from headnode.core.model.job import JobSpec
 from headnode.core.model.outcome import AttemptOutcome, RemoteUsage
 from headnode.core.model.quantities import Instant
@@ -263,7 +263,7 @@ def test_what_hides_on_another_node_of_its_task_ends_with_the_launch(grouped: Sc
     hidden = int(stray.read_text())
     parent = int(Path(f"/proc/{hidden}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(parent, signal.SIGKILL)  # the hidden one is left alone
-    grouped.head.say(EndLaunched(JOB, 1, 1, 1))
+    grouped.head.say(KillLaunches(JOB, 1, 1, 1))
     grouped.head.until(lambda: not alive(hidden))
 
 
@@ -276,7 +276,7 @@ def launch(scene: Scene, command: str, number: str = "z") -> Route:
 
 def used_by(scene: Scene, route: Route) -> RemoteUsage:
     """Say that the task is over, and return what it used here."""
-    scene.head.say(LaunchesOver(route))
+    scene.head.say(LaunchesEnded(route))
     scene.head.until(lambda: NODE in scene.head.over)
     return scene.head.over[NODE]
 
@@ -294,7 +294,7 @@ def test_what_is_launched_on_another_node_has_the_memory_of_its_task_there_and_n
     submit(scene, "true", process_memory=100)
     route = launch(scene, f"{takes(scene, 60)} & {takes(scene, 300)}")
     scene.head.until(lambda: ends_of_launches(scene))
-    assert used_by(scene, route).why == (
+    assert used_by(scene, route).message == (
         "the task was killed: it needed more than the 100 MB that it asked for; ask for more with "
         "/estimatedprocessmemory"
     )
@@ -318,7 +318,7 @@ def test_what_launches_used_is_told_together_when_their_task_is_over(scene: Scen
     assert 10_000_000 <= used.usage.bytes_written < 11_000_000
     assert 90 * 1024 < used.usage.peak_memory < 200 * 1024
     assert 0 < used.usage.average_memory <= used.usage.peak_memory
-    assert used.why == ""
+    assert used.message == ""
     scene.head.over.clear()  # the answer was lost
     assert used_by(scene, route) == used
 

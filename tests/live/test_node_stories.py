@@ -25,10 +25,12 @@ def test_what_becomes_of_a_node_is_told_in_its_history_on_its_page_and_in_its_lo
         cluster.until(lambda: bool(cluster.ask("tasks", job=job, states=["Running"])["tasks"]), "it runs")
         red.kill_agent()
         cluster.wait_for_nodes("Unreachable")
-        cluster.until(lambda: cluster.ask("node", node="red")["node"]["given_up"] is not None, "it is known")
+        cluster.until(
+            lambda: cluster.ask("node", node="red")["node"]["tasks_lost_at"] is not None, "it is known"
+        )
         away = cluster.ask("node", node="red")["node"]
         assert away["address"] == "127.0.0.1"
-        assert away["heard"] <= away["since"] + 1 < away["given_up"]
+        assert away["last_heartbeat"] <= away["since"] + 1 < away["tasks_lost_at"]
         page = screen.view(away)
         assert {"Version", "Address", "Since", "Last Heartbeat", "Given Up"} <= page.keys()
         assert "given up at" in page["Given Up"]

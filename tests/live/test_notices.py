@@ -96,7 +96,7 @@ def waiting(head: RealHead) -> int:
 def test_mail_tells_that_a_job_has_started_and_how_it_ended(head: RealHead) -> None:
     post = Post()
     with open_post(post) as server:
-        head.ask("set_params", values={"EmailSmtpServer": server, "EmailFrom": "cluster@example.org"})
+        head.ask("set_parameters", values={"EmailSmtpServer": server, "EmailFrom": "cluster@example.org"})
         job = head.submit("exit 3", terms={**TOLD, "emailaddress": "ann@example.org", "name": "räder\n"})
         head.until(lambda: len(post.letters) == 2)
         ended, started = sorted(post.letters, key=lambda letter: "has started" in str(letter["Subject"]))
@@ -117,7 +117,7 @@ def test_who_names_no_address_is_told_at_the_domain_and_copies_go_to_all(head: R
             "EmailDomain": "example.org",
             "NotificationCopies": "ops@example.org",
         }
-        head.ask("set_params", values=values)
+        head.ask("set_parameters", values=values)
         job = head.submit("/bin/true", terms={"notifyoncompletion": "true"})
         owner = head.ask("job", job=job)["job"]["owner"]
         head.until(lambda: len(post.letters) == 2)
@@ -128,7 +128,7 @@ def test_a_hook_gets_the_notice_and_one_that_is_not_allowed_nothing(
     head: RealHead, hook: ThreadingHTTPServer
 ) -> None:
     root = f"http://127.0.0.1:{hook.server_port}/"
-    head.ask("set_params", values={"NotificationWebhooks": f"{root}good,{root}away"})
+    head.ask("set_parameters", values={"NotificationWebhooks": f"{root}good,{root}away"})
     wishes = {"notifyoncompletion": "true", "emailaddress": f"{root}good?room=1, {root}secret, {root}away"}
     answer = head.ask("submit_job", tasks=[{"command": "/bin/true"}], terms=wishes)
     said = [item["what"] for item in answer["report"] if item["where"] == "notification"]
@@ -149,7 +149,7 @@ def test_a_hook_gets_the_notice_and_one_that_is_not_allowed_nothing(
 def test_a_server_that_wants_it_later_gets_it_later(head: RealHead) -> None:
     post = Post(refusals=1)
     with open_post(post) as server:
-        head.ask("set_params", values={"EmailSmtpServer": server})
+        head.ask("set_parameters", values={"EmailSmtpServer": server})
         head.submit("/bin/true", terms={"notifyoncompletion": "true", "emailaddress": "ann@example.org"})
         head.until(lambda: len(post.letters) == 1)
         assert post.refused == 1
@@ -159,7 +159,7 @@ def test_a_server_that_wants_it_later_gets_it_later(head: RealHead) -> None:
 def test_a_notice_survives_the_head_and_is_brought_by_the_next_one(tmp_path: Path) -> None:
     port, post = free_port(), Post()
     with real_head(tmp_path) as head:
-        head.ask("set_params", values={"EmailSmtpServer": f"127.0.0.1:{port}"})
+        head.ask("set_parameters", values={"EmailSmtpServer": f"127.0.0.1:{port}"})
         job = head.submit(
             "/bin/true", terms={"notifyoncompletion": "true", "emailaddress": "ann@example.org"}
         )
@@ -175,7 +175,7 @@ def test_a_notice_survives_the_head_and_is_brought_by_the_next_one(tmp_path: Pat
 def test_what_ended_while_nothing_could_be_noted_is_told_after_the_restart(tmp_path: Path) -> None:
     post = Post()
     with real_head(tmp_path) as head, open_post(post) as server:
-        head.ask("set_params", values={"EmailSmtpServer": server})
+        head.ask("set_parameters", values={"EmailSmtpServer": server})
         job = head.submit(
             "sleep 300", terms={"notifyoncompletion": "true", "emailaddress": "ann@example.org"}
         )
@@ -214,7 +214,7 @@ def test_a_mail_server_that_never_answers_makes_nobody_wait(
     root = f"http://127.0.0.1:{hook.server_port}/"
     with socket.create_server(("127.0.0.1", 0)) as silent:
         values = {"EmailSmtpServer": f"127.0.0.1:{silent.getsockname()[1]}", "NotificationWebhooks": root}
-        head.ask("set_params", values=values)
+        head.ask("set_parameters", values=values)
         wishes = {**TOLD, "emailaddress": f"ann@example.org, {root}good"}
         assert head.wait(head.submit("/bin/true", terms=wishes))["state"] == "Finished"
         head.until(lambda: len(hook.posted) == 2 and waiting(head) == 2)  # type: ignore[attr-defined]
@@ -235,6 +235,6 @@ def test_who_asked_for_nothing_is_told_nothing_and_who_cannot_be_told_hears_it_a
         for job in (quiet, asked["job"], nowhere["job"]):
             head.wait(job)
         assert waiting(head) == 2  # of the one who has an address: once there is a server, it goes out
-        head.ask("set_params", values={"EmailSmtpServer": server})
+        head.ask("set_parameters", values={"EmailSmtpServer": server})
         head.until(lambda: len(post.letters) == 2)
     assert {str(letter["To"]) for letter in post.letters} == {"a@b.org"}

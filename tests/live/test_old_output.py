@@ -26,19 +26,19 @@ def test_output_of_jobs_that_are_over_goes_and_that_of_others_stays(head: RealHe
     assert head.wait(over)["state"] == "Finished"
     runs = head.submit("/bin/sh -c 'echo begun; exec sleep 1000'")
     head.until(lambda: str(runs) in kept(head))
-    head.ask("set_params", values={"TTLCompletedJobs": MOMENT})
+    head.ask("set_parameters", values={"TTLCompletedJobs": MOMENT})
     head.until(lambda: str(over) not in kept(head))
     assert kept(head) == {str(runs)}
-    assert "no longer exists" in head.ask("output", job=over, task=1, instance=None)["gone"]
-    assert head.ask("output", job=runs, task=1, instance=None)["gone"] == ""
+    assert "no longer exists" in head.ask("task_output", job=over, task=1, instance=None)["removed"]
+    assert head.ask("task_output", job=runs, task=1, instance=None)["removed"] == ""
 
 
 def test_nothing_goes_unless_the_site_wishes_it(head: RealHead) -> None:
     over = head.submit("/bin/echo over")
     assert head.wait(over)["state"] == "Finished"
-    values = {one["name"]: one["value"] for one in head.ask("params")["params"]}
+    values = {one["name"]: one["value"] for one in head.ask("parameters")["parameters"]}
     assert values["TTLCompletedJobs"] == "0"
-    assert head.ask("output", job=over, task=1, instance=None)["gone"] == ""
+    assert head.ask("task_output", job=over, task=1, instance=None)["removed"] == ""
 
 
 def test_jobs_are_listed_in_the_order_of_their_ids_a_page_at_a_time(tmp_path: Path) -> None:

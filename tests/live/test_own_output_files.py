@@ -144,8 +144,8 @@ def test_what_the_user_may_not_read_is_not_read_for_him_by_root(head: RealHead, 
 @with_users
 def test_only_the_owner_and_administrators_read_it(head: RealHead, folder: Path) -> None:
     job = ran(head, folder)
-    owner = Client(redeem_login(head.ask("new_token", user=USER)["login"]))
-    stranger = Client(redeem_login(head.ask("new_token", user="daemon")["login"]))
+    owner = Client(redeem_login(head.ask("create_token", user=USER)["login"]))
+    stranger = Client(redeem_login(head.ask("create_token", user="daemon")["login"]))
     try:
         assert read(owner, job) == "said\n"
         assert read(owner, job, "standard_error") == "wrong\n"

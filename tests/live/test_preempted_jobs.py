@@ -29,7 +29,7 @@ def texts(head: RealHead, job: int) -> list[str]:
 @pytest.mark.parametrize("dies", [False, True], ids=["head lives", "head dies meanwhile"])
 def test_an_urgent_job_takes_the_place_of_a_running_one_which_runs_again(tmp_path: Path, dies: bool) -> None:
     with real_head(tmp_path) as head:
-        head.ask("set_params", values={"PreemptionType": "Immediate"})
+        head.ask("set_parameters", values={"PreemptionType": "Immediate"})
         low = submit(head, WORKS.format(folder=tmp_path), priority=1000, task={"processors": 2})
         head.until(lambda: begun(tmp_path) == 1)
         urgent = submit(head, f"cat {tmp_path}/begun", priority=3000, task={"processors": 2})
@@ -49,7 +49,7 @@ def test_an_urgent_job_takes_the_place_of_a_running_one_which_runs_again(tmp_pat
 
 def test_gracefully_no_task_is_stopped_and_the_urgent_job_starts_as_they_end(tmp_path: Path) -> None:
     with real_head(tmp_path) as head:
-        head.ask("set_params", values={"PreemptionType": "Graceful"})
+        head.ask("set_parameters", values={"PreemptionType": "Graceful"})
         each = "echo begun >> {0}/begun; while [ ! -e {0}/end$HEADNODE_VALUE ]; do sleep 0.02; done"
         low = submit(
             head,

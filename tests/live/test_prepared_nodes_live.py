@@ -76,7 +76,7 @@ def test_the_job_goes_on_without_the_node_that_cannot_be_prepared(head: RealHead
     gate.touch()
     assert head.wait(job)["state"] == "Finished"
     assert not [line for line in log.read_text().splitlines() if bad in line]
-    history = str(head.ask("history", job=job)["history"][2:])
+    history = str(head.ask("job_history", job=job)["history"][2:])
     assert f"node {bad} could not be prepared: the program ended with exit code 5" in history
 
 
@@ -94,7 +94,7 @@ def test_a_canceled_job_releases_its_nodes_and_a_forced_one_does_not(head: RealH
 def test_a_release_that_takes_too_long_is_ended_and_the_job_is_what_it_was(
     head: RealHead, tmp_path: Path
 ) -> None:
-    head.ask("set_params", values={"NodeReleaseTaskTimeout": "1"})
+    head.ask("set_parameters", values={"NodeReleaseTaskTimeout": "1"})
     tasks = [*special(tmp_path / "log", release="sleep 100"), {"command": "true"}]
     job = head.ask("submit_job", terms={}, tasks=tasks)["job"]
     assert head.wait(job)["state"] == "Finished"

@@ -188,7 +188,7 @@ def test_a_body_of_a_strange_type_is_refused(client: httpx.Client) -> None:
 
 
 def test_fields_in_two_places_are_refused(client: httpx.Client) -> None:
-    for body in ({"job": 1}, {"do": "down"}, {"idempotency": "x"}):
+    for body in ({"job": 1}, {"verb": "stop_head"}, {"idempotency": "x"}):
         answer = client.post("/api/v1/jobs/999999/cancel", json=body)
         assert (answer.status_code, answer.json()["code"]) == (400, "field"), body
 

@@ -26,7 +26,7 @@ PATIENCE = 40.0  # seconds for anything that must happen
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three nodes that joined over TLS; each test leaves them as they were."""
     with cluster_on_loopback(tmp_path_factory.mktemp("everywhere"), NODES, free_address()) as made:
-        made.ask("set_node", node="n2", groups=["gpu", "big"])
+        made.ask("modify_node", node="n2", groups=["gpu", "big"])
         yield made
         until(lambda: not kept(made), "no trace of any command is there")
 
@@ -163,7 +163,7 @@ def test_another_user_runs_it_and_nobody_but_administrators_may_ask(cluster: Clu
 
 _ASK = """
 import json, socket
-ask = json.dumps({"do": "run_everywhere", "command": "id"}).encode()
+ask = json.dumps({"verb": "run_on_nodes", "command": "id"}).encode()
 with socket.socket(socket.AF_UNIX) as head:
     head.connect("head.sock")
     head.sendall(len(ask).to_bytes(4, "big") + ask)
@@ -306,16 +306,16 @@ def test_a_head_that_is_killed_takes_it_along(cluster: Cluster) -> None:
 
 
 def test_whoever_did_not_begin_a_run_cannot_take_part_in_it(cluster: Cluster) -> None:
-    conversation = cluster.client.begin("run_here", run=-1, node="n1")
+    conversation = cluster.client.begin("run_on_node", run=-1, node="n1")
     with pytest.raises(HeadnodeError, match="there is no run"):
         conversation.hear()
     conversation.close()
 
 
 def test_nonsense_in_a_conversation_costs_that_one_only(cluster: Cluster) -> None:
-    held = cluster.client.begin("run_everywhere", command=sleeper(98150))
+    held = cluster.client.begin("run_on_nodes", command=sleeper(98150))
     run = held.hear()["run"]
-    part = cluster.client.begin("run_here", run=run, node="n1")
+    part = cluster.client.begin("run_on_node", run=run, node="n1")
     part.say(nonsense=True)
     with pytest.raises(HeadnodeError, match="not possible here"):
         part.hear()

@@ -102,7 +102,7 @@ def test_a_job_that_waits_for_jobs_names_them(client: HeadnodeClient) -> None:
     first = client.submit("sleep 100")
     second = client.submit("true", parents=[first])
     assert [each.job for each in second.show().dependencies] == [first.id]
-    assert [reason.why for reason in client.explain(second).reasons] == ["dependency"]
+    assert [reason.kind for reason in client.explain(second).reasons] == ["dependency"]
     first.cancel()
     assert [job.state for job in client.wait(first, second, timeout=30)] == ["Canceled", "Canceled"]
 
@@ -137,7 +137,7 @@ def test_waiting_asks_the_head_once_and_polls_nothing(head: RealHead, tmp_path: 
     with request_relay(tmp_path / "relay", head.state) as relay, HeadnodeClient(relay.state) as client:
         jobs = [client.submit("sleep 1.5") for _ in range(4)]
         assert {job.state for job in client.wait(*jobs, timeout=30)} == {"Finished"}
-        assert relay.asked == {"defaults": 1, "submit_job": 4, "watch_job": 1}
+        assert relay.asked == {"submission_defaults": 1, "submit_job": 4, "watch_jobs": 1}
 
 
 def test_waiting_goes_on_after_the_head_was_killed(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
 
 @pytest.fixture
 def login(head: RealHead) -> HeadLogin:
-    return redeem_login(head.ask("new_token")["login"])
+    return redeem_login(head.ask("create_token")["login"])
 
 
 def log_in(login: HeadLogin, home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -52,7 +52,7 @@ def test_a_wrong_token_and_a_wrong_head_are_refused(
     login: HeadLogin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with real_head(tmp_path / "other", nodes=0, listen=free_address()) as other:
-        stranger = redeem_login(other.ask("new_token")["login"])
+        stranger = redeem_login(other.ask("create_token")["login"])
     stranger.host, stranger.port = login.host, login.port
     with pytest.raises(NotAllowed, match="wrong-head"):
         asyncio.run(submitted(log_in(stranger, tmp_path, monkeypatch)))

@@ -36,7 +36,7 @@ def test_a_journal_tells_what_waits_what_runs_and_what_is_over(tmp_path: Path) -
     assert story == job_journal.JournalContent(
         HEADER, {(1, 3, 1): None}, {(1, 2, 1): 6.0}, {1: ended(1, 1)}, {}
     )
-    writer.append([["told", 1, 1]])
+    writer.append([["acknowledged", 1, 1]])
     after = job_journal.read(tmp_path / "j")
     assert after is not None
     assert after.ended == {}
@@ -84,13 +84,13 @@ def test_what_does_not_fit_on_the_disk_leaves_the_journal_whole(tmp_path: Path) 
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, limits[1]))
     try:
         with pytest.raises(OSError, match="File too large"):
-            writer.append([["told", 1, 1], ["told", 1, 2]])
+            writer.append([["acknowledged", 1, 1], ["acknowledged", 1, 2]])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, signal_before)
     assert (tmp_path / "j").read_bytes() == before
-    writer.append([["told", 1, 1]])
-    assert (tmp_path / "j").read_bytes() == before + b'["told",1,1]\n'
+    writer.append([["acknowledged", 1, 1]])
+    assert (tmp_path / "j").read_bytes() == before + b'["acknowledged",1,1]\n'
 
 
 def test_the_factory_loads_only_the_standard_library_and_stays_small(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def test_a_stopped_agent_is_silent_its_tasks_run_elsewhere_and_it_stops_its_own_
         address = f"127.0.0.1:{probe.getsockname()[1]}"
     end, told = tmp_path / "end", tmp_path / "told"
     with cluster_on_loopback(tmp_path, ("red", "green"), address, processors=1) as cluster:
-        cluster.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "3"})
+        cluster.ask("set_parameters", values={"HeartbeatInterval": "1", "InactivityCount": "3"})
         for node in cluster.nodes.values():
             node.kill_agent()
             node.start_agent()
@@ -60,7 +60,7 @@ def test_a_node_that_is_silent_is_taken_offline_by_force_long_before_it_would_be
     end, told = tmp_path / "end", tmp_path / "told"
     with cluster_on_loopback(tmp_path, ("red", "green"), address, processors=2) as cluster:
         values = {"HeartbeatInterval": "1", "InactivityCount": "1000", "NodeLease": "0"}
-        cluster.ask("set_params", values=values)
+        cluster.ask("set_parameters", values=values)
         for node in cluster.nodes.values():
             node.kill_agent()
             node.start_agent()

@@ -16,7 +16,7 @@ from agent_scene import JOB, NODE, Scene, alive
 
 from headnode.adapters.processes import cgroups
 from headnode.adapters.wire.agent_messages import Launch, Route
-from headnode.adapters.wire.messages import Continue, Heard, Stop, Suspend
+from headnode.adapters.wire.messages import Continue, HeartbeatAck, Stop, Suspend
 from headnode.core.model.quantities import NEVER, Instant, Seconds
 
 COUNTING = "while :; do printf . >> {}; sleep 0.01; done"
@@ -202,7 +202,7 @@ def end_the_lease(scene: Scene) -> None:
     scene.head.until(lambda: scene.head.heartbeats)
     number, heard = scene.head.heartbeats[-1]
     scene.head.until(lambda: time.monotonic() > heard + LEASE)
-    scene.head.say(Heard(number, LEASE))
+    scene.head.say(HeartbeatAck(number, LEASE))
 
 
 def test_nothing_starts_and_nothing_is_launched_after_the_lease(scene: Scene) -> None:
@@ -214,7 +214,7 @@ def test_nothing_starts_and_nothing_is_launched_after_the_lease(scene: Scene) ->
     none_is_there(scene, "task", *"abcdefgh")
     scene.head.heartbeats.clear()
     scene.head.until(lambda: scene.head.heartbeats)
-    scene.head.say(Heard(scene.head.heartbeats[-1][0], Seconds(60.0)))
+    scene.head.say(HeartbeatAck(scene.head.heartbeats[-1][0], Seconds(60.0)))
     all_come(scene, "task", *"abcdefgh")
 
 

@@ -115,8 +115,8 @@ def test_garbage_of_users_writes_no_traceback(head: RealHead) -> None:
     before = whole_log(head)
     for words in (
         frame(b"[" * 1_000_000),
-        frame(b'{"do": "ping\xff"}'),
-        frame(b'{"do": "job", "job": %d}' % 2**70),
+        frame(b'{"verb": "ping\xff"}'),
+        frame(b'{"verb": "job", "job": %d}' % 2**70),
     ):
         with socket.socket(socket.AF_UNIX) as plain:
             plain.connect(str(head.state / "head.sock"))

@@ -63,7 +63,7 @@ def opened(owner: str, uid: int, *, same_numbers: bool = False) -> m.OpenJob:
         spec=b"",
         allocation=(),
         deadline=NEVER,
-        same_numbers=same_numbers,
+        same_uid=same_numbers,
     )
 
 
@@ -103,9 +103,9 @@ def test_a_job_runs_elsewhere_as_the_user_of_its_owner_and_not_as_the_agent(
     group = subprocess.check_output(["id", "-gn", "nobody"], text=True).strip()
     said = f"nobody {group} {groups} {NOBODY.pw_dir} nobody\n"
     assert _output(head, job) == said
-    told = [event["text"] for event in head.ask("history", job=job)["history"]]
+    told = [event["text"] for event in head.ask("job_history", job=job)["history"]]
     assert told[0] == "Created by root for nobody"
-    (entry, *_) = head.ask("audit", job=job)["entries"]
+    (entry, *_) = head.ask("audit_log", job=job)["entries"]
     assert (entry["user"], entry["verb"], entry["owner"]) == ("root", "submit_job", "nobody")
 
 
@@ -168,7 +168,7 @@ def test_private_output_of_others_is_read_by_nobody_else(
     from headnode.apps.client.tls_connection import redeem_login
     from headnode.core.model.errors import HeadnodeError
 
-    login = redeem_login(head.ask("new_token", user="nobody")["login"])
+    login = redeem_login(head.ask("create_token", user="nobody")["login"])
     client = Client(login)
     assert client.ask("whoami")["role"] == "user"
     refusals: dict[str, dict[str, Any]] = {
@@ -183,7 +183,7 @@ def test_private_output_of_others_is_read_by_nobody_else(
             client.ask(verb, job=job, **more)
         assert refused.value.code in ("not-owner", "job-over"), verb
     client.close()
-    asked = [entry for entry in head.ask("audit", user="nobody")["entries"] if entry["user"] == "nobody"]
+    asked = [entry for entry in head.ask("audit_log", user="nobody")["entries"] if entry["user"] == "nobody"]
     written = [(entry["verb"], entry["outcome"]) for entry in asked]
     assert ("read_output", "not-owner") in written
     address = {entry["from"] for entry in asked}

@@ -220,7 +220,7 @@ def test_every_answer_says_what_a_browser_may_do_with_it(client: httpx.Client, g
 
 
 def test_a_token_is_its_user_until_it_is_revoked(head: RealHead, gateway: RealGateway) -> None:
-    made = head.ask("new_token", web=True)
+    made = head.ask("create_token", web=True)
     taken = _take_login(head, made["login"])
     with httpx.Client(
         base_url=gateway.address, headers={"Authorization": f"Bearer {taken['token']}"}
@@ -241,7 +241,7 @@ def _take_login(head: RealHead, login: str) -> dict[str, object]:
 
     connection = Connection.to(str(head.state / "gateway.sock"))
     try:
-        connection.send({"do": "take_login", "secret": login})
+        connection.send({"verb": "exchange_login", "secret": login})
         return granted(connection.receive())
     finally:
         connection.close()

@@ -172,7 +172,7 @@ def test_a_clean_stop_leaves_tasks_alone_and_the_next_head_learns_how_they_ended
         go, over = tmp_path / "go", tmp_path / "over"
         job = head.submit(f"{until_there(go)}; touch {over}; exit 4")
         head.wait_for(job, "Running")
-        assert head.ask("down")["running_tasks"] == 1
+        assert head.ask("stop_head")["running_tasks"] == 1
         head.process.wait(PATIENCE)
         assert "Traceback" not in head.log()
         head.client.close()
@@ -204,14 +204,14 @@ def test_another_users_tasks_run_as_that_user_and_others_cannot_touch_them(
     with real_head(directory) as head:
         mine = head.submit("sleep 600")
         command = {"command": "id -un; id -u; id -Gn; pwd; umask", "workdir": "/tmp"}
-        job = as_nobody(head, do="submit_job", tasks=[command])["job"]
+        job = as_nobody(head, verb="submit_job", tasks=[command])["job"]
         assert head.wait(job)["state"] == "Finished", head.task(job)["message"]
         assert head.output(job).split() == ["nobody", "65534", "nogroup", "/tmp", "0022"]
-        kept = Path(head.ask("output", job=job, task=1)["standard_output"])
+        kept = Path(head.ask("task_output", job=job, task=1)["standard_output"])
         assert (kept.stat().st_uid, kept.stat().st_mode & 0o077) == (65534, 0)
-        assert as_nobody(head, do="cancel_job", job=mine)["code"] == "not-owner"
-        assert as_nobody(head, do="down")["code"] == "not-administrator"
-        assert as_nobody(head, do="job", job=mine)["ok"]
+        assert as_nobody(head, verb="cancel_job", job=mine)["code"] == "not-owner"
+        assert as_nobody(head, verb="stop_head")["code"] == "not-administrator"
+        assert as_nobody(head, verb="job", job=mine)["ok"]
 
 
 def as_nobody(head: RealHead, **request: object) -> dict[str, Any]:
@@ -307,7 +307,7 @@ def test_a_task_begins_in_the_home_directory_of_who_started_the_head(
         job = head.submit("pwd > here", stdout="out.txt")
         assert head.wait(job)["state"] == "Finished", head.task(job)["message"]
         assert (home / "here").read_text() == f"{home}\n"
-        assert head.ask("output", job=job, task=1)["standard_output"] == str(home / "out.txt")
+        assert head.ask("task_output", job=job, task=1)["standard_output"] == str(home / "out.txt")
 
 
 def test_a_state_directory_may_have_any_length(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ class Liar:
     def says(
         self,
         *messages: m.Message,
-        until: str = "Heard",
+        until: str = "HeartbeatAck",
         then: Callable[[Streams], Awaitable[None]] | None = None,
     ) -> list[str]:
         """Say hello, these, and a heartbeat; return the kinds of what the head says, up to one kind."""
@@ -109,12 +109,12 @@ def lasting(head: RealHead, tmp_path: Path) -> int:
 
 
 def test_a_node_that_is_not_approved_gets_a_welcome_and_nothing_else(head: RealHead, tmp_path: Path) -> None:
-    head.ask("set_params", values={"HealthCheckProgram": "/bin/true"})
+    head.ask("set_parameters", values={"HealthCheckProgram": "/bin/true"})
     stranger = Liar(head, tmp_path, approve=False)
     job = head.submit("true")
     route = m.Route(JobId(job), 1, 1, 1, "x", "liar", "liar")
     heard = stranger.says(m.Launch(route=route, command="true", directory="/", environment={}))
-    assert heard == ["Welcome", "LaunchPiece", "Heard"]
+    assert heard == ["Welcome", "LaunchData", "HeartbeatAck"]
     assert head.ask("job", job=job)["job"]["state"] == "Queued"
 
 
@@ -125,19 +125,23 @@ def test_what_a_node_says_of_the_tasks_of_another_changes_nothing(
     liar = Liar(head, tmp_path)
     before = head.task(job)
     lies = (
-        m.Started(job=job, begun=(m.AttemptStart(1, 1, 1, Instant(1.0)),)),
+        m.Started(job=job, started=(m.AttemptStart(1, 1, 1, Instant(1.0)),)),
         m.Suspended(job=job, number=1),
-        m.Health(well=False, said="I am somebody else"),
+        m.Health(healthy=False, message="I am somebody else"),
         m.Launch(
             route=m.Route(job, 1, 1, 1, "x", "honest", "liar"), command="true", directory="/", environment={}
         ),
-        m.LaunchPiece(
-            route=m.Route(job, 1, 1, 1, "x", "liar", "honest"), back=False, sequence=1, kind="in", data=b"x"
+        m.LaunchData(
+            route=m.Route(job, 1, 1, 1, "x", "liar", "honest"),
+            from_target=False,
+            sequence=1,
+            kind="in",
+            data=b"x",
         ),
         *(m.OutputRead(number=number, data=b"lies", size=4) for number in range(1, 20)),
         m.Results(number=1, job=job, results=(m.AttemptResult(1, 1, 1, AttemptOutcome("exited", 0)),)),
     )
-    assert liar.says(*lies, until="Ack")[-1] == "Ack"
+    assert liar.says(*lies, until="ResultsAck")[-1] == "ResultsAck"
     after = head.task(job)
     assert (after["state"], after["started"], after["attempt"]) == ("Running", before["started"], 1)
     assert wait_for_state(head, "honest", "Ready")
@@ -157,9 +161,9 @@ def test_a_table_that_claims_the_tasks_of_another_is_told_to_stop_them_and_chang
             claims = (m.ReportedAttempt(job, 1, 1, 1, True, Instant(1.0)),)
             writer.write(frame(msgspec.msgpack.encode(liar.hello(live=claims, open_jobs=(job,)))))
             writer.write(frame(msgspec.msgpack.encode(m.Heartbeat(number=1))))
-            return [kind async for kind in _kinds(reader, until="Heard")]
+            return [kind async for kind in _kinds(reader, until="HeartbeatAck")]
 
-    assert asyncio.run(asyncio.wait_for(claim(), PATIENCE)) == ["Welcome", "CloseJob", "Stop", "Heard"]
+    assert asyncio.run(asyncio.wait_for(claim(), PATIENCE)) == ["Welcome", "CloseJob", "Stop", "HeartbeatAck"]
     assert head.task(job)["state"] == "Running"
     (tmp_path / "end").touch()
     assert head.wait(job)["state"] == "Finished"
@@ -243,7 +247,7 @@ def test_a_pending_node_may_not_say_much_before_it_is_let_in(head: RealHead, tmp
 def test_a_message_that_never_ends_is_hung_up_on_with_the_silent(
     head: RealHead, node: JoinedNode, tmp_path: Path
 ) -> None:
-    head.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "2"})
+    head.ask("set_parameters", values={"HeartbeatInterval": "1", "InactivityCount": "2"})
     liar = Liar(head, tmp_path)
 
     async def drip(streams: Streams) -> None:
@@ -298,7 +302,7 @@ def test_impossible_results_are_shown_nowhere_and_drain_the_node(head: RealHead,
                 1, 1, 1, AttemptOutcome("exited", 2**62, usage=ResourceUsage(peak_memory=2**63 - 1))
             )
             writer.write(frame(msgspec.msgpack.encode(m.Results(number=1, job=job, results=(result,)))))
-            assert [kind async for kind in _kinds(reader, until="Ack")][-1] == "Ack"
+            assert [kind async for kind in _kinds(reader, until="ResultsAck")][-1] == "ResultsAck"
 
     asyncio.run(asyncio.wait_for(lie(), PATIENCE))
     task = head.task(job)

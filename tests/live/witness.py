@@ -86,11 +86,11 @@ class Witness:
                 job.holds.add(name)
             case e.JobReleased(names=names):
                 job.holds -= set(names)
-            case e.JobRevived(record=record):
+            case e.JobUnarchived(record=record):
                 job.holds = {hold.name for hold in decode_record(record).holds}
-            case e.JobConfigured():
+            case e.JobConfiguring():
                 job.over, job.configured = "", job.configured + 1
-            case e.JobRequeued() | e.JobReturned():
+            case e.JobRequeued() | e.JobAutoRequeued():
                 job.goes_back, job.over, job.skipped = not job.over, "", False
             case e.JobStarted():
                 self._may_start(job, event)
@@ -119,7 +119,7 @@ class Witness:
                 held = job.resuming and job.holds
                 self._must(not held, f"job {event.job} goes on in spite of its holds {job.holds}")
                 self._goes_on(event.job, job, event.at)
-            case e.JobEnding() | e.JobReturned() | e.JobRequeued():
+            case e.JobEnding() | e.JobAutoRequeued() | e.JobRequeued():
                 self._goes_on(event.job, job, event.at)
             case e.JobEnded(outcome=outcome, skipped=skipped):
                 self._goes_on(event.job, job, event.at)
@@ -133,7 +133,7 @@ class Witness:
 
     def _about_attempts(self, job: Told, event: Any) -> None:
         match event:
-            case e.InstancesDispatched(task=task, place=place, attempts=attempts):
+            case e.InstancesDispatched(task=task, placement=place, attempts=attempts):
                 self._must(job.still_since == inf, f"job {event.job} hands over while it is suspended")
                 for instance, attempt in attempts:
                     name = (event.job, task, instance, attempt)

@@ -62,12 +62,12 @@ class ScriptedHead:
         with contextlib.suppress(ConnectionError), peer, peer.makefile("rb") as incoming:
             while size := incoming.read(4):
                 request = json.loads(incoming.read(int.from_bytes(size, "big")))
-                if request["do"] == "defaults" and "defaults" not in self._script:
+                if request["verb"] == "submission_defaults" and "submission_defaults" not in self._script:
                     peer.sendall(frame({"work_directory": "Home", "environment": ""}))
                     continue
                 request.pop("idempotency", None)  # another one for each request
                 self.asked.append(request)
-                answer = self._script[request["do"]]
+                answer = self._script[request["verb"]]
                 if callable(answer):
                     answer = answer(request)
                 if answer is None:

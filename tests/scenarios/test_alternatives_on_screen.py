@@ -25,18 +25,18 @@ processors = 9
 
 async def submit(peer: Peer, first: int, second: int) -> int:
     text = NATIVE.format(first=first, second=second)
-    answer = await peer.done(do="submit_job", jobfile=text, terms={}, tasks=[])
+    answer = await peer.done(verb="submit_job", jobfile=text, terms={}, tasks=[])
     return int(answer["job"])
 
 
 async def busy(peer: Peer, processors: int) -> int:
     terms = {"numprocessors": str(processors), "runtime": "60"}
-    answer = await peer.done(do="submit_job", tasks=[{"command": "x", **terms}], terms=terms)
+    answer = await peer.done(verb="submit_job", tasks=[{"command": "x", **terms}], terms=terms)
     return int(answer["job"])
 
 
 async def shown(peer: Peer, job: int) -> dict[str, Any]:
-    answer: dict[str, Any] = (await peer.done(do="job", job=job))["job"]
+    answer: dict[str, Any] = (await peer.done(verb="job", job=job))["job"]
     return answer
 
 
@@ -45,11 +45,11 @@ def test_a_running_job_shows_which_alternative_it_was_given(tmp_path: Path) -> N
         async with scene.peer() as peer:
             await busy(peer, 1)
             told = await shown(peer, await submit(peer, 2, 1))
-            assert (told["state"], told["alternatives"], told["option"]) == ("Running", 2, 1)
+            assert (told["state"], told["alternatives"], told["alternative"]) == ("Running", 2, 1)
             assert (told["minimum"], told["run_time"]) == (1, 4 * 3600)
             assert told["spec"]["run_time"] == 7200, "what its owner wrote"
             assert view(told)["Alternative"] == "1 of 2"
-            explained = await peer.done(do="explain_job", job=told["id"])
+            explained = await peer.done(verb="explain_job", job=told["id"])
             text = explanation_page(explained, told, now=told["started"] + 60)
             assert "with alternative 1 of 2 of its request" in text.replace("\n", " ")
 
@@ -62,9 +62,12 @@ def test_a_job_that_has_what_it_wants_most_says_so_and_others_say_nothing(tmp_pa
             plain = await shown(peer, await busy(peer, 1))
             assert "Alternative" not in view(plain)
             told = await shown(peer, await submit(peer, 1, 1))
-            assert (told["option"], view(told)["Alternative"]) == (0, "none: it has what it asked for first")
+            assert (told["alternative"], view(told)["Alternative"]) == (
+                0,
+                "none: it has what it asked for first",
+            )
             waits = await shown(peer, await submit(peer, 2, 2))
-            assert (waits["state"], waits["option"]) == ("Queued", None)
+            assert (waits["state"], waits["alternative"]) == ("Queued", None)
             assert "Alternative" not in view(waits)
 
     run(tmp_path, story)
@@ -76,8 +79,8 @@ def test_a_waiting_job_is_told_why_no_alternative_helps_and_what_would(tmp_path:
             await busy(peer, 1)
             first = await busy(peer, 2)
             job = await submit(peer, 2, 1)
-            told = await peer.done(do="explain_job", job=job)
-            lines = [reason["text"] for reason in told["reasons"] if reason["why"] == "alternative"]
+            told = await peer.done(verb="explain_job", job=job)
+            lines = [reason["text"] for reason in told["reasons"] if reason["kind"] == "alternative"]
             late = f"could delay job {first}, which holds the reservation"
             assert lines[0] == f"alternative 1: it would fit, but {late}"
             assert lines[1].startswith("alternative 2: needs 9 processors")
@@ -95,7 +98,7 @@ def test_submitting_is_refused_only_if_no_alternative_ever_fits(tmp_path: Path) 
         async with scene.peer() as peer:
             assert await submit(peer, 8, 2) > 0
             text = NATIVE.format(first=8, second=7)
-            refused = await peer.ask(do="submit_job", jobfile=text, terms={}, tasks=[])
+            refused = await peer.ask(verb="submit_job", jobfile=text, terms={}, tasks=[])
             assert refused["code"] == "never-fits"
             assert "alternative 1: needs 7 processors" in refused["what"]
 
@@ -107,7 +110,7 @@ def test_a_copy_has_the_alternatives_too(tmp_path: Path) -> None:
         async with scene.peer() as peer:
             await busy(peer, 1)
             job = await submit(peer, 2, 1)
-            copy = int((await peer.done(do="clone_job", job=job))["job"])
+            copy = int((await peer.done(verb="clone_job", job=job))["job"])
             told = await shown(peer, copy)
             assert (told["state"], told["minimum"], told["alternatives"]) == ("Configuring", 2, 2)
             assert told["spec"]["alternatives"] == (await shown(peer, job))["spec"]["alternatives"]

@@ -45,7 +45,7 @@ def test_a_program_is_submitted_with_its_options_as_text(tmp_path: Path) -> None
     assert said.stderr == "hn: it runs in your home directory\n"
     assert head.asked == [
         {
-            "do": "submit_job",
+            "verb": "submit_job",
             "terms": {"numprocessors": "2-4", "jobname": "a b"},
             "tasks": [{"numprocessors": "2-4", "command": "/bin/echo 'x y'", "env": {"A": "1"}}],
         }
@@ -115,9 +115,9 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
         "Job queued, ID: 8\nTask has been added. ID: 8.1.\nJob has been submitted. ID: 8.\n"
         "Job has been submitted. ID: 9.\nJob 9 has been requeued.\nTask 9.2 has been canceled.\n"
     )
-    assert head.asked[1] == {"do": "add_tasks", "job": 8, "tasks": [{"command": "echo '!!'"}]}
-    assert head.asked[2] == {"do": "submit_job", "job": 8}
-    assert head.asked[4] == {"do": "requeue_job", "job": 9}
+    assert head.asked[1] == {"verb": "add_tasks", "job": 8, "tasks": [{"command": "echo '!!'"}]}
+    assert head.asked[2] == {"verb": "submit_job", "job": 8}
+    assert head.asked[4] == {"verb": "requeue_job", "job": 9}
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_refusal_is_told_and_each_of_many_is_tried(tmp_path: Path) -> None:
     assert said.stdout == "Job 11 has been canceled.\nJob 13 has been canceled.\n"
     assert said.stderr == "hn: job 12 belongs to 'bob'; ask bob\n"
     assert said.returncode == 1
-    assert head.asked[0] == {"do": "cancel_job", "job": 11, "message": "why not", "force": True}
+    assert head.asked[0] == {"verb": "cancel_job", "job": 11, "message": "why not", "force": True}
 
 
 def test_bad_input_found_by_the_head_is_status_two(tmp_path: Path) -> None:
@@ -240,9 +240,9 @@ def test_a_list_asks_for_the_own_live_jobs_unless_told_otherwise(tmp_path: Path)
         document = hn("job", "list", "--json", state=tmp_path)
         ids = hn("job", "list", "--quiet", state=tmp_path)
     assert head.asked[:3] == [
-        {"do": "jobs", "owner": me, "states": ["Queued", "Running", "Suspended"], "limit": 100},
-        {"do": "jobs", "limit": 100},
-        {"do": "jobs", "owner": "bob", "states": ["Finished", "Canceled"], "before": 99, "limit": 5},
+        {"verb": "jobs", "owner": me, "states": ["Queued", "Running", "Suspended"], "limit": 100},
+        {"verb": "jobs", "limit": 100},
+        {"verb": "jobs", "owner": "bob", "states": ["Finished", "Canceled"], "before": 99, "limit": 5},
     ]
     lines = table.stdout.splitlines()
     assert lines[0].split()[:5] == ["Id", "Name", "Owner", "State", "Priority"]
@@ -265,9 +265,9 @@ def test_waiting_tells_only_the_end_in_a_pipe_and_its_status_is_that_of_the_jobs
     over = job(12, "Finished", tasks=SWEEP, started=0.5, ended=1_700_000_090.5)
     failed = job(13, "Failed", ended=1_700_000_061.0, message="task 13.1 failed")
     news = [{"jobs": [job(12), job(13)]}, {"jobs": [over]}, {"jobs": [failed], "done": True}]
-    with ScriptedHead(tmp_path, {"watch_job": news}) as head:
+    with ScriptedHead(tmp_path, {"watch_jobs": news}) as head:
         said = hn("job", "wait", "12", "13", "12", state=tmp_path)
-    assert head.asked == [{"do": "watch_job", "job": [12, 13]}]
+    assert head.asked == [{"verb": "watch_jobs", "job": [12, 13]}]
     assert said.stdout.splitlines()[1] == "Job 13 failed, in 1 s; task 13.1 failed"
     assert said.stdout.startswith("Job 12 finished: 3 tasks finished, in ")
     assert (said.stdout.count("\n"), said.stderr, said.returncode) == (2, "", 1)
@@ -283,7 +283,7 @@ def test_waiting_shows_bars_on_a_terminal_and_takes_them_away_at_the_end(tmp_pat
         yield {"jobs": [job(12, "Finished", name="lattice", tasks=SWEEP)], "done": True}
 
     ours, theirs = pty.openpty()
-    with ScriptedHead(tmp_path, {"watch_job": watch}):
+    with ScriptedHead(tmp_path, {"watch_jobs": watch}):
         process = subprocess.Popen(
             [sys.executable, "-m", "headnode.apps.cli", "job", "wait", "12"],
             env={**os.environ, "HEADNODE_STATE": str(tmp_path), "TERM": "xterm", "COLUMNS": "120"},
@@ -315,7 +315,7 @@ def on_terminal(tmp_path: Path, news: Iterator[dict[str, Any]], last: bytes) -> 
         yield {"jobs": [job(12, "Finished")], "done": True}
 
     ours, theirs = pty.openpty()
-    with ScriptedHead(tmp_path, {"watch_job": watch}):
+    with ScriptedHead(tmp_path, {"watch_jobs": watch}):
         process = subprocess.Popen(
             [sys.executable, "-m", "headnode.apps.cli", "job", "wait", "12"],
             env={**os.environ, "HEADNODE_STATE": str(tmp_path), "TERM": "xterm", "COLUMNS": "120"},
@@ -376,7 +376,7 @@ def test_waiting_survives_a_restart_of_the_head(tmp_path: Path) -> None:
     answers = iter(
         [[{"jobs": [job(12)]}, b"broken off"], None, {"jobs": [job(12, "Finished")], "done": True}]
     )
-    with ScriptedHead(tmp_path, {"watch_job": lambda _: next(answers)}) as head:
+    with ScriptedHead(tmp_path, {"watch_jobs": lambda _: next(answers)}) as head:
         said = hn("job", "wait", "12", state=tmp_path)
     assert (said.returncode, len(head.asked)) == (0, 3)
 
@@ -398,12 +398,12 @@ def test_submit_and_wait_shows_what_the_only_task_printed(tmp_path: Path) -> Non
     one = {**SWEEP, "total": 1, "finished": 1}
     script = {
         "submit_job": submitted(12),
-        "watch_job": {"jobs": [job(12, "Finished", tasks=one)], "done": True},
-        "output": {
+        "watch_jobs": {"jobs": [job(12, "Finished", tasks=one)], "done": True},
+        "task_output": {
             "standard_output": str(printed),
             "standard_error": None,
             "captured": True,
-            "kept": str(printed),
+            "captured_path": str(printed),
             "state": "finished",
         },
         "read_output": reading(printed),
@@ -438,21 +438,21 @@ def test_output_is_followed_until_the_task_is_over(tmp_path: Path) -> None:
             "standard_output": str(growing),
             "standard_error": None,
             "captured": True,
-            "kept": str(growing),
+            "captured_path": str(growing),
         }
         return {**kept, "state": state}
 
-    with ScriptedHead(tmp_path, {"output": output, "read_output": reading(growing)}):
+    with ScriptedHead(tmp_path, {"task_output": output, "read_output": reading(growing)}):
         said = hn("task", "output", "12.1", "--follow", state=tmp_path)
     assert (said.stdout, said.returncode) == ("first\nlast\n", 0)
 
 
 def test_output_of_a_task_that_has_none_says_why(tmp_path: Path) -> None:
     nothing: dict[str, Any] = {"standard_output": None, "standard_error": None, "captured": False}
-    nothing |= {"kept": None, "state": "queued"}
+    nothing |= {"captured_path": None, "state": "queued"}
     gone = {**nothing, "standard_output": "/nowhere/out", "state": "finished", "node": "n1"}
     script: Script = {
-        "output": lambda request: gone if request["task"] == 2 else nothing,
+        "task_output": lambda request: gone if request["task"] == 2 else nothing,
         "read_output": reading(Path("/nowhere/out")),
     }
     with ScriptedHead(tmp_path, script):
@@ -502,13 +502,13 @@ def test_nodes_and_processors_are_listed(tmp_path: Path) -> None:
         assert wrong.startswith("hn: state 'ilde' is unknown; choose from: Offline, Idle, ")
         assert hn("node", "offline", "n1,n2", state=tmp_path).stdout.count("has been drained;") == 2
         assert hn("node", "online", "n1", state=tmp_path).stdout.count("has been resumed.") == 1
-    assert [asked["do"] for asked in head.asked][-3:] == ["drain_node", "drain_node", "resume_node"]
+    assert [asked["verb"] for asked in head.asked][-3:] == ["drain_node", "drain_node", "resume_node"]
 
 
 def test_parameters_are_set_and_shown_by_name(tmp_path: Path) -> None:
     parameter = {"name": "HeartbeatInterval", "value": "30", "default": "60", "unit": "s", "doc": "how often"}
-    listed = {"params": [parameter]}
-    with ScriptedHead(tmp_path, {"params": listed, "set_params": listed}) as head:
+    listed = {"parameters": [parameter]}
+    with ScriptedHead(tmp_path, {"parameters": listed, "set_parameters": listed}) as head:
         said = hn("cluster", "params", "HeartbeatInterval=30", state=tmp_path)
         wrong = hn("cluster", "params", "HartbeatInterval", state=tmp_path)
         hn("cluster", "setparams", "HeartbeatInterval=", state=tmp_path)
@@ -534,7 +534,7 @@ def test_a_reader_that_has_seen_enough_is_no_disaster(tmp_path: Path) -> None:
 def test_a_single_record_is_shown_as_keys_and_values(tmp_path: Path) -> None:
     shown = job(12, "Running", allocation=[{"node": "n1", "processors": [0, 1]}], spec={}, requeues=0)
     with ScriptedHead(
-        tmp_path, {"job": {"job": shown}, "history": {"history": [{"at": 0, "text": "Created"}]}}
+        tmp_path, {"job": {"job": shown}, "job_history": {"history": [{"at": 0, "text": "Created"}]}}
     ):
         said = hn("job", "view", "12", "/history", state=tmp_path)
     assert said.stdout.startswith("Id                      : 12\nName                    :\n")
@@ -574,12 +574,12 @@ def test_help_is_there_at_every_level(tmp_path: Path) -> None:
 def test_news_that_nobody_wants_any_more_are_no_answer_to_the_next_question(tmp_path: Path) -> None:
     client = Client(str(tmp_path))
     news: list[dict[str, Any]] = [{"jobs": [job(12)]}, {"jobs": [job(12)]}, {"jobs": [], "done": True}]
-    with ScriptedHead(tmp_path, {"watch_job": news, "ping": {"pid": 7}}):
-        for first in client.follow("watch_job", job=12):
+    with ScriptedHead(tmp_path, {"watch_jobs": news, "ping": {"pid": 7}}):
+        for first in client.follow("watch_jobs", job=12):
             assert first["jobs"][0]["id"] == 12
             break
         assert client.ask("ping") == {"pid": 7}
-        assert len(list(client.follow("watch_job", job=12))) == 3
+        assert len(list(client.follow("watch_jobs", job=12))) == 3
         assert client.ask("ping") == {"pid": 7}
         client.close()
 
@@ -600,7 +600,7 @@ def test_an_interrupted_wait_says_that_the_job_goes_on(tmp_path: Path) -> None:
         asked.set()
         release.wait(timeout=60)
 
-    with ScriptedHead(tmp_path, {"watch_job": watch}):
+    with ScriptedHead(tmp_path, {"watch_jobs": watch}):
         process = subprocess.Popen(
             [sys.executable, "-m", "headnode.apps.cli", "job", "wait", "12"],
             env={**os.environ, "HEADNODE_STATE": str(tmp_path)},
@@ -647,11 +647,11 @@ def test_jobs_are_suspended_resumed_held_and_released(tmp_path: Path) -> None:
         "Job 9 has been released.\n",
     ]
     assert head.asked == [
-        {"do": "suspend_job", "job": 9},
-        {"do": "resume_job", "job": 9},
-        {"do": "hold_job", "job": 9, "name": "data", "message": "no input"},
-        {"do": "release_job", "job": 9, "name": "data"},
-        {"do": "release_job", "job": 9, "all": True},
+        {"verb": "suspend_job", "job": 9},
+        {"verb": "resume_job", "job": 9},
+        {"verb": "hold_job", "job": 9, "name": "data", "message": "no input"},
+        {"verb": "release_job", "job": 9, "name": "data"},
+        {"verb": "release_job", "job": 9, "all": True},
     ]
 
 
@@ -659,14 +659,14 @@ def test_a_job_that_starts_while_it_is_explained_is_explained_as_it_is(tmp_path:
     words = {
         "policy": "easy",
         "ahead": 0,
-        "not_before": None,
-        "behind": None,
+        "planned_start": None,
+        "blocked_by": None,
         "expected": None,
         "deadline": None,
     }
-    words |= {"reservation": None, "refused": None, "searched": False, "cut": False, "would_start": []}
+    words |= {"reservation": None, "refused": None, "searched": False, "incomplete": False, "would_start": []}
     lists: dict[str, Any] = {key: [] for key in ("reasons", "jobs_ahead", "changes", "tasks", "dependencies")}
-    waits = {"why": "processors", "text": "needs 8 processors", "what": ""}
+    waits = {"kind": "processors", "text": "needs 8 processors", "subject": ""}
     queued = {"job": 7, "name": "", "state": "Queued", **words, **lists, "reasons": [waits]}
     told = iter([queued, {**queued, "state": "Running", "reasons": []}])
     script: dict[str, Any] = {
@@ -680,7 +680,7 @@ def test_a_job_that_starts_while_it_is_explained_is_explained_as_it_is(tmp_path:
 
 
 def test_the_id_of_a_job_that_is_waited_for_is_printed_once_for_scripts(tmp_path: Path) -> None:
-    script = {"submit_job": submitted(7), "watch_job": {"jobs": [job(7, "Finished")], "done": True}}
+    script = {"submit_job": submitted(7), "watch_jobs": {"jobs": [job(7, "Finished")], "done": True}}
     with ScriptedHead(tmp_path, script):
         done = hn("job", "submit", "--wait", "--quiet", "true", state=tmp_path)
     assert (done.stdout, done.returncode) == ("7\n", 0), done.stderr
@@ -693,8 +693,8 @@ def test_who_names_a_job_where_a_task_is_wanted_is_shown_how_its_first_is_writte
 def test_a_filter_that_answers_changed_and_changed_nothing_is_told_of(tmp_path: Path) -> None:
     job_file = tmp_path / "job.xml"
     job_file.write_text(JOB_FILE)
-    told = {"filter": "f", "kind": "submission", "said": "exit code 1: Error", "seconds": 0.1, "exit_code": 1}
-    told |= {"outcome": "the job goes on as the filter changed it", "changes": [], "undone": True}
+    told = {"filter": "f", "kind": "submission", "text": "exit code 1: Error", "seconds": 0.1, "exit_code": 1}
+    told |= {"outcome": "the job goes on as the filter changed it", "changes": [], "reverted": True}
     with ScriptedHead(tmp_path, {"test_filter": told}):
         done = hn("filter", "test", "/opt/f", str(job_file), state=tmp_path)
     assert "did it fail?" in done.stdout, done.stderr

@@ -52,7 +52,7 @@ def pages(jobs: tuple[dict[str, Any], ...] = JOBS, size: int = 4) -> Callable[[d
 
 @pytest.fixture
 def head(tmp_path: Path) -> Any:
-    with ScriptedHead(tmp_path, {"past_jobs": pages()}) as head:
+    with ScriptedHead(tmp_path, {"ended_jobs": pages()}) as head:
         yield head
 
 
@@ -94,7 +94,7 @@ def test_the_written_log_is_simulated_exactly_as_the_history(head: ScriptedHead,
 
 def test_the_past_keeps_the_priorities_that_jobs_had(tmp_path: Path) -> None:
     jobs = past(1, 0, 0, 10, priority=1500), past(2, 0, 10, 10), past(3, 0, 10, 10, priority=1500)
-    with ScriptedHead(tmp_path, {"past_jobs": pages(jobs)}) as head:
+    with ScriptedHead(tmp_path, {"ended_jobs": pages(jobs)}) as head:
         said = told(head, "simulate", "--history", "--engine", "--priority", "queue", "--json")
     classes = json.loads(said.stdout)["by_priority"]
     assert [(each["priority"], each["jobs"]) for each in classes] == [("Normal", 1), ("BelowNormal+500", 2)]
@@ -103,7 +103,7 @@ def test_the_past_keeps_the_priorities_that_jobs_had(tmp_path: Path) -> None:
 def test_a_job_that_held_more_than_it_asked_for_counts_by_what_it_held(tmp_path: Path) -> None:
     exclusive = past(1, 0, 0, 10, processors=4, minimum=1, maximum=1, exclusive=True)
     nodes = past(2, 0, 0, 10, processors=4, minimum=4, maximum=4, unit="node")
-    with ScriptedHead(tmp_path, {"past_jobs": pages((exclusive, nodes))}) as head:
+    with ScriptedHead(tmp_path, {"ended_jobs": pages((exclusive, nodes))}) as head:
         told(head, "cluster", "history", "--swf", tmp_path / "log")
         lines = (tmp_path / "log").read_text().splitlines()[-2:]
     assert [(line.split()[4], line.split()[7]) for line in lines] == [("4", "-1"), ("4", "-1")]
@@ -162,7 +162,7 @@ def test_what_is_wrong_is_said_with_the_way_out(
 
 
 def test_a_cluster_without_a_past_says_so(tmp_path: Path) -> None:
-    with ScriptedHead(tmp_path, {"past_jobs": pages(())}) as head:
+    with ScriptedHead(tmp_path, {"ended_jobs": pages(())}) as head:
         said = told(head, "simulate", "--history")
     assert (said.returncode, "no job of cluster 'lab' has ended yet" in said.stderr) == (2, True)
 

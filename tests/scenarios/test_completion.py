@@ -16,7 +16,9 @@ SCRIPT: Script = {
     "jobs": {"jobs": JOBS, "more": None, "total": 2},
     "nodes": {"nodes": [node("n1", groups=["big"]), node("n2")]},
     "tasks": {"tasks": [task(1), task(2, name="merge")], "more": None},
-    "params": {"params": [{"name": "HeartbeatInterval", "value": 30}, {"name": "MailFrom", "value": None}]},
+    "parameters": {
+        "parameters": [{"name": "HeartbeatInterval", "value": 30}, {"name": "MailFrom", "value": None}]
+    },
     "templates": {"templates": [{"name": "Solver"}]},
     "reservations": {"reservations": [{"name": "course"}]},
 }

@@ -20,14 +20,14 @@ from testbed.function_door import KnownCaller, call
 
 SUBMISSION = {"tasks": [{"command": "x"}]}
 QUESTIONS: list[dict[str, Any]] = [
-    {"do": "jobs"},
-    {"do": "job", "job": 1},
-    {"do": "tasks", "job": 1},
-    {"do": "explain_job", "job": 1},
-    {"do": "nodes"},
-    {"do": "node", "node": "n1"},
-    {"do": "whoami"},
-    {"do": "params"},
+    {"verb": "jobs"},
+    {"verb": "job", "job": 1},
+    {"verb": "tasks", "job": 1},
+    {"verb": "explain_job", "job": 1},
+    {"verb": "nodes"},
+    {"verb": "node", "node": "n1"},
+    {"verb": "whoami"},
+    {"verb": "parameters"},
 ]
 
 
@@ -35,14 +35,14 @@ def question(**fields: Any) -> bytes:
     return json.dumps(fields).encode()
 
 
-@pytest.mark.parametrize("asked", QUESTIONS, ids=lambda asked: asked["do"])
+@pytest.mark.parametrize("asked", QUESTIONS, ids=lambda asked: asked["verb"])
 def test_a_plain_function_call_gets_the_answer_of_a_socket(tmp_path: Path, asked: dict[str, Any]) -> None:
     async def story(scene: Scene) -> None:
         await call(scene.context, OWNER, "submit_job", **SUBMISSION)
         async with asking(scene, OWNER) as peer:
             told = await peer.done(**asked)
-        fields = {name: value for name, value in asked.items() if name != "do"}
-        assert await call(scene.context, OWNER, asked["do"], **fields) == told
+        fields = {name: value for name, value in asked.items() if name != "verb"}
+        assert await call(scene.context, OWNER, asked["verb"], **fields) == told
 
     run(tmp_path, story)
 
@@ -70,7 +70,7 @@ def test_a_call_from_afar_may_do_nothing_that_is_for_the_machine_of_the_head(tmp
             client_session(scene.context, caller) as session,
             pytest.raises(NotAllowed, match="not-here"),
         ):
-            await session.carry_out(question(do="backup"))
+            await session.carry_out(question(verb="backup"))
 
     run(tmp_path, story)
 
@@ -78,7 +78,7 @@ def test_a_call_from_afar_may_do_nothing_that_is_for_the_machine_of_the_head(tmp
 def test_a_key_that_came_through_one_door_is_known_at_another(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with asking(scene, OWNER) as peer:
-            first = await peer.done(do="submit_job", idempotency="k", **SUBMISSION)
+            first = await peer.done(verb="submit_job", idempotency="k", **SUBMISSION)
         again = await call(scene.context, OWNER, "submit_job", idempotency="k", **SUBMISSION)
         assert (again["job"], again["repeated"]) == (first["job"], True)
         assert len(scene.context.cluster.jobs) == 1
@@ -91,7 +91,7 @@ def test_a_user_of_many_calls_lets_others_take_their_turn(tmp_path: Path) -> Non
         order: list[str] = []
 
         async def ask(session: ClientSession, name: str) -> None:
-            await session.carry_out(question(do="ping"))
+            await session.carry_out(question(verb="ping"))
             order.append(name)
 
         with (
@@ -124,7 +124,7 @@ def test_what_a_client_that_has_gone_still_asked_for_is_dropped(tmp_path: Path) 
             client_session(scene.context, KnownCaller(OWNER), lambda: True) as session,
             pytest.raises(ConnectionResetError),
         ):
-            await session.carry_out(question(do="submit_job", **SUBMISSION))
+            await session.carry_out(question(verb="submit_job", **SUBMISSION))
         assert not scene.context.cluster.jobs
 
     run(tmp_path, story)
@@ -134,7 +134,7 @@ def test_a_caller_follows_a_job_to_its_end(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         job = (await call(scene.context, OWNER, "submit_job", **SUBMISSION))["job"]
         with client_session(scene.context, KnownCaller(OWNER)) as session:
-            updates = await session.carry_out(question(do="watch_job", job=job))
+            updates = await session.carry_out(question(verb="watch_jobs", job=job))
             states = []
             async for answer in updates:  # type: ignore[union-attr]
                 states.append((answer.jobs[0].state, answer.done))
@@ -198,7 +198,7 @@ def test_a_verb_that_stays_needs_no_socket(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         terminal = Terminal()
         with client_session(scene.context, KnownCaller(ADMINISTRATOR)) as session:
-            stream = await session.carry_out(question(do="run_everywhere", command="true", nodes="n1"))
+            stream = await session.carry_out(question(verb="run_on_nodes", command="true", nodes="n1"))
             await stream(terminal)  # type: ignore[operator]
         [started] = terminal.heard
         assert isinstance(started, RunStarted)
@@ -210,7 +210,7 @@ def test_a_verb_that_stays_needs_no_socket(tmp_path: Path) -> None:
 def test_the_head_ends_when_the_client_that_told_it_so_has_its_answer(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         with client_session(scene.context, KnownCaller(ADMINISTRATOR)) as session:
-            await session.carry_out(question(do="down"))
+            await session.carry_out(question(verb="stop_head"))
             with session.sending(10):
                 assert not scene.ended
             session.answered()
@@ -223,7 +223,7 @@ def test_an_unknown_verb_is_refused_by_name(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             assert isinstance(peer, Peer)
-            answer = await peer.ask(do="submit_jbo")
+            answer = await peer.ask(verb="submit_jbo")
             assert (answer["code"], answer["fix"]) == ("verb", "did you mean 'submit_job'?")
 
     run(tmp_path, story)

@@ -103,7 +103,7 @@ def test_a_number_of_another_life_of_the_cluster_is_refused(tmp_path: Path) -> N
 async def follow(peer: Peer, until: str, **fields: Any) -> list[dict[str, Any]]:
     """Return the events up to the first of a type."""
     found: list[dict[str, Any]] = []
-    answer = await peer.done(do="watch_events", **fields)
+    answer = await peer.done(verb="watch_events", **fields)
     while True:
         found += answer["events"]
         if any(each["type"] == until for each in found):
@@ -160,7 +160,7 @@ async def follows(scene: Scene) -> None:
 def test_the_head_forgets_one_who_has_gone(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with asking(scene, OWNER) as peer:
-            await peer.done(do="watch_events")
+            await peer.done(verb="watch_events")
         assert not scene.context.feed.followed
 
     run(tmp_path, story, seconds=10)

@@ -11,9 +11,9 @@ EXPECTED = {
     "promise": BEGIN + 7200,
     "p50": BEGIN + 600,
     "p90": BEGIN + 3600,
-    "made": BEGIN,
+    "predicted_at": BEGIN,
     "policy": "easy",
-    "why": "",
+    "reason": "",
 }
 
 

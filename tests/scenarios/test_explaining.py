@@ -17,8 +17,8 @@ from headnode.core.state.cluster_state import ClusterState
 
 NOW = 1_000_000.0
 KEYS = {
-    "job", "name", "state", "policy", "refused", "reasons", "ahead", "jobs_ahead", "not_before",
-    "would_start", "reservation", "behind", "changes", "searched", "cut", "expected", "tasks",
+    "job", "name", "state", "policy", "refused", "reasons", "ahead", "jobs_ahead", "planned_start",
+    "would_start", "reservation", "blocked_by", "changes", "searched", "incomplete", "expected", "tasks",
     "deadline", "dependencies",
 }  # fmt: skip
 FILE = '<Job xmlns="http://www.microsoft.com/ComputeCluster/" MinimumNumberOfProcessors="{0}" \
@@ -29,12 +29,12 @@ MaximumNumberOfProcessors="{0}"/></Tasks></Job>'
 async def submitted(peer: Peer, processors: str, command: str = "x", **terms: str) -> int:
     sizes = {"numprocessors": processors}
     task = {"command": command} if "-" in processors else {"command": command} | sizes
-    answer = await peer.done(do="submit_job", tasks=[task], terms=sizes | terms)
+    answer = await peer.done(verb="submit_job", tasks=[task], terms=sizes | terms)
     return int(answer["job"])
 
 
 async def explained(peer: Peer, job: int) -> dict[str, Any]:
-    told = await peer.done(do="explain_job", job=job)
+    told = await peer.done(verb="explain_job", job=job)
     assert set(told) == KEYS | {"ok"}
     return told
 
@@ -60,18 +60,18 @@ def test_a_waiting_job_is_told_who_is_ahead_what_is_reserved_and_what_would_let_
             mine = await submitted(peer, "1", runtime="60")
             told = await explained(peer, mine)
             assert (told["ahead"], [ahead["job"] for ahead in told["jobs_ahead"]]) == (1, [large])
-            behind = told["behind"]
+            behind = told["blocked_by"]
             assert (behind["job"], behind["name"], behind["at"]) == (large, "large", NOW + 1800)
             assert behind["nodes"] == [{"node": "n1", "processors": 2}]
-            assert {reason["why"] for reason in told["reasons"]} == {"priority", "reservation"}
+            assert {reason["kind"] for reason in told["reasons"]} == {"priority", "reservation"}
             first = told["changes"][0]
             assert first["text"] == "with a run time limit of at most 30m instead of 1h"
             assert (first["now"], first["at"]) == (True, NOW)
             assert first["command"] == f"hn job modify {mine} /runtime:30m"
             assert first["options"] == {"runtime": "30m"}
             assert first["nodes"] == [{"node": "n1", "processors": 1}]
-            await peer.done(do="modify_job", job=mine, terms=first["options"])
-            assert (await peer.done(do="job", job=mine))["job"]["state"] == "Running"
+            await peer.done(verb="modify_job", job=mine, terms=first["options"])
+            assert (await peer.done(verb="job", job=mine))["job"]["state"] == "Running"
             assert (await explained(peer, large))["reservation"] == {
                 "at": NOW + 1800,
                 "nodes": behind["nodes"],
@@ -97,8 +97,8 @@ def test_changes_are_tried_in_the_order_that_the_policy_gives_to_the_changed_job
             told = await explained(peer, mine)
             options = [change["options"] for change in told["changes"] if "priority" in change["options"]]
             assert options == [{"priority": "Normal+1"}]  # then it is the smaller of two equals
-            await peer.done(do="modify_job", job=mine, terms=options[0])
-            assert (await peer.done(do="job", job=mine))["job"]["state"] == "Running"
+            await peer.done(verb="modify_job", job=mine, terms=options[0])
+            assert (await peer.done(verb="job", job=mine))["job"]["state"] == "Running"
 
     run(tmp_path, story)
 
@@ -122,7 +122,7 @@ def test_every_command_that_is_told_lets_the_job_start(tmp_path: Path) -> None:
             for size, terms in wishes:
                 filler = await submitted(peer, "1", requestednodes="n3")
                 made = await peer.ask(
-                    do="submit_job", tasks=[{"command": "y"}], terms=terms | {"numprocessors": size}
+                    verb="submit_job", tasks=[{"command": "y"}], terms=terms | {"numprocessors": size}
                 )
                 if not made["ok"]:
                     assert made["code"] == "never-fits"
@@ -132,9 +132,9 @@ def test_every_command_that_is_told_lets_the_job_start(tmp_path: Path) -> None:
                 assert told["changes"], (size, terms, told)
                 for change in told["changes"]:
                     if change["now"] and change["command"]:
-                        await peer.done(do="modify_job", job=made["job"], terms=change["options"])
+                        await peer.done(verb="modify_job", job=made["job"], terms=change["options"])
                         break
-                assert (await peer.done(do="job", job=made["job"]))["job"]["state"] == "Running", told
+                assert (await peer.done(verb="job", job=made["job"]))["job"]["state"] == "Running", told
                 await scene.end(made["job"])
                 await scene.end(filler)
 
@@ -161,8 +161,8 @@ def test_a_job_that_is_held_or_waits_for_parents_is_told_that_first_and_what_it_
         async with scene.peer() as peer:
             held = await submitted(peer, "1", holduntil="30")
             told = await explained(peer, held)
-            assert [reason["why"] for reason in told["reasons"]] == ["hold"]
-            assert (told["not_before"], told["would_start"]) == (NOW + 1800, [])
+            assert [reason["kind"] for reason in told["reasons"]] == ["hold"]
+            assert (told["planned_start"], told["would_start"]) == (NOW + 1800, [])
             (lift,) = told["changes"]
             assert (lift["text"], lift["command"]) == (
                 "without the hold",
@@ -171,8 +171,8 @@ def test_a_job_that_is_held_or_waits_for_parents_is_told_that_first_and_what_it_
             await submitted(peer, "2")
             child = await submitted(peer, "1", parentjobids=str(held))
             told = await explained(peer, child)
-            assert [r["why"] for r in told["reasons"]] == ["dependency", "processors", "node"]
-            assert (told["changes"], told["searched"], told["not_before"]) == ([], False, None)
+            assert [r["kind"] for r in told["reasons"]] == ["dependency", "processors", "node"]
+            assert (told["changes"], told["searched"], told["planned_start"]) == ([], False, None)
 
     run(tmp_path, story)
 
@@ -180,11 +180,11 @@ def test_a_job_that_is_held_or_waits_for_parents_is_told_that_first_and_what_it_
 def test_jobs_in_every_other_state_have_an_answer(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
-            draft = (await peer.done(do="create_job", terms={"numprocessors": "1"}))["job"]
-            await peer.done(do="add_tasks", job=draft, tasks=[{"command": "x"}])
+            draft = (await peer.done(verb="create_job", terms={"numprocessors": "1"}))["job"]
+            await peer.done(verb="add_tasks", job=draft, tasks=[{"command": "x"}])
             assert (await explained(peer, draft))["would_start"] == [{"node": "n1", "processors": 1}]
-            no_command = (await peer.done(do="create_job", terms={}))["job"]
-            await peer.done(do="add_tasks", job=no_command, tasks=[{"command": " "}])
+            no_command = (await peer.done(verb="create_job", terms={}))["job"]
+            await peer.done(verb="add_tasks", job=no_command, tasks=[{"command": " "}])
             assert (await explained(peer, no_command))["refused"]["code"] == "no-command"
             running = await submitted(peer, "2")
             assert (await explained(peer, running))["state"] == "Running"
@@ -202,14 +202,14 @@ def test_a_dry_run_says_where_the_job_would_start_and_leaves_no_trace(tmp_path: 
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             before = journal_of(scene)
-            answer = await peer.done(do="check_job", tasks=[{"command": "x"}], terms={"jobname": "try"})
+            answer = await peer.done(verb="check_job", tasks=[{"command": "x"}], terms={"jobname": "try"})
             told = answer["explanation"]
             assert set(told) == KEYS
             assert told["would_start"] == [{"node": "n1", "processors": 1}]
             assert (answer["job"]["id"], answer["job"]["name"], answer["job"]["state"]) == (
                 None, "try", "Configuring",
             )  # fmt: skip
-            file = await peer.done(do="check_job", jobfile=FILE.format(2))
+            file = await peer.done(verb="check_job", jobfile=FILE.format(2))
             assert file["explanation"]["would_start"] == [{"node": "n1", "processors": 2}]
             assert journal_of(scene) == before
 
@@ -223,17 +223,17 @@ def test_a_dry_run_of_a_job_that_would_wait_is_explained_like_one_that_waits(tmp
             before = journal_of(scene)
             task = {"command": "x", "numprocessors": "2"}
             terms = {"numprocessors": "2"}
-            told = (await peer.done(do="check_job", tasks=[task], terms=terms))["explanation"]
-            assert (told["not_before"], told["expected"]["promise"]) == (NOW + 1800, NOW + 1800)
+            told = (await peer.done(verb="check_job", tasks=[task], terms=terms))["explanation"]
+            assert (told["planned_start"], told["expected"]["promise"]) == (NOW + 1800, NOW + 1800)
             (change,) = told["changes"]
             assert (change["text"], change["options"]) == (
                 "with 1 processor instead of 2", {"numprocessors": "1"},
             )  # fmt: skip
             assert change["command"] == ""
-            file = (await peer.done(do="check_job", jobfile=FILE.format(2)))["explanation"]
+            file = (await peer.done(verb="check_job", jobfile=FILE.format(2)))["explanation"]
             assert [change["options"] for change in file["changes"]] == [{}]  # the file itself must say so
-            held = await peer.done(do="check_job", tasks=[{"command": "x"}], terms={"holduntil": "5"})
-            assert [r["why"] for r in held["explanation"]["reasons"]] == ["hold"]
+            held = await peer.done(verb="check_job", tasks=[{"command": "x"}], terms={"holduntil": "5"})
+            assert [r["kind"] for r in held["explanation"]["reasons"]] == ["hold"]
             assert journal_of(scene) == before
 
     run(tmp_path, story)
@@ -246,7 +246,7 @@ def test_a_job_behind_others_that_is_not_submitted_yet_is_told_when_it_would_sta
         async with scene.peer() as peer:
             for _ in range(3):
                 await submitted(peer, "2", runtime="30")
-            told = (await peer.done(do="check_job", tasks=[{"command": "x"}]))["explanation"]
+            told = (await peer.done(verb="check_job", tasks=[{"command": "x"}]))["explanation"]
             assert (told["ahead"], told["expected"]["promise"]) == (2, NOW + 3 * 1800)
 
     run(tmp_path, story)
@@ -255,18 +255,18 @@ def test_a_job_behind_others_that_is_not_submitted_yet_is_told_when_it_would_sta
 def test_a_dry_run_of_a_job_that_was_made_tells_what_submitting_it_would_do(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
-            draft = (await peer.done(do="create_job", terms={"numprocessors": "1"}))["job"]
-            await peer.done(do="add_tasks", job=draft, tasks=[{"command": "x"}])
+            draft = (await peer.done(verb="create_job", terms={"numprocessors": "1"}))["job"]
+            await peer.done(verb="add_tasks", job=draft, tasks=[{"command": "x"}])
             before = journal_of(scene)
-            answer = await peer.done(do="check_job", job=draft, terms={"numprocessors": "2"})
+            answer = await peer.done(verb="check_job", job=draft, terms={"numprocessors": "2"})
             assert answer["explanation"]["would_start"] == [{"node": "n1", "processors": 2}]
             assert answer["job"]["id"] == draft
             assert journal_of(scene) == before
             running = await submitted(peer, "1")
-            assert await peer.refused(do="check_job", job=running) == "already-submitted"
+            assert await peer.refused(verb="check_job", job=running) == "already-submitted"
             await scene.end(running)
-            assert await peer.refused(do="check_job", job=running) == "already-submitted"
-            answer = await peer.ask(do="submit_job", job=running)
+            assert await peer.refused(verb="check_job", job=running) == "already-submitted"
+            answer = await peer.ask(verb="submit_job", job=running)
             assert answer["fix"] == f"submit a copy: hn job clone {running}"  # it finished: no requeue
 
     run(tmp_path, story)
@@ -289,7 +289,7 @@ def test_a_dry_run_is_refused_as_the_submission_would_be(
 ) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
-            tried, real = [await peer.ask(do=verb, **fields) for verb in ("check_job", "submit_job")]
+            tried, real = [await peer.ask(verb=verb, **fields) for verb in ("check_job", "submit_job")]
             assert tried == real
             assert (tried["code"], tried["exit_status"]) == (code, status)
 
@@ -302,15 +302,15 @@ def test_a_busy_node_names_the_jobs_that_hold_it_and_when_they_end(tmp_path: Pat
             first = await submitted(peer, "1", runtime="30")
             second = await submitted(peer, "1")
             mine = await submitted(peer, "1")
-            me = (await peer.done(do="job", job=mine))["job"]["owner"]
-            (busy,) = [each for each in (await explained(peer, mine))["reasons"] if each["what"] == "n1"]
+            me = (await peer.done(verb="job", job=mine))["job"]["owner"]
+            (busy,) = [each for each in (await explained(peer, mine))["reasons"] if each["subject"] == "n1"]
             assert busy["text"] == "node 'n1' has all 2 processors in use"
             assert busy["holders"] == [
                 {"job": first, "processors": 1, "until": NOW + 1800, "owner": me},
                 {"job": second, "processors": 1, "until": None, "owner": me},
             ]
-            told = await peer.done(do="explain_job", job=mine)
-            shown = explanation_page(told, (await peer.done(do="job", job=mine))["job"], now=NOW)
+            told = await peer.done(verb="explain_job", job=mine)
+            shown = explanation_page(told, (await peer.done(verb="job", job=mine))["job"], now=NOW)
             row = " ".join(shown[shown.index("Node by node") :].split())
             assert (
                 f"n1 has all 2 processors in use: job {first} of {me} holds 1 and ends in 30 min "
@@ -327,7 +327,7 @@ def test_a_node_that_could_not_serve_the_job_if_it_was_free_names_nobody(tmp_pat
             await submitted(peer, "2", runtime="30")
             await submitted(peer, "1", runtime="30")
             mine = await submitted(peer, "1", requestednodes="n1")
-            reasons = {each["what"]: each for each in (await explained(peer, mine))["reasons"]}
+            reasons = {each["subject"]: each for each in (await explained(peer, mine))["reasons"]}
             assert "holders" in reasons["n1"]
             assert "holders" not in reasons.get("n2", {})
 

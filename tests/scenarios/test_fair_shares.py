@@ -129,19 +129,19 @@ def test_who_reads_no_answers_gets_no_more_of_them_until_he_reads() -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        b'{"do": "job", "job": %d}' % 2**63,
-        b'{"do": "jobs", "before": %d}' % 2**70,
-        b'{"do": "read_output", "job": 1, "task": 1, "offset": %d}' % -(2**70),
-        b'{"do": "ping", "x": ' + b"[" * 100_000,
-        b'{"do": "ping", "x": ' + b"[" * 40 + b"]" * 40 + b"}",
-        b'{"do": "ping\xff"}',
-        b'{"do": "\\ud800"}',
-        b'{"do": "jobs", "states": [' + b"1," * 500_000 + b"1]}",
-        json.dumps({"do": "x" * 1_000_000}).encode(),
-        json.dumps({"do": "cancel_job", "job": 1, "message": "x" * 5000}).encode(),
-        json.dumps({"do": "submit_job", "tasks": [{"command": "true"}] * (b.TASKS.most + 1)}).encode(),
+        b'{"verb": "job", "job": %d}' % 2**63,
+        b'{"verb": "jobs", "before": %d}' % 2**70,
+        b'{"verb": "read_output", "job": 1, "task": 1, "offset": %d}' % -(2**70),
+        b'{"verb": "ping", "x": ' + b"[" * 100_000,
+        b'{"verb": "ping", "x": ' + b"[" * 40 + b"]" * 40 + b"}",
+        b'{"verb": "ping\xff"}',
+        b'{"verb": "\\ud800"}',
+        b'{"verb": "jobs", "states": [' + b"1," * 500_000 + b"1]}",
+        json.dumps({"verb": "x" * 1_000_000}).encode(),
+        json.dumps({"verb": "cancel_job", "job": 1, "message": "x" * 5000}).encode(),
+        json.dumps({"verb": "submit_job", "tasks": [{"command": "true"}] * (b.TASKS.most + 1)}).encode(),
         json.dumps(
-            {"do": "submit_job", "terms": {"jobname": "x" * 300}, "tasks": [{"command": "a"}]}
+            {"verb": "submit_job", "terms": {"jobname": "x" * 300}, "tasks": [{"command": "a"}]}
         ).encode(),
     ],
     ids=[
@@ -169,7 +169,7 @@ def test_what_is_beyond_a_bound_is_refused_in_few_words_and_the_connection_goes_
             assert not answer["ok"]
             assert answer["code"] not in ("internal", "")
             assert len(answer["what"]) <= b.NOTE.most
-            assert await peer.done(do="ping")
+            assert await peer.done(verb="ping")
 
     run(tmp_path, story)
 
@@ -178,10 +178,10 @@ def test_a_job_of_many_tasks_is_built_up_in_several_requests(tmp_path: Path) -> 
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             some: list[dict[str, Any]] = [{"command": "true"}] * b.TASKS.most
-            job = (await peer.done(do="create_job", tasks=some))["job"]
-            assert (await peer.done(do="add_tasks", job=job, tasks=some))["tasks"][-1] == 2 * len(some)
-            await peer.done(do="submit_job", job=job)
-            listed = await peer.done(do="jobs")
+            job = (await peer.done(verb="create_job", tasks=some))["job"]
+            assert (await peer.done(verb="add_tasks", job=job, tasks=some))["tasks"][-1] == 2 * len(some)
+            await peer.done(verb="submit_job", job=job)
+            listed = await peer.done(verb="jobs")
             assert listed["jobs"][0]["tasks"]["total"] == 2 * len(some)
 
     run(tmp_path, story)
@@ -193,13 +193,13 @@ def test_a_list_reads_the_description_of_a_large_job_once_and_follows_its_change
             tasks: list[dict[str, Any]] = [
                 {"command": "true", "name": f"task {number}"} for number in range(500)
             ]
-            job = (await peer.done(do="create_job", tasks=tasks, terms={"jobname": "before"}))["job"]
-            assert (await peer.done(do="jobs"))["jobs"][0]["name"] == "before"
+            job = (await peer.done(verb="create_job", tasks=tasks, terms={"jobname": "before"}))["job"]
+            assert (await peer.done(verb="jobs"))["jobs"][0]["name"] == "before"
             found = next(scene.context.lookups.newest(None, set(), None, 1))
             assert scene.context.briefs.weight(found) == 0
-            await peer.done(do="modify_job", job=job, terms={"jobname": "after"})
+            await peer.done(verb="modify_job", job=job, terms={"jobname": "after"})
             assert scene.context.briefs.weight(found) > 0
-            assert (await peer.done(do="jobs"))["jobs"][0]["name"] == "after"
+            assert (await peer.done(verb="jobs"))["jobs"][0]["name"] == "after"
 
     run(tmp_path, story)
 
@@ -212,11 +212,11 @@ def test_a_page_ends_where_too_much_would_have_to_be_read_and_the_next_goes_on(
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             tasks: list[dict[str, Any]] = [{"command": "x" * 5000}] * 2
-            made = [(await peer.done(do="create_job", tasks=tasks))["job"] for _ in range(7)]
+            made = [(await peer.done(verb="create_job", tasks=tasks))["job"] for _ in range(7)]
             seen: list[int] = []
             pages, before = 0, None
             while pages == 0 or before is not None:
-                answer = await peer.done(do="jobs", before=before)
+                answer = await peer.done(verb="jobs", before=before)
                 seen += [job["id"] for job in answer["jobs"]]
                 pages, before = pages + 1, answer["more"]
             assert seen == made[::-1]
@@ -229,12 +229,12 @@ def test_a_list_of_tasks_cuts_what_a_task_shows_whole(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             command = "true " + "x" * 50_000
-            job = (await peer.done(do="create_job", tasks=[{"command": command, "parametric": "1-5000"}]))[
+            job = (await peer.done(verb="create_job", tasks=[{"command": command, "parametric": "1-5000"}]))[
                 "job"
             ]
-            page = await peer.done(do="tasks", job=job, expand=1, limit=1_000_000)
+            page = await peer.done(verb="tasks", job=job, expand=1, limit=1_000_000)
             assert (len(page["tasks"]), page["more"]) == (b.TASK_PAGE.most, b.TASK_PAGE.most)
             assert len(page["tasks"][0]["command"]) == b.TASK_COMMAND.most
-            assert (await peer.done(do="task", job=job, task=1))["task"]["command"] == command
+            assert (await peer.done(verb="task", job=job, task=1))["task"]["command"] == command
 
     run(tmp_path, story)

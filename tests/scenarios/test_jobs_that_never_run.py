@@ -19,33 +19,33 @@ TASKS = [{"command": "true"}]
 def test_a_node_group_that_a_template_gives_must_have_nodes(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with asking(scene, ADMINISTRATOR) as peer:
-            await peer.done(do="set_template", text=TEMPLATE)
-        wish = {"do": "submit_job", "tasks": TASKS, "terms": {"jobtemplate": "Gpu"}}
+            await peer.done(verb="set_template", text=TEMPLATE)
+        wish = {"verb": "submit_job", "tasks": TASKS, "terms": {"jobtemplate": "Gpu"}}
         async with asking(scene, OTHER) as peer:
             refused = await peer.ask(**wish)
             assert (refused["code"], "gpu" in refused["what"]) == ("never-fits", True), refused
-            assert "never-fits" in json.dumps(await peer.ask(**{**wish, "do": "check_job"}))
-            made = (await peer.done(do="create_job", tasks=TASKS, terms={"jobtemplate": "Gpu"}))["job"]
-            assert await peer.refused(do="submit_job", job=made) == "never-fits"
+            assert "never-fits" in json.dumps(await peer.ask(**{**wish, "verb": "check_job"}))
+            made = (await peer.done(verb="create_job", tasks=TASKS, terms={"jobtemplate": "Gpu"}))["job"]
+            assert await peer.refused(verb="submit_job", job=made) == "never-fits"
             facts = NodeFacts(name="n2", processors=1, groups=("gpu",))
             await scene.batcher.ask(c.RegisterNode(facts=facts, approved=True))
             job = (await peer.done(**wish))["job"]
-            assert (await peer.done(do="job", job=job))["job"]["allocation"][0]["node"] == "n2"
+            assert (await peer.done(verb="job", job=job))["job"]["allocation"][0]["node"] == "n2"
 
     run(tmp_path, story)
 
 
 def test_a_job_of_a_user_whom_no_node_serves_is_refused(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
-        facts = NodeFacts(name="n2", processors=1, serves="bob")
+        facts = NodeFacts(name="n2", processors=1, only_user="bob")
         await scene.batcher.ask(c.RegisterNode(facts=facts, approved=True))
         async with asking(scene, ADMINISTRATOR) as peer:
-            wish = {"do": "submit_job", "tasks": TASKS, "terms": {"requestednodes": "n2", "user": "nobody"}}
+            wish = {"verb": "submit_job", "tasks": TASKS, "terms": {"requestednodes": "n2", "user": "nobody"}}
             refused = await peer.ask(**wish)
             assert refused["code"] == "never-fits"
             assert "n2" in refused["what"]
             assert "bob" in refused["what"]
         async with asking(scene, OTHER) as peer:
-            await peer.done(do="submit_job", tasks=TASKS, terms={"requestednodes": "n2"})
+            await peer.done(verb="submit_job", tasks=TASKS, terms={"requestednodes": "n2"})
 
     run(tmp_path, story)

@@ -13,14 +13,14 @@ NOW = 1_000_000.0
 
 
 async def listed(peer: Peer, **fields: Any) -> list[int]:
-    answer = await peer.done(do="jobs", **fields)
+    answer = await peer.done(verb="jobs", **fields)
     return [job["id"] for job in answer["jobs"]]
 
 
 async def made(peer: Peer, *commands: str, **terms: str) -> list[int]:
     found = []
     for command in commands:
-        answer = await peer.done(do="submit_job", tasks=[{"command": command}], terms=terms)
+        answer = await peer.done(verb="submit_job", tasks=[{"command": command}], terms=terms)
         found.append(int(answer["job"]))
     return found
 
@@ -63,9 +63,9 @@ def test_a_page_looks_at_so_many_jobs_and_says_where_the_next_one_begins(
         async with scene.peer() as peer:
             (wanted,) = await made(peer, "a", jobname="needle")
             hay = await made(peer, "b", "c", "d", jobname="hay")
-            first = await peer.done(do="jobs", name="needle")
+            first = await peer.done(verb="jobs", name="needle")
             assert (first["jobs"], first["more"]) == ([], hay[1])
-            second = await peer.done(do="jobs", name="needle", before=first["more"])
+            second = await peer.done(verb="jobs", name="needle", before=first["more"])
             assert [job["id"] for job in second["jobs"]] == [wanted]
             assert second["more"] is None
 
@@ -76,7 +76,7 @@ def test_a_list_tells_the_command_and_the_nodes_of_each_job(tmp_path: Path) -> N
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             await made(peer, "x" * 1000)
-            answer = await peer.done(do="jobs")
+            answer = await peer.done(verb="jobs")
             (job,) = answer["jobs"]
             assert (job["command"], job["nodes"]) == ("x" * 119 + "…", "n1")
 
@@ -91,7 +91,7 @@ def test_who_watches_a_queued_job_hears_again_why_and_until_when_it_waits(
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             await made(peer, "a", "b", "c")
-            told = [await peer.ask(do="watch_job", job=3)]
+            told = [await peer.ask(verb="watch_jobs", job=3)]
             told += [await peer.hear() for _ in range(2)]
             assert [job["id"] for answer in told for job in answer["jobs"]] == [3, 3, 3]
             assert all("expected" in job and job["pending_reason"] for job in told[-1]["jobs"])

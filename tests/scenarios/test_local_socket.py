@@ -47,7 +47,7 @@ class Peer:
     async def ask(self, **request: Any) -> dict[str, Any]:
         self.writer.write(frame(json.dumps(request).encode()))
         answer = await self.hear()
-        check_schema(str(request.get("do")), answer)
+        check_schema(str(request.get("verb")), answer)
         return answer
 
     async def hear(self) -> dict[str, Any]:
@@ -121,17 +121,17 @@ def run(tmp_path: Path, story: Callable[[Scene], Awaitable[None]], seconds: floa
 def test_a_job_goes_from_submission_to_the_archive_and_every_verb_shows_it(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
-            job = (await peer.done(do="submit_job", tasks=[{"command": "/bin/true"}]))["job"]
-            assert (await peer.done(do="job", job=job))["job"]["state"] == "Running"
+            job = (await peer.done(verb="submit_job", tasks=[{"command": "/bin/true"}]))["job"]
+            assert (await peer.done(verb="job", job=job))["job"]["state"] == "Running"
             await scene.end(job)
-            shown = (await peer.done(do="job", job=job))["job"]
+            shown = (await peer.done(verb="job", job=job))["job"]
             assert shown["state"] == "Finished"
             assert [h["text"] for h in shown["history"]][-1] == "Job Finished"
-            task = (await peer.done(do="tasks", job=job))["tasks"][0]
+            task = (await peer.done(verb="tasks", job=job))["tasks"][0]
             assert (task["state"], task["exit_code"], task["node"]) == ("Finished", 0, "n1")
-            page = await peer.done(do="jobs")
+            page = await peer.done(verb="jobs")
             assert ([j["id"] for j in page["jobs"]], page["more"]) == ([job], None)
-            assert (await peer.done(do="cluster"))["cluster"]["jobs"] == {"Finished": 1}
+            assert (await peer.done(verb="cluster"))["cluster"]["jobs"] == {"Finished": 1}
 
     run(tmp_path, story)
 
@@ -142,12 +142,12 @@ def test_an_export_of_a_real_job_can_be_submitted_again(tmp_path: Path, dialect:
         async with scene.peer() as peer:
             terms = {"jobname": "twice", "numprocessors": "1-2"}
             tasks = [{"command": "a", "name": "t1"}, {"command": "b", "depend": "t1"}]
-            job = (await peer.done(do="submit_job", terms=terms, tasks=tasks))["job"]
+            job = (await peer.done(verb="submit_job", terms=terms, tasks=tasks))["job"]
             await scene.end(job)
             await scene.end(job, exit_code=3)
-            text = (await peer.done(do="export_job", job=job, dialect=dialect))["text"]
-            again = (await peer.done(do="submit_job", jobfile=text))["job"]
-            first, second = [(await peer.done(do="job", job=j))["job"]["spec"] for j in (job, again)]
+            text = (await peer.done(verb="export_job", job=job, dialect=dialect))["text"]
+            again = (await peer.done(verb="submit_job", jobfile=text))["job"]
+            first, second = [(await peer.done(verb="job", job=j))["job"]["spec"] for j in (job, again)]
             assert [t["command"] for t in second["tasks"]] == ["a", "b"]
             assert second["tasks"][1]["depends_on"] == ["t1"]
             assert (first["name"], first["maximum"]) == (second["name"], second["maximum"])
@@ -160,13 +160,13 @@ def test_tasks_that_two_clients_add_at_once_are_all_there(tmp_path: Path) -> Non
     async def story(scene: Scene) -> None:
         async with scene.peer() as one, scene.peer() as two:
             terms = {"numprocessors": "1", "rununtilcanceled": "true"}
-            job = (await one.done(do="submit_job", terms={"numprocessors": "1-1"} | terms))["job"]
+            job = (await one.done(verb="submit_job", terms={"numprocessors": "1-1"} | terms))["job"]
             added = await asyncio.gather(
-                one.done(do="add_tasks", job=job, tasks=[{"command": "a"}]),
-                two.done(do="add_tasks", job=job, tasks=[{"command": "b"}]),
+                one.done(verb="add_tasks", job=job, tasks=[{"command": "a"}]),
+                two.done(verb="add_tasks", job=job, tasks=[{"command": "b"}]),
             )
             assert sorted(answer["tasks"] for answer in added) == [[1], [2]]
-            commands = [task["command"] for task in (await one.done(do="tasks", job=job))["tasks"]]
+            commands = [task["command"] for task in (await one.done(verb="tasks", job=job))["tasks"]]
             assert sorted(commands) == ["a", "b"]
 
     run(tmp_path, story)
@@ -175,11 +175,11 @@ def test_tasks_that_two_clients_add_at_once_are_all_there(tmp_path: Path) -> Non
 def test_a_job_says_how_far_it_is(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
-            job = (await peer.done(do="submit_job", tasks=[{"command": "x"}]))["job"]
-            await peer.done(do="set_progress", job=job, percent=40, message="meshing")
-            shown = (await peer.done(do="job", job=job))["job"]
+            job = (await peer.done(verb="submit_job", tasks=[{"command": "x"}]))["job"]
+            await peer.done(verb="set_progress", job=job, percent=40, message="meshing")
+            shown = (await peer.done(verb="job", job=job))["job"]
             assert (shown["progress"], shown["progress_message"]) == (40, "meshing")
-            assert await peer.refused(do="set_progress", job=job, percent=101) == "progress"
+            assert await peer.refused(verb="set_progress", job=job, percent=101) == "progress"
 
     run(tmp_path, story)
 
@@ -187,14 +187,14 @@ def test_a_job_says_how_far_it_is(tmp_path: Path) -> None:
 def test_pages_of_jobs_follow_each_other_without_gap_or_repetition(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
-            jobs = [(await peer.done(do="submit_job", tasks=[{"command": "x"}]))["job"] for _ in range(9)]
+            jobs = [(await peer.done(verb="submit_job", tasks=[{"command": "x"}]))["job"] for _ in range(9)]
             for job in jobs[:4]:
                 await scene.end(job)
             seen: list[int] = []
             before: int | None = None
             while True:
                 fields = {"before": before} if before is not None else {}
-                page = await peer.done(do="jobs", limit=2, **fields)
+                page = await peer.done(verb="jobs", limit=2, **fields)
                 seen += [job["id"] for job in page["jobs"]]
                 before = page["more"]
                 if before is None:
@@ -207,8 +207,8 @@ def test_pages_of_jobs_follow_each_other_without_gap_or_repetition(tmp_path: Pat
 def test_whoever_watches_hears_of_the_end_at_once(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer, scene.peer() as other:
-            job = (await other.done(do="submit_job", tasks=[{"command": "x"}]))["job"]
-            first = await peer.done(do="watch_job", job=[job])
+            job = (await other.done(verb="submit_job", tasks=[{"command": "x"}]))["job"]
+            first = await peer.done(verb="watch_jobs", job=[job])
             assert (first["done"], first["jobs"][0]["state"]) == (False, "Running")
             await scene.end(job, exit_code=1)
             last = await peer.hear()
@@ -221,12 +221,12 @@ def test_a_watcher_of_many_jobs_is_told_of_those_that_change_and_of_all_at_the_e
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             jobs = [
-                (await peer.done(do="submit_job", tasks=[{"command": "x"}], terms={"numprocessors": "1"}))[
+                (await peer.done(verb="submit_job", tasks=[{"command": "x"}], terms={"numprocessors": "1"}))[
                     "job"
                 ]
                 for _ in range(2)
             ]
-            told = [await peer.done(do="watch_job", job=jobs)]
+            told = [await peer.done(verb="watch_jobs", job=jobs)]
             for job in jobs:
                 await scene.end(job, exit_code=0)
                 told.append(await peer.hear())
@@ -240,13 +240,13 @@ def test_an_explanation_names_what_is_missing_and_who_is_ahead(tmp_path: Path) -
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             wide = {"numprocessors": "2"}
-            await peer.done(do="submit_job", tasks=[{"command": "x"}], terms=wide | {"runtime": "10"})
-            second = (await peer.done(do="submit_job", tasks=[{"command": "x"}], terms=wide))["job"]
-            third = (await peer.done(do="submit_job", tasks=[{"command": "x"}], terms=wide))["job"]
-            told = await peer.done(do="explain_job", job=second)
-            assert (told["ahead"], told["not_before"]) == (0, 1_000_600.0)
-            assert any(reason["why"] == "processors" for reason in told["reasons"])
-            assert (await peer.done(do="explain_job", job=third))["ahead"] == 1
+            await peer.done(verb="submit_job", tasks=[{"command": "x"}], terms=wide | {"runtime": "10"})
+            second = (await peer.done(verb="submit_job", tasks=[{"command": "x"}], terms=wide))["job"]
+            third = (await peer.done(verb="submit_job", tasks=[{"command": "x"}], terms=wide))["job"]
+            told = await peer.done(verb="explain_job", job=second)
+            assert (told["ahead"], told["planned_start"]) == (0, 1_000_600.0)
+            assert any(reason["kind"] == "processors" for reason in told["reasons"])
+            assert (await peer.done(verb="explain_job", job=third))["ahead"] == 1
 
     run(tmp_path, story)
 
@@ -254,24 +254,24 @@ def test_an_explanation_names_what_is_missing_and_who_is_ahead(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("request_fields", "code"),
     [
-        ({"do": "submit_jbo"}, "verb"),
-        ({"do": "job"}, "field"),
-        ({"do": "job", "job": "seven"}, "field"),
-        ({"do": "job", "job": 7, "jbo": 7}, "field"),
-        ({"do": "job", "job": 7}, "no-such-job"),
-        ({"do": "task", "job": 7, "task": 1}, "no-such-job"),
-        ({"do": "jobs", "states": ["sleeping"]}, "state"),
-        ({"do": "nodes", "states": ["sleeping"]}, "state"),
-        ({"do": "node", "node": "n9"}, "no-such-node"),
-        ({"do": "watch_job", "job": []}, "no-jobs"),
-        ({"do": "submit_job", "jobfile": "<Job"}, "not-xml"),
-        ({"do": "submit_job", "tasks": [{"command": "x"}], "terms": {"runtime": "soon"}}, "run-time"),
-        ({"do": "submit_job", "tasks": [{"command": "x"}], "terms": {"priority": "4001"}}, "priority"),
-        ({"do": "submit_job", "tasks": [{"command": "x"}], "terms": {"prioritty": "1"}}, "unknown-option"),
-        ({"do": "submit_job", "tasks": [{"command": "x"}], "terms": {"numprocessors": "3"}}, "never-fits"),
-        ({"do": "submit_job", "tasks": [{"command": " "}]}, "no-command"),
-        ({"do": "set_params", "values": {"Nonsuch": "1"}}, "no-such-parameter"),
-        ({"do": "set_params", "values": {"SchedulingPolicy": "lottery"}}, "parameter-value"),
+        ({"verb": "submit_jbo"}, "verb"),
+        ({"verb": "job"}, "field"),
+        ({"verb": "job", "job": "seven"}, "field"),
+        ({"verb": "job", "job": 7, "jbo": 7}, "field"),
+        ({"verb": "job", "job": 7}, "no-such-job"),
+        ({"verb": "task", "job": 7, "task": 1}, "no-such-job"),
+        ({"verb": "jobs", "states": ["sleeping"]}, "state"),
+        ({"verb": "nodes", "states": ["sleeping"]}, "state"),
+        ({"verb": "node", "node": "n9"}, "no-such-node"),
+        ({"verb": "watch_jobs", "job": []}, "no-jobs"),
+        ({"verb": "submit_job", "jobfile": "<Job"}, "not-xml"),
+        ({"verb": "submit_job", "tasks": [{"command": "x"}], "terms": {"runtime": "soon"}}, "run-time"),
+        ({"verb": "submit_job", "tasks": [{"command": "x"}], "terms": {"priority": "4001"}}, "priority"),
+        ({"verb": "submit_job", "tasks": [{"command": "x"}], "terms": {"prioritty": "1"}}, "unknown-option"),
+        ({"verb": "submit_job", "tasks": [{"command": "x"}], "terms": {"numprocessors": "3"}}, "never-fits"),
+        ({"verb": "submit_job", "tasks": [{"command": " "}]}, "no-command"),
+        ({"verb": "set_parameters", "values": {"Nonsuch": "1"}}, "no-such-parameter"),
+        ({"verb": "set_parameters", "values": {"SchedulingPolicy": "lottery"}}, "parameter-value"),
         ({"verb": "job"}, "request"),
     ],
 )
@@ -281,7 +281,7 @@ def test_bad_requests_are_refused_with_a_code_and_the_connection_goes_on(
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             assert await peer.refused(**request_fields) == code
-            assert (await peer.done(do="ping"))["cluster"] == "test"
+            assert (await peer.done(verb="ping"))["cluster"] == "test"
             assert not scene.engine.cluster.jobs
 
     run(tmp_path, story)
@@ -297,16 +297,16 @@ FAR_AHEAD = {"holduntil": "9999-01-01"}
 @pytest.mark.parametrize(
     ("request_fields", "error_class", "path"),
     [
-        ({"do": "job", "job": "seven"}, "bad-input", ["job"]),
-        ({"do": "job", "job": 7}, "not-found", []),
-        ({"do": "submit_job", "tasks": [7]}, "bad-input", ["tasks", 0]),
-        ({"do": "submit_job", "tasks": [{}, {"runtime": "soon"}]}, "bad-input", ["tasks", 1, "runtime"]),
-        ({"do": "submit_job", "terms": {"runtime": "soon"}}, "bad-input", ["terms", "runtime"]),
-        ({"do": "submit_job", "tasks": LATE_TASK}, "bad-input", ["tasks", 1, "depends_on", 0]),
-        ({"do": "submit_job", "jobfile": LATE_JOB}, "bad-input", ["jobs", 1, "tasks", 1, "depends_on", 0]),
-        ({"do": "submit_job", "tasks": LATE_TASK[:1], "terms": FAR_AHEAD}, "bad-input", ["hold_until"]),
-        ({"do": "read_output", "job": 1, "task": 1}, "busy", []),
-        ({"do": "submit_job", "job": 1}, "conflict", []),
+        ({"verb": "job", "job": "seven"}, "bad-input", ["job"]),
+        ({"verb": "job", "job": 7}, "not-found", []),
+        ({"verb": "submit_job", "tasks": [7]}, "bad-input", ["tasks", 0]),
+        ({"verb": "submit_job", "tasks": [{}, {"runtime": "soon"}]}, "bad-input", ["tasks", 1, "runtime"]),
+        ({"verb": "submit_job", "terms": {"runtime": "soon"}}, "bad-input", ["terms", "runtime"]),
+        ({"verb": "submit_job", "tasks": LATE_TASK}, "bad-input", ["tasks", 1, "depends_on", 0]),
+        ({"verb": "submit_job", "jobfile": LATE_JOB}, "bad-input", ["jobs", 1, "tasks", 1, "depends_on", 0]),
+        ({"verb": "submit_job", "tasks": LATE_TASK[:1], "terms": FAR_AHEAD}, "bad-input", ["hold_until"]),
+        ({"verb": "read_output", "job": 1, "task": 1}, "busy", []),
+        ({"verb": "submit_job", "job": 1}, "conflict", []),
     ],
 )
 def test_an_error_says_what_a_program_can_do_and_where_the_request_is_wrong(
@@ -314,7 +314,7 @@ def test_an_error_says_what_a_program_can_do_and_where_the_request_is_wrong(
 ) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
-            await peer.done(do="submit_job", tasks=[{"command": "x"}])
+            await peer.done(verb="submit_job", tasks=[{"command": "x"}])
             told = await peer.ask(**request_fields)
             assert (told["class"], told["path"]) == (error_class, path), told
 
@@ -335,7 +335,7 @@ def test_garbage_costs_its_sender_one_connection_and_nobody_else_anything(
             bad.writer.write_eof()
             answer = json.loads(await read_frame(bad.reader, LARGEST_REQUEST) or b"{}")
             assert answer["ok"] is False
-            assert (await good.done(do="ping"))["ok"]
+            assert (await good.done(verb="ping"))["ok"]
 
     run(tmp_path, story)
 
@@ -371,13 +371,13 @@ def test_what_the_disk_refuses_is_said_and_nothing_of_it_has_happened(
             raise Unavailable(code="journal-full", what="the disk is full", fix="free space")
 
         async with scene.peer() as peer:
-            kept = (await peer.done(do="submit_job", tasks=[{"command": "x"}]))["job"]
+            kept = (await peer.done(verb="submit_job", tasks=[{"command": "x"}]))["job"]
             with monkeypatch.context() as patch:
                 patch.setattr(scene.engine.journal, "append", full)
-                assert await peer.refused(do="submit_job", tasks=[{"command": "x"}]) == "journal-full"
-                assert await peer.refused(do="cancel_job", job=kept) == "journal-full"
-                assert (await peer.done(do="job", job=kept))["job"]["state"] == "Running"
-            assert (await peer.done(do="submit_job", tasks=[{"command": "x"}]))["job"] == kept + 1
+                assert await peer.refused(verb="submit_job", tasks=[{"command": "x"}]) == "journal-full"
+                assert await peer.refused(verb="cancel_job", job=kept) == "journal-full"
+                assert (await peer.done(verb="job", job=kept))["job"]["state"] == "Running"
+            assert (await peer.done(verb="submit_job", tasks=[{"command": "x"}]))["job"] == kept + 1
 
     run(tmp_path, story)
 
@@ -388,7 +388,7 @@ def test_a_job_file_of_ten_thousand_tasks_is_one_request(tmp_path: Path) -> None
 
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
-            job = (await peer.done(do="submit_job", jobfile=file))["job"]
-            assert (await peer.done(do="job", job=job))["job"]["tasks"]["total"] == 10_000
+            job = (await peer.done(verb="submit_job", jobfile=file))["job"]
+            assert (await peer.done(verb="job", job=job))["job"]["tasks"]["total"] == 10_000
 
     run(tmp_path, story)

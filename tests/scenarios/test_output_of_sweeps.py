@@ -79,17 +79,17 @@ def test_nothing_is_read_twice_and_no_more_than_a_page_is_asked_for_at_once(tmp_
         return {"tasks": instances[after : after + 1], "more": after + 1 if after < 2 else None}
 
     states = iter(["Running", "Finished"])
-    files = {"standard_output": str(out), "captured": True, "kept": str(out), "state": "finished"}
+    files = {"standard_output": str(out), "captured": True, "captured_path": str(out), "state": "finished"}
     script = {
         "tasks": tasks,
-        "output": files,
+        "task_output": files,
         "read_output": lambda request: {"data": "" if request["offset"] else "eAo=", "size": 2},
         "job": lambda _: {"job": job(12, next(states))},
     }
     with ScriptedHead(tmp_path, script) as head:
         said = hn("task", "output", "12", "--follow", state=tmp_path)
     assert (said.stdout, said.stderr, said.returncode) == ("x\nx\nx\n", "", 0)
-    assert sum(request["do"] == "output" for request in head.asked) == 3
+    assert sum(request["verb"] == "task_output" for request in head.asked) == 3
 
 
 def test_following_asks_only_for_instances_that_are_not_printed(tmp_path: Path) -> None:
@@ -110,7 +110,12 @@ def test_following_asks_only_for_instances_that_are_not_printed(tmp_path: Path) 
     out.write_text("x\n")
     script = {
         "tasks": tasks,
-        "output": {"standard_output": str(out), "captured": True, "kept": str(out), "state": "running"},
+        "task_output": {
+            "standard_output": str(out),
+            "captured": True,
+            "captured_path": str(out),
+            "state": "running",
+        },
         "read_output": lambda request: {"data": "" if request["offset"] else "eAo=", "size": 2},
         "job": lambda _: {"job": job(12, next(states))},
     }

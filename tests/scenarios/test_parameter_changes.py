@@ -41,7 +41,7 @@ class Head:
         return asyncio.run(call(self.context, by, verb, **fields))
 
     def changes(self, by: User, *names: str) -> list[tuple[Any, ...]]:
-        found = self.ask(by, "params_history", names=list(names))["changes"]
+        found = self.ask(by, "parameter_history", names=list(names))["changes"]
         return [(x["name"], x["before"], x["value"], x["by"], x["from"]) for x in found]
 
 
@@ -52,27 +52,27 @@ def head(tmp_path: Path) -> Head:
 
 def test_each_change_says_what_was_before_who_did_it_and_from_where(head: Head) -> None:
     for value in ("60", "45", None):
-        head.ask(ROOT, "set_params", values={"HeartbeatInterval": value})
-    head.ask(ROOT, "set_params", values={"Licences": "solver:8"})
+        head.ask(ROOT, "set_parameters", values={"HeartbeatInterval": value})
+    head.ask(ROOT, "set_parameters", values={"Licences": "solver:8"})
     who = ("root", "10.0.0.7:1")
     beats = [("HeartbeatInterval", before, value, *who) for before, value in (
         (None, "60"), ("60", "45"), ("45", None),
     )]  # fmt: skip
     assert head.changes(ROOT) == [*beats, ("Licences", None, "solver:8", *who)]
     assert head.changes(ROOT, "heartbeatinterval") == beats
-    newest = head.ask(ROOT, "params_history", limit=2)["changes"]
+    newest = head.ask(ROOT, "parameter_history", limit=2)["changes"]
     assert [(x["name"], x["before"]) for x in newest] == [("HeartbeatInterval", "45"), ("Licences", None)]
     assert newest[0]["at"] < newest[1]["at"]
 
 
 def test_everybody_sees_what_changed_and_only_administrators_who_did_it(head: Head) -> None:
-    head.ask(ROOT, "set_params", values={"HeartbeatInterval": "60"})
+    head.ask(ROOT, "set_parameters", values={"HeartbeatInterval": "60"})
     assert head.changes(ADA) == [("HeartbeatInterval", None, "60", None, None)]
 
 
 def test_what_changes_nothing_is_no_change_and_what_is_no_parameter_is_refused(head: Head) -> None:
-    head.ask(ROOT, "set_params", values={"HeartbeatInterval": "60"})
-    head.ask(ROOT, "set_params", values={"HeartbeatInterval": "60"})
+    head.ask(ROOT, "set_parameters", values={"HeartbeatInterval": "60"})
+    head.ask(ROOT, "set_parameters", values={"HeartbeatInterval": "60"})
     assert len(head.changes(ROOT)) == 1
     with pytest.raises(BadRequest, match="no-such-parameter"):
         head.changes(ROOT, "HeartbeatInterwal")

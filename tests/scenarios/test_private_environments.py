@@ -16,7 +16,7 @@ from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
 from headnode.core.state import submit as c
 
-ANSWERING = [name for name, verb in VERBS.items() if verb.kind is VerbKind.ANSWER and name != "down"]
+ANSWERING = [name for name, verb in VERBS.items() if verb.kind is VerbKind.ANSWER and name != "stop_head"]
 SECRET, OF_TASK = "s3cr3t-of-the-job", "s3cr3t-of-the-task"
 
 
@@ -42,9 +42,9 @@ async def everything_about(peer: Peer, job: int, verb: str) -> list[dict[str, An
     fields = {"job": job, "task": 1, "group": "g", "owner": OWNER.name, **ABOUT.get(verb, {})}
     every = [{"dialect": name} for name in dialects.DIALECTS] if verb == "export_job" else [{}]
     ways = [*every, {"terms": {"priority": "Normal"}}]
-    known = [{"do": verb, **fields, **more} for more in ways]
-    least = [{"do": verb, "job": job, **more} for more in ways]
-    return [await peer.ask(**question) for question in (*known, *least, {"do": verb})]
+    known = [{"verb": verb, **fields, **more} for more in ways]
+    least = [{"verb": verb, "job": job, **more} for more in ways]
+    return [await peer.ask(**question) for question in (*known, *least, {"verb": verb})]
 
 
 @pytest.mark.parametrize("submit", [True, False], ids=["submitted", "configuring"])
@@ -65,11 +65,11 @@ def test_the_owner_and_administrators_see_the_environment(tmp_path: Path, by: Us
     async def story(scene: Scene) -> None:
         job = await secret_job(scene)
         async with asking(scene, by) as peer:
-            shown = (await peer.done(do="job", job=job))["job"]
+            shown = (await peer.done(verb="job", job=job))["job"]
             assert tells(shown)
-            assert not shown["private"]
-            assert tells(await peer.done(do="task", job=job, task=1))
-            assert tells(await peer.done(do="export_job", job=job, dialect="native"))
+            assert not shown["environment_hidden"]
+            assert tells(await peer.done(verb="task", job=job, task=1))
+            assert tells(await peer.done(verb="export_job", job=job, dialect="native"))
 
     run(tmp_path, story)
 
@@ -79,15 +79,15 @@ def test_a_copy_of_the_job_of_another_has_no_environment_and_says_so(tmp_path: P
     async def story(scene: Scene) -> None:
         job = await secret_job(scene)
         async with asking(scene, by) as peer:
-            cloned = await peer.done(do="clone_job", job=job)
+            cloned = await peer.done(verb="clone_job", job=job)
             assert [item["what"] for item in cloned["report"]] == [
                 f"the environment of job {job} is private to 'ada', and was left out"
             ]
-            assert not tells(await peer.done(do="job", job=cloned["job"]))
+            assert not tells(await peer.done(verb="job", job=cloned["job"]))
         async with asking(scene, OWNER) as peer:
-            own = await peer.done(do="clone_job", job=job)
+            own = await peer.done(verb="clone_job", job=job)
             assert own["report"] == []
-            assert tells(await peer.done(do="job", job=own["job"]))
+            assert tells(await peer.done(verb="job", job=own["job"]))
 
     run(tmp_path, story)
 
@@ -96,9 +96,9 @@ def test_what_was_left_out_is_said_where_it_would_stand(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         job = await secret_job(scene)
         async with asking(scene, OTHER) as peer:
-            assert (await peer.done(do="job", job=job))["job"]["private"]
-            assert (await peer.done(do="task", job=job, task=1))["task"]["private"]
-            report = (await peer.done(do="export_job", job=job, dialect="native"))["report"]
+            assert (await peer.done(verb="job", job=job))["job"]["environment_hidden"]
+            assert (await peer.done(verb="task", job=job, task=1))["task"]["environment_hidden"]
+            report = (await peer.done(verb="export_job", job=job, dialect="native"))["report"]
             assert "was left out" in report[0]["what"]
 
     run(tmp_path, story)
@@ -108,10 +108,10 @@ def test_a_site_can_show_environments_to_all(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         job = await secret_job(scene)
         async with asking(scene, ADMINISTRATOR) as peer:
-            await peer.done(do="set_params", values={"PrivateEnvironments": "no"})
+            await peer.done(verb="set_parameters", values={"PrivateEnvironments": "no"})
         async with asking(scene, OTHER) as peer:
-            assert tells(await peer.done(do="job", job=job))
-            copy = (await peer.done(do="clone_job", job=job))["job"]
-            assert tells(await peer.done(do="job", job=copy))
+            assert tells(await peer.done(verb="job", job=job))
+            copy = (await peer.done(verb="clone_job", job=job))["job"]
+            assert tells(await peer.done(verb="job", job=copy))
 
     run(tmp_path, story)

@@ -36,7 +36,7 @@ def test_a_reservation_is_made_listed_shown_changed_and_canceled(state: Path, no
     assert said.stdout == f"Reservation {NAME} has been made: {node}.\n"
     (listed,) = asked("reservation", "list", state=state)
     assert (listed["name"], listed["state"], listed["nodes"]) == (NAME, "Planned", [node])
-    assert listed["ends"] - listed["begins"] == 7200
+    assert listed["end"] - listed["start"] == 7200
     assert "ann, bob" in done("reservation", "list", state=state).stdout
     changed = done("reservation", "modify", "UPGRADE", "--for", "3h", "--reason", "new disks", state=state)
     assert "has been changed" in changed.stdout
@@ -44,7 +44,7 @@ def test_a_reservation_is_made_listed_shown_changed_and_canceled(state: Path, no
     assert re.search(r"Reason +: new disks\n", shown)
     assert re.search(r"At End +: jobs inside are over by then\n", shown)
     (viewed,) = [asked("reservation", "view", NAME, state=state)]
-    assert viewed["ends"] - viewed["begins"] == 10800
+    assert viewed["end"] - viewed["start"] == 10800
     assert f"for ann, bob ({NAME})" in done("node", "view", node, state=state).stdout
     assert re.search(rf"Reservation +: {NAME}, 1 node, ", done("cluster", "view", state=state).stdout)
     assert (
@@ -101,14 +101,14 @@ def test_whoever_asks_why_a_job_waits_reads_of_the_reservation_when_it_starts_an
     told = asked("job", "explain", job, state=state)
     (view,) = [asked("reservation", "view", NAME, state=state)]
     assert any(
-        each["why"] == "reserved" and f"{node} is reserved for maintenance ({NAME}) from" in each["text"]
+        each["kind"] == "reserved" and f"{node} is reserved for maintenance ({NAME}) from" in each["text"]
         for each in told["reasons"]
     )
-    assert told["not_before"] == view["ends"]
+    assert told["planned_start"] == view["end"]
     assert any(each["options"].get("runtime") == "2h59m" for each in told["changes"]), told["changes"]
     typed = done("job", "submit", "--dry-run", "--json", "/runtime:4h", "true", state=state)
     dry = json.loads(typed.stdout)
-    assert any(each["why"] == "reserved" for each in dry["explanation"]["reasons"])
+    assert any(each["kind"] == "reserved" for each in dry["explanation"]["reasons"])
     done("job", "cancel", job, state=state)
 
 

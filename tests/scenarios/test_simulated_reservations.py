@@ -22,7 +22,7 @@ MACHINE = SimulatedMachine((NodeFacts(name="n1", processors=2), NodeFacts(name="
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_nobody_runs_while_the_machine_is_reserved_and_everybody_before_or_after_it(policy: str) -> None:
-    kept = NodeReservation(name="off", begins=Instant(BEGINS), ends=Instant(ENDS), nodes=("pool",))
+    kept = NodeReservation(name="off", start=Instant(BEGINS), end=Instant(ENDS), nodes=("pool",))
     before = after = 0
     for workload in worlds(25, 40):
         machine = pool(SIZE)._replace(reservations=(kept,))
@@ -38,7 +38,7 @@ def test_nobody_runs_while_the_machine_is_reserved_and_everybody_before_or_after
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_only_jobs_on_reserved_nodes_keep_out_of_the_time(policy: str) -> None:
     kept = read_reservations(("N2@1+1",), MACHINE)
-    assert [(each.begins, each.ends, each.nodes) for each in kept] == [(60, 120, ("n2",))]
+    assert [(each.start, each.end, each.nodes) for each in kept] == [(60, 120, ("n2",))]
     beside = 0
     for workload in worlds(25, 40):
         small = workload._replace(processors=[1 + count % 2 for count in workload.processors])

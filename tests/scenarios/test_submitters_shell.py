@@ -10,7 +10,7 @@ from cli_scripted_head import ScriptedHead, hn
 
 STANDS = {
     "submit_job": {"job": 7, "report": []},
-    "defaults": {"work_directory": "Current", "environment": ""},
+    "submission_defaults": {"work_directory": "Current", "environment": ""},
 }
 
 

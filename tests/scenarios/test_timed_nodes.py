@@ -16,7 +16,7 @@ def started(job: int, at: float, attempt: int = 1, instances: int = 1) -> list[E
     attempts = tuple((instance, attempt) for instance in range(1, instances + 1))
     return [
         JobStarted(at=Instant(at), job=JobId(job), allocation=PLACE),
-        InstancesDispatched(at=Instant(at), job=JobId(job), task=1, place=PLACE, attempts=attempts),
+        InstancesDispatched(at=Instant(at), job=JobId(job), task=1, placement=PLACE, attempts=attempts),
     ]
 
 

@@ -23,8 +23,8 @@ def test_a_licence_that_is_not_counted_is_told_of_at_submission(tmp_path: Path, 
     async def story(scene: Scene) -> None:
         async with asking(scene, ADMINISTRATOR) as peer:
             if counted is not None:
-                await peer.done(do="set_params", values={"Licences": counted})
-            found = said(await peer.done(do="submit_job", jobfile=JOB))
+                await peer.done(verb="set_parameters", values={"Licences": counted})
+            found = said(await peer.done(verb="submit_job", jobfile=JOB))
         if counted and "solver" in counted:
             assert found == []
         else:
@@ -39,7 +39,7 @@ def test_a_licence_that_is_not_counted_is_told_of_at_submission(tmp_path: Path, 
 def test_a_licence_that_is_not_counted_is_refused_where_nothing_may_be_lost(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with asking(scene, OTHER) as peer:
-            assert await peer.refused(do="submit_job", jobfile=JOB, awareness="reject") == "not-understood"
+            assert await peer.refused(verb="submit_job", jobfile=JOB, awareness="reject") == "not-understood"
 
     run(tmp_path, story)
 
@@ -47,10 +47,10 @@ def test_a_licence_that_is_not_counted_is_refused_where_nothing_may_be_lost(tmp_
 def test_a_job_file_of_another_user_can_be_submitted_as_ones_own(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with asking(scene, OTHER) as peer:
-            refused = await peer.ask(do="submit_job", jobfile=OF_BOB)
+            refused = await peer.ask(verb="submit_job", jobfile=OF_BOB)
             assert (refused["code"], "--user bob" in refused["fix"]) == ("run-as", True)
-            job = (await peer.done(do="submit_job", jobfile=OF_BOB, terms={"user": "bob"}))["job"]
-            assert (await peer.done(do="job", job=job))["job"]["owner"] == "bob"
+            job = (await peer.done(verb="submit_job", jobfile=OF_BOB, terms={"user": "bob"}))["job"]
+            assert (await peer.done(verb="job", job=job))["job"]["owner"] == "bob"
 
     run(tmp_path, story)
 

@@ -13,13 +13,13 @@ from headnode.core.model.quantities import JobId
 
 async def suspendable(peer: Peer, **more: Any) -> int:
     described = {"suspendable": True, "tasks": [{"command": "x", "processors": 2}]} | more
-    answer = await peer.done(do="submit_job", jobfile=json.dumps(described), dialect="native")
+    answer = await peer.done(verb="submit_job", jobfile=json.dumps(described), dialect="native")
     return int(answer["job"])
 
 
 async def stand_still(scene: Scene, peer: Peer, job: int) -> None:
     """Suspend a job, and let its nodes say that all stands still."""
-    await peer.done(do="suspend_job", job=job)
+    await peer.done(verb="suspend_job", job=job)
     cluster = scene.engine.cluster
     run_of = cluster.jobs[JobId(job)].run
     from headnode.core.state import suspend as c
@@ -30,7 +30,7 @@ async def stand_still(scene: Scene, peer: Peer, job: int) -> None:
 
 
 async def shown(peer: Peer, job: int) -> dict[str, Any]:
-    answer = await peer.done(do="job", job=job)
+    answer = await peer.done(verb="job", job=job)
     found: dict[str, Any] = answer["job"]
     return found
 
@@ -39,7 +39,7 @@ def test_a_suspended_job_says_since_when_and_what_lets_it_go_on(tmp_path: Path) 
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             job = await suspendable(peer)
-            answer = await peer.done(do="suspend_job", job=job)
+            answer = await peer.done(verb="suspend_job", job=job)
             assert answer["state"] == "suspending"
             await stand_still(scene, peer, job)
             told = await shown(peer, job)
@@ -47,13 +47,13 @@ def test_a_suspended_job_says_since_when_and_what_lets_it_go_on(tmp_path: Path) 
             assert (told["suspended_since"], told["allocated"]) == (NOW, 0)
             assert told["pending_reason"].startswith("it has been suspended since ")
             assert told["allocation"]
-            listed = await peer.done(do="jobs", states=["Suspended"])
+            listed = await peer.done(verb="jobs", states=["Suspended"])
             assert [each["id"] for each in listed["jobs"]] == [job]
             (reason,) = (await explained(peer, job))["reasons"]
-            assert (reason["why"], reason["what"]) == ("hold", "suspended")
+            assert (reason["kind"], reason["subject"]) == ("hold", "suspended")
             other = await submitted(peer, "2")
             assert (await shown(peer, other))["state"] == "Running"
-            assert (await peer.done(do="resume_job", job=job))["state"] == "resuming"
+            assert (await peer.done(verb="resume_job", job=job))["state"] == "resuming"
             needs = "to resume, it needs 2 processors on n1; none free now"
             assert (await explained(peer, job))["reasons"][0]["text"] == needs
             assert (await shown(peer, job))["pending_reason"] == needs
@@ -72,24 +72,24 @@ def test_a_held_job_names_each_hold_and_who_set_it(tmp_path: Path) -> None:
         async with scene.peer() as peer:
             blocker = await submitted(peer, "2")
             job = await submitted(peer, "1")
-            await peer.done(do="hold_job", job=job)
-            answer = await peer.done(do="hold_job", job=job, name="data", message="no input yet")
+            await peer.done(verb="hold_job", job=job)
+            answer = await peer.done(verb="hold_job", job=job, name="data", message="no input yet")
             assert [(hold["name"], hold["message"]) for hold in answer["holds"]] == [
                 ("user", ""), ("data", "no input yet"),
             ]  # fmt: skip
             by = answer["holds"][0]["by"]
             reasons = [
-                reason for reason in (await explained(peer, job))["reasons"] if reason["why"] == "hold"
+                reason for reason in (await explained(peer, job))["reasons"] if reason["kind"] == "hold"
             ]
-            assert [reason["what"] for reason in reasons] == ["user", "data"]
+            assert [reason["subject"] for reason in reasons] == ["user", "data"]
             assert f"'data', set by {by} at " in reasons[1]["text"]
             assert reasons[1]["text"].endswith(": no input yet")
             await scene.end(blocker)
             told = await shown(peer, job)
             assert told["state"] == "Queued"
             assert "'user'" in told["pending_reason"]
-            assert (await peer.done(do="release_job", job=job))["holds"][0]["name"] == "data"
-            assert (await peer.done(do="release_job", job=job, all=True))["holds"] == []
+            assert (await peer.done(verb="release_job", job=job))["holds"][0]["name"] == "data"
+            assert (await peer.done(verb="release_job", job=job, all=True))["holds"] == []
             told = await shown(peer, job)
             assert told["state"] == "Running"
             texts = [entry["text"] for entry in told["history"]]
@@ -108,7 +108,7 @@ def test_a_dry_run_tells_of_holds_and_of_the_deadline(tmp_path: Path) -> None:
                 "end_by": NOW + 7200,
                 "tasks": [{"command": "x"}],
             }
-            answer = await peer.done(do="check_job", jobfile=json.dumps(described), dialect="native")
+            answer = await peer.done(verb="check_job", jobfile=json.dumps(described), dialect="native")
             told = answer["explanation"]
             assert [reason["text"] for reason in told["reasons"]] == ["it would have the hold 'data'"]
             assert (told["deadline"]["at"], told["deadline"]["last_start"]) == (NOW + 7200, NOW + 3600)
@@ -122,7 +122,7 @@ def test_a_job_that_is_over_is_refused_with_what_to_do(tmp_path: Path, verb: str
         async with scene.peer() as peer:
             job = await submitted(peer, "1")
             await scene.end(job)
-            answer = await peer.ask(do=verb, job=job)
+            answer = await peer.ask(verb=verb, job=job)
             assert (answer["ok"], answer["code"]) == (False, "job-over")
             assert f"hn job requeue {job}" in answer["fix"]
 

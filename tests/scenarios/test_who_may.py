@@ -43,7 +43,7 @@ ABOUT: dict[str, dict[str, Any]] = {
     "finish_task": {"task": 1},
     "modify_task": {"task": 1, "terms": {"name": "other"}},
     "read_output": {"task": 1},
-    "set_params": {"values": {"SchedulingDepth": "7"}},
+    "set_parameters": {"values": {"SchedulingDepth": "7"}},
 }
 """What a verb is asked with, beside the job that it is about."""
 GROUPS = ("submit_group", "cancel_group", "finish_group")
@@ -83,9 +83,9 @@ async def job_of_the_owner(scene: Scene, verb: str) -> int:
 
 def question(verb: str, job: int) -> dict[str, Any]:
     if verb in GROUPS:
-        return {"do": verb, "group": "g", "owner": OWNER.name}
+        return {"verb": verb, "group": "g", "owner": OWNER.name}
     needs_job = VERBS[verb].access.who in (Who.OVERSEER, Who.OWNER)
-    return {"do": verb, **({"job": job} if needs_job else {}), **ABOUT.get(verb, {})}
+    return {"verb": verb, **({"job": job} if needs_job else {}), **ABOUT.get(verb, {})}
 
 
 def codes(answer: dict[str, Any]) -> set[str]:
@@ -139,7 +139,7 @@ def test_nothing_is_changed_that_cannot_be_written_down(tmp_path: Path, verb: st
         before = scene.engine.number
         async with asking(scene, ADMINISTRATOR) as peer:
             assert await peer.refused(**question(verb, job)) == "audit"
-            assert await peer.done(do="job", job=job)
+            assert await peer.done(verb="job", job=job)
         assert scene.engine.number == before
 
     run(tmp_path, story)
@@ -148,18 +148,18 @@ def test_nothing_is_changed_that_cannot_be_written_down(tmp_path: Path, verb: st
 def test_the_log_says_what_a_request_was_about(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with asking(scene, ADMINISTRATOR) as peer:
-            job = (await peer.done(do="submit_job", tasks=[{"command": "echo secret"}]))["job"]
-            await peer.done(do="cancel_job", job=job, message="no")
-            await peer.done(do="set_params", values={"SchedulingDepth": "7"})
-            await peer.done(do="drain_node", node="n1", reason="dust")
-            assert await peer.refused(do="job", job=99) == "no-such-job"
-            shown = (await peer.done(do="audit", job=job))["entries"]
+            job = (await peer.done(verb="submit_job", tasks=[{"command": "echo secret"}]))["job"]
+            await peer.done(verb="cancel_job", job=job, message="no")
+            await peer.done(verb="set_parameters", values={"SchedulingDepth": "7"})
+            await peer.done(verb="drain_node", node="n1", reason="dust")
+            assert await peer.refused(verb="job", job=99) == "no-such-job"
+            shown = (await peer.done(verb="audit_log", job=job))["entries"]
         about = ("verb", "job", "node", "parameters")
         said = [tuple(entry.get(name) for name in about) for entry in entries(scene)]
         assert said == [
             ("submit_job", job, None, None),
             ("cancel_job", job, None, None),
-            ("set_params", None, None, {"SchedulingDepth": "7"}),
+            ("set_parameters", None, None, {"SchedulingDepth": "7"}),
             ("drain_node", None, "n1", None),
         ]
         assert shown == entries(scene)[:2]
@@ -181,7 +181,7 @@ def test_nobody_has_the_log_say_that_another_asked(tmp_path: Path) -> None:
 
     async def story(scene: Scene) -> None:
         async with asking(scene, OTHER) as peer:
-            assert await peer.refused(do="cancel_job", job=1, **forged) == "field"
+            assert await peer.refused(verb="cancel_job", job=1, **forged) == "field"
         (entry,) = entries(scene)
         assert (entry["user"], entry["uid"], entry["from"]) == (OTHER.name, OTHER.uid, "a test")
         assert (entry["verb"], entry["outcome"]) == ("cancel_job", "field")

@@ -26,7 +26,7 @@ async def call(context: ServerContext, by: User, verb: str, **fields: Any) -> di
 
     Raises:  HeadnodeError for what is refused.
     """
-    request = json.dumps({"do": verb, **fields}).encode()
+    request = json.dumps({"verb": verb, **fields}).encode()
     with client_session(context, KnownCaller(by)) as session:
         async with session.room_for(len(request)):
             reply = await session.carry_out(request)

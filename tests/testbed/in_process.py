@@ -43,7 +43,7 @@ class InProcessNodes:
         for event in events:
             if isinstance(event, InstancesDispatched):
                 for instance, attempt in event.attempts:
-                    held = Held(event.job, event.task, instance, attempt, event.place)
+                    held = Held(event.job, event.task, instance, attempt, event.placement)
                     self._held[event.job, event.task, instance] = held
             elif isinstance(event, InstancesStopping):
                 self._stopping |= {(event.job, event.task, n) for n in event.instances}
@@ -94,7 +94,7 @@ class InProcessNodes:
                 exit_code if kind == "exited" else None,
                 started=started,
                 ended=at,
-                trouble=trouble,
+                fault=trouble,
             ),
         )
         return ReportEnded(node=held.place[0][0], job=held.job, reports=(report,))

@@ -44,7 +44,7 @@ class RequestRelay:
         _end(head)
 
     def _pass(self, message: bytes, head: socket.socket, client: socket.socket) -> None:
-        verb = str(json.loads(message).get("do", ""))
+        verb = str(json.loads(message).get("verb", ""))
         self.asked[verb] += 1
         if self.lost[verb] > 0:
             self.lost[verb] -= 1

@@ -171,8 +171,8 @@ class ActivationChains:
         blocking = [
             record
             for job in cluster.filtered
-            if (record := cluster.jobs[job]).filtered is not None
-            and record.filtered.verdict == ActivationVerdict.BLOCK_QUEUE.value
+            if (record := cluster.jobs[job]).filter_reply is not None
+            and record.filter_reply.verdict == ActivationVerdict.BLOCK_QUEUE.value
             and in_line(cluster, record)
             and self.of(cluster, record)
         ]
@@ -191,12 +191,12 @@ def restored_offers(cluster: ClusterState) -> Iterator[ActivationOffer]:
     taken: dict[str, set[JobId]] = {}
     counts: dict[str, int] = {}
     for record in sorted(waiting, key=cluster.turn):
-        word = record.filtered
-        if word is None or word.verdict != ActivationVerdict.KEEP_RESOURCES.value or not word.kept:
+        word = record.filter_reply
+        if word is None or word.verdict != ActivationVerdict.KEEP_RESOURCES.value or not word.reserved:
             continue
         if not in_line(cluster, record) or not _is_free(cluster, record, word, counts, taken):
             continue
-        for node, count in word.kept:
+        for node, count in word.reserved:
             counts[node] = counts.get(node, 0) + count
             taken.setdefault(node, set()).add(record.id)
         yield _offer(cluster, record, word)
@@ -209,8 +209,8 @@ def _is_free(
     counts: dict[str, int],
     taken: dict[str, set[JobId]],
 ) -> bool:
-    alone = cluster.request(record).option(word.option).exclusive
-    for node, count in word.kept:
+    alone = cluster.request(record).option(word.alternative).exclusive
+    for node, count in word.reserved:
         others = taken.get(node, set())
         if count + counts.get(node, 0) > len(cluster.cores.free_on(node)):
             return False
@@ -224,7 +224,7 @@ def _is_free(
 
 
 def _offer(cluster: ClusterState, record: JobRecord, word: FilterReply) -> ActivationOffer:
-    giving = c.StartJob(job=record.id, shares=word.kept, option=word.option, parts=word.parts)
+    giving = c.StartJob(job=record.id, shares=word.reserved, option=word.alternative, parts=word.parts)
     return ActivationOffer(
         number=0,
         job=record.id,

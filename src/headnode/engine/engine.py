@@ -26,7 +26,7 @@ from headnode.core.state.command import Command
 from headnode.core.state.decide import decide
 from headnode.core.state.events import Event
 from headnode.core.state.filters import TakeVerdict
-from headnode.core.state.job_events import JobRevived, JobStarted
+from headnode.core.state.job_events import JobStarted, JobUnarchived
 from headnode.core.state.nodes import ShiftLimits
 from headnode.core.state.prep_release import named_nodes, starts_paused
 from headnode.core.state.reservations import AdvanceReservation
@@ -343,7 +343,7 @@ class Engine:
         if self._agenda.for_archive:
             over = [record for job, record in self._agenda.for_archive.items() if job not in alive]
             ended = [ended_job(self.cluster, record) for record in over]
-        revived = [event.job for event in facts if type(event) is JobRevived and event.job in alive]
+        revived = [event.job for event in facts if type(event) is JobUnarchived and event.job in alive]
         began = self.clock.now()
         self.number = self.journal.append(facts, ended, revived)
         self.commits.add(self.clock.now() - began)

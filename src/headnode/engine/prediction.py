@@ -52,7 +52,7 @@ class RunTimeLearner:
             match event:
                 case e.JobStarted(job=job) | e.JobModified(job=job) | e.JobResumed(job=job):
                     self._began(job, cluster)
-                case e.JobRequeued(job=job) | e.JobReturned(job=job) | e.JobSuspended(job=job):
+                case e.JobRequeued(job=job) | e.JobAutoRequeued(job=job) | e.JobSuspended(job=job):
                     self.running.pop(job, None)
                 case e.JobEnded(job=job, outcome=outcome, at=at):
                     ran = self.running.pop(job, None)

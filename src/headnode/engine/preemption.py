@@ -103,7 +103,7 @@ def _preemption_state(view: View, cluster: ClusterState, settings: Settings, kin
         graceful=graceful,
         in_parts=settings.text("TaskImmediatePreemption") == "yes",
         can_lend=can_lend,
-        barred=lambda job: cluster.jobs[job].filtered is not None,
+        barred=lambda job: cluster.jobs[job].filter_reply is not None,
     )
 
 
@@ -289,9 +289,9 @@ def _by_ease(graph: TaskGraph) -> dict[str, tuple[int, int]]:
         stays = task.kind in SPECIAL or not task.rerunnable or not graph.spec.preemptable
         for live in progress.live.values():
             if live.outcome is None:
-                ending.discard(live.place)
+                ending.discard(live.placement)
                 if stays:
-                    fixed.add(live.place)
+                    fixed.add(live.placement)
     found: dict[str, tuple[int, int]] = {}
     for place in graph.lanes:
         for node, numbers in place:

@@ -9,7 +9,7 @@ from headnode.core.model.template import decode_template
 from headnode.core.state.apply_events import apply_event
 from headnode.core.state.cluster_state import ClusterState, Snapshot
 from headnode.core.state.events import Event, TemplateSet
-from headnode.core.state.job_events import JobCreated, JobModified, JobRevived, JobValidated
+from headnode.core.state.job_events import JobCreated, JobModified, JobUnarchived, JobValidated
 from headnode.core.state.job_record import JobRecord, decode_record, decode_spec, encode_record
 from headnode.engine.ports import EndedJob, Journal
 
@@ -56,7 +56,7 @@ def _check_inside(event: Event) -> None:
         case JobCreated(spec=spec) | JobModified(spec=spec) | JobValidated(spec=spec):
             if spec:
                 decode_spec(spec)
-        case JobRevived(record=record):
+        case JobUnarchived(record=record):
             decode_spec(decode_record(record).spec)
         case TemplateSet(template=template):
             decode_template(template)

@@ -224,9 +224,9 @@ def _node(cluster: ClusterState, name: str, held: Sequence[int], now: Instant) -
         memory_held=held[0],
         open_for=node.closes - now if node.closes > now else inf,
         reserved=tuple(
-            ReservedTime(each.key, each.begins - now, each.ends - now, each.at_end == "limit", each.says())
+            ReservedTime(each.key, each.start - now, each.end - now, each.at_end == "limit", each.says())
             for each in cluster.reservation_index.on.get(name, ())
-            if each.ends > now
+            if each.end > now
         ),
         disk_held=held[1],
         swap_held=held[2],
@@ -248,7 +248,7 @@ def _closed(node: NodeRecord, now: Instant) -> str:
         return drain.reason
     if drain.cause == "fault":
         return f"drained for a fault of its own: {drain.reason}"
-    who = f"drained by {drain.by}" if drain.cause == "asked" else "its health check failed"
+    who = f"drained by {drain.by}" if drain.cause == "request" else "its health check failed"
     return f"{who}: {drain.reason}" if drain.reason else who
 
 
@@ -293,7 +293,7 @@ def _end(cluster: ClusterState, request: JobRequest, run: JobRun) -> Instant:
     """Return when a job is surely over: at its limit, or with a reservation that takes it along."""
     end = NEVER if run.deadline is None else run.deadline
     inside = cluster.reservation_index.named.get(request.reservation) if request.reservation else None
-    return min(end, inside.ends) if inside is not None and inside.at_end == "cancel" else end
+    return min(end, inside.end) if inside is not None and inside.at_end == "cancel" else end
 
 
 def _wants(cluster: ClusterState, record: JobRecord, request: JobRequest) -> int:

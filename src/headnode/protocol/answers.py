@@ -26,7 +26,7 @@ class HistoryEntry(VerbAnswer, frozen=True):
 
 
 class HistoryAnswer(VerbAnswer, frozen=True):
-    """history, node_history."""
+    """job_history, node_history."""
 
     history: list[HistoryEntry]  # oldest first, the newest `limit`
 
@@ -51,15 +51,15 @@ class ExpectedStartObject(VerbAnswer, frozen=True):
     promise: float | None  # the start if all jobs run to their limits and no other job overtakes
     p50: float | None  # half of such jobs start by then, from run times of the past
     p90: float | None  # nine of ten such jobs start by then
-    made: float | None  # when it was predicted
+    predicted_at: float | None  # when it was predicted
     policy: str
-    why: str  # why something is not known, or ""
+    reason: str  # why something is not known, or ""
 
 
 class PredictionObject(VerbAnswer, frozen=True):
     """The first prediction of a job, and when it started."""
 
-    made: float
+    predicted_at: float
     policy: str
     promise: float | None
     p50: float | None
@@ -133,7 +133,7 @@ class HoldObject(VerbAnswer, frozen=True):
     message: str
 
 
-class DeliveredUsage(VerbAnswer, frozen=True):
+class JobUsage(VerbAnswer, frozen=True):
     """The resources of a job in its last run, and its usage in all ended runs and instances."""
 
     processors: int
@@ -154,7 +154,7 @@ class DependencyObject(VerbAnswer, frozen=True):
     condition: str  # OnSuccess, OnFailure, OnExit or OnStart
     name: str
     state: str
-    standing: str  # met, open or never
+    status: str  # met, open or never
 
 
 class DependentObject(VerbAnswer, frozen=True):
@@ -175,10 +175,12 @@ class DetailedJob(JobObject, frozen=True):
     requeues: int
     submit_host: str  # the host from which it was submitted, or the address of a client; empty before
     alternatives: int  # their number
-    option: int | None  # the request with which it started: 0 its own, n its n-th alternative; null before
+    alternative: (
+        int | None
+    )  # the request with which it started: 0 its own, n its n-th alternative; null before
     state_detail: str  # configuring, queued, running, suspending, suspended, resuming, ending, finished, ...
     history: list[HistoryEntry]
-    delivered: DeliveredUsage | None  # null before it started
+    usage: JobUsage | None  # null before it started
     hold_until: float | None
     holds: list[HoldObject]
     starts: int  # how often it was started
@@ -187,9 +189,9 @@ class DetailedJob(JobObject, frozen=True):
     end_by: float | None  # its deadline
     reservation: str
     waits_for: list[int]  # the ids of the jobs that it still waits for
-    unready: list[str]  # nodes on which its prolog has not ended
+    preparing: list[str]  # nodes on which its prolog has not ended
     cleaning: list[str]  # nodes on which its epilog has not ended
-    private: bool  # its environment is private, and left out
+    environment_hidden: bool  # its environment is private, and left out
     expected: ExpectedStartObject | None  # null unless the job waits only for processors
     prediction: PredictionObject | None  # null if the job never waited for long
     share: int | None  # in balanced mode the processors that a running job should have; otherwise null
@@ -225,7 +227,7 @@ class JobsAnswer(VerbAnswer, frozen=True):
 
 
 class WatchAnswer(VerbAnswer, frozen=True):
-    """watch_job."""
+    """watch_jobs."""
 
     jobs: list[WatchedJob]
     done: bool  # all have ended: the last answer
@@ -365,7 +367,7 @@ class DetailedTask(TaskObject, frozen=True, kw_only=True):
     standard_error: str
     work_directory: str
     environment: dict[str, str]
-    private: bool  # its environment is private, and left out
+    environment_hidden: bool  # its environment is private, and left out
 
 
 class TasksAnswer(VerbAnswer, frozen=True):

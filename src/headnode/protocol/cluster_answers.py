@@ -25,17 +25,17 @@ class PingAnswer(VerbAnswer, frozen=True):
 
 
 class DefaultsAnswer(VerbAnswer, frozen=True):
-    """defaults: what a job from the command line takes from the shell of its submitter by default."""
+    """submission_defaults: what a job takes from the shell of its submitter by default."""
 
     work_directory: str  # `Current` or `Home`
     environment: str  # names between commas, `all`, or ""
 
 
-class PlugInTrouble(VerbAnswer, frozen=True):
+class PlugInProblem(VerbAnswer, frozen=True):
     """A plug-in, and what is wrong with it."""
 
     name: str
-    trouble: str  # or ""
+    problem: str  # or ""
 
 
 class NoticeCounts(VerbAnswer, frozen=True):
@@ -66,8 +66,8 @@ class NextReservation(VerbAnswer, frozen=True):
     """The reservation that began first, or will."""
 
     name: str
-    begins: float
-    ends: float
+    start: float
+    end: float
     nodes: int  # their number
 
 
@@ -89,11 +89,11 @@ class ClusterObject(VerbAnswer, frozen=True):
     jobs: dict[str, int]  # by state
     policy: str
     mode: str  # `Queued` or `Balanced`
-    policy_trouble: str  # what is wrong with the policy, or ""
-    plug_ins: list[PlugInTrouble]
+    policy_problem: str  # what is wrong with the policy, or ""
+    plug_ins: list[PlugInProblem]
     notices: NoticeCounts
-    licence_trouble: str  # why the output of the licence program is not used, or ""
-    you: RequestingUser
+    licence_problem: str  # why the output of the licence program is not used, or ""
+    requesting_user: RequestingUser
     state_directory: str
     journal: JournalSize
     nodes: dict[str, int]  # by state
@@ -120,9 +120,9 @@ class ParameterObject(VerbAnswer, frozen=True):
 
 
 class ParametersAnswer(VerbAnswer, frozen=True):
-    """params, set_params."""
+    """parameters, set_parameters."""
 
-    params: list[ParameterObject]
+    parameters: list[ParameterObject]
 
 
 class ParameterChange(VerbAnswer, frozen=True, rename={"origin": "from"}):
@@ -137,7 +137,7 @@ class ParameterChange(VerbAnswer, frozen=True, rename={"origin": "from"}):
 
 
 class ParameterHistoryAnswer(VerbAnswer, frozen=True):
-    """params_history."""
+    """parameter_history."""
 
     changes: list[ParameterChange]  # oldest first, the newest `limit`
 
@@ -151,7 +151,7 @@ class BackupAnswer(VerbAnswer, frozen=True):
 
 
 class DownAnswer(VerbAnswer, frozen=True):
-    """down."""
+    """stop_head."""
 
     running_tasks: int  # then the head ends
 
@@ -180,7 +180,7 @@ class PastJobObject(VerbAnswer, frozen=True):
 
 
 class PastJobsAnswer(VerbAnswer, frozen=True):
-    """past_jobs.  The last seven only without field `after`."""
+    """ended_jobs.  The last seven only without field `after`."""
 
     jobs: list[PastJobObject]  # in the order of their ids
     more: int | None  # the id to pass as `after`; null: there are no more
@@ -266,13 +266,13 @@ class FilterTrial(VerbAnswer, frozen=True):
 
     filter: str
     kind: str
-    how: str
+    result: str
     exit_code: int | None
-    words: str
-    said: str
+    message: str
+    text: str
     seconds: float
     outcome: str
-    undone: bool
+    reverted: bool
     changes: list[FilterChange]
 
 

@@ -36,14 +36,14 @@ class NodeHolder(VerbAnswer, frozen=True):
 class ReasonObject(VerbAnswer, frozen=True):
     """A reason for which a job waits.
 
-    `why` is priority, processors, node (one for every node that does not fit), licences, reservation, policy,
+    `kind` is priority, processors, node (one for each that does not fit), licences, reservation, policy,
     alternative (one for each), never-fits, or hold, filter and dependency. With one of the last three the job
     is not considered; the other keys of the explanation describe the job as if it were released.
     """
 
-    why: str
+    kind: str
     text: str  # in a sentence
-    what: str  # the node, licence, job or alternative that it is about
+    subject: str  # the node, licence, job or alternative that it is about
     holders: list[NodeHolder] | UnsetType = UNSET  # of a busy node, up to 5
     more_holders: int | UnsetType = UNSET  # the number of the others
 
@@ -118,13 +118,13 @@ class Explanation(VerbAnswer, frozen=True):
     reasons: list[ReasonObject]  # all reasons
     ahead: int  # the number of jobs ahead of it
     jobs_ahead: list[JobAhead]  # the first five
-    not_before: float | None  # its latest start by time limits, if the plan has one
+    planned_start: float | None  # its latest start by time limits, if the plan has one
     would_start: list[ProcessorCount]  # it would start now, there
     reservation: ReservedStart | None  # its own
-    behind: BlockingReservation | None  # the reservation in its way
+    blocked_by: BlockingReservation | None  # the reservation in its way
     changes: list[HelpfulChange]
     searched: bool  # changes were looked for
-    cut: bool  # the search ended before it was complete: after one second of planning or 20 plans
+    incomplete: bool  # the search ended before it was complete: after one second of planning or 20 plans
     expected: ExpectedStartObject | None  # before submission only `promise`
     deadline: DeadlineObject | None
     tasks: list[WaitingTask]  # the first 20 waiting tasks of a running job

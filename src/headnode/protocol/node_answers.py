@@ -10,9 +10,9 @@ class NodeReservedTime(VerbAnswer, frozen=True):
     """A time in which a reservation has a node."""
 
     name: str
-    begins: float
-    ends: float
-    says: str  # the reservation in a sentence
+    start: float
+    end: float
+    text: str  # the reservation in a sentence
 
 
 class Oversubscription(VerbAnswer, frozen=True):
@@ -27,7 +27,7 @@ class NodeDrain(VerbAnswer, frozen=True):
 
     closes: float
     since: float
-    cause: str  # asked, health, hook, agent, report, fault or failures
+    cause: str  # request, health, hook, agent, report, fault or failures
     reason: str
     by: str
     force: bool
@@ -45,7 +45,7 @@ class NodeObject(VerbAnswer, frozen=True):
     speed: int  # MHz
     disk: int  # MB
     swap: int  # MB
-    serves: str  # the only user whose jobs it runs, or ""
+    only_user: str  # the only user whose jobs it runs, or ""
     used: int
     free: int
     jobs: int | list[int]  # their number; in detail their ids
@@ -79,9 +79,9 @@ class DetailedNode(NodeObject, frozen=True):
     """A node with its jobs and processors."""
 
     cores: list[CoreUse]
-    heard: float | None  # its last heartbeat; null: none since the head started
+    last_heartbeat: float | None  # its last heartbeat; null: none since the head started
     load: float | None  # of its machine at that time
-    given_up: float | None  # when its tasks are given up; null: it is connected, or has no tasks
+    tasks_lost_at: float | None  # when its tasks are given up; null: it is connected, or has no tasks
 
 
 class NodesAnswer(VerbAnswer, frozen=True):
@@ -91,7 +91,7 @@ class NodesAnswer(VerbAnswer, frozen=True):
 
 
 class NodeAnswer(VerbAnswer, frozen=True):
-    """node, approve_node, pause_node, resume_node, drain_node, set_node."""
+    """node, approve_node, pause_node, resume_node, drain_node, modify_node."""
 
     node: DetailedNode
 

@@ -9,17 +9,17 @@ from headnode.protocol.answers import VerbAnswer
 
 
 class OutputAnswer(VerbAnswer, frozen=True):
-    """output."""
+    """task_output."""
 
     standard_output: str | None  # a path on `node`
     standard_error: str | None  # a path on `node`
     captured: bool  # output that the task did not redirect is in one file
-    kept: str | None  # the path of that
+    captured_path: str | None  # the path of that
     node: str | UnsetType = UNSET
     state: str | UnsetType = UNSET
-    by: str | UnsetType = UNSET  # who asks
+    requesting_user: str | UnsetType = UNSET  # who asks
     remote: bool | UnsetType = UNSET  # the node is another machine
-    gone: str | UnsetType = UNSET  # the output was removed: a sentence, or ""
+    removed: str | UnsetType = UNSET  # the output was removed: a sentence, or ""
 
 
 class OutputBytesAnswer(VerbAnswer, frozen=True):

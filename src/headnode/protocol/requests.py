@@ -118,7 +118,7 @@ class ReleaseJobRequest(JobIdRequest, frozen=True):
 
 
 class ReadOutputRequest(VerbRequest, frozen=True):
-    """read_output: up to `most` bytes from `offset` on; a negative offset counts from the end.
+    """read_output: up to `limit` bytes from `offset` on; a negative offset counts from the end.
 
     `stream`: what was captured, or what a task has sent to a file of its own.
     """
@@ -127,7 +127,7 @@ class ReadOutputRequest(VerbRequest, frozen=True):
     task: int
     instance: int | None = None
     offset: int = 0  # bytes; negative: from the end
-    most: int = 1 << 18  # bytes
+    limit: int = 1 << 18  # bytes
     stream: Literal["captured", "standard_output", "standard_error"] = "captured"
 
 
@@ -165,7 +165,7 @@ class ListTasksRequest(JobIdRequest, frozen=True):
 
 
 class TaskIdRequest(JobIdRequest, frozen=True):
-    """task, output, requeue_task."""
+    """task, task_output, requeue_task."""
 
     task: int
     instance: int | None = None
@@ -179,13 +179,13 @@ class StopTaskRequest(TaskIdRequest, frozen=True):
 
 
 class JobHistoryRequest(JobIdRequest, frozen=True):
-    """history."""
+    """job_history."""
 
     limit: int = 200
 
 
 class PastJobsRequest(VerbRequest, frozen=True):
-    """past_jobs."""
+    """ended_jobs."""
 
     after: int = 0  # an id
     limit: int = 1000  # at most 5,000
@@ -206,7 +206,7 @@ class ExportJobRequest(JobIdRequest, frozen=True):
 
 
 class RunOnNodesRequest(VerbRequest, frozen=True):
-    """run_everywhere.  Nodes that all of `nodes` (a set), `groups`, `states`, `job` and `task` mean.
+    """run_on_nodes.  Nodes that all of `nodes` (a set), `groups`, `states`, `job` and `task` mean.
 
     `timeout` in seconds, on each node; None: as long as it takes.  `user` None means the asker.
     """
@@ -225,7 +225,7 @@ class RunOnNodesRequest(VerbRequest, frozen=True):
 
 
 class RunOnNodeRequest(VerbRequest, frozen=True):
-    """run_here: the part of `run` on one of its nodes."""
+    """run_on_node: the part of `run` on one of its nodes."""
 
     run: int
     node: Name
@@ -241,7 +241,7 @@ class ShellRequest(JobIdRequest, frozen=True):
 
 
 class WatchJobsRequest(VerbRequest, frozen=True):
-    """watch_job."""
+    """watch_jobs."""
 
     job: int | Annotated[list[int], Meta(max_length=b.LIST.most)]  # an id, or a list of ids
 
@@ -274,15 +274,15 @@ class ReservationNameRequest(VerbRequest, frozen=True):
 
 
 class SetReservationRequest(ReservationNameRequest, frozen=True):
-    """make_reservation and change_reservation, where what is left out stays as it is.
+    """create_reservation and modify_reservation, where what is left out stays as it is.
 
-    `begins` and `ends` in seconds since 1970, `lasts` in seconds in place of the end; `nodes` are names and
+    `start` and `end` in seconds since 1970, `duration` in seconds in place of the end; `nodes` are names and
     sets of them, or `count` of any in all of the groups and with all of the features.
     """
 
-    begins: UnixTime | None = None  # null: now
-    ends: UnixTime | None = None  # or `lasts`
-    lasts: Duration | None = None  # seconds
+    start: UnixTime | None = None  # null: now
+    end: UnixTime | None = None  # or `duration`
+    duration: Duration | None = None  # seconds
     nodes: Word | None = None  # names and sets, or `count`
     count: int | None = None
     node_groups: Names | None = None
@@ -305,7 +305,7 @@ class InviteNodeRequest(VerbRequest, frozen=True):
 
 
 class SetNodeRequest(VerbRequest, frozen=True):
-    """set_node.  What is left out stays as it is."""
+    """modify_node.  What is left out stays as it is."""
 
     node: Name
     groups: Names | None = None
@@ -346,7 +346,7 @@ class SetTemplateRequest(VerbRequest, frozen=True):
 
 
 class NewTokenRequest(VerbRequest, frozen=True):
-    """new_token.  `lifetime` of the token, in seconds; `web`: for the REST API of this machine's gateway."""
+    """create_token.  `lifetime` of the token, in seconds; `web`: for the REST API of the gateway here."""
 
     user: Name = ""
     web: bool = False  # the login is a secret for take_login at gateway.sock
@@ -366,7 +366,7 @@ class RevokeTokenRequest(VerbRequest, frozen=True):
 
 
 class AuditLogRequest(VerbRequest, frozen=True):
-    """audit.  `since` in seconds since 1970."""
+    """audit_log.  `since` in seconds since 1970."""
 
     job: int | None = None
     user: Name = ""
@@ -375,7 +375,7 @@ class AuditLogRequest(VerbRequest, frozen=True):
 
 
 class SetParametersRequest(VerbRequest, frozen=True):
-    """set_params."""
+    """set_parameters."""
 
     values: Annotated[dict[Name, Word | None], Meta(max_length=b.SHORT_LIST.most)]
 
@@ -387,13 +387,13 @@ class NodeHistoryRequest(NodeNameRequest, frozen=True):
 
 
 class ParameterHistoryRequest(VerbRequest, frozen=True):
-    """params_history."""
+    """parameter_history."""
 
     names: Names = []
     limit: int = 1000
 
 
 class StopHeadRequest(VerbRequest, frozen=True):
-    """down."""
+    """stop_head."""
 
     cancel_jobs: bool = False  # all jobs are canceled first

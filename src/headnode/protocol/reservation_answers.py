@@ -13,8 +13,8 @@ class ReservationObject(VerbAnswer, frozen=True):
 
     name: str
     state: str  # Planned, Active
-    begins: float
-    ends: float
+    start: float
+    end: float
     nodes: list[str]
     node_set: str  # the same, abbreviated
     count: int  # 0: nodes by name
@@ -44,7 +44,7 @@ class ReservationAnswer(VerbAnswer, frozen=True):
     reservation: ReservationObject
 
 
-class LaterStart(VerbAnswer, frozen=True):
+class DelayedStart(VerbAnswer, frozen=True):
     """A job whose promised start a reservation moves."""
 
     job: int
@@ -53,10 +53,10 @@ class LaterStart(VerbAnswer, frozen=True):
 
 
 class ChangedReservation(VerbAnswer, frozen=True):
-    """make_reservation, change_reservation."""
+    """create_reservation, modify_reservation."""
 
     reservation: ReservationObject
-    later: list[LaterStart]  # jobs whose promised start it moves
+    delayed: list[DelayedStart]  # jobs whose promised start it moves
     repeated: bool | UnsetType = UNSET  # true: an earlier request with this key made it
 
 

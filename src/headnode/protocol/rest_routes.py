@@ -110,14 +110,14 @@ _JOBS: Final = (
     ),
     _get(
         "/job-updates",
-        "watch_job",
+        "watch_jobs",
         r.WatchJobsRequest,
         a.WatchAnswer,
         "Follow jobs until they have ended",
         form=RestForm.LINES,
     ),
     _get("/queue", "queue", r.QueueRequest, q.QueueAnswer, "List the waiting jobs in queue order"),
-    _get("/past-jobs", "past_jobs", r.PastJobsRequest, c.PastJobsAnswer, "List ended jobs by id"),
+    _get("/ended-jobs", "ended_jobs", r.PastJobsRequest, c.PastJobsAnswer, "List ended jobs by id"),
     _get(_JOB, "job", r.JobIdRequest, a.JobAnswer, "Show a job"),
     _patch(_JOB, "modify_job", r.ModifyJobRequest, a.ModifiedJob, "Change options of a job", guard=_JOB),
     _post(
@@ -139,7 +139,7 @@ _JOBS: Final = (
     _post(f"{_JOB}/hold", "hold_job", r.HoldJobRequest, a.HoldsAnswer, "Hold a job"),
     _post(f"{_JOB}/release", "release_job", r.ReleaseJobRequest, a.HoldsAnswer, "Release holds"),
     _put(f"{_JOB}/progress", "set_progress", r.SetProgressRequest, a.JobIdAnswer, "Set the progress"),
-    _get(f"{_JOB}/history", "history", r.JobHistoryRequest, a.HistoryAnswer, "Show what happened"),
+    _get(f"{_JOB}/history", "job_history", r.JobHistoryRequest, a.HistoryAnswer, "Show what happened"),
     _get(f"{_JOB}/explanation", "explain_job", r.JobIdRequest, e.Explanation, "Show why and when"),
     _get(f"{_JOB}/file", "export_job", r.ExportJobRequest, a.JobFileAnswer, "Write the job as a job file"),
 )
@@ -167,7 +167,7 @@ _TASKS: Final = (
     _post(f"{_TASK}/cancel", "cancel_task", r.StopTaskRequest, a.TaskStateAnswer, "Cancel a task"),
     _post(f"{_TASK}/finish", "finish_task", r.StopTaskRequest, a.TaskStateAnswer, "Finish a task"),
     _post(f"{_TASK}/requeue", "requeue_task", r.TaskIdRequest, a.TaskStateAnswer, "Run a task again"),
-    _get(f"{_TASK}/output", "output", r.TaskIdRequest, o.OutputAnswer, "Show where its output is"),
+    _get(f"{_TASK}/output", "task_output", r.TaskIdRequest, o.OutputAnswer, "Show where its output is"),
     _get(
         f"{_TASK}/output/{{stream}}",
         "read_output",
@@ -175,7 +175,7 @@ _TASKS: Final = (
         o.OutputBytesAnswer,
         "Read output: captured, standard_output or standard_error",
         form=RestForm.BYTES,
-        fields={"offset": 0, "most": 1 << 18},
+        fields={"offset": 0, "limit": 1 << 18},
     ),
     _get(_GROUP, "group", r.GroupNameRequest, a.GroupObject, "Show a job group"),
     _post(f"{_GROUP}/submit", "submit_group", r.GroupNameRequest, a.SubmittedGroup, "Submit a group"),
@@ -188,7 +188,7 @@ _NODES: Final = (
     _get(_NODE, "node", r.NodeNameRequest, n.NodeAnswer, "Show a node"),
     _patch(
         _NODE,
-        "set_node",
+        "modify_node",
         r.SetNodeRequest,
         n.NodeAnswer,
         "Set groups, features and comment of a node",
@@ -211,7 +211,7 @@ _NODES: Final = (
     _get("/reservations", "reservations", r.VerbRequest, s.ReservationsAnswer, "List the reservations"),
     _post(
         "/reservations",
-        "make_reservation",
+        "create_reservation",
         r.SetReservationRequest,
         s.ChangedReservation,
         "Reserve nodes",
@@ -220,7 +220,7 @@ _NODES: Final = (
     _get(_RESERVATION, "reservation", r.ReservationNameRequest, s.ReservationAnswer, "Show a reservation"),
     _patch(
         _RESERVATION,
-        "change_reservation",
+        "modify_reservation",
         r.SetReservationRequest,
         s.ChangedReservation,
         "Change a reservation",
@@ -258,13 +258,19 @@ _CLUSTER: Final = (
     _get("/filters", "filters", r.VerbRequest, c.FiltersAnswer, "List the filters and plug-ins"),
     _post("/filter-tests", "test_filter", r.TestFilterRequest, c.FilterTrial, "Try a filter"),
     _get("/cluster", "cluster", r.VerbRequest, c.ClusterAnswer, "Show the cluster"),
-    _post("/cluster/stop", "down", r.StopHeadRequest, c.DownAnswer, "End the head"),
+    _post("/cluster/stop", "stop_head", r.StopHeadRequest, c.DownAnswer, "End the head"),
     _get("/ping", "ping", r.VerbRequest, c.PingAnswer, "Show which head answers"),
-    _get("/defaults", "defaults", r.VerbRequest, c.DefaultsAnswer, "Show the defaults of submitted jobs"),
-    _get("/parameters", "params", r.VerbRequest, c.ParametersAnswer, "List the cluster parameters"),
+    _get(
+        "/defaults",
+        "submission_defaults",
+        r.VerbRequest,
+        c.DefaultsAnswer,
+        "Show the defaults of submitted jobs",
+    ),
+    _get("/parameters", "parameters", r.VerbRequest, c.ParametersAnswer, "List the cluster parameters"),
     _patch(
         "/parameters",
-        "set_params",
+        "set_parameters",
         r.SetParametersRequest,
         c.ParametersAnswer,
         "Set cluster parameters, all or none",
@@ -272,7 +278,7 @@ _CLUSTER: Final = (
     ),
     _get(
         "/parameters/history",
-        "params_history",
+        "parameter_history",
         r.ParameterHistoryRequest,
         c.ParameterHistoryAnswer,
         "Show changes of cluster parameters",
@@ -297,17 +303,17 @@ _CLUSTER: Final = (
     _get("/whoami", "whoami", r.VerbRequest, u.RequestingUser, "Show the requesting user"),
     _get("/tokens", "tokens", r.ListTokensRequest, u.TokensAnswer, "List tokens"),
     _delete("/tokens/{token}", "revoke_token", r.RevokeTokenRequest, u.RevokedToken, "Revoke a token"),
-    _get("/audit", "audit", r.AuditLogRequest, u.AuditAnswer, "Show the audit log"),
+    _get("/audit", "audit_log", r.AuditLogRequest, u.AuditAnswer, "Show the audit log"),
 )
 
 ROUTES: Final[tuple[RestRoute, ...]] = (*_JOBS, *_TASKS, *_NODES, *_CLUSTER)
 """Every route; a path without names in braces is before those with one at its place."""
 
 NOT_BY_REST: Final[Mapping[str, str]] = {
-    "run_everywhere": "it lasts as long as a connection with words in both directions",
-    "run_here": "it is a part of run_everywhere",
+    "run_on_nodes": "it lasts as long as a connection with words in both directions",
+    "run_on_node": "it is a part of run_everywhere",
     "shell": "it is a terminal: a connection with words in both directions",
     "backup": "the copy is a file in the state directory: only on the head's machine",
-    "new_token": "a login must not be made with another one: only on the head's machine",
+    "create_token": "a login must not be made with another one: only on the head's machine",
 }
 """The verbs without a route, and why."""

@@ -48,9 +48,9 @@ class ShellNotice(VerbAnswer, frozen=True):
 
 
 class RunStarted(VerbAnswer, frozen=True):
-    """`run_everywhere`: the run lasts as long as this connection."""
+    """`run_on_nodes`: the run lasts as long as this connection."""
 
-    run: int  # for `run_here`
+    run: int  # for `run_on_node`
     nodes: list[str]
 
 
@@ -64,7 +64,7 @@ class CommandOutput(VerbAnswer, frozen=True):
 class InputTaken(VerbAnswer, frozen=True):
     """Input was passed on. A client that sends more than 64 KiB ahead of it may block itself."""
 
-    took: int  # bytes
+    consumed: int  # bytes
 
 
 class CommandExit(VerbAnswer, frozen=True):

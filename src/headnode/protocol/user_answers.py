@@ -18,7 +18,7 @@ class RequestingUser(VerbAnswer, frozen=True):
 
 
 class LoginAnswer(VerbAnswer, frozen=True):
-    """new_token."""
+    """create_token."""
 
     login: str  # the one line, see [clients of other machines](04-clients-of-other-machines.md)
     user: str
@@ -31,9 +31,9 @@ class TokenObject(VerbAnswer, frozen=True):
 
     token: int
     user: str
-    made: float
+    created: float
     expires: float
-    used: float | None
+    last_used: float | None
     address: str
 
 
@@ -50,6 +50,6 @@ class RevokedToken(VerbAnswer, frozen=True):
 
 
 class AuditAnswer(VerbAnswer, frozen=True):
-    """audit."""
+    """audit_log."""
 
     entries: list[dict[str, Any]]  # the newest lines of the audit log, oldest first

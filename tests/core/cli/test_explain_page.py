@@ -11,15 +11,15 @@ from headnode.core.scheduling.plan import Why
 NOW = 1_700_000_600.0
 
 
-def reason(why: str, text: str, what: str = "") -> dict[str, str]:
-    return {"why": why, "text": text, "what": what}
+def reason(kind: str, text: str, subject: str = "") -> dict[str, str]:
+    return {"kind": kind, "text": text, "subject": subject}
 
 
 def told(*reasons: dict[str, str], state: str = "Queued", **fields: Any) -> dict[str, Any]:
     plain = {
         "job": 42, "name": "", "state": state, "policy": "easy", "refused": None, "ahead": 0,
-        "jobs_ahead": [], "not_before": None, "would_start": [], "reservation": None, "behind": None,
-        "changes": [], "searched": False, "cut": False, "expected": None, "tasks": [],
+        "jobs_ahead": [], "planned_start": None, "would_start": [], "reservation": None, "blocked_by": None,
+        "changes": [], "searched": False, "incomplete": False, "expected": None, "tasks": [],
     }  # fmt: skip
     return {**plain, "reasons": list(reasons), **fields}
 
@@ -65,14 +65,14 @@ def test_a_waiting_job_is_explained_in_full() -> None:
         reason("node", "node 'node02' accepts no new jobs: paused", "node02"),
         ahead=7,
         jobs_ahead=[other(40), other(41, run_time=None, priority_name="Highest")],
-        behind={
+        blocked_by={
             **other(40, name="climate"),
             "at": NOW + 3600,
             "nodes": on(*((f"n{i}", 16) for i in range(4))),
         },
-        not_before=NOW + 7200,
+        planned_start=NOW + 7200,
         reservation={"at": NOW + 7200, "nodes": on(("node7", 4), ("node8", 4))},
-        expected={"promise": NOW + 7200, "p50": NOW + 760, "p90": NOW + 4000, "why": ""},
+        expected={"promise": NOW + 7200, "p50": NOW + 760, "p90": NOW + 4000, "reason": ""},
         searched=True,
         changes=[
             change("with a run time limit of at most 1h", command="hn job modify 42 /runtime:1h"),
@@ -122,9 +122,9 @@ def test_what_lets_a_job_start_sooner_is_told_with_when() -> None:
 def test_it_is_said_when_nothing_helps_and_when_that_is_not_known() -> None:
     nothing = explanation_page(told(searched=True), WAITING, now=NOW)
     assert "\n\nNo change to one or two of its requirements would start it now.\n" in nothing
-    unknown = explanation_page(told(searched=True, cut=True), WAITING, now=NOW)
+    unknown = explanation_page(told(searched=True, incomplete=True), WAITING, now=NOW)
     assert "\n\nIt is not known whether a change would start it now: the search reached its limit" in unknown
-    some = explanation_page(told(searched=True, cut=True, changes=[change("so")]), WAITING, now=NOW)
+    some = explanation_page(told(searched=True, incomplete=True, changes=[change("so")]), WAITING, now=NOW)
     assert "It would start now\n  - so\n  - the search reached its limit" in some
 
 
@@ -142,7 +142,7 @@ def test_a_dry_run_tells_what_to_type_for_another_outcome() -> None:
         reason("processors", "needs 8 processors"),
         job=None,
         searched=True,
-        not_before=NOW + 60,
+        planned_start=NOW + 60,
         changes=[change("sharing its nodes with other jobs", options={"exclusive": "false"})],
     )
     text = explanation_page(explanation, {**WAITING, "submitted": None}, now=NOW, dry_run=True)
@@ -186,7 +186,7 @@ def test_a_parent_that_is_waited_for_is_to_be_looked_at() -> None:
 def test_how_a_job_comes_back_that_was_canceled_for_the_end_of_another_is_told(
     state: str, advice: str
 ) -> None:
-    parent = {"job": 7, "condition": "OnSuccess", "name": "", "state": state, "standing": "never"}
+    parent = {"job": 7, "condition": "OnSuccess", "name": "", "state": state, "status": "never"}
     explanation = {**told(), "dependencies": [parent]}
     text = explanation_page(explanation, {**WAITING, "state": "Canceled", "skipped": True}, now=NOW)
     assert advice in text
@@ -194,7 +194,7 @@ def test_how_a_job_comes_back_that_was_canceled_for_the_end_of_another_is_told(
 
 
 def test_a_job_behind_one_without_any_limit_before_it_is_told_so() -> None:
-    explanation = told(behind={**other(40), "at": None, "nodes": on(("n1", 4))}, job=42)
+    explanation = told(blocked_by={**other(40), "at": None, "nodes": on(("n1", 4))}, job=42)
     explanation["reasons"] = [reason("priority", "job 40 is ahead in the queue", "40")]
     text = explanation_page(explanation, WAITING, now=NOW)
     assert "job 40 of bob is ahead in the queue; it starts on n1 (4) when jobs without a run" in text
@@ -271,4 +271,4 @@ def test_a_narrow_terminal_gets_no_longer_lines_but_for_what_is_typed(width: int
 
 
 def test_an_hour_long_gone_is_a_start_at_any_moment() -> None:
-    assert "should start at any moment" in explanation_page(told(not_before=NOW - 5), WAITING, now=NOW)
+    assert "should start at any moment" in explanation_page(told(planned_start=NOW - 5), WAITING, now=NOW)

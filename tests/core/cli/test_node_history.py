@@ -32,7 +32,7 @@ def test_each_event_of_a_node_has_its_words() -> None:
         (e.NodeDrainLifted(at=NOW, node="n1", cause="health"), "Its health check succeeds again"),
         (e.NodeUnreachable(at=NOW, node="n1"), "Unreachable"),
         (e.NodeReachable(at=NOW, node="n1"), "Reachable again"),
-        (e.NodeSet(at=NOW, node="n1", groups=("a",), by="ada"), "Set by ada: groups"),
+        (e.NodeModified(at=NOW, node="n1", groups=("a",), by="ada"), "Set by ada: groups"),
         (e.NodeRemoved(at=NOW, node="n1", by="ada"), "Removed by ada"),
         (registered(processors=1), "Registered with 1 processor, not yet approved"),
     ]

@@ -309,7 +309,7 @@ def test_what_a_running_job_is_refused_others_may_have_and_it_is_asked_again() -
     world, job = growing()
     world.answer(job, V.WAIT)
     assert held(world, job) == 1
-    assert world.record(job).filtered is not None
+    assert world.record(job).filter_reply is not None
     other = one(world, 3)
     assert state(world, other) is JobState.RUNNING
     world.end(other, 1)
@@ -318,7 +318,7 @@ def test_what_a_running_job_is_refused_others_may_have_and_it_is_asked_again() -
     assert len(world.filters.questions) == asked + 1
     world.answer(job, V.START)
     assert held(world, job) == 4
-    assert world.record(job).filtered is None
+    assert world.record(job).filter_reply is None
 
 
 def test_a_backfilled_job_is_asked_as_such_and_waits_on_anything_but_zero() -> None:
@@ -441,9 +441,9 @@ def test_what_a_filter_said_is_recorded_once_though_it_says_so_again_and_again()
     world.wait(10)
     world.answer(job, V.BLOCK_QUEUE, "no licence")
     assert world.engine.number == before
-    word = world.record(job).filtered
+    word = world.record(job).filter_reply
     assert word is not None
-    assert (word.filter, word.words) == ("pool", "no licence")
+    assert (word.filter, word.message) == ("pool", "no licence")
     world.check_replay()
 
 

@@ -100,9 +100,9 @@ def test_a_job_that_was_changed_is_offered_anew(fields: dict[str, object]) -> No
     spec = world.cluster.written(world.record(keeper))
     values = {name: getattr(spec, name) for name in spec.__struct_fields__} | fields
     world.do(ModifyJob(by=ROOT, job=keeper, spec=type(spec)(**values), fields=tuple(fields)))
-    word = world.record(keeper).filtered
+    word = world.record(keeper).filter_reply
     assert word is not None
-    assert word.kept == ()
+    assert word.reserved == ()
     restart(world)
     assert all(offer.stage is not OfferStage.KEPT for offer in world.engine.offers.of.values())
 
@@ -111,9 +111,9 @@ def test_what_a_job_holds_is_forgotten_when_it_starts_or_another_answer_comes() 
     world, keeper = kept()
     world.wait(10)
     world.answer(keeper, ActivationVerdict.BLOCK_QUEUE)
-    word = world.record(keeper).filtered
+    word = world.record(keeper).filter_reply
     assert word is not None
-    assert word.kept == ()
+    assert word.reserved == ()
     restart(world)
     assert all(offer.stage is not OfferStage.KEPT for offer in world.engine.offers.of.values())
 

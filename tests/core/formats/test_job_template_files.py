@@ -53,20 +53,24 @@ def test_a_template_of_toml_has_its_rules() -> None:
     template = job_templates.read_template(SOLVER)
     rules = by_field(template)
     assert (template.name, template.users) == ("Solver", ("ann", "bob"))
-    assert (rules["run_time"].preset, rules["run_time"].most) == (3600.0, 2 * 86400)
+    assert (rules["run_time"].preset, rules["run_time"].maximum) == (3600.0, 2 * 86400)
     assert (rules["priority"].preset, rules["priority"].read_only) == (1000, True)
     assert rules["node_groups"].choices == (("a",), ("b",))
     assert rules["node_groups"].demanded == ("a",)
-    assert (rules["minimum"].unit, rules["minimum"].least) == (UnitType.NODE, 2.0)
+    assert (rules["minimum"].unit, rules["minimum"].minimum) == (UnitType.NODE, 2.0)
 
 
 def test_a_template_of_hpc_pack_has_its_rules_and_what_has_none_here_is_told() -> None:
     template, report = job_template_xml.read_template(HPC)
     rules = by_field(template)
     assert (template.name, template.description) == ("Solver", "runs")
-    assert (rules["run_time"].preset, rules["run_time"].least, rules["run_time"].most) == (3600.0, 60, 86400)
+    assert (rules["run_time"].preset, rules["run_time"].minimum, rules["run_time"].maximum) == (
+        3600.0,
+        60,
+        86400,
+    )
     assert rules["priority"].choices == (0, 2000)
-    assert (rules["minimum"].unit, rules["minimum"].least) == (UnitType.PROCESSOR, 2)
+    assert (rules["minimum"].unit, rules["minimum"].minimum) == (UnitType.PROCESSOR, 2)
     assert (rules["exclusive"].preset, rules["exclusive"].read_only) == (True, True)
     assert [(item.where, item.line) for item in report] == [("AutoCalculateMax", 8), ("Pool", 9)]
 
@@ -144,8 +148,8 @@ def rules(draw: st.DrawFn, field: str) -> TemplateRule:
         unit=draw(st.sampled_from(UnitType)) if field == "minimum" else None,
         default=draw(st.none() | values.map(lambda value: stated_fields(field, value))),
         read_only=draw(st.booleans()),
-        least=None if bounds[0] is None else float(bounds[0]),
-        most=None if bounds[1] is None else float(bounds[1]),
+        minimum=None if bounds[0] is None else float(bounds[0]),
+        maximum=None if bounds[1] is None else float(bounds[1]),
         allowed=tuple(draw(st.lists(values.map(lambda value: stated_fields(field, value)), max_size=3))),
         required=stated_fields(field, draw(values)) if field == "node_groups" else None,
     )

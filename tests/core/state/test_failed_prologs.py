@@ -201,6 +201,6 @@ def test_an_administrator_who_resumes_a_node_takes_the_doubt_away() -> None:
     fails(scene, job)
     assert drained(scene) == ["node1"]
     scene.do(ChangeNode(by=ROOT, node="node1", wish="resume"))
-    assert scene.cluster.doubts == {}
+    assert scene.cluster.suspects == {}
     assert holds(scene, job) == ["node1"]
     scene.check_replay()

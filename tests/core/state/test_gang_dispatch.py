@@ -24,11 +24,11 @@ from headnode.core.state.job_events import (
     EndState,
     InstanceEnd,
     InstancesEnded,
+    InstancesRequeued,
     JobCreated,
     JobStarted,
     JobSubmitted,
     NodeCores,
-    TaskRequeued,
 )
 from headnode.core.state.job_record import JobRecord, encode_spec
 from headnode.core.state.join import RegisterNode
@@ -78,7 +78,7 @@ def dispatch(cluster: ClusterState) -> dict[tuple[int, int], NodeCores]:
     for event in events:
         apply_event(cluster, event)
     check_cluster(cluster)
-    return {(event.task, n): event.place for event in events for n, _ in event.attempts}
+    return {(event.task, n): event.placement for event in events for n, _ in event.attempts}
 
 
 def end(
@@ -143,7 +143,7 @@ def test_a_seat_that_another_has_is_not_given_twice() -> None:
     dispatch(cluster)
     end(cluster, 1, 1)
     dispatch(cluster)
-    apply_event(cluster, TaskRequeued(at=NOW, job=JOB, task=1, spans=((1, 1),)))
+    apply_event(cluster, InstancesRequeued(at=NOW, job=JOB, task=1, spans=((1, 1),)))
     assert dispatch(cluster) == {}
 
 

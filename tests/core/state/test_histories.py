@@ -229,12 +229,12 @@ class Player:
     def skipped_for(self, record: JobRecord | None) -> tuple[JobRecord, ...]:
         """Return what the archive has of the jobs that were canceled for the end of one, and for theirs."""
         found: dict[int, JobRecord] = {}
-        ahead = list(record.skips) if record is not None else []
+        ahead = list(record.skipped_jobs) if record is not None else []
         while ahead:
             one = self.world.archived(JobId(ahead.pop()))
             if one is not None and one.id not in found:
                 found[one.id] = one
-                ahead += one.skips
+                ahead += one.skipped_jobs
         return tuple(found.values())
 
     def requeue_task(self) -> None:

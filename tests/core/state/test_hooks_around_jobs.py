@@ -199,7 +199,7 @@ def test_a_prolog_that_fails_drains_the_node_and_the_job_runs_elsewhere_without_
     clean(scene, job, "node1")
     record = scene.record(job)
     assert record.run is not None
-    assert (record.state, held(scene, job), record.run.returns) == (JobState.RUNNING, ["node2"], 0)
+    assert (record.state, held(scene, job), record.run.auto_requeues) == (JobState.RUNNING, ["node2"], 0)
     (drain,) = scene.cluster.nodes["node1"].drains
     assert drain.reason == f"the prolog of job {job} failed: no disk"
     ready(scene, job, "node2")
@@ -370,10 +370,10 @@ def test_a_suspended_job_that_is_canceled_holds_nothing_to_be_cleaned() -> None:
 
 
 def test_events_of_an_old_journal_wait_for_no_node() -> None:
-    for kind in (e.JobStarted, e.AllocationGrown, e.AllocationLost, e.JobReturned):
+    for kind in (e.JobStarted, e.AllocationGrown, e.AllocationLost, e.JobAutoRequeued):
         defaults = {
             field: kind.__struct_defaults__[-1]
-            for field in ("readied", "uncounted")
+            for field in ("prolog", "uncounted")
             if field in kind.__struct_fields__
         }
         assert defaults

@@ -290,12 +290,12 @@ def test_a_job_that_started_once_has_started_though_it_is_in_the_queue_again() -
 def skipped_for(world: World, job: JobId) -> tuple[JobRecord, ...]:
     """Return the jobs that were canceled for the end of a job, and for theirs, as they are in the archive."""
     found: dict[int, JobRecord] = {}
-    ahead = list(world.record(job).skips)
+    ahead = list(world.record(job).skipped_jobs)
     while ahead:
         one = world.archived(JobId(ahead.pop()))
         if one is not None and one.id not in found:
             found[one.id] = one
-            ahead += one.skips
+            ahead += one.skipped_jobs
     return tuple(found.values())
 
 

@@ -39,7 +39,7 @@ def test_a_job_gets_the_default_where_it_says_nothing_and_else_what_it_says() ->
 
 
 def test_jobs_that_name_no_template_use_default_which_is_plain_until_it_is_set() -> None:
-    other = template(TemplateRule(field="priority", most=0))
+    other = template(TemplateRule(field="priority", maximum=0))
     assert made(JobSpec(), other) == JobSpec()
     own = JobTemplate(
         name=DEFAULT_TEMPLATE, rules=(TemplateRule(field="project", default=stated_fields("project", "p")),)
@@ -57,7 +57,7 @@ def test_a_template_that_does_not_exist_is_refused_but_only_where_there_are_some
 
 @pytest.mark.parametrize(("least", "most", "value"), list(product((None, 2.0), (None, 4.0), (1, 2, 3, 4, 5))))
 def test_numbers_stay_between_least_and_most(least: float | None, most: float | None, value: int) -> None:
-    rule = TemplateRule(field="minimum", unit=UnitType.NODE, least=least, most=most)
+    rule = TemplateRule(field="minimum", unit=UnitType.NODE, minimum=least, maximum=most)
     fits = (least is None or value >= least) and (most is None or value <= most)
     spec = JobSpec(template="solver", unit=UnitType.NODE, minimum=value, maximum=value)
     if fits:
@@ -70,7 +70,7 @@ def test_numbers_stay_between_least_and_most(least: float | None, most: float | 
 
 
 def test_a_size_that_is_left_to_us_is_judged_as_it_is_calculated() -> None:
-    rule = TemplateRule(field="minimum", unit=UnitType.PROCESSOR, most=2)
+    rule = TemplateRule(field="minimum", unit=UnitType.PROCESSOR, maximum=2)
     tasks = (TaskSpec(command="true", minimum=3, maximum=3),)
     with pytest.raises(BadRequest, match="minimum of processors is 3"):
         made(JobSpec(template="solver", tasks=tasks), template(rule))
@@ -105,7 +105,7 @@ def test_of_several_values_all_are_allowed_ones_and_the_required_are_there(wishe
 
 def test_everything_that_is_wrong_is_said_at_once() -> None:
     rules = (
-        TemplateRule(field="priority", most=10),
+        TemplateRule(field="priority", maximum=10),
         TemplateRule(field="project", allowed=(stated_fields("project", "p"),)),
     )
     with pytest.raises(BadRequest) as wrong:
@@ -126,7 +126,7 @@ def test_only_those_it_is_for_may_use_it() -> None:
 
 def test_a_submitted_job_has_what_its_template_gave_it_however_it_was_made() -> None:
     world = World()
-    rule = TemplateRule(field="run_time", default=stated_fields("run_time", Seconds(60.0)), most=100)
+    rule = TemplateRule(field="run_time", default=stated_fields("run_time", Seconds(60.0)), maximum=100)
     world.do(SetTemplate(by=ROOT, template=JobTemplate(name=DEFAULT_TEMPLATE, rules=(rule,))))
     spec = JobSpec(tasks=TASK)
     at_once = created(world, CreateJob(by=BOB, spec=spec, submit=True))
@@ -168,7 +168,9 @@ def test_templates_survive_a_restart_and_go_when_they_are_removed() -> None:
     [
         JobTemplate(name=" "),
         JobTemplate(name="a\nb"),
-        template(TemplateRule(field="run_time", default=stated_fields("run_time", Seconds(60.0)), most=10)),
+        template(
+            TemplateRule(field="run_time", default=stated_fields("run_time", Seconds(60.0)), maximum=10)
+        ),
     ],
 )
 def test_a_template_that_nobody_could_use_is_refused(wrong: JobTemplate) -> None:

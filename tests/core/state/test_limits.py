@@ -13,7 +13,7 @@ from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.state.command import AttemptReport
 from headnode.core.state.events import NodeRegistered
 from headnode.core.state.job_end import RequeueTask
-from headnode.core.state.job_events import InstancesDispatched, TaskRequeued
+from headnode.core.state.job_events import InstancesDispatched, InstancesRequeued
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.modify import ModifyJob, RequeueJob, SetProgress
 from headnode.core.state.nodes import ChangeNode, NodeVanished, SetParameter
@@ -126,7 +126,7 @@ def test_requeueing_a_whole_sweep_leaves_what_finished_alone() -> None:
     world.end(job, 1, 1)
     world.end(job, 1, 2, exit_code=1)
     events = world.do(RequeueTask(by=ROOT, job=job, task=1))
-    assert [event.spans for event in events if isinstance(event, TaskRequeued)] == [((2, 2),)]
+    assert [event.spans for event in events if isinstance(event, InstancesRequeued)] == [((2, 2),)]
     world.do(RequeueTask(by=ROOT, job=job, task=1, instance=1))
     run = world.record(job).run
     assert run is not None

@@ -149,7 +149,7 @@ def test_somebody_who_requeues_a_job_gives_it_all_its_returns_again() -> None:
         world.end(job, task, instance, kind="stopped")
     run = world.record(job).run
     assert run is not None
-    assert (run.returns, run.requeues) == (0, 2)
+    assert (run.auto_requeues, run.requeues) == (0, 2)
 
 
 @pytest.mark.parametrize("outcome", ["canceled", "finished"])

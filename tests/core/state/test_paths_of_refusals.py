@@ -28,13 +28,13 @@ def world() -> World:
     now = world.clock.now()
     world.submit(TASK, by=ADA, run_time=Seconds(60.0))
     world.do(CreateJob(by=ADA, spec=JobSpec(tasks=(TASK,))))
-    rule = TemplateRule(field="run_time", most=100)
+    rule = TemplateRule(field="run_time", maximum=100)
     world.do(SetTemplate(by=ROOT, template=JobTemplate(name="short", rules=(rule,))))
     world.do(SetTemplate(by=ROOT, template=JobTemplate(name="bobs", users=("bob",))))
     for name, users in (("maintenance", ()), ("course", ("ada",))):
         begins = Instant(now + (1000.0 if users else 5000.0))
         asked = NodeReservation(
-            name=name, begins=begins, ends=Instant(begins + 600.0), nodes=("node1",), users=users
+            name=name, start=begins, end=Instant(begins + 600.0), nodes=("node1",), users=users
         )
         world.do(MakeReservation(by=ROOT, reservation=asked))
     return world

@@ -10,7 +10,7 @@ from headnode.core.state.transitions import JobState
 
 TASK = TaskSpec(command="true")
 OPEN = NodeFacts(name="open", processors=1)
-HERS = NodeFacts(name="hers", processors=1, serves=ADA.name)
+HERS = NodeFacts(name="hers", processors=1, only_user=ADA.name)
 
 
 def world_with(*nodes: NodeFacts) -> World:
@@ -62,6 +62,6 @@ def test_equal_requests_of_different_users_are_one_class_where_everybody_is_serv
     world.submit(TASK, by=ADA)
     assert len(world.cluster.queue.by_request) == 1
     world.do(c.RegisterNode(facts=HERS, approved=True))
-    world.do(c.RegisterNode(facts=replace(HERS, serves=""), approved=True))
+    world.do(c.RegisterNode(facts=replace(HERS, only_user=""), approved=True))
     assert not world.cluster.personal
     world.check_replay()

@@ -118,7 +118,7 @@ def test_a_preempted_job_is_queued_again_with_what_has_not_finished_and_no_retur
         world.end(job, 1, instance, kind="stopped")
     record = world.record(job)
     run = record.run
-    assert run.returns == 0
+    assert run.auto_requeues == 0
     assert (run.requeues, record.message) == (1, "preempted by job 99")
     assert list(run.tasks[0].failed) == [1], "what had failed stays failed"
     assert run.end is None
@@ -162,7 +162,7 @@ def test_a_node_that_is_given_up_as_a_whole_is_released_first_but_not_by_a_preem
     world.do(PreemptJob(job=job, for_job=OTHER))
     for task, instance in world.dispatched(job):
         world.end(job, task, instance, kind="stopped")
-    releases = world.record(job).run.tasks[1].made
+    releases = world.record(job).run.tasks[1].created
     assert releases == 1
     world.check_replay()
 

@@ -167,7 +167,7 @@ def test_nobody_is_preempted_again_for_a_job_that_its_filter_did_not_let_start()
     low = world.submit(one(), priority=LOW)
     world.engine.cluster.agenda.pass_needed = False
     high = world.submit(one(), priority=HIGH, hold_until=Instant(world.clock.now() + 10))
-    world.record(high).filtered = FilterReply(at=world.clock.now(), verdict="wait", filter="f")
+    world.record(high).filter_reply = FilterReply(at=world.clock.now(), verdict="wait", filter="f")
     world.wait(11)
     assert states(world, low, high) == ["running", "queued"]
 
@@ -224,7 +224,7 @@ def test_gracefully_who_would_keep_less_than_its_minimum_goes_back_to_the_queue(
     world.end(low, 1, 2)
     record = world.record(low)
     assert states(world, low, high) == ["queued", "running"]
-    assert (record.run.returns, record.run.requeues) == (0, 1)
+    assert (record.run.auto_requeues, record.run.requeues) == (0, 1)
     assert record.message == f"preempted by job {high}"
     assert record.run.tasks[0].finished.count == 2
     world.end(high, 1)
@@ -327,7 +327,7 @@ def _check(world: World, jobs: dict[JobId, int]) -> None:
     for job in jobs:
         progress = world.record(job).run.tasks[0]
         assert progress.finished.count == 3
-        assert (progress.losses, progress.retries, world.record(job).run.returns) == ({}, {}, 0)
+        assert (progress.losses, progress.retries, world.record(job).run.auto_requeues) == ({}, {}, 0)
     owed: dict[JobId, int] = {}  # by who was preempted, for whom
     for _, event in world.journal.replay():
         match event:

@@ -31,7 +31,7 @@ def live(world: World, job: JobId, task: int) -> dict[str, int]:
     """Return the live instances of a task by the node that they are on."""
     run = world.record(job).run
     there = run.tasks[task - 1].live if run is not None else {}
-    return {each.place[0][0]: instance for instance, each in there.items()}
+    return {each.placement[0][0]: instance for instance, each in there.items()}
 
 
 def end_all(world: World, job: JobId, task: int, **how: object) -> None:
@@ -58,7 +58,7 @@ def test_each_node_is_prepared_once_before_its_first_task() -> None:
     while live(world, job, 2):
         end_all(world, job, 2)
     assert world.record(job).state is JobState.FINISHED
-    assert world.record(job).run.tasks[0].made == 2  # type: ignore[union-attr]
+    assert world.record(job).run.tasks[0].created == 2  # type: ignore[union-attr]
     world.check_replay()
 
 
@@ -160,7 +160,7 @@ def test_a_job_that_is_stopped_by_force_releases_nothing() -> None:
     record = world.record(job)
     assert record.state is JobState.CANCELED
     assert record.run is not None
-    assert record.run.tasks[1].made == 1
+    assert record.run.tasks[1].created == 1
 
 
 def test_a_job_that_stops_gracefully_releases_each_node_when_its_task_has_ended() -> None:

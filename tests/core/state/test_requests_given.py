@@ -28,7 +28,7 @@ SMALLER = Alternative(minimum=1, maximum=1, run_time=Seconds(600))
 def option(world: World, job: JobId) -> int:
     run = world.record(job).run
     assert run is not None
-    return run.option
+    return run.alternative
 
 
 def instances(world: World, job: JobId, task: int = 1) -> int:
@@ -196,7 +196,7 @@ def test_a_job_grows_to_the_maximum_of_the_request_given() -> None:
     world.end(other, 1)
     run = world.record(job).run
     assert run is not None
-    assert (run.option, run.allocation) == (1, {"node1": (0, 3)})
+    assert (run.alternative, run.allocation) == (1, {"node1": (0, 3)})
     world.end(job, 1)
     world.end(job, 2)
     world.end(job, 3)
@@ -331,7 +331,7 @@ def test_a_gang_that_loses_a_node_is_stopped_elsewhere_and_goes_back_to_the_queu
     record = world.record(job)
     assert record.state is JobState.QUEUED
     assert record.run is not None
-    assert (record.run.parts, record.run.allocation, record.run.returns) == ((), {}, 1)
+    assert (record.run.parts, record.run.allocation, record.run.auto_requeues) == ((), {}, 1)
     world.check_replay()
     world.do(RegisterNode(facts=world.cluster.nodes["node2"].facts))
     assert sorted(world.dispatched(job))[-2:] == [(1, 1), (2, 1)]
@@ -344,6 +344,6 @@ def test_a_gang_may_be_an_alternative_of_itself_with_other_sizes() -> None:
     job = gang(world, *tasks, alternatives=(smaller,))
     run = world.record(job).run
     assert run is not None
-    assert run.option == 1
+    assert run.alternative == 1
     assert [sum(len(numbers) for _, numbers in part) for part in run.parts] == [2, 1]
     world.check_replay()

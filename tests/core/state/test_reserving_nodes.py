@@ -28,7 +28,7 @@ def wish(world: World, begins: float = HOUR, lasts: float = HOUR, **more: Any) -
     """Return a reservation that begins in so many seconds."""
     at = Instant(world.clock.now() + begins)
     named = {} if "count" in more else {"nodes": ("node1",)}
-    return NodeReservation(name="upgrade", begins=at, ends=Instant(at + lasts), **{**named, **more})
+    return NodeReservation(name="upgrade", start=at, end=Instant(at + lasts), **{**named, **more})
 
 
 def reserve(world: World, begins: float = HOUR, lasts: float = HOUR, **more: Any) -> NodeReservation:
@@ -38,7 +38,7 @@ def reserve(world: World, begins: float = HOUR, lasts: float = HOUR, **more: Any
     made = next(
         event
         for event in world.do(MakeReservation(by=ROOT, reservation=asked, regardless=regardless))
-        if isinstance(event, e.ReservationMade)
+        if isinstance(event, e.ReservationCreated)
     )
     return made.reservation
 
@@ -108,7 +108,7 @@ def test_only_administrators_make_change_and_cancel_reservations() -> None:
     ("changed", "code"),
     [
         ({"name": "a b"}, "reservation-name"),
-        ({"ends": Instant(5.0)}, "reservation-time"),
+        ({"end": Instant(5.0)}, "reservation-time"),
         ({"nodes": ()}, "reservation-nodes"),
         ({"count": 1}, "reservation-nodes"),
         ({"nodes": ("nowhere",)}, "no-such-node"),
@@ -252,9 +252,9 @@ def test_reservations_outlast_a_restart_from_a_snapshot_and_turn_with_the_time()
     restored = ClusterState(world.cluster.snapshot())
     assert restored.reservation_index.named == {"upgrade": made}
     agenda = restored.agenda
-    assert agenda.edges.next() == made.begins
+    assert agenda.edges.next() == made.start
     agenda.dirty_reservations.clear()
-    agenda.begin_and_end_reservations(restored.reservation_index.named, made.ends)
+    agenda.begin_and_end_reservations(restored.reservation_index.named, made.end)
     assert (agenda.edges.next(), agenda.dirty_reservations) == (None, {"upgrade"})
 
 

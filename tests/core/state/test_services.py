@@ -109,7 +109,7 @@ def test_a_lost_node_takes_instances_of_a_service_and_the_job_goes_on() -> None:
     assert world.record(job).state is JobState.RUNNING
     run = world.record(job).run
     assert run is not None
-    assert [live.place for live in run.tasks[0].live.values()] == [(("node2", (0,)),)]
+    assert [live.placement for live in run.tasks[0].live.values()] == [(("node2", (0,)),)]
     world.check_replay()
 
 

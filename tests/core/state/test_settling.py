@@ -65,7 +65,7 @@ def test_a_node_that_says_a_start_twice_in_one_message_is_forgiven() -> None:
     job = world.submit(TRUE)
     begun = e.InstanceStart(1, 1, 1, Instant(5.0))
     events = world.do(ReportStarted(node="node1", job=job, begun=(begun, begun)))
-    assert events == (e.InstancesStarted(at=world.clock.now(), job=job, begun=(begun,)),)
+    assert events == (e.InstancesStarted(at=world.clock.now(), job=job, started=(begun,)),)
 
 
 def test_a_node_that_says_an_end_twice_in_one_message_is_forgiven() -> None:

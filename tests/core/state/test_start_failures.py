@@ -56,7 +56,7 @@ def test_with_a_fault_of_the_node_nothing_fails_or_is_counted_and_the_node_is_dr
     record = world.record(job)
     assert record.state is JobState.QUEUED
     assert record.run is not None
-    assert (record.run.returns, record.run.tasks[0].retries, record.run.tasks[0].losses) == (0, {}, {})
+    assert (record.run.auto_requeues, record.run.tasks[0].retries, record.run.tasks[0].losses) == (0, {}, {})
     assert causes(world, "node1") == ["fault"]
     world.do(c.ChangeNode(by=ROOT, node="node1", wish="resume"))
     world.end(job, 1)

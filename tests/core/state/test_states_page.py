@@ -23,7 +23,7 @@ def test_every_row_of_every_table_is_on_the_page() -> None:
     rows = [line for line in page.splitlines() if line.startswith("| ") and "`" in line]
     tables = (JOB_TRANSITIONS, INSTANCE_TRANSITIONS, PHASE_TRANSITIONS, NODE_TRANSITIONS)
     assert len(rows) == sum(map(len, tables))
-    assert "| running | `JobReturned` | queued |" in rows
+    assert "| running | `JobAutoRequeued` | queued |" in rows
     assert "| ending | `JobEnded` | canceled, failed, finished |" in rows
     assert "    queued --> running: JobStarted" in page
     assert page.count("```mermaid") == 4

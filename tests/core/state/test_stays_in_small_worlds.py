@@ -108,7 +108,7 @@ def check_stays(world: World, prep: int, release: int) -> None:
     live: dict[tuple[int, int, int], str] = {}
     for _, event in world.journal.replay():
         match event:
-            case e.InstancesDispatched(task=task, place=place, attempts=attempts):
+            case e.InstancesDispatched(task=task, placement=place, attempts=attempts):
                 for node, _ in place:
                     there = {name[0] for name, where in live.items() if where == node}
                     if task == prep:
@@ -126,7 +126,7 @@ def check_stays(world: World, prep: int, release: int) -> None:
                     node = live.pop((how.task, how.instance, how.attempt))
                     if how.task in (prep, release):
                         prepared[node] = how.task == prep and how.state == "finished"
-            case e.JobStarted() | e.JobReturned() | e.JobRequeued():
+            case e.JobStarted() | e.JobAutoRequeued() | e.JobRequeued():
                 prepared.clear()
             case e.AllocationLost(removed=removed) | e.AllocationShrunk(removed=removed):
                 for node, _ in removed:

@@ -172,7 +172,7 @@ def test_how_long_it_was_suspended_is_kept_when_it_is_over() -> None:
     world.end(job, 1)
     record = world.record(job)
     assert record.run is not None
-    assert (record.run.stood_still, record.run.suspensions, record.run.starts) == (42.0, 2, 1)
+    assert (record.run.suspended_time, record.run.suspensions, record.run.starts) == (42.0, 2, 1)
 
 
 def test_its_licences_are_free_for_others_and_taken_again() -> None:

@@ -139,5 +139,5 @@ def test_the_last_use_is_known_to_some_minutes_and_each_new_address_at_once() ->
     world.wait(BETWEEN_USES)
     assert use(world, address="192.0.2.8")
     (token,) = world.cluster.tokens.values()
-    assert (token.used, token.address) == (world.clock.now(), "192.0.2.8")
+    assert (token.last_used, token.address) == (world.clock.now(), "192.0.2.8")
     world.check_replay()

@@ -55,7 +55,9 @@ def shown(world: World, node: str = "node1") -> dict[str, object]:
     cluster, now = world.cluster, world.clock.now()
     known = cluster.nodes[node]
     cores = core_uses(cluster, node, known.facts.processors)
-    seen = node_object(DetailedNode, cluster, known, now, cores=cores, heard=None, load=None, given_up=None)
+    seen = node_object(
+        DetailedNode, cluster, known, now, cores=cores, last_heartbeat=None, load=None, tasks_lost_at=None
+    )
     return dict(msgspec.to_builtins(seen))
 
 

@@ -63,7 +63,7 @@ def test_a_filter_may_change_properties_of_the_job_and_the_history_says_which() 
     job = world.submit(TaskSpec(command="x"), by=ADA, project="")
     events = validated(world, job, project="physics", priority=Priority(3000))
     told = next(event for event in events if isinstance(event, JobValidated))
-    assert told.what == "priority, project"
+    assert told.changed == "priority, project"
     record = world.record(job)
     assert (world.cluster.written(record).project, record.priority) == ("physics", 3000)
     world.check_replay()

@@ -87,7 +87,7 @@ def test_nothing_outside_of_the_state_changes_it(path: Path) -> None:
     "line",
     [
         "self.cluster.next_job += 1",
-        "cluster.jobs[job].run.option = 2",
+        "cluster.jobs[job].run.alternative = 2",
         "del context.cluster.nodes[name]",
         "cluster.parameters, other = {}, 1",
         "engine.cluster.running.discard(job)",

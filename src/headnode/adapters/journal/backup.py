@@ -53,7 +53,7 @@ class BackupFile(msgspec.Struct, frozen=True):
 class Manifest(msgspec.Struct, frozen=True):
     """The first member of a backup: what it is of, and what it contains.
 
-    `made` in seconds since 1970; `events`: the number of the last event in the journal.
+    `created` in seconds since 1970; `events`: the number of the last event in the journal.
     """
 
     format: str
@@ -61,7 +61,7 @@ class Manifest(msgspec.Struct, frozen=True):
     headnode: str
     cluster: str
     cluster_id: str
-    made: float
+    created: float
     events: int
     files: tuple[BackupFile, ...] = ()
 

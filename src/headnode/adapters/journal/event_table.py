@@ -23,15 +23,15 @@ from headnode.core.state.job_events import (
     InstanceEnd,
     InstancesDispatched,
     InstancesEnded,
+    InstancesRequeued,
     InstancesStarted,
     InstancesStopping,
-    JobConfigured,
+    JobConfiguring,
     JobEvent,
     JobRequeued,
     JobResumed,
     JobStarted,
     JobSuspended,
-    TaskRequeued,
 )
 from headnode.engine.ports import MOST_PREDICTIONS, Prediction
 
@@ -53,7 +53,7 @@ ALLOCATION_EVENTS: Final = (
 """By which a job gets and gives back processors."""
 
 _INSTANCE_EVENTS = (InstancesDispatched, InstancesStarted, InstancesEnded, InstancesStopping)
-_CHANGING = frozenset({InstancesEnded, TaskRequeued, JobRequeued, JobConfigured})
+_CHANGING = frozenset({InstancesEnded, InstancesRequeued, JobRequeued, JobConfiguring})
 
 
 def _kind(event: type) -> int:
@@ -113,12 +113,12 @@ def changes(events: Sequence[Event]) -> Iterator[Change]:
                         yield Drop(job, one.task, one.instance, one.instance)
                     else:
                         yield Put(job, one)
-            case TaskRequeued(job=job, task=task, spans=spans):
+            case InstancesRequeued(job=job, task=task, spans=spans):
                 for first, last in spans:
                     yield Drop(job, task, first, last)
             case JobRequeued(job=job):
                 yield DropUnfinished(job)
-            case JobConfigured(job=job):
+            case JobConfiguring(job=job):
                 yield DropAll(job)
 
 

@@ -20,12 +20,12 @@ from headnode.core.state.job_events import (
     AllocationShrunk,
     InstancesDispatched,
     InstancesStopping,
+    JobAutoRequeued,
     JobEnded,
     JobEnding,
     JobModified,
     JobRequeued,
     JobResumed,
-    JobReturned,
     JobStarted,
     JobSuspending,
     NodesCleaning,
@@ -117,7 +117,7 @@ class EventDispatch:
                 case JobResumed():
                     self.open_job(cluster, event.job)
                     self._standing(cluster, event.job)
-                case JobEnded() | JobRequeued() | JobReturned():
+                case JobEnded() | JobRequeued() | JobAutoRequeued():
                     self._close(event.job, self.open_jobs.pop(event.job, set()))
                 case NodeRemoved(node=node) if node in self._links:
                     self._links[node].send(m.Goodbye(reason="this node was removed from the cluster"))
@@ -131,9 +131,11 @@ class EventDispatch:
                     self._shrink(event, cluster)
 
     def _run(self, event: InstancesDispatched) -> None:
-        link = self._links.get(event.place[0][0])
+        link = self._links.get(event.placement[0][0])
         if link is not None:
-            link.hand_over(m.Run(job=event.job, task=event.task, place=event.place, attempts=event.attempts))
+            link.hand_over(
+                m.Run(job=event.job, task=event.task, placement=event.placement, attempts=event.attempts)
+            )
 
     def open_job(self, cluster: ClusterState, job: JobId, only: str | None = None) -> None:
         """Tell the nodes of a job's allocation, or only one of them, about the job."""
@@ -156,8 +158,8 @@ class EventDispatch:
             parts=record.run.parts,
             bound=binds(settings.text("AffinityType"), exclusive=spec.exclusive),
             memory_limited=settings.text("EnforceMemory") == "yes",
-            most_processes=int(settings.number("JobProcessLimit")),
-            same_numbers=settings.text("UserMapping") == "name-and-number",
+            max_processes=int(settings.number("JobProcessLimit")),
+            same_uid=settings.text("UserMapping") == "name-and-number",
             now=time_for_nodes(),
             hooks=hooks_of(settings, record.run),
         )
@@ -183,7 +185,7 @@ class EventDispatch:
         for instance in event.instances:
             if instance in live:
                 attempt = (event.task, instance, live[instance].attempt)
-                by_node.setdefault(live[instance].place[0][0], []).append(attempt)
+                by_node.setdefault(live[instance].placement[0][0], []).append(attempt)
         for node, attempts in by_node.items():
             link = self._links.get(node)
             if link is not None:
@@ -243,7 +245,7 @@ def _spec_of(cluster: ClusterState, record: JobRecord) -> bytes:
 
     The release of a node takes no longer than the cluster allows it.
     """
-    given = record.run is not None and record.run.option
+    given = record.run is not None and record.run.alternative
     graph = cluster.graphs.get(record.id)
     if graph is None or graph.release is None:
         return encode_spec(cluster.spec(record)) if given else record.spec

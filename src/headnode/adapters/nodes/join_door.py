@@ -8,10 +8,10 @@ import msgspec
 
 from headnode.adapters.nodes.entrance import KnownPeers, digest_of
 from headnode.adapters.nodes.link import facts_of, misunderstanding
-from headnode.adapters.wire.agent_messages import LARGEST_GREETING, AskAuthority, Join, Mistrust
+from headnode.adapters.wire.agent_messages import LARGEST_GREETING, CertificateRejected, GetAuthority, Join
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
-from headnode.adapters.wire.messages import AuthorityIs, FromStranger, Goodbye, Joined, ToStranger
+from headnode.adapters.wire.messages import AuthorityCertificate, FromStranger, Goodbye, Joined, ToStranger
 from headnode.adapters.wire.peers import CLIENT, TASKS
 from headnode.adapters.wire.tls import Authority, peer_of, protocol_of
 from headnode.core.model.bounds import GREETING_TIME, NAME, UNREADABLE
@@ -129,7 +129,7 @@ class JoinDoor:
 
     async def _answer(self, message: FromStranger) -> ToStranger:
         match message:
-            case Mistrust(node=node):
+            case CertificateRejected(node=node):
                 log.warning(
                     "node %.64r does not trust the certificate of this head and does not connect: it joined "
                     "a head with other keys; restore the directory authority/ from a backup (hn restore), or "
@@ -137,8 +137,8 @@ class JoinDoor:
                     node,
                 )
                 return Goodbye()
-            case AskAuthority():
-                return AuthorityIs(certificate=self._authority.certificate)
+            case GetAuthority():
+                return AuthorityCertificate(certificate=self._authority.certificate)
             case Join():
                 try:
                     return await self._join(message)
@@ -156,9 +156,9 @@ class JoinDoor:
         if impossible := facts_objection(message.facts):
             return Goodbye(reason=f"the machine reports impossible properties: {impossible}")
         name = message.facts.name
-        certificate, key = self._authority.vouch_for(message.request, name)
+        certificate, key = self._authority.vouch_for(message.certificate_request, name)
         admit = AdmitNode(digest=digest_of(message.secret), facts=facts_of(message), key=key)
         events = await self._ask(admit)
         log.info("node %s joined", name)
         pending = any(isinstance(event, e.NodeRegistered) and not event.approved for event in events)
-        return Joined(certificate=certificate, ready=not pending)
+        return Joined(certificate=certificate, approved=not pending)

@@ -21,7 +21,7 @@ from headnode.adapters.wire.agent_messages import (
     Join,
     OutputListed,
     OutputRead,
-    ProgramTried,
+    ProgramChecked,
     Started,
     Table,
 )
@@ -30,14 +30,14 @@ from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import (
     HOOKS_SINCE,
     SINCE,
+    CheckProgram,
     FromHead,
+    GetTable,
     ListOutput,
     ReadFile,
     ReadOutput,
     RemoveOutput,
     Run,
-    TellTable,
-    TryProgram,
 )
 from headnode.adapters.wire.peers import peer_ids
 from headnode.core.model.bounds import WORDS
@@ -61,8 +61,8 @@ TRIAL = 5.0  # seconds that an agent has to look at a program
 PATIENCE = 15.0  # seconds that an agent has for its first message, and for an answer
 MOST_UNREAD = 2 * LARGEST_MESSAGE  # bytes that wait for a node that does not read
 
-Question = ReadOutput | ReadFile | ListOutput | TryProgram
-Answer = OutputRead | OutputListed | ProgramTried
+Question = ReadOutput | ReadFile | ListOutput | CheckProgram
+Answer = OutputRead | OutputListed | ProgramChecked
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -107,7 +107,7 @@ class NodeLink:
 
     def began(self, message: Started) -> None:
         """The node has said that something runs."""
-        self._note(*((message.job, each.task, each.instance, each.attempt) for each in message.begun))
+        self._note(*((message.job, each.task, each.instance, each.attempt) for each in message.started))
 
     def _note(self, *attempts: tuple[int, int, int, int]) -> None:
         if self._fresh is not None:
@@ -117,7 +117,7 @@ class NodeLink:
         """Ask for all that the node has; an answer that is not the last one's is of no use."""
         self._table += 1
         self._fresh = set()
-        self.send(TellTable(number=self._table))
+        self.send(GetTable(number=self._table))
 
     def fresh_at(self, table: Table) -> set[tuple[int, int, int, int]] | None:
         """Return the attempts of which a table cannot tell yet; None when it is not the one asked for."""
@@ -178,14 +178,14 @@ class NodeLink:
 
         An agent that does not answer, or is too old, finds nothing wrong.
         """
-        if self.protocol < SINCE[TryProgram]:
+        if self.protocol < SINCE[CheckProgram]:
             return ""
         self._asked += 1
         try:
-            answer = await self._answer_to(TryProgram(self._asked, program, filters), TRIAL)
+            answer = await self._answer_to(CheckProgram(self._asked, program, filters), TRIAL)
         except Unavailable:
             return ""
-        return answer.trouble[: WORDS.most] if isinstance(answer, ProgramTried) else ""
+        return answer.problem[: WORDS.most] if isinstance(answer, ProgramChecked) else ""
 
     async def _answer_to(self, question: Question, patience: float = PATIENCE) -> Answer:
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()

@@ -41,13 +41,13 @@ from headnode.adapters.wire.agent_messages import (
     JobClosed,
     JobReady,
     Launch,
-    LaunchesOver,
-    LaunchPiece,
-    LaunchTaken,
+    LaunchAck,
+    LaunchData,
+    LaunchesEnded,
     NotUnderstood,
     OutputListed,
     OutputRead,
-    ProgramTried,
+    ProgramChecked,
     ReportedAttempt,
     Results,
     Started,
@@ -57,7 +57,15 @@ from headnode.adapters.wire.agent_messages import (
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import keep_alive, read_frame
 from headnode.adapters.wire.message_checks import Nonsense, checked_results, health_check_text, read_message
-from headnode.adapters.wire.messages import HOOKS_SINCE, Ack, FromHead, Goodbye, Heard, HookHeard, Welcome
+from headnode.adapters.wire.messages import (
+    HOOKS_SINCE,
+    FromHead,
+    Goodbye,
+    HeartbeatAck,
+    HookFailureAck,
+    ResultsAck,
+    Welcome,
+)
 from headnode.core.model.bounds import WORDS
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable
 from headnode.core.model.quantities import JobId, Seconds
@@ -143,7 +151,7 @@ class NodeLinks:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: str, key: str
     ) -> None:
         """Talk to an agent of another machine, with the certificate of `node`, until it disconnects."""
-        welcome = replace(self._welcome(), state_directory="", far=True)
+        welcome = replace(self._welcome(), state_directory="", remote=True)
         await self._converse(reader, writer, welcome, PeerCredentials(node, key))
 
     async def _converse(
@@ -165,7 +173,7 @@ class NodeLinks:
             if link is None:
                 writer.write(frame(_goodbye(f"the head refused a message of this machine: {error}")))
             else:
-                link.send(NotUnderstood(said=str(error)))
+                link.send(NotUnderstood(message=str(error)))
             await self._doubt(shown, link, str(error))
         except HeadnodeError as error:
             strangers.warning("a node's connection was dropped: %s", error)
@@ -221,8 +229,7 @@ class NodeLinks:
         except NotAllowed as error:
             link.send(Goodbye(reason=str(error)))
             raise
-        before = self.links.get(link.node)
-        if before is not None:
+        if (before := self.links.get(link.node)) is not None:
             log.warning("node %s connected a second time; the newer connection stays", link.node)
             before.close()
         self.links[link.node] = link
@@ -282,7 +289,7 @@ class NodeLinks:
                     self._answer(link, message)
                 case Table():
                     self._compare(link, message)
-                case Started(job=job, begun=begun):
+                case Started(job=job, started=begun):
                     link.began(message)
                     said = tuple(InstanceStart(b.task, b.instance, b.attempt, b.at) for b in begun)
                     self._report(ReportStarted(node=link.node, job=job, begun=said), link, None)
@@ -294,16 +301,15 @@ class NodeLinks:
                     self._hook_failed(message, link)
                 case Suspended(job=job, number=number):
                     self._report(ReportSuspended(node=link.node, job=job, number=number), link, None)
-                case OutputRead() | OutputListed() | ProgramTried():
+                case OutputRead() | OutputListed() | ProgramChecked():
                     link.answered(message.number, message)
-                case Launch() | LaunchPiece() | LaunchTaken() | LaunchesOver():
+                case Launch() | LaunchData() | LaunchAck() | LaunchesEnded():
                     self._relay.pass_on(link.node, message, self._cluster())
-                case Health(well=well, said=said):
-                    cut = said[: WORDS.most]
-                    self._report(ReportHealth(node=link.node, well=well, said=cut), link, None)
+                case Health(healthy=well, message=said):
+                    self._report(ReportHealth(node=link.node, well=well, said=said[: WORDS.most]), link, None)
                 case Results():
                     self._take(message, link)
-                case NotUnderstood(said=said):
+                case NotUnderstood(message=said):
                     strangers.warning(
                         "node %s refused a message of this head: %s", link.node, said[: WORDS.most]
                     )
@@ -327,15 +333,14 @@ class NodeLinks:
                 self._report(report, link, None)
         lease = Settings(cluster.parameters).lease()
         self.leases[link.node] = max(heartbeat.lease, lease)
-        link.send(Heard(number=heartbeat.number, lease=lease, now=time_for_nodes()))
+        link.send(HeartbeatAck(number=heartbeat.number, lease=lease, now=time_for_nodes()))
 
     def _compare(self, link: NodeLink, table: Table) -> None:
         """Put right what a node's table shows; one that is twice or too late shows nothing."""
-        fresh = link.fresh_at(table)
-        if fresh is None:
+        if (fresh := link.fresh_at(table)) is None:
             return
         check = health_check(self._cluster(), link.node)
-        if table.check != health_check_text(check.program, check.every):
+        if table.health_check != health_check_text(check.program, check.interval):
             link.send(check)
         self._put_right(link, table, fresh)
 
@@ -349,16 +354,16 @@ class NodeLinks:
 
     def _hook_failed(self, message: HookFailed, link: NodeLink) -> None:
         """Note that a prolog or an epilog failed; the node hears when that is durable."""
-        said = message.said[: WORDS.most]
-        hook, of_node = message.hook, message.of_node
-        command = ReportHook(node=link.node, job=message.job, hook=hook, said=said, of_node=of_node)
+        job, hook, of_node = message.job, message.hook, message.node_at_fault
+        said = message.message[: WORDS.most]
+        command = ReportHook(node=link.node, job=job, hook=hook, said=said, of_node=of_node)
 
         def heard(error: BaseException | None) -> None:
             _acknowledge(error, link, None)
             if error is None:
-                link.send(HookHeard(job=message.job, hook=message.hook))
+                link.send(HookFailureAck(job=job, hook=hook))
 
-        self._reports.give(command, heard, (link, message.job, message.hook))
+        self._reports.give(command, heard, (link, job, hook))
 
     def _report(self, command: Command, link: NodeLink, number: int | None) -> None:
         key = command if number is None else (link, number)
@@ -378,7 +383,7 @@ def _acknowledge(error: BaseException | None, link: NodeLink, number: int | None
     """Acknowledge what is durable.  What was refused is said again after the next hello."""
     if error is None:
         if number is not None:
-            link.send(Ack(number=number))
+            link.send(ResultsAck(number=number))
         return
     log.error("a report of node %s could not be recorded: %s", link.node, error)
     link.close()

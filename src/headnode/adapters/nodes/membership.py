@@ -10,10 +10,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from headnode.adapters.wire.agent_messages import LARGEST_GREETING, PROTOCOL, AskAuthority, Join, Mistrust
+from headnode.adapters.wire.agent_messages import (
+    LARGEST_GREETING,
+    PROTOCOL,
+    CertificateRejected,
+    GetAuthority,
+    Join,
+)
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
-from headnode.adapters.wire.messages import AuthorityIs, FromStranger, Goodbye, Joined, ToStranger
+from headnode.adapters.wire.messages import AuthorityCertificate, FromStranger, Goodbye, Joined, ToStranger
 from headnode.adapters.wire.peers import TASKS
 from headnode.adapters.wire.tls import KeyPair, dial, fingerprint_of, node_side, request_for, stranger_side
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
@@ -130,7 +136,7 @@ class NodeIdentity:
         scratch = self._membership.with_suffix(".new")
         scratch.write_bytes(msgspec.json.encode(Membership(invitation.host, invitation.port, facts.name)))
         scratch.replace(self._membership)
-        return joined.ready
+        return joined.approved
 
     async def _learn_authority(self, invitation: Invitation) -> None:
         """Store the certificate of the head's authority."""
@@ -138,7 +144,7 @@ class NodeIdentity:
 
     async def _ask_to_join(self, invitation: Invitation, facts: NodeFacts, request: bytes) -> Joined:
         context = node_side(self._authority)
-        wish = Join(protocol=PROTOCOL, secret=invitation.secret, facts=facts, request=request)
+        wish = Join(protocol=PROTOCOL, secret=invitation.secret, facts=facts, certificate_request=request)
         async with _conversation(await dial(invitation.host, invitation.port, context)) as streams:
             answer = await _ask(streams, wish)
         if isinstance(answer, Joined):
@@ -182,7 +188,7 @@ class NodeIdentity:
         self._quiet_until = now + _BETWEEN_COMPLAINTS
         with contextlib.suppress(OSError, msgspec.MsgspecError, HeadnodeError):
             async with _conversation(await dial(belongs.host, belongs.port, stranger_side())) as streams:
-                await _ask(streams, Mistrust(node=belongs.node))
+                await _ask(streams, CertificateRejected(node=belongs.node))
 
 
 async def learn_authority(invitation: Invitation) -> bytes:
@@ -191,8 +197,8 @@ async def learn_authority(invitation: Invitation) -> bytes:
     Raises:  NotAllowed ``wrong-head``; OSError; TimeoutError.
     """
     async with _conversation(await dial(invitation.host, invitation.port, stranger_side())) as streams:
-        answer = await _ask(streams, AskAuthority())
-    told = answer.certificate if isinstance(answer, AuthorityIs) else b""
+        answer = await _ask(streams, GetAuthority())
+    told = answer.certificate if isinstance(answer, AuthorityCertificate) else b""
     if not told or fingerprint_of(told) != invitation.fingerprint:
         raise NotAllowed(
             code="wrong-head",

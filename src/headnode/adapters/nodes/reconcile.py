@@ -39,7 +39,7 @@ class AttemptsByNode:
         for job, graph in cluster.graphs.items():
             for index, progress in enumerate(graph.run.tasks):
                 for instance, live in progress.live.items():
-                    self._of(live.place[0][0]).add((job, index + 1, instance))
+                    self._of(live.placement[0][0]).add((job, index + 1, instance))
 
     def _of(self, node: str) -> set[tuple[JobId, int, int]]:
         return self._on.setdefault(node, set())
@@ -48,7 +48,7 @@ class AttemptsByNode:
         """Take in what has happened."""
         for event in events:
             if isinstance(event, InstancesDispatched):
-                here = self._of(event.place[0][0])
+                here = self._of(event.placement[0][0])
                 here.update((event.job, event.task, instance) for instance, _ in event.attempts)
             elif isinstance(event, InstancesEnded):
                 for how in event.ended:
@@ -71,7 +71,9 @@ def _expected_attempt(
         return None
     live = record.run.tasks[task - 1].live.get(instance)
     return (
-        ExpectedAttempt(job, task, instance, live) if live is not None and live.place[0][0] == node else None
+        ExpectedAttempt(job, task, instance, live)
+        if live is not None and live.placement[0][0] == node
+        else None
     )
 
 
@@ -129,7 +131,7 @@ def attempts_to_stop(cluster: ClusterState, node: str, holdings: Holdings) -> li
     found: list[FromHead] = []
     for live in holdings.live:
         known = _live_attempt(cluster, live)
-        if known is None or known.place[0][0] != node:
+        if known is None or known.placement[0][0] != node:
             attempt = (live.task, live.instance, live.attempt)
             found.append(Stop(job=live.job, attempts=(attempt,), force=True))
     return found
@@ -173,7 +175,7 @@ def orders_to_repeat(
             continue
         elif each.live.state is TaskState.DISPATCHED:
             attempts = ((each.instance, attempt),)
-            runs.append(Run(job=each.job, task=each.task, place=each.live.place, attempts=attempts))
+            runs.append(Run(job=each.job, task=each.task, placement=each.live.placement, attempts=attempts))
         else:
             gone.setdefault(each.job, []).append(_lost_report(each))
     reports: list[ReportStarted | ReportEnded] = []
@@ -195,7 +197,7 @@ def health_check(cluster: ClusterState, node: str) -> CheckHealth:
     settings, record = Settings(cluster.parameters), cluster.nodes.get(node)
     is_in = record is not None and record.state is not NodeState.PENDING
     program = settings.text("HealthCheckProgram") if is_in else ""
-    return CheckHealth(program=program, every=Seconds(settings.number("HealthCheckInterval")))
+    return CheckHealth(program=program, interval=Seconds(settings.number("HealthCheckInterval")))
 
 
 def expected_digest(
@@ -210,7 +212,7 @@ def expected_digest(
         job for job in cluster.on_node(node) if isinstance(suspend_or_continue(cluster, job), Suspend)
     ]
     check = health_check(cluster, node)
-    return digest_of(attempts, opened, suspended, health_check_text(check.program, check.every))
+    return digest_of(attempts, opened, suspended, health_check_text(check.program, check.interval))
 
 
 def awaits_report(cluster: ClusterState, node: str, known: Iterable[ExpectedAttempt]) -> bool:
@@ -220,6 +222,6 @@ def awaits_report(cluster: ClusterState, node: str, known: Iterable[ExpectedAtte
     runs = (cluster.jobs[job].run for job in cluster.on_node(node))
     return any(
         run is not None
-        and (node in run.cleaning or (run.suspension is not None and node in run.suspension.awaited))
+        and (node in run.cleaning or (run.suspension is not None and node in run.suspension.pending_nodes))
         for run in runs
     )

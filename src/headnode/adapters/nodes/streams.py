@@ -12,18 +12,18 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from headnode.adapters.wire.agent_messages import Launch, LaunchPiece, LaunchTaken, ReportedAttempt, Route
+from headnode.adapters.wire.agent_messages import Launch, LaunchAck, LaunchData, ReportedAttempt, Route
 from headnode.adapters.wire.frame_codec import CHUNK
-from headnode.adapters.wire.messages import EndLaunched, FromHead, Launching
+from headnode.adapters.wire.messages import FromHead, KillLaunches, Launching
 from headnode.core.model.quantities import JobId
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
 from headnode.core.state.job_events import (
     AllocationLost,
     InstancesEnded,
+    JobAutoRequeued,
     JobEnded,
     JobRequeued,
-    JobReturned,
     NodeCores,
 )
 
@@ -47,10 +47,10 @@ class LaunchStream:
         """`back`: this is the side of the command."""
         self.route, self.back = route, back
         self._say = say
-        self._unheard: deque[tuple[int, Launch | LaunchPiece]] = deque()
+        self._unheard: deque[tuple[int, Launch | LaunchData]] = deque()
         self._said = 0  # the number of the last piece said
         self._arrived, self._taken = 0, 0  # of the last piece that arrived, and that was dealt with
-        self._pieces: asyncio.Queue[LaunchPiece] = asyncio.Queue()
+        self._pieces: asyncio.Queue[LaunchData] = asyncio.Queue()
         self._changed = asyncio.Event()
         now = asyncio.get_running_loop().time()
         self._spoke, self.heard = now, now
@@ -68,7 +68,7 @@ class LaunchStream:
         while self._must_wait() and not self.failed:
             await self._change()
         self._said += 1
-        piece = LaunchPiece(self.route, self.back, self._said, kind, data, code)  # type: ignore[arg-type]
+        piece = LaunchData(self.route, self.back, self._said, kind, data, code)  # type: ignore[arg-type]
         self._unheard.append((self._said, piece))
         self._tell(piece)
 
@@ -76,7 +76,7 @@ class LaunchStream:
         """Whether too much is unacknowledged, or the first message is: an unknown launch is ended."""
         return len(self._unheard) >= WINDOW or (bool(self._unheard) and self._unheard[0][0] == 0)
 
-    async def next(self) -> LaunchPiece:
+    async def next(self) -> LaunchData:
         """Return the next piece, to be followed by `took`; one of kind ``failed`` when there are no more."""
         while self._pieces.empty() and not self.failed:
             await self._change()
@@ -84,7 +84,7 @@ class LaunchStream:
             piece = self._pieces.get_nowait()
             self._last_kind = piece.kind
             return piece
-        return LaunchPiece(self.route, not self.back, 0, "failed", self.failed.encode())
+        return LaunchData(self.route, not self.back, 0, "failed", self.failed.encode())
 
     def took(self) -> None:
         """The last piece that `next` returned is dealt with."""
@@ -94,7 +94,7 @@ class LaunchStream:
 
     def acknowledge(self) -> None:
         """Say what was dealt with."""
-        self._tell(LaunchTaken(self.route, self.back, self._taken))
+        self._tell(LaunchAck(self.route, self.back, self._taken))
 
     async def all_heard(self) -> None:
         """Wait until the other side has taken all, or never will."""
@@ -118,13 +118,13 @@ class LaunchStream:
                 await self.say("gone")
                 await self.all_heard()
         if self._unheard and not self.failed:
-            self._tell(LaunchPiece(self.route, self.back, 0, "failed", _GONE.encode()))
+            self._tell(LaunchData(self.route, self.back, 0, "failed", _GONE.encode()))
         self.fail(_GONE)
 
-    def hear(self, message: LaunchPiece | LaunchTaken) -> None:
+    def hear(self, message: LaunchData | LaunchAck) -> None:
         """Take in what the other side says."""
         self.heard = asyncio.get_running_loop().time()
-        if isinstance(message, LaunchTaken):
+        if isinstance(message, LaunchAck):
             while self._unheard and self._unheard[0][0] <= message.sequence:
                 self._unheard.popleft()
         elif message.kind == "failed":
@@ -136,7 +136,7 @@ class LaunchStream:
             self._pieces.put_nowait(message)
         self._changed.set()
 
-    def _may_arrive(self, piece: LaunchPiece) -> bool:
+    def _may_arrive(self, piece: LaunchData) -> bool:
         return self._pieces.qsize() <= WINDOW and len(piece.data) <= _LARGEST
 
     def look(self, now: float) -> None:
@@ -217,13 +217,13 @@ class Sessions:
                 self._looking.cancel()
                 self._looking = None
 
-    def hear(self, node: str, message: LaunchPiece | LaunchTaken) -> None:
+    def hear(self, node: str, message: LaunchData | LaunchAck) -> None:
         """Take in what a node says of a command of ours."""
         stream = self._streams.get(message.route.number)
-        if stream is not None and stream.route.target == node and message.back:
+        if stream is not None and stream.route.target == node and message.from_target:
             stream.hear(message)
-        elif not isinstance(message, LaunchPiece) or message.kind != "failed":
-            self._say(node, LaunchPiece(message.route, False, 0, "failed", b"nobody listens any more"))
+        elif not isinstance(message, LaunchData) or message.kind != "failed":
+            self._say(node, LaunchData(message.route, False, 0, "failed", b"nobody listens any more"))
 
     def here(self, node: str, job: JobId) -> bool:
         """Tell whether a job has conversations with a node."""
@@ -274,10 +274,10 @@ class Relay:
         """Pass on what `node` says, if it may say that."""
         route = message.route
         if route.first == HEAD:
-            if isinstance(message, LaunchPiece | LaunchTaken):
+            if isinstance(message, LaunchData | LaunchAck):
                 self._sessions.hear(node, message)
             return
-        back = not isinstance(message, Launch) and message.back
+        back = not isinstance(message, Launch) and message.from_target
         sender, other = (route.target, route.first) if back else (route.first, route.target)
         attempt = _RelayedAttempt(route.job, route.task, route.instance, route.attempt)
         place = place_of(cluster, *attempt)
@@ -285,10 +285,10 @@ class Relay:
         if problem:
             log.warning("a message of node %s about a launch of job %d: %s", node, route.job, problem)
             if isinstance(message, Launch):
-                self._say(node, LaunchPiece(route, True, 0, "failed", problem.encode()))
+                self._say(node, LaunchData(route, True, 0, "failed", problem.encode()))
         elif isinstance(message, Launch):
             self._launched.setdefault(route.job, {}).setdefault(attempt, set()).add(route.target)
-            self._say(other, replace(message, place=place))
+            self._say(other, replace(message, placement=place))
         else:
             self._say(other, message)
 
@@ -301,7 +301,7 @@ class Relay:
             if place_of(cluster, *attempt):
                 self._launched.setdefault(live.job, {}).setdefault(attempt, set()).add(node)
             else:
-                self._say(node, EndLaunched(*attempt))
+                self._say(node, KillLaunches(*attempt))
 
     def end_what_is_over(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """End what those attempts have launched that are over by these events."""
@@ -315,12 +315,12 @@ class Relay:
             launched = self._launched[job]
             for attempt in [each for each in launched if not place_of(cluster, *each)]:
                 for node in sorted(launched.pop(attempt)):
-                    self._say(node, EndLaunched(*attempt))
+                    self._say(node, KillLaunches(*attempt))
             if not launched:
                 del self._launched[job]
 
 
-_OF_JOBS = (InstancesEnded, JobEnded, JobRequeued, JobReturned, AllocationLost)
+_OF_JOBS = (InstancesEnded, JobEnded, JobRequeued, JobAutoRequeued, AllocationLost)
 
 
 def place_of(cluster: ClusterState, job: JobId, task: int, instance: int, attempt: int) -> NodeCores:
@@ -330,7 +330,7 @@ def place_of(cluster: ClusterState, job: JobId, task: int, instance: int, attemp
     if run is None or not 0 < task <= len(run.tasks):
         return ()
     live = run.tasks[task - 1].live.get(instance)
-    return live.place if live is not None and live.attempt == attempt else ()
+    return live.placement if live is not None and live.attempt == attempt else ()
 
 
 def _objection(is_sender: bool, place: NodeCores, route: Route) -> str:

@@ -83,7 +83,9 @@ class TimedNodes:
         end = event.at + self._run_time(event.job)
         for instance, attempt in event.attempts:
             known = (event.job, event.task, instance, attempt)
-            self._hold(_TimedEnd(end, self._order[event.job], known, "exited", event.place[0][0], event.at))
+            self._hold(
+                _TimedEnd(end, self._order[event.job], known, "exited", event.placement[0][0], event.at)
+            )
 
     def _stop(self, event: InstancesStopping) -> None:
         stopped = {(event.job, event.task, instance) for instance in event.instances}

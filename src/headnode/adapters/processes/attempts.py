@@ -266,7 +266,7 @@ def never_ran_record(number: int, key: Key) -> EndedRecord:
 
 def not_started_record(number: int, key: Key, why: CannotStart) -> EndedRecord:
     now = Instant(time.time())
-    outcome = AttemptOutcome("not-started", ended=now, message=str(why), trouble=why.trouble)
+    outcome = AttemptOutcome("not-started", ended=now, message=str(why), fault=why.trouble)
     return EndedRecord(number, *key, outcome)
 
 

@@ -141,7 +141,7 @@ def _take(story: JournalContent, record: list[Any]) -> None:
             story.queued.pop(ended.key, None)
             story.started.pop(ended.key, None)
             story.ended[ended.number] = ended
-        case ["told", first, last]:
+        case ["acknowledged", first, last]:
             for number in range(first, last + 1):
                 story.ended.pop(number, None)
         case _:

@@ -196,7 +196,7 @@ class RemoteCommands:
         why = outpost.wants_memory()
         for number, parent in self._parents.items() if why else ():
             if parent == process:
-                self._tell(["not-launched", number, why])
+                self._tell(["launch-failed", number, why])
 
     def owner_of(self, process: int) -> RemoteStep | None:
         """Return the outpost that is being ended and had this process, which was left to us."""
@@ -311,7 +311,7 @@ class RemoteCommands:
             self._settle(outpost)
         if number.startswith(f"{TASK}="):
             used = self._settled.get(number, RemoteUsage())
-            self._tell(["launches-over", number.partition("=")[2], used])
+            self._tell(["launches-ended", number.partition("=")[2], used])
 
     def _settle(self, outpost: RemoteStep) -> None:
         """Keep what an outpost used, and forget it."""

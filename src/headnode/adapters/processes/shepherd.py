@@ -152,7 +152,7 @@ class Shepherd:
             case ["continue", deadline, grace]:
                 self._deadline, self._grace = deadline, grace
                 self._go_on()
-            case ["told", first, last]:
+            case ["acknowledged", first, last]:
                 self._reports.told(first, last)
             case ["lease", until]:
                 self._lease.renew(until)
@@ -196,7 +196,7 @@ class Shepherd:
             try:
                 self._launches.begin(order)
             except OSError as error:
-                self._link.say(["not-launched", order.number, f"no process can be created: {error.strerror}"])
+                self._link.say(["launch-failed", order.number, f"no process could be made: {error.strerror}"])
 
     # Standing still.
 

@@ -29,19 +29,21 @@ class Introduction(msgspec.Struct, frozen=True, array_like=True, tag="hello", fo
     suspended: int = 0
 
 
-class ToldStarted(msgspec.Struct, frozen=True, array_like=True, tag="started", forbid_unknown_fields=True):
+class ShepherdStarted(
+    msgspec.Struct, frozen=True, array_like=True, tag="started", forbid_unknown_fields=True
+):
     """These run: task, instance, attempt, since when."""
 
-    begun: list[tuple[int, int, int, float]]
+    started: list[tuple[int, int, int, float]]
 
 
-class ToldEnded(msgspec.Struct, frozen=True, array_like=True, tag="ended", forbid_unknown_fields=True):
+class ShepherdEnded(msgspec.Struct, frozen=True, array_like=True, tag="ended", forbid_unknown_fields=True):
     """These are over."""
 
     ended: list[EndedRecord]
 
 
-class ToldSuspended(
+class ShepherdSuspended(
     msgspec.Struct, frozen=True, array_like=True, tag="suspended", forbid_unknown_fields=True
 ):
     """All processes are stopped, for the suspension with this number."""
@@ -49,8 +51,8 @@ class ToldSuspended(
     number: int
 
 
-class ToldNotLaunched(
-    msgspec.Struct, frozen=True, array_like=True, tag="not-launched", forbid_unknown_fields=True
+class ShepherdNotLaunched(
+    msgspec.Struct, frozen=True, array_like=True, tag="launch-failed", forbid_unknown_fields=True
 ):
     """The launch of this number came to nothing."""
 
@@ -58,16 +60,23 @@ class ToldNotLaunched(
     why: str
 
 
-class ToldLaunchesOver(
-    msgspec.Struct, frozen=True, array_like=True, tag="launches-over", forbid_unknown_fields=True
+class ShepherdLaunchesEnded(
+    msgspec.Struct, frozen=True, array_like=True, tag="launches-ended", forbid_unknown_fields=True
 ):
     """Nothing runs any more of what an attempt (job.task.instance.attempt) of another node launched here."""
 
     task: str
-    used: RemoteUsage
+    usage: RemoteUsage
 
 
-ShepherdMessage = Introduction | ToldStarted | ToldEnded | ToldSuspended | ToldNotLaunched | ToldLaunchesOver
+ShepherdMessage = (
+    Introduction
+    | ShepherdStarted
+    | ShepherdEnded
+    | ShepherdSuspended
+    | ShepherdNotLaunched
+    | ShepherdLaunchesEnded
+)
 _decoder: msgspec.json.Decoder[ShepherdMessage] = msgspec.json.Decoder(ShepherdMessage)
 
 
@@ -163,9 +172,9 @@ def end_task_launches_message(task: str) -> bytes:
     return _encode(["end-task-launches", task])
 
 
-def told_message(first: int, last: int) -> bytes:
+def acknowledge_message(first: int, last: int) -> bytes:
     """Say that the results with these numbers are known to the head for ever."""
-    return _encode(["told", first, last])
+    return _encode(["acknowledged", first, last])
 
 
 def close_message() -> bytes:

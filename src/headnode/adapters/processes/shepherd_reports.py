@@ -53,7 +53,7 @@ class ShepherdReports:
         """The head will never forget the results with these numbers."""
         for number in range(first, last + 1):
             self._unacknowledged.pop(number, None)
-        self.note(["told", first, last])
+        self.note(["acknowledged", first, last])
 
     def next_number(self) -> int:
         """Return the number of the next result."""

@@ -45,11 +45,11 @@ Jobs = Annotated[tuple[JobId, ...], Meta(max_length=bounds.ATTEMPTS.most)]
 Attempts = Annotated[tuple[ReportedAttempt, ...], Meta(max_length=bounds.ATTEMPTS.most)]
 
 
-class AskAuthority(Message, frozen=True):
-    """A node that trusts no certificate yet asks for the head's authority; answered with `AuthorityIs`."""
+class GetAuthority(Message, frozen=True):
+    """A node that trusts no certificate yet asks for the head's, answered with `AuthorityCertificate`."""
 
 
-class Mistrust(Message, frozen=True):
+class CertificateRejected(Message, frozen=True):
     """A node no longer trusts the head's certificate; for the head's log, answered with `Goodbye`."""
 
     node: str
@@ -61,7 +61,7 @@ class Join(Message, frozen=True):
     protocol: int
     secret: str
     facts: NodeFacts
-    request: bytes  # a certificate request, PEM
+    certificate_request: bytes  # a certificate request, PEM
 
 
 class Holdings(Message, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ class Holdings(Message, frozen=True, kw_only=True):
     suspended: Jobs = ()  # jobs of which nothing runs here, or soon nothing, until `Continue`
     launched: Attempts = ()  # attempts of other nodes that have launched commands here
     opened: Annotated[tuple[tuple[JobId, int], ...], Meta(max_length=bounds.ATTEMPTS.most)] = ()
-    check: str = ""  # the health check that was ordered, as `tables.check_text` writes it
+    health_check: str = ""  # the health check that was ordered, as `tables.check_text` writes it
 
 
 class Hello(Holdings, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ class Hello(Holdings, frozen=True, kw_only=True):
 
 
 class Table(Holdings, frozen=True, kw_only=True):
-    """Agent: the jobs and attempts on the node; the answer to the `TellTable` with this number."""
+    """Agent: the jobs and attempts on the node; the answer to the `GetTable` with this number."""
 
     number: int
 
@@ -107,7 +107,7 @@ class Started(Message, frozen=True):
     """Agent: these attempts began to run.  Sent once; a result repeats the start."""
 
     job: JobId
-    begun: Annotated[tuple[AttemptStart, ...], Meta(max_length=bounds.ATTEMPTS.most)]
+    started: Annotated[tuple[AttemptStart, ...], Meta(max_length=bounds.ATTEMPTS.most)]
 
 
 class AttemptResult(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
@@ -120,7 +120,7 @@ class AttemptResult(msgspec.Struct, frozen=True, array_like=True, gc=False, forb
 
 
 class Results(Message, frozen=True):
-    """Agent: these attempts are over.  Repeated on each connection until `Ack` names the number."""
+    """Agent: these attempts are over.  Repeated on each connection until `ResultsAck` names the number."""
 
     number: int
     job: JobId
@@ -141,7 +141,7 @@ class OutputRead(Message, frozen=True):
     data: bytes
     size: int
     problem: str = ""  # why nothing was read
-    gone: bool = False  # nothing of the job is kept here, not even the place for it; or there is no such file
+    missing: bool = False  # nothing of the job is kept here, not even the place for it; or no such file
 
 
 class OutputListed(Message, frozen=True):
@@ -151,11 +151,11 @@ class OutputListed(Message, frozen=True):
     jobs: Jobs
 
 
-class ProgramTried(Message, frozen=True):
-    """Agent: why the program of the `TryProgram` with this number cannot run; empty if it can."""
+class ProgramChecked(Message, frozen=True):
+    """Agent: why the program of the `CheckProgram` with this number cannot run; empty if it can."""
 
     number: int
-    trouble: str = ""
+    problem: str = ""
 
 
 class Route(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
@@ -182,7 +182,7 @@ class TerminalSize(msgspec.Struct, frozen=True, array_like=True, gc=False, forbi
 
 
 class Launch(Message, frozen=True):
-    """First node: launch this command; repeated until `LaunchTaken`.  The head adds the place.
+    """First node: launch this command; repeated until `LaunchAck`.  The head adds the place.
 
     The head itself sends it with a route from no node: with task 0 for a command beside the tasks of a job,
     else to open a terminal for a task that waits for it.  Without a command it launches the login shell.
@@ -192,11 +192,11 @@ class Launch(Message, frozen=True):
     command: str
     directory: str
     environment: dict[str, str]
-    place: NodeCores = ()
+    placement: NodeCores = ()
     terminal: TerminalSize | None = None
 
 
-class LaunchPiece(Message, frozen=True):
+class LaunchData(Message, frozen=True):
     """Either node: data or an event of a launched command, in order; repeated until it is taken.
 
     back:      it is the target that speaks
@@ -208,30 +208,30 @@ class LaunchPiece(Message, frozen=True):
     """
 
     route: Route
-    back: bool
+    from_target: bool
     sequence: int
     kind: Literal["in", "in-end", "out", "err", "window", "exit", "gone", "failed"]
     data: bytes = b""
     code: int = 0
 
 
-class LaunchTaken(Message, frozen=True):
+class LaunchAck(Message, frozen=True):
     """Either node: all pieces up to this one are processed; also sent as a sign of life."""
 
     route: Route
-    back: bool
+    from_target: bool
     sequence: int
 
 
-class LaunchesOver(Message, frozen=True):
+class LaunchesEnded(Message, frozen=True):
     """First node: the attempt is over; end its launched commands on the target.  Repeated until answered.
 
-    Target (`back`): no such command runs any more, and `used` is what they used.
+    Target (`from_target`): no such command runs any more, and `usage` is what they used.
     """
 
     route: Route
-    back: bool = False
-    used: RemoteUsage | None = None
+    from_target: bool = False
+    usage: RemoteUsage | None = None
 
 
 class JobClosed(Message, frozen=True):
@@ -247,16 +247,16 @@ class JobReady(Message, frozen=True):
 
 
 class HookFailed(Message, frozen=True):
-    """Agent: the prolog or the epilog of the job failed; repeated until `HookHeard`."""
+    """Agent: the prolog or the epilog of the job failed; repeated until `HookFailureAck`."""
 
     job: JobId
     hook: str  # prolog or epilog
-    said: str
-    of_node: bool = False  # it was not even started: the job is not to blame
+    message: str
+    node_at_fault: bool = False  # it was not even started: the job is not to blame
 
 
 class Heartbeat(Message, frozen=True):
-    """Agent: the node is alive; `digest` is that of its tables (`tables.digest_of`); answered with `Heard`.
+    """Agent: the node is alive; answered with `HeartbeatAck`.  `digest` is that of its tables (`digest_of`).
 
     `launched` as in `Holdings`; `lease` in seconds is the one it goes by, 0 for none.  `load` is that of its
     machine, the mean of one minute.
@@ -270,13 +270,13 @@ class Heartbeat(Message, frozen=True):
 
 
 class Health(Message, frozen=True):
-    """Agent: the result of the health check; if it is not `well`, `said` is the reason."""
+    """Agent: the result of the health check; if it is not `healthy`, `message` is the reason."""
 
-    well: bool
-    said: str = ""
+    healthy: bool
+    message: str = ""
 
 
 class NotUnderstood(Message, frozen=True):
     """Either side: a message was refused and not carried out; the connection is closed next."""
 
-    said: str
+    message: str

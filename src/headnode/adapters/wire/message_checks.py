@@ -13,8 +13,8 @@ from headnode.adapters.wire.agent_messages import (
     Hello,
     Holdings,
     Launch,
-    LaunchesOver,
-    LaunchPiece,
+    LaunchData,
+    LaunchesEnded,
     OutputRead,
     Started,
     Table,
@@ -57,7 +57,7 @@ def _objection(message: FromAgent, now: float) -> str:
             return facts_objection(facts) or _holdings_objection(message, now)
         case Table():
             return _holdings_objection(message, now)
-        case Started(begun=begun):
+        case Started(started=begun):
             return next(filter(None, (time_objection(each.at, now) for each in begun)), "")
         case Heartbeat(lease=lease) if not 0 <= lease <= b.RUN_TIME.most:
             return f"a lease of {lease:g} s"
@@ -67,9 +67,9 @@ def _objection(message: FromAgent, now: float) -> str:
             return f"a file of {size} bytes"
         case Launch(command=command, environment=environment):
             return _launch_objection(command, environment)
-        case LaunchPiece(code=code) if not (b.CODE.least or 0) <= code <= b.CODE.most:
+        case LaunchData(code=code) if not (b.CODE.least or 0) <= code <= b.CODE.most:
             return f"an exit status of {code}"
-        case LaunchesOver(used=RemoteUsage(usage=usage)):
+        case LaunchesEnded(usage=RemoteUsage(usage=usage)):
             return usage_objection(usage)
     return ""
 
@@ -107,11 +107,11 @@ def _lost(result: AttemptResult, problem: str) -> AttemptResult:
 
 def _cut(result: AttemptResult) -> AttemptResult:
     said = result.outcome
-    known = said.trouble in FAULTS or not said.trouble
+    known = said.fault in FAULTS or not said.fault
     if len(said.message) <= b.WORDS.most and known:
         return result
-    message, trouble = said.message[: b.WORDS.most], said.trouble if known else ""
-    return replace(result, outcome=said._replace(message=message, trouble=trouble))
+    message, trouble = said.message[: b.WORDS.most], said.fault if known else ""
+    return replace(result, outcome=said._replace(message=message, fault=trouble))
 
 
 Piece = tuple[JobId, int, int, int, bool]
@@ -151,4 +151,4 @@ def digest_of_holdings(holdings: Holdings) -> bytes:
     live = [(x.job, x.task, x.instance, x.attempt, x.running) for x in holdings.live]
     ended = [(x.job, x.task, x.instance, x.attempt, True) for x in holdings.ended]
     opened = [(job, mark) for job, mark in holdings.opened if job > 0]
-    return digest_of(live + ended, opened, holdings.suspended, holdings.check)
+    return digest_of(live + ended, opened, holdings.suspended, holdings.health_check)

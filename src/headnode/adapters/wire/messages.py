@@ -3,7 +3,8 @@
 import msgspec
 
 from headnode.adapters.wire.agent_messages import (
-    AskAuthority,
+    CertificateRejected,
+    GetAuthority,
     Health,
     Heartbeat,
     Hello,
@@ -12,15 +13,14 @@ from headnode.adapters.wire.agent_messages import (
     JobReady,
     Join,
     Launch,
-    LaunchesOver,
-    LaunchPiece,
-    LaunchTaken,
+    LaunchAck,
+    LaunchData,
+    LaunchesEnded,
     Message,
-    Mistrust,
     NotUnderstood,
     OutputListed,
     OutputRead,
-    ProgramTried,
+    ProgramChecked,
     Results,
     Started,
     Suspended,
@@ -30,20 +30,20 @@ from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.state.job_events import NodeCores
 
 
-class AuthorityIs(Message, frozen=True):
+class AuthorityCertificate(Message, frozen=True):
     """Head: this certificate (PEM) is its authority; compare it with the invitation."""
 
     certificate: bytes
 
 
 class Joined(Message, frozen=True):
-    """Head: the node may join; connect again with this certificate (PEM).  `ready`: no approval is needed."""
+    """Head: the node may join; this is its certificate (PEM).  `approved`: no approval is needed."""
 
     certificate: bytes
-    ready: bool
+    approved: bool
 
 
-class EndLaunched(Message, frozen=True):
+class KillLaunches(Message, frozen=True):
     """Head: the attempt is over; kill the commands that it launched here."""
 
     job: JobId
@@ -53,13 +53,13 @@ class EndLaunched(Message, frozen=True):
 
 
 class CheckHealth(Message, frozen=True):
-    """Head: run this program now and every `every` seconds, and answer `Health` each time; empty: none."""
+    """Head: run this program now and every `interval` seconds, and answer `Health` each time; empty: none."""
 
     program: str
-    every: Seconds
+    interval: Seconds
 
 
-class Heard(Message, frozen=True):
+class HeartbeatAck(Message, frozen=True):
     """Head: the `Heartbeat` with this number has arrived.
 
     For `lease` seconds after that heartbeat was sent, no other node gets the node's tasks; 0: no promise.
@@ -70,7 +70,7 @@ class Heard(Message, frozen=True):
     now: Instant = Instant(0.0)  # what time the head has; 0: it does not say
 
 
-class TellTable(Message, frozen=True):
+class GetTable(Message, frozen=True):
     """Head: the tables of the node differ from the head's; answer `Table`."""
 
     number: int
@@ -86,7 +86,7 @@ class Welcome(Message, frozen=True):
     heartbeat: Seconds
     grace: Seconds
     state_directory: str = ""  # of the head, when its tasks may reach it there
-    far: bool = False  # the head is on another machine: users are known by their names
+    remote: bool = False  # the head is on another machine: users are known by their names
     now: Instant = Instant(0.0)  # what time the head has; 0: it does not say
     host: str = ""  # name of the head's machine, for tasks
 
@@ -123,8 +123,8 @@ class OpenJob(Message, frozen=True):
     parts: tuple[NodeCores, ...] = ()  # of a gang: the processors of each task
     bound: bool = False  # its tasks run on their own processors only
     memory_limited: bool = True  # its tasks get no more memory than they ask for
-    most_processes: int = 0  # of all its tasks on one node, with threads; 0: not limited
-    same_numbers: bool = False  # on another machine its user must have the number that he has on the head's
+    max_processes: int = 0  # of all its tasks on one node, with threads; 0: not limited
+    same_uid: bool = False  # on another machine its user must have the number that he has on the head's
     now: Instant = Instant(0.0)  # what time the head has, by which the deadline is one; 0: it does not say
     hooks: Hooks | None = None  # with them the node says `JobReady` before anything of the job may run there
 
@@ -137,7 +137,7 @@ class Run(Message, frozen=True):
 
     job: JobId
     task: int
-    place: NodeCores
+    placement: NodeCores
     attempts: tuple[tuple[int, int], ...]
 
 
@@ -178,13 +178,13 @@ class ReadOutput(Message, frozen=True):
     task: int
     instance: int
     offset: int
-    most: int  # bytes
+    limit: int  # bytes
 
 
 class ReadFile(Message, frozen=True):
     """Head: read a file that a task of this user names, as that user; answered with `OutputRead`.
 
-    `owner`, `uid`, `gid` and `same_numbers` as in `OpenJob`, `offset` and `most` as in `ReadOutput`.
+    `owner`, `uid`, `gid` and `same_uid` as in `OpenJob`, `offset` and `limit` as in `ReadOutput`.
     """
 
     number: int
@@ -192,17 +192,17 @@ class ReadFile(Message, frozen=True):
     owner: str
     uid: int
     gid: int
-    same_numbers: bool
+    same_uid: bool
     offset: int
-    most: int  # bytes
+    limit: int  # bytes
 
 
 class ListOutput(Message, frozen=True):
-    """Head: list the jobs with captured output here: the first `most` with ids above `after`."""
+    """Head: list the jobs with captured output here: the first `limit` with ids above `after`."""
 
     number: int
     after: JobId
-    most: int
+    limit: int
 
 
 class RemoveOutput(Message, frozen=True):
@@ -217,15 +217,15 @@ class CloseJob(Message, frozen=True):
     job: JobId
 
 
-class HookHeard(Message, frozen=True):
+class HookFailureAck(Message, frozen=True):
     """Head: the failure of this hook is durable; forget it."""
 
     job: JobId
     hook: str
 
 
-class TryProgram(Message, frozen=True):
-    """Head: check that this program, or the node filters of this directory, can run.  See `ProgramTried`.
+class CheckProgram(Message, frozen=True):
+    """Head: check that this program, or the node filters of this directory, can run.  See `ProgramChecked`.
 
     program:  with its arguments as a shell would read them; empty for none
     filters:  a directory of node filters; empty for none
@@ -236,7 +236,7 @@ class TryProgram(Message, frozen=True):
     filters: str = ""
 
 
-class Ack(Message, frozen=True):
+class ResultsAck(Message, frozen=True):
     """Head: the results with this number are durable; forget them."""
 
     number: int
@@ -249,19 +249,19 @@ class Goodbye(Message, frozen=True):
 
 
 SINCE: dict[type[Message], int] = {
-    LaunchesOver: 2,
-    HookHeard: 2,
+    LaunchesEnded: 2,
+    HookFailureAck: 2,
     ReadFile: 2,
     ListOutput: 2,
     RemoveOutput: 2,
-    TryProgram: 2,
+    CheckProgram: 2,
 }
 """What the head may say only to agents that speak this protocol, or a later one: others would hang up."""
 HOOKS_SINCE = 2
 
-FromStranger = AskAuthority | Join | Mistrust
-ToStranger = AuthorityIs | Joined | Goodbye
-Launching = Launch | LaunchPiece | LaunchTaken | LaunchesOver
+FromStranger = GetAuthority | Join | CertificateRejected
+ToStranger = AuthorityCertificate | Joined | Goodbye
+Launching = Launch | LaunchData | LaunchAck | LaunchesEnded
 FromAgent = (
     Hello
     | Table
@@ -270,7 +270,7 @@ FromAgent = (
     | Suspended
     | OutputRead
     | OutputListed
-    | ProgramTried
+    | ProgramChecked
     | Launching
     | JobReady
     | HookFailed
@@ -281,8 +281,8 @@ FromAgent = (
 )
 FromHead = (
     Welcome
-    | Heard
-    | TellTable
+    | HeartbeatAck
+    | GetTable
     | CheckHealth
     | OpenJob
     | Run
@@ -294,11 +294,11 @@ FromHead = (
     | ListOutput
     | RemoveOutput
     | Launching
-    | EndLaunched
+    | KillLaunches
     | CloseJob
-    | HookHeard
-    | TryProgram
-    | Ack
+    | HookFailureAck
+    | CheckProgram
+    | ResultsAck
     | Goodbye
     | NotUnderstood
 )

@@ -21,16 +21,16 @@ from headnode.adapters.wire.agent_messages import (
 from headnode.adapters.wire.message_checks import digest_of_holdings, health_check_text
 from headnode.adapters.wire.messages import (
     CheckHealth,
+    CheckProgram,
     FromHead,
+    GetTable,
     Goodbye,
-    Heard,
+    HeartbeatAck,
     ListOutput,
     ReadFile,
     ReadOutput,
     RemoveOutput,
     Run,
-    TellTable,
-    TryProgram,
     Welcome,
 )
 from headnode.apps.agent.head_link import HeadLink, LocalTransport, Transport
@@ -213,12 +213,12 @@ class Agent:
         match message:
             case Welcome():
                 self._welcomed(message)
-            case Heard(number=number, lease=lease, now=now):
+            case HeartbeatAck(number=number, lease=lease, now=now):
                 self._jobs.hear_time(now)
                 self._lease.heard(number, lease)
                 self._told_of_lease = False
                 self._head.beat(_between_heartbeats(self._jobs.head.heartbeat, lease))
-            case TellTable(number=number):
+            case GetTable(number=number):
                 self._head.say(self._jobs.table(number, health_check_text(*self._health.ordered)))
             case Run():
                 if not self._jobs.run(message):
@@ -226,17 +226,17 @@ class Agent:
             case ReadOutput():
                 self._read_output(message)
             case ReadFile():
-                self._reading.start(message, far=self._jobs.head.far)
-            case ListOutput(number=number, after=after, most=most):
+                self._reading.start(message, far=self._jobs.head.remote)
+            case ListOutput(number=number, after=after, limit=most):
                 jobs = jobs_with_output(self._places.output, after, most)
                 self._head.say(OutputListed(number=number, jobs=tuple(map(JobId, jobs))))
             case RemoveOutput(jobs=jobs_over):
                 self._remove_output(jobs_over)
-            case TryProgram():
+            case CheckProgram():
                 self._trials.start(message)
-            case CheckHealth(program=program, every=every):
+            case CheckHealth(program=program, interval=every):
                 self._health.order(program, every)
-            case NotUnderstood(said=said):
+            case NotUnderstood(message=said):
                 log.warning("the head refused a message of this node: %s", said)
             case Goodbye(reason=reason):
                 self._goodbye(reason)
@@ -244,7 +244,7 @@ class Agent:
                 self._jobs.obey(message)
 
     def _tell_health(self, well: bool, said: str) -> None:
-        self._head.say(Health(well=well, said=said))
+        self._head.say(Health(healthy=well, message=said))
 
     def _welcomed(self, message: Welcome) -> None:
         self._unmet = None
@@ -255,11 +255,11 @@ class Agent:
 
     def _read_output(self, message: ReadOutput) -> None:
         name = captured_name(message.task, message.instance)
-        folder, most = self._places.captured(message.job), min(message.most, MOST_OUTPUT)
+        folder, most = self._places.captured(message.job), min(message.limit, MOST_OUTPUT)
         try:
             data, size = read_captured(folder, name, message.offset, most)
             gone = not size and not folder.exists()
-            self._head.say(OutputRead(number=message.number, data=data, size=size, gone=gone))
+            self._head.say(OutputRead(number=message.number, data=data, size=size, missing=gone))
         except NotFound as error:
             self._head.say(OutputRead(number=message.number, data=b"", size=0, problem=error.what))
 

@@ -136,7 +136,7 @@ class AgentClientDoor:
         Raises:  Unavailable ``head-away``.
         """
         why, streams = "it does not answer", None
-        wish = {"do": "speak_for_task", "job": job, "task": key[0], "instance": key[1], "attempt": key[2]}
+        wish = {"verb": "act_for_task", "job": job, "task": key[0], "instance": key[1], "attempt": key[2]}
         try:
             async with asyncio.timeout(PATIENCE):
                 streams = await self._dial()

@@ -216,7 +216,7 @@ class HeadLink:
             except (OSError, BadRequest) as error:  # a timeout is an OSError
                 why = reason_of(error)
                 if isinstance(error, BadRequest) and error.code == _UNKNOWN:
-                    self.say(NotUnderstood(said=why))
+                    self.say(NotUnderstood(message=why))
             self._hang_up()
             self._waiting.failed(why)
             self._speaker.head_is_away()

@@ -59,7 +59,7 @@ class JobStarts:
             log.error("job %d cannot be opened here: %s", message.job, error)
 
     def _as_here(self, opened: OpenJob) -> OpenJob:
-        return as_here(opened, self._parts.facts.name, far=self._table.head.far)
+        return as_here(opened, self._parts.facts.name, far=self._table.head.remote)
 
     def _enter(self, job: NodeJob, here: OpenJob) -> None:
         """Let the visit of a job begin, or go by what the head says of it now."""
@@ -130,10 +130,10 @@ class JobStarts:
         try:
             tended, orders = self._ready(job, message.task)
             if filters.sees(job.id):
-                asked = orders.questions(message.task, message.place, fresh, launching)
-                filters.begin(job.id, message.place, asked)
+                asked = orders.questions(message.task, message.placement, fresh, launching)
+                filters.begin(job.id, message.placement, asked)
                 return
-            said = orders.run(message.task, message.place, fresh, launching)
+            said = orders.run(message.task, message.placement, fresh, launching)
         except (OSError, Unavailable) as error:
             for who in fresh:
                 self.refused(job.id, (message.task, *who), words_for(error), trouble_of(error))

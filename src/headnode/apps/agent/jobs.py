@@ -14,14 +14,14 @@ from headnode.adapters.wire.agent_messages import (
 )
 from headnode.adapters.wire.message_checks import job_mark
 from headnode.adapters.wire.messages import (
-    Ack,
     CloseJob,
     Continue,
-    EndLaunched,
     FromAgent,
-    HookHeard,
+    HookFailureAck,
+    KillLaunches,
     Launching,
     OpenJob,
+    ResultsAck,
     Run,
     Stop,
     Suspend,
@@ -36,7 +36,9 @@ from headnode.apps.agent.shepherd_handle import ShepherdPhase, result_without_re
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId
 
-JobOrder = OpenJob | Stop | Suspend | Continue | CloseJob | Ack | HookHeard | Launching | EndLaunched
+JobOrder = (
+    OpenJob | Stop | Suspend | Continue | CloseJob | ResultsAck | HookFailureAck | Launching | KillLaunches
+)
 SETTLING = 5.0  # seconds for the shepherds of an earlier agent to dial
 
 
@@ -122,7 +124,7 @@ class Jobs:
             "suspended": tuple(job.id for job in jobs.values() if job.suspended),
             "launched": tuple(self._parts.launching.launched()),
             "opened": tuple(opened),
-            "check": check,
+            "health_check": check,
         }
 
     def open_jobs(self) -> frozenset[JobId]:
@@ -155,9 +157,9 @@ class Jobs:
                 self._go_on(message)
             case CloseJob(job=job):
                 self._close_job(job)
-            case Ack(number=number):
+            case ResultsAck(number=number):
                 self._acknowledged(number)
-            case HookHeard(job=job, hook=hook):
+            case HookFailureAck(job=job, hook=hook):
                 self._parts.visits.heard(job, hook)
             case _:
                 self._parts.launching.hear(message)
@@ -231,7 +233,7 @@ class Jobs:
         for marker, first, last in _spans(found[1]):
             tended = job.herd.get(marker)
             if tended is not None and tended.phase is not ShepherdPhase.GONE:
-                tended.say(shepherd_protocol.told_message(first, last))
+                tended.say(shepherd_protocol.acknowledge_message(first, last))
         self._endings.forget_if_over(job)
 
     def repeat_visits(self) -> None:

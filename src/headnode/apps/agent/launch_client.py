@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from headnode.adapters.nodes.streams import LaunchStream
 from headnode.adapters.processes import launcher as wire
 from headnode.adapters.processes.job_journal import Key
-from headnode.adapters.wire.agent_messages import AttemptResult, Launch, LaunchesOver, Route
+from headnode.adapters.wire.agent_messages import AttemptResult, Launch, LaunchesEnded, Route
 from headnode.adapters.wire.frame_codec import CHUNK, frame
 from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import FromAgent
@@ -57,12 +57,12 @@ class UsageGathering:
         """Return the nodes on which an attempt has launched something; asked once, when it is over."""
         return frozenset(self._targets.pop((job, key), ()))
 
-    def hear(self, message: LaunchesOver) -> None:
+    def hear(self, message: LaunchesEnded) -> None:
         """Take in an answer."""
         route = message.route
         answers = self._answers.get((route.job, (route.task, route.instance, route.attempt)))
-        if answers is not None and message.used is not None:
-            answers[route.target] = message.used
+        if answers is not None and message.usage is not None:
+            answers[route.target] = message.usage
             self._arrived.set()
 
     async def used(self, job: JobId, key: Key, targets: Iterable[str]) -> dict[str, RemoteUsage]:
@@ -75,7 +75,7 @@ class UsageGathering:
         missing = set(targets)
         while missing and (left := until - asyncio.get_running_loop().time()) > 0:
             for node in sorted(missing):
-                self._say(LaunchesOver(Route(job, *key, "", self._node, node)))
+                self._say(LaunchesEnded(Route(job, *key, "", self._node, node)))
             await self._wait_for(missing, answers, min(left, self._repeat))
         if missing:
             log.warning("the resource use of job %d on %s is unknown", job, ", ".join(sorted(missing)))
@@ -99,7 +99,9 @@ def with_remote_usage(result: AttemptResult, elsewhere: Mapping[str, RemoteUsage
     The peak of its memory is the sum of those of its nodes, though they may not have been at the same moment.
     """
     said = result.outcome
-    why = next((f"on node {node}: {each.why}" for node, each in sorted(elsewhere.items()) if each.why), "")
+    why = next(
+        (f"on node {node}: {each.message}" for node, each in sorted(elsewhere.items()) if each.message), ""
+    )
     failed = said.kind == "exited" and bool(said.exit_code or said.signal)
     usage = said.usage
     for each in elsewhere.values():

@@ -15,8 +15,8 @@ from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.wire import agent_messages as m
 from headnode.adapters.wire.agent_messages import (
     Launch,
-    LaunchesOver,
-    LaunchPiece,
+    LaunchData,
+    LaunchesEnded,
     ReportedAttempt,
     Route,
     TerminalSize,
@@ -180,7 +180,7 @@ class LaunchServer:
             else:
                 uid = self._services.start_launched(launch)
         except (OSError, HeadnodeError) as error:
-            self._services.say(LaunchPiece(route, True, 0, "failed", str(error).encode()))
+            self._services.say(LaunchData(route, True, 0, "failed", str(error).encode()))
             return
         served = self._served[route.number] = _Served(route, stream, uid)
         served.terminal = launch.terminal
@@ -193,7 +193,7 @@ class LaunchServer:
         """The shepherd could not start a command."""
         served = self._served.get(number)
         if served is not None and served.stream is not None:
-            self._services.say(LaunchPiece(served.route, True, 0, "failed", why.encode()))
+            self._services.say(LaunchData(served.route, True, 0, "failed", why.encode()))
             served.stream.fail(why)
 
     async def _serve(self, served: _Served, stream: LaunchStream) -> None:
@@ -220,7 +220,7 @@ class LaunchServer:
         if not over:  # else it has ended by itself; daemons that it left may go on as long as the task
             if not stream.failed:
                 lost = "it was ended, or could not be started"
-                self._services.say(LaunchPiece(route, True, 0, "failed", lost.encode()))
+                self._services.say(LaunchData(route, True, 0, "failed", lost.encode()))
             self._services.end_launched(route.job, [route.number], GRACE)
         served.stream = None
 
@@ -279,7 +279,7 @@ class LaunchServer:
         """Nothing runs any more of what an attempt (job.task.instance.attempt) launched here."""
         route = self._asked.pop(task, None)
         if route is not None:
-            self._services.say(LaunchesOver(route, True, used))
+            self._services.say(LaunchesEnded(route, True, used))
 
     def attempt_over(self, job: JobId, key: Key) -> None:
         """An attempt of this node is over, and with it its terminal."""

@@ -12,13 +12,13 @@ from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.wire.agent_messages import (
     AttemptResult,
     Launch,
-    LaunchesOver,
-    LaunchPiece,
-    LaunchTaken,
+    LaunchAck,
+    LaunchData,
+    LaunchesEnded,
     ReportedAttempt,
 )
 from headnode.adapters.wire.frames import listen, read_frame
-from headnode.adapters.wire.messages import EndLaunched, Launching
+from headnode.adapters.wire.messages import KillLaunches, Launching
 from headnode.adapters.wire.peers import peer_ids
 from headnode.apps.agent import launch_client, launch_server
 from headnode.apps.agent.launch_client import with_remote_usage
@@ -103,14 +103,14 @@ class LaunchRouter:
 
     # What the head says.
 
-    def hear(self, message: Launching | EndLaunched) -> None:
+    def hear(self, message: Launching | KillLaunches) -> None:
         """Do what the head says, or pass it on to its conversation."""
         match message:
-            case EndLaunched(job=job, task=task, instance=instance, attempt=attempt):
+            case KillLaunches(job=job, task=task, instance=instance, attempt=attempt):
                 self._serving.end_of_attempt(job, (task, instance, attempt))
             case Launch():
                 self._serving.launch(message)
-            case LaunchesOver(route=route, back=back):
+            case LaunchesEnded(route=route, from_target=back):
                 if back:
                     self._asking.gathering.hear(message)
                 else:
@@ -118,14 +118,14 @@ class LaunchRouter:
             case _:
                 self._pass_on(message)
 
-    def _pass_on(self, message: LaunchPiece | LaunchTaken) -> None:
+    def _pass_on(self, message: LaunchData | LaunchAck) -> None:
         number = message.route.number
-        stream = self._asking.streams.get(number) if message.back else self._serving.stream(number)
+        stream = self._asking.streams.get(number) if message.from_target else self._serving.stream(number)
         if stream is not None:
             stream.hear(message)
-        elif not isinstance(message, LaunchPiece) or message.kind != "failed":
+        elif not isinstance(message, LaunchData) or message.kind != "failed":
             unknown = f"node {self._node} no longer knows it".encode()
-            self._services.say(LaunchPiece(message.route, not message.back, 0, "failed", unknown))
+            self._services.say(LaunchData(message.route, not message.from_target, 0, "failed", unknown))
 
     def launched(self) -> list[ReportedAttempt]:
         """Return the attempts that have launched something here."""

@@ -110,7 +110,7 @@ def facts_of_this_machine(options: AgentOptions) -> NodeFacts:
         architecture=platform.machine(),
         system=platform.system(),
         boot_id=boot_id(),
-        serves="" if os.geteuid() == 0 else user_name(os.geteuid()),
+        only_user="" if os.geteuid() == 0 else user_name(os.geteuid()),
         machine_processors=() if options.processors else machine_processors(),
         control_groups=groups.version,
         version=__version__,

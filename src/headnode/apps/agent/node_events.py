@@ -117,7 +117,7 @@ class NodeEvents(NodeServices):
             said = tuple(
                 AttemptStart(task, instance, attempt, Instant(at)) for task, instance, attempt, at in begun
             )
-            self.say(Started(job=tended.job, begun=said))
+            self.say(Started(job=tended.job, started=said))
 
     def ended(self, tended: ShepherdHandle, records: list[EndedRecord]) -> None:
         self.endings.ended(tended, records)
@@ -134,9 +134,9 @@ class NodeEvents(NodeServices):
     def not_launched(self, number: str, why: str) -> None:
         self.parts.launching.not_launched(number, why)
 
-    def launches_over(self, job: JobId, said: shepherd_protocol.ToldLaunchesOver) -> None:
+    def launches_over(self, job: JobId, said: shepherd_protocol.ShepherdLaunchesEnded) -> None:
         if said.task.partition(".")[0] == str(job):
-            self.parts.launching.launches_over(said.task, said.used)
+            self.parts.launching.launches_over(said.task, said.usage)
 
     def never_arrived(self, tended: ShepherdHandle, keys: list[Key]) -> None:
         for key in keys:

@@ -10,8 +10,8 @@ from pathlib import Path
 from headnode.adapters.files.owners import why_not_run
 from headnode.adapters.processes.site_programs import ask_site_program, base_environment, run_site_program
 from headnode.adapters.wire import messages as m
-from headnode.adapters.wire.agent_messages import ProgramTried
-from headnode.adapters.wire.messages import FromAgent, TryProgram
+from headnode.adapters.wire.agent_messages import ProgramChecked
+from headnode.adapters.wire.messages import CheckProgram, FromAgent
 from headnode.core.launching.affinity import machine_numbers
 from headnode.core.launching.environment import node_list
 from headnode.core.launching.node_filters import (
@@ -116,15 +116,15 @@ class ProgramTrials:
         self._say = say
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, message: TryProgram) -> None:
+    def start(self, message: CheckProgram) -> None:
         """Look at the program or the filters, and answer the head."""
         task = asyncio.get_running_loop().create_task(self._try(message))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _try(self, message: TryProgram) -> None:
+    async def _try(self, message: CheckProgram) -> None:
         trouble = await asyncio.to_thread(why_not, message.program, message.filters)
-        self._say(ProgramTried(number=message.number, trouble=trouble))
+        self._say(ProgramChecked(number=message.number, problem=trouble))
 
 
 def why_not(program: str, filters: str) -> str:

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from headnode.adapters.processes.job_journal import EndedRecord, Key
-from headnode.adapters.processes.shepherd_protocol import ToldLaunchesOver
+from headnode.adapters.processes.shepherd_protocol import ShepherdLaunchesEnded
 from headnode.adapters.wire.agent_messages import Launch
 from headnode.adapters.wire.messages import FromAgent
 from headnode.apps.agent.shepherd_handle import Failure, ShepherdHandle
@@ -77,7 +77,7 @@ class NodeServices(Protocol):
     def not_launched(self, number: str, why: str) -> None:
         """A shepherd could not start a command."""
 
-    def launches_over(self, job: JobId, said: ToldLaunchesOver) -> None:
+    def launches_over(self, job: JobId, said: ShepherdLaunchesEnded) -> None:
         """Nothing runs any more of what an attempt of another node launched here."""
 
     def never_arrived(self, tended: ShepherdHandle, keys: list[Key]) -> None:

@@ -108,7 +108,7 @@ def _named(opened: Said, node: str) -> Said:
             what=f"user {opened.owner!r} does not exist on node {node!r}",
             fix="create the user there, or request other nodes",
         ) from None
-    if opened.same_numbers and found.pw_uid != opened.uid:
+    if opened.same_uid and found.pw_uid != opened.uid:
         raise Unavailable(
             code="other-number",
             what=f"user {opened.owner!r} is {found.pw_uid} on node {node!r}, and {opened.uid} on the head",
@@ -158,10 +158,10 @@ class TaskFileReader:
             async with self._turns:
                 user = as_here(message, self._node, far=far)
                 file = await self._open(message.path, user.uid, user.gid)
-                data, size = await asyncio.to_thread(_piece, file, message.offset, min(message.most, MOST))
+                data, size = await asyncio.to_thread(_piece, file, message.offset, min(message.limit, MOST))
             self._say(OutputRead(number=number, data=data, size=size))
         except FileNotFoundError:
-            self._say(OutputRead(number=number, data=b"", size=0, gone=True))
+            self._say(OutputRead(number=number, data=b"", size=0, missing=True))
         except HeadnodeError as error:
             self._say(OutputRead(number=number, data=b"", size=0, problem=error.what))
         except OSError as error:

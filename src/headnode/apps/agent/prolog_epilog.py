@@ -56,9 +56,9 @@ class NodeVisit(msgspec.Struct, forbid_unknown_fields=True):
     hooks: Hooks
     environment: dict[str, str]
     failed: dict[str, str] = {}  # why the prolog or the epilog failed, until the head has heard it
-    begun: bool = False  # a filter has let the first task start
+    started: bool = False  # a filter has let the first task start
     prolog: Literal["ended", "failed", "not run"] = "not run"
-    of_node: bool = False  # the prolog, or a filter, cannot be run here at all
+    node_at_fault: bool = False  # the prolog, or a filter, cannot be run here at all
 
 
 class PrologEpilog:
@@ -80,9 +80,9 @@ class PrologEpilog:
                 VisitStage.REFUSED,
             ):
                 self._forget_outcomes(visit.job)  # what was made ready was so until the machine stopped
-                visit.stage, visit.boot, visit.begun = VisitStage.ENTERING, self._boot, False
+                visit.stage, visit.boot, visit.started = VisitStage.ENTERING, self._boot, False
                 visit.failed.clear()
-                visit.of_node = False
+                visit.node_at_fault = False
             if visit.stage is VisitStage.READY:
                 self._look_at_filters(visit)
             if visit.stage in (VisitStage.ENTERING, VisitStage.LEAVING):
@@ -111,7 +111,7 @@ class PrologEpilog:
             self._visits[opened.job] = visit
             trouble = self._keep(visit)
             if trouble:  # nothing is begun of which another agent would not know
-                visit.stage, visit.failed["prolog"], visit.of_node = VisitStage.REFUSED, trouble, True
+                visit.stage, visit.failed["prolog"], visit.node_at_fault = VisitStage.REFUSED, trouble, True
                 self.repeat(visit.job)
             else:
                 self._go_on(visit)
@@ -165,13 +165,13 @@ class PrologEpilog:
 
     def has_begun(self, job: JobId) -> bool:
         """Whether a filter has let the first task of a job start here."""
-        return self._visits[job].begun
+        return self._visits[job].started
 
     def begin(self, job: JobId) -> None:
         """A filter lets the first task of a job start here."""
         visit = self._visits[job]
-        if not visit.begun:
-            visit.begun = True
+        if not visit.started:
+            visit.started = True
             self._keep(visit)
 
     def repeat(self, job: JobId) -> None:
@@ -180,8 +180,8 @@ class PrologEpilog:
         if visit.stage is VisitStage.READY:
             self._services.say(JobReady(job=job))
         for hook, said in visit.failed.items():
-            of_node = hook == "prolog" and visit.of_node
-            self._services.say(HookFailed(job=job, hook=hook, said=said, of_node=of_node))
+            of_node = hook == "prolog" and visit.node_at_fault
+            self._services.say(HookFailed(job=job, hook=hook, message=said, node_at_fault=of_node))
 
     def heard(self, job: JobId, hook: str) -> None:
         """The head will never forget that a hook failed."""
@@ -212,7 +212,7 @@ class PrologEpilog:
             trouble = await self._run(visit, "prolog", visit.hooks.prolog, visit.hooks.prolog_timeout)
             visit.prolog = "failed" if trouble else "ended"
         if not trouble and (trouble := self._look_at_filters(visit)):
-            visit.of_node = True
+            visit.node_at_fault = True
         visit.stage = VisitStage.REFUSED if trouble else VisitStage.READY
         if trouble:
             visit.failed["prolog"] = trouble
@@ -233,7 +233,7 @@ class PrologEpilog:
         return ""
 
     async def _leave(self, visit: NodeVisit) -> None:
-        if visit.begun:
+        if visit.started:
             await self._tell_filter(visit)
         trouble = ""
         if visit.hooks.epilog:
@@ -272,7 +272,7 @@ class PrologEpilog:
         ran = await run_once(kept, self._path(visit.job, f".{hook}"))
         if not ran.trouble:
             return ""
-        visit.of_node = visit.of_node or (hook == "prolog" and not ran.started)
+        visit.node_at_fault = visit.node_at_fault or (hook == "prolog" and not ran.started)
         why, words = why_exit(ran.status or 0) if question else "", ran.line[-MOST_SAID:]
         return ": ".join(filter(None, (ran.trouble, why, words)))
 

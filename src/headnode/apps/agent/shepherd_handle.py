@@ -107,5 +107,5 @@ def result_without_record(
     """Return a result that no shepherd gave."""
     since = None if started is None else Instant(started)
     task, instance, attempt = key
-    outcome = AttemptOutcome(ending, message=message, started=since, trouble=trouble)
+    outcome = AttemptOutcome(ending, message=message, started=since, fault=trouble)
     return m.AttemptResult(task, instance, attempt, outcome)

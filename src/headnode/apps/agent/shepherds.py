@@ -151,7 +151,7 @@ class Shepherds:
                 deadline=deadline,
                 grace=grace,
                 suspendable=opened.suspendable,
-                most_processes=most_processes(opened.most_processes),
+                most_processes=most_processes(opened.max_processes),
             )
         )
         tended = self._herd[marker] = ShepherdHandle(opened.job, marker, journal, opened.uid)
@@ -261,15 +261,15 @@ class Shepherds:
 
     def _hear(self, tended: ShepherdHandle, said: shepherd_protocol.ShepherdMessage) -> None:
         match said:
-            case shepherd_protocol.ToldStarted(begun=begun):
+            case shepherd_protocol.ShepherdStarted(started=begun):
                 self._services.started(tended, begun)
-            case shepherd_protocol.ToldEnded(ended=ended):
+            case shepherd_protocol.ShepherdEnded(ended=ended):
                 self._services.ended(tended, ended)
-            case shepherd_protocol.ToldSuspended(number=number):
+            case shepherd_protocol.ShepherdSuspended(number=number):
                 self._services.stands_still(tended, number)
-            case shepherd_protocol.ToldNotLaunched(number=number, why=why):
+            case shepherd_protocol.ShepherdNotLaunched(number=number, why=why):
                 self._services.not_launched(number, why)
-            case shepherd_protocol.ToldLaunchesOver():
+            case shepherd_protocol.ShepherdLaunchesEnded():
                 self._services.launches_over(tended.job, said)
             case shepherd_protocol.Introduction():
                 raise BadRequest(code="shepherd-message", what="a shepherd introduced itself twice")

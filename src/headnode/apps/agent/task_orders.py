@@ -176,7 +176,7 @@ class TaskOrders:
         route = launch.route
         if not route.task:
             return self._beside(launch)
-        preparation = self._preparation(route.task, self._tasks[route.task - 1], launch.place)
+        preparation = self._preparation(route.task, self._tasks[route.task - 1], launch.placement)
         own = preparation.recipe(route.instance, route.attempt).environment
         sent = {name: value for name, value in launch.environment.items() if not is_schedulers(name)}
         schedulers = {name: value for name, value in own.items() if is_schedulers(name)}
@@ -185,7 +185,7 @@ class TaskOrders:
     def bounds_for(self, launch: Launch) -> Bounds:
         """Return what all that an attempt launches here may have; beside the tasks: the job's processors."""
         if launch.route.task:
-            return self.bounds(launch.place)
+            return self.bounds(launch.placement)
         return self.bounds(self._allocation)._replace(memory=0)
 
     def limits_for(self, launch: Launch) -> tuple[ResourceLimit, ...]:

@@ -315,12 +315,12 @@ def _on_node(client: Client, run: int, node: str, stdin: int | None) -> Iterator
 
     Raises:  Unavailable when the head goes away.
     """
-    conversation = client.begin("run_here", run=run, node=node)
+    conversation = client.begin("run_on_node", run=run, node=node)
     try:
         offset = _send_input(conversation.say, stdin, 0)
         while True:
             answer = conversation.hear()
-            if "took" in answer:
+            if "consumed" in answer:
                 offset = _send_input(conversation.say, stdin, offset)
             for kind in ("out", "err"):
                 if kind in answer:

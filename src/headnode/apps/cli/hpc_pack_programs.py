@@ -169,7 +169,7 @@ CREATED = {"HPCPack": "Created job", "CCS": "Job queued"}
 
 def dialect_of_sentences(client: Client) -> str:
     """Return whose sentences this cluster's programs print: ``HPCPack`` or ``CCS``."""
-    params = client.ask("params")["params"]
+    params = client.ask("parameters")["parameters"]
     return next((str(param["value"]) for param in params if param["name"] == PARAMETER), "HPCPack")
 
 

@@ -111,7 +111,7 @@ def source_of(
     elsewhere = files.get("remote") or not client.state_directory or os.geteuid() == 0
     if not elsewhere or path == os.devnull:
         return LocalFile(path)
-    if path == files["kept"]:
+    if path == files["captured_path"]:
         return RemoteOutput(client, question, path)
     stream = "standard_output" if path == files["standard_output"] else "standard_error"
     return RemoteOutput(client, {**question, "stream": stream}, f"{files['node']}:{path}")
@@ -206,7 +206,7 @@ class WholeOutput:
     def files(self) -> "Iterator[tuple[Address, dict[str, Any]]]":
         """Yield where the output of each instance is that has one."""
         for address, _ in self._begun():
-            yield address, self._client.ask("output", **_question(address))
+            yield address, self._client.ask("task_output", **_question(address))
 
     def follow(self) -> None:
         """Print what comes, until the job is over, or all instances of the task are."""
@@ -272,9 +272,9 @@ class WholeOutput:
 
         question, at = _question(address), start
         try:
-            files = self._client.ask("output", **question)
+            files = self._client.ask("task_output", **question)
             path = files.get(self._stream)
-            if path is None or (files.get("gone") and path == files.get("kept")):
+            if path is None or (files.get("removed") and path == files.get("captured_path")):
                 return start
             for piece, behind in source_of(self._client, question, files, path).pieces(start):
                 self._write(address, piece)

@@ -27,7 +27,7 @@ def apply_shell(task: "dict[str, Any]", asked: Arguments, client: Client) -> Non
 
     Raises:  BadRequest ``usage`` when this directory cannot be the work directory of a task.
     """
-    defaults, given = client.ask("defaults"), asked.text("workdir") or ""
+    defaults, given = client.ask("submission_defaults"), asked.text("workdir") or ""
     if given.startswith(("/", "%", "$")):
         pass  # the node knows where that is
     elif given == "~" or given.startswith("~/"):

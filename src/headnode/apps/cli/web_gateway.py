@@ -61,7 +61,7 @@ def _ask(path: Path, question: str) -> dict[str, Any] | None:
                 connection.connect(f"/proc/self/fd/{directory}/{path.name}")
             finally:
                 os.close(directory)
-            connection.sendall(write_json({"do": question}).encode() + b"\n")
+            connection.sendall(write_json({"verb": question}).encode() + b"\n")
             with connection.makefile("rb") as lines:
                 answer = read_json(lines.readline(LONGEST_ANSWER).decode())
         except (OSError, ValueError):

@@ -157,7 +157,7 @@ class Client:
 
 
 def _request(question: str, fields: "dict[str, Any]") -> "dict[str, Any]":
-    return {"do": question, **{name: value for name, value in fields.items() if value is not None}}
+    return {"verb": question, **{name: value for name, value in fields.items() if value is not None}}
 
 
 RETRY_TIME = 15.0  # seconds: a head that was killed and is started again is back sooner

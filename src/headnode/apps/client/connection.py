@@ -53,8 +53,8 @@ def write_json(value: "Any") -> str:
 
     Raises:  ValueError for an infinite number, TypeError for what JSON has no word for.
 
-    >>> write_json({"do": "cancel_job", "job": 7, "force": True, "message": None})
-    '{"do":"cancel_job","job":7,"force":true,"message":null}'
+    >>> write_json({"verb": "cancel_job", "job": 7, "force": True, "message": None})
+    '{"verb":"cancel_job","job":7,"force":true,"message":null}'
     """
     if value is None or value is True or value is False:
         return {None: "null", True: "true", False: "false"}[value]

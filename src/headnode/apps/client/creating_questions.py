@@ -8,7 +8,7 @@ CREATING_QUESTIONS = frozenset(
         "clone_job",
         "submit_group",
         "invite_node",
-        "make_reservation",
-        "new_token",
+        "create_reservation",
+        "create_token",
     )
 )

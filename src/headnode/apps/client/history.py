@@ -40,7 +40,7 @@ def ask_history(
 
 
 def _page(client: Client, after: int, since: float | None, until: float | None) -> Mapping[str, Any]:
-    return client.ask("past_jobs", after=after, limit=PAGE, since=since, until=until)
+    return client.ask("ended_jobs", after=after, limit=PAGE, since=since, until=until)
 
 
 def _logged(page: Mapping[str, Any]) -> Iterator[SwfJob]:

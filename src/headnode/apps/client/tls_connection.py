@@ -26,7 +26,7 @@ def connect(login: HeadLogin) -> Connection:
     """
     connection = dial(login.host, login.port, login.authority)
     try:
-        answer = ask(connection, {"do": "log_in", "token": login.token}, login.address)
+        answer = ask(connection, {"verb": "log_in", "token": login.token}, login.address)
     except BaseException:
         connection.close()
         raise
@@ -150,7 +150,7 @@ def redeem_login(line: str, address: str = "", *, shared: bool = False) -> HeadL
         raise head_away(f"{offered.host}:{offered.port}", error.strerror or str(error)) from None
     connection = dial(offered.host, offered.port, authority)
     try:
-        wish = {"do": "take_login", "secret": offered.secret}
+        wish = {"verb": "exchange_login", "secret": offered.secret}
         answer = ask(connection, wish, f"{offered.host}:{offered.port}")
     finally:
         connection.close()

@@ -118,7 +118,7 @@ def follow(state: Path, jobs: list[int]) -> list[Job]:
     client = Client(str(state))
     try:
         with bars() if sys.stderr.isatty() else lines() as shown:
-            for answer in client.follow("watch_job", job=jobs):
+            for answer in client.follow("watch_jobs", job=jobs):
                 known.update((job["id"], job) for job in answer["jobs"])
                 shown([known[job] for job in jobs if job in known])
     finally:

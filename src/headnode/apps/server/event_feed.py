@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
-from headnode.core.state.job_events import JobCreated, JobModified, JobRevived, JobValidated
+from headnode.core.state.job_events import JobCreated, JobModified, JobUnarchived, JobValidated
 from headnode.engine.engine import Engine
 
 MOST_RECENT = 20_000  # events in memory; a client that is further behind reads the journal
@@ -19,7 +19,7 @@ def description_bytes(event: Event) -> int:
     match event:
         case JobCreated(spec=spec) | JobModified(spec=spec) | JobValidated(spec=spec):
             return len(spec or b"")
-        case JobRevived(record=record):
+        case JobUnarchived(record=record):
             return len(record)
         case _:
             return 0

@@ -42,7 +42,7 @@ class JobCounters:
                     template, started = self._running.pop(job, ("", None))
                     if started is not None:
                         self._count(self.runs, template, at - started)
-                case e.JobReturned(job=job, at=at) | e.JobRequeued(job=job, at=at):
+                case e.JobAutoRequeued(job=job, at=at) | e.JobRequeued(job=job, at=at):
                     self._running.pop(job, None)
                     self._requeued[job] = at
 

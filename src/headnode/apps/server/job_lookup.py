@@ -119,13 +119,13 @@ class JobLookup:
     def skipped_for(self, record: JobRecord) -> tuple[JobRecord, ...]:
         """Return the jobs that were canceled for the end of a job, and those for theirs, and so on."""
         found: dict[int, JobRecord] = {}
-        ahead = list(record.skips)
+        ahead = list(record.skipped_jobs)
         while ahead:
             job = ahead.pop()
             one = None if job in found else self.archived(job)
             if one is not None and one.skipped:
                 found[job] = one
-                ahead += one.skips
+                ahead += one.skipped_jobs
         return tuple(found.values())
 
     def newest(
@@ -226,4 +226,4 @@ class Briefs:
 
 
 def _option(found: FoundJob) -> int:
-    return found.record.run.option if found.record.run is not None else 0
+    return found.record.run.alternative if found.record.run is not None else 0

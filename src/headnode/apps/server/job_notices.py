@@ -146,7 +146,7 @@ class JobNotices:
                 if may_ask(spec):
                     self._asking.add(job)
                 return False
-            case e.JobRevived(job=job, record=record):
+            case e.JobUnarchived(job=job, record=record):
                 if may_ask(decode_record(record).spec):
                     self._asking.add(job)
                 return False

@@ -243,7 +243,7 @@ class ServerContext:
         if record.state is not JobState.RESUMING:
             return []
         found: list[Reason] = []
-        for node, numbers in suspension_of(record.run).places.items():
+        for node, numbers in suspension_of(record.run).allocation.items():
             free = len(self.cluster.cores.free_on(node))
             if free < len(numbers):
                 needs = f"{len(numbers)} processor{'s' if len(numbers) > 1 else ''}"

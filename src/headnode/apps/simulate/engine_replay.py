@@ -37,11 +37,11 @@ from headnode.core.state.job_events import (
     AllocationShrunk,
     InstancesDispatched,
     InstancesStopping,
+    JobAutoRequeued,
     JobEnded,
     JobEnding,
     JobEvent,
     JobRequeued,
-    JobReturned,
     JobStarted,
     NodeCores,
 )
@@ -83,7 +83,7 @@ def preemption_cost(journal: MemoryJournal, jobs: int) -> PreemptionCost:
     return PreemptionCost(told.begun, told.ended, told.returned, told.stopped, told.lost, told.cut, told.held)
 
 
-_HOLDING = (JobStarted, AllocationGrown, AllocationShrunk, JobReturned, JobRequeued, JobEnded)
+_HOLDING = (JobStarted, AllocationGrown, AllocationShrunk, JobAutoRequeued, JobRequeued, JobEnded)
 _COSTS = frozenset((*_HOLDING, InstancesDispatched, InstancesStopping, JobEnding))
 """Events that `_CostCounter.note` takes note of, and few others."""
 
@@ -107,7 +107,7 @@ class _CostCounter:
             case JobStarted():
                 self._start(event)
             case InstancesDispatched():
-                processors = _size(event.place)
+                processors = _size(event.placement)
                 for instance, _ in event.attempts:
                     self._since[event.job, event.task, instance] = event.at, processors
             case AllocationGrown():
@@ -119,7 +119,7 @@ class _CostCounter:
             case InstancesStopping():
                 if event.cause == "preempted" or event.job in self._leaving:
                     self._stop(event)
-            case JobReturned() | JobRequeued():
+            case JobAutoRequeued() | JobRequeued():
                 self._leaving.discard(event.job)
                 self.returned[event.job - 1] += 1
                 self._hold(event, -self._sizes[event.job - 1])
@@ -385,8 +385,8 @@ class EngineReplay:
 
 def _reserves(reservation: NodeReservation, first: float) -> MakeReservation:
     """Return what reserves nodes for a time that counts from the first submission."""
-    begins, ends = Instant(first + reservation.begins), Instant(first + reservation.ends)
-    return MakeReservation(by=_OPERATOR, reservation=replace(reservation, begins=begins, ends=ends))
+    begins, ends = Instant(first + reservation.start), Instant(first + reservation.end)
+    return MakeReservation(by=_OPERATOR, reservation=replace(reservation, start=begins, end=ends))
 
 
 @contextmanager

@@ -235,7 +235,7 @@ def read_reservations(texts: Sequence[str], machine: SimulatedMachine) -> tuple[
             raise _bad_reservation(text, f"names {strange[0]!r}, which --nodes does not describe")
         nodes = tuple(known[name.lower()] for name in names)
         begins, ends = Instant(after), Instant(after + lasts)
-        found.append(NodeReservation(name=f"reservation{number}", begins=begins, ends=ends, nodes=nodes))
+        found.append(NodeReservation(name=f"reservation{number}", start=begins, end=ends, nodes=nodes))
     return tuple(found)
 
 

@@ -74,7 +74,7 @@ class ControlSocket:
         Raises:  BadRequest ``request``; NotAllowed ``not-yours``.
         """
         try:
-            asked = msgspec.json.decode(line, type=dict[str, str]).get("do")
+            asked = msgspec.json.decode(line, type=dict[str, str]).get("verb")
         except UNREADABLE:
             asked = None
         owns = uid in (0, os.geteuid())

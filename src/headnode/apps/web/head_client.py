@@ -129,7 +129,7 @@ class HeadClient:
 
         Raises:  as `ask`.
         """
-        request = msgspec.json.encode({"do": verb, **fields})
+        request = msgspec.json.encode({"verb": verb, **fields})
         async with self._counted(caller):
             connection = await self._connection(caller)
             try:
@@ -162,7 +162,7 @@ class HeadClient:
         async with self._counted(caller):
             connection = await self._connect(caller)
             try:
-                await connection.send(msgspec.json.encode({"do": verb, **fields}))
+                await connection.send(msgspec.json.encode({"verb": verb, **fields}))
                 while True:
                     reply = await connection.receive(patience=None)
                     if not reply.startswith(b'{"ok":true'):
@@ -261,7 +261,7 @@ class HeadClient:
         Raises:  Unavailable ``no-head``; the refusal of the head.
         """
         connection = await self._dial()
-        said = {"do": "speak_for_user", **{k: v for k, v in caller._asdict().items() if v is not None}}
+        said = {"verb": "act_for_user", **{k: v for k, v in caller._asdict().items() if v is not None}}
         try:
             await connection.send(msgspec.json.encode(said))
             reply = await connection.receive()

@@ -83,7 +83,7 @@ def _add(fields: Fields, more: Mapping[str, Any], where: str) -> None:
     Raises:  BadRequest ``field``.
     """
     for name, value in more.items():
-        if name in fields or name in ("do", "idempotency"):
+        if name in fields or name in ("verb", "idempotency"):
             raise wrong(
                 "field",
                 f"{where} must not have {name[:64]!r}",

@@ -92,5 +92,5 @@ async def _pieces(
 async def _read(
     head: HeadClient, caller: WebCaller, asked: ReadOutputRequest, offset: int, most: int
 ) -> OutputBytesAnswer:
-    request = msgspec.structs.replace(asked, offset=offset, most=most)
+    request = msgspec.structs.replace(asked, offset=offset, limit=most)
     return await head.ask(caller, "read_output", request, OutputBytesAnswer)

@@ -62,7 +62,7 @@ class _TemplateXmlReader:
 
     def _rule(self, element: etree._Element, about: TemplateProperty, given: dict[str, str]) -> TemplateRule:
         bounds = {}
-        for word, bound in (("minval", "least"), ("maxval", "most")):
+        for word, bound in (("minval", "minimum"), ("maxval", "maximum")):
             if word in given and about.is_number:
                 bounds[bound] = float(self._read(element, about, given[word]))
             elif word in given:
@@ -136,7 +136,7 @@ def _attributes(rule: TemplateRule, about: TemplateProperty, words: ValueFormat)
     if rule.default is not None:
         yield "Default", words.write(rule.preset)
     yield "ReadOnly", "true" if rule.read_only else "false"
-    for name, bound in (("MinVal", rule.least), ("MaxVal", rule.most)):
+    for name, bound in (("MinVal", rule.minimum), ("MaxVal", rule.maximum)):
         if bound is not None:
             yield name, words.write(bound if isinstance(rule.preset, float) else int(bound))
     if rule.allowed:

@@ -163,8 +163,8 @@ class _TemplateReader:
             unit=about.unit,
             default=self._said(about, found, "default"),
             read_only=self._read(FLAG, found.get("read_only", False), (about.key, "read_only")),
-            least=self._bound(about, found, "least"),
-            most=self._bound(about, found, "most"),
+            minimum=self._bound(about, found, "least"),
+            maximum=self._bound(about, found, "most"),
             allowed=self._allowed(about, found.get("allowed", [])),
             required=self._required(about, found),
         )
@@ -230,7 +230,7 @@ def _rule_document(rule: TemplateRule, about: TemplateProperty) -> dict[str, Any
         found["read_only"] = True
     found |= {
         word: write(value if isinstance(rule.preset, float) else int(value))
-        for word, value in (("least", rule.least), ("most", rule.most))
+        for word, value in (("least", rule.minimum), ("most", rule.maximum))
         if value is not None
     }
     if rule.allowed:

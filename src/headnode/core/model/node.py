@@ -39,7 +39,7 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     disk: int = 0  # MB where tasks may write; 0: not said
     swap: int = 0  # MB
     boot_id: str = ""
-    serves: str = ""  # the one user whose jobs it can run; empty: it runs those of everybody
+    only_user: str = ""  # the one user whose jobs it can run; empty: it runs those of everybody
     machine_processors: tuple[int, ...] = ()  # what the machine calls them, in order; empty: not known
     control_groups: str = ""  # v2, v1 or none; empty: not said
     enforced: tuple[str, ...] = ()  # what the system keeps for each task: memory, processes, processors
@@ -84,7 +84,7 @@ def _list_problems(facts: NodeFacts) -> Iterator[str]:
 
 
 def _text_problems(facts: NodeFacts) -> Iterator[str]:
-    own = (facts.name, facts.architecture, facts.system, facts.boot_id, facts.serves, facts.control_groups)
+    own = (facts.name, facts.architecture, facts.system, facts.boot_id, facts.only_user, facts.control_groups)
     for text in chain(own, (facts.version, facts.address), facts.groups, facts.features, facts.enforced):
         if len(text) > b.NAME.most:
             yield f"{text[:_SHOWN]!r}... has {len(text):,} characters, not {b.NAME.most} at most"

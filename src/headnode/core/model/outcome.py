@@ -58,7 +58,7 @@ NOT_COUNTS = frozenset({"user_time", "system_time", "peak_memory", "average_memo
 class AttemptOutcome(NamedTuple):
     """The outcome of one attempt.
 
-    After ``exited`` either `exit_code` or `signal` is set.  `message` says why and what to do; `trouble` is a
+    After ``exited`` either `exit_code` or `signal` is set.  `message` says why and what to do; `fault` is a
     word of `core.model.faults` if the attempt could not be started.
     """
 
@@ -68,7 +68,7 @@ class AttemptOutcome(NamedTuple):
     started: Instant | None = None
     ended: Instant | None = None
     message: str = ""
-    trouble: str = ""
+    fault: str = ""
     usage: ResourceUsage = ResourceUsage()
 
     @property
@@ -82,12 +82,12 @@ class AttemptOutcome(NamedTuple):
 class RemoteUsage(NamedTuple):
     """The resources used by an attempt on one of its other nodes.
 
-    `why` is a sentence if it had too little memory there or reached a limit.
+    `message` is a sentence if it had too little memory there or reached a limit.
     """
 
     usage: ResourceUsage = ResourceUsage()
-    why: str = ""
+    message: str = ""
 
     def after(self, other: "RemoteUsage") -> "RemoteUsage":
         """Return both together, one after the other on the same node."""
-        return RemoteUsage(self.usage.after(other.usage), self.why or other.why)
+        return RemoteUsage(self.usage.after(other.usage), self.message or other.message)

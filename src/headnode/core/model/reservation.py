@@ -23,11 +23,11 @@ _LATEST = 253402300800  # the year 10000
 class NodeReservation(
     msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True
 ):
-    """Whole nodes, reserved from `begins` until `ends` for those named here; for no job if none is named."""
+    """Whole nodes, reserved from `start` until `end` for those named here; for no job if none is named."""
 
     name: str
-    begins: Instant
-    ends: Instant
+    start: Instant
+    end: Instant
     nodes: tuple[str, ...] = ()  # by name, ascending
     count: int = 0  # so many of any were asked for, and if one leaves another takes its place; 0: these
     node_groups: tuple[str, ...] = ()  # those of any are in all of these groups
@@ -57,7 +57,7 @@ class NodeReservation(
 
     def meets(self, begins: float, ends: float) -> bool:
         """Return whether any of this time is its own."""
-        return self.begins < ends and begins < self.ends
+        return self.start < ends and begins < self.end
 
     def says(self) -> str:
         """Return for whom it is and when, such as ``for maintenance (upgrade) from … to … UTC``."""
@@ -68,7 +68,7 @@ class NodeReservation(
                 f"project {name}" for name in self.projects
             ]
             whom = ", ".join((*self.users, *several))
-        begins, ends = moment_in_words(self.begins), moment_in_words(self.ends)
+        begins, ends = moment_in_words(self.start), moment_in_words(self.end)
         return f"for {whom} ({self.name}) from {begins} to {ends} UTC"
 
 
@@ -89,7 +89,7 @@ def check_reservation(wish: NodeReservation, now: Instant) -> None:
             what=f"a reservation cannot be called {wish.name!r}",
             fix="use up to 64 letters, digits, dots, dashes and underscores, first a letter or digit",
         )
-    if not 0 <= wish.begins < wish.ends < _LATEST or wish.ends <= now:
+    if not 0 <= wish.start < wish.end < _LATEST or wish.end <= now:
         raise BadRequest(
             code="reservation-time",
             what=f"reservation {wish.name!r} would not end after it begins, or is over already",

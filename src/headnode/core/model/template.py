@@ -20,16 +20,16 @@ class TemplateRule(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
     A value is a job description of which only this field counts.
 
-    `least` and `most` are in the unit of the field.  A rule for `minimum` or `maximum` says what is counted:
-    it holds for jobs of this `unit` alone.
+    `minimum` and `maximum` are in the unit of the field.  A rule for `minimum` or `maximum` says what is
+    counted: it holds for jobs of this `unit` alone.
     """
 
     field: str
     unit: UnitType | None = None
     default: JobSpec | None = None
     read_only: bool = False
-    least: float | None = None
-    most: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
     allowed: tuple[JobSpec, ...] = ()  # empty: every value
     required: JobSpec | None = None  # for fields that hold several: these are among them
 

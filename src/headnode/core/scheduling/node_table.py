@@ -67,8 +67,8 @@ def node_objection(rules: NodeRules, node: NodeFacts) -> str:
         return "has no processors"
     if rules.asked and name not in rules.asked:
         return "is not among the requested nodes"
-    if rules.user and node.serves not in ("", rules.user):
-        return f"serves only user {node.serves!r}"
+    if rules.user and node.only_user not in ("", rules.user):
+        return f"serves only user {node.only_user!r}"
     if name in rules.excluded:
         return "is excluded by the job"
     return (
@@ -342,7 +342,7 @@ def _looks(facts: NodeFacts) -> tuple[object, ...]:
         facts.system,
         facts.disk,
         facts.swap,
-        facts.serves,
+        facts.only_user,
     )
 
 

@@ -107,12 +107,12 @@ def end_when_stopped(
         return cleaning
     if not end.requeue:
         return [e.JobEnded(at=now, job=record.id, outcome=end.outcome, message=record.message)]
-    if end.uncounted or run.returns < job_retries(cluster):
+    if end.uncounted or run.auto_requeues < job_retries(cluster):
         by = next(iter(run.recalled_for), 0) if end.uncounted else 0
         message, free = record.message, end.uncounted
-        returned = e.JobReturned(at=now, job=record.id, message=message, preempted_by=by, uncounted=free)
+        returned = e.JobAutoRequeued(at=now, job=record.id, message=message, preempted_by=by, uncounted=free)
         return [returned, *requeue_held_for_prologs(cluster, record, message, now)]
-    message = f"{record.message}, after {run.returns} returns to the queue"
+    message = f"{record.message}, after {run.auto_requeues} returns to the queue"
     return [
         *cancel_queued(record, run.tasks, now, message),
         e.JobEnded(at=now, job=record.id, outcome="failed", message=message),
@@ -179,7 +179,7 @@ def end_run(_cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: In
     end = graph.run.end or RunEnd(outcome="canceled")
     if end.requeue and end.preempted_by:
         by = end.preempted_by
-        return [e.JobReturned(at=now, job=record.id, message=record.message, preempted_by=by)]
+        return [e.JobAutoRequeued(at=now, job=record.id, message=record.message, preempted_by=by)]
     if end.requeue:
         return [e.JobRequeued(at=now, job=record.id, message=record.message)]
     return [e.JobEnded(at=now, job=record.id, outcome=end.outcome, message=record.message)]

@@ -97,7 +97,7 @@ class Agenda:
     def change_reservation(self, reservation: NodeReservation) -> None:
         """Look at a reservation that is new or has changed, now and when it begins and ends."""
         self.dirty_reservations.add(reservation.key)
-        for edge in (reservation.begins, reservation.ends):
+        for edge in (reservation.start, reservation.end):
             self.edges.set(edge, edge)
 
     def begin_and_end_reservations(self, reservations: Mapping[str, NodeReservation], now: Instant) -> None:
@@ -106,5 +106,5 @@ class Agenda:
         while self.edges.take(now) is not None:
             turned = True
         if turned:
-            self.dirty_reservations |= {key for key, each in reservations.items() if each.begins <= now}
+            self.dirty_reservations |= {key for key, each in reservations.items() if each.start <= now}
             self.pass_needed = True

@@ -53,13 +53,13 @@ def _clock_set(cluster: ClusterState, event: e.ClockSet) -> None:
         run = start.run_of(cluster, record)
         if run.started is None or not record.state.is_active:
             continue
-        run.clock_set = Seconds(run.clock_set + event.by)
+        run.clock_shift = Seconds(run.clock_shift + event.seconds)
         if run.suspension is not None:
-            run.suspension.since = Instant(run.suspension.since + event.by)
+            run.suspension.since = Instant(run.suspension.since + event.seconds)
         job_request.set_limits(run, cluster.spec(record))
         cluster.agenda.set_deadline(job, run.deadline)
         cluster.agenda.dirty_job_views.add(job)
-    cluster.usage.shift(event.by)
+    cluster.usage.shift(event.seconds)
     cluster.agenda.pass_needed = True
 
 
@@ -82,31 +82,31 @@ def keep_receipt(cluster: ClusterState, receipt: Receipt, now: Instant) -> None:
 APPLY: Mapping[type, Callable[[ClusterState, Any], None]] = MappingProxyType(
     {
         j.JobCreated: submit.job_created,
-        j.JobGiven: submit.owner_changed,
+        j.JobOwnerChanged: submit.owner_changed,
         j.JobModified: modify.job_modified,
         j.JobSubmitted: submit.job_submitted,
         j.JobValidated: filters.job_validated,
         j.FilterAnswered: filters.filter_answered,
-        j.JobConfigured: submit.job_configured,
+        j.JobConfiguring: submit.job_configured,
         j.JobStarted: start.job_started,
         j.AllocationGrown: start.allocation_grown,
         j.AllocationShrunk: start.allocation_shrunk,
         j.AllocationLost: start.allocation_lost,
-        j.NodeReadied: hooks.readied,
+        j.NodePrepared: hooks.readied,
         j.NodesCleaning: hooks.cleaning,
         j.ProcessorsRecalled: preempt.processors_recalled,
         j.InstancesDispatched: task_progress.instances_dispatched,
         j.InstancesStarted: task_progress.instances_started,
         j.InstancesEnded: task_progress.instances_ended,
         j.InstancesStopping: task_progress.instances_stopping,
-        j.TaskCanceled: task_progress.task_canceled,
-        j.TaskRequeued: task_progress.task_requeued,
+        j.InstancesCanceled: task_progress.task_canceled,
+        j.InstancesRequeued: task_progress.task_requeued,
         j.JobEnding: job_end.job_ending,
         j.DispatchStopped: job_end.dispatch_stopped,
         j.JobEnded: job_end.job_ended,
         j.JobRequeued: job_end.job_requeued,
-        j.JobReturned: job_end.job_returned,
-        j.JobRevived: job_end.job_revived,
+        j.JobAutoRequeued: job_end.job_returned,
+        j.JobUnarchived: job_end.job_revived,
         j.JobHeld: hold.hold_set,
         j.JobReleased: hold.hold_released,
         j.JobSuspending: suspend.suspending,
@@ -127,16 +127,16 @@ APPLY: Mapping[type, Callable[[ClusterState, Any], None]] = MappingProxyType(
         e.NodeInvited: nodes.node_invited,
         e.NodeKeyPinned: nodes.key_pinned,
         e.LoginOffered: tokens.offered,
-        e.TokenMade: tokens.made,
+        e.TokenCreated: tokens.made,
         e.TokenUsed: tokens.used,
         e.TokenRevoked: tokens.revoked,
-        e.NodeSet: nodes.node_set,
+        e.NodeModified: nodes.node_set,
         e.ParameterSet: nodes.parameter_set,
         e.ClockSet: _clock_set,
-        e.NumbersSkipped: nodes.numbers_skipped,
+        e.JobIdsSkipped: nodes.numbers_skipped,
         e.RequestCarriedOut: _carried_out,
-        e.ReservationMade: reservations.reservation_kept,
-        e.ReservationChanged: reservations.reservation_kept,
+        e.ReservationCreated: reservations.reservation_kept,
+        e.ReservationModified: reservations.reservation_kept,
         e.ReservationCanceled: reservations.reservation_gone,
         e.ReservationEnded: reservations.reservation_gone,
         e.TemplateSet: templates.template_set,

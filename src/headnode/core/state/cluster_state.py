@@ -15,7 +15,7 @@ from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.template import JobTemplate
 from headnode.core.model.user import Receipt
 from headnode.core.state.agenda import Agenda
-from headnode.core.state.events import Doubt
+from headnode.core.state.events import SuspectJob
 from headnode.core.state.holding import set_recalled
 from headnode.core.state.indexes import FreeCores, JobQueue
 from headnode.core.state.job_record import JobRecord, decode_spec, spec_of, started_run
@@ -113,7 +113,7 @@ class ClusterState:
         self.personal = False  # some node serves one user only
         self.start_failures = StartFailures()
         self.ready_prologs = PrologSuccesses()
-        self.doubts: dict[str, Doubt] = {}  # nodes that a failed prolog drained, while a job may be to blame
+        self.suspects: dict[str, SuspectJob] = {}  # by node that a failed prolog drained: the job to blame
         self._interned: dict[str, str] = {}
 
     def snapshot(self) -> Snapshot:
@@ -136,9 +136,9 @@ class ClusterState:
 
     def update_doubts(self, node: NodeRecord) -> None:
         """Learn from the drains of a node whether a job may be to blame."""
-        self.doubts.pop(node.facts.name, None)
-        for doubt in [drain.doubt for drain in node.drains if drain.doubt is not None]:
-            self.doubts[node.facts.name] = doubt
+        self.suspects.pop(node.facts.name, None)
+        for doubt in [drain.suspect for drain in node.drains if drain.suspect is not None]:
+            self.suspects[node.facts.name] = doubt
 
     # Reading
 
@@ -186,7 +186,7 @@ class ClusterState:
 
     def given(self, record: JobRecord) -> JobRequest:
         """Return what a job was given that was started, also when it is suspended and waits to go on."""
-        request = request_taken(record.spec, record.run.option if record.run is not None else 0)
+        request = request_taken(record.spec, record.run.alternative if record.run is not None else 0)
         return self.admit_request(record, without_refused(request, record.run))
 
     def turn(self, record: JobRecord) -> QueuePosition:
@@ -236,7 +236,7 @@ class ClusterState:
         if record.state is JobState.QUEUED and record.last_start is not None:
             over = nextafter(record.last_start, inf)  # at that very instant it may start still
             self.agenda.last_starts.set(record.id, Instant(over))
-        if record.filtered is not None:
+        if record.filter_reply is not None:
             self.filtered.add(record.id)
         if record.hold_until is not None:
             self.queue.hold(record.id, record.hold_until)
@@ -339,12 +339,12 @@ class ClusterState:
         self.suspended.add(record.id)
         self.graphs[record.id] = TaskGraph(record, run, self.waiting)
         self.agenda.set_deadline(record.id, run.deadline)
-        self.agenda.dirty_node_views.update(suspension_of(run).places)
+        self.agenda.dirty_node_views.update(suspension_of(run).allocation)
         self.agenda.dirty_jobs.add(record.id)
 
     def on_node(self, node: str) -> set[JobId]:
         """Return the jobs that hold something of a node, or whose stopped processes are there."""
-        suspended = {job for job in self.suspended if node in suspension_of(self.jobs[job].run).places}
+        suspended = {job for job in self.suspended if node in suspension_of(self.jobs[job].run).allocation}
         return self.cores.holders.get(node, set()) | suspended
 
     def close_run(self, record: JobRecord) -> None:
@@ -353,7 +353,7 @@ class ClusterState:
         if record.state is JobState.RESUMING:
             self.dequeue(record)
         if record.id in self.suspended:
-            self.agenda.dirty_node_views.update(suspension_of(record.run).places)
+            self.agenda.dirty_node_views.update(suspension_of(record.run).allocation)
             self.suspended.discard(record.id)
         if record.run is not None:
             for node, processors in record.run.allocation.items():
@@ -394,7 +394,7 @@ class ClusterState:
 
     def update_personal(self) -> None:
         """Update whether any node serves one user only, and the requests of jobs if that has changed."""
-        personal = any(node.facts.serves for node in self.nodes.values())
+        personal = any(node.facts.only_user for node in self.nodes.values())
         if personal != self.personal:
             self.personal = personal
             self._reservations_changed(set())

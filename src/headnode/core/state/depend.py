@@ -243,7 +243,7 @@ def cancel_if_in_vain(cluster: ClusterState, record: JobRecord, now: Instant) ->
                 outcome="canceled",
                 message=message,
                 skipped=True,
-                because=JobId(parent),
+                parent=JobId(parent),
             )
         ]
     return []
@@ -287,7 +287,7 @@ def revived_with_parent(
     for job, spec in sorted(specs.items()):
         waiting = tuple(one for one in parents(spec) if not all_met(spec, one, fates[one]))
         message = f"job {parent.id} runs again"
-        yield e.JobRevived(at=now, job=job, record=encode_record(records[job]), by=by)
+        yield e.JobUnarchived(at=now, job=job, record=encode_record(records[job]), by=by)
         yield e.JobRequeued(at=now, job=job, by=by, message=message, waits_for=waiting)
 
 

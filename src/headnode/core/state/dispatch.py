@@ -51,7 +51,7 @@ def dispatches(cluster: ClusterState, record: JobRecord, now: Instant) -> list[e
         for place, attempts in batches:
             found.append(
                 e.InstancesDispatched(
-                    at=now, job=record.id, task=index + 1, place=place, attempts=tuple(attempts)
+                    at=now, job=record.id, task=index + 1, placement=place, attempts=tuple(attempts)
                 )
             )
         if blocked:
@@ -90,7 +90,7 @@ def _serve(
             break
         attempts = ((instance, progress.used_by(instance) + 1),)
         found.append(
-            e.InstancesDispatched(at=now, job=record.id, task=index + 1, place=place, attempts=attempts)
+            e.InstancesDispatched(at=now, job=record.id, task=index + 1, placement=place, attempts=attempts)
         )
     return found
 
@@ -120,7 +120,7 @@ def _on_all(record: JobRecord, graph: TaskGraph, now: Instant) -> e.InstancesDis
     instance = progress.queued.firsts[0]
     place = tuple((node, tuple(numbers)) for node, numbers in graph.free.items())
     attempts = ((instance, progress.used_by(instance) + 1),)
-    return e.InstancesDispatched(at=now, job=record.id, task=index + 1, place=place, attempts=attempts)
+    return e.InstancesDispatched(at=now, job=record.id, task=index + 1, placement=place, attempts=attempts)
 
 
 Batch = tuple[NodeCores, list[tuple[int, int]]]
@@ -148,7 +148,7 @@ def _own_lanes(progress: TaskProgress, recalled: Mapping[str, int]) -> list[tupl
     lanes: dict[NodeCores, int] = {}
     for live in progress.live.values():
         if not live.moved:  # else its lane has another name where it runs
-            lanes[live.place] = lanes.get(live.place, 0) + 1
+            lanes[live.placement] = lanes.get(live.placement, 0) + 1
     if recalled:
         return [(place, live) for place, live in lanes.items() if not any(n in recalled for n, _ in place)]
     return list(lanes.items())
@@ -193,7 +193,7 @@ def gang_dispatches(
             attempt = progress.used_by(instance) + 1
             found.append(
                 e.InstancesDispatched(
-                    at=now, job=record.id, task=index + 1, place=place, attempts=((instance, attempt),)
+                    at=now, job=record.id, task=index + 1, placement=place, attempts=((instance, attempt),)
                 )
             )
     return found if _all_open(cluster, found) else []
@@ -231,5 +231,5 @@ def _sizes(unit: UnitType, minimum: int, held: int, facts: NodeFacts) -> list[in
 
 
 def _all_open(cluster: ClusterState, dispatches: Iterable[e.InstancesDispatched]) -> bool:
-    nodes = {node for event in dispatches for node, _ in event.place}
+    nodes = {node for event in dispatches for node, _ in event.placement}
     return all(node in cluster.nodes and cluster.nodes[node].state in SERVING_STATES for node in nodes)

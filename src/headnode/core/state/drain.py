@@ -63,7 +63,7 @@ def drain(cluster: ClusterState, command: DrainNode, now: Instant) -> list[Event
     must_administer(command.by, "drain nodes")
     known = cluster.node(command.node)
     _check_drain(command, now)
-    before = _of("asked", known)
+    before = _of("request", known)
     force = command.force or (before is not None and before.force)
     closes = now if command.closes is None else command.closes
     if before is not None and command.closes is None:
@@ -195,7 +195,7 @@ def _skipped_release(record: JobRecord, graph: TaskGraph, node: str, now: Instan
     found: list[Event] = []
     for index, progress in enumerate(graph.run.tasks):
         for instance, live in sorted(progress.live.items()):
-            if live.outcome is None or not any(name == node for name, _ in live.place):
+            if live.outcome is None or not any(name == node for name, _ in live.placement):
                 continue
             found.append(
                 job_events_e.InstancesStopping(
@@ -225,7 +225,7 @@ def _lost_for_good(
         AttemptReport(index + 1, instance, live.attempt, outcome)
         for index, progress in enumerate(graph.run.tasks)
         for instance, live in sorted(progress.live.items())
-        if live.place[0][0] == node and not graph.spec.tasks[index].rerunnable
+        if live.placement[0][0] == node and not graph.spec.tasks[index].rerunnable
         if graph.spec.tasks[index].kind not in SPECIAL
     )
     return ended(cluster, ReportEnded(node=node, job=record.id, reports=reports), now) if reports else []
@@ -269,7 +269,7 @@ def _stops(
     for index, progress in enumerate(graph.run.tasks):
         task = graph.spec.tasks[index]
         if task.kind not in SPECIAL and (force or task.rerunnable):
-            there = {n: live for n, live in progress.live.items() if uses_from(live.place, node, usable)}
+            there = {n: live for n, live in progress.live.items() if uses_from(live.placement, node, usable)}
             found += _stop(record, graph, index, there, message, now, force=force)
     return found
 

@@ -47,12 +47,12 @@ class NodeResumed(NodeEvent, frozen=True, gc=False):
     by: str = ""
 
 
-DrainCause = Literal["asked", "health", "hook", "agent", "report", "fault", "failures"]
+DrainCause = Literal["request", "health", "hook", "agent", "report", "fault", "failures"]
 """Who lets a node drain: an administrator, its health check, a prolog or an epilog that failed, the age of
 its agent, an impossible report, a fault of its own, or attempts that fail to start there again and again."""
 
 
-class Doubt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SuspectJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A prolog that failed on a node, perhaps because of its job."""
 
     job: JobId
@@ -67,19 +67,19 @@ class NodeDrained(NodeEvent, frozen=True, gc=False):
     """
 
     closes: Instant
-    cause: DrainCause = "asked"
+    cause: DrainCause = "request"
     reason: str = ""
     by: str = ""
     force: bool = False  # jobs give up what they hold there
-    doubt: Doubt | None = None  # the job whose prolog failed, if that may be the fault of the job
+    suspect: SuspectJob | None = None  # the job whose prolog failed, if that may be the fault of the job
 
 
 class NodeDrainLifted(NodeEvent, frozen=True, gc=False):
     """The drain of the node with this cause ends."""
 
-    cause: DrainCause = "asked"
+    cause: DrainCause = "request"
     by: str = ""
-    doubt: Doubt | None = None  # the job that was held instead
+    suspect: SuspectJob | None = None  # the job that was held instead
 
 
 class NodeUnreachable(NodeEvent, frozen=True, gc=False):
@@ -113,7 +113,7 @@ class NodeKeyPinned(NodeEvent, frozen=True, gc=False):
     invitation: str = ""
 
 
-class NodeSet(NodeEvent, frozen=True, gc=False):
+class NodeModified(NodeEvent, frozen=True, gc=False):
     """An administrator sets the groups, features or comment of the node; None: unchanged."""
 
     groups: tuple[str, ...] | None = None
@@ -135,10 +135,10 @@ class LoginOffered(StateEvent, frozen=True, gc=False):
     by: str = ""
 
 
-class TokenMade(StateEvent, frozen=True, gc=False):
+class TokenCreated(StateEvent, frozen=True, gc=False):
     """A login is exchanged for a token, from this address; the token authenticates the user."""
 
-    token: int  # counts the tokens of the cluster
+    number: int  # counts the tokens of the cluster
     digest: str
     user: str
     expires: Instant
@@ -175,9 +175,9 @@ class TemplateRemoved(StateEvent, frozen=True, gc=False):
 
 
 class ClockSet(StateEvent, frozen=True, gc=False):
-    """The head's clock is set forward by `by` seconds (back if negative); run time limits move with it."""
+    """The head's clock is set forward by `seconds` (back if negative); run time limits move with it."""
 
-    by: Seconds
+    seconds: Seconds
 
 
 class RequestCarriedOut(StateEvent, frozen=True, gc=False):
@@ -186,7 +186,7 @@ class RequestCarriedOut(StateEvent, frozen=True, gc=False):
     receipt: Receipt
 
 
-class NumbersSkipped(StateEvent, frozen=True, gc=False):
+class JobIdsSkipped(StateEvent, frozen=True, gc=False):
     """The cluster is restored from a backup: the next job gets this number, not used since the backup."""
 
     next_job: int
@@ -202,19 +202,19 @@ class ParameterSet(StateEvent, frozen=True, gc=False):
     origin: str = ""  # from where, as the audit log says it; empty: the head itself, or an old journal
 
 
-class ReservationMade(StateEvent, frozen=True, gc=False):
+class ReservationCreated(StateEvent, frozen=True, gc=False):
     """A reservation is made."""
 
     reservation: NodeReservation
     by: str = ""
 
 
-class ReservationChanged(StateEvent, frozen=True, gc=False):
-    """A reservation is changed; `what` names the changed fields."""
+class ReservationModified(StateEvent, frozen=True, gc=False):
+    """A reservation is changed; `changed` names the changed fields."""
 
     reservation: NodeReservation
     by: str = ""  # empty: nodes that left were replaced
-    what: str = ""
+    changed: str = ""
 
 
 class ReservationCanceled(StateEvent, frozen=True, gc=False):

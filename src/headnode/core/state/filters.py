@@ -85,7 +85,7 @@ def validate(cluster: ClusterState, command: ValidateJob, now: Instant) -> list[
             at=now,
             job=record.id,
             spec=encoded if what else b"",
-            what=", ".join(what),
+            changed=", ".join(what),
             filters=command.filters,
             waits_for=waits(cluster, spec, command.parents, record.id),
         )
@@ -149,11 +149,11 @@ def take_verdict(cluster: ClusterState, command: TakeVerdict, now: Instant) -> l
         job=record.id,
         verdict=command.verdict.value,
         filter=command.filter,
-        words=command.words,
+        message=command.words,
     )
     if command.kept is not None:
         given = command.kept
-        answered = replace(answered, kept=given.shares, option=given.option, parts=given.parts)
+        answered = replace(answered, reserved=given.shares, alternative=given.option, parts=given.parts)
     if record.state is JobState.RUNNING or command.verdict not in (
         ActivationVerdict.HOLD,
         ActivationVerdict.FAIL,
@@ -168,7 +168,9 @@ def take_verdict(cluster: ClusterState, command: TakeVerdict, now: Instant) -> l
 
 def _is_news(record: JobRecord, answered: e.FilterAnswered) -> bool:
     """Whether it was not said before: a filter that is asked again and again says the same mostly."""
-    return record.filtered is None or replace(record.filtered, at=answered.at) != filter_reply(answered)
+    return record.filter_reply is None or replace(record.filter_reply, at=answered.at) != filter_reply(
+        answered
+    )
 
 
 def job_validated(cluster: ClusterState, event: e.JobValidated) -> None:
@@ -189,8 +191,8 @@ def job_validated(cluster: ClusterState, event: e.JobValidated) -> None:
 
 def forget_offer(record: JobRecord) -> None:
     """The job is not as it was when it was offered something: what was kept for it is free again."""
-    if record.filtered is not None and record.filtered.kept:
-        record.filtered = replace(record.filtered, kept=(), option=0, parts=())
+    if record.filter_reply is not None and record.filter_reply.reserved:
+        record.filter_reply = replace(record.filter_reply, reserved=(), alternative=0, parts=())
 
 
 def filter_reply(event: e.FilterAnswered) -> FilterReply:
@@ -199,9 +201,9 @@ def filter_reply(event: e.FilterAnswered) -> FilterReply:
         at=event.at,
         verdict=event.verdict,
         filter=event.filter,
-        words=event.words,
-        kept=event.kept,
-        option=event.option,
+        message=event.message,
+        reserved=event.reserved,
+        alternative=event.alternative,
         parts=event.parts,
     )
 
@@ -212,10 +214,10 @@ def filter_answered(cluster: ClusterState, event: e.FilterAnswered) -> None:
     job_target(record.state, event)
     word = filter_reply(event)
     if record.state is not JobState.QUEUED:
-        record.filtered = word
+        record.filter_reply = word
         return
     cluster.dequeue(record)
-    record.filtered = word
+    record.filter_reply = word
     if event.until is not None:
         record.hold_until = event.until
     cluster.enqueue(record)

@@ -8,13 +8,13 @@ from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
-from headnode.core.state.events import Doubt, Event, NodeDrained
+from headnode.core.state.events import Event, NodeDrained, SuspectJob
 from headnode.core.state.holding import Holding, set_phase, set_prolog_due
 from headnode.core.state.job_events import (
     AllocationLost,
     AllocationShrunk,
-    JobReturned,
-    NodeReadied,
+    JobAutoRequeued,
+    NodePrepared,
     NodesCleaning,
 )
 from headnode.core.state.job_record import JobRecord, JobRun, started_run
@@ -103,7 +103,7 @@ def prolog_ended(cluster: ClusterState, command: ReportReady, now: Instant) -> l
         return []
     if not record.state.is_active:
         return []
-    return [NodeReadied(at=now, job=record.id, node=command.node)]
+    return [NodePrepared(at=now, job=record.id, node=command.node)]
 
 
 def epilog_ended(cluster: ClusterState, command: ReportClosed, now: Instant) -> list[Event]:
@@ -132,7 +132,7 @@ def hook_failed(cluster: ClusterState, command: ReportHook, now: Instant) -> lis
         doubt = in_doubt(cluster, command.node, command.job, now) if of_job else None
         events = _drained(cluster, command.node, reason, now, doubt)
         if doubt is not None and (record is None or not record.state.is_active):  # else when it goes back
-            doubts = {**cluster.doubts, command.node: doubt}
+            doubts = {**cluster.suspects, command.node: doubt}
             events += blame_for_prolog(cluster, doubt.owner, command.said, now, doubts)
     if command.hook not in ("prolog", OLD_AGENT) or record is None or record.run is None:
         return events
@@ -154,12 +154,12 @@ def hook_failed(cluster: ClusterState, command: ReportHook, now: Instant) -> lis
 
 
 def _drained(
-    cluster: ClusterState, node: str, reason: str, now: Instant, doubt: Doubt | None = None
+    cluster: ClusterState, node: str, reason: str, now: Instant, doubt: SuspectJob | None = None
 ) -> list[Event]:
     reason = reason[:LONGEST_REASON]
     if any(drain.cause == "hook" and drain.reason == reason for drain in cluster.nodes[node].drains):
         return []
-    return [NodeDrained(at=now, node=node, closes=now, cause="hook", reason=reason, doubt=doubt)]
+    return [NodeDrained(at=now, node=node, closes=now, cause="hook", reason=reason, suspect=doubt)]
 
 
 def cleaned_first(cluster: ClusterState, record: JobRecord, given: list[Event]) -> list[Event]:
@@ -172,7 +172,7 @@ def cleaned_first(cluster: ClusterState, record: JobRecord, given: list[Event]) 
         return given
     found: list[Event] = []
     for event in given:
-        if isinstance(event, JobReturned):
+        if isinstance(event, JobAutoRequeued):
             found.append(
                 AllocationLost(
                     at=event.at,
@@ -255,17 +255,17 @@ def _given_back(record: JobRecord, run: JobRun, nodes: tuple[str, ...], now: Ins
 
 def wait_for_prologs(run: JobRun, readied: bool) -> None:
     """A job comes to its nodes; `readied`: they must say that they are ready for it."""
-    run.readied = readied
+    run.prolog = readied
     run.holdings = {node: Holding(prolog_due=True) for node in run.allocation} if readied else {}
 
 
 def start_anew(run: JobRun, node: str) -> None:
     """A node was started anew: it must make itself ready once more for what is to come."""
-    if run.readied and node in run.places:
+    if run.prolog and node in run.places:
         set_prolog_due(run.holdings, node, due=True)
 
 
-def readied(cluster: ClusterState, event: e.NodeReadied) -> None:
+def readied(cluster: ClusterState, event: e.NodePrepared) -> None:
     """A node is ready."""
     record = cluster.job(event.job)
     job_target(record.state, event)
@@ -273,14 +273,14 @@ def readied(cluster: ClusterState, event: e.NodeReadied) -> None:
     set_prolog_due(run.holdings, event.node, due=False)
     cluster.ready_prologs.ended(record.owner, event.at)
     if event.node in cluster.nodes:
-        cluster.nodes[event.node].doubt = None
-    for node in [node for node, doubt in cluster.doubts.items() if doubt.job == event.job]:
+        cluster.nodes[event.node].suspect = None
+    for node in [node for node, doubt in cluster.suspects.items() if doubt.job == event.job]:
         _blame_node(cluster, cluster.nodes[node])  # the same job was made ready elsewhere
     cluster.agenda.dirty_jobs.add(event.job)
 
 
 def _blame_node(cluster: ClusterState, known: NodeRecord) -> None:
-    known.drains = tuple(replace(drain, doubt=None) for drain in known.drains)
+    known.drains = tuple(replace(drain, suspect=None) for drain in known.drains)
     cluster.update_doubts(known)
 
 

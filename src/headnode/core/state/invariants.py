@@ -41,9 +41,11 @@ def _check_record(cluster: ClusterState, record: JobRecord) -> None:
     _must(alive == (record.id in cluster.graphs), f"job {record.id}: graph or not?")
     if record.run is not None:
         specs = zip(cluster.spec(record).tasks, record.run.tasks, strict=True)
-        instances = [task.instances if p.made is None else p.made for task, p in specs]
+        instances = [task.instances if p.created is None else p.created for task, p in specs]
         for task, progress in zip(cluster.spec(record).tasks, record.run.tasks, strict=True):
-            _must((progress.made is not None) == (task.kind in SPECIAL), f"job {record.id}: special or not?")
+            _must(
+                (progress.created is not None) == (task.kind in SPECIAL), f"job {record.id}: special or not?"
+            )
         _must(len(record.run.tasks) == len(instances), f"job {record.id}: tasks without progress")
         for progress, count in zip(record.run.tasks, instances, strict=True):
             _check_instances(record, progress, count)
@@ -93,7 +95,7 @@ def _check_entered(record: JobRecord, run: JobRun) -> None:
     for node, holding in run.holdings.items():
         cleaned = (holding.phase is NodePhase.CLEANING) == (holding.clean_by is not None)
         _must(cleaned, f"job {record.id}: {node} is {holding}")
-    lives = {node for progress in run.tasks for one in progress.live.values() for node, _ in one.place}
+    lives = {node for progress in run.tasks for one in progress.live.values() for node, _ in one.placement}
     dirty = run.cleaning.keys() & lives
     _must(not dirty, f"job {record.id} has something on {dirty}, which are being cleaned")
 
@@ -115,7 +117,7 @@ def _check_stays(record: JobRecord, graph: TaskGraph) -> None:
     live: dict[str, set[int]] = {}
     for index, progress in enumerate(run.tasks):
         for one in progress.live.values():
-            for node, _ in one.place:
+            for node, _ in one.placement:
                 live.setdefault(node, set()).add(index)
     for node in run.places:
         there, phase = live.get(node, set()), phase_on(run.holdings, node)

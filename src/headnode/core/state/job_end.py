@@ -57,7 +57,7 @@ def requeue(cluster: ClusterState, command: c.RequeueJob, now: Instant) -> list[
         check_end_by(cluster.written(record), now)
         check_runnable(spec)
         return [
-            e.JobRevived(at=now, job=record.id, record=encode_record(record), by=command.by.name),
+            e.JobUnarchived(at=now, job=record.id, record=encode_record(record), by=command.by.name),
             e.JobRequeued(
                 at=now,
                 job=record.id,
@@ -126,7 +126,7 @@ def requeue_task(cluster: ClusterState, command: RequeueTask, now: Instant) -> l
             what=f"no instance of task {record.id}.{command.task} has failed or was canceled",
             fix="only ended instances can be requeued",
         )
-    return [e.TaskRequeued(at=now, job=record.id, task=command.task, spans=spans, by=command.by.name)]
+    return [e.InstancesRequeued(at=now, job=record.id, task=command.task, spans=spans, by=command.by.name)]
 
 
 _STATES = {state.value: state for state in JobState}  # a look-up costs a tenth of JobState(...)
@@ -170,9 +170,9 @@ def job_ended(cluster: ClusterState, event: e.JobEnded) -> None:
     run.usage.end(run.started, run.not_run, event.at)
     run.ended, run.deadline = event.at, None
     record.message, record.hold_until, record.skipped = event.message, None, event.skipped
-    decided = cluster.agenda.for_archive.get(event.because)
+    decided = cluster.agenda.for_archive.get(event.parent)
     if decided is not None:  # in the same batch: it goes to the archive with this
-        decided.skips += (event.job,)
+        decided.skipped_jobs += (event.job,)
     cluster.move(record, state)
     _to_archive(cluster, record)
     update_children(cluster, record)
@@ -196,7 +196,7 @@ def job_requeued(cluster: ClusterState, event: e.JobRequeued) -> None:
         run.usage.end(run.started, run.not_run, event.at)
     for progress in run.tasks:
         instances.run_again(progress, event)
-    run.returns = 0
+    run.auto_requeues = 0
     _wait_again(cluster, record, event)
     _back_in_queue(cluster, record, run, state, event.message)
     update_children(cluster, record)
@@ -204,22 +204,22 @@ def job_requeued(cluster: ClusterState, event: e.JobRequeued) -> None:
 
 def _wait_again(cluster: ClusterState, record: JobRecord, event: e.JobRequeued) -> None:
     """Set the dependencies of a requeued job: all of an ended job; of a running one, only the open ones."""
-    record.skipped, record.skips = False, ()
+    record.skipped, record.skipped_jobs = False, ()
     if record.state.is_final:
         set_awaited(cluster, record, event.waits_for)
     else:
         record.waits_for, record.met = event.waits_for, ()
 
 
-def job_returned(cluster: ClusterState, event: e.JobReturned) -> None:
+def job_returned(cluster: ClusterState, event: e.JobAutoRequeued) -> None:
     record = cluster.job(event.job)
     state = job_target(record.state, event)
     cluster.close_run(record)
     run = run_of(cluster, record)
     suspension.end_suspension(run, event.at)
     run.usage.end(run.started, run.not_run, event.at)
-    run.returns += not (event.preempted_by or event.uncounted)
-    run.gave_way_to = event.preempted_by
+    run.auto_requeues += not (event.preempted_by or event.uncounted)
+    run.preempted_by = event.preempted_by
     _back_in_queue(cluster, record, run, state, event.message)
 
 
@@ -229,12 +229,12 @@ def _back_in_queue(
     run.deadline, run.started, run.ended = None, None, None
     take_option(record, run, 0)
     run.requeues += 1
-    record.message, record.filtered = message, None
+    record.message, record.filter_reply = message, None
     cluster.move(record, state)
     cluster.enqueue(record)
 
 
-def job_revived(cluster: ClusterState, event: e.JobRevived) -> None:
+def job_revived(cluster: ClusterState, event: e.JobUnarchived) -> None:
     if event.job in cluster.jobs:
         raise Broken(code="job-twice", what=f"job {event.job} came back from the archive and was there")
     cluster.adopt(decode_record(event.record))

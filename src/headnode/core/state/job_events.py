@@ -11,7 +11,7 @@ from headnode.core.model.quantities import Instant, JobId
 
 Outcome = Literal["finished", "failed", "canceled"]
 EndState = Literal["finished", "failed", "canceled", "queued"]
-Cause = Literal["program", "system", "asked", "preempted"]
+Cause = Literal["program", "system", "request", "preempted"]
 NodeCores = tuple[tuple[str, tuple[int, ...]], ...]
 """Where something runs: node names, each with the numbers of the processors taken there."""
 
@@ -46,7 +46,7 @@ class JobCreated(JobEvent, frozen=True, gc=False):
     by: str = ""  # the administrator who made it for its owner; empty: the owner did
 
 
-class JobGiven(JobEvent, frozen=True, gc=False):
+class JobOwnerChanged(JobEvent, frozen=True, gc=False):
     """An administrator gives the job to another owner; it is not submitted yet."""
 
     owner: str
@@ -60,7 +60,7 @@ class JobModified(JobEvent, frozen=True, gc=False):
 
     spec: bytes
     by: str = ""
-    what: str = ""  # the names of what changed, for the history
+    changed: str = ""  # the names of what changed, for the history
 
 
 class JobSubmitted(JobEvent, frozen=True, gc=False):
@@ -81,7 +81,7 @@ class JobValidated(JobEvent, frozen=True, gc=False):
     """The submission filters accept the job; `spec` is the job as they changed it, empty if unchanged."""
 
     spec: bytes = b""
-    what: str = ""  # the names of what changed, for the history
+    changed: str = ""  # the names of what changed, for the history
     filters: tuple[str, ...] = ()  # those that it passed
     waits_for: tuple[int, ...] = ()
 
@@ -89,19 +89,19 @@ class JobValidated(JobEvent, frozen=True, gc=False):
 class FilterAnswered(JobEvent, frozen=True, gc=False):
     """An activation filter refuses the job the resources offered to it; `verdict` is the effect on the job.
 
-    `kept` is what is kept for it, in numbers of processors; `option` and `parts` as in `JobStarted`.
+    `reserved` is what is kept for it, in numbers of processors; `alternative` and `parts` as in `JobStarted`.
     """
 
     verdict: str
     filter: str
-    words: str = ""  # what the filter did and said
+    message: str = ""  # what the filter did and said
     until: Instant | None = None  # of a hold
-    kept: tuple[tuple[str, int], ...] = ()
-    option: int = 0
+    reserved: tuple[tuple[str, int], ...] = ()
+    alternative: int = 0
     parts: tuple[tuple[tuple[str, int], ...], ...] = ()
 
 
-class JobConfigured(JobEvent, frozen=True, gc=False):
+class JobConfiguring(JobEvent, frozen=True, gc=False):
     """The job goes back to configuring; all its tasks will run again."""
 
     by: str = ""
@@ -110,24 +110,22 @@ class JobConfigured(JobEvent, frozen=True, gc=False):
 class JobStarted(JobEvent, frozen=True, gc=False):
     """The job starts with its allocation; `backfilled` if it starts before the first job of the queue.
 
-    `option` is the request it was given: 0 its own, n its n-th alternative.  `parts` says, for a gang, which
-    processors are for which task.
+    `alternative` is the request it was given: 0 its own, n its n-th alternative.  `parts` says for a gang
+    which processors are for which task.
     """
 
     allocation: NodeCores
     backfilled: bool = False
-    option: int = 0
+    alternative: int = 0
     parts: tuple[NodeCores, ...] = ()
-    readied: bool = (
-        False  # its nodes must say that they are ready before anything of it is dispatched to them
-    )
+    prolog: bool = False  # its nodes must say that they are ready before anything of it is dispatched to them
 
 
 class AllocationGrown(JobEvent, frozen=True, gc=False):
     """The job gets more processors."""
 
     added: NodeCores
-    readied: bool = False  # as in `JobStarted`, of nodes that are new to it
+    prolog: bool = False  # as in `JobStarted`, of nodes that are new to it
 
 
 class AllocationShrunk(JobEvent, frozen=True, gc=False):
@@ -150,7 +148,7 @@ class AllocationLost(JobEvent, frozen=True, gc=False):
     uncounted: bool = False  # its return to the queue is not counted
 
 
-class NodeReadied(JobEvent, frozen=True, gc=False):
+class NodePrepared(JobEvent, frozen=True, gc=False):
     """A node of the job is ready for it: the prolog has ended there."""
 
     node: str
@@ -185,7 +183,7 @@ class InstancesDispatched(JobEvent, frozen=True, gc=False):
     """
 
     task: int
-    place: NodeCores
+    placement: NodeCores
     attempts: tuple[tuple[int, int], ...]
 
 
@@ -201,7 +199,7 @@ class InstanceStart(msgspec.Struct, frozen=True, array_like=True, gc=False, forb
 class InstancesStarted(JobEvent, frozen=True, gc=False):
     """Dispatched instances have started."""
 
-    begun: tuple[InstanceStart, ...]
+    started: tuple[InstanceStart, ...]
 
 
 class InstanceEnd(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
@@ -235,10 +233,10 @@ class InstancesStopping(JobEvent, frozen=True, gc=False):
     outcome: Outcome
     message: str = ""
     force: bool = False
-    cause: Cause = "asked"
+    cause: Cause = "request"
 
 
-class TaskCanceled(JobEvent, frozen=True, gc=False):
+class InstancesCanceled(JobEvent, frozen=True, gc=False):
     """Queued instances of one task are canceled; spans are inclusive."""
 
     task: int
@@ -248,7 +246,7 @@ class TaskCanceled(JobEvent, frozen=True, gc=False):
     withdrawn: bool = False  # canceled singly by request: requeueing the job leaves them out
 
 
-class TaskRequeued(JobEvent, frozen=True, gc=False):
+class InstancesRequeued(JobEvent, frozen=True, gc=False):
     """Ended instances of one task are requeued; spans are inclusive."""
 
     task: int
@@ -278,13 +276,13 @@ class DispatchStopped(JobEvent, frozen=True, gc=False):
 class JobEnded(JobEvent, frozen=True, gc=False):
     """The job ends and holds no resources.
 
-    `skipped`: the job never started, because the end of its parent job `because` did not meet the condition.
+    `skipped`: the job never started, because the end of its parent job `parent` did not meet the condition.
     """
 
     outcome: Outcome
     message: str = ""
     skipped: bool = False
-    because: JobId = JobId(0)
+    parent: JobId = JobId(0)
 
 
 class JobRequeued(JobEvent, frozen=True, gc=False):
@@ -295,7 +293,7 @@ class JobRequeued(JobEvent, frozen=True, gc=False):
     waits_for: tuple[int, ...] = ()  # jobs of which something must come true first
 
 
-class JobReturned(JobEvent, frozen=True, gc=False):
+class JobAutoRequeued(JobEvent, frozen=True, gc=False):
     """The job is requeued because it lost too many of its nodes; failed tasks stay failed.
 
     Or because it was preempted, which is not counted.
@@ -306,7 +304,7 @@ class JobReturned(JobEvent, frozen=True, gc=False):
     uncounted: bool = False  # this return is not counted
 
 
-class JobRevived(JobEvent, frozen=True, gc=False):
+class JobUnarchived(JobEvent, frozen=True, gc=False):
     """An ended job comes back from the archive, as it ended.  `record` is an encoded JobRecord."""
 
     record: bytes

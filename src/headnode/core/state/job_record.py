@@ -92,12 +92,12 @@ class LiveAttempt(msgspec.Struct, forbid_unknown_fields=True):
     """An attempt that is dispatched to a node, running or ending."""
 
     attempt: int
-    place: NodeCores
+    placement: NodeCores
     state: TaskState = TaskState.DISPATCHED
     started: Instant | None = None
     outcome: Outcome | None = None  # how it ends, once it is ending
     message: str = ""
-    cause: Cause = "asked"  # why it is being stopped
+    cause: Cause = "request"  # why it is being stopped
     moved: bool = False  # it has had other processors there; nothing is handed over to run behind it
 
 
@@ -116,13 +116,13 @@ class TaskProgress(msgspec.Struct, forbid_unknown_fields=True):
     losses: dict[int, int] = {}  # how often one of the system has
     ended: int = 0  # how many attempts ran to their end, and how long they took in all
     ended_time: Seconds = Seconds(0.0)
-    made: int | None = None  # how many instances a special task has had; None: it is none
+    created: int | None = None  # how many instances a special task has had; None: it is none
     endless: bool = False  # of a service: more instances are made wherever there is room
 
     @property
     def made_so_far(self) -> int:
         """How many instances of a special task were made."""
-        return self.made or 0
+        return self.created or 0
 
     def used_by(self, instance: int) -> int:
         """Return how many attempts an instance may have used: the next has a greater number."""
@@ -139,9 +139,9 @@ class JobSuspension(msgspec.Struct, forbid_unknown_fields=True):
 
     number: int  # counts the suspensions of the job
     since: Instant
-    awaited: tuple[str, ...]  # nodes on which not everything stands still yet
-    left: Seconds | None = None  # of its run time limit, once it stands still; None: it has no end
-    places: dict[str, tuple[int, ...]] = {}  # what it held, once it was given back
+    pending_nodes: tuple[str, ...]  # nodes on which not everything stands still yet
+    remaining: Seconds | None = None  # of its run time limit, once it stands still; None: it has no end
+    allocation: dict[str, tuple[int, ...]] = {}  # what it held, once it was given back
 
 
 class JobHold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -156,15 +156,15 @@ class JobHold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class FilterReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The last answer of an activation filter that refused the job the resources offered to it.
 
-    `kept`, `option` and `parts` as in `FilterAnswered`: what is kept for it meanwhile.
+    `reserved`, `alternative` and `parts` as in `FilterAnswered`: what is kept for it meanwhile.
     """
 
     at: Instant
     verdict: str
     filter: str
-    words: str = ""
-    kept: tuple[tuple[str, int], ...] = ()
-    option: int = 0
+    message: str = ""
+    reserved: tuple[tuple[str, int], ...] = ()
+    alternative: int = 0
     parts: tuple[tuple[tuple[str, int], ...], ...] = ()
 
 
@@ -187,34 +187,34 @@ class JobRun(msgspec.Struct, forbid_unknown_fields=True):
     ended: Instant | None = None
     deadline: Instant | None = None  # when its run time limit is over
     backfilled: bool = False
-    option: int = 0  # the request it was given: 0 the job's own, n its n-th alternative
+    alternative: int = 0  # the request it was given: 0 the job's own, n its n-th alternative
     parts: tuple[NodeCores, ...] = ()  # of a gang: the processors of each task
     end: RunEnd | None = None  # once it is ending, or no longer dispatches
     requeues: int = 0
-    returns: int = 0  # to the queue because nodes were lost, since the last requeue by request
+    auto_requeues: int = 0  # to the queue because nodes were lost, since the last requeue by request
     percent: int | None = None
     progress_message: str = ""
     starts: int = 0  # how often it was started, through all returns to the queue
     suspension: JobSuspension | None = None  # while it is suspended
     suspensions: int = 0
-    stood_still: Seconds = Seconds(0.0)  # how long it was suspended, in suspensions that are over
+    suspended_time: Seconds = Seconds(0.0)  # how long it was suspended, in suspensions that are over
     usage: Usage = msgspec.field(default_factory=Usage)
     holdings: dict[str, Holding] = {}  # by node, where there is more than the processors
     refused: dict[str, str] = {}  # nodes that could not be prepared, and why
-    readied: bool = False  # its nodes make themselves ready for it
+    prolog: bool = False  # its nodes make themselves ready for it
     recalled_for: tuple[int, ...] = ()  # the jobs that are to have what was recalled
-    gave_way_to: int = 0  # in the queue: the job by which it was preempted
-    clock_set: Seconds = Seconds(0.0)  # by how much the clock was set while it ran
+    preempted_by: int = 0  # in the queue: the job by which it was preempted
+    clock_shift: Seconds = Seconds(0.0)  # by how much the clock was set while it ran
 
     @property
     def not_run(self) -> Seconds:
         """What is no run time of what has gone by since it started: it stood still, or the clock was set."""
-        return Seconds(self.stood_still + self.clock_set)
+        return Seconds(self.suspended_time + self.clock_shift)
 
     @property
     def places(self) -> dict[str, tuple[int, ...]]:
         """Where its processes are: what it holds, or held before it was suspended."""
-        return self.allocation if self.suspension is None else self.suspension.places or self.allocation
+        return self.allocation if self.suspension is None else self.suspension.allocation or self.allocation
 
     @property
     def unready(self) -> tuple[str, ...]:
@@ -254,13 +254,13 @@ class JobRecord(msgspec.Struct, forbid_unknown_fields=True):
     group: str = ""  # name of the job group of the job
     met: tuple[int, ...] = ()  # jobs of which it has, as long as this one has not started
     skipped: bool = False  # canceled because the end of a job that it waited for was not the one
-    skips: tuple[int, ...] = ()  # jobs that were canceled in that way because of how this one ended
+    skipped_jobs: tuple[int, ...] = ()  # jobs that were canceled in that way because of how this one ended
     message: str = ""
     run: JobRun | None = None
     holds: tuple[JobHold, ...] = ()
     last_start: Instant | None = None  # in the queue: when it must have started to end by its deadline
     unvalidated: bool = False  # submission filters have not let it into the queue since it was submitted
-    filtered: FilterReply | None = None  # until it starts, or grows
+    filter_reply: FilterReply | None = None  # until it starts, or grows
     privileged: bool = False  # an administrator submitted it
     submit_host: str = ""  # from which it was submitted; "" until it is
 
@@ -269,7 +269,9 @@ class JobRecord(msgspec.Struct, forbid_unknown_fields=True):
         """Whether its processes are where it holds nothing: it is suspended, or ends after it was."""
         if self.state in (JobState.SUSPENDED, JobState.RESUMING):
             return True
-        return self.run is not None and self.run.suspension is not None and bool(self.run.suspension.places)
+        return (
+            self.run is not None and self.run.suspension is not None and bool(self.run.suspension.allocation)
+        )
 
 
 SMALL = 4096  # bytes of an encoded description, such as jobs have that come by the thousand
@@ -332,7 +334,7 @@ def started_run(record: JobRecord) -> JobRun:
 
 def written_spec(record: JobRecord, written: JobSpec) -> JobSpec:
     """Return a job's written description with the request that the job was given in place of its own."""
-    return written if record.run is None else with_option(written, record.run.option)
+    return written if record.run is None else with_option(written, record.run.alternative)
 
 
 def encode_record(record: JobRecord) -> bytes:
@@ -355,7 +357,7 @@ def have_instances(progress: TaskProgress, count: int) -> None:
 
     Attempt numbers of those that go are not used again, should they come back.  A special task makes its own.
     """
-    if progress.made is not None:
+    if progress.created is not None:
         return
     kinds = (progress.queued, progress.finished, progress.failed, progress.canceled)
     before = sum(len(numbers) for numbers in kinds)
@@ -376,7 +378,7 @@ def have_instances(progress: TaskProgress, count: int) -> None:
 def not_begun(task: TaskSpec) -> TaskProgress:
     """Return the progress of one task that has not run."""
     if task.kind in SPECIAL:
-        return TaskProgress(queued=Ranges(), made=0, endless=task.kind is TaskType.SERVICE)
+        return TaskProgress(queued=Ranges(), created=0, endless=task.kind is TaskType.SERVICE)
     return all_queued(task.instances)
 
 
@@ -389,5 +391,5 @@ def all_queued(instances: int) -> TaskProgress:
 def end_suspension(run: JobRun, at: Instant) -> None:
     """Note how long a job stood still that now goes on, ends, or goes back to the queue."""
     suspension, run.suspension = run.suspension, None
-    if suspension is not None and suspension.places:
-        run.stood_still = Seconds(run.stood_still + max(0.0, at - suspension.since))
+    if suspension is not None and suspension.allocation:
+        run.suspended_time = Seconds(run.suspended_time + max(0.0, at - suspension.since))

@@ -152,8 +152,8 @@ def request_to_resume(spec: JobSpec, suspension: JobSuspension) -> JobRequest:
 
     It takes its licences again.  Its memory, disk and swap it never gave back.
     """
-    processors = sum(map(len, suspension.places.values()))
-    left = FOREVER if suspension.left is None else suspension.left
+    processors = sum(map(len, suspension.allocation.values()))
+    left = FOREVER if suspension.remaining is None else suspension.remaining
     if spec.end_by is not None:
         left = min(left, Seconds(max(0.0, spec.end_by - suspension.since)))
     return replace(
@@ -178,7 +178,7 @@ def request_to_resume(spec: JobSpec, suspension: JobSuspension) -> JobRequest:
         node_share=0,
         needs=ANY_NODE,
         together=True,
-        parts=tuple(_part(node, len(numbers)) for node, numbers in suspension.places.items()),
+        parts=tuple(_part(node, len(numbers)) for node, numbers in suspension.allocation.items()),
     )
 
 
@@ -299,9 +299,9 @@ def check_end_by(spec: JobSpec, now: Instant) -> None:
 def set_limits(run: JobRun, spec: JobSpec) -> None:
     """Work out what is left of a standing job's limit, or when that of a running one is over."""
     suspension = run.suspension
-    if suspension is None or not suspension.places:
+    if suspension is None or not suspension.allocation:
         run.deadline = deadline_of(spec, run)
         return
     end = limit_end(spec, run)
-    suspension.left = None if end == NEVER else Seconds(max(0.0, end - suspension.since))
+    suspension.remaining = None if end == NEVER else Seconds(max(0.0, end - suspension.since))
     run.deadline = spec.end_by

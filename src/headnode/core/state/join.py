@@ -155,7 +155,7 @@ def set_node(cluster: ClusterState, command: SetNode, now: Instant) -> list[Even
     if all(new is None or new == old for new, old in zip(said, before, strict=True)):
         return []
     return [
-        e.NodeSet(
+        e.NodeModified(
             at=now,
             node=command.node,
             groups=command.groups,

@@ -89,7 +89,7 @@ def modify(cluster: ClusterState, command: ModifyJob, now: Instant) -> list[Even
     if spec.priority != record.priority:
         check_privileges(spec, command.by)
     check_job(spec)
-    gift: list[e.JobGiven] = []
+    gift: list[e.JobOwnerChanged] = []
     if "run_as" in command.fields:
         may = record.state is JobState.CONFIGURING
         gift = owner_change_event(command.by, record, spec, command.known, now, may=may)
@@ -100,11 +100,11 @@ def modify(cluster: ClusterState, command: ModifyJob, now: Instant) -> list[Even
         job=record.id,
         spec=encoded,
         by=command.by.name,
-        what=", ".join(command.fields),
+        changed=", ".join(command.fields),
     )
     if record.state in (JobState.FAILED, JobState.CANCELED):
-        revived = e.JobRevived(at=now, job=record.id, record=encode_record(record), by=command.by.name)
-        configured = e.JobConfigured(at=now, job=record.id, by=command.by.name)
+        revived = e.JobUnarchived(at=now, job=record.id, record=encode_record(record), by=command.by.name)
+        configured = e.JobConfiguring(at=now, job=record.id, by=command.by.name)
         again = revived_with_parent(cluster, record, command.skipped, command.parents, command.by.name, now)
         return [revived, configured, modified, *again]
     _check_change(cluster, record, spec, command, now)
@@ -158,7 +158,7 @@ def _followed(record: JobRecord, merged: JobSpec, command: ModifyJob) -> tuple[A
     They say nothing of new tasks; and the one under which the job runs has the new run time limit.
     """
     found = []
-    option = record.run.option if record.run is not None and record.state.is_active else 0
+    option = record.run.alternative if record.run is not None and record.state.is_active else 0
     for number, other in enumerate(merged.alternatives, start=1):
         fresh = (TaskAlternative(),) * (len(merged.tasks) - len(other.tasks)) if other.tasks else ()
         limited = number == option and "run_time" in command.fields and other.run_time is not None

@@ -6,7 +6,7 @@ from headnode.core.model.faults import Fault, fault_of, tells_of_node
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.events import Doubt, Event, NodeDrained, NodeDrainLifted
+from headnode.core.state.events import Event, NodeDrained, NodeDrainLifted, SuspectJob
 from headnode.core.state.job_events import InstanceEnd, JobHeld
 from headnode.core.state.job_record import JobRecord, JobRun
 from headnode.core.state.node_record import LONGEST_REASON, MOST_NAMED, FailureStreak
@@ -60,7 +60,7 @@ def drain_for_failures(
     cluster: ClusterState, record: JobRecord, node: str, over: tuple[InstanceEnd, ...], now: Instant
 ) -> list[Event]:
     """Close a node where one attempt after the other fails to start, if that tells of the node."""
-    failed = [how for how in over if how.outcome.started is None and tells_of_node(how.outcome.trouble)]
+    failed = [how for how in over if how.outcome.started is None and tells_of_node(how.outcome.fault)]
     if not failed or any(how.outcome.started is not None for how in over):
         return []
     row = cluster.start_failures.row(node, now)
@@ -118,7 +118,7 @@ def _ran_elsewhere(run: JobRun, task: int, node: str) -> bool:
     """Whether instances of a task have started on other nodes."""
     progress = run.tasks[task - 1]
     live = (each for each in progress.live.values() if each.started is not None)
-    return bool(progress.finished) or any(each.place[0][0] != node for each in live)
+    return bool(progress.finished) or any(each.placement[0][0] != node for each in live)
 
 
 MOST_NODES = 2  # that prologs of one owner's jobs drain before these jobs are held
@@ -128,19 +128,19 @@ NO_JOB = JobId(0)
 _LONGEST_MESSAGE = 320  # characters, as of holds that people set
 
 
-def in_doubt(cluster: ClusterState, node: str, job: JobId, now: Instant) -> Doubt | None:
+def in_doubt(cluster: ClusterState, node: str, job: JobId, now: Instant) -> SuspectJob | None:
     """Return a doubt if a job may be to blame for a prolog that failed on a node; None if the node is."""
     known, record = cluster.nodes[node], cluster.jobs.get(job)
-    if any(drain.cause == "hook" and drain.doubt is None for drain in known.drains):
+    if any(drain.cause == "hook" and drain.suspect is None for drain in known.drains):
         return None
     if record is None:  # it was canceled meanwhile
-        return Doubt(job, NOBODY, now)
+        return SuspectJob(job, NOBODY, now)
     if _is_ready_elsewhere(record, node):
         return None
-    before = cluster.doubts.get(node) or known.doubt
+    before = cluster.suspects.get(node) or known.suspect
     if before is not None and _prologs_tell_of_node(cluster, before, record):
         return None
-    return Doubt(record.id, record.owner, now)
+    return SuspectJob(record.id, record.owner, now)
 
 
 def is_held_for_prologs(record: JobRecord | None) -> bool:
@@ -152,9 +152,9 @@ def requeue_held_for_prologs(
     cluster: ClusterState, record: JobRecord, said: str, now: Instant
 ) -> list[Event]:
     """Return what follows where a job goes back to the queue, as `blame_for_prolog` does."""
-    if all(doubt.job != record.id for doubt in cluster.doubts.values()):
+    if all(doubt.job != record.id for doubt in cluster.suspects.values()):
         return []
-    return blame_for_prolog(cluster, record.owner, said, now, cluster.doubts, record.id)
+    return blame_for_prolog(cluster, record.owner, said, now, cluster.suspects, record.id)
 
 
 def blame_for_prolog(
@@ -162,7 +162,7 @@ def blame_for_prolog(
     owner: str,
     said: str,
     now: Instant,
-    doubts: Mapping[str, Doubt],
+    doubts: Mapping[str, SuspectJob],
     returning: JobId = NO_JOB,
 ) -> list[Event]:
     """Return what holds the jobs of an owner whose prologs failed on too many nodes, and frees these nodes.
@@ -179,7 +179,7 @@ def blame_for_prolog(
     held = [job for job in jobs if job == returning or _waits(cluster.jobs.get(job))]
     return [
         *(JobHeld(at=now, job=job, name=HOLD, message=message[:_LONGEST_MESSAGE]) for job in held),
-        *(NodeDrainLifted(at=now, node=node, cause="hook", doubt=doubt) for node, doubt in nodes.items()),
+        *(NodeDrainLifted(at=now, node=node, cause="hook", suspect=doubt) for node, doubt in nodes.items()),
     ]
 
 
@@ -189,12 +189,12 @@ def _waits(record: JobRecord | None) -> bool:
 
 def _is_ready_elsewhere(record: JobRecord, node: str) -> bool:
     run = record.run
-    if run is None or not run.readied:
+    if run is None or not run.prolog:
         return False
     return any(other != node and other not in run.unready for other in run.places)
 
 
-def _prologs_tell_of_node(cluster: ClusterState, before: Doubt, record: JobRecord) -> bool:
+def _prologs_tell_of_node(cluster: ClusterState, before: SuspectJob, record: JobRecord) -> bool:
     """Whether a node is to blame that has failed another job before, and made no job ready since.
 
     Several jobs of one owner tell nothing of the node where others have jobs, which will tell, or where

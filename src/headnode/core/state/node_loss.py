@@ -85,7 +85,7 @@ def _lost(run: JobRun, node: str, now: Instant, message: str) -> tuple[AttemptRe
         AttemptReport(index + 1, instance, live.attempt, outcome)
         for index, progress in enumerate(run.tasks)
         for instance, live in sorted(progress.live.items())
-        if live.place[0][0] == node
+        if live.placement[0][0] == node
     )
 
 
@@ -101,7 +101,7 @@ def _stop_elsewhere(
         reaching = tuple(
             n
             for n, live in sorted(progress.live.items())
-            if _reaches(live, node) or (together and live.place[0][0] != node)
+            if _reaches(live, node) or (together and live.placement[0][0] != node)
         )
         fresh = tuple(n for n in reaching if progress.live[n].outcome is None)
         if fresh:
@@ -120,7 +120,7 @@ def _stop_elsewhere(
 
 
 def _reaches(live: LiveAttempt, node: str) -> bool:
-    return live.place[0][0] != node and any(name == node for name, _ in live.place)
+    return live.placement[0][0] != node and any(name == node for name, _ in live.placement)
 
 
 def _lose(cluster: ClusterState, record: JobRecord, run: JobRun, node: str, now: Instant) -> list[Event]:
@@ -130,7 +130,7 @@ def _lose(cluster: ClusterState, record: JobRecord, run: JobRun, node: str, now:
         for progress in run.tasks
         for live in progress.live.values()
         if _reaches(live, node)
-        for name, numbers in live.place
+        for name, numbers in live.placement
         if name == node
         for number in numbers
     }

@@ -13,7 +13,7 @@ from headnode.core.model.faults import tells_of_node
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
 from headnode.core.state import job_events as e
-from headnode.core.state.events import Doubt, DrainCause
+from headnode.core.state.events import DrainCause, SuspectJob
 
 LONGEST_REASON = 500  # characters, of a drain
 
@@ -27,7 +27,7 @@ class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: str = ""
     by: str = ""
     force: bool = False  # jobs give up what they hold there
-    doubt: Doubt | None = None  # the job whose prolog failed, while that may be the fault of the job
+    suspect: SuspectJob | None = None  # the job whose prolog failed, while that may be the fault of the job
 
     @property
     def empties(self) -> bool:
@@ -46,7 +46,7 @@ class NodeRecord(msgspec.Struct, forbid_unknown_fields=True):
     features: tuple[str, ...] | None = None
     comment: str = ""
     drains: tuple[Drain, ...] = ()  # at most one of each cause
-    doubt: Doubt | None = None  # after a job was held for it: until a prolog ends well
+    suspect: SuspectJob | None = None  # after a job was held for it: until a prolog ends well
 
     @property
     def drain(self) -> Drain | None:
@@ -94,9 +94,9 @@ class TokenRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     number: int
     digest: str
     user: str
-    made: Instant
+    created: Instant
     expires: Instant
-    used: Instant | None = None
+    last_used: Instant | None = None
     address: str = ""  # from where it was made, or used last
 
 
@@ -165,7 +165,7 @@ class StartFailures:
         """An attempt is over that started, or could not be."""
         if how.outcome.started is not None:
             self.started(how.node, owner, at)
-        elif tells_of_node(how.outcome.trouble):
+        elif tells_of_node(how.outcome.fault):
             self._rows[how.node] = self.row(how.node, at).longer(job, owner)
 
     def forget(self, node: str) -> None:

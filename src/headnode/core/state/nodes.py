@@ -107,14 +107,14 @@ def change_node(cluster: ClusterState, command: ChangeNode, now: Instant) -> lis
 
 def shift_limits(cluster: ClusterState, command: ShiftLimits, now: Instant) -> list[Event]:
     """Record that the head's clock was set, if any job runs or is suspended."""
-    return [e.ClockSet(at=now, by=command.by)] if cluster.running | cluster.suspended else []
+    return [e.ClockSet(at=now, seconds=command.by)] if cluster.running | cluster.suspended else []
 
 
 def skip_numbers(cluster: ClusterState, command: SkipNumbers, now: Instant) -> list[Event]:
     """Leave out the next job numbers after a restore."""
     must_administer(command.by, "skip job numbers")
     next_job = cluster.next_job + max(0, command.count)
-    return [e.NumbersSkipped(at=now, next_job=next_job, by=command.by.name)]
+    return [e.JobIdsSkipped(at=now, next_job=next_job, by=command.by.name)]
 
 
 def set_parameter(cluster: ClusterState, command: SetParameter, now: Instant) -> list[Event]:
@@ -177,7 +177,7 @@ def key_pinned(cluster: ClusterState, event: e.NodeKeyPinned) -> None:
     cluster.invitations.pop(event.invitation, None)
 
 
-def node_set(cluster: ClusterState, event: e.NodeSet) -> None:
+def node_set(cluster: ClusterState, event: e.NodeModified) -> None:
     """An administrator said what is known of a node."""
     known = cluster.node(event.node)
     known.groups = known.groups if event.groups is None else event.groups
@@ -202,7 +202,7 @@ def node_state_changed(cluster: ClusterState, event: e.NodeEvent) -> None:
 def node_drained(cluster: ClusterState, event: e.NodeDrained) -> None:
     """A node closes, now or later."""
     known = cluster.node(event.node)
-    drain = Drain(event.cause, event.at, event.closes, event.reason, event.by, event.force, event.doubt)
+    drain = Drain(event.cause, event.at, event.closes, event.reason, event.by, event.force, event.suspect)
     _set_drains(cluster, known, (*_without(known, event.cause), drain))
 
 
@@ -211,7 +211,7 @@ def drain_lifted(cluster: ClusterState, event: e.NodeDrainLifted) -> None:
     known = cluster.node(event.node)
     cluster.start_failures.forget(event.node)
     if event.cause == "hook":
-        known.doubt = event.doubt
+        known.suspect = event.suspect
     _set_drains(cluster, known, _without(known, event.cause))
 
 
@@ -232,7 +232,7 @@ def node_removed(cluster: ClusterState, event: e.NodeRemoved) -> None:
     known = cluster.node(event.node)
     node_target(known.state, event)
     del cluster.nodes[event.node]
-    cluster.doubts.pop(event.node, None)
+    cluster.suspects.pop(event.node, None)
     cluster.start_failures.forget(event.node)
     cluster.update_personal()
     cluster.agenda.dirty_reservations |= cluster.reservation_index.keys_on(event.node)
@@ -241,7 +241,7 @@ def node_removed(cluster: ClusterState, event: e.NodeRemoved) -> None:
     cluster.agenda.pass_needed = True
 
 
-def numbers_skipped(cluster: ClusterState, event: e.NumbersSkipped) -> None:
+def numbers_skipped(cluster: ClusterState, event: e.JobIdsSkipped) -> None:
     cluster.next_job = max(cluster.next_job, event.next_job)
 
 

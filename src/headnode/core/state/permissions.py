@@ -132,7 +132,7 @@ def created_event(
 
 def owner_change_event(
     by: User, record: JobRecord, spec: JobSpec, known: Mapping[str, User], now: Instant, *, may: bool
-) -> list[e.JobGiven]:
+) -> list[e.JobOwnerChanged]:
     """Return the change of owner of a job whose user was changed; `may`: the state of the job allows it.
 
     Raises:  NotAllowed ``run-as``; NotFound ``no-such-user``; WrongState ``not-modifiable``.
@@ -147,7 +147,9 @@ def owner_change_event(
             what=f"the owner of job {record.id} can no longer change: it was submitted",
             fix=f"make a copy for the other user: hn job clone {record.id}; hn job modify COPY --user {name}",
         )
-    return [e.JobGiven(at=now, job=record.id, owner=owner.name, uid=owner.uid, gid=owner.gid, by=by.name)]
+    return [
+        e.JobOwnerChanged(at=now, job=record.id, owner=owner.name, uid=owner.uid, gid=owner.gid, by=by.name)
+    ]
 
 
 def may_see(by: User, record: JobRecord, *, private: bool) -> bool:

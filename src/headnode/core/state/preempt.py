@@ -69,7 +69,7 @@ def preempt(cluster: ClusterState, command: PreemptJob, now: Instant) -> list[Ev
 def runs_once(graph: TaskGraph) -> bool:
     """Whether something runs, or has been handed to a node, that may not run twice."""
     return any(
-        progress.live and progress.made is None and not graph.spec.tasks[index].rerunnable
+        progress.live and progress.created is None and not graph.spec.tasks[index].rerunnable
         for index, progress in enumerate(graph.run.tasks)
     )
 
@@ -191,7 +191,7 @@ def _lanes_on(graph: TaskGraph, node: str) -> list[tuple[NodeCores, list[tuple[i
     fixed: set[NodeCores] = set()
     for index, progress in enumerate(graph.run.tasks):
         for instance, live in progress.live.items():
-            place = live.place
+            place = live.placement
             if not _on(place, node):
                 continue
             age[place] = max(age.get(place, 0.0), float("inf") if live.started is None else live.started)
@@ -228,7 +228,7 @@ def give_up_recalled(cluster: ClusterState, record: JobRecord, now: Instant) -> 
     if last and events == [shrunk]:
         by = next(iter(run.recalled_for), 0)
         why = _returned(run)
-        return [e.JobReturned(at=now, job=record.id, message=why, preempted_by=by, uncounted=not by)]
+        return [e.JobAutoRequeued(at=now, job=record.id, message=why, preempted_by=by, uncounted=not by)]
     return events
 
 

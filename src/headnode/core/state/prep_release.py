@@ -227,7 +227,7 @@ def _once_on_each(
             at=now,
             job=record.id,
             task=index + 1,
-            place=((node, graph.run.places[node]),),
+            placement=((node, graph.run.places[node]),),
             attempts=((instance, progress.used_by(instance) + 1),),
         )
         for instance, node in enumerate(nodes, progress.made_so_far + 1)
@@ -241,8 +241,8 @@ SHORT_SERVICE = Seconds(1.0)
 def make_special_instance(progress: TaskProgress, instance: int) -> None:
     """An instance of a special task comes into being, with the next number."""
     if instance != progress.made_so_far + 1:
-        raise Broken(code="not-next", what=f"instance {instance} of a task that has {progress.made}")
-    progress.made = instance
+        raise Broken(code="not-next", what=f"instance {instance} of a task that has {progress.created}")
+    progress.created = instance
     if instance >= MOST_INSTANCES:
         progress.endless = False
 
@@ -250,7 +250,7 @@ def make_special_instance(progress: TaskProgress, instance: int) -> None:
 def prep_or_release_dispatched(graph: TaskGraph, index: int, event: e.InstancesDispatched) -> None:
     """An instance was handed to nodes: one of a usual task makes them nodes that the job has used."""
     phase = {graph.prep: NodePhase.PREPARING, graph.release: NodePhase.LEAVING}.get(index, NodePhase.READY)
-    for node, _ in event.place:
+    for node, _ in event.placement:
         if phase is not phase_on(graph.run.holdings, node):
             set_phase(graph.run.holdings, node, event, phase)
 
@@ -259,7 +259,7 @@ def prep_or_release_ended(
     graph: TaskGraph, index: int, live: LiveAttempt, how: e.InstanceEnd, event: e.InstancesEnded
 ) -> None:
     """An instance of a special task is over."""
-    run, node = graph.run, live.place[0][0]
+    run, node = graph.run, live.placement[0][0]
     if node not in run.places or index not in (graph.prep, graph.release):
         return
     after = {"finished": NodePhase.READY, "failed": NodePhase.REFUSED}

@@ -49,7 +49,7 @@ def started(cluster: ClusterState, command: ReportStarted, now: Instant) -> list
     run = record.run
     said = [b for b in command.begun if _is_fresh(run, b, command.node)]
     fresh = tuple({(b.task, b.instance): b for b in said}.values())
-    return [e.InstancesStarted(at=now, job=record.id, begun=fresh)] if fresh else []
+    return [e.InstancesStarted(at=now, job=record.id, started=fresh)] if fresh else []
 
 
 def _is_fresh(run: JobRun, begun: e.InstanceStart, node: str) -> bool:
@@ -62,7 +62,7 @@ def _live(run: JobRun, task: int, instance: int, attempt: int, node: str) -> Liv
     if not 1 <= task <= len(run.tasks):
         return None
     live = run.tasks[task - 1].live.get(instance)
-    if live is None or live.attempt != attempt or live.place[0][0] != node:
+    if live is None or live.attempt != attempt or live.placement[0][0] != node:
         return None
     return live
 
@@ -79,7 +79,7 @@ def ended(cluster: ClusterState, command: ReportEnded, now: Instant) -> list[Eve
         live = _live(record.run, said.task, said.instance, said.attempt, command.node)
         if live is not None:
             report = _as_job_has_it(cluster, said, command.node)
-            if report is not said and fault_of(said.outcome.trouble) is Fault.NODE:
+            if report is not said and fault_of(said.outcome.fault) is Fault.NODE:
                 faulty = faulty or drain_for_fault(cluster, command.node, said.outcome.message, now)
             how = _judge(cluster, graph, record, live, report, command.node)
             judged[report.task, report.instance] = how
@@ -96,9 +96,9 @@ def ended(cluster: ClusterState, command: ReportEnded, now: Instant) -> list[Eve
 def _as_job_has_it(cluster: ClusterState, report: c.AttemptReport, node: str) -> c.AttemptReport:
     """Return a report without what the job is not to blame for: what the node did not start never ran."""
     said = report.outcome
-    if said.kind != "not-started" or not is_node_at_fault(cluster, node, said.trouble):
+    if said.kind != "not-started" or not is_node_at_fault(cluster, node, said.fault):
         return report
-    never_ran = said._replace(kind="never-ran", message="", trouble="")
+    never_ran = said._replace(kind="never-ran", message="", fault="")
     return msgspec.structs.replace(report, outcome=never_ran)
 
 
@@ -128,7 +128,7 @@ def _judge(
         else report.outcome._replace(message=message),
         node=node,
         cause=cause,
-        nodes=tuple(name for name, _ in live.place) if len(live.place) > 1 else (),
+        nodes=tuple(name for name, _ in live.placement) if len(live.placement) > 1 else (),
     )
 
 
@@ -145,9 +145,9 @@ def _verdict_of_special(graph: TaskGraph, task: TaskSpec, live: LiveAttempt, sai
     if said.kind == "exited" and _is_success(graph.spec, task, said):
         return "finished", "program", said.message
     if said.kind == "never-ran" and live.started is None:
-        return "canceled", "asked", live.message
+        return "canceled", "request", live.message
     if live.state is TaskState.ENDING:
-        return live.outcome or "failed", "system" if live.cause == "system" else "asked", live.message
+        return live.outcome or "failed", "system" if live.cause == "system" else "request", live.message
     if said.kind in ("lost", "never-ran"):
         return "failed", "system", said.message or "the node lost the task"
     return "failed", "program", _words(said)
@@ -173,16 +173,16 @@ def _verdict(
         said = said._replace(kind="lost", message="the node no longer knows that the task had started")
     if said.kind == "never-ran":
         if stopping is None or again or live.cause in ("system", "preempted"):
-            return "queued", "asked", ""
-        return "canceled", "asked", live.message
+            return "queued", "request", ""
+        return "canceled", "request", live.message
     if again:
-        return "queued", "asked", live.message
+        return "queued", "request", live.message
     if stopping is not None and said.kind in ("stopped", "exited", "lost", "timed-out", "not-started"):
         if live.cause == "preempted":
             return "queued", "preempted", live.message
         if live.cause == "system":
             return _after_loss(task, live.message, progress.losses.get(report.instance, 0), allowed)
-        return stopping, "asked", live.message
+        return stopping, "request", live.message
     if said.kind == "lost":
         words = said.message or "the node lost the task"
         return _after_loss(task, words, progress.losses.get(report.instance, 0), allowed)
@@ -267,7 +267,7 @@ def fail_job_after(
             events.append(event)
     again = [how for how in over if how.state == "queued"]
     return events + [
-        e.TaskCanceled(
+        e.InstancesCanceled(
             at=now, job=record.id, task=how.task, spans=((how.instance, how.instance),), message=message
         )
         for how in again
@@ -279,7 +279,7 @@ def _fail_dependents(
 ) -> list[Event]:
     doomed = {index for how in failed for index in graph.dependents(how.task - 1)}
     return [
-        e.TaskCanceled(
+        e.InstancesCanceled(
             at=now,
             job=record.id,
             task=index + 1,

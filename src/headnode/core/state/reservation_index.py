@@ -71,7 +71,7 @@ def admitted_owner(
 def by_node(reservations: Iterable[NodeReservation]) -> dict[str, tuple[NodeReservation, ...]]:
     """Return the reservations of each node, in the order in which they begin."""
     found: dict[str, tuple[NodeReservation, ...]] = {}
-    for each in sorted(reservations, key=lambda one: (one.begins, one.key)):
+    for each in sorted(reservations, key=lambda one: (one.start, one.key)):
         for node in each.nodes:
             found[node] = (*found.get(node, ()), each)
     return found
@@ -86,7 +86,7 @@ def must_take(
     """
     inside = False
     for each in there:
-        inside = inside or (each.key == request.reservation and each.begins <= now < each.ends)
+        inside = inside or (each.key == request.reservation and each.start <= now < each.end)
         if each.key not in request.welcome and each.meets(now, max(end, now + 1e-6)):
             raise WrongState(code="stale-plan", what=f"node {node!r} is reserved {each.says()}")
     if request.reservation and not inside:
@@ -128,7 +128,7 @@ def check_may_go_in(reservations: Reservations, spec: JobSpec, by: User, now: In
             fix="leave the reservation out, or ask an administrator",
             path=("reservation",),
         )
-    left = found.ends - max(found.begins, now)
+    left = found.end - max(found.start, now)
     if found.at_end == "limit" and (not shortest(spec) or shortest(spec) > left):
         limit = format_time_limit(spec.run_time)
         raise BadRequest(
@@ -152,8 +152,8 @@ def check_stays_clear(
     before = run.deadline
     for node in run.allocation:
         for each in there.get(node, ()):
-            known = before is None or each.begins < before  # it runs into it already
-            if not known and each.key not in request.welcome and each.begins < end:
+            known = before is None or each.start < before  # it runs into it already
+            if not known and each.key not in request.welcome and each.start < end:
                 raise WrongState(
                     code="reserved-by-then",
                     what=f"job {record.id} cannot run so long: node {node!r} is reserved {each.says()}",

@@ -15,9 +15,9 @@ from headnode.core.state.command import Command
 from headnode.core.state.events import (
     Event,
     ReservationCanceled,
-    ReservationChanged,
+    ReservationCreated,
     ReservationEnded,
-    ReservationMade,
+    ReservationModified,
 )
 from headnode.core.state.job_events import JobEnding
 from headnode.core.state.job_record import JobRecord
@@ -75,7 +75,7 @@ def make_reservation(cluster: ClusterState, command: MakeReservation, now: Insta
         )
     wish = replace(command.reservation, by=command.by.name)
     placed = _placed(cluster, wish, now, regardless=command.regardless)
-    return [ReservationMade(at=now, reservation=placed, by=command.by.name)]
+    return [ReservationCreated(at=now, reservation=placed, by=command.by.name)]
 
 
 def change_reservation(cluster: ClusterState, command: ChangeReservation, now: Instant) -> list[Event]:
@@ -88,10 +88,12 @@ def change_reservation(cluster: ClusterState, command: ChangeReservation, now: I
     wish = replace(known, **{name: getattr(command.reservation, name) for name in command.fields})
     if wish == known:
         return []
-    if {"begins", "ends", "nodes", "count", "node_groups", "features"} & set(command.fields):
+    if {"start", "end", "nodes", "count", "node_groups", "features"} & set(command.fields):
         wish = replace(wish, nodes=() if wish.count else wish.nodes)
         wish = _placed(cluster, wish, now, regardless=command.regardless)
-    return [ReservationChanged(at=now, reservation=wish, by=command.by.name, what=", ".join(command.fields))]
+    return [
+        ReservationModified(at=now, reservation=wish, by=command.by.name, changed=", ".join(command.fields))
+    ]
 
 
 def cancel_reservation(cluster: ClusterState, command: CancelReservation, now: Instant) -> list[Event]:
@@ -109,7 +111,7 @@ def advance_reservation(cluster: ClusterState, command: AdvanceReservation, now:
     known = cluster.reservation_index.named.get(command.name)
     if known is None:
         return []
-    if known.ends > now:
+    if known.end > now:
         return _renewed(cluster, known, now)
     ended: list[Event] = [ReservationEnded(at=now, name=known.name)]
     if known.at_end == "cancel":
@@ -149,7 +151,7 @@ def _renewed(cluster: ClusterState, known: NodeReservation, now: Instant) -> lis
         gone = [name for name in known.nodes if name not in stay]
         nodes = tuple(sorted((*nodes, *gone[: missing - len(others)])))
     renewed = replace(known, nodes=nodes)
-    return [ReservationChanged(at=now, reservation=renewed, what="nodes")]
+    return [ReservationModified(at=now, reservation=renewed, changed="nodes")]
 
 
 def _is_there(cluster: ClusterState, name: str) -> bool:
@@ -191,7 +193,7 @@ def _real(cluster: ClusterState, name: str) -> str:
 def _refuse_overlaps(cluster: ClusterState, wish: NodeReservation) -> None:
     for name in wish.nodes:
         for other in cluster.reservation_index.on.get(name, ()):
-            if other.key != wish.key and other.meets(wish.begins, wish.ends):
+            if other.key != wish.key and other.meets(wish.start, wish.end):
                 raise WrongState(
                     code="reservation-overlaps",
                     what=f"node {name!r} is reserved {other.says()}",
@@ -204,7 +206,7 @@ def _choice(cluster: ClusterState, wish: NodeReservation, now: Instant) -> list[
     found: list[tuple[float, str]] = []
     for name, node in cluster.nodes.items():
         booked = any(
-            other.key != wish.key and other.meets(wish.begins, wish.ends)
+            other.key != wish.key and other.meets(wish.start, wish.end)
             for other in cluster.reservation_index.on.get(name, ())
         )
         if node.state is NodeState.READY and not booked and _is_asked_for(node, wish):
@@ -230,7 +232,7 @@ def _ends_after(
         run = record.run
         end = NEVER if run is None or run.deadline is None else run.deadline
         inside = cluster.request(record).reservation == wish.key
-        if end > max(wish.begins, now) and not inside:
+        if end > max(wish.start, now) and not inside:
             yield job, end
 
 
@@ -260,7 +262,7 @@ def _until(end: Instant) -> str:
     return f"(until {moment_in_words(end)} UTC)"
 
 
-def reservation_kept(cluster: ClusterState, event: e.ReservationMade | e.ReservationChanged) -> None:
+def reservation_kept(cluster: ClusterState, event: e.ReservationCreated | e.ReservationModified) -> None:
     """Nodes are reserved, or otherwise than before."""
     cluster.keep_reservation(event.reservation)
 

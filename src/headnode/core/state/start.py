@@ -137,9 +137,9 @@ def start(cluster: ClusterState, command: StartJob, now: Instant) -> list[Event]
             job=record.id,
             allocation=allocation,
             backfilled=command.backfilled,
-            option=command.option,
+            alternative=command.option,
             parts=pick_parts(record.id, allocation, command.parts),
-            readied=readies_nodes(cluster),
+            prolog=readies_nodes(cluster),
         )
     ]
 
@@ -166,7 +166,7 @@ def grow(cluster: ClusterState, command: GrowJob, now: Instant) -> list[Event]:
     deadline = None if record.run is None else record.run.deadline
     end = NEVER if deadline is None else deadline
     added = pick(cluster, record.id, request, command.shares, now, end)
-    return [e.AllocationGrown(at=now, job=record.id, added=added, readied=readies_nodes(cluster))]
+    return [e.AllocationGrown(at=now, job=record.id, added=added, prolog=readies_nodes(cluster))]
 
 
 def resume_on_nodes(cluster: ClusterState, command: StartJob, record: JobRecord, now: Instant) -> list[Event]:
@@ -174,7 +174,7 @@ def resume_on_nodes(cluster: ClusterState, command: StartJob, record: JobRecord,
 
     Raises:  WrongState ``stale-plan``.
     """
-    places = suspension_of(record.run).places
+    places = suspension_of(record.run).allocation
     had = tuple((node, len(numbers)) for node, numbers in places.items())
     if record.holds or sorted(command.shares) != sorted(had):
         raise WrongState(
@@ -212,15 +212,15 @@ def job_started(cluster: ClusterState, event: e.JobStarted) -> None:
     cluster.dequeue(record)
     clear_hold(record)
     run = run_of(cluster, record)
-    take_option(record, run, event.option)
+    take_option(record, run, event.alternative)
     run.allocation, run.parts = dict(event.allocation), event.parts
     run.usage.begin(run.allocation)
     run.started, run.ended, run.backfilled = event.at, None, event.backfilled
-    run.gave_way_to = 0
-    run.starts, run.stood_still, run.clock_set = run.starts + 1, Seconds(0.0), Seconds(0.0)
+    run.preempted_by = 0
+    run.starts, run.suspended_time, run.clock_shift = run.starts + 1, Seconds(0.0), Seconds(0.0)
     run.refused = {}
-    hooks.wait_for_prologs(run, event.readied)
-    record.hold_until, record.met, record.filtered = None, (), None
+    hooks.wait_for_prologs(run, event.prolog)
+    record.hold_until, record.met, record.filter_reply = None, (), None
     job_request.set_limits(run, spec_of(record))
     cluster.move(record, state)
     cluster.open_run(record)
@@ -238,9 +238,9 @@ def clear_hold(record: JobRecord) -> None:
 
 def take_option(record: JobRecord, run: JobRun, option: int) -> None:
     """Set the alternative request of the job: its tasks have the instances of that request."""
-    if run.option == option:
+    if run.alternative == option:
         return
-    run.option = option
+    run.alternative = option
     for progress, task in zip(run.tasks, spec_of(record).tasks, strict=True):
         have_instances(progress, task.instances)
 
@@ -250,12 +250,12 @@ def allocation_grown(cluster: ClusterState, event: e.AllocationGrown) -> None:
     job_target(record.state, event)
     run = run_of(cluster, record)
     for node, processors in event.added:
-        if event.readied and node not in run.allocation:
+        if event.prolog and node not in run.allocation:
             set_prolog_due(run.holdings, node, due=True)
         run.allocation[node] = tuple(sorted((*run.allocation.get(node, ()), *processors)))
         cluster.cores.take(event.job, node, processors)
     run.usage.grow(run.allocation)
-    record.filtered = None
+    record.filter_reply = None
     _allocation_changed(cluster, event)
 
 
@@ -287,7 +287,9 @@ def allocation_lost(cluster: ClusterState, event: e.AllocationLost) -> None:
     else:
         allocation_shrunk(cluster, event)
         if run.suspension is not None:
-            run.suspension.awaited = tuple(n for n in run.suspension.awaited if n in run.allocation)
+            run.suspension.pending_nodes = tuple(
+                n for n in run.suspension.pending_nodes if n in run.allocation
+            )
     if event.too_small:
         run.end = RunEnd(outcome="canceled", requeue=True, uncounted=event.uncounted)
         record.message = event.message

@@ -121,7 +121,7 @@ def tasks_of(cluster: ClusterState, record: JobRecord) -> list[TaskProgress]:
 def cancel_queued(record: JobRecord, tasks: list[TaskProgress], now: Instant, message: str) -> list[Event]:
     """Return the events that cancel every queued instance."""
     return [
-        e.TaskCanceled(
+        e.InstancesCanceled(
             at=now, job=record.id, task=index + 1, spans=tuple(progress.queued.spans()), message=message
         )
         for index, progress in enumerate(tasks)
@@ -235,7 +235,7 @@ def stop_task(cluster: ClusterState, command: StopTask, now: Instant) -> list[Ev
     events: list[Event] = []
     if spans or (progress.endless and command.instance is None):
         events.append(
-            e.TaskCanceled(
+            e.InstancesCanceled(
                 at=now, job=record.id, task=command.task, spans=spans, message=message, withdrawn=True
             )
         )
@@ -273,7 +273,7 @@ def _progress(cluster: ClusterState, record: JobRecord, task: int, instance: int
             what=f"job {record.id} has no task {task}",
             fix=f"it has tasks 1 to {len(tasks)}" if tasks else "it has no tasks",
         )
-    made = tasks[task - 1].made
+    made = tasks[task - 1].created
     count = cluster.spec(record).tasks[task - 1].instances if made is None else made
     if instance is not None and not 1 <= instance <= count:
         raise NotFound(

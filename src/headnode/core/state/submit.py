@@ -195,7 +195,7 @@ def by_template(record: JobRecord, written: JobSpec, spec: JobSpec, now: Instant
         name for name in written.__struct_fields__ if getattr(spec, name) != getattr(written, name)
     )
     what = f"{', '.join(changed)} by its template"
-    return [e.JobModified(at=now, job=record.id, spec=encode_spec(spec), what=what)]
+    return [e.JobModified(at=now, job=record.id, spec=encode_spec(spec), changed=what)]
 
 
 def configured(cluster: ClusterState, job: JobId, by: User) -> JobRecord:
@@ -240,7 +240,7 @@ def job_created(cluster: ClusterState, event: e.JobCreated) -> None:
     cluster.adopt(record)
 
 
-def owner_changed(cluster: ClusterState, event: e.JobGiven) -> None:
+def owner_changed(cluster: ClusterState, event: e.JobOwnerChanged) -> None:
     record = cluster.job(event.job)
     job_target(record.state, event)
     record.owner, record.uid, record.gid = event.owner, event.uid, event.gid
@@ -265,12 +265,12 @@ def job_submitted(cluster: ClusterState, event: e.JobSubmitted) -> None:
         cluster.enqueue(record)
 
 
-def job_configured(cluster: ClusterState, event: e.JobConfigured) -> None:
+def job_configured(cluster: ClusterState, event: e.JobConfiguring) -> None:
     record = cluster.job(event.job)
     state = job_target(record.state, event)
     record.run = _fresh_run(cluster, record)
-    record.waits_for, record.met, record.skipped, record.skips, record.message = (), (), False, (), ""
-    record.filtered = None
+    record.waits_for, record.met, record.skipped, record.skipped_jobs, record.message = (), (), False, (), ""
+    record.filter_reply = None
     cluster.move(record, state)
     update_children(cluster, record)
 

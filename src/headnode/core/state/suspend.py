@@ -66,7 +66,7 @@ def processes_reported_stopped(cluster: ClusterState, command: ReportSuspended, 
     if record is None or record.state is not JobState.SUSPENDING:
         return []
     suspension = suspension_of(record.run)
-    if suspension.number != command.number or command.node not in suspension.awaited:
+    if suspension.number != command.number or command.node not in suspension.pending_nodes:
         return []
     return [e.ProcessesStopped(at=now, job=record.id, node=command.node)]
 
@@ -77,7 +77,7 @@ def suspended_if_stopped(record: JobRecord, now: Instant) -> list[Event]:
     What is being ended does not stand still: until it is over it has its grace, on processors of its own.
     """
     run = record.run
-    if record.state is not JobState.SUSPENDING or run is None or suspension_of(run).awaited:
+    if record.state is not JobState.SUSPENDING or run is None or suspension_of(run).pending_nodes:
         return []
     if any(live.state is TaskState.ENDING for progress in run.tasks for live in progress.live.values()):
         return []
@@ -108,7 +108,7 @@ def suspending(cluster: ClusterState, event: e.JobSuspending) -> None:
     state = job_target(record.state, event)
     run = started_run(record)
     run.suspensions = event.number
-    run.suspension = JobSuspension(number=event.number, since=event.at, awaited=tuple(run.allocation))
+    run.suspension = JobSuspension(number=event.number, since=event.at, pending_nodes=tuple(run.allocation))
     cluster.agenda.dirty_job_views.add(record.id)
     cluster.move(record, state)
 
@@ -118,7 +118,7 @@ def processes_stopped(cluster: ClusterState, event: e.ProcessesStopped) -> None:
     record = cluster.job(event.job)
     job_target(record.state, event)
     suspension = suspension_of(record.run)
-    suspension.awaited = tuple(node for node in suspension.awaited if node != event.node)
+    suspension.pending_nodes = tuple(node for node in suspension.pending_nodes if node != event.node)
     cluster.agenda.dirty_jobs.add(record.id)
 
 
@@ -132,8 +132,8 @@ def suspended(cluster: ClusterState, event: e.JobSuspended) -> None:
         return
     run = started_run(record)
     suspension = suspension_of(run)
-    suspension.since, suspension.awaited = event.at, ()
-    suspension.places = dict(run.allocation)
+    suspension.since, suspension.pending_nodes = event.at, ()
+    suspension.allocation = dict(run.allocation)
     set_limits(run, cluster.spec(record))
     cluster.move(record, state)
     cluster.release_allocation(record)
@@ -170,14 +170,14 @@ def resumed(cluster: ClusterState, event: e.JobResumed) -> None:
 
 def _move_in(run: JobRun, suspension: JobSuspension, allocation: dict[str, tuple[int, ...]]) -> None:
     """Give live instances, and the parts of a gang, the processors that take the place of those they had."""
-    if allocation == suspension.places:
+    if allocation == suspension.allocation:
         return
-    to = renumbered(suspension.places, allocation)
+    to = renumbered(suspension.allocation, allocation)
     for progress in run.tasks:
         for live in progress.live.values():
-            place = moved_place(live.place, to)
-            live.moved = live.moved or place != live.place
-            live.place = place
+            place = moved_place(live.placement, to)
+            live.moved = live.moved or place != live.placement
+            live.placement = place
     run.parts = tuple(moved_place(part, to) for part in run.parts)
 
 
@@ -188,7 +188,7 @@ def suspended_node_lost(
     waiting = record.state is JobState.RESUMING
     if waiting:
         cluster.dequeue(record)
-    places = suspension_of(run).places
+    places = suspension_of(run).allocation
     for node, numbers in event.removed:
         left = tuple(number for number in places[node] if number not in numbers)
         if left:

@@ -82,7 +82,7 @@ class TaskGraph:
         self.release: int | None = None
         self.service: int | None = None
         self.tends_nodes = False  # something is to be done on each node before its tasks, or after them
-        if all(progress.made is None for progress in self.run.tasks):
+        if all(progress.created is None for progress in self.run.tasks):
             return
         found = {task.kind: index for index, task in enumerate(self.spec.tasks) if task.kind in SPECIAL}
         self.prep, self.release = found.get(TaskType.NODE_PREP), found.get(TaskType.NODE_RELEASE)
@@ -158,7 +158,7 @@ class TaskGraph:
         taken: dict[str, set[int]] = {}
         for progress in self.run.tasks:
             for live in progress.live.values():
-                self.lanes[live.place] = self.lanes.get(live.place, 0) + 1
+                self.lanes[live.placement] = self.lanes.get(live.placement, 0) + 1
         for place in self.lanes:
             for node, processors in place:
                 taken.setdefault(node, set()).update(processors)

@@ -25,7 +25,7 @@ Offer = tuple[str, list[int], int]
 
 def places_in_use(progress: TaskProgress) -> dict[NodeCores, None]:
     """Return the places where instances of a task are."""
-    return dict.fromkeys(live.place for live in progress.live.values())
+    return dict.fromkeys(live.placement for live in progress.live.values())
 
 
 def uses_from(place: NodeCores, node: str, usable: int) -> bool:

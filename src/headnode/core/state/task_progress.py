@@ -36,14 +36,14 @@ def instances_dispatched(cluster: ClusterState, event: e.InstancesDispatched) ->
     progress = started_run(record).tasks[index]
     instance_target(TaskState.QUEUED, event, TaskState.DISPATCHED)
     for instance, attempt in event.attempts:
-        if progress.made is not None:
+        if progress.created is not None:
             stays.make_special_instance(progress, instance)
         elif instance not in progress.queued:
             raise Broken(code="not-queued", what=f"task {event.job}.{event.task}.{instance} is not queued")
         progress.queued.discard(instance)
-        progress.live[instance] = LiveAttempt(attempt=attempt, place=event.place)
+        progress.live[instance] = LiveAttempt(attempt=attempt, placement=event.placement)
     graph = cluster.graph(event.job)
-    graph.occupy(event.place, len(event.attempts))
+    graph.occupy(event.placement, len(event.attempts))
     graph.task_changed(index)
     if graph.tends_nodes:
         stays.prep_or_release_dispatched(graph, index, event)
@@ -56,12 +56,12 @@ def instances_started(cluster: ClusterState, event: e.InstancesStarted) -> None:
     record = cluster.job(event.job)
     job_target(record.state, event)
     run = started_run(record)
-    for begun in event.begun:
+    for begun in event.started:
         live = _live(run.tasks[begun.task - 1], event.job, begun.task, begun.instance)
         wanted = TaskState.ENDING if live.state is TaskState.ENDING else TaskState.RUNNING
         live.state = instance_target(live.state, event, wanted)
         live.started = begun.at
-        cluster.start_failures.started(live.place[0][0], record.owner, event.at)
+        cluster.start_failures.started(live.placement[0][0], record.owner, event.at)
 
 
 def instances_stopping(cluster: ClusterState, event: e.InstancesStopping) -> None:
@@ -87,10 +87,10 @@ def instances_ended(cluster: ClusterState, event: e.InstancesEnded) -> None:
         live = _live(progress, event.job, how.task, how.instance)
         instance_target(live.state, event, _STATES[how.state])
         del progress.live[how.instance]
-        graph.vacate(live.place)
+        graph.vacate(live.placement)
         cluster.start_failures.ended(record.id, record.owner, how, event.at)
         _file(progress, how)
-        if progress.made is not None:
+        if progress.created is not None:
             _special_ended(cluster, graph, event, how, live)
         run.usage.add(how)
         changed[how.task - 1] = None
@@ -135,7 +135,7 @@ def _set_of(progress: TaskProgress, state: str) -> Ranges:
     return {"finished": progress.finished, "failed": progress.failed, "canceled": progress.canceled}[state]
 
 
-def task_canceled(cluster: ClusterState, event: e.TaskCanceled) -> None:
+def task_canceled(cluster: ClusterState, event: e.InstancesCanceled) -> None:
     """Queued instances will not run."""
     record = cluster.job(event.job)
     job_target(record.state, event)
@@ -144,7 +144,7 @@ def task_canceled(cluster: ClusterState, event: e.TaskCanceled) -> None:
     progress = record.run.tasks[event.task - 1]
     instance_target(TaskState.QUEUED, event, TaskState(event.outcome))
     was_done, progress.endless = progress.is_done, False
-    spans = event.spans if progress.made is None else ()  # special tasks were queued before they ran
+    spans = event.spans if progress.created is None else ()  # special tasks were queued before they ran
     _take_out(progress.queued, spans, "queued")
     for first, last in spans:
         _set_of(progress, event.outcome).add_span(first, last)
@@ -165,7 +165,7 @@ def _take_out(numbers: Ranges, spans: Sequence[tuple[int, int]], what: str) -> N
         numbers.discard_span(first, last)
 
 
-def task_requeued(cluster: ClusterState, event: e.TaskRequeued) -> None:
+def task_requeued(cluster: ClusterState, event: e.InstancesRequeued) -> None:
     """Ended instances of a task will run again."""
     record = cluster.job(event.job)
     job_target(record.state, event)
@@ -210,7 +210,7 @@ def run_again(progress: TaskProgress, event: e.JobRequeued) -> None:
     """
     if progress.live:
         raise Broken(code="still-live", what="a job was requeued while instances of it were live")
-    if progress.made is not None:
+    if progress.created is not None:
         return
     withdrawn = tuple(progress.withdrawn.spans())
     for first, last in withdrawn:

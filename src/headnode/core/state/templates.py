@@ -166,10 +166,10 @@ def _broken(rule: TemplateRule, spec: JobSpec) -> Iterator[str]:
         yield f"{name} is always {in_words(rule.field, rule.preset)}"
         return
     number = _number(rule.field, spec)
-    if rule.least is not None and number is not None and number < rule.least:
-        yield f"{name} is {in_words(rule.field, number)}, and at least {in_words(rule.field, rule.least)}"
-    if rule.most is not None and number is not None and number > rule.most:
-        yield f"{name} is {in_words(rule.field, number)}, and at most {in_words(rule.field, rule.most)}"
+    if rule.minimum is not None and number is not None and number < rule.minimum:
+        yield f"{name} is {in_words(rule.field, number)}, and at least {in_words(rule.field, rule.minimum)}"
+    if rule.maximum is not None and number is not None and number > rule.maximum:
+        yield f"{name} is {in_words(rule.field, number)}, and at most {in_words(rule.field, rule.maximum)}"
     if rule.allowed and (strange := _strange(rule, value)):
         choices = in_words(rule.field, _flat(rule.choices))
         may_not = f"may not be {in_words(rule.field, strange)}, but {choices}"

@@ -94,9 +94,9 @@ def take(cluster: ClusterState, command: TakeLogin, now: Instant) -> list[e.Even
     """
     login = valid_secret(cluster.logins, command.login, now, "login", _LOG_IN)
     return [
-        e.TokenMade(
+        e.TokenCreated(
             at=now,
-            token=cluster.next_token,
+            number=cluster.next_token,
             digest=command.digest,
             user=login.user,
             expires=Instant(now + login.lifetime),
@@ -120,7 +120,11 @@ def use(cluster: ClusterState, command: UseToken, now: Instant) -> list[e.Event]
     Raises:  NotAllowed ``token``.
     """
     token = valid(cluster, command.digest, now)
-    if token.used is not None and 0 <= now - token.used < BETWEEN_USES and token.address == command.address:
+    if (
+        token.last_used is not None
+        and 0 <= now - token.last_used < BETWEEN_USES
+        and token.address == command.address
+    ):
         return []
     return [e.TokenUsed(at=now, digest=token.digest, address=command.address)]
 
@@ -154,26 +158,26 @@ def offered(cluster: ClusterState, event: e.LoginOffered) -> None:
     cluster.logins[event.digest] = LoginRecord(event.digest, event.user, event.expires, event.lifetime)
 
 
-def made(cluster: ClusterState, event: e.TokenMade) -> None:
+def made(cluster: ClusterState, event: e.TokenCreated) -> None:
     """Apply: there is a token, and its login is used up; tokens that have expired are forgotten."""
     cluster.logins.pop(event.login, None)
     for digest in [each.digest for each in cluster.tokens.values() if each.expires <= event.at]:
         del cluster.tokens[digest]
     cluster.tokens[event.digest] = TokenRecord(
-        number=event.token,
+        number=event.number,
         digest=event.digest,
         user=event.user,
-        made=event.at,
+        created=event.at,
         expires=event.expires,
         address=event.address,
     )
-    cluster.next_token = event.token + 1
+    cluster.next_token = event.number + 1
 
 
 def used(cluster: ClusterState, event: e.TokenUsed) -> None:
     """Apply: a token was used from somewhere."""
     token = cluster.tokens[event.digest]
-    cluster.tokens[event.digest] = msgspec.structs.replace(token, used=event.at, address=event.address)
+    cluster.tokens[event.digest] = msgspec.structs.replace(token, last_used=event.at, address=event.address)
 
 
 def revoked(cluster: ClusterState, event: e.TokenRevoked) -> None:

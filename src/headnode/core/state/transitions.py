@@ -109,29 +109,29 @@ SUSPENDED_STATES = frozenset({JobState.SUSPENDING, JobState.SUSPENDED, JobState.
 _SUSPENDED = (JobState.SUSPENDING, JobState.SUSPENDED, JobState.RESUMING)
 _ENDED = frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCELED})
 _WHILE_SUSPENDED = (
-    j.JobModified, j.AllocationLost, j.NodeReadied, j.InstancesStarted, j.InstancesStopping, j.InstancesEnded,
-    j.TaskCanceled, j.TaskRequeued, j.DispatchStopped, j.ProgressSet,
+    j.JobModified, j.AllocationLost, j.NodePrepared, j.InstancesStarted, j.InstancesStopping,
+    j.InstancesEnded, j.InstancesCanceled, j.InstancesRequeued, j.DispatchStopped, j.ProgressSet,
 )  # fmt: skip
 """What may happen to a job that is suspended, in any of its three states, and leaves it there."""
 
 _STAYING: Mapping[JobState, tuple[type, ...]] = {
     JobState.CONFIGURING: (
-        j.JobModified, j.JobGiven, j.TaskCanceled, j.ProgressSet, j.JobHeld, j.JobReleased),
-    JobState.VALIDATING: (j.TaskCanceled, j.ProgressSet),
+        j.JobModified, j.JobOwnerChanged, j.InstancesCanceled, j.ProgressSet, j.JobHeld, j.JobReleased),
+    JobState.VALIDATING: (j.InstancesCanceled, j.ProgressSet),
     JobState.QUEUED: (
-        j.FilterAnswered, j.JobModified, j.JobHeld, j.JobReleased, j.TaskCanceled, j.TaskRequeued,
+        j.FilterAnswered, j.JobModified, j.JobHeld, j.JobReleased, j.InstancesCanceled, j.InstancesRequeued,
         j.ProgressSet),
     JobState.RUNNING: (
         j.FilterAnswered, j.JobModified, j.AllocationGrown, j.AllocationShrunk, j.AllocationLost,
-        j.NodeReadied, j.NodesCleaning, j.ProcessorsRecalled, j.InstancesDispatched, j.InstancesStarted,
-        j.InstancesStopping, j.InstancesEnded, j.TaskCanceled, j.TaskRequeued, j.DispatchStopped,
+        j.NodePrepared, j.NodesCleaning, j.ProcessorsRecalled, j.InstancesDispatched, j.InstancesStarted,
+        j.InstancesStopping, j.InstancesEnded, j.InstancesCanceled, j.InstancesRequeued, j.DispatchStopped,
         j.ProgressSet),
     JobState.SUSPENDING: (*_WHILE_SUSPENDED, j.NodesCleaning, j.ProcessesStopped),
     JobState.SUSPENDED: (*_WHILE_SUSPENDED, j.JobHeld, j.JobReleased),
     JobState.RESUMING: (*_WHILE_SUSPENDED, j.JobHeld, j.JobReleased),
     JobState.ENDING: (  # dispatched are the releases of its nodes; it shrinks by nodes that are clean
         j.InstancesDispatched, j.NodesCleaning, j.AllocationShrunk, j.InstancesStarted, j.InstancesStopping,
-        j.InstancesEnded, j.TaskCanceled, j.ProgressSet, j.JobEnding),
+        j.InstancesEnded, j.InstancesCanceled, j.ProgressSet, j.JobEnding),
 }  # fmt: skip
 """What may happen to a job in each state, and leaves it there."""
 
@@ -146,7 +146,7 @@ JOB_TRANSITIONS: Mapping[tuple[JobState, type], frozenset[JobState]] = MappingPr
         (JobState.QUEUED, j.JobEnded): _ENDED,
         (JobState.RUNNING, j.JobSuspending): frozenset({JobState.SUSPENDING}),
         (JobState.RUNNING, j.JobEnding): frozenset({JobState.ENDING}),
-        (JobState.RUNNING, j.JobReturned): frozenset({JobState.QUEUED}),
+        (JobState.RUNNING, j.JobAutoRequeued): frozenset({JobState.QUEUED}),
         (JobState.RUNNING, j.JobEnded): _ENDED,
         (JobState.SUSPENDING, j.JobSuspended): frozenset({JobState.SUSPENDED}),
         (JobState.SUSPENDING, j.JobResumed): frozenset({JobState.RUNNING}),
@@ -154,23 +154,23 @@ JOB_TRANSITIONS: Mapping[tuple[JobState, type], frozenset[JobState]] = MappingPr
         (JobState.RESUMING, j.JobSuspended): frozenset({JobState.SUSPENDED}),
         (JobState.RESUMING, j.JobResumed): frozenset({JobState.RUNNING}),
         **{(state, j.JobEnding): frozenset({JobState.ENDING}) for state in _SUSPENDED},
-        **{(state, j.JobReturned): frozenset({JobState.QUEUED}) for state in _SUSPENDED},
+        **{(state, j.JobAutoRequeued): frozenset({JobState.QUEUED}) for state in _SUSPENDED},
         **{(state, j.JobEnded): _ENDED for state in _SUSPENDED},
         (JobState.ENDING, j.JobEnded): _ENDED,
         (JobState.ENDING, j.JobRequeued): frozenset({JobState.QUEUED}),
-        (JobState.ENDING, j.JobReturned): frozenset({JobState.QUEUED}),
+        (JobState.ENDING, j.JobAutoRequeued): frozenset({JobState.QUEUED}),
         (JobState.FAILED, j.JobRequeued): frozenset({JobState.QUEUED}),
-        (JobState.FAILED, j.JobConfigured): frozenset({JobState.CONFIGURING}),
+        (JobState.FAILED, j.JobConfiguring): frozenset({JobState.CONFIGURING}),
         (JobState.CANCELED, j.JobRequeued): frozenset({JobState.QUEUED}),
-        (JobState.CANCELED, j.JobConfigured): frozenset({JobState.CONFIGURING}),
+        (JobState.CANCELED, j.JobConfiguring): frozenset({JobState.CONFIGURING}),
     }
 )
-"""From a state, by an event, to one of these.  Ended jobs take an event only after `JobRevived`."""
+"""From a state, by an event, to one of these.  Ended jobs take an event only after `JobUnarchived`."""
 
 INSTANCE_TRANSITIONS: Mapping[tuple[TaskState, type], frozenset[TaskState]] = MappingProxyType(
     {
         (TaskState.QUEUED, j.InstancesDispatched): frozenset({TaskState.DISPATCHED}),
-        (TaskState.QUEUED, j.TaskCanceled): frozenset({TaskState.CANCELED, TaskState.FAILED}),
+        (TaskState.QUEUED, j.InstancesCanceled): frozenset({TaskState.CANCELED, TaskState.FAILED}),
         (TaskState.DISPATCHED, j.InstancesStarted): frozenset({TaskState.RUNNING}),
         (TaskState.DISPATCHED, j.InstancesStopping): frozenset({TaskState.ENDING}),
         (TaskState.DISPATCHED, j.InstancesEnded): frozenset(
@@ -185,9 +185,9 @@ INSTANCE_TRANSITIONS: Mapping[tuple[TaskState, type], frozenset[TaskState]] = Ma
         (TaskState.ENDING, j.InstancesEnded): frozenset(
             {TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELED, TaskState.QUEUED}
         ),
-        (TaskState.FAILED, j.TaskRequeued): frozenset({TaskState.QUEUED}),
-        (TaskState.CANCELED, j.TaskRequeued): frozenset({TaskState.QUEUED}),
-        (TaskState.FINISHED, j.TaskRequeued): frozenset({TaskState.QUEUED}),
+        (TaskState.FAILED, j.InstancesRequeued): frozenset({TaskState.QUEUED}),
+        (TaskState.CANCELED, j.InstancesRequeued): frozenset({TaskState.QUEUED}),
+        (TaskState.FINISHED, j.InstancesRequeued): frozenset({TaskState.QUEUED}),
         (TaskState.FAILED, j.JobRequeued): frozenset({TaskState.QUEUED}),
         (TaskState.CANCELED, j.JobRequeued): frozenset({TaskState.QUEUED, TaskState.CANCELED}),
     }

@@ -139,12 +139,12 @@ class AsyncClusterVerbs(AsyncVerbCalls):
         """
         return await self._ask("ping", VerbRequest(), PingAnswer)
 
-    async def defaults(self) -> DefaultsAnswer:
+    async def submission_defaults(self) -> DefaultsAnswer:
         """Show what a job from the command line takes from the shell of its submitter by default.
 
         For everybody.
         """
-        return await self._ask("defaults", VerbRequest(), DefaultsAnswer)
+        return await self._ask("submission_defaults", VerbRequest(), DefaultsAnswer)
 
     async def cluster(self) -> ClusterAnswer:
         """Show the cluster.
@@ -153,19 +153,19 @@ class AsyncClusterVerbs(AsyncVerbCalls):
         """
         return await self._ask("cluster", VerbRequest(), ClusterAnswer)
 
-    async def params(self) -> ParametersAnswer:
+    async def parameters(self) -> ParametersAnswer:
         """Show the cluster's parameters.
 
         For everybody.
         """
-        return await self._ask("params", VerbRequest(), ParametersAnswer)
+        return await self._ask("parameters", VerbRequest(), ParametersAnswer)
 
-    async def set_params(self, values: dict[str, str | None]) -> ParametersAnswer:
+    async def set_parameters(self, values: dict[str, str | None]) -> ParametersAnswer:
         """Set cluster parameters; all of them or, if one is wrong, none.
 
         For administrators.
         """
-        return await self._ask("set_params", SetParametersRequest(values=values), ParametersAnswer)
+        return await self._ask("set_parameters", SetParametersRequest(values=values), ParametersAnswer)
 
     async def backup(self) -> BackupAnswer:
         """Copy the journal into a new file in the state directory, which the client must remove.
@@ -174,16 +174,16 @@ class AsyncClusterVerbs(AsyncVerbCalls):
         """
         return await self._ask("backup", VerbRequest(), BackupAnswer)
 
-    async def down(self, *, cancel_jobs: bool = False) -> DownAnswer:
+    async def stop_head(self, *, cancel_jobs: bool = False) -> DownAnswer:
         """End the head. Running tasks go on, and the next head learns how they ended.
 
         For administrators.
 
         cancel_jobs: all jobs are canceled first
         """
-        return await self._ask("down", StopHeadRequest(cancel_jobs=cancel_jobs), DownAnswer)
+        return await self._ask("stop_head", StopHeadRequest(cancel_jobs=cancel_jobs), DownAnswer)
 
-    async def past_jobs(
+    async def ended_jobs(
         self, *, after: int = 0, limit: int = 1000, since: float | None = None, until: float | None = None
     ) -> PastJobsAnswer:
         """Show a page of the jobs that have ended, in the order of their ids.
@@ -198,10 +198,10 @@ class AsyncClusterVerbs(AsyncVerbCalls):
         until: of submission
         """
         return await self._ask(
-            "past_jobs", PastJobsRequest(after=after, limit=limit, since=since, until=until), PastJobsAnswer
+            "ended_jobs", PastJobsRequest(after=after, limit=limit, since=since, until=until), PastJobsAnswer
         )
 
-    async def params_history(
+    async def parameter_history(
         self, *, names: list[str] | None = None, limit: int = 1000
     ) -> ParameterHistoryAnswer:
         """Show the newest changes of cluster parameters; `by` and `from` only to administrators.
@@ -209,7 +209,9 @@ class AsyncClusterVerbs(AsyncVerbCalls):
         For everybody.
         """
         return await self._ask(
-            "params_history", ParameterHistoryRequest(names=names or [], limit=limit), ParameterHistoryAnswer
+            "parameter_history",
+            ParameterHistoryRequest(names=names or [], limit=limit),
+            ParameterHistoryAnswer,
         )
 
     async def predictions(self, *, since: float | None = None) -> PredictionsAnswer:
@@ -233,7 +235,7 @@ class AsyncClusterVerbs(AsyncVerbCalls):
         """
         return await self._ask("whoami", VerbRequest(), RequestingUser)
 
-    async def new_token(
+    async def create_token(
         self,
         *,
         user: str = "",
@@ -249,7 +251,7 @@ class AsyncClusterVerbs(AsyncVerbCalls):
         lifetime: of the token, in seconds
         """
         return await self._ask(
-            "new_token",
+            "create_token",
             NewTokenRequest(user=user, web=web, lifetime=lifetime),
             LoginAnswer,
             idempotency or new_key(),
@@ -273,7 +275,7 @@ class AsyncClusterVerbs(AsyncVerbCalls):
         """
         return await self._ask("revoke_token", RevokeTokenRequest(token=token), RevokedToken)
 
-    async def audit(
+    async def audit_log(
         self, *, job: int | None = None, user: str = "", since: float | None = None, limit: int = 1000
     ) -> AuditAnswer:
         """Show the newest lines of the audit log.
@@ -281,5 +283,5 @@ class AsyncClusterVerbs(AsyncVerbCalls):
         For administrators.
         """
         return await self._ask(
-            "audit", AuditLogRequest(job=job, user=user, since=since, limit=limit), AuditAnswer
+            "audit_log", AuditLogRequest(job=job, user=user, since=since, limit=limit), AuditAnswer
         )

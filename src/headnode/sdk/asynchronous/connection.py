@@ -45,7 +45,7 @@ class AsyncConnection:
 
         connection = cls(*await open_streams(head))
         try:
-            await connection.send({"do": "log_in", "token": head.token})
+            await connection.send({"verb": "log_in", "token": head.token})
             granted(await connection.receive())
         except BaseException:
             await connection.close()
@@ -110,7 +110,7 @@ class AsyncHeadTransport:
         If a request with an idempotency key loses its answer, it is sent again for some seconds.
         Raises:  the head's refusal as the error it is; Unavailable ``no-head`` or ``head-gone``.
         """
-        request = {"do": verb, **fields}
+        request = {"verb": verb, **fields}
         async with self._turn:
             sent = False
             try:
@@ -164,7 +164,7 @@ class AsyncHeadTransport:
         deadline = None if timeout is None else clock() + timeout
         try:
             connection = await own._connected()
-            await connection.send({"do": verb, **fields})
+            await connection.send({"verb": verb, **fields})
             done = False
             while not done:
                 left = None if deadline is None else max(0.0, deadline - clock())

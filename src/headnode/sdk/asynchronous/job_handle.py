@@ -98,7 +98,7 @@ class AsyncJobHandle:
     ) -> bytes:
         """Return the last `limit` bytes that a task has written: captured, or in the files that it named."""
         read = self.session.verbs.read_output
-        size = (await read(self.id, task, instance=instance, most=0, stream=stream)).size
+        size = (await read(self.id, task, instance=instance, limit=0, stream=stream)).size
         end, parts = size, []
         offset = max(0, size - limit)
         while offset < end:
@@ -115,7 +115,7 @@ class AsyncJobHandle:
 
     async def history(self, *, limit: int = 200) -> list[HistoryEntry]:
         """Return what happened to the job, oldest first."""
-        return (await self.session.verbs.history(self.id, limit=limit)).history
+        return (await self.session.verbs.job_history(self.id, limit=limit)).history
 
     async def add_tasks(self, *tasks: TaskOptions) -> list[int]:
         """Add tasks at the end; return their numbers.

@@ -64,12 +64,12 @@ class AsyncJobViewVerbs(AsyncVerbCalls):
             JobsAnswer,
         )
 
-    async def history(self, job: int, *, limit: int = 200) -> HistoryAnswer:
+    async def job_history(self, job: int, *, limit: int = 200) -> HistoryAnswer:
         """Show what happened to a job.
 
         For everybody.
         """
-        return await self._ask("history", JobHistoryRequest(job=job, limit=limit), HistoryAnswer)
+        return await self._ask("job_history", JobHistoryRequest(job=job, limit=limit), HistoryAnswer)
 
     async def check_job(
         self,
@@ -126,7 +126,7 @@ class AsyncJobViewVerbs(AsyncVerbCalls):
         """
         return await self._ask("explain_job", JobIdRequest(job=job), Explanation)
 
-    def watch_job(
+    def watch_jobs(
         self, job: int | list[int], *, timeout: float | None = None
     ) -> AsyncGenerator[WatchAnswer, None]:
         """Show all jobs at once, then at most ten times a second those that changed, and all when all have
@@ -138,7 +138,7 @@ class AsyncJobViewVerbs(AsyncVerbCalls):
 
         job: an id, or a list of ids
         """
-        return self._follow("watch_job", WatchJobsRequest(job=job), WatchAnswer, timeout)
+        return self._follow("watch_jobs", WatchJobsRequest(job=job), WatchAnswer, timeout)
 
     async def events(
         self,

@@ -64,7 +64,7 @@ class AsyncSession:
         Raises:  BadRequest ``usage`` if the current directory cannot be the work directory of a task.
         """
         if self._defaults is None:
-            self._defaults = await self.verbs.defaults()
+            self._defaults = await self.verbs.submission_defaults()
         shared = isinstance(self.head, str) or getattr(self.head, "shared", True)
         given, found = str(task.get(WORK_DIRECTORY, "")), dict(task)
         if self._defaults.work_directory == CURRENT and shared and not given.startswith(("/", "%", "$")):
@@ -101,7 +101,7 @@ class AsyncSession:
         patience = Patience(self.patience, timeout)
         while True:
             try:
-                answers = self.verbs.watch_job(numbers, timeout=patience.left)
+                answers = self.verbs.watch_jobs(numbers, timeout=patience.left)
                 async with aclosing(answers):
                     async for answer in answers:
                         patience.answered()

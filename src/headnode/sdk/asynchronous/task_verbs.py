@@ -170,12 +170,14 @@ class AsyncTaskVerbs(AsyncVerbCalls):
             "requeue_task", TaskIdRequest(job=job, task=task, instance=instance), TaskStateAnswer
         )
 
-    async def output(self, job: int, task: int, *, instance: int | None = None) -> OutputAnswer:
+    async def task_output(self, job: int, task: int, *, instance: int | None = None) -> OutputAnswer:
         """Show where the output of a task is. The client reads it with its own rights.
 
         For everybody.
         """
-        return await self._ask("output", TaskIdRequest(job=job, task=task, instance=instance), OutputAnswer)
+        return await self._ask(
+            "task_output", TaskIdRequest(job=job, task=task, instance=instance), OutputAnswer
+        )
 
     async def read_output(
         self,
@@ -184,7 +186,7 @@ class AsyncTaskVerbs(AsyncVerbCalls):
         *,
         instance: int | None = None,
         offset: int = 0,
-        most: int = 262144,
+        limit: int = 262144,
         stream: Literal["captured", "standard_output", "standard_error"] = "captured",
     ) -> OutputBytesAnswer:
         """Read output on its node, with the rights of the job's user.
@@ -192,10 +194,12 @@ class AsyncTaskVerbs(AsyncVerbCalls):
         For its owner, administrators.
 
         offset: bytes; negative: from the end
-        most: bytes
+        limit: bytes
         """
         return await self._ask(
             "read_output",
-            ReadOutputRequest(job=job, task=task, instance=instance, offset=offset, most=most, stream=stream),
+            ReadOutputRequest(
+                job=job, task=task, instance=instance, offset=offset, limit=limit, stream=stream
+            ),
             OutputBytesAnswer,
         )

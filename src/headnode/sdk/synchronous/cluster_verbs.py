@@ -139,12 +139,12 @@ class ClusterVerbs(VerbCalls):
         """
         return self._ask("ping", VerbRequest(), PingAnswer)
 
-    def defaults(self) -> DefaultsAnswer:
+    def submission_defaults(self) -> DefaultsAnswer:
         """Show what a job from the command line takes from the shell of its submitter by default.
 
         For everybody.
         """
-        return self._ask("defaults", VerbRequest(), DefaultsAnswer)
+        return self._ask("submission_defaults", VerbRequest(), DefaultsAnswer)
 
     def cluster(self) -> ClusterAnswer:
         """Show the cluster.
@@ -153,19 +153,19 @@ class ClusterVerbs(VerbCalls):
         """
         return self._ask("cluster", VerbRequest(), ClusterAnswer)
 
-    def params(self) -> ParametersAnswer:
+    def parameters(self) -> ParametersAnswer:
         """Show the cluster's parameters.
 
         For everybody.
         """
-        return self._ask("params", VerbRequest(), ParametersAnswer)
+        return self._ask("parameters", VerbRequest(), ParametersAnswer)
 
-    def set_params(self, values: dict[str, str | None]) -> ParametersAnswer:
+    def set_parameters(self, values: dict[str, str | None]) -> ParametersAnswer:
         """Set cluster parameters; all of them or, if one is wrong, none.
 
         For administrators.
         """
-        return self._ask("set_params", SetParametersRequest(values=values), ParametersAnswer)
+        return self._ask("set_parameters", SetParametersRequest(values=values), ParametersAnswer)
 
     def backup(self) -> BackupAnswer:
         """Copy the journal into a new file in the state directory, which the client must remove.
@@ -174,16 +174,16 @@ class ClusterVerbs(VerbCalls):
         """
         return self._ask("backup", VerbRequest(), BackupAnswer)
 
-    def down(self, *, cancel_jobs: bool = False) -> DownAnswer:
+    def stop_head(self, *, cancel_jobs: bool = False) -> DownAnswer:
         """End the head. Running tasks go on, and the next head learns how they ended.
 
         For administrators.
 
         cancel_jobs: all jobs are canceled first
         """
-        return self._ask("down", StopHeadRequest(cancel_jobs=cancel_jobs), DownAnswer)
+        return self._ask("stop_head", StopHeadRequest(cancel_jobs=cancel_jobs), DownAnswer)
 
-    def past_jobs(
+    def ended_jobs(
         self, *, after: int = 0, limit: int = 1000, since: float | None = None, until: float | None = None
     ) -> PastJobsAnswer:
         """Show a page of the jobs that have ended, in the order of their ids.
@@ -198,16 +198,20 @@ class ClusterVerbs(VerbCalls):
         until: of submission
         """
         return self._ask(
-            "past_jobs", PastJobsRequest(after=after, limit=limit, since=since, until=until), PastJobsAnswer
+            "ended_jobs", PastJobsRequest(after=after, limit=limit, since=since, until=until), PastJobsAnswer
         )
 
-    def params_history(self, *, names: list[str] | None = None, limit: int = 1000) -> ParameterHistoryAnswer:
+    def parameter_history(
+        self, *, names: list[str] | None = None, limit: int = 1000
+    ) -> ParameterHistoryAnswer:
         """Show the newest changes of cluster parameters; `by` and `from` only to administrators.
 
         For everybody.
         """
         return self._ask(
-            "params_history", ParameterHistoryRequest(names=names or [], limit=limit), ParameterHistoryAnswer
+            "parameter_history",
+            ParameterHistoryRequest(names=names or [], limit=limit),
+            ParameterHistoryAnswer,
         )
 
     def predictions(self, *, since: float | None = None) -> PredictionsAnswer:
@@ -231,7 +235,7 @@ class ClusterVerbs(VerbCalls):
         """
         return self._ask("whoami", VerbRequest(), RequestingUser)
 
-    def new_token(
+    def create_token(
         self,
         *,
         user: str = "",
@@ -247,7 +251,7 @@ class ClusterVerbs(VerbCalls):
         lifetime: of the token, in seconds
         """
         return self._ask(
-            "new_token",
+            "create_token",
             NewTokenRequest(user=user, web=web, lifetime=lifetime),
             LoginAnswer,
             idempotency or new_key(),
@@ -271,11 +275,13 @@ class ClusterVerbs(VerbCalls):
         """
         return self._ask("revoke_token", RevokeTokenRequest(token=token), RevokedToken)
 
-    def audit(
+    def audit_log(
         self, *, job: int | None = None, user: str = "", since: float | None = None, limit: int = 1000
     ) -> AuditAnswer:
         """Show the newest lines of the audit log.
 
         For administrators.
         """
-        return self._ask("audit", AuditLogRequest(job=job, user=user, since=since, limit=limit), AuditAnswer)
+        return self._ask(
+            "audit_log", AuditLogRequest(job=job, user=user, since=since, limit=limit), AuditAnswer
+        )

@@ -101,7 +101,7 @@ class JobHandle:
     ) -> bytes:
         """Return the last `limit` bytes that a task has written: captured, or in the files that it named."""
         read = self.session.verbs.read_output
-        size = (read(self.id, task, instance=instance, most=0, stream=stream)).size
+        size = (read(self.id, task, instance=instance, limit=0, stream=stream)).size
         end, parts = size, []
         offset = max(0, size - limit)
         while offset < end:
@@ -118,7 +118,7 @@ class JobHandle:
 
     def history(self, *, limit: int = 200) -> list[HistoryEntry]:
         """Return what happened to the job, oldest first."""
-        return (self.session.verbs.history(self.id, limit=limit)).history
+        return (self.session.verbs.job_history(self.id, limit=limit)).history
 
     def add_tasks(self, *tasks: TaskOptions) -> list[int]:
         """Add tasks at the end; return their numbers.

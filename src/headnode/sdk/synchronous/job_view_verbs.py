@@ -64,12 +64,12 @@ class JobViewVerbs(VerbCalls):
             JobsAnswer,
         )
 
-    def history(self, job: int, *, limit: int = 200) -> HistoryAnswer:
+    def job_history(self, job: int, *, limit: int = 200) -> HistoryAnswer:
         """Show what happened to a job.
 
         For everybody.
         """
-        return self._ask("history", JobHistoryRequest(job=job, limit=limit), HistoryAnswer)
+        return self._ask("job_history", JobHistoryRequest(job=job, limit=limit), HistoryAnswer)
 
     def check_job(
         self,
@@ -126,7 +126,7 @@ class JobViewVerbs(VerbCalls):
         """
         return self._ask("explain_job", JobIdRequest(job=job), Explanation)
 
-    def watch_job(
+    def watch_jobs(
         self, job: int | list[int], *, timeout: float | None = None
     ) -> Generator[WatchAnswer, None, None]:
         """Show all jobs at once, then at most ten times a second those that changed, and all when all have
@@ -138,7 +138,7 @@ class JobViewVerbs(VerbCalls):
 
         job: an id, or a list of ids
         """
-        return self._follow("watch_job", WatchJobsRequest(job=job), WatchAnswer, timeout)
+        return self._follow("watch_jobs", WatchJobsRequest(job=job), WatchAnswer, timeout)
 
     def events(
         self,

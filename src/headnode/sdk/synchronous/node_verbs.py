@@ -109,7 +109,7 @@ class NodeVerbs(VerbCalls):
             idempotency or new_key(),
         )
 
-    def set_node(
+    def modify_node(
         self,
         node: str,
         *,
@@ -122,7 +122,7 @@ class NodeVerbs(VerbCalls):
         For administrators.
         """
         return self._ask(
-            "set_node",
+            "modify_node",
             SetNodeRequest(node=node, groups=groups, features=features, comment=comment),
             NodeAnswer,
         )
@@ -148,13 +148,13 @@ class NodeVerbs(VerbCalls):
         """
         return self._ask("reservation", ReservationNameRequest(name=name), ReservationAnswer)
 
-    def make_reservation(
+    def create_reservation(
         self,
         name: str,
         *,
-        begins: float | None = None,
-        ends: float | None = None,
-        lasts: float | None = None,
+        start: float | None = None,
+        end: float | None = None,
+        duration: float | None = None,
         nodes: str | None = None,
         count: int | None = None,
         node_groups: list[str] | None = None,
@@ -172,20 +172,20 @@ class NodeVerbs(VerbCalls):
 
         For administrators.
 
-        begins: None: now
-        ends: or `lasts`
-        lasts: seconds
+        start: None: now
+        end: or `duration`
+        duration: seconds
         nodes: names and sets, or `count`
         users: with no users, groups and projects it is for maintenance
         at_end: limit, run-on, cancel
         """
         return self._ask(
-            "make_reservation",
+            "create_reservation",
             SetReservationRequest(
                 name=name,
-                begins=begins,
-                ends=ends,
-                lasts=lasts,
+                start=start,
+                end=end,
+                duration=duration,
                 nodes=nodes,
                 count=count,
                 node_groups=node_groups,
@@ -202,13 +202,13 @@ class NodeVerbs(VerbCalls):
             idempotency or new_key(),
         )
 
-    def change_reservation(
+    def modify_reservation(
         self,
         name: str,
         *,
-        begins: float | None = None,
-        ends: float | None = None,
-        lasts: float | None = None,
+        start: float | None = None,
+        end: float | None = None,
+        duration: float | None = None,
         nodes: str | None = None,
         count: int | None = None,
         node_groups: list[str] | None = None,
@@ -225,20 +225,20 @@ class NodeVerbs(VerbCalls):
 
         For administrators.
 
-        begins: None: now
-        ends: or `lasts`
-        lasts: seconds
+        start: None: now
+        end: or `duration`
+        duration: seconds
         nodes: names and sets, or `count`
         users: with no users, groups and projects it is for maintenance
         at_end: limit, run-on, cancel
         """
         return self._ask(
-            "change_reservation",
+            "modify_reservation",
             SetReservationRequest(
                 name=name,
-                begins=begins,
-                ends=ends,
-                lasts=lasts,
+                start=start,
+                end=end,
+                duration=duration,
                 nodes=nodes,
                 count=count,
                 node_groups=node_groups,

@@ -67,7 +67,7 @@ class Session:
         Raises:  BadRequest ``usage`` if the current directory cannot be the work directory of a task.
         """
         if self._defaults is None:
-            self._defaults = self.verbs.defaults()
+            self._defaults = self.verbs.submission_defaults()
         shared = isinstance(self.head, str) or getattr(self.head, "shared", True)
         given, found = str(task.get(WORK_DIRECTORY, "")), dict(task)
         if self._defaults.work_directory == CURRENT and shared and not given.startswith(("/", "%", "$")):
@@ -104,7 +104,7 @@ class Session:
         patience = Patience(self.patience, timeout)
         while True:
             try:
-                answers = self.verbs.watch_job(numbers, timeout=patience.left)
+                answers = self.verbs.watch_jobs(numbers, timeout=patience.left)
                 with closing(answers):
                     for answer in answers:
                         patience.answered()

@@ -168,12 +168,12 @@ class TaskVerbs(VerbCalls):
             "requeue_task", TaskIdRequest(job=job, task=task, instance=instance), TaskStateAnswer
         )
 
-    def output(self, job: int, task: int, *, instance: int | None = None) -> OutputAnswer:
+    def task_output(self, job: int, task: int, *, instance: int | None = None) -> OutputAnswer:
         """Show where the output of a task is. The client reads it with its own rights.
 
         For everybody.
         """
-        return self._ask("output", TaskIdRequest(job=job, task=task, instance=instance), OutputAnswer)
+        return self._ask("task_output", TaskIdRequest(job=job, task=task, instance=instance), OutputAnswer)
 
     def read_output(
         self,
@@ -182,7 +182,7 @@ class TaskVerbs(VerbCalls):
         *,
         instance: int | None = None,
         offset: int = 0,
-        most: int = 262144,
+        limit: int = 262144,
         stream: Literal["captured", "standard_output", "standard_error"] = "captured",
     ) -> OutputBytesAnswer:
         """Read output on its node, with the rights of the job's user.
@@ -190,10 +190,12 @@ class TaskVerbs(VerbCalls):
         For its owner, administrators.
 
         offset: bytes; negative: from the end
-        most: bytes
+        limit: bytes
         """
         return self._ask(
             "read_output",
-            ReadOutputRequest(job=job, task=task, instance=instance, offset=offset, most=most, stream=stream),
+            ReadOutputRequest(
+                job=job, task=task, instance=instance, offset=offset, limit=limit, stream=stream
+            ),
             OutputBytesAnswer,
         )

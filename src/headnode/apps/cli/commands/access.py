@@ -90,7 +90,7 @@ def who_am_i(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
-TOKEN_COLUMNS = ("Token", "User", "Made", "Expires", "Last Used", "From")
+TOKEN_COLUMNS = ("Token", "User", "Created", "Expires", "Last Used", "From")
 
 
 def new_token(asked: Arguments, client: Client, out: Output) -> int:
@@ -105,7 +105,7 @@ def new_token(asked: Arguments, client: Client, out: Output) -> int:
         wish["lifetime"] = parse_span(expires)
     if asked.flag("web"):
         return _new_web_token(client, wish, out)
-    made = client.ask("new_token", **wish)
+    made = client.ask("create_token", **wish)
     out.text(f"hn login {made['login']}\n", made)
     return 0
 
@@ -115,11 +115,11 @@ def _new_web_token(client: "Client", wish: "dict[str, object]", out: "Output") -
     from headnode.apps.client.connection import Connection, granted
     from headnode.core.model.errors import Unavailable
 
-    made = client.ask("new_token", web=True, **wish)
+    made = client.ask("create_token", web=True, **wish)
     try:
         connection = Connection.to(f"{client.state_directory}/gateway.sock")
         try:
-            connection.send({"do": "take_login", "secret": made["login"]})
+            connection.send({"verb": "exchange_login", "secret": made["login"]})
             token = granted(connection.receive())
         finally:
             connection.close()
@@ -139,9 +139,9 @@ def list_tokens(asked: Arguments, client: Client, out: Output) -> int:
         {
             "Token": str(token["token"]),
             "User": token["user"],
-            "Made": instant(token["made"]),
+            "Created": instant(token["created"]),
             "Expires": instant(token["expires"]),
-            "Last Used": instant(token["used"]) if token["used"] is not None else "never",
+            "Last Used": instant(token["last_used"]) if token["last_used"] is not None else "never",
             "From": token["address"],
         }
         for token in found

@@ -88,7 +88,7 @@ def restore(asked: Arguments, client: Client, out: Output) -> int:
     data = {
         "state_directory": str(state),
         "cluster": checked.manifest.cluster,
-        "made": checked.manifest.made,
+        "created": checked.manifest.created,
         "events": checked.manifest.events,
         "listen": listen,
         "next_job": checked.cluster.next_job + skipped,
@@ -117,7 +117,7 @@ def _restored_text(state: "Path", checked: "CheckedBackup", listen: str, skipped
     from datetime import UTC, datetime
 
     manifest, cluster = checked
-    made = datetime.fromtimestamp(manifest.made, UTC).isoformat(timespec="seconds")
+    made = datetime.fromtimestamp(manifest.created, UTC).isoformat(timespec="seconds")
     lines = [
         f"Cluster {manifest.cluster} is in {state} as it was at {made}: "
         f"{counted(len(cluster.jobs), 'job')} not over, {counted(len(cluster.nodes), 'node')}."
@@ -213,7 +213,7 @@ def _as_data(target: "Path", checked: "CheckedBackup") -> "dict[str, object]":
         "backup": str(target),
         "cluster": manifest.cluster,
         "cluster_id": manifest.cluster_id,
-        "made": manifest.made,
+        "created": manifest.created,
         "events": manifest.events,
         "files": [kept.name for kept in manifest.files],
     }

@@ -37,7 +37,7 @@ def environment(asked: Arguments, client: Client, out: Output) -> int:
             raise usage(f"variable {wrong!r} cannot be set so", "write NAME=VALUE, without a semicolon")
         variables = {name: value for name, value in (variables | changes).items() if value}
         text = ";".join(f"{name}={value}" for name, value in variables.items())
-        client.ask("set_params", values={PARAMETER: text or None})
+        client.ask("set_parameters", values={PARAMETER: text or None})
     shown = {name: value for name, value in variables.items() if not names or name in names}
     if missing := [name for name in names if name not in variables]:
         raise usage(f"the cluster has no variable {missing[0]!r}", f"set it with: {missing[0]}=VALUE")
@@ -49,7 +49,7 @@ def environment(asked: Arguments, client: Client, out: Output) -> int:
 
 
 def _cluster_variables(client: Client) -> "dict[str, str]":
-    params = client.ask("params")["params"]
+    params = client.ask("parameters")["parameters"]
     text = next(str(param["value"] or "") for param in params if param["name"] == PARAMETER)
     pairs = (piece.partition("=") for piece in text.split(";") if piece)
     return {name: value for name, _, value in pairs}
@@ -76,7 +76,7 @@ def audit(asked: Arguments, client: Client, out: Output) -> int:
         "since": moment(asked, "since"),
         "limit": asked.number("limit"),
     }
-    found = client.ask("audit", **wish)["entries"]
+    found = client.ask("audit_log", **wish)["entries"]
     out.show_table(RecordTable("When", [_audit_row(entry) for entry in found], found, columns=AUDIT_COLUMNS))
     return 0
 
@@ -139,9 +139,9 @@ def params(asked: Arguments, client: Client, out: Output) -> int:
     names = [word for word in asked.words if "=" not in word]
     if changes:
         values = {name: value or None for name, value in changes.items()}  # nothing: back to the default
-        listed = client.ask("set_params", values=values)["params"]
+        listed = client.ask("set_parameters", values=values)["parameters"]
     else:
-        listed = client.ask("params")["params"]
+        listed = client.ask("parameters")["parameters"]
     shown = _chosen(listed, [*names, *changes])
     rows = [param_row(param) for param in shown]
     out.show_table(RecordTable("Name", rows, shown, columns=PARAM_COLUMNS, prose=True))
@@ -152,7 +152,7 @@ def _show_changes(asked: Arguments, client: Client, out: Output) -> int:
     wrong = next((word for word in asked.words if "=" in word), None)
     if wrong is not None:
         raise usage(f"{wrong!r} would change a parameter", "leave out --history, or write only its name")
-    found = client.ask("params_history", names=list(asked.words))["changes"]
+    found = client.ask("parameter_history", names=list(asked.words))["changes"]
     if not found:
         out.note("No parameter was ever changed.")
     if found or not out.for_people:

@@ -195,7 +195,7 @@ def _reservations(client: Client) -> "Iterator[Candidate]":
 
 
 def _parameters(client: Client) -> "Iterator[Candidate]":
-    for parameter in client.ask("params")["params"]:
+    for parameter in client.ask("parameters")["parameters"]:
         yield f"{parameter['name']}=", f"now {_shown(parameter['value'])}"
 
 

@@ -66,13 +66,13 @@ def _goes_on(told: "Mapping[str, Any]") -> bool:
 
 def _lines(told: "Mapping[str, Any]") -> "list[str]":
     lines = [
-        f"{told['kind']} filter {told['filter']!r}: {told['said']}, after {told['seconds']:.3f} s",
+        f"{told['kind']} filter {told['filter']!r}: {told['text']}, after {told['seconds']:.3f} s",
         f"So {told['outcome']}.",
     ]
     lines += [f"  {each['name']}: {each['before']!r} -> {each['after']!r}" for each in told["changes"]]
     if told["exit_code"] == 1 and _goes_on(told) and not told["changes"]:
         lines.append("Exit code 1 says that it changed the job, and it changed nothing: did it fail?")
-    if told["undone"]:
+    if told["reverted"]:
         lines.append("It was called again to undo.")
     return lines
 

@@ -203,7 +203,7 @@ def _pass_on(conversation: ClientConversation, changed: int) -> dict[str, Any]:
             answer = conversation.hear()
             if answer.get("done"):
                 return answer
-            ahead -= int(answer.get("took", 0))
+            ahead -= int(answer.get("consumed", 0))
             _show(answer)
 
 

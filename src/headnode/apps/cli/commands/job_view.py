@@ -17,7 +17,7 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
     job = client.ask("job", job=number)["job"]
     history = asked.flag("history")
     if history:
-        job["history"] = client.ask("history", job=number)["history"]
+        job["history"] = client.ask("job_history", job=number)["history"]
     out.show_table(RecordTable("Id", [view(job, detailed=asked.flag("detailed"), history=history)], job))
     return 0
 

@@ -89,7 +89,7 @@ def _states(jobs: "list[int]", client: Client) -> "Iterator[list[dict[str, Any]]
     away_since: float | None = None
     while True:
         try:
-            for answer in client.follow("watch_job", job=jobs):
+            for answer in client.follow("watch_jobs", job=jobs):
                 away_since = None
                 known.update((job["id"], job) for job in answer["jobs"])
                 yield [known[job] for job in jobs if job in known]
@@ -144,12 +144,12 @@ def _show_output(ended: "dict[str, Any]", client: Client, out: Output) -> None:
     if ended["tasks"]["total"] != 1:
         from headnode.apps.cli.output_reading import WholeOutput
 
-        whole = WholeOutput(client, out, job, None, "kept", headers=out.width is not None)
+        whole = WholeOutput(client, out, job, None, "captured_path", headers=out.width is not None)
         if whole.print_all(MOST_SHOWN) > MOST_SHOWN:
             out.note(f"only the first {MOST_SHOWN} outputs were shown; all: hn task output {job}")
         return
     question = {"job": job, "task": 1}
-    files = client.ask("output", **question)
+    files = client.ask("task_output", **question)
     if files.get("captured") and files.get("standard_output"):
         source = source_of(client, question, files, files["standard_output"])
         copy_output(source, out.raw, captured=True)

@@ -191,7 +191,7 @@ def set_node(asked: Arguments, client: Client, out: Output) -> int:
         raise usage("nothing was given to set", "give --groups, --features or --comment")
 
     def deed(name: str) -> None:
-        out.said(f"Node {name} has been changed.", client.ask("set_node", node=name, **wish), name)
+        out.said(f"Node {name} has been changed.", client.ask("modify_node", node=name, **wish), name)
 
     return for_each(names, deed, out)
 

@@ -29,19 +29,19 @@ _LISTS = {
 
 def new(asked: Arguments, client: Client, out: Output) -> int:
     """Reserve nodes."""
-    return _set(asked, client, out, "make_reservation", "has been made")
+    return _set(asked, client, out, "create_reservation", "has been made")
 
 
 def modify(asked: Arguments, client: Client, out: Output) -> int:
     """Change a reservation."""
-    return _set(asked, client, out, "change_reservation", "has been changed")
+    return _set(asked, client, out, "modify_reservation", "has been changed")
 
 
 def _set(asked: Arguments, client: Client, out: Output, verb: str, done: str) -> int:
     answer = client.ask(verb, name=_name(asked), **_wished(asked))
     found = answer["reservation"]
     out.said(f"Reservation {found['name']} {done}: {found['node_set']}.", answer, found["name"])
-    for each in answer["later"]:
+    for each in answer["delayed"]:
         out.note(later_start(each))
     return 0
 
@@ -97,7 +97,7 @@ def _wished(asked: Arguments) -> "dict[str, Any]":
     }
     if asked.text("to") is not None and asked.text("for") is not None:
         raise usage("an end and a length were given", "leave out --to or --for")
-    for option, field in (("from", "begins"), ("to", "ends")):
+    for option, field in (("from", "start"), ("to", "end")):
         if (text := asked.text(option)) is not None:
             fields[field] = _moment(text)
     if (text := asked.text("for")) is not None:
@@ -105,8 +105,8 @@ def _wished(asked: Arguments) -> "dict[str, Any]":
         from headnode.core.model.quantities import parse_time_limit
 
         refuse_ambiguous_time(text)
-        fields["lasts"] = parse_time_limit(text)
-        if fields["lasts"] == float("inf"):
+        fields["duration"] = parse_time_limit(text)
+        if fields["duration"] == float("inf"):
             raise usage("a reservation has an end", "write --for 2h, for example")
     for option, field in (("nodes", "nodes"), ("reason", "reason"), ("atend", "at_end")):
         if (text := asked.text(option)) is not None:

@@ -43,7 +43,7 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
 
     fields, fan_out = _fields(asked), _fan_out(asked)
     with input_of(asked.text("stdin")) as stdin:
-        held = client.begin("run_everywhere", **fields)
+        held = client.begin("run_on_nodes", **fields)
         try:
             begun = held.hear()
             nodes = [str(node) for node in begun["nodes"]]

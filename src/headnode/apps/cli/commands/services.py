@@ -20,7 +20,7 @@ def end_head(asked: Arguments, client: Client, out: Output) -> int:
     process = client.ask("ping")["pid"]
     if client.state_directory:
         _end_gateway(client.state_directory)
-    answer = client.ask("down", cancel_jobs=asked.flag("cancel-jobs") or None)
+    answer = client.ask("stop_head", cancel_jobs=asked.flag("cancel-jobs") or None)
     client.close()
     if client.login is None:
         _wait_for_end_of(process)

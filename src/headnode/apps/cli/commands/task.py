@@ -77,12 +77,12 @@ def _end_of_output(client: Client, job: int, task: int, instance: int | None) ->
     from headnode.apps.cli.output_reading import copy_output, source_of
 
     question = {"job": job, "task": task, "instance": instance}
-    files = client.ask("output", **question)
+    files = client.ask("task_output", **question)
     path = files["standard_output"]
     pieces: list[bytes] = []
     if path:
         source = source_of(client, question, files, path)
-        copy_output(source, pieces.append, last=PEEK, captured=path == files["kept"])
+        copy_output(source, pieces.append, last=PEEK, captured=path == files["captured_path"])
     return b"".join(pieces).decode(errors="replace").rstrip("\n")
 
 

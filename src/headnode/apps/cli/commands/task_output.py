@@ -31,7 +31,7 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
     else:
         path = _path(files, stream, question)
         source = source_of(client, question, files, path)
-        copy_output(source, out.raw, captured=path == files["kept"])
+        copy_output(source, out.raw, captured=path == files["captured_path"])
     return 0
 
 
@@ -40,7 +40,7 @@ def _files(client: Client, question: "dict[str, Any]") -> "dict[str, Any] | None
     from headnode.core.model.errors import BadRequest
 
     try:
-        return client.ask("output", **question)
+        return client.ask("task_output", **question)
     except BadRequest as refused:
         if refused.code == "which-instance":
             return None
@@ -78,13 +78,13 @@ def _wants_headers(asked: Arguments, client: Client, out: Output, job: int, task
 
 def _follow(client: Client, question: "dict[str, Any]", stream: str, out: Output) -> None:
     """Print what is there and what comes, until the task is over."""
-    files = client.ask("output", **question)
+    files = client.ask("task_output", **question)
     while files["state"].lower() in WAITING:  # it has no file before it runs
         time.sleep(PAUSE)
-        files = client.ask("output", **question)
+        files = client.ask("task_output", **question)
 
     def is_over() -> bool:
-        return client.ask("output", **question)["state"].lower() in OVER
+        return client.ask("task_output", **question)["state"].lower() in OVER
 
     source = source_of(client, question, files, _path(files, stream, question))
     follow_output(source, out.raw, is_over)
@@ -92,12 +92,12 @@ def _follow(client: Client, question: "dict[str, Any]", stream: str, out: Output
 
 def _path(files: "dict[str, Any]", stream: str, question: "dict[str, Any]") -> str:
     path: str | None = files[stream]
-    if path is not None and not (files.get("gone") and path == files["kept"]):
+    if path is not None and not (files.get("removed") and path == files["captured_path"]):
         return path
     from headnode.core.model.errors import NotFound, WrongState
 
     if path is not None:
-        raise NotFound(code="no-output", what=files["gone"], fix=f"see: hn job view {question['job']}")
+        raise NotFound(code="no-output", what=files["removed"], fix=f"see: hn job view {question['job']}")
     task = ".".join(str(part) for part in question.values() if part is not None)
     state = files["state"].lower()
     raise WrongState(

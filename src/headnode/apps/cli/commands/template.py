@@ -50,8 +50,8 @@ def view(asked: Arguments, client: Client, out: Output) -> int:
             "Property": key,
             "Default": _shown(rule.get("default")),
             "Read Only": "yes" if rule.get("read_only") else "",
-            "Least": _shown(rule.get("least")),
-            "Most": _shown(rule.get("most")),
+            "Least": _shown(rule.get("minimum")),
+            "Most": _shown(rule.get("maximum")),
             "Allowed": _shown(rule.get("allowed")),
             "Required": _shown(rule.get("required")),
         }

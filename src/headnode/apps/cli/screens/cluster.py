@@ -21,8 +21,8 @@ def reservation_row(told: "Mapping[str, Any]") -> dict[str, str]:
     return {
         "Name": told["name"],
         "State": told["state"],
-        "From": instant(told["begins"]),
-        "To": instant(told["ends"]),
+        "From": instant(told["start"]),
+        "To": instant(told["end"]),
         "Nodes": told["node_set"],
         "For": _admitted(told),
     }
@@ -91,8 +91,8 @@ def cluster_view(cluster: "Mapping[str, Any]") -> dict[str, str]:
         "Tasks Running": str(cluster["tasks_running"]),
         **_next_reservation(cluster.get("next_reservation")),
         **_notices(cluster.get("notices", {})),
-        **({"Licences": cluster["licence_trouble"]} if cluster.get("licence_trouble") else {}),
-        **_you(cluster.get("you", {})),
+        **({"Licences": cluster["licence_problem"]} if cluster.get("licence_problem") else {}),
+        **_you(cluster.get("requesting_user", {})),
         "State Directory": cluster["state_directory"],
         "Journal": f"{counted(journal['events'], 'event')}, {counted(journal['bytes'], 'byte')}",
         **({"Damaged Rows": "; ".join(journal["damage"])} if journal.get("damage") else {}),
@@ -103,7 +103,7 @@ def _next_reservation(told: "Mapping[str, Any] | None") -> dict[str, str]:
     """Return the reservation that is or comes first, if there is any."""
     if not told:
         return {}
-    when = f"{instant(told['begins'])} to {instant(told['ends'])}"
+    when = f"{instant(told['start'])} to {instant(told['end'])}"
     return {"Reservation": f"{told['name']}, {counted(told['nodes'], 'node')}, {when}"}
 
 
@@ -119,14 +119,14 @@ def _processors(count: "Mapping[str, int]") -> str:
 
 
 def _policy(cluster: "Mapping[str, Any]") -> str:
-    trouble = cluster.get("policy_trouble")
+    trouble = cluster.get("policy_problem")
     return f"{cluster['policy']} ({trouble})" if trouble else str(cluster["policy"])
 
 
 def _plug_ins(cluster: "Mapping[str, Any]") -> dict[str, str]:
     """Return the policies of other packages, if there are any."""
     told = [
-        f"{each['name']} ({each['trouble']})" if each["trouble"] else each["name"]
+        f"{each['name']} ({each['problem']})" if each["problem"] else each["name"]
         for each in cluster.get("plug_ins", [])
     ]
     return {"Plug-ins": "; ".join(told)} if told else {}

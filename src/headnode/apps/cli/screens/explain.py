@@ -31,13 +31,13 @@ def advice(told: "Told", job: "Told", *, dry_run: bool = False) -> list[str]:
     if state in ("Failed", "Canceled"):
         return [*_about_failures(told, job), f"run it again: hn job requeue {told['job']}"]
     late = [f"give it a later deadline: hn job modify {told['job']} /endby:..."] if at_risk(told) else []
-    kinds = dict.fromkeys(reason["why"] for reason in told["reasons"])
+    kinds = dict.fromkeys(reason["kind"] for reason in told["reasons"])
     return [point for kind in kinds if kind in _ADVICE for point in _ADVICE[kind](told)] + late
 
 
 def _about_skipped(told: "Told") -> list[str]:
     """Say what brings back a job that was canceled for how another ended."""
-    decided = [one for one in told["dependencies"] if one["standing"] == "never"][:MOST_PARENTS]
+    decided = [one for one in told["dependencies"] if one["status"] == "never"][:MOST_PARENTS]
     over = [one["job"] for one in decided if one["state"] == "Finished"]
     if over:
         return [
@@ -64,12 +64,12 @@ def at_risk(told: "Told") -> bool:
 def _about_hold(told: "Told") -> list[str]:
     if told["changes"] or told["job"] is None:
         return []
-    holds = [reason for reason in told["reasons"] if reason["why"] == "hold"]
-    named = [reason["what"] for reason in holds if reason.get("what") not in (None, "", SUSPENDED)]
+    holds = [reason for reason in told["reasons"] if reason["kind"] == "hold"]
+    named = [reason["subject"] for reason in holds if reason.get("subject") not in (None, "", SUSPENDED)]
     points = [_release(told["job"], name) for name in named]
-    if any(not reason.get("what") for reason in holds):
+    if any(not reason.get("subject") for reason in holds):
         points.append(f"lift the hold: hn job modify {told['job']} /holduntil:")
-    if any(reason.get("what") == SUSPENDED for reason in holds):
+    if any(reason.get("subject") == SUSPENDED for reason in holds):
         points.append(f"resume it: hn job resume {told['job']}")
     return points
 
@@ -85,7 +85,9 @@ def _release(job: int, name: str) -> str:
 
 def _about_parents(told: "Told") -> list[str]:
     named = [
-        reason["what"] for reason in told["reasons"] if reason["why"] == "dependency" and reason.get("what")
+        reason["subject"]
+        for reason in told["reasons"]
+        if reason["kind"] == "dependency" and reason.get("subject")
     ]
     return [f"see what job {parent} waits for: hn job explain {parent}" for parent in named[:MOST_PARENTS]]
 
@@ -146,7 +148,7 @@ def headline(told: "Told", job: "Told", now: float, *, dry_run: bool = False) ->
         return f"{who} has not been submitted. Submitted now, it would {_would(told, now)}."
     if state == "Running":
         since = duration(max(0.0, now - job["started"])) if job["started"] else "now"
-        under = f" with alternative {alternative(job)} of its request" if job.get("option") else ""
+        under = f" with alternative {alternative(job)} of its request" if job.get("alternative") else ""
         return f"{who} has been running for {since}{under}."
     return f"{who} is {state.lower()}{_when(told, now)}."
 
@@ -168,7 +170,7 @@ def _would(told: "Told", now: float) -> str:
 
 def _when(told: "Told", now: float) -> str:
     expected = told["expected"] or {}
-    at = expected.get("p50") or told["not_before"] or expected.get("promise")
+    at = expected.get("p50") or told["planned_start"] or expected.get("promise")
     if at is None:
         return ""
     wait = at - now
@@ -177,16 +179,16 @@ def _when(told: "Told", now: float) -> str:
 
 def about_node(reason: "Told") -> bool:
     """Tell whether a reason is about one node."""
-    return bool(reason["why"] == "node" and reason.get("what"))
+    return bool(reason["kind"] == "node" and reason.get("subject"))
 
 
 def reasons_in_words(told: "Told", now: float) -> tuple[list[str], list[str]]:
     """Return why the job waits; if it is held or waits for parents, why it would wait without that too."""
-    behind, texts, outside = told["behind"], [], []
+    behind, texts, outside = told["blocked_by"], [], []
     for reason in told["reasons"]:
-        if reason["why"] in OUTSIDE:
+        if reason["kind"] in OUTSIDE:
             outside.append(reason["text"])
-        elif behind and reason["why"] == "priority" and reason["what"] == str(behind["job"]):
+        elif behind and reason["kind"] == "priority" and reason["subject"] == str(behind["job"]):
             texts.append(_reserved(behind, now))  # says which job is ahead, and when it starts
         elif not about_node(reason):
             texts.append(reason["text"])
@@ -211,7 +213,7 @@ def _changes(told: "Told", now: float, width: int) -> str:
         for change in told["changes"]
         if not change["now"]
     ]
-    cut = ["the search reached its limit; there may be more changes"] if told["cut"] else []
+    cut = ["the search reached its limit; there may be more changes"] if told["incomplete"] else []
     if at_once:
         return section("It would start now", [*at_once, *cut], width)
     if sooner:
@@ -252,7 +254,7 @@ def dependencies_in_words(told: "Iterable[Told]") -> list[str]:
     for one in told:
         name = f' "{one["name"]}"' if one["name"] else ""
         state = f"the job is {one['state'].lower()}" if one["state"] else "the job is no longer known"
-        how = stands.get(one["standing"], "")
+        how = stands.get(one["status"], "")
         points.append(f"job {one['job']}{name}, {one['condition']}: {how and f'it {how}; '}{state}")
     return points
 

@@ -62,8 +62,8 @@ def nodes_by_reason(reasons: "Iterable[Told]", now: float) -> list[tuple[list[st
     """Return the nodes that are out for the same reason, with the reason and who holds them."""
     alike: dict[str, list[str]] = {}
     for reason in reasons:
-        text = _without(reason["text"], reason["what"]) + _held(reason, now)
-        alike.setdefault(text, []).append(reason["what"])
+        text = _without(reason["text"], reason["subject"]) + _held(reason, now)
+        alike.setdefault(text, []).append(reason["subject"])
     return [(sorted(nodes, key=natural_order), text) for text, nodes in alike.items()]
 
 
@@ -196,7 +196,7 @@ def _promised(told: "Told") -> str:
     if not _waits(told):
         return ""
     expected = told["expected"] or {"promise": None}
-    at = told["not_before"] or expected["promise"]
+    at = told["planned_start"] or expected["promise"]
     if at is None:
         return "no start can be promised yet"
     held = told["reservation"]

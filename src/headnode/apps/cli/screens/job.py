@@ -149,7 +149,7 @@ def _course(job: "Job") -> dict[str, str]:
         "Start Time": instant(job["started"]),
         "End Time": instant(ended),
         "Elapsed": duration(took) if took is not None else "",
-        **_delivered(job.get("delivered"), took),
+        **_delivered(job.get("usage"), took),
         "Tasks": tasks_in_words(job["tasks"]),
         "Progress": f"{job['progress']}%" if job.get("progress") is not None else "",
         "Progress Message": job.get("progress_message") or "",
@@ -162,7 +162,7 @@ def _course(job: "Job") -> dict[str, str]:
         "Suspended For": duration(job["suspended_for"]) if job.get("suspended_for") else "",
         "Depends On": "\n".join(_dependency(one) for one in job.get("dependencies") or ()),
         "Needed By": "\n".join(_dependency(one) for one in job.get("dependents") or ()),
-        "Prolog On": ", ".join(job.get("unready") or ()),
+        "Prolog On": ", ".join(job.get("preparing") or ()),
         "Epilog On": ", ".join(job.get("cleaning") or ()),
         "Backfilled": "True" if job.get("backfilled") else "",
         "Share": f"{counted(job['share'], 'processor')} in balanced mode" if job.get("share") else "",
@@ -173,7 +173,7 @@ def _course(job: "Job") -> dict[str, str]:
 
 def alternative(job: "Job") -> str:
     """Return which request a job was given that would do with several; empty for all other jobs."""
-    option, others = job.get("option"), job.get("alternatives") or 0
+    option, others = job.get("alternative"), job.get("alternatives") or 0
     if option is None or not others:
         return ""
     return f"{option} of {others}" if option else "none: it has what it asked for first"
@@ -188,7 +188,7 @@ def _hold(hold: "Mapping[str, Any]") -> str:
 def _dependency(told: "Mapping[str, Any]") -> str:
     """Return a job that one depends on, or that depends on it: ``job 12 "prepare", OnSuccess: Running``."""
     name = f' "{told["name"]}"' if told["name"] else ""
-    waits = ", still waited for" if told.get("standing") == "open" else ""
+    waits = ", still waited for" if told.get("status") == "open" else ""
     return f"job {told['job']}{name}, {told['condition']}: {told['state'] or 'unknown'}{waits}"
 
 

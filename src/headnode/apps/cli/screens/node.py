@@ -65,7 +65,7 @@ def view(node: "Node") -> dict[str, str]:
         "Sockets": str(node["sockets"] or ""),
         "Memory": f"{node['memory']} MB" if node["memory"] else "",
         "Speed": f"{node['speed']} MHz" if node["speed"] else "",
-        "Serves Only": node.get("serves", ""),
+        "Serves Only": node.get("only_user", ""),
         "Disk": f"{node['disk']} MB" if node.get("disk") else "",
         "Swap": f"{node['swap']} MB" if node.get("swap") else "",
         "Groups": ", ".join(node["groups"]),
@@ -80,10 +80,10 @@ def view(node: "Node") -> dict[str, str]:
         "Version": node.get("version", ""),
         "Address": node.get("address", ""),
         "Since": instant(node["since"]) if node["state"] != "Ready" else "",
-        "Last Heartbeat": instant(node["heard"]) if node.get("heard") else "",
+        "Last Heartbeat": instant(node["last_heartbeat"]) if node.get("last_heartbeat") else "",
         "Load": f"{node['load']:.2f}" if node.get("load") is not None else "",
         "Given Up": _given_up(node),
-        "Reserved": "; ".join(each["says"] for each in node.get("reservations", ())),
+        "Reserved": "; ".join(each["text"] for each in node.get("reservations", ())),
         "Oversubscribed": _oversubscribed(node),
         "Drain": "; ".join(_drain(node["name"], drain) for drain in node.get("drains", ())),
         "Exclusive": f"held by job {node['exclusive']}" if node["exclusive"] else "",
@@ -126,9 +126,9 @@ def _numbers(numbers: "Sequence[int]") -> str:
 
 def _given_up(node: "Node") -> str:
     """Return what becomes of the tasks of a node that is away, and when."""
-    if node["state"] != "Unreachable" or node.get("given_up") is None:
+    if node["state"] != "Unreachable" or node.get("tasks_lost_at") is None:
         return ""
-    return f"its tasks are given up at {instant(node['given_up'])}, unless it is back by then"
+    return f"its tasks are given up at {instant(node['tasks_lost_at'])}, unless it is back by then"
 
 
 def history(entries: "Sequence[Mapping[str, Any]]") -> str:

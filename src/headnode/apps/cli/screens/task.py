@@ -93,7 +93,7 @@ def _files(task: "Task") -> dict[str, str]:
         "Work Directory": task.get("work_directory") or "",
         "Standard Output": task.get("standard_output") or "",
         "Standard Error": task.get("standard_error") or "",
-        "Environment": "private to its owner" if task.get("private") else written,
+        "Environment": "private to its owner" if task.get("environment_hidden") else written,
     }
 
 

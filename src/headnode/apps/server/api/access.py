@@ -161,7 +161,7 @@ async def whoami(context: ServerContext, by: User, request: w.VerbRequest) -> Re
 
 
 @verb(VerbAccess(Who.EVERYBODY, changes=True, near=True), again=secret_again)
-async def new_token(context: ServerContext, by: User, request: w.NewTokenRequest) -> LoginAnswer:
+async def create_token(context: ServerContext, by: User, request: w.NewTokenRequest) -> LoginAnswer:
     """Offer a login: a client of another machine exchanges it once for a token."""
     if context.network is None and not request.web:
         raise WrongState(
@@ -196,7 +196,7 @@ async def tokens(context: ServerContext, by: User, request: w.ListTokensRequest)
 
 
 def _token_object(token: TokenRecord) -> TokenObject:
-    return TokenObject(token.number, token.user, token.made, token.expires, token.used, token.address)
+    return TokenObject(token.number, token.user, token.created, token.expires, token.last_used, token.address)
 
 
 @verb(CREATES)
@@ -207,7 +207,7 @@ async def revoke_token(context: ServerContext, by: User, request: w.RevokeTokenR
 
 
 @verb(VerbAccess(Who.ADMINISTRATOR))
-async def audit(context: ServerContext, by: User, request: w.AuditLogRequest) -> AuditAnswer:
+async def audit_log(context: ServerContext, by: User, request: w.AuditLogRequest) -> AuditAnswer:
     """Show the newest lines of the audit log."""
     must_administer(by, "read the audit log")
     since = (

@@ -42,7 +42,7 @@ from headnode.protocol.cluster_answers import (
     PastJobObject,
     PastJobsAnswer,
     PingAnswer,
-    PlugInTrouble,
+    PlugInProblem,
     PredictionsAnswer,
 )
 
@@ -64,7 +64,7 @@ async def ping(context: ServerContext, by: User, request: w.VerbRequest) -> Ping
 
 
 @verb(READS)
-async def defaults(context: ServerContext, by: User, request: w.VerbRequest) -> DefaultsAnswer:  # noqa: ARG001
+async def submission_defaults(context: ServerContext, by: User, request: w.VerbRequest) -> DefaultsAnswer:  # noqa: ARG001
     """Show what a job from the command line takes from the shell of its submitter by default."""
     settings = context.engine.settings
     return DefaultsAnswer(
@@ -87,11 +87,11 @@ async def cluster(context: ServerContext, by: User, request: w.VerbRequest) -> C
         jobs=count_by_state(context.cluster, ended),
         policy=settings.text("SchedulingPolicy"),
         mode=settings.text("SchedulingMode"),
-        policy_trouble=_policy_trouble(context),
+        policy_problem=_policy_trouble(context),
         plug_ins=_plug_ins(context),
         notices=_notices(context),
-        licence_trouble=context.licences.problem,
-        you=await whoami(context, by, request),
+        licence_problem=context.licences.problem,
+        requesting_user=await whoami(context, by, request),
         state_directory=str(context.state),
         journal=JournalSize(
             events=context.engine.number,
@@ -118,16 +118,16 @@ def _policy_trouble(context: ServerContext) -> str:
     return registry.trouble(named) if isinstance(registry, PolicyRegistry) else ""
 
 
-def _plug_ins(context: ServerContext) -> list[PlugInTrouble]:
+def _plug_ins(context: ServerContext) -> list[PlugInProblem]:
     """Return the plug-ins that there are, and what is wrong with them."""
     registry = context.engine.policies
     if not isinstance(registry, PolicyRegistry):
         return []
-    return [PlugInTrouble(name, trouble) for name, trouble in registry.troubles().items()]
+    return [PlugInProblem(name, trouble) for name, trouble in registry.troubles().items()]
 
 
 @verb(READS)
-async def params(context: ServerContext, by: User, request: w.VerbRequest) -> ParametersAnswer:  # noqa: ARG001
+async def parameters(context: ServerContext, by: User, request: w.VerbRequest) -> ParametersAnswer:  # noqa: ARG001
     """Show the cluster's parameters."""
     settings = context.engine.settings
     return ParametersAnswer(
@@ -146,14 +146,16 @@ async def params(context: ServerContext, by: User, request: w.VerbRequest) -> Pa
 
 
 @verb(ADMINISTERS)
-async def set_params(context: ServerContext, by: User, request: w.SetParametersRequest) -> ParametersAnswer:
+async def set_parameters(
+    context: ServerContext, by: User, request: w.SetParametersRequest
+) -> ParametersAnswer:
     """Set cluster parameters; all of them or, if one is wrong, none."""
     there_are = parameters_with(context.engine.policies)
     known = [(check_parameter(name, value, there_are), value) for name, value in request.values.items()]
     await check_programs(context, {parameter.name: value for parameter, value in known})
     for parameter, value in known:
         await context.ask(SetParameter(by=by, name=parameter.name, value=value))
-    return await params(context, by, w.VerbRequest())
+    return await parameters(context, by, w.VerbRequest())
 
 
 @verb(VerbAccess(Who.ADMINISTRATOR, changes=True, near=True))
@@ -173,7 +175,7 @@ async def backup(context: ServerContext, by: User, request: w.VerbRequest) -> Ba
 
 
 @verb(ADMINISTERS)
-async def down(context: ServerContext, by: User, request: w.StopHeadRequest) -> DownAnswer:
+async def stop_head(context: ServerContext, by: User, request: w.StopHeadRequest) -> DownAnswer:
     """End the head. Running tasks go on, and the next head learns how they ended."""
     must_administer(by, "stop the head")
     if request.cancel_jobs:
@@ -192,7 +194,7 @@ LONGEST_PAGE = 5000  # ended jobs looked at for one answer
 
 
 @verb(READS)
-async def past_jobs(context: ServerContext, by: User, request: w.PastJobsRequest) -> PastJobsAnswer:  # noqa: ARG001  (everybody sees all)
+async def ended_jobs(context: ServerContext, by: User, request: w.PastJobsRequest) -> PastJobsAnswer:  # noqa: ARG001  (everybody sees all)
     """Show a page of the jobs that have ended, in the order of their ids.
 
     An answer examines `limit` ended jobs and has those of the period, maybe none.
@@ -210,7 +212,7 @@ async def past_jobs(context: ServerContext, by: User, request: w.PastJobsRequest
 
 
 @verb(READS)
-async def params_history(
+async def parameter_history(
     context: ServerContext, by: User, request: w.ParameterHistoryRequest
 ) -> ParameterHistoryAnswer:
     """Show the newest changes of cluster parameters; `by` and `from` only to administrators."""

@@ -26,7 +26,7 @@ def _shares(place: NodeCores) -> Data:
 
 
 def _begun(event: j.InstancesStarted) -> Data:
-    return {"tasks": [TaskChange(one.task, one.instance, "running") for one in event.begun]}
+    return {"tasks": [TaskChange(one.task, one.instance, "running") for one in event.started]}
 
 
 def _ended(event: j.InstancesEnded) -> Data:
@@ -46,7 +46,7 @@ def _parameter(event: e.ParameterSet) -> Data:
     return {"name": event.name, "value": event.value}
 
 
-def _reservation(event: "e.ReservationMade | e.ReservationChanged") -> Data:
+def _reservation(event: "e.ReservationCreated | e.ReservationModified") -> Data:
     return {"name": event.reservation.name}
 
 
@@ -63,7 +63,7 @@ QUEUED: Final = JobState.QUEUED.value
 EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingProxyType(
     {
         j.JobCreated: ("job.created", _job(state=JobState.CONFIGURING.value)),
-        j.JobGiven: ("job.given", _nothing),
+        j.JobOwnerChanged: ("job.owner_changed", _nothing),
         j.JobModified: ("job.modified", _nothing),
         j.JobSubmitted: (
             "job.submitted",
@@ -71,7 +71,7 @@ EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingPr
         ),
         j.JobValidated: ("job.validated", _job(state=QUEUED)),
         j.FilterAnswered: ("job.filtered", _nothing),
-        j.JobConfigured: ("job.configured", _job(state=JobState.CONFIGURING.value)),
+        j.JobConfiguring: ("job.configuring", _job(state=JobState.CONFIGURING.value)),
         j.JobStarted: (
             "job.started",
             lambda one: {"state": JobState.RUNNING.value, **_shares(one.allocation)},
@@ -84,8 +84,8 @@ EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingPr
         j.DispatchStopped: ("job.draining", _nothing),
         j.JobEnded: ("job.ended", lambda one: {"state": one.outcome}),
         j.JobRequeued: ("job.requeued", _job(state=QUEUED)),
-        j.JobReturned: ("job.requeued", _job(state=QUEUED)),
-        j.JobRevived: ("job.revived", _nothing),
+        j.JobAutoRequeued: ("job.requeued", _job(state=QUEUED)),
+        j.JobUnarchived: ("job.unarchived", _nothing),
         j.JobHeld: ("job.held", _nothing),
         j.JobReleased: ("job.released", _nothing),
         j.JobSuspending: ("job.suspending", _job(state=JobState.SUSPENDING.value)),
@@ -98,8 +98,8 @@ EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingPr
         j.ProgressSet: ("job.progress", lambda one: {"percent": one.percent}),
         j.InstancesStarted: ("task.started", _begun),
         j.InstancesEnded: ("task.ended", _ended),
-        j.TaskCanceled: ("task.canceled", _nothing),
-        j.TaskRequeued: ("task.requeued", _nothing),
+        j.InstancesCanceled: ("task.canceled", _nothing),
+        j.InstancesRequeued: ("task.requeued", _nothing),
         e.NodeRegistered: ("node.registered", _nothing),
         e.NodeApproved: ("node.approved", _nothing),
         e.NodePaused: ("node.paused", _nothing),
@@ -109,10 +109,10 @@ EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingPr
         e.NodeUnreachable: ("node.unreachable", _nothing),
         e.NodeReachable: ("node.reachable", _nothing),
         e.NodeRemoved: ("node.removed", _nothing),
-        e.NodeSet: ("node.changed", _nothing),
+        e.NodeModified: ("node.modified", _nothing),
         e.ParameterSet: ("parameter.set", _parameter),
-        e.ReservationMade: ("reservation.made", _reservation),
-        e.ReservationChanged: ("reservation.changed", _reservation),
+        e.ReservationCreated: ("reservation.created", _reservation),
+        e.ReservationModified: ("reservation.modified", _reservation),
         e.ReservationCanceled: ("reservation.canceled", _named),
         e.ReservationEnded: ("reservation.ended", _named),
         e.TemplateSet: ("template.set", lambda one: {"name": decode_template(one.template).name}),
@@ -125,17 +125,17 @@ INTERNAL_EVENTS: Final[Mapping[type, str]] = MappingProxyType(
     {
         j.InstancesDispatched: "a step between two nodes: task.started follows",
         j.InstancesStopping: "task.ended follows",
-        j.NodeReadied: "a step of the start: task.started follows",
+        j.NodePrepared: "a step of the start: task.started follows",
         j.NodesCleaning: "a step of the end: job.shrunk or job.ended follows",
         j.ProcessesStopped: "a step of suspending: job.suspended follows",
         e.NodeInvited: "access; it is in the audit log",
         e.NodeKeyPinned: "access; it is in the audit log",
         e.LoginOffered: "access; it is in the audit log",
-        e.TokenMade: "access; it is in the audit log",
+        e.TokenCreated: "access; it is in the audit log",
         e.TokenUsed: "access; it is in the audit log",
         e.TokenRevoked: "access; it is in the audit log",
         e.ClockSet: "of the head's clock",
-        e.NumbersSkipped: "of the restore",
+        e.JobIdsSkipped: "of the restore",
         e.RequestCarriedOut: "the request has its answer",
     }
 )

@@ -371,12 +371,12 @@ def _filter_trial(
     return FilterTrial(
         filter=each.name,
         kind=kind,
-        how=answer.how.value,
+        result=answer.how.value,
         exit_code=answer.exit_code,
-        words=answer.words,
-        said=describe_call(answer, times[0]),
+        message=answer.words,
+        text=describe_call(answer, times[0]),
         seconds=round(times[1], 4),
         outcome=outcome,
-        undone=answer.ran and each.reverts,
+        reverted=answer.ran and each.reverts,
         changes=changes,
     )

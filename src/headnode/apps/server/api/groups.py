@@ -140,7 +140,7 @@ def _dependency(
     """Return one dependency of a job: the parent, the condition and its state."""
     other = context.lookups.record(parent)
     if other is None:
-        return DependencyObject(parent, condition.value, name="", state="", standing="")
+        return DependencyObject(parent, condition.value, name="", state="", status="")
     spec = context.cluster.written(other)
     stands = dependency_state(condition, outcome_of(other)).name.lower()
     if record.state.is_queued and parent not in record.waits_for:

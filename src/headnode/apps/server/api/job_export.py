@@ -47,7 +47,7 @@ def _instances(
         if row.outcome.started is not None
     }
     live = {
-        instance: ExportedInstance(nodes=tuple(node for node, _ in one.place), started=one.started)
+        instance: ExportedInstance(nodes=tuple(node for node, _ in one.placement), started=one.started)
         for instance, one in progress_of(found.record, found.spec, number).live.items()
         if one.started is not None
     }
@@ -112,8 +112,8 @@ def _megabytes(kilobytes: int) -> int | None:
 
 def _suspended(run: JobRun, now: Instant) -> Seconds:
     """Return how long a job stood still in all, until now if it still does."""
-    since = run.suspension.since if run.suspension and run.suspension.places else now
-    return Seconds(run.stood_still + now - since)
+    since = run.suspension.since if run.suspension and run.suspension.allocation else now
+    return Seconds(run.suspended_time + now - since)
 
 
 def _task(context: ServerContext, found: FoundJob, number: int) -> ExportedTask:
@@ -125,7 +125,7 @@ def _task(context: ServerContext, found: FoundJob, number: int) -> ExportedTask:
     live = progress.live.get(1)
     row = None if live is not None else context.lookups.archive.instance(found.record.id, number, 1)
     if live is not None:
-        nodes = tuple(node for node, _ in live.place)
+        nodes = tuple(node for node, _ in live.placement)
         return ExportedTask(
             state=live.state, nodes=nodes, submitted=found.record.submitted, started=live.started
         )
@@ -149,7 +149,7 @@ def _state(found: FoundJob, progress: TaskProgress) -> TaskState:
         return TaskState.CONFIGURING
     if progress.live:
         return TaskState.RUNNING
-    if progress.made is not None and (progress.endless or not progress.made):
+    if progress.created is not None and (progress.endless or not progress.created):
         return unmade(found.record)
     for numbers, state in (
         (progress.queued, TaskState.QUEUED),

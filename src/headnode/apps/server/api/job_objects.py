@@ -26,12 +26,12 @@ from headnode.core.state.job_request import own_request
 from headnode.core.state.transitions import STATE_NAMES, JobState, TaskState
 from headnode.protocol.answers import (
     CoresOnNode,
-    DeliveredUsage,
     DetailedJob,
     DetailedTask,
     HoldObject,
     InstanceCounts,
     JobObject,
+    JobUsage,
     TaskObject,
 )
 
@@ -122,18 +122,18 @@ def detailed_job(record: JobRecord, spec: JobSpec, pending_reason: str, **more: 
         requeues=run.requeues if run else 0,
         submit_host=record.submit_host,
         alternatives=len(spec.alternatives),
-        option=run.option if run and run.started is not None else None,
+        alternative=run.alternative if run and run.started is not None else None,
         state_detail=record.state.value,
-        delivered=delivered_object(run),
+        usage=delivered_object(run),
         hold_until=record.hold_until,
         holds=[hold_object(hold) for hold in record.holds],
         starts=run.starts if run else 0,
         suspended_since=suspended_since(record),
-        suspended_for=run.stood_still if run else 0.0,
+        suspended_for=run.suspended_time if run else 0.0,
         end_by=spec.end_by,
         reservation=spec.reservation,
         waits_for=list(record.waits_for),
-        unready=list(run.unready) if run else [],
+        preparing=list(run.unready) if run else [],
         cleaning=list(run.cleaning) if run else [],
         **more,
     )
@@ -147,15 +147,15 @@ def hold_object(hold: JobHold) -> HoldObject:
 def suspended_since(record: JobRecord) -> Instant | None:
     """Return since when all processes of a job are stopped; None if they are not."""
     suspension = record.run.suspension if record.run is not None else None
-    return suspension.since if suspension is not None and suspension.places else None
+    return suspension.since if suspension is not None and suspension.allocation else None
 
 
-def delivered_object(run: JobRun | None) -> DeliveredUsage | None:
+def delivered_object(run: JobRun | None) -> JobUsage | None:
     """Return what a job was given and has used, in instances and runs that are over; None before a start."""
     if run is None or not run.usage.processors:
         return None
     usage = run.usage
-    return DeliveredUsage(
+    return JobUsage(
         processors=usage.processors,
         nodes=list(usage.nodes),
         cpu_time=usage.cpu_time,
@@ -195,7 +195,7 @@ def task_state(record: JobRecord, progress: TaskProgress) -> str:
     """Return the state of a whole task: running while anything runs, failed when anything failed."""
     if record.state is JobState.CONFIGURING:
         return STATE_NAMES[TaskState.CONFIGURING]
-    if progress.made is not None and not progress.live and (progress.endless or not progress.made):
+    if progress.created is not None and not progress.live and (progress.endless or not progress.created):
         return STATE_NAMES[unmade(record)]
     counts = instance_counts(progress)
     for state in ("running", "queued", "failed", "canceled", "finished"):
@@ -213,7 +213,7 @@ def unmade(record: JobRecord) -> TaskState:
 
 def instances_of(record: JobRecord, spec: JobSpec, number: int) -> int:
     """Return how many instances a task has; of a special one, how many it has had by now."""
-    made = progress_of(record, spec, number).made
+    made = progress_of(record, spec, number).created
     return written_spec(record, spec).tasks[number - 1].instances if made is None else made
 
 
@@ -254,8 +254,8 @@ def _course(record: JobRecord, progress: TaskProgress, instance: int, row: Insta
     live = progress.live.get(instance)
     if live is not None:
         return _NEVER_RAN | {
-            "node": " ".join(node for node, _ in live.place),
-            "processors": [list(numbers) for _, numbers in live.place],
+            "node": " ".join(node for node, _ in live.placement),
+            "processors": [list(numbers) for _, numbers in live.placement],
             "started": live.started,
             "attempt": live.attempt,
             "message": live.message,
@@ -359,7 +359,7 @@ def detailed_task(shown: TaskObject, task: TaskSpec, *, private: bool) -> Detail
         standard_error=task.standard_error,
         work_directory=task.work_directory,
         environment=task.environment,
-        private=private,
+        environment_hidden=private,
     )
 
 

@@ -74,9 +74,9 @@ def expected_object(context: ServerContext, record: JobRecord) -> ExpectedStartO
         promise=found.promise,
         p50=found.p50,
         p90=found.p90,
-        made=foreseer.made,
+        predicted_at=foreseer.made,
         policy=context.engine.settings.text("SchedulingPolicy"),
-        why=unknown or _why_unknown(expected),
+        reason=unknown or _why_unknown(expected),
     )
 
 
@@ -96,7 +96,7 @@ def prediction_object(prediction: Prediction | None) -> PredictionObject | None:
     if prediction is None:
         return None
     return PredictionObject(
-        made=prediction.made,
+        predicted_at=prediction.made,
         policy=prediction.policy,
         promise=prediction.promise,
         p50=prediction.p50,
@@ -159,18 +159,18 @@ def event_sentence(event: Event) -> str:
     match event:
         case e.JobCreated(owner=owner, by=by):
             return f"Created by {by} for {owner}" if by else f"Created by {owner}"
-        case e.JobGiven(owner=owner, by=by):
+        case e.JobOwnerChanged(owner=owner, by=by):
             return f"Given to {owner} by {by}"
         case e.JobSubmitted(by=by):
             return f"Submitted by {by}" if by else "Submitted"
-        case e.JobValidated(filters=filters, what=what):
+        case e.JobValidated(filters=filters, changed=what):
             passed = f"Passed {', '.join(filters)}" if filters else "Validated"
             return passed + (f", which changed {what}" if what else "")
-        case e.FilterAnswered(words=words, until=until):
+        case e.FilterAnswered(message=words, until=until):
             return words[:1].upper() + words[1:] + _until(until)
-        case e.JobModified(by=by, what=what):
+        case e.JobModified(by=by, changed=what):
             return f"Modified by {by}: {what}" if by else f"Changed: {what}"
-        case e.JobConfigured(by=by):
+        case e.JobConfiguring(by=by):
             return f"Reconfigured by {by}"
         case e.JobStarted(allocation=place, backfilled=backfilled):
             return f"Started on {_cores(place)}" + (" (backfilled)" if backfilled else "")
@@ -223,7 +223,7 @@ def _stopping(event: Event) -> str:
             )
         case e.DispatchStopped(outcome=outcome, by=by):
             return f"{'Finish' if outcome == 'finished' else 'Cancel'} requested gracefully by {by}"
-        case e.JobReturned(message=message):
+        case e.JobAutoRequeued(message=message):
             return f"Back in the queue: {message}"
         case e.JobRequeued(by=by, message=message) if by:
             return f"Requeued by {by}" + (f": {message}" if message else "")
@@ -231,9 +231,9 @@ def _stopping(event: Event) -> str:
             return "Requeued"
         case e.JobEnded(outcome=outcome, message=message):
             return f"Job {outcome.capitalize()}" + (f": {message}" if message else "")
-        case e.TaskCanceled(task=task, message=message):
+        case e.InstancesCanceled(task=task, message=message):
             return f"Task {task} canceled: {message}"
-        case e.TaskRequeued(task=task, by=by):
+        case e.InstancesRequeued(task=task, by=by):
             return f"Task {task} requeued by {by}"
         case _:
             return ""
@@ -387,6 +387,6 @@ def history_of(context: ServerContext, job: JobId, limit: int) -> list[HistoryEn
 
 
 @verb(READS)
-async def history(context: ServerContext, by: User, request: w.JobHistoryRequest) -> HistoryAnswer:  # noqa: ARG001
+async def job_history(context: ServerContext, by: User, request: w.JobHistoryRequest) -> HistoryAnswer:  # noqa: ARG001
     """Show what happened to a job."""
     return HistoryAnswer(history_of(context, context.lookups.job(request.job).record.id, request.limit))

@@ -318,7 +318,7 @@ async def job(context: ServerContext, by: User, request: w.JobIdRequest) -> JobA
         spec,
         context.pending_reason(found.record),
         history=history_of(context, found.record.id, 200),
-        private=bool(left_out),
+        environment_hidden=bool(left_out),
         expected=expected_object(context, found.record),
         prediction=prediction_object(context.predictions.prediction(found.record.id)),
         share=None if plan is None or found.ended else plan.shares.get(found.record.id),

@@ -133,7 +133,7 @@ def _of_job(cluster: ClusterState, job: int, task: int | None) -> set[str]:
         raise NotFound(code="no-such-job", what=f"{what} does not run", fix="see hn job list")
     if task is None:
         return set(run.places)
-    return {node for live in run.tasks[task - 1].live.values() for node, _ in live.place}
+    return {node for live in run.tasks[task - 1].live.values() for node, _ in live.placement}
 
 
 def _escaped(name: str) -> str:
@@ -145,7 +145,7 @@ _LONGEST_TIMEOUT = 10 * 365 * 86400.0  # seconds
 
 
 @verb(ADMINISTERS)
-async def run_everywhere(context: ServerContext, by: User, request: w.RunOnNodesRequest) -> StreamHandler:
+async def run_on_nodes(context: ServerContext, by: User, request: w.RunOnNodesRequest) -> StreamHandler:
     """Run a command on many nodes. The run lasts until the client closes the connection."""
     must_administer(by, "run commands on nodes")
     if not request.command.strip():
@@ -191,7 +191,7 @@ def _user_named(name: str | None, by: User) -> User:
 
 
 @verb(VerbAccess(Who.ADMINISTRATOR))
-async def run_here(context: ServerContext, by: User, request: w.RunOnNodeRequest) -> StreamHandler:
+async def run_on_node(context: ServerContext, by: User, request: w.RunOnNodeRequest) -> StreamHandler:
     """Run the part of a run on one of its nodes."""
     run = context.runs.get(JobId(request.run))
     if run is None or run.asker.uid != by.uid:

@@ -80,7 +80,7 @@ def node_object(
         speed=facts.speed,
         disk=facts.disk,
         swap=facts.swap,
-        serves=facts.serves,
+        only_user=facts.only_user,
         used=facts.processors - free,
         free=free,
         groups=list(facts.groups),
@@ -96,9 +96,9 @@ def node_object(
         version=facts.version,
         address=facts.address,
         reservations=[
-            NodeReservedTime(each.name, each.begins, each.ends, each.says())
+            NodeReservedTime(each.name, each.start, each.end, each.says())
             for each in cluster.reservation_index.on.get(name, ())
-            if each.ends > now
+            if each.end > now
         ],
         oversubscribed=[Oversubscription(*each) for each in cluster.cores.overdrawn(name).items()],
         drains=[_drain(drain) for drain in sorted(node.drains, key=lambda drain: drain.closes)],
@@ -126,7 +126,7 @@ def core_uses(cluster: ClusterState, name: str, processors: int) -> list[CoreUse
             cores[number]["job"] = job
         for index, progress in enumerate(graph.run.tasks):
             for live in progress.live.values():
-                for node, numbers in live.place:
+                for node, numbers in live.placement:
                     for number in numbers if node == name else ():
                         cores[number] |= {"task": index + 1, "command": graph.spec.tasks[index].command}
     there = (core for core in cores if core["processor"] < processors or core["job"] is not None)
@@ -135,11 +135,11 @@ def core_uses(cluster: ClusterState, name: str, processors: int) -> list[CoreUse
 
 def _next_reservation(cluster: ClusterState, now: Instant) -> NextReservation | None:
     """Return what there is of the reservation that began first, or will."""
-    coming = [each for each in cluster.reservation_index.named.values() if each.ends > now]
-    first = min(coming, key=lambda each: (each.begins, each.key), default=None)
+    coming = [each for each in cluster.reservation_index.named.values() if each.end > now]
+    first = min(coming, key=lambda each: (each.start, each.key), default=None)
     if first is None:
         return None
-    return NextReservation(first.name, first.begins, first.ends, len(first.nodes))
+    return NextReservation(first.name, first.start, first.end, len(first.nodes))
 
 
 def cluster_counts(cluster: ClusterState, now: Instant) -> ClusterCounts:
@@ -226,7 +226,7 @@ def _sentence(event: Event) -> str:
             return "Its health check succeeds again" if cause == "health" else f"Drain lifted ({cause})"
         case e.NodeDrainLifted():
             return f"Drain lifted{by}"
-        case e.NodeSet(groups=groups, features=features, comment=comment):
+        case e.NodeModified(groups=groups, features=features, comment=comment):
             given = {"groups": groups, "features": features, "comment": comment}
             named = [name for name, value in given.items() if value is not None]
             return f"Set{by}: {', '.join(named)}"
@@ -280,9 +280,9 @@ def node_answer(context: ServerContext, name: str) -> DetailedNode:
         now,
         jobs=sorted(cluster.cores.holders.get(name, ())),
         cores=core_uses(cluster, name, node.facts.processors),
-        heard=None if contact is None else contact.at,
+        last_heartbeat=None if contact is None else contact.at,
         load=None if contact is None else contact.load,
-        given_up=None if left is None else now + left,
+        tasks_lost_at=None if left is None else now + left,
     )
 
 
@@ -356,7 +356,7 @@ async def invite_node(context: ServerContext, by: User, request: w.InviteNodeReq
 
 
 @verb(ADMINISTERS)
-async def set_node(context: ServerContext, by: User, request: w.SetNodeRequest) -> NodeAnswer:
+async def modify_node(context: ServerContext, by: User, request: w.SetNodeRequest) -> NodeAnswer:
     """Set the groups, features and comment of a node. Missing fields stay unchanged."""
     groups = None if request.groups is None else tuple(request.groups)
     features = None if request.features is None else tuple(request.features)

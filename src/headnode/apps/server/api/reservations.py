@@ -17,7 +17,7 @@ from headnode.protocol import requests as w
 from headnode.protocol.reservation_answers import (
     CanceledReservation,
     ChangedReservation,
-    LaterStart,
+    DelayedStart,
     ReservationAnswer,
     ReservationObject,
     ReservationsAnswer,
@@ -27,7 +27,7 @@ from headnode.protocol.reservation_answers import (
 @verb(READS)
 async def reservations(context: ServerContext, by: User, request: w.VerbRequest) -> ReservationsAnswer:  # noqa: ARG001  (everybody sees all)
     """Show every reservation, in the order in which they begin."""
-    known = sorted(context.cluster.reservation_index.named.values(), key=lambda each: (each.begins, each.key))
+    known = sorted(context.cluster.reservation_index.named.values(), key=lambda each: (each.start, each.key))
     return ReservationsAnswer([_object(context.cluster, each, context.now()) for each in known])
 
 
@@ -46,23 +46,23 @@ async def _made_again(
     context: ServerContext, by: User, _receipt: Receipt, request: w.SetReservationRequest
 ) -> ChangedReservation:
     shown = await reservation(context, by, w.ReservationNameRequest(name=request.name))
-    return ChangedReservation(shown.reservation, later=[], repeated=True)
+    return ChangedReservation(shown.reservation, delayed=[], repeated=True)
 
 
 @verb(ADMINISTERS, again=_made_again)
-async def make_reservation(
+async def create_reservation(
     context: ServerContext, by: User, request: w.SetReservationRequest
 ) -> ChangedReservation:
     """Reserve nodes; show the promised starts that it moves."""
     now = context.now()
-    fields = _fields(request, Instant(now if request.begins is None else request.begins))
-    if "ends" not in fields:
+    fields = _fields(request, Instant(now if request.start is None else request.start))
+    if "end" not in fields:
         raise BadRequest(
             code="reservation-time",
             what=f"reservation {request.name!r} has no end",
             fix="give an end (--to) or a duration (--for)",
         )
-    whole: Object = {"name": request.name, "begins": now} | fields
+    whole: Object = {"name": request.name, "start": now} | fields
     asked = NodeReservation(**whole)
     promised = _promised(context)
     await context.ask(c.MakeReservation(by=by, reservation=asked, regardless=request.ignore_running))
@@ -70,17 +70,17 @@ async def make_reservation(
 
 
 @verb(ADMINISTERS)
-async def change_reservation(
+async def modify_reservation(
     context: ServerContext, by: User, request: w.SetReservationRequest
 ) -> ChangedReservation:
     """Change a reservation; show the promised starts that it moves. Missing fields stay unchanged."""
     known = reservation_named(context.cluster.reservation_index.named, request.name)
-    fields = _fields(request, known.begins if request.begins is None else Instant(request.begins))
+    fields = _fields(request, known.start if request.start is None else Instant(request.start))
     if "nodes" in fields:
         fields.setdefault("count", 0)
     elif "count" in fields:
         fields["nodes"] = ()
-    whole: Object = {"name": known.name, "begins": known.begins, "ends": known.ends} | fields
+    whole: Object = {"name": known.name, "start": known.start, "end": known.end} | fields
     asked = NodeReservation(**whole)
     promised = _promised(context)
     await context.ask(
@@ -117,12 +117,12 @@ def _fields(request: w.SetReservationRequest, begins: Instant) -> Object:
         fields["members"] = tuple(sorted({user for group in request.groups for user in members_of(group)}))
     if request.nodes is not None:
         fields["nodes"] = parse_nodes(request.nodes)
-    if request.begins is not None:
-        fields["begins"] = begins
-    if request.lasts is not None:
-        fields["ends"] = Instant(begins + request.lasts)
-    elif request.ends is not None:
-        fields["ends"] = Instant(request.ends)
+    if request.start is not None:
+        fields["start"] = begins
+    if request.duration is not None:
+        fields["end"] = Instant(begins + request.duration)
+    elif request.end is not None:
+        fields["end"] = Instant(request.end)
     plain = {name: getattr(request, name) for name in ("count", "at_end", "automatic", "reason")}
     return fields | {name: value for name, value in plain.items() if value is not None}
 
@@ -137,7 +137,7 @@ def _answer(context: ServerContext, name: str, before: dict[JobId, Instant]) -> 
     """Return a reservation, and the jobs that were promised an earlier start before it was made so."""
     found, now = context.cluster.reservation_index.named[name.lower()], _promised(context)
     later = [
-        LaterStart(job, before=at, now=None if now.get(job) in (None, NEVER) else now[job])
+        DelayedStart(job, before=at, now=None if now.get(job) in (None, NEVER) else now[job])
         for job, at in sorted(before.items())
         if job in context.cluster.jobs
         and context.cluster.jobs[job].state.is_queued
@@ -149,9 +149,9 @@ def _answer(context: ServerContext, name: str, before: dict[JobId, Instant]) -> 
 def _object(cluster: ClusterState, each: NodeReservation, now: Instant) -> ReservationObject:
     return ReservationObject(
         name=each.name,
-        state="Active" if each.begins <= now else "Planned",
-        begins=each.begins,
-        ends=each.ends,
+        state="Active" if each.start <= now else "Planned",
+        start=each.start,
+        end=each.end,
         nodes=list(each.nodes),
         node_set=",".join(folded_names(sorted(each.nodes, key=natural_order))),
         count=each.count,

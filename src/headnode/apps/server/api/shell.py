@@ -144,7 +144,7 @@ class _TerminalVisit:
             return CommandEnd(NOT_RUN, known=False)
         for instance, live in record.run.tasks[0].live.items() if record.run is not None else ():
             if record.state in ACTIVE:
-                return live.place[0][0], (1, instance, live.attempt)
+                return live.placement[0][0], (1, instance, live.attempt)
         return None
 
     def _waits(self) -> WaitingJob:

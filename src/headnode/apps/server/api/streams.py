@@ -92,7 +92,7 @@ class RunOnNodes:
             allocation=((node, ()),),
             deadline=NEVER,
             memory_limited=False,
-            same_numbers=self.same_numbers,
+            same_uid=self.same_numbers,
         )
 
     def launch(self, route: Route) -> Launch:

@@ -55,7 +55,7 @@ def output_paths(
         "standard_output": recipe_of.stdout or kept,
         "standard_error": recipe_of.stderr or kept,
         "captured": not recipe_of.stdout or not recipe_of.stderr,
-        "kept": None if recipe_of.stdout and recipe_of.stderr else kept,
+        "captured_path": None if recipe_of.stdout and recipe_of.stderr else kept,
         "node": node,
     }
 
@@ -84,7 +84,7 @@ async def read_own_file(
             what=f"{path!r} cannot be read on node {node!r} as {record.owner!r}: {read.problem}",
             fix="see: hn task view",
         )
-    return OutputBytesAnswer(read.data, read.size, missing=read.gone)
+    return OutputBytesAnswer(read.data, read.size, missing=read.missing)
 
 
 def output_removed(job: JobId) -> str:

@@ -236,7 +236,7 @@ async def requeue_task(context: ServerContext, by: User, request: w.TaskIdReques
 
 
 @verb(READS)
-async def output(context: ServerContext, by: User, request: w.TaskIdRequest) -> OutputAnswer:
+async def task_output(context: ServerContext, by: User, request: w.TaskIdRequest) -> OutputAnswer:
     """Show where the output of a task is. The client reads it with its own rights."""
     found = context.lookups.job(request.job)
     spec = task_of(found, request.task)
@@ -252,11 +252,11 @@ async def output(context: ServerContext, by: User, request: w.TaskIdRequest) -> 
     progress = show.progress_of(found.record, found.spec, request.task)
     live = progress.live.get(instance)
     row = context.lookups.archive.instance(found.record.id, request.task, instance)
-    node = live.place[0][0] if live is not None else (row.node if row is not None else "")
+    node = live.placement[0][0] if live is not None else (row.node if row is not None else "")
     state = show.instance_state(found.record, progress, instance)
     if state in (TaskState.CONFIGURING, TaskState.QUEUED) or not node:
-        return OutputAnswer(None, None, captured=False, kept=None, state=state.value)
-    place = live.place if live is not None else ((node, ()),)
+        return OutputAnswer(None, None, captured=False, captured_path=None, state=state.value)
+    place = live.placement if live is not None else ((node, ()),)
     record = context.cluster.nodes.get(node)
     remote = record is not None and bool(record.key)
     kept = output_is_kept(context.state, node, found.record.id)
@@ -265,9 +265,9 @@ async def output(context: ServerContext, by: User, request: w.TaskIdRequest) -> 
     return OutputAnswer(
         **paths,
         state=state.value,
-        by=by.name,
+        requesting_user=by.name,
         remote=remote,
-        gone="" if remote or not found.ended or kept else output_removed(found.record.id),
+        removed="" if remote or not found.ended or kept else output_removed(found.record.id),
     )
 
 
@@ -280,13 +280,13 @@ async def read_output(context: ServerContext, by: User, request: w.ReadOutputReq
     """Read output on its node, with the rights of the job's user."""
     found = context.lookups.job(request.job)
     may_read_output(by, found.record)
-    where = await output(
+    where = await task_output(
         context, by, w.TaskIdRequest(job=request.job, task=request.task, instance=request.instance)
     )
     node = where.node or ""
     own = getattr(where, request.stream) if request.stream != "captured" else None
-    if own is not None and own != where.kept:
-        return await read_own_file(context, found.record, node, own, (request.offset, request.most))
+    if own is not None and own != where.captured_path:
+        return await read_own_file(context, found.record, node, own, (request.offset, request.limit))
     if not where.captured:
         raise NotFound(
             code="no-output",
@@ -296,10 +296,10 @@ async def read_output(context: ServerContext, by: User, request: w.ReadOutputReq
     link = context.links.get(node)
     if link is None:
         raise node_away(node)
-    span = request.offset, request.most
+    span = request.offset, request.limit
     read = await link.read_output(found.record.id, request.task, request.instance or 1, span)
     if read.problem:
         raise NotFound(code="no-output", what=read.problem, fix="see: hn task view")
-    if read.gone and found.ended:
+    if read.missing and found.ended:
         raise NotFound(code="no-output", what=output_removed(found.record.id), fix="see: hn job view")
     return OutputBytesAnswer(read.data, read.size)

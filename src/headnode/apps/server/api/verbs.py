@@ -199,9 +199,9 @@ def read_request(data: bytes) -> tuple[str, dict[str, Any]]:
     Raises:  BadRequest ``request`` when the bytes hold no request.
     """
     request = read_value(data)
-    if not isinstance(request, dict) or not isinstance(request.get("do"), str):
-        raise BadRequest(code="request", what="the request names no verb", fix='send {"do": VERB, ...}')
-    verb = request.pop("do")
+    if not isinstance(request, dict) or not isinstance(request.get("verb"), str):
+        raise BadRequest(code="request", what="the request names no verb", fix='send {"verb": VERB, ...}')
+    verb = request.pop("verb")
     return verb, request
 
 

@@ -1,4 +1,4 @@
-"""The verb `watch_job`: jobs as they change, until all of them have ended."""
+"""The verb `watch_jobs`: jobs as they change, until all of them have ended."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -35,7 +35,7 @@ class WatchingClient(Protocol):
 
 
 @verb(READS)
-async def watch_job(
+async def watch_jobs(
     context: ServerContext, by: WatchingClient, request: WatchJobsRequest
 ) -> AsyncGenerator[WatchAnswer, None]:
     """Show all jobs at once, then at most ten times a second those that changed, and all when all have ended.

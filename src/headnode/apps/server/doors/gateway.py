@@ -29,7 +29,7 @@ GATEWAY_SOCKET = "gateway.sock"
 
 
 class SpeakForUserRequest(VerbRequest, frozen=True):
-    """speak_for_user: what a connection of the gateway begins with.  Either `user` or `token` is given."""
+    """act_for_user: what a connection of the gateway begins with.  Either `user` or `token` is given."""
 
     address: Name  # of the user's browser or program
     user: Name | None = None
@@ -90,12 +90,12 @@ class GatewayDoor:
             return None
         verb, fields = read_request(data)
         pid, uid, _ = peer_ids(writer.get_extra_info("socket"))
-        if verb == "take_login":
+        if verb == "exchange_login":
             send(writer, await self._desk.take(fields, f"pid {pid}"))
             return None
         request = read_fields(SpeakForUserRequest, verb, fields)
-        if verb != "speak_for_user" or not isinstance(request, SpeakForUserRequest):
-            raise BadRequest(code="request", what=f"a gateway begins with speak_for_user, not with {verb!r}")
+        if verb != "act_for_user" or not isinstance(request, SpeakForUserRequest):
+            raise BadRequest(code="request", what=f"a gateway begins with act_for_user, not with {verb!r}")
         if not request.address.isprintable():
             raise BadRequest(code="request", what="the address is not printable text", path=("address",))
         try:
@@ -145,7 +145,7 @@ class GatewayDoor:
             return
         more = {"unwritten_before": before} if before else {}
         about = {"user": request.user} if request.user else {}
-        line = audit_entry(self._context.now(), None, place, "speak_for_user", about, outcome)
+        line = audit_entry(self._context.now(), None, place, "act_for_user", about, outcome)
         try:
             await self._context.audit.append(line | {"address": request.address} | more)
         except Unavailable as error:

@@ -25,7 +25,7 @@ from headnode.protocol.requests import JobIdRequest
 
 
 class SpeakForTaskRequest(JobIdRequest, frozen=True):
-    """speak_for_task: the attempt of whose user a node passes on the requests."""
+    """act_for_task: the attempt of whose user a node passes on the requests."""
 
     task: int
     instance: int
@@ -165,8 +165,8 @@ class TaskDoor:
             raise _too_many_clients()
         verb, fields = read_request(data)
         request = read_fields(SpeakForTaskRequest, verb, fields)
-        if verb != "speak_for_task" or not isinstance(request, SpeakForTaskRequest):
-            raise BadRequest(code="request", what=f"a node begins with speak_for_task, not with {verb!r}")
+        if verb != "act_for_task" or not isinstance(request, SpeakForTaskRequest):
+            raise BadRequest(code="request", what=f"a node begins with act_for_task, not with {verb!r}")
         attempt = TaskAttempt(JobId(request.job), request.task, request.instance, request.attempt)
         return TaskCaller(self._context, node, key, attempt)
 

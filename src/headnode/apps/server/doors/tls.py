@@ -21,7 +21,7 @@ from headnode.core.model.bounds import CLIENT_GREETING, GREETING_TIME
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, NotFound, Unavailable
 from headnode.core.model.user import User
 from headnode.core.state import tokens as c
-from headnode.core.state.events import TokenMade
+from headnode.core.state.events import TokenCreated
 from headnode.core.state.tokens import valid
 from headnode.protocol.requests import Name, VerbRequest
 
@@ -109,22 +109,22 @@ class TokenDesk:
 
         Raises:  NotAllowed ``login``; BadRequest.
         """
-        request = read_fields(TakeLoginRequest, "take_login", fields)
+        request = read_fields(TakeLoginRequest, "exchange_login", fields)
         if not isinstance(request, TakeLoginRequest):
             raise BadRequest(code="request", what="no login is shown")
         self._context.audit.make_ready()
         token = secrets.token_urlsafe(32)
         take = c.TakeLogin(login=digest_of(request.secret), digest=digest_of(token), address=address)
         try:
-            made = next(event for event in await self._context.ask(take) if isinstance(event, TokenMade))
+            made = next(event for event in await self._context.ask(take) if isinstance(event, TokenCreated))
         except NotAllowed as error:
-            await self._tell_failure(address, "take_login", error.code)
+            await self._tell_failure(address, "exchange_login", error.code)
             raise
-        await self._tell_audit(address, "take_login", "done", user=made.user, token=made.token)
+        await self._tell_audit(address, "exchange_login", "done", user=made.user, token=made.number)
         return {
             "ok": True,
             "token": token,
-            "number": made.token,
+            "number": made.number,
             "user": made.user,
             "expires": made.expires,
             "cluster": self._context.name,
@@ -201,7 +201,7 @@ class TlsDoor:
             return None
         verb, fields = read_request(data)
         match verb:
-            case "take_login":
+            case "exchange_login":
                 send(writer, await self._desk.take(fields, address))
                 return None
             case "log_in":

@@ -99,7 +99,7 @@ async def _predicted(context: ServerContext, by: User, candidate: _DryRunJob) ->
 
         answer |= await helpful_changes(context, snapshot, room_of_new(spec, by), way)
         answer |= await latest_start(context, snapshot)
-    answer["deadline"] = deadline_object(spec, answer["expected"], answer["not_before"])
+    answer["deadline"] = deadline_object(spec, answer["expected"], answer["planned_start"])
     return PredictedJob(_job_object(context, by, candidate), Explanation(**answer))
 
 

@@ -118,7 +118,7 @@ async def explanation_of(context: ServerContext, by: User, job: int) -> Explanat
     elif found.record.state is JobState.CONFIGURING:
         answer |= await _draft(context, by, found)
     answer["reasons"] = [*preempted, *answer["reasons"]]
-    answer["deadline"] = deadline_object(found.spec, answer["expected"], answer["not_before"])
+    answer["deadline"] = deadline_object(found.spec, answer["expected"], answer["planned_start"])
     return Explanation(**answer)
 
 
@@ -133,13 +133,13 @@ def empty_explanation(context: ServerContext) -> Object:
         "reasons": [],
         "ahead": 0,
         "jobs_ahead": [],
-        "not_before": None,
+        "planned_start": None,
         "would_start": [],
         "reservation": None,
-        "behind": None,
+        "blocked_by": None,
         "changes": [],
         "searched": False,
-        "cut": False,
+        "incomplete": False,
         "expected": None,
         "deadline": None,
         "tasks": [],
@@ -174,7 +174,7 @@ def _resume_reasons(context: ServerContext, found: FoundJob, answer: Object) -> 
     """Return why a suspended job does not go on: what others have of its nodes, and what else there is."""
     own = [reason_object(reason) for reason in context.missing_to_resume(found.record)]
     about_nodes = (Why.PROCESSORS, Why.NODE)
-    return own + [reason for reason in answer["reasons"] if reason.why not in about_nodes]
+    return own + [reason for reason in answer["reasons"] if reason.kind not in about_nodes]
 
 
 async def _draft(context: ServerContext, by: User, found: FoundJob) -> Object:
@@ -212,12 +212,12 @@ def queue_standing(context: ServerContext, snapshot: PolicySnapshot) -> Object:
         "reasons": _reason_objects(context, snapshot, reasons),
         "ahead": ahead,
         "jobs_ahead": [_job_ahead(JobAhead, context, turn.job) for turn in first],
-        "not_before": known_instant(outcome.at),
+        "planned_start": known_instant(outcome.at),
         "would_start": allocation_object(outcome.starts),
         "reservation": None
         if own is None
         else ReservedStart(known_instant(own.at), allocation_object(own.allocation)),
-        "behind": _blocking_reservation(context, snapshot, reasons),
+        "blocked_by": _blocking_reservation(context, snapshot, reasons),
     }
 
 
@@ -287,7 +287,7 @@ async def helpful_changes(
         return {}
     found = await found_changes(context, snapshot, room)
     offers = [_change(offer, snapshot, way(offer)) for offer in found.offers]
-    return {"changes": offers, "searched": True, "cut": found.cut}
+    return {"changes": offers, "searched": True, "incomplete": found.cut}
 
 
 async def latest_start(context: ServerContext, snapshot: PolicySnapshot) -> Object:
@@ -305,9 +305,9 @@ async def latest_start(context: ServerContext, snapshot: PolicySnapshot) -> Obje
             promise=promise,
             p50=None,
             p90=None,
-            made=snapshot.view.now,
+            predicted_at=snapshot.view.now,
             policy=context.engine.settings.text("SchedulingPolicy"),
-            why=why,
+            reason=why,
         )
     }
 
@@ -330,7 +330,7 @@ def outside_queue(answer: Object, outside: list[Reason], held: Instant | None, j
     """
     different = {
         "reasons": [*map(reason_object, outside), *answer["reasons"]],
-        "not_before": None,
+        "planned_start": None,
         "would_start": [],
     }
     if held is None or len(outside) > 1 or not answer["would_start"]:
@@ -339,12 +339,12 @@ def outside_queue(answer: Object, outside: list[Reason], held: Instant | None, j
     lifted = HelpfulChange(
         text="without the hold",
         now=True,
-        at=answer["not_before"],
+        at=answer["planned_start"],
         nodes=answer["would_start"],
         options=options,
         command="" if job is None else modify_command(job, options),
     )
-    return different | {"not_before": held, "changes": [lifted]}
+    return different | {"planned_start": held, "changes": [lifted]}
 
 
 def reason_object(reason: Reason) -> ReasonObject:

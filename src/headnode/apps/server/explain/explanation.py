@@ -49,7 +49,11 @@ def reserved_for_others(cluster: ClusterState, offers: PendingOffers, job: JobId
 def _reserved_for(record: JobRecord, offer: ActivationOffer) -> Reason:
     count = sum(number for _, number in offer.giving.shares)
     what = "1 processor is" if count == 1 else f"{count} processors are"
-    name = "its filter" if record.filtered is None else f"the activation filter {record.filtered.filter!r}"
+    name = (
+        "its filter"
+        if record.filter_reply is None
+        else f"the activation filter {record.filter_reply.filter!r}"
+    )
     text = f"{what} kept for job {record.id} until {name} accepts it"
     return Reason(Why.PROCESSORS, text, str(record.id))
 
@@ -58,15 +62,15 @@ def why_unpredictable(cluster: ClusterState, offers: PendingOffers, record: JobR
     """Return why a filter makes the start of a queued job unpredictable; empty if none does."""
     if record.state is not JobState.QUEUED or not offers.chains.rules:
         return ""
-    if record.filtered is not None and offers.chains.of(cluster, record):
-        return f"the activation filter {record.filtered.filter!r} keeps it waiting"
+    if record.filter_reply is not None and offers.chains.of(cluster, record):
+        return f"the activation filter {record.filter_reply.filter!r} keeps it waiting"
     behind = _behind_blocker(cluster, offers, record)
     return f"job {behind[0].what} blocks the queue before it" if behind else ""
 
 
 def _filter_answer(record: JobRecord) -> list[Reason]:
-    word = record.filtered
-    return [] if word is None else [Reason(Why.FILTER, word.words, word.filter)]
+    word = record.filter_reply
+    return [] if word is None else [Reason(Why.FILTER, word.message, word.filter)]
 
 
 def _filters_running(cluster: ClusterState, offers: PendingOffers, record: JobRecord) -> list[Reason]:
@@ -88,8 +92,8 @@ def _behind_blocker(cluster: ClusterState, offers: PendingOffers, record: JobRec
     blocker = offers.blocker_of(cluster, record)
     if blocker is None:
         return []
-    word = blocker.filtered
-    said = "" if word is None else f": {word.words}"
+    word = blocker.filter_reply
+    said = "" if word is None else f": {word.message}"
     return [Reason(Why.FILTER, f"job {blocker.id} blocks the queue{said}", str(blocker.id))]
 
 
@@ -102,9 +106,9 @@ def preemption_reasons(plan: Plan | None, record: JobRecord) -> list[Reason]:
 
 
 def _gave_way(record: JobRecord) -> list[Reason]:
-    if record.run is None or not record.run.gave_way_to:
+    if record.run is None or not record.run.preempted_by:
         return []
-    other = record.run.gave_way_to
+    other = record.run.preempted_by
     return [Reason(Why.PREEMPTION, f"it was preempted by job {other} and is queued again", str(other))]
 
 

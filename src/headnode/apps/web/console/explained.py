@@ -27,7 +27,7 @@ def explained(told: Told, job: Told, now: float, *, dry_run: bool = False) -> Mo
         "when": _when(told, now),
         "changes": [_change(change, now) for change in told["changes"]],
         "searched": told["searched"],
-        "cut": told["cut"],
+        "cut": told["incomplete"],
         "waiting_tasks": explain.waiting_tasks_in_words(told["tasks"]),
         "dependencies": [
             {**one, "text": text}
@@ -58,7 +58,7 @@ WIDTH, LEFT, RIGHT = 640.0, 8.0, 632.0  # of the drawing
 def _when(told: Told, now: float) -> Model | None:
     """Return the drawing of when a job may start: half, nine of ten, the promise.  None: nothing is known."""
     expected = told["expected"] or {}
-    promise = expected.get("promise") or told["not_before"]
+    promise = expected.get("promise") or told["planned_start"]
     named = {"half": expected.get("p50"), "nine": expected.get("p90"), "promise": promise}
     known = {name: at for name, at in named.items() if at is not None}
     if not known or told["state"] in OVER or told["state"] == "Running":
@@ -70,5 +70,5 @@ def _when(told: Told, now: float) -> Model | None:
             name: {"at": at, "x": round(LEFT + (RIGHT - LEFT) * min(1.0, max(0.0, at - now) / span), 1)}
             for name, at in known.items()
         },
-        "why": expected.get("why") or "",
+        "why": expected.get("reason") or "",
     }

@@ -177,7 +177,7 @@ def _spans(job: Told, now: float) -> list[tuple[str, str, float, float]]:
 
 def delivered(job: Told, now: float) -> list[Model]:
     """Return what was requested beside what was used, in pairs, with advice where half was not used."""
-    used = job.get("delivered")
+    used = job.get("usage")
     if not used:
         return []
     pairs = []
@@ -217,7 +217,7 @@ def _processors(number: float) -> str:
 async def show_history(visit: Visit) -> Model:
     """Return what happened to a job, newest first."""
     shown = await frame(visit, "history")
-    history = await visit.ask("history", job=shown["id"], limit=HISTORY_SHOWN)
+    history = await visit.ask("job_history", job=shown["id"], limit=HISTORY_SHOWN)
     return shown | {"history": history["history"][::-1], "cut": len(history["history"]) >= HISTORY_SHOWN}
 
 

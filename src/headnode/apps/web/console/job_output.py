@@ -30,7 +30,7 @@ async def output_of(
     }  # fmt: skip
     try:
         answer = await visit.ask(
-            "read_output", job=job, task=task, instance=instance, offset=-most, most=most, stream=stream
+            "read_output", job=job, task=task, instance=instance, offset=-most, limit=most, stream=stream
         )
     except HeadnodeError as error:
         return shown | {"problem": error.what, "fix": error.fix}
@@ -52,7 +52,7 @@ async def download(visit: Visit) -> Response:
         task=task,
         instance=visit.number("instance"),
         offset=visit.number("offset") or 0,
-        most=MOST_IN_DOWNLOAD,
+        limit=MOST_IN_DOWNLOAD,
         stream=stream,
     )
     instance = visit.query.get("instance", "")

@@ -64,7 +64,7 @@ async def _past(visit: Visit) -> list[ProcessorSpan]:
     """Return what the newest ended jobs held."""
     newest = (await visit.ask("jobs", limit=1))["jobs"]
     after = max(0, newest[0]["id"] - LOOKED_AT) if newest else 0
-    jobs = (await visit.ask("past_jobs", after=after, limit=LOOKED_AT))["jobs"]
+    jobs = (await visit.ask("ended_jobs", after=after, limit=LOOKED_AT))["jobs"]
     since = visit.now - PAST
     return [
         ProcessorSpan(job["started"], job["ended"], job["processors"])

@@ -206,7 +206,7 @@ async def _act(visit: Visit, node: str, word: str, form: FormData) -> str:
         names = {
             name: [each.strip() for each in text.split(",") if each.strip()] for name, text in given.items()
         }
-        await visit.ask("set_node", node=node, comment=texts(form, "comment"), **names)
+        await visit.ask("modify_node", node=node, comment=texts(form, "comment"), **names)
         return f"Node {node} is changed."
     if word not in _VERBS:
         raise BadRequest(

@@ -113,9 +113,9 @@ def to_do(cluster: Told, nodes: list[Told]) -> list[Model]:
             reason = drain["reason"] or drain["cause"]
             found.append(_link(f"Node {node['name']} is being drained: {reason}.", path))
     troubles = {
-        "/settings": [cluster["policy_trouble"], cluster["licence_trouble"], cluster["notices"]["problem"]],
+        "/settings": [cluster["policy_problem"], cluster["licence_problem"], cluster["notices"]["problem"]],
         "/templates": [
-            f"{each['name']}: {each['trouble']}" for each in cluster["plug_ins"] if each["trouble"]
+            f"{each['name']}: {each['problem']}" for each in cluster["plug_ins"] if each["problem"]
         ],
         "/audit": cluster["journal"]["damage"],
     }

@@ -17,7 +17,7 @@ async def show_people(visit: Visit) -> Model:
     tokens = (await visit.ask("tokens", user="*" if visit.administers else None))["tokens"]
     roles = []
     if visit.administers:
-        params = (await visit.ask("params"))["params"]
+        params = (await visit.ask("parameters"))["parameters"]
         roles = [each for each in params if each["name"] in ("Administrators", "Operators", "UserMapping")]
     return {"title": "People", "tokens": tokens, "roles": roles}
 
@@ -35,7 +35,7 @@ async def show_audit(visit: Visit) -> Model:
     """Return the newest lines of the audit log that fit the address, newest first."""
     asked = {"user": visit.query.get("user", "").strip(), "job": visit.number("job"), "since": _since(visit)}
     try:
-        entries = (await visit.ask("audit", **asked, limit=AUDIT_SHOWN))["entries"]
+        entries = (await visit.ask("audit_log", **asked, limit=AUDIT_SHOWN))["entries"]
     except NotFound:
         entries = []
     return {

@@ -214,15 +214,15 @@ def _reserved(reservations: Iterable[Told], names: Sequence[str], begin: float, 
     return [
         {
             "name": each["name"],
-            "x": _x(max(each["begins"], begin), begin, end),
+            "x": _x(max(each["start"], begin), begin, end),
             "y": round(rows[node] * ROW + 1, 1),
             "width": round(
-                _x(min(each["ends"], end), begin, end) - _x(max(each["begins"], begin), begin, end), 1
+                _x(min(each["end"], end), begin, end) - _x(max(each["start"], begin), begin, end), 1
             ),
         }
         for each in reservations
         for node in each["nodes"]
-        if node in rows and each["begins"] < end and each["ends"] > begin
+        if node in rows and each["start"] < end and each["end"] > begin
     ]
 
 

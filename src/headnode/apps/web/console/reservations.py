@@ -37,7 +37,7 @@ async def show_reservations(visit: Visit) -> Model:
 async def make_reservation(visit: Visit, form: FormData) -> GoTo | FormAgain:
     """Make a reservation; the message has the promised starts that it moves."""
     try:
-        answer = await visit.ask("make_reservation", **_fields(form))
+        answer = await visit.ask("create_reservation", **_fields(form))
     except HeadnodeError as error:
         model = await show_reservations(visit)
         said = f"{error.what}; {error.fix}" if error.fix else error.what
@@ -45,7 +45,7 @@ async def make_reservation(visit: Visit, form: FormData) -> GoTo | FormAgain:
         errors = {str(part): said for part in error.path[:1]}
         shown = {"what": error.what, "fix": error.fix}
         return FormAgain("reservations.html", model | {"filled": filled, "errors": errors, "error": shown})
-    moved = "; ".join(later_start(each) for each in answer["later"][:5])
+    moved = "; ".join(later_start(each) for each in answer["delayed"][:5])
     text = f"Reservation {answer['reservation']['name']} is made."
     return GoTo("/reservations", PageMessage(text, "warning" if moved else "", moved))
 
@@ -64,12 +64,12 @@ def _fields(form: FormData) -> dict[str, Any]:
         raise BadRequest(
             code="count", what=f"{count!r} is no number of nodes", fix="write a whole number", path=("count",)
         )
-    lasts = texts(form, "lasts")
+    lasts = texts(form, "duration")
     return {
         "name": texts(form, "name"),
-        "begins": _instant(form, "begins"),
-        "ends": _instant(form, "ends"),
-        "lasts": float(parse_span(lasts)) if lasts else None,
+        "start": _instant(form, "start"),
+        "end": _instant(form, "end"),
+        "duration": float(parse_span(lasts)) if lasts else None,
         "nodes": texts(form, "nodes") or None,
         "count": int(count) if count else None,
         "at_end": texts(form, "at_end") or None,

@@ -17,8 +17,8 @@ OF_SCHEDULING: Final = frozenset(
 
 async def show_settings(visit: Visit) -> Model:
     """Return all parameters that fit the word of the address, with their changes."""
-    params = (await visit.ask("params"))["params"]
-    changes = (await visit.ask("params_history", limit=CHANGES_SHOWN))["changes"]
+    params = (await visit.ask("parameters"))["parameters"]
+    changes = (await visit.ask("parameter_history", limit=CHANGES_SHOWN))["changes"]
     latest = {change["name"]: change for change in changes}
     word = visit.query.get("find", "").strip().lower()
     return {
@@ -43,7 +43,7 @@ async def show_settings(visit: Visit) -> Model:
 
 async def change_settings(visit: Visit, form: FormData) -> GoTo | FormAgain:
     """Set the parameters whose fields differ from what they were; all of them or none."""
-    before = {each["name"]: each for each in (await visit.ask("params"))["params"]}
+    before = {each["name"]: each for each in (await visit.ask("parameters"))["parameters"]}
     given = {
         key.removeprefix("param-"): value.strip()
         for key, value in form.multi_items()
@@ -57,7 +57,7 @@ async def change_settings(visit: Visit, form: FormData) -> GoTo | FormAgain:
     if not changed:
         return GoTo("/settings", PageMessage("Nothing was changed."))
     try:
-        await visit.ask("set_params", values=changed)
+        await visit.ask("set_parameters", values=changed)
     except HeadnodeError as error:
         model = await show_settings(visit)
         named = [name for name in changed if name in error.what or name in map(str, error.path)]

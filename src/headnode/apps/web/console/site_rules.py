@@ -20,7 +20,7 @@ maximum = "1h"
 async def show_rules(visit: Visit) -> Model:
     """Return the templates, the filters in calling order, and the licences."""
     filters = await visit.ask("filters")
-    params = {each["name"]: each for each in (await visit.ask("params"))["params"]}
+    params = {each["name"]: each for each in (await visit.ask("parameters"))["parameters"]}
     return {
         "title": "Templates and filters",
         "templates": (await visit.ask("templates"))["templates"],
