@@ -124,6 +124,7 @@ TASK_EXAMPLES = [
     ("stdout", "o", "standard_output", "o"),
     ("stderr", "e", "standard_error", "e"),
     ("env", "PATH=/a;/b;B=2", "environment", {"PATH": "/a;/b", "B": "2"}),
+    ("customproperties", "a=1;b=", "properties", {"a": "1", "b": ""}),
     ("depend", "a,b b", "depends_on", ("a", "b b")),
     ("requirednodes", "n1,n2", "required_nodes", ("n1", "n2")),
     ("askednodes", "n1", "required_nodes", ("n1",)),
