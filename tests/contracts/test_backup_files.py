@@ -1,5 +1,6 @@
 """A backup that was damaged or made up restores nothing, and none is written where others can get at it."""
 
+import gzip
 import io
 import os
 import random
@@ -134,6 +135,38 @@ def test_a_backup_that_was_made_up_restores_nothing(
     assert refused.value.code == code
     assert list(target.iterdir()) == []
     assert not (tmp_path / "evil").exists()
+
+
+def test_no_byte_of_the_archive_inside_a_backup_can_be_changed(state: Path, tmp_path: Path) -> None:
+    whole = gzip.decompress(backed_up(state, tmp_path / "backup").read_bytes())
+    dice = random.Random(6)
+    headers = [at for at in range(0, len(whole), 512) if whole[at + 257 : at + 262] == b"ustar"]
+    places = [at + dice.randrange(512) for at in headers * 60]
+    places += [dice.randrange(len(whole)) for _ in range(100)]
+    refused = []
+    for number, at in enumerate(places):
+        changed = tmp_path / "changed"
+        changed.write_bytes(gzip.compress(whole[:at] + dice.randbytes(1) + whole[at + 1 :], 1))
+        try:
+            restore(changed, tmp_path / f"again-{number}", NOW)
+        except HeadnodeError as error:
+            refused.append(error.code)
+    assert set(refused) <= {"backup-damaged", "backup-version", "no-backup", "restore-failed"}
+    assert len(refused) > len(places) / 3  # some bytes of a header, such as its times, mean nothing
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a user may restore any file")
+def test_root_restores_no_backup_that_another_user_can_change(state: Path, tmp_path: Path) -> None:
+    backup = backed_up(state, tmp_path / "backup")
+    for change in (lambda: os.chown(backup, 65534, 65534), lambda: backup.chmod(0o666)):
+        change()
+        with pytest.raises(BadRequest) as refused:
+            restore(backup, tmp_path / "again", NOW)
+        assert refused.value.code == "backup-owner"
+        assert not (tmp_path / "again").exists()
+        os.chown(backup, 0, 0)
+    backup.chmod(0o600)
+    restore(backup, tmp_path / "again", NOW)
 
 
 def test_nothing_that_is_there_is_overwritten(state: Path, tmp_path: Path) -> None:

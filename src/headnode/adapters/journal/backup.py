@@ -14,7 +14,7 @@ from typing import IO, Final, NamedTuple
 
 import msgspec
 
-from headnode.adapters.files.owners import refuse_unsafe_state
+from headnode.adapters.files.owners import refuse_unsafe_state, why_not_trusted
 from headnode.adapters.journal.sqlite import CLUSTER_ID, JOURNAL, SqliteJournal, write_cluster_id
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable, WrongState
 from headnode.core.model.quantities import Instant
@@ -284,10 +284,11 @@ _BESIDE: Final = frozenset({"head.log"})  # what may be in the directory already
 def restore(backup: Path, state: Path, now: Instant, skipped: int = SKIPPED) -> CheckedBackup:
     """Check a backup and make the state directory `state` from it; leave out so many job numbers.
 
-    Raises:  WrongState ``restore-exists``; Unavailable ``restore-failed``, ``unsafe-state``, or what
-             `check_backup` raises.
+    Raises:  WrongState ``restore-exists``; BadRequest ``backup-owner``; Unavailable ``restore-failed``,
+             ``unsafe-state``, or what `check_backup` raises.
     """
     _see_that_nothing_is_there(state)
+    _refuse_backup_of_others(backup)
     try:
         state.mkdir(parents=True, exist_ok=True)
         state.chmod(0o755 if os.geteuid() == 0 else 0o700)
@@ -308,6 +309,16 @@ def restore(backup: Path, state: Path, now: Instant, skipped: int = SKIPPED) -> 
             fix="check its free space and your rights, or name another directory with --state DIRECTORY",
         ) from error
     return checked
+
+
+def _refuse_backup_of_others(backup: Path) -> None:
+    """Refuse, as root, a backup that another user can change: it names programs that root runs."""
+    if os.geteuid() == 0 and (why_not := why_not_trusted(str(backup))):
+        raise BadRequest(
+            code="backup-owner",
+            what=f"root does not restore {str(backup)!r}: {why_not}",
+            fix="make sure that it is your backup, and copy it to a directory that only root can change",
+        )
 
 
 def _see_that_nothing_is_there(state: Path) -> None:
