@@ -144,6 +144,34 @@ def test_requests_through_the_gateway_are_audited_as_those_of_their_user(
     assert (line["user"], line["from"], line["verb"]) == (USER, "web 127.0.0.1", "submit_job")
 
 
+MANY = """
+import json, socket, struct, sys
+from headnode.core.model.bounds import CONNECTIONS
+def speak(user):
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(sys.argv[1])
+    data = json.dumps({"do": "speak_for_user", "address": "x", "user": user}).encode()
+    connection.sendall(struct.pack("!I", len(data)) + data)
+    answers = connection.makefile("rb")
+    assert json.loads(answers.read(struct.unpack("!I", answers.read(4))[0]))["user"] == user
+    return connection, answers
+def ask(connection, answers):
+    data = b'{"do": "whoami"}'
+    connection.sendall(struct.pack("!I", len(data)) + data)
+    return json.loads(answers.read(struct.unpack("!I", answers.read(4))[0]))
+held = [speak(sys.argv[2]) for _ in range(CONNECTIONS.most)]
+print(json.dumps([ask(*held[0]), ask(*speak(sys.argv[2])), ask(*speak(sys.argv[3]))]))
+"""
+
+
+def test_connections_are_counted_for_the_user_and_not_for_the_gateway(head: RealHead) -> None:
+    socket = str(head.state / "gateway.sock")
+    done = as_user(GATEWAY, *PYTHON_OF_ALL, "-c", MANY, socket, USER, OTHER)
+    assert done.returncode == 0, done.stderr
+    first, one_more, of_another = json.loads(done.stdout)
+    assert (first["user"], one_more["code"], of_another["user"]) == (USER, "too-many-connections", OTHER)
+
+
 def test_what_needs_the_machine_of_the_head_is_refused_through_the_gateway(head: RealHead) -> None:
     answers = talk(head, "root", greeting("root"), {"verb": "backup"}, {"verb": "create_token"})
     assert [answer.get("code") for answer in answers[1:]] == ["not-here", "not-here"]

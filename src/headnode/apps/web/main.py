@@ -6,13 +6,14 @@ import contextlib
 import logging
 import os
 import socket
+import ssl
 import sys
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import uvicorn
-from starlette.routing import BaseRoute
+from starlette.applications import Starlette
 
 from headnode.adapters.wire.frames import BACKLOG, allow_many
 from headnode.apps.web.application import application
@@ -23,19 +24,17 @@ from headnode.apps.web.head_client import HeadClient
 from headnode.apps.web.host_check import LOOPBACK_NAMES, host_without_port
 from headnode.apps.web.http_server import BoundedHttp
 from headnode.apps.web.identity import RequestIdentity
+from headnode.apps.web.login.choices import LOCAL, OPENID, OWN_USER, PAM, OpenidOptions, login_routes
 from headnode.apps.web.login.one_time import OneTimeLogins
 from headnode.apps.web.request_body import BodyRoom
 from headnode.apps.web.sessions import WebSessions
 from headnode.core.model.bounds import WEB_CONNECTIONS, WEB_HEAD
-from headnode.core.model.errors import HeadnodeError, Unavailable
+from headnode.core.model.errors import BadRequest, HeadnodeError, Unavailable
 
 log = logging.getLogger("headnode.web")
 
 DEFAULT_PORT: Final = 8170
 LOOPBACK: Final = "127.0.0.1"
-OWN_USER: Final = "one-user"
-LOCAL: Final = "local"
-PAM: Final = "pam"
 _LAST_ANSWERS: Final = 5  # seconds that requests may take when the gateway ends
 _KEEP_ALIVE: Final = 30  # seconds that a client may keep a connection without a request
 
@@ -50,12 +49,42 @@ class WebOptions(msgspec.Struct, frozen=True):
     certificate: str = ""  # file in PEM; empty: no TLS
     key: str = ""
     url: str = ""  # as browsers call it, where that is not the address
-    login: str = OWN_USER  # its own user; LOCAL: every user, by hn web; PAM: also with a password
+    login: str = OWN_USER  # its own user; LOCAL: every user, by hn web; PAM, OPENID: that, and by these
+    openid: OpenidOptions | None = None
     verbose: bool = False
 
 
 def read_options(arguments: list[str]) -> WebOptions:
     """Return the options of the command line; argparse ends the process with 2 when they are wrong."""
+    parser = _parser()
+    read = parser.parse_args(arguments)
+    if read.port is not None and not 0 <= read.port <= 65535:
+        parser.error("--port must be 0 to 65535")
+    if bool(read.certificate) is not bool(read.key):
+        parser.error("--certificate and --key belong together")
+    if read.url and not read.url.startswith(("http://", "https://")):
+        parser.error("--url begins with http:// or https://")
+    if read.login == OPENID and not (read.oidc_issuer and read.oidc_client):
+        parser.error("--login oidc needs --oidc-issuer and --oidc-client")
+    openid = OpenidOptions(
+        read.oidc_issuer, read.oidc_client, read.oidc_secret_file, read.oidc_claim, read.oidc_users
+    )
+    state = Path(os.path.abspath(read.state))  # noqa: PTH100  (resolve() would follow a link that may move)
+    return WebOptions(
+        state=state,
+        directory=Path(os.path.abspath(read.directory)) if read.directory else state,  # noqa: PTH100
+        address=read.address,
+        port=read.port,
+        certificate=read.certificate,
+        key=read.key,
+        url=read.url.rstrip("/"),
+        login=read.login,
+        openid=openid if read.login == OPENID else None,
+        verbose=read.verbose,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m headnode.apps.web", description="Run a gateway in the foreground."
     )
@@ -68,30 +97,17 @@ def read_options(arguments: list[str]) -> WebOptions:
     parser.add_argument("--url", default="", help="how browsers call this gateway, behind a proxy")
     parser.add_argument(
         "--login",
-        choices=(OWN_USER, LOCAL, PAM),
+        choices=(OWN_USER, LOCAL, PAM, OPENID),
         default=OWN_USER,
         help="who may log in, and how (default: %(default)s)",
     )
+    parser.add_argument("--oidc-issuer", default="", metavar="URL", help="provider of OpenID Connect")
+    parser.add_argument("--oidc-client", default="", metavar="ID", help="how the provider calls this gateway")
+    parser.add_argument("--oidc-secret-file", default="", metavar="FILE", help="secret of the client")
+    parser.add_argument("--oidc-claim", default="preferred_username", help="names the user (%(default)s)")
+    parser.add_argument("--oidc-users", default="", metavar="FILE", help="lines: value of the claim, user")
     parser.add_argument("--verbose", action="store_true", help="log more")
-    read = parser.parse_args(arguments)
-    if read.port is not None and not 0 <= read.port <= 65535:
-        parser.error("--port must be 0 to 65535")
-    if bool(read.certificate) is not bool(read.key):
-        parser.error("--certificate and --key belong together")
-    if read.url and not read.url.startswith(("http://", "https://")):
-        parser.error("--url begins with http:// or https://")
-    state = Path(os.path.abspath(read.state))  # noqa: PTH100  (resolve() would follow a link that may move)
-    return WebOptions(
-        state=state,
-        directory=Path(os.path.abspath(read.directory)) if read.directory else state,  # noqa: PTH100
-        address=read.address,
-        port=read.port,
-        certificate=read.certificate,
-        key=read.key,
-        url=read.url.rstrip("/"),
-        login=read.login,
-        verbose=read.verbose,
-    )
+    return parser
 
 
 def main(arguments: list[str]) -> int:
@@ -117,63 +133,46 @@ class WebServer:
 
     def __init__(self, options: WebOptions) -> None:
         self._options = options
-        encrypted = bool(options.certificate) or options.url.startswith("https://")
-        self._head = HeadClient(options.state)
-        identity = RequestIdentity(WebSessions(secure=encrypted), options.url)
-        self._logins = OneTimeLogins()
-        gateway = Gateway(self._head, identity, BodyRoom())
-        self._application = application(
-            gateway,
-            self._logins,
-            hosts=_hosts(options),
-            encrypted=encrypted,
-            more=[*self._login_routes(gateway), *console_routes(gateway)],
-        )
-
-    def _login_routes(self, gateway: Gateway) -> list[BaseRoute]:
-        """Return the pages by which other users than our own log in.
-
-        Raises:  NotFound ``no-pam-service``.
-        """
-        if self._options.login != PAM:
-            return []
-        from headnode.apps.web.login.passwords import PamPasswords, PasswordPages
-
-        return PasswordPages(gateway, PamPasswords()).routes()
+        self._head, self._logins = HeadClient(options.state), OneTimeLogins()
 
     async def run(self) -> None:
         """Serve until told to end.
 
-        Raises:  Unavailable ``listen``.
+        Raises:  Unavailable ``listen``; BadRequest ``certificate``; what `login_routes` raises.
         """
         allow_many()
+        _check_certificate(self._options)
         listening = _listen(self._options.address, self._options.port)
-        server = uvicorn.Server(self._settings())
+        address = self._address(listening.getsockname()[1])
+        server = uvicorn.Server(self._settings(self._application(address)))
 
         def stop() -> None:
             server.should_exit = True
 
-        port = listening.getsockname()[1]
-        control = ControlSocket(
-            self._logins,
-            self._options.state,
-            self._address(port),
-            stop,
-            for_all=self._options.login != OWN_USER,
-        )
+        for_all = self._options.login != OWN_USER
+        control = ControlSocket(self._logins, self._options.state, address, stop, for_all=for_all)
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(self._head.close)
             commands = await control.open(self._options.directory)
             stack.callback(commands.close)
             tidying = asyncio.create_task(self._tidy())
             stack.callback(tidying.cancel)
-            log.info("the gateway is ready at %s", self._address(port))
+            log.info("the gateway is ready at %s", address)
             await server.serve(sockets=[listening])
 
-    def _settings(self) -> uvicorn.Config:
+    def _application(self, address: str) -> Starlette:
+        """Return the application; `address` is how browsers call it."""
+        options = self._options
+        encrypted = address.startswith("https://")
+        identity = RequestIdentity(WebSessions(secure=encrypted), options.url)
+        gateway = Gateway(self._head, identity, BodyRoom())
+        more = [*login_routes(gateway, options.login, options.openid, address), *console_routes(gateway)]
+        return application(gateway, self._logins, hosts=_hosts(options), encrypted=encrypted, more=more)
+
+    def _settings(self, served: Starlette) -> uvicorn.Config:
         options = self._options
         return uvicorn.Config(
-            self._application,
+            served,
             http=BoundedHttp,
             ws="none",
             lifespan="off",
@@ -203,6 +202,23 @@ class WebServer:
         while True:
             await asyncio.sleep(10)
             self._head.close_idle()
+
+
+def _check_certificate(options: WebOptions) -> None:
+    """Refuse a certificate that cannot be used.
+
+    Raises:  BadRequest ``certificate``.
+    """
+    if not options.certificate:
+        return
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(options.certificate, options.key)
+    except OSError as error:  # an SSLError is one
+        raise BadRequest(
+            code="certificate",
+            what=f"the certificate {options.certificate!r} with key {options.key!r} cannot be used: {error}",
+            fix="give PEM files: the chain, the server's own certificate first, and its private key",
+        ) from None
 
 
 def _hosts(options: WebOptions) -> frozenset[str]:

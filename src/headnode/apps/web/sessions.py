@@ -34,13 +34,13 @@ class WebSessions:
 
     def __init__(self, *, secure: bool) -> None:
         """`secure`: browsers come by TLS."""
-        self._secure = secure
+        self.secure = secure
         self._known: dict[str, WebSession] = {}  # by digest, in the order of log-ins
 
     @property
     def cookie(self) -> str:
         """The name of the cookie."""
-        return SECURE_COOKIE if self._secure else PLAIN_COOKIE
+        return SECURE_COOKIE if self.secure else PLAIN_COOKIE
 
     def open(self, user: str, response: Response, now: float) -> WebSession:
         """Begin a session, always with a new key; the answer gives it to the browser."""
@@ -49,7 +49,7 @@ class WebSessions:
         key = secrets.token_urlsafe(_KEY_BYTES)
         session = WebSession(user, secrets.token_urlsafe(_KEY_BYTES), now, now)
         self._known[_digest(key)] = session
-        response.set_cookie(self.cookie, key, path="/", secure=self._secure, httponly=True, samesite="lax")
+        response.set_cookie(self.cookie, key, path="/", secure=self.secure, httponly=True, samesite="lax")
         return session
 
     def find(self, key: str | None, now: float) -> WebSession | None:
@@ -70,7 +70,7 @@ class WebSessions:
 
     def remove_cookie(self, response: Response) -> None:
         """Let the browser forget its cookie."""
-        response.delete_cookie(self.cookie, path="/", secure=self._secure, httponly=True, samesite="lax")
+        response.delete_cookie(self.cookie, path="/", secure=self.secure, httponly=True, samesite="lax")
 
     def _forget_ended(self, now: float) -> None:
         for digest in [digest for digest, each in self._known.items() if _is_over(each, now)]:

@@ -5,7 +5,8 @@ from headnode.apps.cli.options import Arguments, CliOption, usage
 from headnode.apps.cli.output import Output
 from headnode.apps.client.client import Client
 
-_SETTINGS = ("address", "port", "certificate", "key", "url", "login")
+_OPENID = ("oidc-issuer", "oidc-client", "oidc-secret-file", "oidc-claim", "oidc-users")
+_SETTINGS = ("address", "port", "certificate", "key", "url", "login", *_OPENID)
 
 
 def open_console(asked: Arguments, client: Client, out: Output) -> int:
@@ -62,9 +63,14 @@ COMMANDS = (
             CliOption("url", "URL", "Address of the gateway for browsers, if a proxy is before it"),
             CliOption(
                 "login",
-                "one-user|local|pam",
-                "Who may log in: only you (default); all users of this machine, by hn web; also by password",
+                "one-user|local|pam|oidc",
+                "Who may log in: you (default); all users, by hn web; and by password, or OpenID Connect",
             ),
+            CliOption("oidc-issuer", "URL", "Provider of OpenID Connect"),
+            CliOption("oidc-client", "ID", "Client id of this gateway at the provider"),
+            CliOption("oidc-secret-file", "FILE", "File with the secret of the client"),
+            CliOption("oidc-claim", "CLAIM", "Claim that names the user (default: preferred_username)"),
+            CliOption("oidc-users", "FILE", "Lines with a value of the claim and a user of this machine"),
             CliOption("stop", "", "Stop the gateway; jobs are not affected"),
             CliOption("foreground", "", "Stay in the foreground, for service managers"),
         ),

@@ -11,17 +11,18 @@ import logging
 import time
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import pamela
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from headnode.adapters.identity.users import account
 from headnode.apps.web.console.rendering import templates
 from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.identity import address_of
+from headnode.apps.web.login.accounts import user_to_log_in
+from headnode.apps.web.login.paths import local_path
 from headnode.apps.web.login.throttle import LoginThrottle
 from headnode.apps.web.problems import answering, cross_site, status_of, wrong
 from headnode.core.model.bounds import NAME
@@ -126,27 +127,9 @@ class PasswordPages:
             self._throttle.failed(user, address, time.time())
             log.warning("a log-in of %r at %s has failed", user, address)
             raise NotAllowed(code="log-in", what="user or password is wrong", fix="try again")
-        try:
-            name = account(user).name
-        except NotFound:
-            raise NotAllowed(
-                code="log-in", what=f"{user!r} is no user of this machine", fix="ask an administrator"
-            ) from None
+        name = user_to_log_in(user)
         self._throttle.succeeded(user, address)
         return name
-
-
-def local_path(address: str) -> str:
-    r"""Return a path of this gateway to go on to; ``/`` for every other address.
-
-    >>> [local_path(each) for each in ("/jobs?page=2", "//evil.example/", "https://evil.example", "/\\evil")]
-    ['/jobs?page=2', '/', '/', '/']
-    """
-    plain = address.isascii() and address.isprintable() and "\\" not in address
-    if not plain or not address.startswith("/") or address.startswith("//"):
-        return "/"
-    parts = urlsplit(address)
-    return "/" if parts.scheme or parts.netloc else address
 
 
 def _page(following: str, error: HeadnodeError | None = None) -> Response:
