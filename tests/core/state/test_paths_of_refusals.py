@@ -3,22 +3,26 @@
 from typing import Any
 
 import pytest
-from worlds import ADA, ROOT, World
+from msgspec.structs import replace
+from worlds import ADA, BOB, ROOT, World
 
 from headnode.core.model.errors import Path, Refused
 from headnode.core.model.job import JobSpec, NamedParent
-from headnode.core.model.quantities import Instant, Priority, Seconds
+from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.reservation import NodeReservation
-from headnode.core.model.task import TaskSpec
+from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.template import JobTemplate, TemplateRule
+from headnode.core.model.user import User
 from headnode.core.state.depend import ParentOutcome
 from headnode.core.state.groups import CreateJobs
+from headnode.core.state.modify import ModifyJob
 from headnode.core.state.reservations import MakeReservation
 from headnode.core.state.submit import CreateJob
 from headnode.core.state.templates import SetTemplate
 from headnode.core.state.transitions import JobState
 
-TASK = TaskSpec(command="x")
+TASK, PREPARING = TaskSpec(command="x"), TaskSpec(command="x", kind=TaskType.NODE_PREP)
+OPERATOR = User(name="op", uid=1003, gid=1003, operator=True)
 
 
 @pytest.fixture(scope="module")
@@ -78,3 +82,27 @@ def test_a_parent_that_decided_against_a_job_is_named_by_its_condition(world: Wo
     with pytest.raises(Refused) as refused:
         world.do(CreateJob(by=ADA, spec=spec, submit=True, parents={50: ParentOutcome(JobState.FAILED)}))
     assert (refused.value.code, refused.value.path) == ("never-possible", ("parents", 1))
+
+
+@pytest.mark.parametrize(
+    ("by", "fields", "code", "path"),
+    [
+        (ADA, {"exclusive": True}, "not-modifiable", ("exclusive",)),
+        (ROOT, {"run_as": "bob"}, "not-modifiable", ("run_as",)),
+        (OPERATOR, {"environment": {"A": "1"}}, "not-owner", ("environment",)),
+        (
+            ADA,
+            {"tasks": (TASK, TaskSpec(command="x", kind=TaskType.NODE_PREP))},
+            "special-task",
+            ("tasks", 1),
+        ),
+    ],
+)
+def test_a_refused_change_leads_to_the_field(
+    world: World, by: User, fields: dict[str, Any], code: str, path: Path
+) -> None:
+    spec = replace(world.cluster.written(world.record(JobId(1))), **fields)
+    known = {"bob": BOB}
+    with pytest.raises(Refused) as refused:
+        world.do(ModifyJob(by=by, job=JobId(1), spec=spec, fields=tuple(fields), known=known))
+    assert (refused.value.code, refused.value.path) == (code, path)

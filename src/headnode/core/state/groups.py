@@ -99,6 +99,7 @@ def _refuse_crowd(tasks: int) -> None:
             code="too-many-tasks",
             what=f"the jobs have more than {TASKS_OF_JOB.most:,} tasks together",
             fix="submit them one by one: hn job submit /id:ID",
+            path=("jobs",),
         )
 
 

@@ -140,7 +140,10 @@ def _merged(record: JobRecord, now: JobSpec, command: ModifyJob) -> JobSpec:
     unknown = sorted(set(command.fields) - set(JobSpec.__struct_fields__))
     if unknown:
         raise BadRequest(
-            code="no-such-field", what=f"a job has no {', '.join(unknown)}", fix="see `hn help job modify`"
+            code="no-such-field",
+            what=f"a job has no {', '.join(unknown)}",
+            fix="see `hn help job modify`",
+            path=(unknown[0],),
         )
     if command.changed_task is not None:
         _check_changed(record, now, command.spec, command.changed_task)
@@ -174,6 +177,7 @@ def _check_changed(record: JobRecord, now: JobSpec, wished: JobSpec, task: int) 
             code="not-modifiable",
             what=f"task {record.id}.{task} cannot change: job {record.id} is {record.state.value}",
             fix=f"make a changed copy: hn job clone {record.id}",
+            path=("tasks", task - 1),
         )
     same = [pair for pair in zip(now.tasks, wished.tasks, strict=False) if pair[0] == pair[1]]
     if len(now.tasks) != len(wished.tasks) or len(same) < len(now.tasks) - 1:
@@ -205,6 +209,7 @@ def _check_places_of_added(cluster: ClusterState, record: JobRecord, command: Mo
                 what=f"task {number} of job {record.id} is a {task.kind.value} task, "
                 f"and the job is {record.state.value}",
                 fix="add it before the job is submitted: hn job new, hn job add, hn job submit",
+                path=("tasks", number - 1),
             )
         if record.state.is_active:
             check_could_run(cluster, record, task, task_title(number, task))
@@ -230,6 +235,7 @@ def _refuse_fields(record: JobRecord, allowed: frozenset[str] | None, fields: tu
             fix=f"make a changed copy: hn job clone {record.id}"
             if not allowed
             else f"in this state only these can: {', '.join(sorted(allowed))}",
+            path=(wrong[0],),
         )
 
 
@@ -240,18 +246,21 @@ def _check_running(record: JobRecord, command: ModifyJob) -> None:
             code="gang-is-whole",
             what=f"job {record.id} accepts no more tasks: all its tasks start together",
             fix="make a changed copy of it: hn job clone, or submit the task as a job of its own",
+            path=("tasks",),
         )
     if "run_time" in command.fields and run is not None and run.backfilled:
         raise WrongState(
             code="backfilled",
             what=f"the run time limit of job {record.id} cannot change: the job was backfilled because of it",
             fix="wait for its end, or cancel it and submit it again",
+            path=("run_time",),
         )
     if run is not None and run.end is not None and not run.end.requeue and "tasks" in command.fields:
         raise WrongState(
             code="ending",
             what=f"job {record.id} accepts no new tasks: it is ending",
             fix="submit them as a job of their own",
+            path=("tasks",),
         )
 
 

@@ -37,6 +37,7 @@ def may_rewrite(by: User, record: JobRecord, fields: Collection[str]) -> None:
             code="not-owner",
             what=f"an operator may not change {', '.join(kept)} of job {record.id} of {record.owner!r}",
             fix="ask its owner or an administrator",
+            path=(kept[0],),
         )
 
 
@@ -146,6 +147,7 @@ def owner_change_event(
             code="not-modifiable",
             what=f"the owner of job {record.id} can no longer change: it was submitted",
             fix=f"make a copy for the other user: hn job clone {record.id}; hn job modify COPY --user {name}",
+            path=("run_as",),
         )
     return [
         e.JobOwnerChanged(at=now, job=record.id, owner=owner.name, uid=owner.uid, gid=owner.gid, by=by.name)
