@@ -96,4 +96,10 @@ class ControlSocket:
         raise BadRequest(code="request", what="a request is status, login or stop")
 
     def _granted(self, address: str) -> dict[str, Any]:
-        return {"ok": True, "pid": os.getpid(), "state": self._state, "address": address}
+        return {
+            "ok": True,
+            "pid": os.getpid(),
+            "uid": os.geteuid(),
+            "state": self._state,
+            "address": address,
+        }

@@ -19,7 +19,9 @@ def end_head(asked: Arguments, client: Client, out: Output) -> int:
     """End the head and wait until it is gone; say what goes on without it."""
     process = client.ask("ping")["pid"]
     if client.state_directory:
-        _end_gateway(client.state_directory)
+        from headnode.apps.cli.web_gateway import stop_gateway
+
+        stop_gateway(client.state_directory)
     answer = client.ask("stop_head", cancel_jobs=asked.flag("cancel-jobs") or None)
     client.close()
     if client.login is None:
@@ -32,17 +34,6 @@ def end_head(asked: Arguments, client: Client, out: Output) -> int:
         said += f" {counted(running, 'task goes', 'tasks go')} on without it; hn up takes up where it was."
     out.said(said, answer)
     return 0
-
-
-def _end_gateway(state: str) -> None:
-    """End the gateway of the head; one of another user stays."""
-    from headnode.apps.cli.web_gateway import stop_gateway
-    from headnode.core.model.errors import NotAllowed
-
-    try:
-        stop_gateway(state)
-    except NotAllowed:
-        return
 
 
 def _wait_for_end_of(process: int) -> None:
@@ -127,27 +118,28 @@ def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
     client = daemons.client_of(directory)
     running = daemons.ping(client)
     if running:
-        out.said(_runs_already(running) + _console(asked, directory), running, running["cluster"])
+        said, told = _console(asked, directory)
+        out.said(_runs_already(running) + said, running | told, running["cluster"])
         for lost in [name for name, given in settings.items() if given is not None]:
             out.note(f"--{lost} has no effect on a head that runs: hn down first, then this again")
         return 0
     if asked.flag("foreground"):
         daemons.become_head(directory, settings)
     started = daemons.start_head(directory, settings, nodes=_nodes(asked, directory))
-    console = _console(asked, directory)
-    out.text(_welcome(started, directory) + console, started)
+    said, told = _console(asked, directory)
+    out.text(_welcome(started, directory) + said, started | told)
     return 0
 
 
-def _console(asked: Arguments, directory: str) -> str:
-    """Start the gateway if that is wished; return what people read about it."""
+def _console(asked: Arguments, directory: str) -> "tuple[str, dict[str, Any]]":
+    """Start the gateway if that is wished; return what people and programs read about it."""
     if not asked.flag("web"):
-        return ""
+        return "", {}
     from headnode.apps.cli import web_gateway
     from headnode.apps.cli.commands.web import said_of_address
 
     answer = web_gateway.ask_gateway(directory, "login") or web_gateway.start_gateway(directory, {})
-    return f"\n{said_of_address(answer['address'])}\n"
+    return f"\n{said_of_address(answer['address'])}\n", {"console": answer["address"]}
 
 
 def _nodes(asked: Arguments, directory: str) -> int:

@@ -41,9 +41,9 @@ def said_of_address(address: str) -> str:
 def _stop(state: str, out: Output) -> int:
     from headnode.apps.cli import web_gateway
 
-    number = web_gateway.stop_gateway(state)
+    number = web_gateway.stop_gateway(state, of_others=True)
     if number is None:
-        out.note("no gateway runs")
+        out.note("no gateway runs that you may stop")
         return 0
     out.said("The gateway has ended. Jobs are not affected.", {"pid": number}, number)
     return 0

@@ -1,0 +1,110 @@
+"""`hn web`, `hn up --web` and `hn down`: a gateway begins, logs in, and ends with its head."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from heads import PATIENCE
+
+HN = Path(sys.executable).with_name("hn")
+
+
+class OwnCluster:
+    """A cluster of this user, used by commands only."""
+
+    def __init__(self, directory: Path) -> None:
+        self.state = directory / "state"
+        self._environment = {**os.environ, "HOME": str(directory), "XDG_STATE_HOME": str(directory)}
+
+    def hn(self, *words: str) -> dict[str, Any]:
+        """Run a command; return what it prints as JSON."""
+        command = [HN, "--state", self.state, *words, "--json"]
+        done = subprocess.run(
+            command, capture_output=True, timeout=PATIENCE, env=self._environment, check=False
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        found: dict[str, Any] = msgspec.json.decode(done.stdout) if done.stdout else {}
+        return found
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCluster]:
+    own = OwnCluster(tmp_path_factory.mktemp("own"))
+    assert httpx.get(own.hn("up", "--processors", "2", "--web")["console"]).status_code == 303
+    try:
+        yield own
+    finally:
+        process = own.hn("web")["pid"]
+        own.hn("down", "--cancel-jobs")
+        assert (
+            not Path(f"/proc/{process}").exists() or "zombie" in Path(f"/proc/{process}/status").read_text()
+        )
+
+
+def test_each_call_prints_another_address_of_the_same_gateway(cluster: OwnCluster) -> None:
+    first, second = cluster.hn("web"), cluster.hn("web")
+    assert first["pid"] == second["pid"]
+    assert first["address"] != second["address"]
+    for told in (first, second):
+        with httpx.Client(follow_redirects=True, timeout=PATIENCE) as browser:
+            page = browser.get(told["address"])
+            assert page.status_code == 200
+            assert page.headers["content-type"].startswith("text/html")
+
+
+def test_a_token_for_the_web_is_printed_and_is_its_user(cluster: OwnCluster) -> None:
+    address = cluster.hn("web")["address"].partition("/login")[0]
+    token = cluster.hn("token", "new", "--web", "--expires", "1d")["token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    assert httpx.get(f"{address}/api/v1/whoami", headers=headers).json() == cluster.hn("whoami")
+
+
+def test_a_gateway_is_stopped_and_started_again_without_the_head(cluster: OwnCluster) -> None:
+    before, head = cluster.hn("web")["pid"], cluster.hn("cluster", "view")
+    assert cluster.hn("web", "--stop") == {"pid": before}
+    assert cluster.hn("cluster", "view").keys() == head.keys()
+    after = cluster.hn("web")
+    assert after["pid"] != before
+    assert httpx.get(after["address"]).status_code == 303
+
+
+def test_a_second_gateway_in_the_same_place_ends_at_once(cluster: OwnCluster) -> None:
+    cluster.hn("web")
+    command = [sys.executable, "-P", "-m", "headnode.apps.web", "--state", str(cluster.state), "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, "gateway-runs" in done.stderr) == (1, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--certificate", "/etc/hostname", "--key", "/etc/hostname"], "certificate"),
+        (["--address", "192.0.2.1"], "listen"),
+        (["--login", "oidc", "--oidc-issuer", "http://evil.example", "--oidc-client", "x"], "openid-address"),
+    ],
+)
+def test_options_that_cannot_be_are_told_in_a_sentence(tmp_path: Path, options: list[str], code: str) -> None:
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "headnode.apps.web",
+        "--state",
+        str(tmp_path),
+        "--port",
+        "0",
+        *options,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode != 0, f"[{code}]" in done.stderr, "Traceback" in done.stderr) == (
+        True,
+        True,
+        False,
+    )
