@@ -176,7 +176,7 @@ class CountedItems:
     def __init__(self, items: Iterable[ReportItem] = ()) -> None:
         self._items = list(items)
         self._first: dict[Hashable, int] = {}
-        self._times: Counter[Hashable] = Counter()
+        self._times: dict[Hashable, int] = {}
         self._unlisted: Counter[Fidelity] = Counter()
 
     def add(self, kind: Fidelity, made: Callable[[], ReportItem], key: Hashable = None) -> None:
@@ -184,9 +184,9 @@ class CountedItems:
 
         What is not listed is not made, since finding its place costs most.
         """
-        if key in self._times:
-            self._times[key] += 1
-        elif self.is_full:
+        if self.again(key):
+            return
+        if self.is_full:
             self._unlisted[kind] += 1
         else:
             if key is not None:
@@ -210,6 +210,14 @@ class CountedItems:
         for kind in kinds:
             self._unlisted[kind] += 1
 
+    def again(self, key: Hashable, times: int = 1) -> bool:
+        """Count a finding so many times if one of its key was made before, and return whether it was."""
+        before = self._times.get(key)
+        if before is None:
+            return False
+        self._times[key] = before + times
+        return True
+
     def report(self) -> tuple[ReportItem, ...]:
         """Return all findings, each with the number of times that it came."""
         items = list(self._items)
@@ -225,21 +233,15 @@ class LossReport:
     """The report in the making: the same sentence about several tasks is said once, with their number."""
 
     def __init__(self) -> None:
-        self._first: dict[tuple[Fidelity, str], str] = {}
-        self._times: dict[tuple[Fidelity, str], int] = {}
+        self._found = CountedItems()
 
     def add(self, kind: Fidelity, where: str, what: str) -> None:
         """Add a finding."""
-        key = (kind, what)
-        self._first.setdefault(key, where)
-        self._times[key] = self._times.get(key, 0) + 1
+        self._found.add(kind, lambda: ReportItem(kind, where, what), (kind, what))
 
     def report(self) -> FidelityReport:
         """Return all findings, in the order in which they were made."""
-        return tuple(
-            ReportItem(kind, where, f"{what} ({times} times, here first)" if times > 1 else what)
-            for ((kind, what), where), times in zip(self._first.items(), self._times.values(), strict=True)
-        )
+        return self._found.report()
 
 
 MOST_ERRORS = 100  # of one file; of the others their number is told

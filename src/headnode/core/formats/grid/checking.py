@@ -134,7 +134,7 @@ class GridChecker:
     def _dressed(self, found: Found, whose: str, path: Path) -> Found:
         """Return a task whose definition was written into it."""
         what = "the keys of the definition are in the task itself: they are read as its definition"
-        self._findings.add(self._page, Fidelity.TRANSLATED, whose, what, (*path, "executable"))
+        self._findings.add_at(self._page, Fidelity.TRANSLATED, whose, what, (*path, "executable"))
         own = {key: value for key, value in found.items() if key in ITEM_ROWS.by_key}
         rest = {key: value for key, value in found.items() if key not in own}
         return own | {"definition": {"version": 2} | rest}
@@ -175,7 +175,7 @@ class GridChecker:
         if not (self._lenient and meant and meant not in found):
             self._refuse_key(key, meant, table, whose, path)
         what = f"{key!r} is not known: it is read as {meant!r}"
-        self._findings.add(self._page, Fidelity.APPROXIMATED, whose, what, (*path, key))
+        self._findings.add_at(self._page, Fidelity.APPROXIMATED, whose, what, (*path, key))
         renamed = {meant if name == key else name: value for name, value in found.items()}
         return self._object(renamed, table, whose, path)
 

@@ -93,7 +93,7 @@ class Substitution:
                 fix = f"add --set {name[1]}=VALUE; to keep the braces: --set {name[1]}='{name[0]}'"
                 self._page.refuse(path, "no-value", what, fix)
             what = f"{name[0]} stays as it is; to put in a value: --set {name[1]}=VALUE"
-            self._findings.add(self._page, Fidelity.NOTE, whose, what, path)
+            self._findings.add_at(self._page, Fidelity.NOTE, whose, what, path)
             return name[0]
 
         return _NAME.sub(value_of, text) if "{" in text else text
@@ -162,7 +162,7 @@ def _description(page: GridText, findings: GridFindings) -> GridText:
         strange = next((key for key in found if key not in RESOURCE_KEYS), None)
         if strange is None:
             what = "only the description is read, not what a service writes around it"
-            findings.add(page, Fidelity.NOTE, "document", what, ())
+            findings.add_at(page, Fidelity.NOTE, "document", what, ())
             return page.inside("definition")
     if "tasks" not in found and "executable" not in found:
         what = "neither a job, which has 'tasks', nor a task, which has an 'executable'"
@@ -181,7 +181,7 @@ class _GridReader:
     def task(self) -> JobSpec:
         """Read a single task, as a job of that task."""
         what = "a task alone is read as a job of that one task"
-        self._findings.add(self._page, Fidelity.TRANSLATED, "task", what, ())
+        self._findings.add_at(self._page, Fidelity.TRANSLATED, "task", what, ())
         found = self._substitution.task(self._checker.task(self._page.value, "task", ()), "task")
         source = self._source((), "task", found)
         words = found.get("meta", {})
@@ -242,7 +242,7 @@ class _GridReader:
             path = (*item.path, "definition")
             return self._source(path, item.whose, item.found["definition"])
         what = "the task has no definition: it cannot run without one"
-        self._findings.add(self._page, Fidelity.NOTE, item.whose, what, item.path)
+        self._findings.add_at(self._page, Fidelity.NOTE, item.whose, what, item.path)
         return None
 
     def _from_file(self, item: GridObject) -> GridObject:

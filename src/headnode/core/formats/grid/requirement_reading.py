@@ -360,7 +360,7 @@ class _RequirementReport:
         source = self._definitions[number] if number >= 0 else self._whose(key)
         source = source or self._job
         at = source if key in _needs(source) else self._job
-        source.findings.add(at.page, kind, source.whose, f"{key}: {what}", (*at.path, KEY, key))
+        source.findings.add_at(at.page, kind, source.whose, f"{key}: {what}", (*at.path, KEY, key))
 
     def _whose(self, key: str) -> GridObject:
         """Return who says it: the job, or the first task that does."""

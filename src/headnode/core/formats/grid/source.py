@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
-from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem
+from headnode.core.formats.fidelity import CountedItems, Fidelity, FidelityReport, ReportItem
 from headnode.core.formats.grid.keys import GridRole, GridRow, GridTable
 from headnode.core.formats.text.json_text import JsonText, read_json
 from headnode.core.model.errors import BadRequest, Path, TextPosition
@@ -79,29 +79,18 @@ class KeyOutcomes:
         self.more = 0
 
 
-class GridFindings:
+class GridFindings(CountedItems):
     """The report in the making: what is the same with several tasks is said once, with their number."""
 
     def __init__(self) -> None:
-        self._first: dict[tuple[Fidelity, str], tuple[GridText, str, Path, str]] = {}
-        self._times: dict[tuple[Fidelity, str], int] = {}
+        super().__init__()
         self._outlines: dict[tuple[str, tuple[str, ...]], KeyOutcomes] = {}
 
-    def add(self, page: GridText, kind: Fidelity, where: str, what: str, path: Path, same: str = "") -> None:
+    def add_at(
+        self, page: GridText, kind: Fidelity, where: str, what: str, path: Path, same: str = ""
+    ) -> None:
         """Add a finding about what stands at `path` of page; `same` is all that others like it share."""
-        if not self.again(kind, same or what):
-            key = (kind, same or what)
-            self._first[key] = (page, where, path, what)
-            self._times[key] = 1
-
-    def again(self, kind: Fidelity, same: str) -> bool:
-        """Count a finding if one like it was made before, and return whether it was."""
-        key = (kind, same)
-        times = self._times.get(key)
-        if times is None:
-            return False
-        self._times[key] = times + 1
-        return True
+        self.add(kind, lambda: page.item(kind, where, what, path), (kind, same or what))
 
     def outline(
         self, page: GridText, table: GridTable, found: Mapping[str, Any], whose: str, path: Path
@@ -112,7 +101,7 @@ class GridFindings:
         if outline is None:
             outline = self._outlines[alike] = KeyOutcomes(table, found)
             for key, kind, what in outline.told:
-                self.add(page, kind, whose, what, (*path, key))
+                self.add_at(page, kind, whose, what, (*path, key))
         else:
             outline.more += 1
         return outline
@@ -121,15 +110,9 @@ class GridFindings:
         """Return all findings, in the order in which they were made."""
         for outline in self._outlines.values():
             for _, kind, what in outline.told:
-                self._times[kind, what] += outline.more
+                self.again((kind, what), outline.more)
             outline.more = 0
-        return tuple(self._item(key, *first) for key, first in self._first.items())
-
-    def _item(
-        self, key: tuple[Fidelity, str], page: GridText, where: str, path: Path, what: str
-    ) -> ReportItem:
-        times = self._times[key]
-        return page.item(key[0], where, f"{what} ({times} times, here first)" if times > 1 else what, path)
+        return super().report()
 
 
 _EMPTY: tuple[Any, ...] = ("", {}, [])
@@ -158,8 +141,8 @@ class GridObject(NamedTuple):
     def tell(self, kind: Fidelity, key: str, what: str, same: str = "") -> None:
         """Say what became of a key; `same` is all that it shares with others like it."""
         what = f"{key}: {what}"
-        if not self.findings.again(kind, same or what):
-            self.findings.add(self.page, kind, self.whose, what, (*self.path, key), same)
+        if not self.findings.again((kind, same or what)):
+            self.findings.add_at(self.page, kind, self.whose, what, (*self.path, key), same)
 
     def refuse(self, key: str, code: str, what: str, fix: str) -> NoReturn:
         """Refuse the description for a key.

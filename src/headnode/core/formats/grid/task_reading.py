@@ -113,7 +113,7 @@ class GridTaskReader:
             extensions[PREFIX + key] = as_extension(files)
             moved = [name for name, reference in files.items() if base.makes_url(reference)]
             same = f"{key}: they need a transfer"
-            if moved and not source.findings.again(Fidelity.NOT_SUPPORTED, same):
+            if moved and not source.findings.again((Fidelity.NOT_SUPPORTED, same)):
                 shown = ", ".join(map(repr, moved[:_SHOWN])) + (", ..." if len(moved) > _SHOWN else "")
                 what = f"{shown} need{'s' if len(moved) == 1 else ''} a transfer; {_LATER}"
                 source.tell(Fidelity.NOT_SUPPORTED, key, what, same)
