@@ -218,6 +218,19 @@ def test_parameters_change_together_and_a_wrong_one_is_told_at_its_field(
     assert values["SchedulingDepth"] == "50"
 
 
+def test_a_sweep_of_a_million_is_a_page_of_a_thousand_cells(head: RealHead, browser: httpx.Client) -> None:
+    job = head.ask(
+        "submit_job", tasks=[{"command": "true", "parametric": "1-1000000"}], terms={"hold": "true"}
+    )["job"]
+    page = browser.get(f"/jobs/{job}/tasks?sweep=1")
+    assert len(page.content) < FIRST_VIEW
+    assert page.text.count('<li><a class="queued"') == 1000
+    assert "1,001 to 2,000: 1000 total: 1000 queued" in page.text
+    one = browser.get(f"/jobs/{job}/tasks?sweep=1&after=1000&part=1001")
+    assert one.text.count('<li><a class="queued"') == 1000
+    head.ask("cancel_job", job=job)
+
+
 def test_the_policy_lab_replays_the_past_and_offers_what_it_compared(
     head: RealHead, browser: httpx.Client
 ) -> None:

@@ -149,12 +149,6 @@ class ListJobsRequest(VerbRequest, frozen=True):
     until: UnixTime | None = None  # of creation
 
 
-class QueueRequest(VerbRequest, frozen=True):
-    """queue."""
-
-    limit: int = 100  # jobs, at most 1,000
-
-
 class ListTasksRequest(JobIdRequest, frozen=True):
     """tasks."""
 

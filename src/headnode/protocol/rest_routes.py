@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from headnode.protocol import answers as a
 from headnode.protocol import cluster_answers as c
+from headnode.protocol import counting_requests as k
 from headnode.protocol import event_answers as v
 from headnode.protocol import explanation_answers as e
 from headnode.protocol import metric_answers as m
@@ -19,6 +20,7 @@ from headnode.protocol import output_answers as o
 from headnode.protocol import queue_answers as q
 from headnode.protocol import requests as r
 from headnode.protocol import reservation_answers as s
+from headnode.protocol import sweep_answers as t
 from headnode.protocol import user_answers as u
 
 PREFIX: Final = "/api/v1"
@@ -116,7 +118,7 @@ _JOBS: Final = (
         "Follow jobs until they have ended",
         form=RestForm.LINES,
     ),
-    _get("/queue", "queue", r.QueueRequest, q.QueueAnswer, "List the waiting jobs in queue order"),
+    _get("/queue", "queue", k.QueueRequest, q.QueueAnswer, "List the waiting jobs in queue order"),
     _get("/ended-jobs", "ended_jobs", r.PastJobsRequest, c.PastJobsAnswer, "List ended jobs by id"),
     _get(_JOB, "job", r.JobIdRequest, a.JobAnswer, "Show a job"),
     _patch(_JOB, "modify_job", r.ModifyJobRequest, a.ModifiedJob, "Change options of a job", guard=_JOB),
@@ -163,6 +165,13 @@ _TASKS: Final = (
         r.ListTasksRequest,
         a.TasksAnswer,
         "List the instances of a task",
+    ),
+    _get(
+        f"{_TASK}/counts",
+        "instance_counts",
+        k.InstanceCountsRequest,
+        t.InstanceCountsAnswer,
+        "Count the instances of a task by part and state",
     ),
     _post(f"{_TASK}/cancel", "cancel_task", r.StopTaskRequest, a.TaskStateAnswer, "Cancel a task"),
     _post(f"{_TASK}/finish", "finish_task", r.StopTaskRequest, a.TaskStateAnswer, "Finish a task"),

@@ -20,6 +20,7 @@ from headnode.protocol.cluster_answers import (
     TemplateAnswer,
     TemplatesAnswer,
 )
+from headnode.protocol.counting_requests import InstanceCountsRequest, QueueRequest
 from headnode.protocol.metric_answers import MetricsAnswer
 from headnode.protocol.queue_answers import QueueAnswer
 from headnode.protocol.requests import (
@@ -29,7 +30,6 @@ from headnode.protocol.requests import (
     ParameterHistoryRequest,
     PastJobsRequest,
     PredictionScoresRequest,
-    QueueRequest,
     RevokeTokenRequest,
     SetParametersRequest,
     SetTemplateRequest,
@@ -39,6 +39,7 @@ from headnode.protocol.requests import (
     TestFilterRequest,
     VerbRequest,
 )
+from headnode.protocol.sweep_answers import InstanceCountsAnswer
 from headnode.protocol.user_answers import (
     AuditAnswer,
     LoginAnswer,
@@ -60,6 +61,17 @@ class ClusterVerbs(VerbCalls):
         limit: jobs, at most 1,000
         """
         return self._ask("queue", QueueRequest(limit=limit), QueueAnswer)
+
+    def instance_counts(self, job: int, task: int, *, parts: int = 1000) -> InstanceCountsAnswer:
+        """Divide the instances of a task into parts, and show how many of each are in each state.
+
+        For everybody.
+
+        parts: at most so many
+        """
+        return self._ask(
+            "instance_counts", InstanceCountsRequest(job=job, task=task, parts=parts), InstanceCountsAnswer
+        )
 
     def templates(self) -> TemplatesAnswer:
         """Show every job template; Default is always among them.

@@ -27,6 +27,7 @@ from headnode.apps.server.api import (
     queue,
     reservations,
     shell,
+    sweep_parts,
     tasks,
     watch,
 )
@@ -50,6 +51,7 @@ VERB_MODULES: Final = (
     events,
     groups,
     tasks,
+    sweep_parts,
     nodes,
     node_commands,
     shell,

@@ -8,7 +8,7 @@ from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.bounds import PAGE
 from headnode.core.model.user import User
-from headnode.protocol import requests as w
+from headnode.protocol import counting_requests as w
 from headnode.protocol.answers import ProcessorCount
 from headnode.protocol.queue_answers import QueueAnswer, QueuedJob
 

@@ -2,10 +2,11 @@
 
 from typing import Final
 
+from headnode.apps.cli.screens.job import tasks_in_words
 from headnode.apps.web.console.job import frame, may_read
 from headnode.apps.web.console.job_output import MOST_IN_PAGE, STREAMS, output_of
 from headnode.apps.web.console.site import ConsolePage
-from headnode.apps.web.console.visit import Model, Visit
+from headnode.apps.web.console.visit import Model, Told, Visit
 
 ROWS: Final = 200
 CELLS: Final = 1000
@@ -20,9 +21,19 @@ async def show_tasks(visit: Visit) -> Model:
     after = visit.number("after") or 0
     view = visit.query.get("view", "")
     limit = CELLS if sweep is not None and view != "table" else ROWS
-    answer = await visit.ask("tasks", job=shown["id"], after=after, limit=limit, states=chosen, expand=sweep)
+    parts = (
+        await _parts(visit, shown["id"], sweep)
+        if limit == CELLS and not (after or chosen or visit.query.get("part"))
+        else []
+    )
+    answer: Told = {"tasks": [], "more": None}
+    if not parts:
+        answer = await visit.ask(
+            "tasks", job=shown["id"], after=after, limit=limit, states=chosen, expand=sweep
+        )
     return shown | {
         "tasks": answer["tasks"],
+        "parts": parts,
         "sweep": sweep,
         "cells": sweep is not None and view != "table",
         "as_table": visit.here(view="table", after=None),
@@ -39,6 +50,27 @@ async def show_tasks(visit: Visit) -> Model:
         ],
         "may_read": may_read(visit, shown["job"]),
     }
+
+
+async def _parts(visit: Visit, job: int, sweep: int | None) -> list[Model]:
+    """Return the parts of a sweep that has more instances than there are cells; nothing for others."""
+    answer = await visit.ask("instance_counts", job=job, task=sweep, parts=CELLS)
+    if answer["total"] <= CELLS:
+        return []
+    return [
+        {
+            **part,
+            "state": part_state(part["counts"]),
+            "words": tasks_in_words(part["counts"]),
+            "path": visit.here(after=part["first"] - 1 or None, part=part["first"]),
+        }
+        for part in answer["parts"]
+    ]
+
+
+def part_state(counts: Told) -> str:
+    """Return the state that the cell of a part shows: a failure in it, or else what goes on."""
+    return next((state for state in ("failed", "running", "queued", "canceled") if counts[state]), "finished")
 
 
 async def show_output(visit: Visit) -> Model:

@@ -19,7 +19,7 @@ LABELS: Final = 90.0  # of the width, left of the bars
 MOST_ROWS: Final = 200
 MOST_BARS: Final = 2000
 PAST_JOBS: Final = 500
-WAITING_JOBS: Final = 300
+WAITING_JOBS: Final = 120
 SPANS: Final = {"2h": 2.0, "6h": 6.0, "24h": 24.0, "3d": 72.0, "7d": 168.0}
 COLOURED_BY: Final = ("owner", "project", "state", "wait")
 COLOURS: Final = 8
@@ -65,6 +65,7 @@ async def show_plan(visit: Visit) -> Model:
         "legend": _legend(rows, by),
         "table": _table(running, queue["jobs"], visit.now),
         "waiting": queue["waiting"],
+        "shown_waiting": WAITING_JOBS,
         "begin": begin,
         "end": end,
     }
