@@ -63,11 +63,11 @@ class Head:
 
     def memory(self) -> float:
         """Return the head's resident memory in MB."""
-        return _resident(self.process.pid)
+        return resident(self.process.pid)
 
     def memory_of_all(self) -> float:
         """Return the resident memory in MB of the head and of every other process of this cluster."""
-        return sum(_resident(process) for process in _uses(self.state))
+        return sum(resident(process) for process in _uses(self.state))
 
     def stop(self) -> None:
         """End everything, jobs and agents too."""
@@ -78,7 +78,7 @@ class Head:
         _wait_for_agents(self.state)
 
 
-def _resident(process: int) -> float:
+def resident(process: int) -> float:
     """Return the resident memory of a process in MB; 0 if it has ended."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{process}/status").read_text().splitlines():

@@ -47,8 +47,9 @@ def request(number: int) -> dict[str, Any]:
 class Submission:
     """Submits jobs over several connections, never too many ahead of those that end."""
 
-    def __init__(self, state: Path, jobs: int) -> None:
-        self._socket, self._jobs = state / "head.sock", jobs
+    def __init__(self, state: Path, jobs: int, already: int = 0) -> None:
+        """`already`: jobs that have ended before."""
+        self._socket, self._jobs, self._already = state / "head.sock", jobs, already
         self._next = 0
         self.ended = 0
 
@@ -72,7 +73,8 @@ class Submission:
         reader, writer = await asyncio.open_unix_connection(self._socket)
         while self.ended < self._jobs:
             counts = (await _ask(reader, writer, {"verb": "cluster"}))["cluster"]["jobs"]
-            self.ended = sum(counts.get(state, 0) for state in ("Finished", "Failed", "Canceled"))
+            over = sum(counts.get(state, 0) for state in ("Finished", "Failed", "Canceled"))
+            self.ended = over - self._already
             await asyncio.sleep(0.1)
         writer.close()
 

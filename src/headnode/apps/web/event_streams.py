@@ -3,9 +3,10 @@
 Source:  HTML Living Standard, "Server-sent events"; docs/contracts/05-rest-api.md, "Event streams".
 """
 
+import asyncio
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -26,23 +27,26 @@ STREAM_PATH: Final = f"{PREFIX}/event-stream"
 SILENCE: Final = 15.0  # seconds after which a comment shows that the stream is open
 BETWEEN_CHECKS: Final = 60.0  # seconds after which it is checked that the user is still one
 REPLAY_PAGE: Final = 1000  # events
+PIECE: Final = 16 * 1024  # bytes
+ASKING: Final = 8  # streams that ask the head at a time: after a restart all come back at once
 _NUMBER: Final = re.compile(r"[0-9]{1,15}")
 
 
 def stream_routes(gateway: Gateway) -> list[BaseRoute]:
     """Return the address of event streams."""
-    hub = EventHub(gateway.head)
+    hub, asking = EventHub(gateway.head), asyncio.Semaphore(ASKING)
 
     async def stream(request: Request) -> Response:
         try:
             caller = gateway.identity.caller(request)
             wanted = _wanted(request)
             check = EventsRequest(wanted.after, wanted.jobs, wanted.owner, wanted.types, limit=1)
-            await gateway.head.ask(caller, "events", check, EventsAnswer)
+            async with asking:
+                await gateway.head.ask(caller, "events", check, EventsAnswer)
         except HeadnodeError as error:
             return problem_response(error)
         return StreamingResponse(
-            EventStream(gateway, hub, request, caller, wanted).frames(),
+            EventStream(gateway, hub, asking, request, caller, wanted).frames(),
             media_type="text/event-stream",
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         )
@@ -78,12 +82,34 @@ def _after(text: str) -> int | None:
     return int(text)
 
 
+def _pieces(events: Sequence[StreamedEvent]) -> Iterator[bytes]:
+    """Yield the frames of events in pieces of about `PIECE` bytes: each is read before the next is made."""
+    frames: list[bytes] = []
+    size = 0
+    for one in events:
+        frames.append(one.frame)
+        size += len(one.frame)
+        if size >= PIECE:
+            yield b"".join(frames)
+            frames, size = [], 0
+    if frames:
+        yield b"".join(frames)
+
+
 class EventStream:
     """One stream: the past from the head, then what comes; each event once."""
 
     def __init__(
-        self, gateway: Gateway, hub: EventHub, request: Request, caller: WebCaller, wanted: EventsRequest
+        self,
+        gateway: Gateway,
+        hub: EventHub,
+        asking: asyncio.Semaphore,
+        request: Request,
+        caller: WebCaller,
+        wanted: EventsRequest,
     ) -> None:
+        """`asking`: room for questions of all streams, which may come back all at once."""
+        self._asking = asking
         self._gateway, self._hub, self._request = gateway, hub, request
         self._caller, self._wanted = caller, wanted
         self._jobs, self._types = frozenset(wanted.jobs), frozenset(wanted.types)
@@ -106,12 +132,12 @@ class EventStream:
     async def _past(self, after: int, until: int) -> AsyncIterator[bytes]:
         """Yield the events up to a number."""
         while after < until:
-            page = await self._gateway.head.ask(
-                self._caller, "events", msgspec.structs.replace(self._wanted, after=after), EventsAnswer
-            )
+            wanted = msgspec.structs.replace(self._wanted, after=after)
+            async with self._asking:
+                page = await self._gateway.head.ask(self._caller, "events", wanted, EventsAnswer)
             told = [StreamedEvent(one, self._hub.cluster) for one in page.events if one.number <= until]
-            if told:
-                yield b"".join(one.frame for one in told)
+            for piece in _pieces(told):
+                yield piece
             after = page.after
 
     async def _live(self, queue: EventQueue, after: int) -> AsyncIterator[bytes]:
@@ -127,16 +153,19 @@ class EventStream:
                 yield b"event: reset\ndata: events were left out; begin again after the last id\n\n"
                 return
             await self._check()
-            told = b"".join(one.frame for one in events if one.event.number > after and self._fits(one.event))
-            if told or not events:
-                yield told or b":\n\n"
+            told = [one for one in events if one.event.number > after and self._fits(one.event)]
+            for piece in _pieces(told):
+                yield piece
+            if not events:
+                yield b":\n\n"
 
     async def _check(self) -> None:
         """See now and then whether the user is still logged in, and known to the head."""
         if time.monotonic() - self._checked < BETWEEN_CHECKS:
             return
         self._checked = time.monotonic()
-        await self._gateway.head.admit(self._gateway.identity.caller(self._request))
+        async with self._asking:
+            await self._gateway.head.admit(self._gateway.identity.caller(self._request))
 
     def _fits(self, event: EventObject) -> bool:
         """Whether the stream is to have an event, as the head decides it for the past."""

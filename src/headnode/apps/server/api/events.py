@@ -22,6 +22,7 @@ from headnode.protocol.event_answers import EventObject, EventsAnswer, EventsReq
 
 MOST_EVENTS: Final = 1_000  # in one answer
 MOST_SEEN: Final = 5_000  # events that are looked at for one answer
+MOST_OWNERS: Final = 65_536  # jobs whose owners are remembered: those that are over are in the archive
 BETWEEN_ANSWERS: Final = 0.1  # seconds
 LONGEST_SILENCE: Final = 15.0  # seconds; then an answer without events shows that the head is there
 
@@ -89,7 +90,7 @@ def _condition(context: ServerContext, request: EventsRequest) -> Callable[[int,
     types = _types_named(request.types)
     jobs = frozenset(request.jobs)
 
-    @lru_cache(maxsize=1024)
+    @lru_cache(maxsize=MOST_OWNERS)
     def owner(job: int) -> str:
         record = context.lookups.record(job)
         return record.owner if record is not None else ""
