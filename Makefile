@@ -103,6 +103,7 @@ $(VENV)/.installed: pyproject.toml
 	@echo "making $(VENV) and installing Headnode into it; this takes about a minute ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install --editable .
+	@$(BIN)/python -m compileall -q src/headnode
 	@touch $@
 
 $(VENV)/.with-fuzzer: $(VENV)/.installed
