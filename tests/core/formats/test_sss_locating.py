@@ -21,9 +21,9 @@ def refused(text: str, **how: object) -> str:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        (GROUP.format(X, X, CONTRADICTION), "line 4, column 0: job 'b': what is requested"),
+        (GROUP.format(X, X, CONTRADICTION), "line 4, column 0: job 'b': the request"),
         (GROUP.format(X, X, f"<TaskGroup>{X}</TaskGroup><TaskGroup>{X}{CONTRADICTION}</TaskGroup>"),
-         "line 4, column 96: job 'b', task group 2: what is requested"),
+         "line 4, column 96: job 'b', task group 2: the request"),
         (GROUP.format(X, X, f"<TaskGroup>{X}<TaskCount>1000001</TaskCount></TaskGroup>"),
          "line 4, column 42: job 'b', task group 1: TaskCount 1000001"),
         (GROUP.format(X, X, "<Processors>99999999999</Processors>"),

@@ -489,7 +489,7 @@ def test_a_limit_of_memory_is_one_of_the_address_space_and_the_lower_of_two_coun
 def test_a_limit_that_is_no_number_leaves_that_of_the_node(value: str) -> None:
     text = f"<ResourceLimit name='CpuTime'>{value}</ResourceLimit>"
     assert job(text).resource_limits == ()
-    assert [what for what in told(text, Fidelity.NOT_SUPPORTED) if "limit of the node counts" in what]
+    assert [what for what in told(text, Fidelity.NOT_SUPPORTED) if "limit of the node applies" in what]
 
 
 def test_limits_of_a_task_group_are_its_own() -> None:
@@ -505,7 +505,7 @@ def test_limits_that_the_system_does_not_keep_are_told_and_kept(limit: str) -> N
     assert job(text).resource_limits == ()
     assert limit in job(text).extensions["<ResourceLimit>"]
     assert told(text, Fidelity.NOT_SUPPORTED) == [
-        f"ResourceLimit {limit} 5: the system keeps no such limit of a process"
+        f"ResourceLimit {limit} 5: the system has no such limit for processes"
     ]
 
 

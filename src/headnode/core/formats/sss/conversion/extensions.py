@@ -145,20 +145,20 @@ _WRITTEN_PARTS: WrittenParts = {kind: frozenset(fields.split()) for kind, fields
 _INSTEAD: Mapping[str, str] = {
     "exclusive": "others may share the node",
     "run_until_canceled": "the job ends with its tasks",
-    "preemptable": "jobs of higher priority may be given what it holds",
-    "order_by": "nodes are taken in any order",
-    "maximum_processors_per_node": "nodes may be larger",
-    "process_memory": "processes have no memory of their own",
-    "fail_on_task_failure": "what a failed task means is not said",
+    "preemptable": "jobs of higher priority may preempt it",
+    "order_by": "nodes are selected in any order",
+    "maximum_processors_per_node": "larger nodes may be selected",
+    "process_memory": "no memory is reserved for each process",
+    "fail_on_task_failure": "the effect of a failed task is not expressed",
     "fail_dependent_tasks": "tasks do not depend on each other",
-    "task_retry_limit": "failed tasks are not run again",
+    "task_retry_limit": "failed tasks are not retried",
     "valid_exit_codes": "only 0 is success",
     "group_edges": "all tasks start together; write jobs of a job group with dependencies",
     "depends_on": "all tasks start together; write jobs of a job group with dependencies",
     "group": "all tasks start together",
     "private_directory": "the task starts in its work directory",
-    "fail_job_on_failure": "what a failed task means is not said",
-    "fail_job_count": "what failed tasks mean is not said",
+    "fail_job_on_failure": "the effect of a failed task is not expressed",
+    "fail_job_count": "the effect of failed tasks is not expressed",
 }
 """What happens instead, of the fields whose loss is not plain."""
 
@@ -181,7 +181,7 @@ def _tell(
 ) -> None:
     for field in lost_fields(spec, defaults, said, _WRITTEN_PARTS):
         instead = f"; {_INSTEAD[field]}" if field in _INSTEAD else ""
-        findings.at(where).lost(f"{field}: SSS has no word for it{instead}")
+        findings.at(where).lost(f"{field}: not available in SSS{instead}")
 
 
 class TextLosses:
@@ -306,7 +306,7 @@ def _kept(
             properties.append(Extension(name="Extension", type=OURS, called=key, value=text))
             findings.translated(f"extensions: {key[:80]!r} is an Extension of type {OURS}")
         else:
-            findings.lost(f"extensions: {key[:80]!r} cannot stand in an SSS job object: it is left out")
+            findings.lost(f"extensions: {key[:80]!r} cannot be written in an SSS job object: left out")
     return {"properties": tuple(properties), "requested": requested, "kept": tuple(odd)}
 
 

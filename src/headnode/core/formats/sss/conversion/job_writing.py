@@ -104,9 +104,9 @@ def _tell_alternatives(spec: JobSpec, job: SssJob, findings: ConversionFindings)
     elif all(
         _same_sizes(with_option(spec, option), with_option(back, option)) for option in range(number + 1)
     ):
-        findings.translated("alternatives: the sizes that were calculated are said in them")
+        findings.translated("alternatives: the calculated sizes are written in them")
     else:
-        findings.approximated("alternatives: not all that differs in them can be written")
+        findings.approximated("alternatives: SSS cannot express all of their differences")
 
 
 def _same_sizes(one: JobSpec, back: JobSpec) -> bool:
@@ -174,7 +174,7 @@ class _JobObjectWriter:
         ways = [distinct(each) for each in zip(*whole, strict=True)]
         if math.prod(map(len, ways)) == len(whole) and list(product(*ways)) == whole:
             return ways
-        self.findings.lost("alternatives: they change the job and its tasks together, which SSS cannot say")
+        self.findings.lost("alternatives: SSS cannot express a change of the job together with its tasks")
         self.told = True
         return [[each] for each in first]
 
@@ -183,7 +183,7 @@ class _JobObjectWriter:
         if several and not self._spec.together:
             self.findings.approximated("together: all tasks start together")
         elif self._spec.together and not several:
-            self.findings.translated("together: it has no other task to start with")
+            self.findings.translated("together: no effect, the job has one task")
 
     def _run(self, task: TaskSpec) -> Iterator[SssProperty]:
         yield from run_of(task, self.findings.at("task 1"))
@@ -252,7 +252,7 @@ class _JobObjectWriter:
         words = [word for word, is_asked in asked if is_asked]
         address = spec.email
         if address.startswith("mailto:") or "://" in address:
-            self.findings.lost(f"email: {address!r} is no address of mail: it is left out")
+            self.findings.lost(f"email: {address!r} is not an e-mail address: left out")
             address = ""
         if words or address:
             yield Notifications(name="NotificationList", value=",".join(words), uri=address)
@@ -264,7 +264,7 @@ class _JobObjectWriter:
         names = {one.name for one in derived} - _MANY
         for one in kept:
             if one.name in names:
-                what = f"extensions: <{one.name}> is left out: the job says something else"
+                what = f"extensions: <{one.name}> is left out: the job now has another value"
                 self.findings.approximated(what)
         kept = [one for one in kept if one.name not in names]
         ids = [one for one in kept if one.name == "Id"]

@@ -107,9 +107,7 @@ def _script(name: str, body: str | None, words: list[str], shell: str) -> Progra
     path, option = (shell, None) if shell else (path, option)
     way = _TAKES_SCRIPT.get(path.rpartition("/")[2])
     if body is None or way is None or option or len(body) > LONGEST_SCRIPT:
-        why = (
-            "there is no such File" if body is None else "scripts of that kind or length are not taken along"
-        )
+        why = "there is no such File" if body is None else "scripts of this kind or length are not included"
         return ProgramCommand("", lost=f"Executable '#{name}': {why}; there is no command")
     flag, before = way
     own = [before.replace("name", name)] if before == "name" or (before and words) else []
@@ -141,7 +139,7 @@ def as_program(command: str) -> SssProgram:
     executable, arguments = _started(command)
     if program_of(executable, arguments, "", {}).command == command:
         return SssProgram(executable, arguments)
-    return SssProgram(executable, arguments, changed="command: what it starts is written another way")
+    return SssProgram(executable, arguments, changed="command: the program is written in another form")
 
 
 def _started(command: str) -> tuple[str, str]:
@@ -271,9 +269,9 @@ def limits_of(scope: SortedScope) -> tuple[ResourceLimit, ...]:
         name = KNOWN.get(one.called) or _NEAREST.get(one.called)
         amount = _amount(one.called, str(one.value))
         if name is None:
-            scope.unsaid(one, "the system keeps no such limit of a process")
+            scope.unsaid(one, "the system has no such limit for processes")
         elif amount is None:
-            scope.unsaid(one, "it is no number: the limit of the node counts")
+            scope.unsaid(one, "not a number: the limit of the node applies")
         else:
             if one.called in _NEAREST:
                 what = f"ResourceLimit {one.called}: it limits the address space of each process"
@@ -311,7 +309,7 @@ def limits_back(limits: Iterable[ResourceLimit], findings: ConversionFindings) -
     for one in limits:
         word = _WORDS.get(one.name)
         if word is None:
-            findings.lost(f"resource_limits: SSS has no word for {one.name!r}: it is left out")
+            findings.lost(f"resource_limits: {one.name!r} is not available in SSS: left out")
         elif one.soft == one.hard:
             if one.hard is not None:
                 yield _limit(word, None, one.hard)

@@ -186,7 +186,7 @@ def _worked_out(asking: SortedScope, found: RequestProperties) -> AcceptedReques
     if not ways:
         raise BadRequest(
             code="request",
-            what="what is requested contradicts itself: nothing can meet all of it",
+            what="the request contradicts itself: no node can meet all of it",
             fix="correct the requested properties of the same name",
         )
     used, unused = _by_loss(ways, asking.place)
@@ -297,7 +297,7 @@ def _tell(asking: SortedScope, policy: Awareness, one: Constraint) -> None:
 def _tell_others(asking: SortedScope, way: ConstraintSet, others: Sequence[ConstraintSet]) -> None:
     for one in others[:_SHOWN]:
         different = [str(each) for each in one.constraints if each not in way.constraints]
-        said = " and ".join(different) or "the same with fewer wishes"
+        said = " and ".join(different) or "the same with fewer requirements"
         asking.findings.approximated(f"alternative not used: {said}")
     if len(others) > _SHOWN:
         more = len(others) - _SHOWN

@@ -210,7 +210,7 @@ def _job_size(
         part.asked.get("nodes") if by_node else part.asked.get("processors") or part.each for part in parts
     ]
     if len(parts) > 1 and not all(own):
-        findings.translated("what the job asks for, each task group without a size of its own asks for")
+        findings.translated("each task group without a size of its own gets the request of the job")
         return _bounds((least, most))
     if asked[0] < least:
         findings.approximated(f"its tasks start together: it waits for {least}, not {asked[0]}")

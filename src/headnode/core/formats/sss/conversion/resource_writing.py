@@ -29,20 +29,20 @@ def written_job_size(
         findings.approximated("unit: sockets are written as processors")
     bounds = _bounds(spec, tasks, findings)
     if spec.unit is UnitType.NODE and not tasks and not bounds:
-        findings.lost("unit: nothing is counted in nodes, so it is not said")
+        findings.lost("unit: the job requests nothing in nodes, so it is left out")
     fields = _counted(spec, bounds) if bounds else {}
     spread = _nodes(spec, tasks[0]) if alone else 0
     if spread:
         fields = {"processors": bounds or (tasks[0].minimum, tasks[0].maximum), "nodes": (spread, spread)}
     apart = any(_nodes(spec, task) for task in tasks)
     if spec.single_node and apart:
-        findings.approximated("single_node: what tasks say of nodes is written in its place")
+        findings.approximated("single_node: the node requirements of the tasks are written instead")
     elif spec.single_node and (spec.unit is UnitType.NODE or not (tasks or bounds)):
-        findings.lost("single_node: SSS says it of processors only, by NodeCount 1")
+        findings.lost("single_node: SSS can only request it for processors, with NodeCount 1")
     elif spec.single_node:
         fields["nodes"] = (1, 1)
     if spec.minimum_processors_per_node is not None:
-        findings.lost("minimum_processors_per_node: SSS has no word for it; nodes may be smaller")
+        findings.lost("minimum_processors_per_node: not available in SSS; smaller nodes may be selected")
     return fields
 
 
@@ -100,7 +100,7 @@ def written_layout(spec: JobSpec, task: TaskSpec, findings: ConversionFindings) 
         findings.lost(f"distribution: {lost}")
         return None
     if not said or found.nodes == 1:
-        what = "distribution: on one node is a single node, and anyhow is no distribution"
+        what = "distribution: one node is written as a single node; any distribution is left out"
         for field in ("distribution", "single_node"):
             findings.translated(f"{field}: {what}")
     return found
@@ -180,7 +180,7 @@ def _tell_held(spec: JobSpec, requests: Sequence[Request], findings: ConversionF
     """Tell what is held otherwise: in SSS all that is asked for of a node is held."""
     most = {name: max(one.get(field, 0) for one in requests) for name, field in _HELD.items()}
     if HeldAmounts(**most) != spec.held:
-        findings.approximated("held: the job holds all memory, disk and swap that it asks for of a node")
+        findings.approximated("held: the job holds all memory, disk and swap that it requests of a node")
     moved = (
         ("minimum_memory", max(spec.minimum_memory or 0, spec.needs.minimum_memory) < spec.held.memory),
         ("needs", spec.needs.minimum_disk < spec.held.disk or spec.needs.minimum_swap < spec.held.swap),
@@ -194,7 +194,7 @@ def _possible(request: Request, findings: ConversionFindings) -> Request:
     """Return a request without what no node can meet beside the rest: a document that says it is refused."""
     lost: set[str] = set()
     if "maximum_memory" in request and request["maximum_memory"] < request.get("minimum_memory", 0):
-        findings.lost("maximum_memory: it is below what is needed: it is left out")
+        findings.lost("maximum_memory: smaller than the minimum memory: left out")
         lost.add("maximum_memory")
     excluded, patterns = request.get("excluded_patterns", ()), request.get("patterns", ())
     names = request.get("names", ())
@@ -204,7 +204,7 @@ def _possible(request: Request, findings: ConversionFindings) -> Request:
         and not any(matching(text, [name]) for text in excluded)
         for name in names
     ):
-        findings.lost("needs: no node that is asked for by name may be taken; the names alone are written")
+        findings.lost("needs: all nodes requested by name are excluded; only the names are written")
         lost |= {"excluded", "patterns", "excluded_patterns"}
     return {field: value for field, value in request.items() if field not in lost}
 
@@ -223,7 +223,7 @@ def _of_job(spec: JobSpec, size: Fields, findings: ConversionFindings) -> Reques
         texts.names(field, getattr(spec, field))
     texts.tell("licences", [licence.feature for licence in spec.licences])
     if any(licence.amount is None for licence in spec.licences):
-        findings.lost("licences: one for each processor cannot be said: it is left out")
+        findings.lost("licences: SSS cannot request one for each processor: left out")
     needs = _of_needs(spec.needs, findings)
     partition, features = _groups(spec, findings)
     moved = [field for field in ("names", "excluded", "minimum_memory") if getattr(spec.needs, field)]
@@ -266,9 +266,9 @@ def _groups(spec: JobSpec, findings: ConversionFindings) -> tuple[str, tuple[Wor
 
 def _tell_group_op(spec: JobSpec, findings: ConversionFindings) -> None:
     if spec.node_group_op is NodeGroupOp.UNION and spec.node_groups:
-        findings.translated("node_group_op: a node with one of several features is asked for")
+        findings.translated("node_group_op: written as a request for one of several features")
     else:
-        findings.lost("node_group_op: SSS has no word for it; every node has all of the features")
+        findings.lost("node_group_op: not available in SSS; every node must have all of the features")
 
 
 def _of_needs(needs: NodeNeeds, findings: ConversionFindings) -> Request:
@@ -281,9 +281,9 @@ def _of_needs(needs: NodeNeeds, findings: ConversionFindings) -> Request:
     texts.names("needs", needs.patterns + needs.excluded_patterns + needs.feature_patterns)
     for field in ("minimum_speed", "minimum_processors", "minimum_virtual"):
         if getattr(needs, field):
-            findings.lost(f"needs: SSS has no word for {field}: any node will do")
+            findings.lost(f"needs: {field} is not available in SSS: any node may be selected")
     if () in needs.features:
-        findings.lost("needs: one of no features cannot be said: any node will do")
+        findings.lost("needs: one of no features cannot be written: any node may be selected")
     fields = {field: getattr(needs, field) for field in needs.__struct_fields__ if field in RELATED}
     once = {field: _once(words) for field, words in fields.items() if isinstance(words, tuple)}
     return _said({**fields, **once, "features": _once(_once(words) for words in needs.features if words)})
@@ -295,7 +295,7 @@ def _of_task(spec: JobSpec, task: TaskSpec, number: int, findings: ConversionFin
     texts.tell("required_nodes", task.required_nodes)
     texts.tell("node_group", [task.node_group])
     if len(task.required_nodes) > 1:
-        findings.lost("required_nodes: a task group asks for one of several nodes, not for all of them")
+        findings.lost("required_nodes: an SSS task group requests one of several nodes, not all of them")
     required = task.required_nodes if len(task.required_nodes) == 1 else ()
     for field, said in (("required_nodes", required), ("node_group", task.node_group)):
         for name in (field, "needs") if said else ():

@@ -84,7 +84,7 @@ def _groups(
     names = [spec.job_group for spec in specs]
     if all(names[link.parent] == names[link.child] != "" for link in links):
         if len(set(names)) > 1:
-            findings.note("jobs: they stand group by group")
+            findings.note("jobs: written group by group")
         return names
     called = next(filter(None, names), GROUP_ID)
     findings.approximated(f"job_group: jobs that wait for each other are of one group, which is {called!r}")
@@ -97,8 +97,8 @@ GROUP = "steps"
 MOST_LINKS = 200_000  # dependencies between the steps of one job
 _DEFAULTS = JobSpec()
 _WHOLE = {
-    "minimum": "each step asks for what its task needs",
-    "maximum": "each step asks for what its task needs",
+    "minimum": "each step requests what its task needs",
+    "maximum": "each step requests what its task needs",
     "run_time": "it is the limit of each step, not of all together",
     "single_node": "each step is on one node, not all on the same one",
     "licences": "each step asks for them",

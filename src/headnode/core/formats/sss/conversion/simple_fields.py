@@ -48,7 +48,7 @@ class Asker(NamedTuple):
 NOBODY = Asker()
 
 _ASKING = SPELLINGS[ElementPlace.REQUESTED]
-_NOT_INPUT = "it says what became of the job elsewhere, and is not input"
+_NOT_INPUT = "a result of the job on another system; not an input"
 
 
 def _is_quiet(name: str, place: ElementPlace) -> bool:
@@ -108,7 +108,7 @@ class SortedScope:
             self._extension(one)
         elif isinstance(one, SssDistribution):
             if not is_understood(one):
-                self.unsaid(one, "tasks go to any nodes of the job")
+                self.unsaid(one, "tasks may run on any node of the job")
         else:
             self._by_role(one)
 
@@ -134,7 +134,7 @@ class SortedScope:
             if one.value:
                 _refuse_in_part(one, self.findings.where)
         else:
-            self.unsaid(one, "it has an effect in a job, and none in a part of it")
+            self.unsaid(one, "it only has an effect in a job, not in a part of one")
 
 
 _DECIDE_WHEN = ("Dependency", "EligibleTime", "Hold", "DeadlineTime", "Reservation")
@@ -176,7 +176,7 @@ def priority_of(scope: SortedScope) -> Fields:
         scope.findings.translated(f"Priority: a number from {LOWEST} to {HIGHEST}")
         return {"priority": Priority(value)}
     scope.kept.extend(scope.scope.all("Priority"))
-    other = f"the scale is another's, since it is not from {LOWEST} to {HIGHEST}: it is Normal"
+    other = f"the priority is on another scale than {LOWEST} to {HIGHEST}: it is Normal"
     scope.findings.approximated(f"Priority {value}: {other}")
     return {}
 
@@ -218,17 +218,17 @@ def events_of(scope: SortedScope) -> Fields:
         words = [word.strip() for word in str(one.value or "").split(",") if word.strip()]
         address = one.uri.removeprefix("mailto:")
         if one.uri and "://" in address:
-            scope.unsaid(one, f"nobody is told: {one.uri!r} is no address of mail")
+            scope.unsaid(one, f"no notice is sent: {one.uri!r} is not an e-mail address")
             continue
         if fields.get("email", address) != address:
-            scope.unsaid(one, f"nobody is told at {one.uri!r}: a job has one address")
+            scope.unsaid(one, f"no notice is sent to {one.uri!r}: a job has one address")
             continue
         fields |= {EVENTS[word.lower()]: True for word in words if word.lower() in EVENTS}
         if address:
             fields["email"] = address
         strange = [word for word in words if word.lower() not in EVENTS]
         if strange:
-            scope.unsaid(one, f"nobody is told of {', '.join(strange)}")
+            scope.unsaid(one, f"no notice is sent of {', '.join(strange)}")
     return fields
 
 

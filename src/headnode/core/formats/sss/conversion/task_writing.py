@@ -110,13 +110,13 @@ def _is_written_out(task: TaskSpec, findings: ConversionFindings) -> bool:
         return False
     same = _texts(task, 1) == _texts(task, 2)
     if (task.start, task.increment) != (1, 1) or task.instances == 1:
-        what = "start, increment: instances are counted from 1; each finds only its number"
+        what = "start, increment: instances are numbered from 1; only the number is passed to each"
         for field in ("start", "end", "increment", "kind"):
             findings.approximated(f"{field}: {what}")
     if same:
         return False
     if task.instances > MOST_WRITTEN_OUT:
-        what = f"kind: more than {MOST_WRITTEN_OUT} instances with texts that differ are not written out"
+        what = f"kind: more than {MOST_WRITTEN_OUT} instances with different texts are not written"
         findings.lost(what)
         return False
     what = f"kind: the sweep is written out, with a Task for each of its {task.instances} instances"

@@ -81,7 +81,7 @@ def written_request(
         return _alone(options, others)
     both = _both(options, kept, place, others, asking)
     if both is None:
-        what = "extensions: what was requested is left out, since the job asks for something else now"
+        what = "extensions: the original request is left out, because the request of the job has changed"
         findings.approximated(what)
         return _alone(options, others)
     return both
