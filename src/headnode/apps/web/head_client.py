@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from headnode.adapters.wire.frame_codec import frame
-from headnode.adapters.wire.frames import read_frame
+from headnode.adapters.wire.frame_codec import HEADER, frame
+from headnode.adapters.wire.frames import PIECE, read_frame
 from headnode.apps.client.failures import refusal_in
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, Broken, HeadnodeError, Unavailable
@@ -55,12 +55,19 @@ class _HeadConnection:
         self.used = time.monotonic()
 
     async def send(self, request: bytes) -> None:
-        """Send a request.
+        """Send a request, piece by piece: a large one is not copied into a buffer.
 
         Raises:  ConnectionError; TimeoutError.
         """
-        self._writer.write(frame(request))
         async with asyncio.timeout(ANSWER_TIME):
+            if len(request) <= PIECE:
+                self._writer.write(frame(request))
+            else:
+                self._writer.write(len(request).to_bytes(HEADER, "big"))
+                view = memoryview(request)
+                for at in range(0, len(view), PIECE):
+                    self._writer.write(view[at : at + PIECE])
+                    await self._writer.drain()
             await self._writer.drain()
 
     async def receive(self, patience: float | None = ANSWER_TIME) -> bytes:

@@ -37,7 +37,9 @@ class BodyRoom:
                         pieces.append(piece)
             except TimeoutError:
                 raise too_slow(WEB_BODY_TIME.most) from None
-            yield b"".join(pieces)
+            body = b"".join(pieces)
+            pieces.clear()  # a large body is in memory once
+            yield body
         finally:
             self._held -= held
 

@@ -121,7 +121,7 @@ UNREAD_TIME = Bound("the time that an answer stays unread", 300, "seconds", "a p
 
 # The gateway
 WEB_BODY = Bound("the body of a request", 16 * MB, "bytes", "as a request of the local protocol")
-WEB_BODIES = Bound("bodies that are being received", 64 * MB, "bytes", "memory; more get 503")
+WEB_BODIES = Bound("bodies that are being received or passed on", 32 * MB, "bytes", "memory; more get 503")
 WEB_BODY_TIME = Bound(
     "the time from the header of a request to the end of its body", 60, "seconds", "slow clients"
 )
