@@ -15,7 +15,9 @@ from gateways import RealGateway
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))
 from vendor_browser_code import AXE, fetch
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+from testbed.debian_packages import CannotInstall, install
+
+NAMES = ("chromium", "chromium-browser")
 AXE_CACHE = Path(os.environ.get("HEADNODE_AXE", Path.home() / ".cache" / "headnode-axe"))
 WIDTHS = (360, 900, 1600)  # pixels: a telephone, a small window, a large one
 
@@ -23,17 +25,27 @@ WIDTHS = (360, 900, 1600)  # pixels: a telephone, a small window, a large one
 @contextmanager
 def chromium() -> Iterator[Any]:
     """Yield a browser of Playwright; skip without one."""
-    if CHROMIUM is None:
-        pytest.skip("Chromium is missing: apt-get install chromium")
+    program = _program()
     playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
     with playwright.sync_playwright() as running:
         browser = running.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+            executable_path=program, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
         )
         try:
             yield browser
         finally:
             browser.close()
+
+
+def _program() -> str:
+    """Return the program of Chromium; root installs it if need be."""
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        try:
+            install("chromium")
+        except CannotInstall as why:
+            pytest.skip(f"Chromium is missing: {why}")
+    return found or str(shutil.which(NAMES[0]))
 
 
 def axe_source() -> str:

@@ -1,15 +1,14 @@
 """Real MPI programs over four machines: `mpiexec` with no options uses the task's processors, without ssh."""
 
 import json
-import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from testbed.clusters import Cluster, cluster_of_machines
+from testbed.debian_packages import CannotInstall, install
 from testbed.machines import obstacle
 from testbed.mpi_kits import NoKit, kit
 
@@ -30,7 +29,6 @@ NOT_SHARED = {  # these keep files by the number of a process, which several mac
     "PRTE_MCA_prte_tmpdir_base": "/run",
     "OMPI_MCA_orte_tmpdir_base": "/run",
 }
-INSTALLING = 240.0  # seconds for apt-get
 INTEL_OVER_TCP = {"I_MPI_FABRICS": "shm:ofi", "FI_PROVIDER": "tcp"}
 
 pytestmark = pytest.mark.skipif(bool(obstacle()), reason=obstacle() or "they can be made")
@@ -63,7 +61,10 @@ def debian() -> str:
     Raises:  NoKit when they are not there and cannot be installed.
     """
     if not debian_has():
-        install_with_apt("openmpi-bin", "python3-mpi4py")
+        try:
+            install("openmpi-bin", "python3-mpi4py")
+        except CannotInstall as why:
+            raise NoKit(str(why)) from None
     if not debian_has():
         raise NoKit(
             "the packages openmpi-bin and python3-mpi4py have no mpiexec.openmpi for /usr/bin/python3"
@@ -74,29 +75,6 @@ def debian() -> str:
 def debian_has() -> bool:
     installed = list(Path("/usr/lib/python3/dist-packages").glob("mpi4py"))
     return shutil.which("mpiexec.openmpi") is not None and bool(installed)
-
-
-def install_with_apt(*packages: str) -> None:
-    """Install packages of Debian.
-
-    Raises:  NoKit when that cannot be, at once where nobody may.
-    """
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise NoKit(f"as root: apt-get install {' '.join(packages)}")
-    install = ["install", "--yes", "--no-install-recommends", *packages]
-    if not apt_get(*install) and not (apt_get("update") and apt_get(*install)):
-        raise NoKit(f"apt-get install {' '.join(packages)} fails here")
-
-
-def apt_get(*words: str) -> bool:
-    """Run apt-get; tell whether it did what it should."""
-    command = ["apt-get", "-q", "-o", "DPkg::Lock::Timeout=60", "-o", "Acquire::Retries=1", *words]
-    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    try:
-        done = subprocess.run(command, env=quiet, capture_output=True, timeout=INSTALLING, check=False)
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
 
 
 def submit(cluster: Cluster, directory: Path, command: str) -> int:
