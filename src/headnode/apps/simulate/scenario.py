@@ -95,10 +95,13 @@ def read_parameters(texts: Iterable[str]) -> Values:
 
     Raises:  BadRequest ``no-such-parameter``, ``parameter-value``, ``parameter-not-simulated``.
     """
+    given = tuple(texts)
+    if not given:
+        return ()
     from headnode.engine.settings import check_parameter  # most simulations are of policies alone
 
     found: dict[str, str] = {}
-    for text in texts:
+    for text in given:
         name, equals, value = (part.strip() for part in text.partition("="))
         known = check_parameter(name, value if equals else None)
         if not equals:
