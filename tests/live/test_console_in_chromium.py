@@ -115,9 +115,15 @@ def test_a_file_is_dropped_checked_submitted_watched_and_canceled(
     with window(browser, gateway) as page:
         page.get_by_role("link", name="New job", exact=True).first.click()
         page.get_by_role("link", name="File", exact=True).click()
-        page.get_by_label("Or choose a file").set_input_files(
-            {"name": "job.xml", "mimeType": "text/xml", "buffer": JOB_FILE.encode()}
+        page.wait_for_url("**/new?way=file")
+        page.get_by_label("Job file").wait_for()
+        page.evaluate(
+            "text => { const data = new DataTransfer(); data.items.add(new File([text], 'job.xml'));"
+            " document.body.dispatchEvent(new DragEvent('drop', {dataTransfer: data, bubbles: true})) }",
+            JOB_FILE,
         )
+        expect = pytest.importorskip("playwright.sync_api").expect
+        expect(page.get_by_label("Job file")).to_have_value(JOB_FILE)
         page.get_by_role("button", name="Check").click()
         page.get_by_text("Nothing was submitted.").wait_for()
         page.get_by_role("button", name="Submit", exact=True).click()
@@ -131,6 +137,17 @@ def test_a_file_is_dropped_checked_submitted_watched_and_canceled(
         page.get_by_role("button", name=f"Cancel job {job}").click()
         page.get_by_text(f"Job {job} is being canceled.").wait_for()
     assert head.wait(job)["state"] == "Canceled"
+
+
+def test_a_file_is_chosen_and_its_findings_are_shown(gateway: RealGateway, browser: Any) -> None:
+    with window(browser, gateway, 360) as page:
+        page.goto(gateway.address + "/new?way=file")
+        page.get_by_label("Or choose a file").set_input_files(
+            {"name": "job.xml", "mimeType": "text/xml", "buffer": JOB_FILE.encode()}
+        )
+        page.get_by_role("button", name="Check").click()
+        page.get_by_text("Nothing was submitted.").wait_for()
+        assert "dropped" in page.get_by_label("Job file").input_value()
 
 
 def test_a_job_is_submitted_and_canceled_by_keyboard_alone(

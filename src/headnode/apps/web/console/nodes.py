@@ -234,8 +234,15 @@ def _drain_fields(form: FormData) -> dict[str, Any]:
 
 
 async def act_on_nodes(visit: Visit, form: FormData) -> GoTo:
-    """Carry out an action on several nodes; say how many took it."""
+    """Carry out an action on several nodes; say how many took it.
+
+    Raises:  BadRequest ``action``.
+    """
     word, done, refused = texts(form, "do"), 0, []
+    if word not in ("approve", "pause", "resume", "drain"):
+        raise BadRequest(
+            code="action", what="no action was chosen", fix="choose approve, pause, resume or drain"
+        )
     for node in dict.fromkeys(each for each in form.getlist("node") if isinstance(each, str)):
         try:
             await _act(visit, node, word, form)

@@ -79,6 +79,18 @@ document.addEventListener("click", (event) => {
     if (!each.contains(event.target)) each.open = false;
   });
 });
+// A job file may be dropped anywhere on its page: its text goes into the field, as if it were pasted.
+document.addEventListener("dragover", (event) => {
+  if (document.querySelector("[data-drop]") && event.dataTransfer.types.includes("Files")) event.preventDefault();
+});
+document.addEventListener("drop", async (event) => {
+  const field = document.querySelector("[data-drop]");
+  const file = event.dataTransfer.files[0];
+  if (!field || !file) return;
+  event.preventDefault();
+  field.value = await file.text();
+  field.focus();
+});
 document.addEventListener("change", (event) => {
   if (event.target.matches("[data-all]")) {
     event.target.form.querySelectorAll("input[name=job]").forEach((box) => { box.checked = event.target.checked; });
