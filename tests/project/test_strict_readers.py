@@ -25,7 +25,11 @@ ONE_PROGRAM = (
     "headnode.apps.agent.launch_server:",
 )
 # The manifest of a backup has a version of its own, which is compared first.
-WITH_A_VERSION = ("headnode.adapters.journal.backup: Manifest",)
+WITH_A_VERSION = (
+    "headnode.adapters.journal.backup: Manifest",
+    "headnode.adapters.journal.backup: ManifestVersion",
+    "headnode.adapters.wire.message_checks: StatedProtocol",
+)
 # One field of a description that was read whole when it came, or by `recovery` after a restart.
 IN_PART = ("headnode.core.state.job_record: _ProjectOnly",)
 

@@ -33,7 +33,7 @@ JOBS = (
     past(9, 5, 50, 90, owner="bob", name="secret"),
 )
 ABOUT = {
-    "cluster": "lab", "version": "0.1.0", "processors": 4, "nodes": 1, "ended": 6, "queued": 2, "running": 1,
+    "cluster": "lab", "version": "0.2.0", "processors": 4, "nodes": 1, "ended": 6, "queued": 2, "running": 1,
 }  # fmt: skip
 
 

@@ -272,7 +272,7 @@ def test_an_explanation_names_what_is_missing_and_who_is_ahead(tmp_path: Path) -
         ({"verb": "submit_job", "tasks": [{"command": " "}]}, "no-command"),
         ({"verb": "set_parameters", "values": {"Nonsuch": "1"}}, "no-such-parameter"),
         ({"verb": "set_parameters", "values": {"SchedulingPolicy": "lottery"}}, "parameter-value"),
-        ({"verb": "job"}, "request"),
+        ({"do": "job"}, "request"),
     ],
 )
 def test_bad_requests_are_refused_with_a_code_and_the_connection_goes_on(

@@ -26,7 +26,7 @@ from headnode.core.state.invariants import check_cluster
 from headnode.engine.recovery import recover
 
 FORMAT: Final = "headnode-backup"
-VERSION: Final = 1
+VERSION: Final = 2  # 1 was of development
 MANIFEST: Final = "manifest.json"
 LARGEST_MANIFEST: Final = 1 << 20  # bytes
 AUTHORITY: Final = ("authority.key", "authority.pem", "head.key", "head.pem")
@@ -48,6 +48,14 @@ class BackupFile(msgspec.Struct, frozen=True):
     name: str
     size: int
     digest: str
+
+
+class ManifestVersion(msgspec.Struct, frozen=True):
+    """What the manifest of every version has: which format it is, and who wrote it."""
+
+    format: str
+    version: int
+    headnode: str
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -140,9 +148,14 @@ def _manifest(backup: Path, archive: tarfile.TarFile) -> Manifest:
     try:
         if content is None:
             raise BadRequest(code="no-backup", what=f"{str(backup)!r} is no backup of a head")
-        found = msgspec.json.decode(content.read(LARGEST_MANIFEST), type=Manifest)
+        text = content.read(LARGEST_MANIFEST)
+        _see_that_its_version_is_read(backup, msgspec.json.decode(text, type=ManifestVersion))
+        return msgspec.json.decode(text, type=Manifest)
     except msgspec.MsgspecError as error:
         raise _damaged(backup, f"its manifest cannot be read: {error}") from None
+
+
+def _see_that_its_version_is_read(backup: Path, found: ManifestVersion) -> None:
     if found.format != FORMAT or found.version != VERSION:
         raise Unavailable(
             code="backup-version",
@@ -150,7 +163,6 @@ def _manifest(backup: Path, archive: tarfile.TarFile) -> Manifest:
             f"this Headnode reads {FORMAT} {VERSION}",
             fix=f"restore it with Headnode {found.headnode}, which wrote it",
         )
-    return found
 
 
 def _write(backup: Path, content: IO[bytes], file: Path, kept: BackupFile) -> None:

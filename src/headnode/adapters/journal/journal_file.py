@@ -16,8 +16,8 @@ from headnode import __version__
 from headnode.adapters.journal.errors import damaged, from_system, in_use, missing, replaced
 from headnode.core.model.errors import Unavailable
 
-VERSION: Final = 5
-"""Of the tables below.  No other version is read."""
+VERSION: Final = 6
+"""Of the tables below and of what is in them; 1 to 5 were of development.  No other version is read."""
 
 _TABLES: Final = """
 -- What happened, for ever.  kind: 0 of the cluster, 1 of a job, 2 of a job's instances.
@@ -96,11 +96,7 @@ def _settle(database: sqlite3.Connection, path: Path, *, may_create: bool) -> No
     if found == 0 and not may_create:
         raise missing(path)
     if found not in (0, VERSION):
-        raise Unavailable(
-            code="journal-version",
-            what=f"the journal {str(path)!r} has version {found}, this Headnode reads version {VERSION}",
-            fix="start the version of Headnode that wrote it; nothing was changed",
-        )
+        raise _other_version(path, found, database)
     database.execute("pragma journal_mode = wal")
     database.execute("pragma synchronous = full")
     database.execute("pragma cache_size = -8000")  # KiB
@@ -111,6 +107,28 @@ def _settle(database: sqlite3.Connection, path: Path, *, may_create: bool) -> No
         database.execute("insert into cluster values (?, ?)", (new_id, __version__))
         database.execute("commit")
     _empty_the_log(database)
+
+
+def _other_version(path: Path, found: int, database: sqlite3.Connection) -> Unavailable:
+    """Return the error for a journal of another format: who wrote it, and what can be done."""
+    try:
+        (writer,) = database.execute("select written_by from cluster").fetchone()
+    except (sqlite3.Error, TypeError):
+        writer = ""
+    what = f"the journal {str(path)!r} has version {found}, written by Headnode {writer}".rstrip()
+    reads = f"Headnode {__version__} reads version {VERSION}"
+    if found < VERSION:
+        return Unavailable(
+            code="journal-version",
+            what=f"{what} during development; {reads}, the first that was released",
+            fix="let its jobs end with the Headnode that wrote it, then begin with another --state "
+            "DIRECTORY; nothing was changed",
+        )
+    return Unavailable(
+        code="journal-version",
+        what=f"{what}; {reads}",
+        fix="start the Headnode that wrote it; nothing was changed",
+    )
 
 
 def _empty_the_log(database: sqlite3.Connection) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from headnode.adapters.wire.agent_messages import (
+    DEVELOPMENT,
     LARGEST_GREETING,
     LARGEST_MESSAGE,
     LARGEST_REPORT,
@@ -27,9 +28,8 @@ from headnode.adapters.wire.agent_messages import (
 )
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
+from headnode.adapters.wire.message_checks import stated_protocol
 from headnode.adapters.wire.messages import (
-    HOOKS_SINCE,
-    SINCE,
     CheckProgram,
     FromHead,
     GetTable,
@@ -83,12 +83,7 @@ class NodeLink:
         )
 
     def send(self, message: FromHead) -> None:
-        """Send a message; a connection that is going down loses it, and reconciling sends it again.
-
-        An agent that is too old for it does not hear it.
-        """
-        if SINCE.get(type(message), 0) > self.protocol:
-            return
+        """Send a message; a connection that is going down loses it, and reconciling sends it again."""
         self.send_encoded(_encoder.encode(message))
 
     def send_encoded(self, message: bytes) -> None:
@@ -142,14 +137,8 @@ class NodeLink:
     ) -> OutputRead:
         """Return what is in a file of a user's task; `span` as in `read_output`, the rest as in `ReadFile`.
 
-        Raises:  Unavailable ``node-away`` when the node does not answer, ``old-agent`` when it cannot.
+        Raises:  Unavailable ``node-away`` when the node does not answer.
         """
-        if self.protocol < SINCE[ReadFile]:
-            raise Unavailable(
-                code="old-agent",
-                what=f"the agent of node {self.node!r} is too old to read {path!r} for others",
-                fix="read it there, or let an administrator update Headnode there",
-            )
         self._asked += 1
         who = user.name, user.uid, user.gid
         answer = await self._answer_to(ReadFile(self._asked, path, *who, same_numbers, *span))
@@ -162,8 +151,6 @@ class NodeLink:
 
         Raises:  Unavailable ``node-away`` when the node does not answer.
         """
-        if self.protocol < SINCE[ListOutput]:
-            return ()
         self._asked += 1
         answer = await self._answer_to(ListOutput(self._asked, after, most))
         return answer.jobs if isinstance(answer, OutputListed) else ()
@@ -176,10 +163,8 @@ class NodeLink:
     async def try_program(self, program: str, filters: str) -> str:
         """Return why the agent cannot run a program or the filters of a directory; empty if it can.
 
-        An agent that does not answer, or is too old, finds nothing wrong.
+        An agent that does not answer finds nothing wrong.
         """
-        if self.protocol < SINCE[CheckProgram]:
-            return ""
         self._asked += 1
         try:
             answer = await self._answer_to(CheckProgram(self._asked, program, filters), TRIAL)
@@ -265,14 +250,21 @@ def misunderstanding(protocol: int) -> str:
     """Return why a node with this protocol version is not accepted; empty if it is."""
     if OLDEST <= protocol <= PROTOCOL:
         return ""
-    spoken = f"this head speaks protocols {OLDEST} to {PROTOCOL}, not {protocol}"
+    known = f"protocol {PROTOCOL}" if OLDEST == PROTOCOL else f"protocols {OLDEST} to {PROTOCOL}"
+    whose = ", which was of a development version" if protocol in DEVELOPMENT else ""
+    spoken = f"this head speaks {known}, not {protocol}{whose}"
     where = "on the head node first" if protocol > PROTOCOL else "on this node"
     return f"{spoken}; update Headnode {where}"
 
 
+def misunderstanding_in(greeting: bytes | None) -> str:
+    """Return why a node that greets so is not accepted; empty if it is."""
+    return misunderstanding(stated_protocol(greeting)) if greeting is not None else ""
+
+
 def facts_of(greeting: Hello | Join, address: str = "") -> NodeFacts:
     """Return what a machine says of itself, with what its protocol and its address say of that."""
-    return replace(greeting.facts, hooks=greeting.protocol >= HOOKS_SINCE, address=address)
+    return replace(greeting.facts, address=address)
 
 
 def address_of(writer: asyncio.StreamWriter) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from headnode.adapters.nodes.event_dispatch import EventDispatch, cleaned_on, time_for_nodes, unready_on
+from headnode.adapters.nodes.event_dispatch import EventDispatch, cleaned_on, time_for_nodes
 from headnode.adapters.nodes.link import (
     Contact,
     Handshake,
@@ -18,6 +18,7 @@ from headnode.adapters.nodes.link import (
     address_of,
     facts_of,
     may_join,
+    misunderstanding_in,
     refusal,
 )
 from headnode.adapters.nodes.reconcile import (
@@ -58,7 +59,6 @@ from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import keep_alive, read_frame
 from headnode.adapters.wire.message_checks import Nonsense, checked_results, health_check_text, read_message
 from headnode.adapters.wire.messages import (
-    HOOKS_SINCE,
     FromHead,
     Goodbye,
     HeartbeatAck,
@@ -69,12 +69,11 @@ from headnode.adapters.wire.messages import (
 from headnode.core.model.bounds import WORDS
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable
 from headnode.core.model.quantities import JobId, Seconds
-from headnode.core.state import drain as drains
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.drain import ReportHealth, ReportNonsense
 from headnode.core.state.events import Event
-from headnode.core.state.hooks import OLD_AGENT, ReportClosed, ReportHook, ReportReady
+from headnode.core.state.hooks import ReportClosed, ReportHook, ReportReady
 from headnode.core.state.job_events import InstanceStart
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.nodes import NodeVanished
@@ -208,6 +207,9 @@ class NodeLinks:
         shown: PeerCredentials | None,
     ) -> NodeLink | None:
         first = await self._arrivals.first_message(reader, writer, shown)
+        if why_not := misunderstanding_in(first):
+            writer.write(frame(_goodbye(why_not)))
+            return None
         hello = read_message(first, time_for_nodes()) if first is not None else None
         if not isinstance(hello, Hello):
             return None
@@ -327,10 +329,6 @@ class NodeLinks:
         ):
             link.ask_for_table()
         self._learn_launched(link, _of_tasks(heartbeat.launched))
-        if link.protocol < HOOKS_SINCE:
-            for job in unready_on(cluster, link.node):
-                report = ReportHook(node=link.node, job=job, hook=OLD_AGENT, said=drains.OLD_AGENT_REASON)
-                self._report(report, link, None)
         lease = Settings(cluster.parameters).lease()
         self.leases[link.node] = max(heartbeat.lease, lease)
         link.send(HeartbeatAck(number=heartbeat.number, lease=lease, now=time_for_nodes()))

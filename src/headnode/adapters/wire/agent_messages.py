@@ -11,8 +11,9 @@ from headnode.core.model.outcome import AttemptOutcome, RemoteUsage
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.state.job_events import NodeCores
 
-PROTOCOL = 2
-OLDEST = 1  # that is still spoken: it has no hooks, and does not know what `SINCE` has
+PROTOCOL = 3
+OLDEST = 3  # that is still spoken
+DEVELOPMENT = (1, 2)  # no release spoke these
 LARGEST_MESSAGE = 64 * 1024 * 1024  # bytes, of the head: a description may be long
 LARGEST_REPORT = bounds.REPORT.most  # bytes, of an agent
 LARGEST_GREETING = bounds.GREETING.most  # bytes, of somebody who was not let in yet
@@ -45,17 +46,17 @@ Jobs = Annotated[tuple[JobId, ...], Meta(max_length=bounds.ATTEMPTS.most)]
 Attempts = Annotated[tuple[ReportedAttempt, ...], Meta(max_length=bounds.ATTEMPTS.most)]
 
 
-class GetAuthority(Message, frozen=True):
+class GetAuthority(Message, frozen=True, tag="GetAuthority"):
     """A node that trusts no certificate yet asks for the head's, answered with `AuthorityCertificate`."""
 
 
-class CertificateRejected(Message, frozen=True):
+class CertificateRejected(Message, frozen=True, tag="CertificateRejected"):
     """A node no longer trusts the head's certificate; for the head's log, answered with `Goodbye`."""
 
     node: str
 
 
-class Join(Message, frozen=True):
+class Join(Message, frozen=True, tag="Join"):
     """A machine with an invitation asks to join as a node with these facts, and to have its key certified."""
 
     protocol: int
@@ -81,14 +82,14 @@ class Holdings(Message, frozen=True, kw_only=True):
     health_check: str = ""  # the health check that was ordered, as `tables.check_text` writes it
 
 
-class Hello(Holdings, frozen=True, kw_only=True):
+class Hello(Holdings, frozen=True, kw_only=True, tag="Hello"):
     """Agent: the identity of the node, and its jobs and attempts."""
 
     protocol: int
     facts: NodeFacts
 
 
-class Table(Holdings, frozen=True, kw_only=True):
+class Table(Holdings, frozen=True, kw_only=True, tag="Table"):
     """Agent: the jobs and attempts on the node; the answer to the `GetTable` with this number."""
 
     number: int
@@ -103,7 +104,7 @@ class AttemptStart(msgspec.Struct, frozen=True, array_like=True, gc=False, forbi
     at: Instant
 
 
-class Started(Message, frozen=True):
+class Started(Message, frozen=True, tag="Started"):
     """Agent: these attempts began to run.  Sent once; a result repeats the start."""
 
     job: JobId
@@ -119,7 +120,7 @@ class AttemptResult(msgspec.Struct, frozen=True, array_like=True, gc=False, forb
     outcome: AttemptOutcome
 
 
-class Results(Message, frozen=True):
+class Results(Message, frozen=True, tag="Results"):
     """Agent: these attempts are over.  Repeated on each connection until `ResultsAck` names the number."""
 
     number: int
@@ -127,14 +128,14 @@ class Results(Message, frozen=True):
     results: Annotated[tuple[AttemptResult, ...], Meta(max_length=bounds.RESULTS.most)]
 
 
-class Suspended(Message, frozen=True):
+class Suspended(Message, frozen=True, tag="Suspended"):
     """Agent: all processes of the job here are stopped, for the suspension with this number."""
 
     job: JobId
     number: int
 
 
-class OutputRead(Message, frozen=True):
+class OutputRead(Message, frozen=True, tag="OutputRead"):
     """Agent: the data for the `ReadOutput` or `ReadFile` with this number; `size` is the whole file's."""
 
     number: int
@@ -144,14 +145,14 @@ class OutputRead(Message, frozen=True):
     missing: bool = False  # nothing of the job is kept here, not even the place for it; or no such file
 
 
-class OutputListed(Message, frozen=True):
+class OutputListed(Message, frozen=True, tag="OutputListed"):
     """Agent: the jobs for the `ListOutput` with this number, in the order of their ids."""
 
     number: int
     jobs: Jobs
 
 
-class ProgramChecked(Message, frozen=True):
+class ProgramChecked(Message, frozen=True, tag="ProgramChecked"):
     """Agent: why the program of the `CheckProgram` with this number cannot run; empty if it can."""
 
     number: int
@@ -181,7 +182,7 @@ class TerminalSize(msgspec.Struct, frozen=True, array_like=True, gc=False, forbi
     kind: str = ""
 
 
-class Launch(Message, frozen=True):
+class Launch(Message, frozen=True, tag="Launch"):
     """First node: launch this command; repeated until `LaunchAck`.  The head adds the place.
 
     The head itself sends it with a route from no node: with task 0 for a command beside the tasks of a job,
@@ -196,7 +197,7 @@ class Launch(Message, frozen=True):
     terminal: TerminalSize | None = None
 
 
-class LaunchData(Message, frozen=True):
+class LaunchData(Message, frozen=True, tag="LaunchData"):
     """Either node: data or an event of a launched command, in order; repeated until it is taken.
 
     back:      it is the target that speaks
@@ -215,7 +216,7 @@ class LaunchData(Message, frozen=True):
     code: int = 0
 
 
-class LaunchAck(Message, frozen=True):
+class LaunchAck(Message, frozen=True, tag="LaunchAck"):
     """Either node: all pieces up to this one are processed; also sent as a sign of life."""
 
     route: Route
@@ -223,7 +224,7 @@ class LaunchAck(Message, frozen=True):
     sequence: int
 
 
-class LaunchesEnded(Message, frozen=True):
+class LaunchesEnded(Message, frozen=True, tag="LaunchesEnded"):
     """First node: the attempt is over; end its launched commands on the target.  Repeated until answered.
 
     Target (`from_target`): no such command runs any more, and `usage` is what they used.
@@ -234,19 +235,19 @@ class LaunchesEnded(Message, frozen=True):
     usage: RemoteUsage | None = None
 
 
-class JobClosed(Message, frozen=True):
+class JobClosed(Message, frozen=True, tag="JobClosed"):
     """Agent: no process of the job is left here."""
 
     job: JobId
 
 
-class JobReady(Message, frozen=True):
+class JobReady(Message, frozen=True, tag="JobReady"):
     """Agent: the prolog of the job has ended; repeated with every heartbeat until something of it runs."""
 
     job: JobId
 
 
-class HookFailed(Message, frozen=True):
+class HookFailed(Message, frozen=True, tag="HookFailed"):
     """Agent: the prolog or the epilog of the job failed; repeated until `HookFailureAck`."""
 
     job: JobId
@@ -255,7 +256,7 @@ class HookFailed(Message, frozen=True):
     node_at_fault: bool = False  # it was not even started: the job is not to blame
 
 
-class Heartbeat(Message, frozen=True):
+class Heartbeat(Message, frozen=True, tag="Heartbeat"):
     """Agent: the node is alive; answered with `HeartbeatAck`.  `digest` is that of its tables (`digest_of`).
 
     `launched` as in `Holdings`; `lease` in seconds is the one it goes by, 0 for none.  `load` is that of its
@@ -269,14 +270,14 @@ class Heartbeat(Message, frozen=True):
     load: float | None = None
 
 
-class Health(Message, frozen=True):
+class Health(Message, frozen=True, tag="Health"):
     """Agent: the result of the health check; if it is not `healthy`, `message` is the reason."""
 
     healthy: bool
     message: str = ""
 
 
-class NotUnderstood(Message, frozen=True):
+class NotUnderstood(Message, frozen=True, tag="NotUnderstood"):
     """Either side: a message was refused and not carried out; the connection is closed next."""
 
     message: str

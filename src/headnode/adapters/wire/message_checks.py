@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from headnode.adapters.wire.agent_messages import (
+    PROTOCOL,
     AttemptResult,
     Heartbeat,
     Hello,
@@ -34,7 +35,22 @@ class Nonsense(Exception):
     """A node has reported something impossible; the text describes it."""
 
 
+class StatedProtocol(msgspec.Struct, frozen=True):
+    """The protocol that a greeting states, whatever else is in it; those of development have other fields."""
+
+    protocol: int = PROTOCOL
+
+
+_protocol_decoder = msgspec.msgpack.Decoder(StatedProtocol)
 _decoder: msgspec.msgpack.Decoder[FromAgent] = msgspec.msgpack.Decoder(FromAgent)
+
+
+def stated_protocol(data: bytes) -> int:
+    """Return the protocol of a greeting; that of this version if it states none, or is none."""
+    try:
+        return _protocol_decoder.decode(data).protocol
+    except UNREADABLE:
+        return PROTOCOL
 
 
 def read_message(data: bytes, now: float) -> FromAgent:

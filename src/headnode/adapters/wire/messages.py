@@ -30,20 +30,20 @@ from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.state.job_events import NodeCores
 
 
-class AuthorityCertificate(Message, frozen=True):
+class AuthorityCertificate(Message, frozen=True, tag="AuthorityCertificate"):
     """Head: this certificate (PEM) is its authority; compare it with the invitation."""
 
     certificate: bytes
 
 
-class Joined(Message, frozen=True):
+class Joined(Message, frozen=True, tag="Joined"):
     """Head: the node may join; this is its certificate (PEM).  `approved`: no approval is needed."""
 
     certificate: bytes
     approved: bool
 
 
-class KillLaunches(Message, frozen=True):
+class KillLaunches(Message, frozen=True, tag="KillLaunches"):
     """Head: the attempt is over; kill the commands that it launched here."""
 
     job: JobId
@@ -52,14 +52,14 @@ class KillLaunches(Message, frozen=True):
     attempt: int
 
 
-class CheckHealth(Message, frozen=True):
+class CheckHealth(Message, frozen=True, tag="CheckHealth"):
     """Head: run this program now and every `interval` seconds, and answer `Health` each time; empty: none."""
 
     program: str
     interval: Seconds
 
 
-class HeartbeatAck(Message, frozen=True):
+class HeartbeatAck(Message, frozen=True, tag="HeartbeatAck"):
     """Head: the `Heartbeat` with this number has arrived.
 
     For `lease` seconds after that heartbeat was sent, no other node gets the node's tasks; 0: no promise.
@@ -70,13 +70,13 @@ class HeartbeatAck(Message, frozen=True):
     now: Instant = Instant(0.0)  # what time the head has; 0: it does not say
 
 
-class GetTable(Message, frozen=True):
+class GetTable(Message, frozen=True, tag="GetTable"):
     """Head: the tables of the node differ from the head's; answer `Table`."""
 
     number: int
 
 
-class Welcome(Message, frozen=True):
+class Welcome(Message, frozen=True, tag="Welcome"):
     """Head: the node is accepted.
 
     `heartbeat` is in seconds; `grace` is in seconds from the stop of a task until it is killed.
@@ -105,7 +105,7 @@ class Hooks(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unkno
     filter_timeout: Seconds = Seconds(0.0)
 
 
-class OpenJob(Message, frozen=True):
+class OpenJob(Message, frozen=True, tag="OpenJob"):
     """Head: run this job's tasks as this user.  Repeated when the allocation changes.
 
     `spec` is an encoded JobSpec; `deadline` is when the job's run time limit is over.
@@ -129,7 +129,7 @@ class OpenJob(Message, frozen=True):
     hooks: Hooks | None = None  # with them the node says `JobReady` before anything of the job may run there
 
 
-class Run(Message, frozen=True):
+class Run(Message, frozen=True, tag="Run"):
     """Head: run these instances of a task at the place, one after the other.
 
     `attempts` holds (instance, attempt).  An attempt that is here already is left alone.
@@ -141,7 +141,7 @@ class Run(Message, frozen=True):
     attempts: tuple[tuple[int, int], ...]
 
 
-class Stop(Message, frozen=True):
+class Stop(Message, frozen=True, tag="Stop"):
     """Head: stop these (task, instance, attempt); attempts not yet started are given back.
 
     `force`: kill at once, without grace.
@@ -152,7 +152,7 @@ class Stop(Message, frozen=True):
     force: bool = False
 
 
-class Suspend(Message, frozen=True):
+class Suspend(Message, frozen=True, tag="Suspend"):
     """Head: stop all processes of this job, and start none; answer `Suspended`, each time.
 
     `number` counts the suspensions of the job.
@@ -162,7 +162,7 @@ class Suspend(Message, frozen=True):
     number: int
 
 
-class Continue(Message, frozen=True):
+class Continue(Message, frozen=True, tag="Continue"):
     """Head: continue all processes of this job.  `deadline` and `now` as in `OpenJob`."""
 
     job: JobId
@@ -170,7 +170,7 @@ class Continue(Message, frozen=True):
     now: Instant = Instant(0.0)
 
 
-class ReadOutput(Message, frozen=True):
+class ReadOutput(Message, frozen=True, tag="ReadOutput"):
     """Head: read captured output of an instance; a negative offset counts from the end."""
 
     number: int
@@ -181,7 +181,7 @@ class ReadOutput(Message, frozen=True):
     limit: int  # bytes
 
 
-class ReadFile(Message, frozen=True):
+class ReadFile(Message, frozen=True, tag="ReadFile"):
     """Head: read a file that a task of this user names, as that user; answered with `OutputRead`.
 
     `owner`, `uid`, `gid` and `same_uid` as in `OpenJob`, `offset` and `limit` as in `ReadOutput`.
@@ -197,7 +197,7 @@ class ReadFile(Message, frozen=True):
     limit: int  # bytes
 
 
-class ListOutput(Message, frozen=True):
+class ListOutput(Message, frozen=True, tag="ListOutput"):
     """Head: list the jobs with captured output here: the first `limit` with ids above `after`."""
 
     number: int
@@ -205,26 +205,26 @@ class ListOutput(Message, frozen=True):
     limit: int
 
 
-class RemoveOutput(Message, frozen=True):
+class RemoveOutput(Message, frozen=True, tag="RemoveOutput"):
     """Head: remove the expired captured output of these jobs, except of jobs that are open here."""
 
     jobs: tuple[JobId, ...]
 
 
-class CloseJob(Message, frozen=True):
+class CloseJob(Message, frozen=True, tag="CloseJob"):
     """Head: the job is over here: kill its processes and forget it; answer `JobClosed`."""
 
     job: JobId
 
 
-class HookFailureAck(Message, frozen=True):
+class HookFailureAck(Message, frozen=True, tag="HookFailureAck"):
     """Head: the failure of this hook is durable; forget it."""
 
     job: JobId
     hook: str
 
 
-class CheckProgram(Message, frozen=True):
+class CheckProgram(Message, frozen=True, tag="CheckProgram"):
     """Head: check that this program, or the node filters of this directory, can run.  See `ProgramChecked`.
 
     program:  with its arguments as a shell would read them; empty for none
@@ -236,28 +236,17 @@ class CheckProgram(Message, frozen=True):
     filters: str = ""
 
 
-class ResultsAck(Message, frozen=True):
+class ResultsAck(Message, frozen=True, tag="ResultsAck"):
     """Head: the results with this number are durable; forget them."""
 
     number: int
 
 
-class Goodbye(Message, frozen=True):
+class Goodbye(Message, frozen=True, tag="Goodbye"):
     """Head: the agent must end; with the reason ``cancel``, only after all jobs here were killed."""
 
     reason: str = ""
 
-
-SINCE: dict[type[Message], int] = {
-    LaunchesEnded: 2,
-    HookFailureAck: 2,
-    ReadFile: 2,
-    ListOutput: 2,
-    RemoveOutput: 2,
-    CheckProgram: 2,
-}
-"""What the head may say only to agents that speak this protocol, or a later one: others would hang up."""
-HOOKS_SINCE = 2
 
 FromStranger = GetAuthority | Join | CertificateRejected
 ToStranger = AuthorityCertificate | Joined | Goodbye

@@ -16,7 +16,7 @@ from headnode.core.model.user import Receipt
 from headnode.core.state.job_events import StateEvent
 
 
-class NodeRegistered(StateEvent, frozen=True, gc=False):
+class NodeRegistered(StateEvent, frozen=True, gc=False, tag="NodeRegistered"):
     """A node registers its properties: it is new, changed or back."""
 
     facts: NodeFacts
@@ -29,19 +29,19 @@ class NodeEvent(StateEvent, frozen=True, gc=False):
     node: str
 
 
-class NodeApproved(NodeEvent, frozen=True, gc=False):
+class NodeApproved(NodeEvent, frozen=True, gc=False, tag="NodeApproved"):
     """An administrator approves the node: it may run jobs."""
 
     by: str = ""
 
 
-class NodePaused(NodeEvent, frozen=True, gc=False):
+class NodePaused(NodeEvent, frozen=True, gc=False, tag="NodePaused"):
     """The node is paused: it takes no new jobs."""
 
     by: str = ""
 
 
-class NodeResumed(NodeEvent, frozen=True, gc=False):
+class NodeResumed(NodeEvent, frozen=True, gc=False, tag="NodeResumed"):
     """The node is resumed: it takes new jobs again."""
 
     by: str = ""
@@ -60,7 +60,7 @@ class SuspectJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     since: Instant
 
 
-class NodeDrained(NodeEvent, frozen=True, gc=False):
+class NodeDrained(NodeEvent, frozen=True, gc=False, tag="NodeDrained"):
     """The node drains: it starts nothing that may still run at `closes`.
 
     It replaces an earlier drain of the node with the same cause.
@@ -74,7 +74,7 @@ class NodeDrained(NodeEvent, frozen=True, gc=False):
     suspect: SuspectJob | None = None  # the job whose prolog failed, if that may be the fault of the job
 
 
-class NodeDrainLifted(NodeEvent, frozen=True, gc=False):
+class NodeDrainLifted(NodeEvent, frozen=True, gc=False, tag="NodeDrainLifted"):
     """The drain of the node with this cause ends."""
 
     cause: DrainCause = "request"
@@ -82,21 +82,21 @@ class NodeDrainLifted(NodeEvent, frozen=True, gc=False):
     suspect: SuspectJob | None = None  # the job that was held instead
 
 
-class NodeUnreachable(NodeEvent, frozen=True, gc=False):
+class NodeUnreachable(NodeEvent, frozen=True, gc=False, tag="NodeUnreachable"):
     """The head has lost its connection to the node."""
 
 
-class NodeReachable(NodeEvent, frozen=True, gc=False):
+class NodeReachable(NodeEvent, frozen=True, gc=False, tag="NodeReachable"):
     """The head has a connection to the node again."""
 
 
-class NodeRemoved(NodeEvent, frozen=True, gc=False):
+class NodeRemoved(NodeEvent, frozen=True, gc=False, tag="NodeRemoved"):
     """The node is removed from the cluster."""
 
     by: str = ""
 
 
-class NodeInvited(StateEvent, frozen=True, gc=False):
+class NodeInvited(StateEvent, frozen=True, gc=False, tag="NodeInvited"):
     """An invitation is made: the secret with this digest admits one node, once, until `expires`."""
 
     digest: str
@@ -106,14 +106,14 @@ class NodeInvited(StateEvent, frozen=True, gc=False):
     by: str = ""
 
 
-class NodeKeyPinned(NodeEvent, frozen=True, gc=False):
+class NodeKeyPinned(NodeEvent, frozen=True, gc=False, tag="NodeKeyPinned"):
     """The node is known by this key from now on; its invitation is used up."""
 
     key: str
     invitation: str = ""
 
 
-class NodeModified(NodeEvent, frozen=True, gc=False):
+class NodeModified(NodeEvent, frozen=True, gc=False, tag="NodeModified"):
     """An administrator sets the groups, features or comment of the node; None: unchanged."""
 
     groups: tuple[str, ...] | None = None
@@ -122,7 +122,7 @@ class NodeModified(NodeEvent, frozen=True, gc=False):
     by: str = ""
 
 
-class LoginOffered(StateEvent, frozen=True, gc=False):
+class LoginOffered(StateEvent, frozen=True, gc=False, tag="LoginOffered"):
     """A login is offered: its secret can be exchanged for a token of the user, once, until `expires`.
 
     `lifetime` is that of the token, in seconds.
@@ -135,7 +135,7 @@ class LoginOffered(StateEvent, frozen=True, gc=False):
     by: str = ""
 
 
-class TokenCreated(StateEvent, frozen=True, gc=False):
+class TokenCreated(StateEvent, frozen=True, gc=False, tag="TokenCreated"):
     """A login is exchanged for a token, from this address; the token authenticates the user."""
 
     number: int  # counts the tokens of the cluster
@@ -146,54 +146,54 @@ class TokenCreated(StateEvent, frozen=True, gc=False):
     address: str = ""
 
 
-class TokenUsed(StateEvent, frozen=True, gc=False):
+class TokenUsed(StateEvent, frozen=True, gc=False, tag="TokenUsed"):
     """A connection authenticates with the token; not every use is recorded."""
 
     digest: str
     address: str = ""
 
 
-class TokenRevoked(StateEvent, frozen=True, gc=False):
+class TokenRevoked(StateEvent, frozen=True, gc=False, tag="TokenRevoked"):
     """The token is revoked."""
 
     digest: str
     by: str = ""
 
 
-class TemplateSet(StateEvent, frozen=True, gc=False):
+class TemplateSet(StateEvent, frozen=True, gc=False, tag="TemplateSet"):
     """A job template is created or replaced.  `template` is an encoded JobTemplate."""
 
     template: bytes
     by: str = ""
 
 
-class TemplateRemoved(StateEvent, frozen=True, gc=False):
+class TemplateRemoved(StateEvent, frozen=True, gc=False, tag="TemplateRemoved"):
     """A job template is removed."""
 
     name: str
     by: str = ""
 
 
-class ClockSet(StateEvent, frozen=True, gc=False):
+class ClockSet(StateEvent, frozen=True, gc=False, tag="ClockSet"):
     """The head's clock is set forward by `seconds` (back if negative); run time limits move with it."""
 
     seconds: Seconds
 
 
-class RequestCarriedOut(StateEvent, frozen=True, gc=False):
+class RequestCarriedOut(StateEvent, frozen=True, gc=False, tag="RequestCarriedOut"):
     """A request with an idempotency key is carried out; until `expires`, repeating it creates nothing."""
 
     receipt: Receipt
 
 
-class JobIdsSkipped(StateEvent, frozen=True, gc=False):
+class JobIdsSkipped(StateEvent, frozen=True, gc=False, tag="JobIdsSkipped"):
     """The cluster is restored from a backup: the next job gets this number, not used since the backup."""
 
     next_job: int
     by: str = ""
 
 
-class ParameterSet(StateEvent, frozen=True, gc=False):
+class ParameterSet(StateEvent, frozen=True, gc=False, tag="ParameterSet"):
     """A cluster parameter is set; None restores its default."""
 
     name: str
@@ -202,14 +202,14 @@ class ParameterSet(StateEvent, frozen=True, gc=False):
     origin: str = ""  # from where, as the audit log says it; empty: the head itself, or an old journal
 
 
-class ReservationCreated(StateEvent, frozen=True, gc=False):
+class ReservationCreated(StateEvent, frozen=True, gc=False, tag="ReservationCreated"):
     """A reservation is made."""
 
     reservation: NodeReservation
     by: str = ""
 
 
-class ReservationModified(StateEvent, frozen=True, gc=False):
+class ReservationModified(StateEvent, frozen=True, gc=False, tag="ReservationModified"):
     """A reservation is changed; `changed` names the changed fields."""
 
     reservation: NodeReservation
@@ -217,14 +217,14 @@ class ReservationModified(StateEvent, frozen=True, gc=False):
     changed: str = ""
 
 
-class ReservationCanceled(StateEvent, frozen=True, gc=False):
+class ReservationCanceled(StateEvent, frozen=True, gc=False, tag="ReservationCanceled"):
     """A reservation is canceled."""
 
     name: str
     by: str = ""
 
 
-class ReservationEnded(StateEvent, frozen=True, gc=False):
+class ReservationEnded(StateEvent, frozen=True, gc=False, tag="ReservationEnded"):
     """A reservation ends because its time is over."""
 
     name: str

@@ -36,7 +36,7 @@ class JobEvent(StateEvent, frozen=True, gc=False):
     job: JobId
 
 
-class JobCreated(JobEvent, frozen=True, gc=False):
+class JobCreated(JobEvent, frozen=True, gc=False, tag="JobCreated"):
     """A job is created, in state configuring.  `spec` is an encoded JobSpec."""
 
     owner: str
@@ -46,7 +46,7 @@ class JobCreated(JobEvent, frozen=True, gc=False):
     by: str = ""  # the administrator who made it for its owner; empty: the owner did
 
 
-class JobOwnerChanged(JobEvent, frozen=True, gc=False):
+class JobOwnerChanged(JobEvent, frozen=True, gc=False, tag="JobOwnerChanged"):
     """An administrator gives the job to another owner; it is not submitted yet."""
 
     owner: str
@@ -55,7 +55,7 @@ class JobOwnerChanged(JobEvent, frozen=True, gc=False):
     by: str = ""
 
 
-class JobModified(JobEvent, frozen=True, gc=False):
+class JobModified(JobEvent, frozen=True, gc=False, tag="JobModified"):
     """The job description is replaced: an option has changed, or tasks were added at the end."""
 
     spec: bytes
@@ -63,7 +63,7 @@ class JobModified(JobEvent, frozen=True, gc=False):
     changed: str = ""  # the names of what changed, for the history
 
 
-class JobSubmitted(JobEvent, frozen=True, gc=False):
+class JobSubmitted(JobEvent, frozen=True, gc=False, tag="JobSubmitted"):
     """The job takes its position in the queue: `order` counts submissions.
 
     `validating`: submission filters must accept the job first.
@@ -77,7 +77,7 @@ class JobSubmitted(JobEvent, frozen=True, gc=False):
     host: str = ""  # from which it was submitted: its name, or its address
 
 
-class JobValidated(JobEvent, frozen=True, gc=False):
+class JobValidated(JobEvent, frozen=True, gc=False, tag="JobValidated"):
     """The submission filters accept the job; `spec` is the job as they changed it, empty if unchanged."""
 
     spec: bytes = b""
@@ -86,7 +86,7 @@ class JobValidated(JobEvent, frozen=True, gc=False):
     waits_for: tuple[int, ...] = ()
 
 
-class FilterAnswered(JobEvent, frozen=True, gc=False):
+class FilterAnswered(JobEvent, frozen=True, gc=False, tag="FilterAnswered"):
     """An activation filter refuses the job the resources offered to it; `verdict` is the effect on the job.
 
     `reserved` is what is kept for it, in numbers of processors; `alternative` and `parts` as in `JobStarted`.
@@ -101,13 +101,13 @@ class FilterAnswered(JobEvent, frozen=True, gc=False):
     parts: tuple[tuple[tuple[str, int], ...], ...] = ()
 
 
-class JobConfiguring(JobEvent, frozen=True, gc=False):
+class JobConfiguring(JobEvent, frozen=True, gc=False, tag="JobConfiguring"):
     """The job goes back to configuring; all its tasks will run again."""
 
     by: str = ""
 
 
-class JobStarted(JobEvent, frozen=True, gc=False):
+class JobStarted(JobEvent, frozen=True, gc=False, tag="JobStarted"):
     """The job starts with its allocation; `backfilled` if it starts before the first job of the queue.
 
     `alternative` is the request it was given: 0 its own, n its n-th alternative.  `parts` says for a gang
@@ -121,21 +121,21 @@ class JobStarted(JobEvent, frozen=True, gc=False):
     prolog: bool = False  # its nodes must say that they are ready before anything of it is dispatched to them
 
 
-class AllocationGrown(JobEvent, frozen=True, gc=False):
+class AllocationGrown(JobEvent, frozen=True, gc=False, tag="AllocationGrown"):
     """The job gets more processors."""
 
     added: NodeCores
     prolog: bool = False  # as in `JobStarted`, of nodes that are new to it
 
 
-class AllocationShrunk(JobEvent, frozen=True, gc=False):
+class AllocationShrunk(JobEvent, frozen=True, gc=False, tag="AllocationShrunk"):
     """The job releases processors.  `message` is the reason; it is empty if the job did not need them."""
 
     removed: NodeCores
     message: str = ""
 
 
-class AllocationLost(JobEvent, frozen=True, gc=False):
+class AllocationLost(JobEvent, frozen=True, gc=False, tag="AllocationLost"):
     """The job loses the processors of a node that was given up.
 
     `too_small`: the rest is too small for the job.  It starts nothing new, and is requeued when what runs
@@ -148,13 +148,13 @@ class AllocationLost(JobEvent, frozen=True, gc=False):
     uncounted: bool = False  # its return to the queue is not counted
 
 
-class NodePrepared(JobEvent, frozen=True, gc=False):
+class NodePrepared(JobEvent, frozen=True, gc=False, tag="NodePrepared"):
     """A node of the job is ready for it: the prolog has ended there."""
 
     node: str
 
 
-class NodesCleaning(JobEvent, frozen=True, gc=False):
+class NodesCleaning(JobEvent, frozen=True, gc=False, tag="NodesCleaning"):
     """No process of the job runs on these nodes any more: they are cleaned, then released.
 
     `until`: when they are released even without a report that they are clean.
@@ -165,7 +165,7 @@ class NodesCleaning(JobEvent, frozen=True, gc=False):
     message: str = ""
 
 
-class ProcessorsRecalled(JobEvent, frozen=True, gc=False):
+class ProcessorsRecalled(JobEvent, frozen=True, gc=False, tag="ProcessorsRecalled"):
     """The job must give up processors of these nodes as they become idle, and starts nothing there.
 
     This replaces an earlier recall; if empty, the job keeps its processors.  `for_jobs` will get them.
@@ -176,7 +176,7 @@ class ProcessorsRecalled(JobEvent, frozen=True, gc=False):
     message: str = ""
 
 
-class InstancesDispatched(JobEvent, frozen=True, gc=False):
+class InstancesDispatched(JobEvent, frozen=True, gc=False, tag="InstancesDispatched"):
     """Instances of one task are dispatched to a place, to run there one after the other.
 
     `attempts` holds (instance, attempt); an attempt number is never used twice for an instance.
@@ -196,7 +196,7 @@ class InstanceStart(msgspec.Struct, frozen=True, array_like=True, gc=False, forb
     at: Instant
 
 
-class InstancesStarted(JobEvent, frozen=True, gc=False):
+class InstancesStarted(JobEvent, frozen=True, gc=False, tag="InstancesStarted"):
     """Dispatched instances have started."""
 
     started: tuple[InstanceStart, ...]
@@ -215,13 +215,13 @@ class InstanceEnd(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid
     nodes: tuple[str, ...] = ()  # all that it ran on, where there were several
 
 
-class InstancesEnded(JobEvent, frozen=True, gc=False):
+class InstancesEnded(JobEvent, frozen=True, gc=False, tag="InstancesEnded"):
     """Instances have ended, or are queued to run again."""
 
     ended: tuple[InstanceEnd, ...]
 
 
-class InstancesStopping(JobEvent, frozen=True, gc=False):
+class InstancesStopping(JobEvent, frozen=True, gc=False, tag="InstancesStopping"):
     """Live instances of one task are being stopped; `outcome` is their outcome when they have ended.
 
     With the cause ``system``, they run again if they are rerunnable.  With ``preempted``, they run again, and
@@ -236,7 +236,7 @@ class InstancesStopping(JobEvent, frozen=True, gc=False):
     cause: Cause = "request"
 
 
-class InstancesCanceled(JobEvent, frozen=True, gc=False):
+class InstancesCanceled(JobEvent, frozen=True, gc=False, tag="InstancesCanceled"):
     """Queued instances of one task are canceled; spans are inclusive."""
 
     task: int
@@ -246,7 +246,7 @@ class InstancesCanceled(JobEvent, frozen=True, gc=False):
     withdrawn: bool = False  # canceled singly by request: requeueing the job leaves them out
 
 
-class InstancesRequeued(JobEvent, frozen=True, gc=False):
+class InstancesRequeued(JobEvent, frozen=True, gc=False, tag="InstancesRequeued"):
     """Ended instances of one task are requeued; spans are inclusive."""
 
     task: int
@@ -254,7 +254,7 @@ class InstancesRequeued(JobEvent, frozen=True, gc=False):
     by: str = ""
 
 
-class JobEnding(JobEvent, frozen=True, gc=False):
+class JobEnding(JobEvent, frozen=True, gc=False, tag="JobEnding"):
     """The job is being stopped with this outcome; it ends when nothing of it runs any more."""
 
     outcome: Outcome
@@ -265,7 +265,7 @@ class JobEnding(JobEvent, frozen=True, gc=False):
     preempted_by: int = 0  # the job that is to have what it holds
 
 
-class DispatchStopped(JobEvent, frozen=True, gc=False):
+class DispatchStopped(JobEvent, frozen=True, gc=False, tag="DispatchStopped"):
     """The job starts no new tasks; it ends with `outcome` when the running tasks have ended (graceful)."""
 
     outcome: Outcome
@@ -273,7 +273,7 @@ class DispatchStopped(JobEvent, frozen=True, gc=False):
     by: str = ""
 
 
-class JobEnded(JobEvent, frozen=True, gc=False):
+class JobEnded(JobEvent, frozen=True, gc=False, tag="JobEnded"):
     """The job ends and holds no resources.
 
     `skipped`: the job never started, because the end of its parent job `parent` did not meet the condition.
@@ -285,7 +285,7 @@ class JobEnded(JobEvent, frozen=True, gc=False):
     parent: JobId = JobId(0)
 
 
-class JobRequeued(JobEvent, frozen=True, gc=False):
+class JobRequeued(JobEvent, frozen=True, gc=False, tag="JobRequeued"):
     """The job is requeued at its old position; finished tasks stay finished."""
 
     by: str = ""
@@ -293,7 +293,7 @@ class JobRequeued(JobEvent, frozen=True, gc=False):
     waits_for: tuple[int, ...] = ()  # jobs of which something must come true first
 
 
-class JobAutoRequeued(JobEvent, frozen=True, gc=False):
+class JobAutoRequeued(JobEvent, frozen=True, gc=False, tag="JobAutoRequeued"):
     """The job is requeued because it lost too many of its nodes; failed tasks stay failed.
 
     Or because it was preempted, which is not counted.
@@ -304,14 +304,14 @@ class JobAutoRequeued(JobEvent, frozen=True, gc=False):
     uncounted: bool = False  # this return is not counted
 
 
-class JobUnarchived(JobEvent, frozen=True, gc=False):
+class JobUnarchived(JobEvent, frozen=True, gc=False, tag="JobUnarchived"):
     """An ended job comes back from the archive, as it ended.  `record` is an encoded JobRecord."""
 
     record: bytes
     by: str = ""
 
 
-class JobHeld(JobEvent, frozen=True, gc=False):
+class JobHeld(JobEvent, frozen=True, gc=False, tag="JobHeld"):
     """A hold is put on the job; the job waits until all its holds are released."""
 
     name: str
@@ -319,27 +319,27 @@ class JobHeld(JobEvent, frozen=True, gc=False):
     message: str = ""
 
 
-class JobReleased(JobEvent, frozen=True, gc=False):
+class JobReleased(JobEvent, frozen=True, gc=False, tag="JobReleased"):
     """Holds of the job are released."""
 
     names: tuple[str, ...]
     by: str = ""
 
 
-class JobSuspending(JobEvent, frozen=True, gc=False):
+class JobSuspending(JobEvent, frozen=True, gc=False, tag="JobSuspending"):
     """The nodes of the job stop its processes.  `number` counts the suspensions of the job."""
 
     number: int
     by: str = ""
 
 
-class ProcessesStopped(JobEvent, frozen=True, gc=False):
+class ProcessesStopped(JobEvent, frozen=True, gc=False, tag="ProcessesStopped"):
     """All processes of the job on one of its nodes are stopped; those on other nodes are not yet."""
 
     node: str
 
 
-class JobSuspended(JobEvent, frozen=True, gc=False):
+class JobSuspended(JobEvent, frozen=True, gc=False, tag="JobSuspended"):
     """All processes of the job are stopped; its resources are released, and its run time limit does not run.
 
     A job that was waiting to resume no longer waits.
@@ -348,20 +348,20 @@ class JobSuspended(JobEvent, frozen=True, gc=False):
     by: str = ""
 
 
-class JobResuming(JobEvent, frozen=True, gc=False):
+class JobResuming(JobEvent, frozen=True, gc=False, tag="JobResuming"):
     """The job waits at its old position in the queue for the processors that it held."""
 
     by: str = ""
 
 
-class JobResumed(JobEvent, frozen=True, gc=False):
+class JobResumed(JobEvent, frozen=True, gc=False, tag="JobResumed"):
     """The job holds as many processors of the same nodes as before, and its processes continue."""
 
     allocation: NodeCores
     by: str = ""
 
 
-class ProgressSet(JobEvent, frozen=True, gc=False):
+class ProgressSet(JobEvent, frozen=True, gc=False, tag="ProgressSet"):
     """The owner sets the progress of the job."""
 
     percent: int | None = None

@@ -9,6 +9,7 @@ from typing import Any, Final, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 import msgspec
 
+from headnode import __version__
 from headnode.core.model.bounds import DEPTH, INTEGER, NOTE, VALUES
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Path, WrongState
 from headnode.core.model.user import Receipt, User
@@ -199,6 +200,8 @@ def read_request(data: bytes) -> tuple[str, dict[str, Any]]:
     Raises:  BadRequest ``request`` when the bytes hold no request.
     """
     request = read_value(data)
+    if isinstance(request, dict) and "verb" not in request and "do" in request:
+        _refuse("this client is of a development version of Headnode", f"use hn of Headnode {__version__}")
     if not isinstance(request, dict) or not isinstance(request.get("verb"), str):
         raise BadRequest(code="request", what="the request names no verb", fix='send {"verb": VERB, ...}')
     verb = request.pop("verb")
