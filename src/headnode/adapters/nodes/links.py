@@ -219,9 +219,7 @@ class NodeLinks:
             return None
         try:
             key = "" if shown is None else shown.key
-            kept = tuple(
-                (each.job, each.task, each.instance, each.attempt) for each in (*hello.live, *hello.ended)
-            )
+            kept = tuple((x.job, x.task, x.instance, x.attempt) for x in (*hello.live, *hello.ended))
             facts = facts_of(hello, address_of(writer))
             boot = self._boot_of(facts.name)
             known = RegisterNode(facts=facts, approved=shown is None, key=key, kept=kept)

@@ -201,7 +201,9 @@ def read_request(data: bytes) -> tuple[str, dict[str, Any]]:
     """
     request = read_value(data)
     if isinstance(request, dict) and "verb" not in request and "do" in request:
-        _refuse("this client is of a development version of Headnode", f"use the one of version {__version__}")
+        _refuse(
+            "this client is of a development version of Headnode", f"use the one of version {__version__}"
+        )
     if not isinstance(request, dict) or not isinstance(request.get("verb"), str):
         raise BadRequest(code="request", what="the request names no verb", fix='send {"verb": VERB, ...}')
     verb = request.pop("verb")
