@@ -12,6 +12,8 @@ from documents.openapi_changes import broken_promises
 from headnode.apps.server.api.pipeline import VERBS
 from headnode.apps.server.api.verbs import VerbKind
 from headnode.apps.web.openapi import document, page
+from headnode.apps.web.problems import problem_of
+from headnode.core.model.errors import ErrorClass, NotFound
 from headnode.protocol.rest_routes import NOT_BY_REST, PREFIX, ROUTES, RestForm
 
 ROOT = Path(__file__).parents[2]
@@ -65,6 +67,15 @@ def test_the_document_has_every_route_and_no_reference_leads_nowhere() -> None:
     assert references
     assert references <= {f"#/components/schemas/{name}" for name in told["components"]["schemas"]}
     assert all(route.summary in page() for route in ROUTES)
+
+
+def test_the_type_of_every_problem_leads_to_a_part_of_the_page() -> None:
+    for kind in ErrorClass:
+        assert f'id="{kind.value}"' in page()
+    problem = problem_of(NotFound(code="no-such-job", what="there is no job 7"))
+    address, _, part = problem.type.partition("#")
+    assert address == f"{PREFIX}/docs"
+    assert f'id="{part}"' in page()
 
 
 def _references(part: Any) -> Any:

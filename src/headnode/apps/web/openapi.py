@@ -16,6 +16,7 @@ import headnode
 from headnode.apps.client.creating_questions import CREATING_QUESTIONS
 from headnode.apps.web.problems import MEDIA_TYPE, Problem
 from headnode.apps.web.request_fields import JOB_FILE_TYPES, JSON
+from headnode.core.model.errors import ErrorClass
 from headnode.protocol.requests import VerbRequest
 from headnode.protocol.rest_routes import PREFIX, ROUTES, RestBody, RestForm, RestRoute
 
@@ -185,7 +186,25 @@ def page() -> str:
         f"<body><main><h1>REST API of Headnode {html.escape(headnode.__version__)}</h1>\n"
         f'<p><a href="{PREFIX}/openapi.json">OpenAPI document</a></p>\n'
         "<table><thead><tr><th>Method</th><th>Address</th><th>What it does</th><th>Fields</th></tr></thead>\n"
-        f"<tbody>\n{rows}\n</tbody></table></main></body></html>\n"
+        f"<tbody>\n{rows}\n</tbody></table>\n<h2>Errors</h2>\n<dl>\n{_errors()}\n</dl></main></body></html>\n"
+    )
+
+
+_REMEDIES: Final = {
+    ErrorClass.BAD_INPUT: "Change the request: what is wrong is at path.",
+    ErrorClass.NOT_ALLOWED: "Log in, or ask a user with the right.",
+    ErrorClass.NOT_FOUND: "Name something that exists.",
+    ErrorClass.CONFLICT: "Look at the state of the job or node first.",
+    ErrorClass.BUSY: "Try again later, after the seconds of Retry-After.",
+    ErrorClass.FAULT: "Report a bug.",
+}
+
+
+def _errors() -> str:
+    """Return a part for each class of errors: the type of a problem leads there."""
+    return "\n".join(
+        f'<dt id="{kind.value}">{kind.value}</dt><dd>{html.escape(said)}</dd>'
+        for kind, said in _REMEDIES.items()
     )
 
 
