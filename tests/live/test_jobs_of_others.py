@@ -64,7 +64,7 @@ def test_jobs_of_others_can_be_seen_and_not_touched(head: RealHead) -> None:
     job = head.ask("submit_job", tasks=[{"command": "sleep 60", "rerunnable": "true"}])["job"]
     head.wait_for(job, "Running")
     about: dict[str, Any] = {"job": job}
-    allowed = outcomes(head, job=about, tasks=about, explain_job=about, history=about)
+    allowed = outcomes(head, job=about, tasks=about, explain_job=about, job_history=about)
     assert set(allowed.values()) == {"done"}, allowed
     refused = outcomes(
         head,

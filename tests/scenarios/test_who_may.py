@@ -174,7 +174,7 @@ def test_nobody_has_the_log_say_that_another_asked(tmp_path: Path) -> None:
         "user": "root",
         "uid": 0,
         "from": "elsewhere",
-        "verb": "ping",
+        "do": "ping",
         "outcome": "done",
         "when": "never",
     }
