@@ -69,6 +69,7 @@ bless: $(VENV)/.with-tools ## write golden files, schemas and reference pages an
 
 format-lock: $(VENV)/.with-tools ## add to the lock of the released format what is new; write the samples of a release
 	@PYTHONPATH=tests $(BIN)/python -m documents.released_format $$($(BIN)/hn --version | cut -d' ' -f2)
+	@PYTHONPATH=tests:tests/core/state:tests/scenarios $(BIN)/python -m documents.released_journals $$($(BIN)/hn --version | cut -d' ' -f2)
 
 check: $(VENV)/.with-tools ## format, lint, types, layers, purity of core, docs that match the code
 	@$(BIN)/ruff format --check .

@@ -1,0 +1,145 @@
+"""Journals of lived clusters as text: every kind of event, a snapshot, and the state that follows from them.
+
+`python -m documents.released_journals VERSION` writes `tests/golden/journals/VERSION` once: for each life a
+dump of the database, and the state in JSON.  They are never written again.
+"""
+
+import sqlite3
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from headnode.adapters.journal.journal_file import VERSION
+from headnode.adapters.journal.sqlite import SqliteJournal
+from headnode.core.model.job import JobSpec
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.reservation import NodeReservation
+from headnode.core.model.template import JobTemplate, encode_template
+from headnode.core.model.user import Receipt
+from headnode.core.state import events as e
+from headnode.core.state import job_events as j
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.job_record import encode_spec
+from headnode.engine.recovery import recover, save
+
+JOURNALS = Path(__file__).parents[1] / "golden" / "journals"
+
+
+def lives() -> Iterator[tuple[str, list[e.Event]]]:
+    """Yield the events of some clusters: of random histories, and of what administrators do."""
+    import test_histories as histories
+
+    for name, player in (
+        ("suspended", histories.Player(0)),
+        ("held", histories.Player(1)),
+        ("requeued", histories.Player(3)),
+        ("preempted", histories.Preempting(0)),
+        ("reached", histories.Preempting(1)),
+        ("hooked", histories.Hooked(0)),
+    ):
+        for _ in range(150):
+            player.step()
+        yield name, [event for _, event in player.world.journal.replay(0)]
+    for name, world, tour in (
+        ("node", histories.World(1), histories.tour_of_a_node),
+        ("graceful", histories.World(1), histories.tour_of_a_graceful_stop),
+        ("filtered", histories.FilteredWorld(4), histories.tour_of_filters),
+    ):
+        tour(world)
+        yield name, [event for _, event in world.journal.replay(0)]
+    yield "site", list(site_events())
+
+
+def site_events() -> Iterator[e.Event]:
+    """Yield what administrators and users do beside jobs, and what becomes of it."""
+    at, later = Instant(1_000_000.0), Instant(2_000_000.0)
+    receipt = Receipt(uid=1, key="k", digest=b"d" * 16, verb="submit_job", expires=later, jobs=(1,))
+    mine = NodeReservation(name="mine", start=at, end=later, nodes=("n1",), users=("ada",))
+    other = NodeReservation(name="other", start=at, end=later, count=1, projects=("p",), automatic=True)
+    yield e.NodeInvited(at=at, digest="i", expires=later, approve=True, name="n1", by="root")
+    yield e.NodeRegistered(at=at, facts=NodeFacts(name="n1", processors=2, memory=1024), approved=True)
+    yield e.NodeKeyPinned(at=at, node="n1", key="key", invitation="i")
+    yield e.NodeModified(at=at, node="n1", groups=("g",), features=("f",), comment="c", by="root")
+    yield e.LoginOffered(at=at, digest="l", user="ada", expires=later, lifetime=Seconds(60.0), by="ada")
+    for number, digest in ((1, "t"), (2, "u")):
+        yield e.TokenCreated(
+            at=at, number=number, digest=digest, user="ada", expires=later, login="l", address="192.0.2.1"
+        )
+    yield e.TokenUsed(at=at, digest="t", address="192.0.2.2")
+    yield e.TokenRevoked(at=at, digest="u", by="ada")
+    yield e.ParameterSet(at=at, name="SchedulingPolicy", value="easy", by="root", origin="pid 1")
+    yield j.JobCreated(at=at, job=JobId(1), owner="ada", uid=1, gid=1, spec=encode_spec(JobSpec(name="a")))
+    yield j.JobOwnerChanged(at=at, job=JobId(1), owner="bob", uid=2, gid=2, by="root")
+    yield e.RequestCarriedOut(at=at, receipt=receipt)
+    yield e.JobIdsSkipped(at=at, next_job=500, by="hn restore")
+    for one in (mine, other):
+        yield e.ReservationCreated(at=at, reservation=one, by="root")
+    yield e.ReservationModified(
+        at=at, reservation=msgspec.structs.replace(mine, reason="r"), by="root", changed="reason"
+    )
+    yield e.ReservationEnded(at=at, name="other")
+    for name in ("short", "long"):
+        yield e.TemplateSet(at=at, template=encode_template(JobTemplate(name=name)), by="root")
+    yield e.TemplateRemoved(at=at, name="long", by="root")
+    yield e.ReservationCreated(at=at, reservation=msgspec.structs.replace(other, name="third"), by="root")
+    yield e.ReservationCanceled(at=at, name="third", by="root")
+    yield e.ClockSet(at=at, seconds=Seconds(3.0))
+
+
+def state_of(cluster: ClusterState) -> bytes:
+    """Return a state in JSON, to read and to compare."""
+    return msgspec.json.format(msgspec.json.encode(cluster.snapshot()), indent=1)
+
+
+def dump(path: Path) -> str:
+    """Return a database as the statements that make it."""
+    database = sqlite3.connect(path)
+    try:
+        return "\n".join([f"pragma user_version = {VERSION};", *database.iterdump(), ""])
+    finally:
+        database.close()
+
+
+def rebuild(statements: Path, path: Path) -> Path:
+    """Make the database that a dump is of."""
+    database = sqlite3.connect(path)
+    try:
+        database.executescript(statements.read_text())
+    finally:
+        database.close()
+    return path
+
+
+def write_life(folder: Path, name: str, events: list[e.Event]) -> None:
+    """Write the journal of a life, with a snapshot in its middle, and the state at its end."""
+    with TemporaryDirectory() as scratch:
+        path = Path(scratch) / "journal.db"
+        journal = SqliteJournal(path)
+        half = len(events) // 2
+        journal.append(events[:half])
+        cluster, number, _ = recover(journal)
+        journal.keep_snapshot(number, save(cluster))
+        journal.append(events[half:])
+        cluster, _, _ = recover(journal)
+        journal.close()
+        (folder / f"{name}.sql").write_text(dump(path))
+        (folder / f"{name}.json").write_bytes(state_of(cluster) + b"\n")
+
+
+def main(version: str) -> int:
+    """Write the journals of a release, if it has none yet."""
+    folder = JOURNALS / version
+    if folder.exists():
+        return 0
+    folder.mkdir(parents=True)
+    for name, events in lives():
+        write_life(folder, name, events)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
