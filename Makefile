@@ -118,4 +118,5 @@ $(VENV)/.with-fuzzer: $(VENV)/.installed
 $(VENV)/.with-tools: $(VENV)/.installed
 	@echo "installing what the tests need ..."
 	@$(PIP) install --editable '.[dev]'
+	@$(PIP) install --editable '.[integrations]' || echo "Snakemake, Dask or PSI/J is not available: their tests are skipped" >&2
 	@touch $@

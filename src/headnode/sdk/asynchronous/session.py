@@ -1,7 +1,7 @@
 """What a client and its jobs share: the verbs, waiting, and what tasks take from the submitting process."""
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,6 +10,7 @@ from headnode.apps.client.submitter import CURRENT, below, current_directory, va
 from headnode.core.model.errors import NotFound, Unavailable
 from headnode.protocol.answers import WatchedJob
 from headnode.protocol.cluster_answers import DefaultsAnswer
+from headnode.protocol.event_answers import EventObject
 from headnode.sdk.asynchronous.connection import AsyncHeadTransport, pause
 from headnode.sdk.asynchronous.verbs import AsyncVerbs
 from headnode.sdk.description import SWEEP, WORK_DIRECTORY
@@ -108,6 +109,39 @@ class AsyncSession:
                         for job in answer.jobs:
                             yield job
                 return
+            except Unavailable as away:
+                await pause(patience.pause_after(away))
+
+    async def events(
+        self,
+        *,
+        after: int | None = None,
+        jobs: Sequence[int | NumberedJob] = (),
+        owner: str = "",
+        types: Sequence[str] = (),
+        timeout: float | None = None,
+    ) -> AsyncGenerator[EventObject, None]:
+        """Yield what happens in the cluster, each event once, also when the head was away meanwhile.
+
+        after: the number of the last event that is known; 0: from the first; None: from now on
+        jobs:  only those about these jobs
+        owner: only those about jobs of this user
+        types: such as "job.ended"; "job" means all that begin with "job."
+        Raises:  TimeoutError; Unavailable ``head-gone`` after `patience` seconds; WrongState ``events-gone``.
+        """
+        numbers, wanted = tuple(job_number(job) for job in jobs), tuple(types)
+        patience = Patience(self.patience, timeout)
+        while True:
+            try:
+                answers = self.verbs.watch_events(
+                    after=after, jobs=numbers, owner=owner, types=wanted, timeout=patience.left
+                )
+                async with aclosing(answers):
+                    async for answer in answers:
+                        patience.answered()
+                        for event in answer.events:
+                            yield event
+                        after = answer.after
             except Unavailable as away:
                 await pause(patience.pause_after(away))
 

@@ -4,7 +4,7 @@ Printed by `make bless` (scripts/sdk_source.py): do not edit.
 """
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,6 +13,7 @@ from headnode.apps.client.submitter import CURRENT, below, current_directory, va
 from headnode.core.model.errors import NotFound, Unavailable
 from headnode.protocol.answers import WatchedJob
 from headnode.protocol.cluster_answers import DefaultsAnswer
+from headnode.protocol.event_answers import EventObject
 from headnode.sdk.description import SWEEP, WORK_DIRECTORY
 from headnode.sdk.options import NumberedJob
 from headnode.sdk.patience import Patience
@@ -111,6 +112,39 @@ class Session:
                         for job in answer.jobs:
                             yield job
                 return
+            except Unavailable as away:
+                pause(patience.pause_after(away))
+
+    def events(
+        self,
+        *,
+        after: int | None = None,
+        jobs: Sequence[int | NumberedJob] = (),
+        owner: str = "",
+        types: Sequence[str] = (),
+        timeout: float | None = None,
+    ) -> Generator[EventObject, None, None]:
+        """Yield what happens in the cluster, each event once, also when the head was away meanwhile.
+
+        after: the number of the last event that is known; 0: from the first; None: from now on
+        jobs:  only those about these jobs
+        owner: only those about jobs of this user
+        types: such as "job.ended"; "job" means all that begin with "job."
+        Raises:  TimeoutError; Unavailable ``head-gone`` after `patience` seconds; WrongState ``events-gone``.
+        """
+        numbers, wanted = tuple(job_number(job) for job in jobs), tuple(types)
+        patience = Patience(self.patience, timeout)
+        while True:
+            try:
+                answers = self.verbs.watch_events(
+                    after=after, jobs=numbers, owner=owner, types=wanted, timeout=patience.left
+                )
+                with closing(answers):
+                    for answer in answers:
+                        patience.answered()
+                        for event in answer.events:
+                            yield event
+                        after = answer.after
             except Unavailable as away:
                 pause(patience.pause_after(away))
 

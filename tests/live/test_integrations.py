@@ -1,0 +1,178 @@
+"""Real Snakemake, Dask and PSI/J run their workflows on a real head, by the packages of `integrations`."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headnode.sdk import HeadnodeClient
+from heads import RealHead, real_head
+from testbed.request_relay import RequestRelay, request_relay
+
+INTEGRATIONS = Path(__file__).parents[2] / "integrations"
+PATIENCE = 240.0  # seconds
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
+    with real_head(tmp_path_factory.mktemp("integrations"), processors=4) as started:
+        yield started
+
+
+@pytest.fixture
+def relay(head: RealHead, tmp_path: Path) -> Iterator[RequestRelay]:
+    with request_relay(tmp_path / "relay", head.state) as opened:
+        yield opened
+
+
+def needs(module: str) -> pytest.MarkDecorator:
+    missing = importlib.util.find_spec(module) is None
+    return pytest.mark.skipif(missing, reason=f"{module} is not installed: pip install -e '.[integrations]'")
+
+
+def run(words: list[str], state: Path, where: Path, *, status: int = 0) -> str:
+    """Return what a program prints that finds the packages and the head."""
+    packages = os.pathsep.join(str(each) for each in INTEGRATIONS.iterdir())
+    done = subprocess.run(
+        [sys.executable, *words],
+        env={
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "HOME": str(where),
+            "PYTHONPATH": packages,
+            "HEADNODE_STATE": str(state),
+        },
+        cwd=where,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == status, done.stdout
+    return done.stdout
+
+
+WORKFLOW = """
+rule all:
+    input: "sum.txt"
+rule number:
+    output: "{n}.txt"
+    threads: 1
+    resources: runtime=5, mem_mb=200, headnode_priority="AboveNormal"
+    shell: "echo {wildcards.n} $CCP_JOBID > {output}"
+rule sum:
+    input: expand("{n}.txt", n=range(1, 5))
+    output: "sum.txt"
+    threads: 2
+    shell: "awk '{{s += $1}} END {{print s}}' {input} > {output}"
+"""
+
+
+@needs("snakemake")
+def test_snakemake_runs_a_workflow_and_polls_nothing(relay: RequestRelay, tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(WORKFLOW)
+    options = ["--executor", "headnode", "--jobs", "4", "--headnode-project", "thesis"]
+    run(["-m", "snakemake", *options], relay.state, tmp_path)
+    assert (tmp_path / "sum.txt").read_text() == "10\n"
+    numbers = [int((tmp_path / f"{n}.txt").read_text().split()[1]) for n in range(1, 5)]
+    with HeadnodeClient(relay.state) as client:
+        jobs = {job.id: job for job in client.jobs(project="thesis")}
+        assert len(jobs) == 5
+        shown = client.job(numbers[0]).show()
+    assert {jobs[number].priority_name for number in numbers} == {"AboveNormal"}
+    assert (shown.run_time, shown.maximum) == (300.0, 1)
+    assert relay.asked["watch_events"] == 1
+    assert relay.asked["job"] <= 5 * 6  # when it is added, and at each of its states
+
+
+@needs("snakemake")
+def test_snakemake_tells_which_job_of_the_cluster_has_failed(head: RealHead, tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text('rule all:\n    output: "x"\n    shell: "exit 3"\n')
+    printed = run(
+        ["-m", "snakemake", "--executor", "headnode", "--jobs", "1"], head.state, tmp_path, status=1
+    )
+    number = re.findall(r"Headnode job (\d+) is Failed", printed)
+    assert number, printed
+    assert f"hn task output {number[0]}.1" in printed
+
+
+DASK = """
+from dask_jobqueue_headnode import HeadnodeCluster
+from distributed import Client
+
+with HeadnodeCluster(
+    cores=1, processes=1, memory="400 MB", walltime="10m", project="dask", nanny=False,
+    scheduler_options={"dashboard_address": None}, interface="lo",
+    job_extra_directives={"priority": "BelowNormal"},
+) as cluster, Client(cluster) as client:
+    cluster.scale(jobs=2)
+    client.wait_for_workers(2, timeout=120)
+    print("sum", sum(client.gather(client.map(lambda n: n * n, range(10)))))
+    print("job", client.submit(lambda: __import__("os").environ["CCP_JOBID"]).result())
+"""
+
+
+@needs("dask_jobqueue")
+def test_dask_has_its_workers_as_jobs_and_cancels_them_at_the_end(head: RealHead, tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(DASK)
+    printed = run(["work.py"], head.state, tmp_path)
+    assert "sum 285" in printed
+    with HeadnodeClient(head.state) as client:
+        ended = client.wait(*client.jobs(project="dask"), timeout=60)
+    assert len(ended) == 2
+    assert {(job.priority_name, job.run_time) for job in ended} == {("BelowNormal", 600.0)}
+    assert int(printed.split("job ")[1].split()[0]) in [job.id for job in ended]
+
+
+PSIJ = """
+import datetime, pathlib, sys
+from psij import Job, JobAttributes, JobExecutor, JobSpec, JobState, ResourceSpecV1
+
+executor = JobExecutor.get_instance("headnode")
+seen = []
+executor.set_job_status_callback(lambda job, status: seen.append((job.native_id, status.state.name)))
+
+def spec(command, **options):
+    attributes = JobAttributes(
+        duration=datetime.timedelta(minutes=5), project_name="psij",
+        custom_attributes={"headnode.priority": "Lowest"},
+    )
+    return JobSpec("/bin/sh", ["-c", command], directory=pathlib.Path.cwd(), attributes=attributes, **options)
+
+good = Job(spec("echo $WHO said $0", stdout_path="good.txt", environment={"WHO": "psij"}))
+executor.submit(good)
+bad = Job(spec("exit 7"))
+executor.submit(bad)
+three = ResourceSpecV1(process_count=3)
+many = Job(spec("echo one", stdout_path="many.txt", launcher="multiple", resources=three))
+executor.submit(many)
+long = Job(spec("sleep 600"))
+executor.submit(long)
+again = Job()
+executor.attach(again, long.native_id)
+assert long.native_id in executor.list()
+long.wait(target_states=[JobState.ACTIVE], timeout=datetime.timedelta(seconds=60))
+executor.cancel(long)
+for job in (good, bad, many, again):
+    status = job.wait(timeout=datetime.timedelta(seconds=60))
+    print(status.state.name, status.exit_code)
+print([state for number, state in seen if number == good.native_id])
+"""
+
+
+@needs("psij")
+def test_psij_submits_follows_attaches_and_cancels(head: RealHead, tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(PSIJ)
+    printed = run(["work.py"], head.state, tmp_path).splitlines()
+    assert printed[-5:-2] == ["COMPLETED 0", "FAILED 7", "COMPLETED 0"]
+    assert printed[-2].startswith("CANCELED ")
+    assert printed[-1].endswith("'COMPLETED']")
+    assert (tmp_path / "good.txt").read_text() == "psij said /bin/sh\n"
+    assert (tmp_path / "many.txt").read_text() == "one\n" * 3
+    with HeadnodeClient(head.state) as client:
+        jobs = list(client.jobs(project="psij"))
+    assert {(job.priority_name, job.run_time) for job in jobs} == {("Lowest", 300.0)}
