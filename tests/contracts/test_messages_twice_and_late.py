@@ -32,7 +32,7 @@ def deed(dice: random.Random, world: World) -> Command | None:
     if what < 0.4:
         node = dice.choice(sorted(world.cluster.nodes))
         well = dice.random() < 0.5
-        said = ReportHealth(node=node, well=well, said="" if well else "ill")
+        said = ReportHealth(node=node, well=well, reason="" if well else "ill")
         world.do(said)
         return None if well else said
     if what < 0.65:

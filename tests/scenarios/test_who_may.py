@@ -13,7 +13,7 @@ from test_local_socket import Peer, Scene, run
 from headnode.adapters.identity.users import Account
 from headnode.adapters.wire.frames import listen
 from headnode.apps.server.api.pipeline import VERBS
-from headnode.apps.server.api.verbs import Who
+from headnode.apps.server.api.verbs import VerbUsers
 from headnode.apps.server.doors.conversation import serve_client
 from headnode.core.model.job import JobSpec
 from headnode.core.model.task import TaskSpec
@@ -29,11 +29,11 @@ ADMINISTRATOR = User(name="root", uid=0, gid=0, administrator=True)
 ROLES = (OWNER, OTHER, OPERATOR, ADMINISTRATOR)
 PERMISSION = {"not-owner", "not-administrator", "not-operator"}
 MAY = {
-    Who.EVERYBODY: ROLES,
-    Who.OVERSEER: (OWNER, OPERATOR, ADMINISTRATOR),
-    Who.OWNER: (OWNER, ADMINISTRATOR),
-    Who.OPERATOR: (OPERATOR, ADMINISTRATOR),
-    Who.ADMINISTRATOR: (ADMINISTRATOR,),
+    VerbUsers.EVERYBODY: ROLES,
+    VerbUsers.OVERSEER: (OWNER, OPERATOR, ADMINISTRATOR),
+    VerbUsers.OWNER: (OWNER, ADMINISTRATOR),
+    VerbUsers.OPERATOR: (OPERATOR, ADMINISTRATOR),
+    VerbUsers.ADMINISTRATOR: (ADMINISTRATOR,),
 }
 ABOUT: dict[str, dict[str, Any]] = {
     "modify_job": {"terms": {"priority": "BelowNormal"}},
@@ -84,7 +84,7 @@ async def job_of_the_owner(scene: Scene, verb: str) -> int:
 def question(verb: str, job: int) -> dict[str, Any]:
     if verb in GROUPS:
         return {"verb": verb, "group": "g", "owner": OWNER.name}
-    needs_job = VERBS[verb].access.who in (Who.OVERSEER, Who.OWNER)
+    needs_job = VERBS[verb].access.who in (VerbUsers.OVERSEER, VerbUsers.OWNER)
     return {"verb": verb, **({"job": job} if needs_job else {}), **ABOUT.get(verb, {})}
 
 

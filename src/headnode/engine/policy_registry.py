@@ -36,7 +36,7 @@ def plan_fault(answer: object, view: View) -> str:
                 f"its plan gives job {each.job} the parts {each.parts!r}; each is pairs as an allocation is"
             )
     return (
-        _untold(answer, view)
+        _undecided(answer, view)
         or _not_reserved(answer, view)
         or _impatient(answer, view)
         or plan_violation(answer, view)
@@ -62,7 +62,7 @@ def _are_parts(parts: object) -> bool:
     return isinstance(parts, tuple) and all(map(_are_shares, parts))
 
 
-def _untold(plan: Plan, view: View) -> str:
+def _undecided(plan: Plan, view: View) -> str:
     """Say which request neither starts nor waits."""
     begun = {start.job for start in plan.starts}
     for waiting in view.queue:

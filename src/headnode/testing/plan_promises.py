@@ -121,10 +121,10 @@ def listing_does_not_matter(policy: Policy, view: View, plan: Plan) -> None:
     mine = [(each.job, each.at) for each in plan.reservations]
     others = [(each.job, each.at) for each in other.reservations]
     broken_unless(mine == others, f"listed in another order, it reserves {others}")
-    broken_unless(_told(plan) == _told(other), "listed in another order, it gives other reasons")
+    broken_unless(_waits_of(plan) == _waits_of(other), "listed in another order, it gives other reasons")
 
 
-def _told(plan: Plan) -> dict[JobRequest, tuple[Instant, frozenset[Reason]]]:
+def _waits_of(plan: Plan) -> dict[JobRequest, tuple[Instant, frozenset[Reason]]]:
     return {request: (wait.not_before, frozenset(wait.reasons)) for request, wait in plan.waits.items()}
 
 
@@ -202,7 +202,7 @@ class FirstBlocked(NamedTuple):
         return self.at is None or bool(ways(self.request, world(view, self.still_there)))
 
 
-def nobody_backfills(view: View, plan: Plan) -> None:
+def check_no_backfill(view: View, plan: Plan) -> None:
     """Behind the first job that must wait, nobody starts and nobody grows; it has the earliest reservation.
 
     A job whose nodes are closed counts as one that must wait, but nothing is promised to it.

@@ -18,12 +18,12 @@ from headnode.core.scheduling.view import View
 from headnode.testing.held_shares import empty
 from headnode.testing.histories import History, Moment, Policy
 from headnode.testing.plan_promises import (
+    check_no_backfill,
     equals_start_in_turn,
     everybody_is_decided,
     first_blocked_is_not_delayed,
     is_a_function,
     listing_does_not_matter,
-    nobody_backfills,
     reservations_can_be_kept,
     what_can_backfill_does,
     what_ends_in_time_backfills,
@@ -375,7 +375,7 @@ OF_A_PLAN: Mapping[Promise, Callable[[View, Plan], None]] = MappingProxyType(
         P.WHAT_IS_GIVEN_FITS: what_is_given_fits,
         P.RESERVATIONS_CAN_BE_KEPT: reservations_can_be_kept,
         P.EQUALS_START_IN_TURN: equals_start_in_turn,
-        P.NOBODY_OVERTAKES: nobody_backfills,
+        P.NOBODY_OVERTAKES: check_no_backfill,
         P.FIRST_IS_NOT_DELAYED: first_blocked_is_not_delayed,
         P.WHO_IS_OVER_IN_TIME_OVERTAKES: what_ends_in_time_backfills,
         P.WHO_CAN_OVERTAKES: what_can_backfill_does,

@@ -12,7 +12,7 @@ from headnode.core.scheduling.policies import POLICIES, Policy
 from headnode.core.scheduling.preempt import PreemptionCandidate, PreemptionState, preempting_plan
 from headnode.core.scheduling.verify_plan import plan_violation
 from headnode.core.scheduling.view import View
-from headnode.core.scheduling.what_if_view import nobody_grows, queue_up_to, with_given_up, with_least
+from headnode.core.scheduling.what_if_view import queue_up_to, with_given_up, with_least, without_growth
 from headnode.testing import SMALL_WORLDS
 
 EVERY = {"easy": 60}  # of the small worlds; under other policies fewer
@@ -54,7 +54,7 @@ def scene(view: View, *, graceful: bool = False, in_parts: bool = False) -> Pree
 def starts(policy: Policy, view: View, turn: QueuePosition, gifts: dict[JobId, Shares]) -> bool:
     """Whether the policy starts a job, which asks for its least, when these have given that up."""
     queue = with_least(queue_up_to(view, turn), {turn.job})
-    there = replace(nobody_grows(with_given_up(view, gifts)), queue=queue)
+    there = replace(without_growth(with_given_up(view, gifts)), queue=queue)
     return turn.job in {start.job for start in policy(there).starts}
 
 

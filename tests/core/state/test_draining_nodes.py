@@ -171,7 +171,7 @@ def test_a_date_that_is_over_a_long_reason_a_user_and_an_unknown_node_are_refuse
 def test_what_a_health_check_closes_it_opens_again_but_not_what_an_administrator_closed() -> None:
     world = World(1)
     ill, well = (
-        ReportHealth(node="node1", well=False, said="no disk"),
+        ReportHealth(node="node1", well=False, reason="no disk"),
         ReportHealth(node="node1", well=True),
     )
     assert world.do(well) == ()
@@ -181,7 +181,7 @@ def test_what_a_health_check_closes_it_opens_again_but_not_what_an_administrator
     assert reasons(world, waits)[-1] == "node 'node1' accepts no new jobs: its health check failed: no disk"
     since = world.cluster.nodes["node1"].closes
     world.wait(5)
-    worse = ReportHealth(node="node1", well=False, said="no disk, no fan")
+    worse = ReportHealth(node="node1", well=False, reason="no disk, no fan")
     assert len(world.do(worse)) == 1
     assert world.cluster.nodes["node1"].closes == since
     drain(world, reason="mine")
@@ -197,7 +197,7 @@ def test_what_a_health_check_closes_it_opens_again_but_not_what_an_administrator
 
 def test_a_long_output_of_a_health_check_is_cut() -> None:
     world = World(1)
-    world.do(ReportHealth(node="node1", well=False, said="x" * 9999))
+    world.do(ReportHealth(node="node1", well=False, reason="x" * 9999))
     assert [len(each.reason) for each in world.cluster.nodes["node1"].drains] == [LONGEST_REASON]
 
 
@@ -228,7 +228,7 @@ def test_a_drain_of_a_node_that_is_away_is_lifted_too() -> None:
 def test_of_two_causes_the_one_that_closes_first_counts() -> None:
     for first in (True, False):
         world = World(1)
-        ill = ReportHealth(node="node1", well=False, said="ill")
+        ill = ReportHealth(node="node1", well=False, reason="ill")
         later = DrainNode(by=ROOT, node="node1", closes=at(world, 60))
         for command in (ill, later) if first else (later, ill):
             world.do(command)
@@ -270,7 +270,7 @@ def wishes() -> list[Command]:
         GiveUpNode(node="node1"),
         DrainNode(by=ROOT, node="node1"),
         DrainNode(by=ROOT, node="node1", closes=Instant(1_000_060.0)),
-        ReportHealth(node="node1", well=False, said="ill"),
+        ReportHealth(node="node1", well=False, reason="ill"),
         ReportHealth(node="node1", well=True),
         *(ChangeNode(by=ROOT, node="node1", wish=wish) for wish in ("approve", "pause", "resume", "remove")),
     ]

@@ -28,7 +28,7 @@ def holds(world: World, job: JobId) -> list[str]:
 def fails(world: World, job: JobId) -> str:
     """Let the prolog of a job fail on its first node; return that."""
     node = holds(world, job)[0]
-    world.do(ReportHook(node=node, job=job, hook="prolog", said="no disk"))
+    world.do(ReportHook(node=node, job=job, hook="prolog", reason="no disk"))
     return node
 
 
@@ -140,7 +140,7 @@ def test_what_the_last_nodes_of_a_large_job_still_report_drains_no_node() -> Non
     job = scene.submit(*[ONE] * 5, by=ADA, minimum=5, maximum=5)
     nodes = holds(scene, job)
     for node in nodes:
-        scene.do(ReportHook(node=node, job=job, hook="prolog", said="no disk"))
+        scene.do(ReportHook(node=node, job=job, hook="prolog", reason="no disk"))
     assert drained(scene) == []
     assert [name for name, _ in messages(scene, job)] == ["system"]
     scene.check_replay()
@@ -166,7 +166,7 @@ def test_a_prolog_that_a_node_cannot_even_start_is_never_laid_to_the_job() -> No
     job = scene.submit(ONE, by=ADA)
     for node in ("node1", "node2"):
         said = "the prolog '/site/prolog' cannot be run: it can be changed by everybody"
-        scene.do(ReportHook(node=node, job=job, hook="prolog", said=said, of_node=True))
+        scene.do(ReportHook(node=node, job=job, hook="prolog", reason=said, of_node=True))
     assert (drained(scene), messages(scene, job)) == (["node1", "node2"], [])
     assert holds(scene, job) == ["node3"]
     scene.check_replay()
@@ -178,17 +178,17 @@ def test_jobs_that_are_canceled_while_their_prologs_fail_drain_no_cluster() -> N
         job = scene.submit(ONE, by=ADA)
         (node,) = holds(scene, job)
         scene.do(StopJob(by=ADA, job=job, outcome="canceled"))
-        scene.do(ReportHook(node=node, job=job, hook="prolog", said="no disk"))
+        scene.do(ReportHook(node=node, job=job, hook="prolog", reason="no disk"))
     assert len(drained(scene)) <= 1
     scene.check_replay()
 
 
 def test_a_node_with_another_fault_of_its_hooks_is_not_given_back_with_those_of_a_job() -> None:
     scene = world(2)
-    scene.do(ReportHook(node="node1", job=JobId(99), hook="epilog", said="unclean"))
+    scene.do(ReportHook(node="node1", job=JobId(99), hook="epilog", reason="unclean"))
     job = scene.submit(ONE, by=ADA)
     assert holds(scene, job) == ["node2"]
-    assert scene.do(ReportHook(node="node1", job=job, hook="prolog", said="no disk"))
+    assert scene.do(ReportHook(node="node1", job=job, hook="prolog", reason="no disk"))
     fails(scene, job)
     assert drained(scene) == ["node1", "node2"]
     assert messages(scene, job) == []

@@ -395,7 +395,7 @@ class Hooked(Player):
         job, node, clean = self.random.choice([*waits, (self.started_job(), "node1", True)])
         if self.random.random() < 0.1:
             hook = "epilog" if clean else "prolog"
-            self.world.do(ReportHook(node=node, job=job, hook=hook, said="no disk"))
+            self.world.do(ReportHook(node=node, job=job, hook=hook, reason="no disk"))
             self.world.do(ChangeNode(by=ROOT, node=node, wish="resume"))
         elif clean:
             self.world.do(ReportClosed(node=node, job=job))

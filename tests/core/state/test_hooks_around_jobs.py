@@ -51,7 +51,7 @@ def clean(world: World, job: JobId, *nodes: str) -> None:
 
 
 def fails(world: World, job: JobId, node: str, hook: str = "prolog", said: str = "no disk") -> None:
-    world.do(ReportHook(node=node, job=job, hook=hook, said=said))
+    world.do(ReportHook(node=node, job=job, hook=hook, reason=said))
 
 
 def state(world: World, job: JobId) -> JobState:
@@ -254,8 +254,8 @@ def test_an_epilog_that_fails_drains_the_node_though_its_job_is_over_and_only_on
     scene.end(job, 1)
     clean(scene, job, "node1")
     fails(scene, job, "node1", "epilog", "y" * 1000)
-    assert scene.do(ReportHook(node="node1", job=job, hook="epilog", said="y" * 1000)) == ()
-    assert scene.do(ReportHook(node="nobody", job=job, hook="epilog", said="y")) == ()
+    assert scene.do(ReportHook(node="node1", job=job, hook="epilog", reason="y" * 1000)) == ()
+    assert scene.do(ReportHook(node="nobody", job=job, hook="epilog", reason="y")) == ()
     (drain,) = scene.cluster.nodes["node1"].drains
     assert drain.cause == "hook"
     scene.do(ReportHealth(node="node1", well=True))

@@ -46,7 +46,7 @@ def why(world: World, job: JobId) -> list[str]:
 
 def beats(world: World, job: JobId, node: str = "node1") -> None:
     """The head hears an agent of before, of whose node a job waits for a word."""
-    world.do(ReportHook(node=node, job=job, hook=OLD_AGENT, said=REASON))
+    world.do(ReportHook(node=node, job=job, hook=OLD_AGENT, reason=REASON))
 
 
 @pytest.mark.parametrize("hook", sorted(HOOKS))

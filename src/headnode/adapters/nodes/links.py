@@ -191,7 +191,7 @@ class NodeLinks:
         if known is None or (shown is not None and known.key != shown.key):
             return
         try:
-            await self._ask(ReportNonsense(node=name, said=problem))
+            await self._ask(ReportNonsense(node=name, reason=problem))
         except Unavailable as error:
             log.error("node %s could not be drained: %s", name, error)
 
@@ -306,7 +306,7 @@ class NodeLinks:
                 case Launch() | LaunchData() | LaunchAck() | LaunchesEnded():
                     self._relay.pass_on(link.node, message, self._cluster())
                 case Health(healthy=well, message=said):
-                    self._report(ReportHealth(node=link.node, well=well, said=said[: WORDS.most]), link, None)
+                    self._report(ReportHealth(node=link.node, well=well, reason=said[: WORDS.most]), link, None)
                 case Results():
                     self._take(message, link)
                 case NotUnderstood(message=said):
@@ -345,14 +345,14 @@ class NodeLinks:
         results, problem = checked_results(message.results, time_for_nodes())
         if problem:
             strangers.warning("node %s sent an impossible report: %s", link.node, problem)
-            self._report(ReportNonsense(node=link.node, said=problem), link, None)
+            self._report(ReportNonsense(node=link.node, reason=problem), link, None)
         self._report(attempt_report(link.node, replace(message, results=results)), link, message.number)
 
     def _hook_failed(self, message: HookFailed, link: NodeLink) -> None:
         """Note that a prolog or an epilog failed; the node hears when that is durable."""
         job, hook, of_node = message.job, message.hook, message.node_at_fault
         said = message.message[: WORDS.most]
-        command = ReportHook(node=link.node, job=job, hook=hook, said=said, of_node=of_node)
+        command = ReportHook(node=link.node, job=job, hook=hook, reason=said, of_node=of_node)
 
         def heard(error: BaseException | None) -> None:
             _acknowledge(error, link, None)

@@ -207,7 +207,7 @@ def main(folder: str, words: Sequence[str]) -> int:
 
     `folder` is where the agent listens; without `words` the program is the user's login shell.
     """
-    come = _wait_for_somebody(os.open(folder, os.O_PATH | os.O_DIRECTORY))
+    come = _first_client(os.open(folder, os.O_PATH | os.O_DIRECTORY))
     if come is None:
         sys.stderr.write(f"no client connected to the terminal of this job within {_PATIENCE:.0f} s\n")
         return FAILED
@@ -225,7 +225,7 @@ def main(folder: str, words: Sequence[str]) -> int:
     return status
 
 
-def _wait_for_somebody(folder: int) -> tuple[Frames, bytes, list[tuple[bytes, bytes]]] | None:
+def _first_client(folder: int) -> tuple[Frames, bytes, list[tuple[bytes, bytes]]] | None:
     """Return a connection, the size of its terminal and the input so far; None if no client connected."""
     until = time.monotonic() + _PATIENCE
     while time.monotonic() < until:

@@ -138,7 +138,7 @@ class Agent:
         self._jobs = Jobs(places, facts, self._results, self._head.say, dial)
         self._reading = TaskFileReader(facts.name, self._jobs.open_file, self._head.say)
         self._trials = ProgramTrials(self._head.say)
-        self._health = HealthCheck(facts.name, self._tell_health)
+        self._health = HealthCheck(facts.name, self._report_health)
         self._lease = HeldLease(self._jobs.renew)
         self._told_of_lease = False
         self._last_run = LastRun(places.state, facts.boot_id)
@@ -243,7 +243,7 @@ class Agent:
             case _:
                 self._jobs.obey(message)
 
-    def _tell_health(self, well: bool, said: str) -> None:
+    def _report_health(self, well: bool, said: str) -> None:
         self._head.say(Health(healthy=well, message=said))
 
     def _welcomed(self, message: Welcome) -> None:

@@ -91,7 +91,7 @@ class JobStarts:
         job.orders = None
         tended = self._parts.shepherds.order(opened, self._table.end_of(opened), self._table.head.grace)
         job.herd[tended.marker] = tended
-        self._table.tell_lease(job, tended)
+        self._table.send_lease(job, tended)
         if job.suspended:
             tended.say(shepherd_protocol.suspend_message(job.suspended))
         return tended

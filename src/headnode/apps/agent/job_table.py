@@ -107,7 +107,7 @@ class JobTable:
         """Do this when no job is left."""
         self._when_empty = act
 
-    def tell_if_empty(self) -> None:
+    def call_when_empty(self) -> None:
         """Do what is to be done when no job is left, if none is."""
         if not self.jobs:
             self._when_empty()
@@ -147,7 +147,7 @@ class JobTable:
             for tended in job.herd.values():
                 tended.say(said)
 
-    def tell_lease(self, job: NodeJob, tended: ShepherdHandle) -> None:
+    def send_lease(self, job: NodeJob, tended: ShepherdHandle) -> None:
         """Tell a new shepherd until when its tasks may go on without the head, if that is limited."""
         if self._lease is not None and job.may_run_elsewhere:
             tended.say(shepherd_protocol.lease_message(self._lease))
@@ -238,4 +238,4 @@ class JobEndings:
             if job.id < 0:
                 self._parts.places.forget_output(job.id)
             self._parts.send(JobClosed(job=job.id))
-            self._table.tell_if_empty()
+            self._table.call_when_empty()

@@ -209,7 +209,7 @@ class Jobs:
         self._table.when_empty(then)
         for number in list(self._table.jobs):
             self._close_job(number)
-        self._table.tell_if_empty()
+        self._table.call_when_empty()
 
     def _close_job(self, number: JobId) -> None:
         """Kill whatever is left of a job, and forget it."""

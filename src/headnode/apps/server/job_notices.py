@@ -39,7 +39,7 @@ class NotifierProcess:
     """Gives deliveries to a process, and tells what became of them; it is started again when it was lost."""
 
     def __init__(self, told: Callable[[DeliveryResult], None]) -> None:
-        self._told = told
+        self._pending_notices = told
         results = msgspec.msgpack.Decoder(DeliveryResult)
 
         def read(message: bytes) -> tuple[NoticeKey, DeliveryResult]:
@@ -86,7 +86,7 @@ class NotifierProcess:
         if answer.cancelled() or answer.exception() is not None:
             return
         self._listen()
-        self._told(answer.result())
+        self._pending_notices(answer.result())
 
     async def end(self) -> None:
         """End the process; what it had to bring is still to be brought."""
@@ -135,12 +135,12 @@ class JobNotices:
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
         """Take note of what is to be told of these events."""
         last = self._engine.number
-        told = [one for one in enumerate(events, last - len(events) + 1) if self._may_be_told(one[1])]
+        told = [one for one in enumerate(events, last - len(events) + 1) if self._wants_notice(one[1])]
         if self._behind or not told:
             return
         self._note(last, told)
 
-    def _may_be_told(self, event: Event) -> bool:
+    def _wants_notice(self, event: Event) -> bool:
         match event:
             case e.JobCreated(job=job, spec=spec) | e.JobModified(job=job, spec=spec):
                 if may_ask(spec):
@@ -161,14 +161,14 @@ class JobNotices:
 
     def _note(self, last: int, numbered: Iterable[tuple[int, Event]]) -> None:
         try:
-            self._outbox.add(last, list(self._told(numbered)))
+            self._outbox.add(last, list(self._pending_notices(numbered)))
             self._seen = last
         except sqlite3.Error as error:
             log.error("notices cannot be kept; they will be worked out again: %s", error)
             self._behind = True
         self._news.set()
 
-    def _told(self, numbered: Iterable[tuple[int, Event]]) -> Iterator[PendingNotice]:
+    def _pending_notices(self, numbered: Iterable[tuple[int, Event]]) -> Iterator[PendingNotice]:
         ways = self.ways
         for number, event in numbered:
             if not isinstance(event, e.JobStarted | e.JobEnded):

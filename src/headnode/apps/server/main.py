@@ -261,7 +261,7 @@ class Head:
 
     async def run(self) -> int:
         """Serve until told to end."""
-        await self._nobody_is_here()
+        await self._mark_nodes_unreachable()
         async with self._serving():
             with announced(os.environ, self._options.name, self._options.state):
                 await self._until_ended()
@@ -275,7 +275,7 @@ class Head:
         log.info("head of cluster %s is ready in %s", self._options.name, self._options.state)
         await self._ended.wait()
 
-    async def _nobody_is_here(self) -> None:
+    async def _mark_nodes_unreachable(self) -> None:
         """No node has dialled yet: say so, and each that does will be reachable again."""
         here = (NodeState.READY, NodeState.PAUSED)
         names = [name for name, node in self.engine.cluster.nodes.items() if node.state in here]
@@ -303,7 +303,7 @@ class Head:
         self.batcher.set_alarm()
         beside = [asyncio.create_task(work) for work in self._work_beside()]
         for task in beside:
-            task.add_done_callback(_tell_if_broken)
+            task.add_done_callback(_log_crash)
         try:
             yield
         finally:
@@ -341,7 +341,7 @@ class Head:
                 log.error("no snapshot was kept: %s", error)
 
 
-def _tell_if_broken(task: "asyncio.Task[None]") -> None:
+def _log_crash(task: "asyncio.Task[None]") -> None:
     """Say that a part of the head has ended which should go on for ever."""
     if not task.cancelled() and task.exception() is not None:
         log.critical("a part of the head has stopped: %s", task.get_coro(), exc_info=task.exception())

@@ -68,10 +68,10 @@ class _SwfRow(NamedTuple):
     estimate: float
     line: int
     memory: int = 0
-    whose: "_Whose" = ("", "", "", "")
+    whose: "_AccountFields" = ("", "", "", "")
 
 
-_Whose = tuple[str, str, str, str]
+_AccountFields = tuple[str, str, str, str]
 """User, name, group and queue; "" is unknown."""
 
 _JobRow = tuple[float, int, float, float, int, int, str, str, str, str]
@@ -105,7 +105,7 @@ class _SwfReader:
     """Keeps count of what it notices."""
 
     def __init__(self, fits: Fits | None, whose: bool) -> None:
-        self._fits, self._whose = fits, whose
+        self._fits, self._account_fields = fits, whose
         self.header: dict[str, str] = {}
         self._lines: dict[Remark, list[int]] = {remark: [] for remark in Remark}
 
@@ -130,8 +130,8 @@ class _SwfReader:
         row = _row(line, text, fields)
         if self._fits is not None:
             row = row._replace(memory=_memory(line, text, fields))
-        if self._whose:
-            row = row._replace(whose=_whose(fields))
+        if self._account_fields:
+            row = row._replace(whose=_account_fields(fields))
         return row
 
     def _is_whole(self, line: int, fields: Sequence[str]) -> bool:
@@ -201,7 +201,7 @@ def _memory(line: int, text: str, fields: Sequence[str]) -> int:
     return ceil(next((kilobytes for kilobytes in said if kilobytes > 0), 0) / _KILOBYTES)
 
 
-def _whose(fields: Sequence[str]) -> _Whose:
+def _account_fields(fields: Sequence[str]) -> _AccountFields:
     return _known(fields, _USER), _known(fields, _EXECUTABLE), _known(fields, _GROUP), _known(fields, _QUEUE)
 
 

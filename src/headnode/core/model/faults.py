@@ -61,15 +61,15 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
 )
 
 
-TELL_OF_NODE = frozenset(
+MAYBE_OF_NODE = frozenset(
     (COMMAND, WORK_DIRECTORY, FILES, LIMITS, LAUNCHER, SHEPHERD_DIED, IDENTITY, NO_SUCH_USER, OTHER_NUMBER)
 )
 """The job's faults that may be the node's: a directory that is not mounted, a program that is missing."""
 
 
-def tells_of_node(trouble: str) -> bool:
+def may_be_fault_of_node(trouble: str) -> bool:
     """Whether a node where this happens again and again, and elsewhere does not, is not as the others are."""
-    return trouble in TELL_OF_NODE
+    return trouble in MAYBE_OF_NODE
 
 
 def fault_of(trouble: str) -> Fault:

@@ -283,7 +283,7 @@ class _Pass:
 
     def _hold(self, candidate: Candidate, option: Candidate, slot: Slot) -> None:
         """Keep a slot for the job of a candidate under one of its options."""
-        self._tell(candidate, slot.at)
+        self._record_wait(candidate, slot.at)
         named, parts = shares(slot.fit, self._node_table), part_shares(slot.fit, self._node_table)
         kept = Reservation(
             candidate.job, slot.at, named, candidate.turn, candidate.request, option.option, parts
@@ -293,13 +293,13 @@ class _Pass:
 
     def _wait(self, candidate: Candidate, at: Instant) -> None:
         """Record that the job waits without a slot, as do all jobs of its class without one."""
-        self._tell(candidate, at)
+        self._record_wait(candidate, at)
         turns = self._kept.turns.get(candidate.request, [])
         following = bisect_right(turns, candidate.turn)
         if following < len(turns):
             self._candidates.skip(candidate, turns[following])
 
-    def _tell(self, candidate: Candidate, at: Instant) -> None:
+    def _record_wait(self, candidate: Candidate, at: Instant) -> None:
         """Record the wait of the first job of a class, and the first waiting job of all."""
         if candidate.request not in self._waits:
             self._waits[candidate.request] = partial(self._why, candidate, at, self._head)

@@ -36,7 +36,7 @@ def lay_parts(parts: Sequence[ResolvedPart], field: OfferedUnits) -> GangUnits |
     if len(alike) == len(parts):
         return _lay_all(parts, field)
     laid = _lay_all([_as_one([parts[n] for n in numbers]) for numbers in alike.values()], field)
-    return None if laid is None else _told_apart(parts, list(alike.values()), laid)
+    return None if laid is None else _shares_of_parts(parts, list(alike.values()), laid)
 
 
 def _kind(part: ResolvedPart, number: int) -> ResolvedPart:
@@ -54,7 +54,9 @@ def _as_one(parts: Sequence[ResolvedPart]) -> ResolvedPart:
     return first._replace(lumps=((first.size, times),), units=first.size * times)
 
 
-def _told_apart(parts: Sequence[ResolvedPart], alike: Sequence[Sequence[int]], laid: GangUnits) -> GangUnits:
+def _shares_of_parts(
+    parts: Sequence[ResolvedPart], alike: Sequence[Sequence[int]], laid: GangUnits
+) -> GangUnits:
     """Return what each part has of what was laid as one, node by node."""
     found: GangUnits = [{} for _ in parts]
     for numbers, together in zip(alike, laid, strict=True):

@@ -142,23 +142,23 @@ LazyWait = Callable[[], Wait]
 class LazyReasons(Mapping[JobRequest, Wait]):
     """The reasons of each request with waiting jobs, computed on first use."""
 
-    __slots__ = ("_tellings", "_told")
+    __slots__ = ("_lazy", "_waits")
 
-    def __init__(self, tellings: dict[JobRequest, LazyWait]) -> None:
-        self._tellings = tellings
-        self._told: dict[JobRequest, Wait] = {}
+    def __init__(self, lazy: dict[JobRequest, LazyWait]) -> None:
+        self._lazy = lazy
+        self._waits: dict[JobRequest, Wait] = {}
 
     def __getitem__(self, request: JobRequest) -> Wait:
-        told = self._told.get(request)
-        if told is None:
-            told = self._told[request] = self._tellings[request]()
-        return told
+        wait = self._waits.get(request)
+        if wait is None:
+            wait = self._waits[request] = self._lazy[request]()
+        return wait
 
     def __contains__(self, request: object) -> bool:
-        return request in self._tellings
+        return request in self._lazy
 
     def __iter__(self) -> Iterator[JobRequest]:
-        return iter(self._tellings)
+        return iter(self._lazy)
 
     def __len__(self) -> int:
-        return len(self._tellings)
+        return len(self._lazy)

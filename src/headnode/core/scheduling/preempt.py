@@ -26,12 +26,12 @@ from headnode.core.scheduling.what_if_view import (
     in_turn,
     joined_shares,
     least,
-    nobody_grows,
     only_what_is_free,
     queue_up_to,
     with_given_up,
     with_least,
     with_started,
+    without_growth,
 )
 
 MOST_PLANS = 100  # asked of the policy in one pass; who comes later in the queue waits for the next
@@ -119,16 +119,18 @@ class _PreemptionPass:
         turns = [turn for each in view.queue for turn in each.turns if turn.job in wanted] if wanted else []
         if not turns:
             return
-        short = nobody_grows(replace(view, queue=queue_up_to(view, max(turns)), freed=True))
+        short = without_growth(replace(view, queue=queue_up_to(view, max(turns)), freed=True))
         self.starts = list(self._policy(short).starts)
         after = with_started(view, self.starts)
         waiting = {turn.job for turn in turns}
         self._lifted = {each.job: each for each in self._scene.giving if waiting & set(each.for_jobs)}
         then = with_given_up(after, {job: each.allocation for job, each in self._lifted.items()})
         ahead = with_least(queue_up_to(then, max(turns)), wanted)
-        found = self._policy(nobody_grows(replace(then, queue=ahead, freed=True))).starts
+        found = self._policy(without_growth(replace(then, queue=ahead, freed=True))).starts
         for start in found:
-            self.claims.append(Claim(start.job, start.allocation, self._who_gives(start.job), start.option))
+            self.claims.append(
+                Claim(start.job, start.allocation, self._preempted_for(start.job), start.option)
+            )
         self._take(after, then, found)
 
     def _take(self, now: View, then: View, claimed: Sequence[Start]) -> None:
@@ -136,7 +138,7 @@ class _PreemptionPass:
         self.then = with_started(then, claimed)
         self.now = only_what_is_free(self.then, now) if self.claims else now
 
-    def _who_gives(self, job: JobId) -> Reason:
+    def _preempted_for(self, job: JobId) -> Reason:
         lifted = list(self._lifted.values())
         givers = [each for each in lifted if job in each.for_jobs] or lifted
         ends = all(each.ends for each in givers)
@@ -146,7 +148,7 @@ class _PreemptionPass:
         """Preempt jobs for those that do not start; return whether any job is preempted."""
         starting = {start.job for start in found.starts}
         others_ending = self._others_ending()
-        base = with_given_up(nobody_grows(self.then), others_ending)
+        base = with_given_up(without_growth(self.then), others_ending)
         alike = not others_ending and not any(job.wants for job in self.then.running)
         refused: set[JobRequest] = set()
         everybody = list(self._candidates())

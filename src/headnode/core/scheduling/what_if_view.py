@@ -106,7 +106,7 @@ def only_what_is_free(then: View, now: View) -> View:
     return _redrawn(then, nodes, licences=licences)
 
 
-def nobody_grows(view: View) -> View:
+def without_growth(view: View) -> View:
     """Return the view in which no running job wants more."""
     return replace(view, running=[replace(job, wants=0) if job.wants else job for job in view.running])
 

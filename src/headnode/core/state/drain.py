@@ -38,18 +38,18 @@ class DrainNode(Command, frozen=True):
 
 
 class ReportHealth(Command, frozen=True):
-    """Node: the result of its health check; if it is not `well`, `said` is the reason."""
+    """Node: the result of its health check; `reason` if it is not `well`."""
 
     node: str
     well: bool
-    said: str = ""
+    reason: str = ""
 
 
 class ReportNonsense(Command, frozen=True):
-    """Head: the node has reported something impossible; `said` describes it."""
+    """Head: the node has reported something impossible; `reason` describes it."""
 
     node: str
-    said: str
+    reason: str
 
 
 OLD_AGENT_REASON = "its agent is older than the hooks of this cluster and runs none: update Headnode there"
@@ -111,7 +111,7 @@ def health(cluster: ClusterState, command: ReportHealth, now: Instant) -> list[E
         return []
     if command.well:
         return [e.NodeDrainLifted(at=now, node=command.node, cause="health")]
-    reason = command.said[:LONGEST_REASON]
+    reason = command.reason[:LONGEST_REASON]
     if before is not None and before.reason == reason:
         return []
     closes = now if before is None else before.closes
@@ -123,7 +123,7 @@ def nonsense(cluster: ClusterState, command: ReportNonsense, now: Instant) -> li
     known = cluster.nodes.get(command.node)
     if known is None or _of("report", known) is not None:
         return []
-    reason = f"it sent an impossible report: {command.said}"[:LONGEST_REASON]
+    reason = f"it sent an impossible report: {command.reason}"[:LONGEST_REASON]
     return [e.NodeDrained(at=now, node=command.node, closes=now, cause="report", reason=reason)]
 
 

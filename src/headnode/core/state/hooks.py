@@ -43,7 +43,7 @@ OLD_AGENT = "old agent"
 
 
 class ReportHook(Command, frozen=True):
-    """Node: the prolog or the epilog (`hook`) of the job failed there; `said` is the reason.
+    """Node: the prolog or the epilog (`hook`) of the job failed there; `reason` describes it.
 
     of_node:  it was not even started there, so the job is not to blame
     """
@@ -51,7 +51,7 @@ class ReportHook(Command, frozen=True):
     node: str
     job: JobId
     hook: str
-    said: str
+    reason: str
     of_node: bool = False
 
 
@@ -127,13 +127,13 @@ def hook_failed(cluster: ClusterState, command: ReportHook, now: Instant) -> lis
         return []
     events: list[Event] = []
     if command.hook != OLD_AGENT:
-        reason = f"the {command.hook} of job {command.job} failed: {command.said}"
+        reason = f"the {command.hook} of job {command.job} failed: {command.reason}"
         of_job = command.hook == "prolog" and not command.of_node
         doubt = in_doubt(cluster, command.node, command.job, now) if of_job else None
         events = _drained(cluster, command.node, reason, now, doubt)
         if doubt is not None and (record is None or not record.state.is_active):  # else when it goes back
             doubts = {**cluster.suspects, command.node: doubt}
-            events += blame_for_prolog(cluster, doubt.owner, command.said, now, doubts)
+            events += blame_for_prolog(cluster, doubt.owner, command.reason, now, doubts)
     if command.hook not in ("prolog", OLD_AGENT) or record is None or record.run is None:
         return events
     run = record.run
@@ -147,7 +147,7 @@ def hook_failed(cluster: ClusterState, command: ReportHook, now: Instant) -> lis
         job=record.id,
         removed=((command.node, run.places[command.node]),),
         too_small=small,
-        message=f"node {command.node} could not be made ready: {command.said}",
+        message=f"node {command.node} could not be made ready: {command.reason}",
         uncounted=True,
     )
     return [*events, lost]

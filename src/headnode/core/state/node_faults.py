@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from headnode.core.model.faults import Fault, fault_of, tells_of_node
+from headnode.core.model.faults import Fault, fault_of, may_be_fault_of_node
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.cluster_state import ClusterState
@@ -53,14 +53,14 @@ def is_node_at_fault(cluster: ClusterState, node: str, trouble: str) -> bool:
         return True
     known = cluster.nodes.get(node)
     drained = known is not None and any(drain.cause == "failures" for drain in known.drains)
-    return drained and tells_of_node(trouble)
+    return drained and may_be_fault_of_node(trouble)
 
 
 def drain_for_failures(
     cluster: ClusterState, record: JobRecord, node: str, over: tuple[InstanceEnd, ...], now: Instant
 ) -> list[Event]:
     """Close a node where one attempt after the other fails to start, if that tells of the node."""
-    failed = [how for how in over if how.outcome.started is None and tells_of_node(how.outcome.fault)]
+    failed = [how for how in over if how.outcome.started is None and may_be_fault_of_node(how.outcome.fault)]
     if not failed or any(how.outcome.started is not None for how in over):
         return []
     row = cluster.start_failures.row(node, now)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from headnode.core.model.errors import NotAllowed
-from headnode.core.model.faults import tells_of_node
+from headnode.core.model.faults import may_be_fault_of_node
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
 from headnode.core.state import job_events as e
@@ -165,7 +165,7 @@ class StartFailures:
         """An attempt is over that started, or could not be."""
         if how.outcome.started is not None:
             self.started(how.node, owner, at)
-        elif tells_of_node(how.outcome.fault):
+        elif may_be_fault_of_node(how.outcome.fault):
             self._rows[how.node] = self.row(how.node, at).longer(job, owner)
 
     def forget(self, node: str) -> None:

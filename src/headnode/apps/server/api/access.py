@@ -11,7 +11,7 @@ import msgspec
 
 from headnode.adapters.identity.users import account
 from headnode.adapters.nodes.entrance import digest_of
-from headnode.apps.server.api.verbs import CREATES, READS, VerbAccess, Who, secret_again, verb
+from headnode.apps.server.api.verbs import CREATES, READS, VerbAccess, VerbUsers, secret_again, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import NotFound, Unavailable, WrongState
 from headnode.core.model.quantities import Instant, Seconds
@@ -160,7 +160,7 @@ async def whoami(context: ServerContext, by: User, request: w.VerbRequest) -> Re
     return RequestingUser(by.name, by.uid, by.role.value, context.name)
 
 
-@verb(VerbAccess(Who.EVERYBODY, changes=True, near=True), again=secret_again)
+@verb(VerbAccess(VerbUsers.EVERYBODY, changes=True, near=True), again=secret_again)
 async def create_token(context: ServerContext, by: User, request: w.NewTokenRequest) -> LoginAnswer:
     """Offer a login: a client of another machine exchanges it once for a token."""
     if context.network is None and not request.web:
@@ -206,7 +206,7 @@ async def revoke_token(context: ServerContext, by: User, request: w.RevokeTokenR
     return RevokedToken(request.token)
 
 
-@verb(VerbAccess(Who.ADMINISTRATOR))
+@verb(VerbAccess(VerbUsers.ADMINISTRATOR))
 async def audit_log(context: ServerContext, by: User, request: w.AuditLogRequest) -> AuditAnswer:
     """Show the newest lines of the audit log."""
     must_administer(by, "read the audit log")

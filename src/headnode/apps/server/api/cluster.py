@@ -14,7 +14,7 @@ from headnode.apps.server.api import nodes as show
 from headnode.apps.server.api.access import whoami
 from headnode.apps.server.api.filters_templates import check_programs
 from headnode.apps.server.api.job_objects import Object, count_by_state
-from headnode.apps.server.api.verbs import ADMINISTERS, READS, VerbAccess, Who, verb
+from headnode.apps.server.api.verbs import ADMINISTERS, READS, VerbAccess, VerbUsers, verb
 from headnode.apps.server.prediction_scores import judged_predictions, prediction_scores
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.quantities import FOREVER, Instant
@@ -158,7 +158,7 @@ async def set_parameters(
     return await parameters(context, by, w.VerbRequest())
 
 
-@verb(VerbAccess(Who.ADMINISTRATOR, changes=True, near=True))
+@verb(VerbAccess(VerbUsers.ADMINISTRATOR, changes=True, near=True))
 async def backup(context: ServerContext, by: User, request: w.VerbRequest) -> BackupAnswer:  # noqa: ARG001
     """Copy the journal into a new file in the state directory, which the client must remove."""
     must_administer(by, "make a backup")

@@ -24,7 +24,7 @@ from headnode.apps.server.api.job_views import (
     prediction_object,
     seen_by,
 )
-from headnode.apps.server.api.verbs import CREATES, OVERSEES, READS, VerbAccess, Who, verb
+from headnode.apps.server.api.verbs import CREATES, OVERSEES, READS, VerbAccess, VerbUsers, verb
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.slash_terms import read_terms
@@ -148,7 +148,7 @@ async def _added_again(
     return AddTasksAnswer(receipt.jobs[0], tasks, report=(), repeated=True)
 
 
-@verb(VerbAccess(Who.OWNER, changes=True), again=_added_again)
+@verb(VerbAccess(VerbUsers.OWNER, changes=True), again=_added_again)
 async def add_tasks(context: ServerContext, by: User, request: w.AddTasksRequest) -> AddTasksAnswer:
     """Add tasks at the end of a job's task list."""
     refuse_too_many(len(request.tasks))

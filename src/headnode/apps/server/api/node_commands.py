@@ -25,7 +25,7 @@ from headnode.apps.server.api.streams import (
     StreamHandler,
     relay_stream,
 )
-from headnode.apps.server.api.verbs import ADMINISTERS, VerbAccess, Who, verb
+from headnode.apps.server.api.verbs import ADMINISTERS, VerbAccess, VerbUsers, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
 from headnode.core.model.node import NodeState
@@ -190,7 +190,7 @@ def _user_named(name: str | None, by: User) -> User:
     return User(name=found.pw_name, uid=found.pw_uid, gid=found.pw_gid)
 
 
-@verb(VerbAccess(Who.ADMINISTRATOR))
+@verb(VerbAccess(VerbUsers.ADMINISTRATOR))
 async def run_on_node(context: ServerContext, by: User, request: w.RunOnNodeRequest) -> StreamHandler:
     """Run the part of a run on one of its nodes."""
     run = context.runs.get(JobId(request.run))

@@ -11,7 +11,7 @@ from headnode.adapters.nodes.streams import BESIDE, SessionKey
 from headnode.adapters.wire import agent_messages as m
 from headnode.apps.server.api.job_views import expected_object
 from headnode.apps.server.api.streams import NOT_RUN, ClientStream, CommandEnd, StreamHandler, relay_stream
-from headnode.apps.server.api.verbs import VerbAccess, Who, verb
+from headnode.apps.server.api.verbs import VerbAccess, VerbUsers, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import BadRequest, HeadnodeError, WrongState
 from headnode.core.model.quantities import JobId
@@ -35,7 +35,7 @@ _JOB_END_PATIENCE = 5.0  # seconds to wait for the end of the job if the end of 
 _LARGEST = 9999  # rows or columns
 
 
-@verb(VerbAccess(Who.OWNER, changes=True))
+@verb(VerbAccess(VerbUsers.OWNER, changes=True))
 async def shell(context: ServerContext, by: User, request: w.ShellRequest) -> StreamHandler:
     """Connect a client to a terminal of a job, or run a command in the job."""
     found = context.lookups.job(request.job)

@@ -13,7 +13,7 @@ from headnode.apps.server.api.task_output import (
     output_removed,
     read_own_file,
 )
-from headnode.apps.server.api.verbs import OVERSEES, READS, VerbAccess, Who, verb
+from headnode.apps.server.api.verbs import OVERSEES, READS, VerbAccess, VerbUsers, verb
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.slash_terms import with_changed_task
@@ -39,7 +39,7 @@ from headnode.protocol.answers import (
 from headnode.protocol.output_answers import OutputAnswer, OutputBytesAnswer
 
 
-@verb(VerbAccess(Who.OWNER, changes=True))
+@verb(VerbAccess(VerbUsers.OWNER, changes=True))
 async def modify_task(context: ServerContext, by: User, request: w.ModifyTaskRequest) -> ModifiedTask:
     """Change options of a task, before the job is submitted."""
     found = live_job(context, request.job)
@@ -275,7 +275,7 @@ def _task_kind(task: TaskSpec) -> str:
     return task.kind.value if task.kind in (TaskType.SWEEP, TaskType.SERVICE) else f"{task.kind.value} task"
 
 
-@verb(VerbAccess(Who.OWNER))
+@verb(VerbAccess(VerbUsers.OWNER))
 async def read_output(context: ServerContext, by: User, request: w.ReadOutputRequest) -> OutputBytesAnswer:
     """Read output on its node, with the rights of the job's user."""
     found = context.lookups.job(request.job)

@@ -21,7 +21,7 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-class Who(StrEnum):
+class VerbUsers(StrEnum):
     """The users that may use a verb."""
 
     EVERYBODY = "everybody"
@@ -32,21 +32,21 @@ class Who(StrEnum):
 
 
 class VerbAccess(NamedTuple):
-    """Who may use a verb, and what it needs.
+    """VerbUsers may use a verb, and what it needs.
 
     changes: it is written to the audit log, and refused when that cannot be written
     near:    only from the head's own machine
     """
 
-    who: Who
+    who: VerbUsers
     changes: bool = False
     near: bool = False
 
 
-READS: Final = VerbAccess(Who.EVERYBODY)
-CREATES: Final = VerbAccess(Who.EVERYBODY, changes=True)
-OVERSEES: Final = VerbAccess(Who.OVERSEER, changes=True)
-ADMINISTERS: Final = VerbAccess(Who.ADMINISTRATOR, changes=True)
+READS: Final = VerbAccess(VerbUsers.EVERYBODY)
+CREATES: Final = VerbAccess(VerbUsers.EVERYBODY, changes=True)
+OVERSEES: Final = VerbAccess(VerbUsers.OVERSEER, changes=True)
+ADMINISTERS: Final = VerbAccess(VerbUsers.ADMINISTRATOR, changes=True)
 
 
 AnswerAgain = Callable[[Any, User, Receipt, Any], Awaitable[VerbAnswer]]
@@ -110,9 +110,9 @@ class Verb(Generic[Arguments, Result]):
                 what=f"{name!r} is not for clients of other machines",
                 fix="log in on the head's machine and do it there",
             )
-        if self.access.who is Who.ADMINISTRATOR:
+        if self.access.who is VerbUsers.ADMINISTRATOR:
             must_administer(by, f"ask for {name!r}")
-        if self.access.who is Who.OPERATOR and not by.oversees:
+        if self.access.who is VerbUsers.OPERATOR and not by.oversees:
             raise NotAllowed(
                 code="not-operator",
                 what=f"{by.name!r} may not ask for {name!r}",

@@ -75,7 +75,7 @@ class _WaitingRequest:
 
 
 class RequestTurns:
-    """Who may begin next."""
+    """VerbUsers may begin next."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, deque[_WaitingRequest]] = {}  # by user; the user that waits longest is first

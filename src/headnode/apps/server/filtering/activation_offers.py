@@ -99,7 +99,7 @@ class ActivationFilters:
         try:
             told = await self._asked(question)
         finally:
-            await self._tell(told)
+            await self._send_verdict(told)
 
     async def _asked(self, question: FilterQuestion) -> c.TakeVerdict:
         settings = self._context.engine.settings
@@ -158,7 +158,7 @@ class ActivationFilters:
             requeues=record.run.requeues if record.run is not None else 0,
         )
 
-    async def _tell(self, told: c.TakeVerdict) -> None:
+    async def _send_verdict(self, told: c.TakeVerdict) -> None:
         try:
             await self._context.ask(told)
         except Unavailable as error:  # the engine has read its memory again: there is no such offer any more

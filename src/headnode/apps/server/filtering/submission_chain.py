@@ -100,9 +100,9 @@ class ConcurrencyLimit:
             yield
         finally:
             self._inside -= 1
-            self._let_next_in()
+            self._admit_next()
 
-    def _let_next_in(self) -> None:
+    def _admit_next(self) -> None:
         for _ in range(max(0, self._limit() - self._inside)):
             while self._waiting and self._waiting[0].done():
                 self._waiting.popleft()
@@ -221,7 +221,7 @@ class SubmissionFilters(SubmissionChain):
             with self._together:
                 passed = await self.through(chain, record, spec, lambda: self._record(job, order) is not None)
         await self._together.arrive()
-        failed = passed.failed or await self._let_in(job, order, chain, passed.spec)
+        failed = passed.failed or await self._admit(job, order, chain, passed.spec)
         if failed and passed.walk.called:
             await self._filter_caller.undo(passed.walk.to_undo(), job, self.seconds)
         if failed:
@@ -274,7 +274,7 @@ class SubmissionFilters(SubmissionChain):
                     return FilteredJob(spec, walk, wrong_change(each, no.what))
         return FilteredJob(spec, walk, "")
 
-    async def _let_in(self, job: JobId, order: int, chain: FilterChain, spec: JobSpec) -> str:
+    async def _admit(self, job: JobId, order: int, chain: FilterChain, spec: JobSpec) -> str:
         """Let a job into the queue that has passed; return why it cannot be there."""
         record = self._record(job, order)
         if record is None:

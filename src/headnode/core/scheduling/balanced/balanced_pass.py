@@ -166,10 +166,10 @@ class MinimumStarts:
         tellings: dict[JobRequest, LazyWait] = {}
         for request, asks in self._asks.items():
             if asks in self.inner.waits or asks in self._put_off:
-                tellings[request] = self._telling(asks)
+                tellings[request] = self._lazy_wait(asks)
         return LazyReasons(tellings)
 
-    def _telling(self, asks: JobRequest) -> LazyWait:
+    def _lazy_wait(self, asks: JobRequest) -> LazyWait:
         def told() -> Wait:
             wait = self.inner.waits.get(asks)
             late = self._late.get(asks)

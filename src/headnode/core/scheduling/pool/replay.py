@@ -65,11 +65,11 @@ def replay(
     """Return when each job of the workload starts under the policy, in seconds on the workload's clock."""
     ordered = _ends_first if ties is Ties.ENDS_FIRST else _arrivals_first
     starts: list[float] = [inf] * len(workload.submits)
-    ordered(workload, policy, starts, progress or _untold)
+    ordered(workload, policy, starts, progress or _ignore_progress)
     return starts
 
 
-def _untold(_jobs: int) -> None:
+def _ignore_progress(_jobs: int) -> None:
     """Ignore the progress of a replay."""
 
 

@@ -240,7 +240,7 @@ class PredictingPolicy:
         waiting = [job for job in self._new if job in self._queued]
         self._new.clear()
         if waiting:
-            self._tell(Instant(now), waiting)
+            self._predict(Instant(now), waiting)
         return started
 
     def _judge(self, now: Instant, job: int) -> None:
@@ -254,7 +254,7 @@ class PredictingPolicy:
         self.calibration.learn(foreseen, Seconds(now - made), now)
         self.judged.append(judged._replace(started=now))
 
-    def _tell(self, now: Instant, waiting: Sequence[int]) -> None:
+    def _predict(self, now: Instant, waiting: Sequence[int]) -> None:
         for job, foreseen in self._outlook_on(now, waiting).foresee(now, waiting).items():
             at_most = foreseen.by_limits if self._manners.firm else FOREVER
             p50, p90 = self.calibration.expected(foreseen, at_most)

@@ -172,24 +172,22 @@ class PolicyTraits(NamedTuple):
     """Properties of a policy that shorten predictions.
 
     `firm`: no job starts later than planned from the limits.  `in_turn`: no job overtakes.
-
-    `dear`: a pass costs more than the queue is long, so a long queue is replayed less often; its medians
-    are the surer for it.
+    `is_expensive`: the cost of a pass grows faster than the queue, so a long queue is replayed less often.
     """
 
     firm: bool = False
     in_turn: bool = False
-    dear: bool = False
+    is_expensive: bool = False
 
     def replays(self, queued: int) -> int:
         """Return how many replays a prediction is worth with so many in the queue.
 
-        >>> PolicyTraits(dear=True).replays(4), PolicyTraits(dear=True).replays(400)
+        >>> PolicyTraits(is_expensive=True).replays(4), PolicyTraits(is_expensive=True).replays(400)
         (10, 1)
         >>> PolicyTraits().replays(400)
         10
         """
-        if not self.dear:
+        if not self.is_expensive:
             return REPLAYS
         return REPLAYS if queued <= _FEW else 3 if queued <= _SOME else 1
 
@@ -200,7 +198,7 @@ POLICY_TRAITS: Mapping[str, PolicyTraits] = MappingProxyType(
     {
         "fcfs": PolicyTraits(firm=True, in_turn=True),
         "easy": PolicyTraits(),
-        "conservative": PolicyTraits(firm=True, dear=True),
-        "conservative-replan": PolicyTraits(dear=True),
+        "conservative": PolicyTraits(firm=True, is_expensive=True),
+        "conservative-replan": PolicyTraits(is_expensive=True),
     }
 )
