@@ -306,7 +306,9 @@ class NodeLinks:
                 case Launch() | LaunchData() | LaunchAck() | LaunchesEnded():
                     self._relay.pass_on(link.node, message, self._cluster())
                 case Health(healthy=well, message=said):
-                    self._report(ReportHealth(node=link.node, well=well, reason=said[: WORDS.most]), link, None)
+                    self._report(
+                        ReportHealth(node=link.node, well=well, reason=said[: WORDS.most]), link, None
+                    )
                 case Results():
                     self._take(message, link)
                 case NotUnderstood(message=said):
