@@ -388,7 +388,7 @@ def on(world: World, job: JobId, task: int) -> dict[str, int]:
     """Return the instances of a task that run, by node."""
     run = world.record(job).run
     assert run is not None
-    return {each.place[0][0]: instance for instance, each in run.tasks[task - 1].live.items()}
+    return {each.placement[0][0]: instance for instance, each in run.tasks[task - 1].live.items()}
 
 
 def test_nodes_that_could_not_be_prepared_hold_back_no_other_while_they_are_cleaned() -> None:

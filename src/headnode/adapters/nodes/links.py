@@ -305,10 +305,8 @@ class NodeLinks:
                     link.answered(message.number, message)
                 case Launch() | LaunchData() | LaunchAck() | LaunchesEnded():
                     self._relay.pass_on(link.node, message, self._cluster())
-                case Health(healthy=well, message=said):
-                    self._report(
-                        ReportHealth(node=link.node, well=well, reason=said[: WORDS.most]), link, None
-                    )
+                case Health(healthy=ok, message=why):
+                    self._report(ReportHealth(node=link.node, well=ok, reason=why[: WORDS.most]), link, None)
                 case Results():
                     self._take(message, link)
                 case NotUnderstood(message=said):
