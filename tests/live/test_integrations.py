@@ -138,7 +138,7 @@ executor.set_job_status_callback(lambda job, status: seen.append((job.native_id,
 
 def spec(command, **options):
     attributes = JobAttributes(
-        duration=datetime.timedelta(minutes=5), project_name="psij",
+        duration=datetime.timedelta(minutes=5), account="psij",
         custom_attributes={"headnode.priority": "Lowest"},
     )
     return JobSpec("/bin/sh", ["-c", command], directory=pathlib.Path.cwd(), attributes=attributes, **options)

@@ -124,7 +124,7 @@ class HeadnodeJobExecutor(JobExecutor):
                 return
             if state.final:
                 del self._jobs[now.id or 0]
-        code = now.delivered.exit_code if state.final and now.delivered is not None else None
+        code = now.usage.exit_code if state.final and now.usage is not None else None
         at = now.ended if state.final else now.started if state is JobState.ACTIVE else now.submitted
         status = JobStatus(state, time=at, message=now.message or None, exit_code=code)
         self._set_job_status(job, status)
@@ -165,7 +165,7 @@ class HeadnodeJobExecutor(JobExecutor):
             options |= {
                 "run_time": attributes.duration,
                 "node_groups": attributes.queue_name,
-                "project": attributes.project_name or attributes.account,
+                "project": attributes.account,
                 "reservation": attributes.reservation_id,
             }
             custom = attributes.custom_attributes or {}

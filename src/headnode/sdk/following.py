@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from headnode.core.model.errors import HeadnodeError
+from headnode.core.model.errors import Broken, HeadnodeError
 from headnode.protocol.answers import DetailedJob
 from headnode.sdk.synchronous.client import HeadnodeClient
 from headnode.sdk.synchronous.session import FINAL
@@ -63,6 +63,10 @@ class JobFollower:
         except HeadnodeError as error:
             if not self._closed:
                 self._failed(error)
+        except BaseException as error:
+            what = f"jobs are no longer followed: {error!r}"
+            self._failed(Broken(code="follower", what=what, fix="report it"))
+            raise
 
     def _look(self, number: int) -> None:
         """Ask for a job, and tell how it is if its state is another than the last that was told."""
