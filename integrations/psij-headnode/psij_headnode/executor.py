@@ -5,6 +5,7 @@ Source:  PSI/J, "Job Submission API Specification", layers 0 and 1.
 
 import shlex
 import threading
+from itertools import chain
 from typing import Any
 
 from psij import (
@@ -53,7 +54,7 @@ class HeadnodeJobExecutor(JobExecutor):
         """`url`: the state directory of the head; None: the head that `hn` finds."""
         super().__init__(url=url, config=config or JobExecutorConfig())
         self._client = HeadnodeClient(url)
-        self._jobs: dict[int, Job] = {}
+        self._jobs: dict[int, list[Job]] = {}  # several may be attached to one job of Headnode
         self._lock = threading.Lock()
         self._follower: JobFollower | None = None
 
@@ -113,26 +114,28 @@ class HeadnodeJobExecutor(JobExecutor):
     def _take(self, job: Job, number: int, follower: JobFollower) -> None:
         job._native_id = str(number)
         with self._lock:
-            self._jobs[number] = job
+            self._jobs.setdefault(number, []).append(job)
         follower.add(number)
 
     def _changed(self, now: DetailedJob) -> None:
         state = STATES.get(now.state)
         with self._lock:
-            job = self._jobs.get(now.id or 0)
-            if job is None or state is None:
+            jobs = list(self._jobs.get(now.id or 0, []))
+            if not jobs or state is None:
                 return
             if state.final:
                 del self._jobs[now.id or 0]
         code = now.usage.exit_code if state.final and now.usage is not None else None
         at = now.ended if state.final else now.started if state is JobState.ACTIVE else now.submitted
         status = JobStatus(state, time=at, message=now.message or None, exit_code=code)
-        self._set_job_status(job, status)
+        for job in jobs:
+            if job.status.state is not state:
+                self._set_job_status(job, status)
 
     def _lost(self, error: HeadnodeError) -> None:
         """Fail the jobs that can no longer be followed."""
         with self._lock:
-            jobs, self._follower = list(self._jobs.values()), None
+            jobs, self._follower = list(chain.from_iterable(self._jobs.values())), None
             self._jobs.clear()
         for job in jobs:
             self._set_job_status(job, JobStatus(JobState.FAILED, message=str(error)))
