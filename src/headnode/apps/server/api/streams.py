@@ -75,7 +75,7 @@ class RunOnNodes:
     def __init__(
         self, asker: User, user: User, nodes: list[str], request: RunOnNodesRequest, *, same_numbers: bool
     ) -> None:
-        """`same_numbers`: as in `OpenJob`."""
+        """`same_numbers`: `same_uid` of `OpenJob`."""
         self.same_numbers = same_numbers
         self.number = number_outside()
         self.asker, self.user, self.nodes, self.request = asker, user, nodes, request
