@@ -69,7 +69,7 @@ def test_a_thousand_calls_are_a_few_jobs_and_nothing_is_polled(head: RealHead, t
         jobs = relay.asked["submit_job"]
         assert jobs + relay.asked["add_tasks"] <= 20
         assert relay.asked["watch_jobs"] == jobs
-        assert set(relay.asked) <= {"defaults", "submit_job", "add_tasks", "watch_jobs"}
+        assert set(relay.asked) <= {"submission_defaults", "submit_job", "add_tasks", "watch_jobs"}
         assert sum(job.tasks.finished for job in client.jobs(name="thousand")) == 1000
 
 
