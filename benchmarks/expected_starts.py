@@ -15,7 +15,7 @@ import msgspec
 
 from headnode.adapters.files.job_logs import read_log
 from headnode.apps.server.main import EffectsInOrder
-from headnode.apps.server.prediction_scores import prediction_scores
+from headnode.apps.server.predicted_starts import prediction_scores
 from headnode.apps.simulate.engine_replay import EngineReplay
 from headnode.apps.simulate.machine import pool
 from headnode.core.model.quantities import Instant

@@ -26,7 +26,7 @@ WIDTH = 110
 
 GROUPS: Mapping[str, tuple[str, str, str]] = {
     "job_verbs": ("AsyncJobVerbs", "Verbs that make and change jobs", "jobs"),
-    "job_view_verbs": ("AsyncJobViewVerbs", "Verbs that show jobs", "job_views explain watch events"),
+    "job_view_verbs": ("AsyncJobViewVerbs", "Verbs that show jobs", "job_views queue watch events"),
     "task_verbs": ("AsyncTaskVerbs", "Verbs about tasks, their output, and job groups", "tasks groups"),
     "node_verbs": ("AsyncNodeVerbs", "Verbs about nodes", "nodes node_commands reservations"),
     "cluster_verbs": ("AsyncClusterVerbs", "Verbs about the cluster, templates, filters and users", ""),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from test_notices import free_port
 
-from headnode.adapters.notify.event_posts import signature
+from headnode.adapters.notify.delivery import signature
 from heads import RealHead, real_head
 
 SECRET = b"a key of more than twenty-four bytes"

@@ -10,7 +10,7 @@ from test_who_may import ADMINISTRATOR as ROOT
 from test_who_may import OTHER, OWNER, asking
 
 from headnode.apps.server.api import events as verb
-from headnode.apps.server.api.event_objects import EVENT_TYPES, INTERNAL_EVENTS
+from headnode.apps.server.api.events import EVENT_TYPES, INTERNAL_EVENTS
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.state.events import EVENTS
 from testbed.function_door import call

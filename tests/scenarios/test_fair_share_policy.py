@@ -14,9 +14,9 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds, SortKey, queue_position
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
-from headnode.core.scheduling.explain.reasons import first_ahead
 from headnode.core.scheduling.policies import POLICIES, Policy
 from headnode.core.scheduling.queue_order import OrderedPolicy
+from headnode.core.scheduling.reasons import first_ahead
 from headnode.core.scheduling.view import View, WaitingClass
 from headnode.core.state.command import Command
 from headnode.core.state.events import Event

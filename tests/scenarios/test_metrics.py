@@ -5,8 +5,7 @@ from pathlib import Path
 from test_local_socket import Scene, run
 from test_who_may import OWNER
 
-from headnode.core.model.quantities import Seconds
-from headnode.engine.timings import LIFE_BOUNDS, DurationHistogram
+from headnode.core.model.quantities import LIFE_BOUNDS, DurationHistogram, Seconds
 from testbed.function_door import call
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.node import NodeState
-from headnode.core.model.quantities import NEVER, Instant, JobId
+from headnode.core.model.quantities import NEVER, STEP_BOUNDS, DurationHistogram, Instant, JobId
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Plan, Start
 from headnode.core.scheduling.policies import plan_easy
@@ -44,7 +44,6 @@ from headnode.engine.preemption import (
 )
 from headnode.engine.recovery import ended_job, recover, save
 from headnode.engine.settings import Settings
-from headnode.engine.timings import STEP_BOUNDS, DurationHistogram
 from headnode.engine.view_builder import ViewBuilder
 
 

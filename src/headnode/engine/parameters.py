@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from headnode.core.launching.affinity import AFFINITIES
+from headnode.core.model.node import AFFINITIES
 from headnode.core.state.decide import LIFETIME
 from headnode.core.state.decide import PARAMETER as IDEMPOTENCY_LIFETIME
 from headnode.core.state.hooks import EPILOG_TIMEOUT, NODE_FILTER_TIMEOUT, PROLOG_TIMEOUT

@@ -5,26 +5,30 @@ done anywhere, for it touches nothing; the result is accepted, and the first pre
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import nsmallest
+from itertools import islice
 from math import inf
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from headnode.core.model.job import JobSpec, with_option
-from headnode.core.model.quantities import FOREVER, NEVER, Instant, JobId, Seconds
+from headnode.core.model.job import JobRequest, JobSpec, with_option
+from headnode.core.model.quantities import FOREVER, NEVER, Instant, JobId, QueuePosition, Seconds
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import Policy
 from headnode.core.scheduling.prediction.predictor import Calibration
 from headnode.core.scheduling.prediction.replays import PredictedWait, predicted_wait, replay_quantile
 from headnode.core.scheduling.prediction.run_times import JobTraits, RunTimeForecast, RunTimeHistory
-from headnode.core.scheduling.view import View
+from headnode.core.scheduling.view import View, WaitingClass
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
 from headnode.core.state.job_record import JobRecord, decode_record, spec_of
 from headnode.core.state.transitions import JobState
 from headnode.engine.ports import Archive, EndedJob, Prediction, PredictionStore
-from headnode.engine.simulate_ahead import SimulatedRunTime, first_in_queue, simulate_ahead, to_the_limits
+
+if TYPE_CHECKING:
+    from headnode.engine.simulate_ahead import SimulatedRunTime
 
 TAUGHT = 5_000  # of the newest ended jobs, at the start of a head
 _SLICE = 500  # of them at a time
@@ -137,7 +141,7 @@ class PredictionInput(msgspec.Struct, frozen=True):
     lasts: Mapping[JobId, Sequence[Seconds]]
     otherwise: Mapping[JobId, Sequence[Sequence[Seconds]]] = {}
 
-    def run_times(self, replay: int) -> SimulatedRunTime:
+    def run_times(self, replay: int) -> "SimulatedRunTime":
         """Return the run times of a replay."""
 
         def lasts(job: JobId, option: int) -> float:
@@ -166,6 +170,8 @@ def look_ahead(situation: PredictionInput, policy: Policy, stop: Callable[[], bo
     Touches nothing: it may be called beside everything else.
     Cost:  so many times that of `simulate_ahead`; at most one plan more once `stop` says so.
     """
+    from headnode.engine.simulate_ahead import simulate_ahead, to_the_limits
+
     view, now = situation.view, situation.view.now
     by_limits = simulate_ahead(view, policy, {}, to_the_limits(view), stop, COARSE)
     futures = [by_limits]
@@ -179,6 +185,16 @@ def look_ahead(situation: PredictionInput, policy: Policy, stop: Callable[[], bo
         if whole or max(waits) < inf:
             foreseen[job] = predicted_wait(waits[1:], waits[0])
     return PredictionResult(foreseen, whole)
+
+
+def first_in_queue(view: View, most: int) -> View:
+    """Return the view with no more than the first `most` jobs of its queue."""
+    turns = {turn: each.request for each in view.queue for turn in islice(each.turns, most)}
+    kept: dict[JobRequest, list[QueuePosition]] = {}
+    for turn in nsmallest(most, turns):
+        kept.setdefault(turns[turn], []).append(turn)
+    queue = [WaitingClass(request=request, turns=found) for request, found in kept.items()]
+    return msgspec.structs.replace(view, queue=queue)
 
 
 class StartPredictor:

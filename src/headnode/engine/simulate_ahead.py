@@ -6,8 +6,7 @@ improve scheduler performance", 1999.
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from heapq import heapify, heappop, heappush, nsmallest
-from itertools import islice
+from heapq import heapify, heappop, heappush
 from math import inf
 from typing import NamedTuple
 
@@ -34,16 +33,6 @@ class SimulatedStarts(NamedTuple):
 
     starts: Mapping[JobId, Instant]
     whole: bool
-
-
-def first_in_queue(view: View, most: int) -> View:
-    """Return the view with no more than the first `most` jobs of its queue."""
-    turns = {turn: each.request for each in view.queue for turn in islice(each.turns, most)}
-    kept: dict[JobRequest, list[QueuePosition]] = {}
-    for turn in nsmallest(most, turns):
-        kept.setdefault(turns[turn], []).append(turn)
-    queue = [WaitingClass(request=request, turns=found) for request, found in kept.items()]
-    return msgspec.structs.replace(view, queue=queue)
 
 
 def to_the_limits(view: View) -> SimulatedRunTime:

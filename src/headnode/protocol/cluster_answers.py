@@ -1,4 +1,4 @@
-"""What the verbs about the cluster, filters and templates answer.
+"""What the verbs about the cluster, its queue and metrics, filters and templates answer.
 
 The page of the protocol is printed from it.  Times are seconds since 1970.
 The comment of a field is what the page says of it.
@@ -9,7 +9,8 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from headnode.core.formats.fidelity import FidelityReport
-from headnode.protocol.answers import VerbAnswer
+from headnode.protocol.answers import ListedJob, ProcessorCount, VerbAnswer
+from headnode.protocol.requests import VerbRequest
 from headnode.protocol.user_answers import RequestingUser
 
 # ---------------------------------------------------------------- the cluster
@@ -307,3 +308,67 @@ class StoredTemplate(VerbAnswer, frozen=True):
 
     template: TemplateObject
     report: FidelityReport
+
+
+class HistogramObject(VerbAnswer, frozen=True):
+    """Durations in seconds: `counts` of those up to each bound, the last of longer ones."""
+
+    bounds: list[float]
+    counts: list[int]
+    total: float
+
+
+class CoverageObject(VerbAnswer, frozen=True):
+    """The parts of the newest judged predictions that held; null where there are none."""
+
+    jobs: int  # that were judged
+    p50: float | None
+    p90: float | None
+    promise: float | None
+
+
+class MetricsAnswer(VerbAnswer, frozen=True):
+    """metrics."""
+
+    cluster: str
+    version: str
+    policy: str
+    started: float
+    jobs: dict[str, int]  # by state; of jobs that are over, all in the archive
+    nodes: dict[str, int]  # by state
+    processors: ProcessorTotals
+    tasks_running: int
+    jobs_submitted: int
+    jobs_started: int
+    jobs_backfilled: int  # of those that started
+    jobs_ended: dict[str, int]  # by outcome
+    tasks_ended: dict[str, int]  # by outcome; queued: it ran again
+    waits: dict[str, HistogramObject]  # by job template: from submission to start
+    runs: dict[str, HistogramObject]  # by job template: from start to end
+    passes: HistogramObject  # of the scheduler
+    commits: HistogramObject  # of the journal
+    event_number: int  # of the newest event
+    agents_connected: int
+    notices_waiting: int
+    coverage: CoverageObject  # of predicted starts
+
+
+class QueueRequest(VerbRequest, frozen=True):
+    """queue."""
+
+    limit: int = 100  # jobs, at most 1,000
+
+
+class QueuedJob(ListedJob, frozen=True):
+    """A job in the queue."""
+
+    position: int  # 1 for the first
+    places: list[ProcessorCount]  # the processors that the plan reserves for it; empty: none yet
+
+
+class QueueAnswer(VerbAnswer, frozen=True):
+    """queue."""
+
+    jobs: list[QueuedJob]  # in the order of the queue
+    waiting: int  # all jobs in the queue
+    held: int  # queued jobs that are held, or wait for others: they have no place in the queue

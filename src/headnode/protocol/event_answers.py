@@ -1,7 +1,12 @@
-"""What the verbs about events are asked and answer."""
+"""What the verbs about events are asked and answer, and events in the form for event streams and webhooks.
 
-from typing import Annotated
+Source:  CloudEvents 1.0.2, sections "Context Attributes" and "JSON Event Format".
+"""
 
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from headnode.core.model import bounds as b
@@ -57,3 +62,31 @@ class EventsAnswer(VerbAnswer, frozen=True):
     events: list[EventObject]  # oldest first; there may be none though more follow
     after: int  # pass it as `after` for those that follow
     newest: int  # the number of the newest event; there are no more when `after` is the same
+
+
+ENVELOPE = ("number", "type", "at")
+"""Fields that the envelope has; the rest is its data."""
+BATCH_TYPE = "application/cloudevents-batch+json"
+
+
+def cloud_event(event: EventObject, cluster: str) -> dict[str, Any]:
+    """Return an event of a cluster as a CloudEvent.
+
+    Its id is its number, by which a receiver knows one that came twice.
+    """
+    data: dict[str, Any] = msgspec.to_builtins(event)
+    for name in ENVELOPE:
+        del data[name]
+    subject = f"jobs/{event.job}" if event.job is not msgspec.UNSET else ""
+    if event.node is not msgspec.UNSET:
+        subject = f"nodes/{event.node}"
+    return {
+        "specversion": "1.0",
+        "id": str(event.number),
+        "source": f"/clusters/{cluster}",
+        "type": f"headnode.{event.type}",
+        "time": datetime.fromtimestamp(event.at, UTC).isoformat(timespec="milliseconds"),
+        **({"subject": subject} if subject else {}),
+        "datacontenttype": "application/json",
+        "data": data,
+    }

@@ -11,16 +11,11 @@ from typing import Any, Final, NamedTuple
 
 from headnode.protocol import answers as a
 from headnode.protocol import cluster_answers as c
-from headnode.protocol import counting_requests as k
 from headnode.protocol import event_answers as v
 from headnode.protocol import explanation_answers as e
-from headnode.protocol import metric_answers as m
 from headnode.protocol import node_answers as n
-from headnode.protocol import output_answers as o
-from headnode.protocol import queue_answers as q
 from headnode.protocol import requests as r
-from headnode.protocol import reservation_answers as s
-from headnode.protocol import sweep_answers as t
+from headnode.protocol import task_answers as t
 from headnode.protocol import user_answers as u
 
 PREFIX: Final = "/api/v1"
@@ -118,7 +113,7 @@ _JOBS: Final = (
         "Follow jobs until they have ended",
         form=RestForm.LINES,
     ),
-    _get("/queue", "queue", k.QueueRequest, q.QueueAnswer, "List the waiting jobs in queue order"),
+    _get("/queue", "queue", c.QueueRequest, c.QueueAnswer, "List the waiting jobs in queue order"),
     _get("/ended-jobs", "ended_jobs", r.PastJobsRequest, c.PastJobsAnswer, "List ended jobs by id"),
     _get(_JOB, "job", r.JobIdRequest, a.JobAnswer, "Show a job"),
     _patch(_JOB, "modify_job", r.ModifyJobRequest, a.ModifiedJob, "Change options of a job", guard=_JOB),
@@ -169,19 +164,19 @@ _TASKS: Final = (
     _get(
         f"{_TASK}/counts",
         "instance_counts",
-        k.InstanceCountsRequest,
+        t.InstanceCountsRequest,
         t.InstanceCountsAnswer,
         "Count the instances of a task by part and state",
     ),
     _post(f"{_TASK}/cancel", "cancel_task", r.StopTaskRequest, a.TaskStateAnswer, "Cancel a task"),
     _post(f"{_TASK}/finish", "finish_task", r.StopTaskRequest, a.TaskStateAnswer, "Finish a task"),
     _post(f"{_TASK}/requeue", "requeue_task", r.TaskIdRequest, a.TaskStateAnswer, "Run a task again"),
-    _get(f"{_TASK}/output", "task_output", r.TaskIdRequest, o.OutputAnswer, "Show where its output is"),
+    _get(f"{_TASK}/output", "task_output", r.TaskIdRequest, t.OutputAnswer, "Show where its output is"),
     _get(
         f"{_TASK}/output/{{stream}}",
         "read_output",
         r.ReadOutputRequest,
-        o.OutputBytesAnswer,
+        t.OutputBytesAnswer,
         "Read output: captured, standard_output or standard_error",
         form=RestForm.BYTES,
         fields={"offset": 0, "limit": 1 << 18},
@@ -217,21 +212,21 @@ _NODES: Final = (
         "Make an invitation for a node",
         status=201,
     ),
-    _get("/reservations", "reservations", r.VerbRequest, s.ReservationsAnswer, "List the reservations"),
+    _get("/reservations", "reservations", r.VerbRequest, n.ReservationsAnswer, "List the reservations"),
     _post(
         "/reservations",
         "create_reservation",
         r.SetReservationRequest,
-        s.ChangedReservation,
+        n.ChangedReservation,
         "Reserve nodes",
         status=201,
     ),
-    _get(_RESERVATION, "reservation", r.ReservationNameRequest, s.ReservationAnswer, "Show a reservation"),
+    _get(_RESERVATION, "reservation", r.ReservationNameRequest, n.ReservationAnswer, "Show a reservation"),
     _patch(
         _RESERVATION,
         "modify_reservation",
         r.SetReservationRequest,
-        s.ChangedReservation,
+        n.ChangedReservation,
         "Change a reservation",
         guard=_RESERVATION,
     ),
@@ -239,7 +234,7 @@ _NODES: Final = (
         _RESERVATION,
         "cancel_reservation",
         r.ReservationNameRequest,
-        s.CanceledReservation,
+        n.CanceledReservation,
         "Cancel a reservation",
         guard=_RESERVATION,
     ),
@@ -308,7 +303,7 @@ _CLUSTER: Final = (
         "Follow events as they happen",
         form=RestForm.LINES,
     ),
-    _get("/metrics", "metrics", r.VerbRequest, m.MetricsAnswer, "Show counts, counters and durations"),
+    _get("/metrics", "metrics", r.VerbRequest, c.MetricsAnswer, "Show counts, counters and durations"),
     _get("/whoami", "whoami", r.VerbRequest, u.RequestingUser, "Show the requesting user"),
     _get("/tokens", "tokens", r.ListTokensRequest, u.TokensAnswer, "List tokens"),
     _delete("/tokens/{token}", "revoke_token", r.RevokeTokenRequest, u.RevokedToken, "Revoke a token"),

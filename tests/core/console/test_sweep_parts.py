@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headnode.apps.server.api.sweep_parts import sweep_parts
+from headnode.apps.server.api.tasks import sweep_parts
 from headnode.apps.web.console.job_tasks import part_state
 from headnode.core.model.ranges import Ranges
 from headnode.core.state.job_record import TaskProgress

@@ -9,8 +9,8 @@ from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
-from headnode.core.scheduling.explain.reasons import explain
 from headnode.core.scheduling.policies import POLICIES
+from headnode.core.scheduling.reasons import explain
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.nodes import SetParameter
 from headnode.core.state.submit import CreateJob

@@ -16,7 +16,8 @@ from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.view import View
 from headnode.core.state import nodes as c
 from headnode.core.state.job_events import JobStarted
-from headnode.engine.simulate_ahead import SimulatedStarts, first_in_queue, simulate_ahead
+from headnode.engine.prediction import first_in_queue
+from headnode.engine.simulate_ahead import SimulatedStarts, simulate_ahead
 
 
 def random_world(random: Random, policy: str) -> tuple[World, dict[int, float]]:

@@ -7,10 +7,10 @@ import pytest
 
 from headnode.core.model.job import Licence
 from headnode.core.model.quantities import NEVER
-from headnode.core.scheduling.explain.reasons import explain
 from headnode.core.scheduling.node_table import KnownNodes, NodeTable
 from headnode.core.scheduling.plan import Plan, Start, Why
 from headnode.core.scheduling.policies import POLICIES
+from headnode.core.scheduling.reasons import explain
 from headnode.core.scheduling.verify_plan import plan_violation
 from headnode.core.scheduling.view import View
 from headnode.testing import OURS, Arrival, History, Promise, check_history, check_scene

@@ -3,9 +3,9 @@
 import pytest
 
 from headnode.core.model.job import Licence, UnitType
-from headnode.core.scheduling.explain.reasons import MOST_NODES_NAMED, explain, never_fits
 from headnode.core.scheduling.plan import Why
 from headnode.core.scheduling.policies import plan_easy
+from headnode.core.scheduling.reasons import MOST_NODES_NAMED, explain, never_fits
 
 from .scenes import asks, node, runs, scene
 

@@ -4,9 +4,9 @@ import pytest
 
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.node_needs import NodeNeeds, needs_in_words
-from headnode.core.scheduling.explain.reasons import explain, never_fits
 from headnode.core.scheduling.plan import Why
 from headnode.core.scheduling.policies import plan_easy
+from headnode.core.scheduling.reasons import explain, never_fits
 from headnode.testing import RunningJob, gang, part
 
 from .scenes import asks, node, runs, scene

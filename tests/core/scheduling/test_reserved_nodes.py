@@ -6,9 +6,9 @@ from itertools import product
 import pytest
 
 from headnode.core.model.job import JobRequest, UnitType
-from headnode.core.scheduling.explain.reasons import never_fits
 from headnode.core.scheduling.plan import Plan, Why
 from headnode.core.scheduling.policies import POLICIES
+from headnode.core.scheduling.reasons import never_fits
 from headnode.core.scheduling.verify_plan import plan_violation
 from headnode.core.scheduling.view import View
 from headnode.engine.simulate_ahead import simulate_ahead, to_the_limits

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from headnode.adapters.nodes.link import NodeLink
 from headnode.adapters.nodes.reconcile import deadline_of, health_check, releases_nodes, suspend_or_continue
 from headnode.adapters.wire import messages as m
-from headnode.core.launching.affinity import binds
+from headnode.core.model.node import binds
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import ClockSet, Event, NodeApproved, NodeRemoved, ParameterSet

@@ -1,9 +1,16 @@
-"""Delivery of one notice to one address, by mail or to a webhook.  It may take many seconds."""
+"""Delivery of one notice or of events to one address, by mail or to a webhook.  It may take many seconds.
 
+Source:  Standard Webhooks 1.0, "Webhook metadata" and "Signature scheme".
+"""
+
+import base64
 import errno
+import hashlib
+import hmac
 import smtplib
 import socket
 import ssl
+import time
 import urllib.request
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -15,10 +22,13 @@ from typing import Any
 import msgspec
 
 from headnode.adapters.files.owners import why_not_trusted
-from headnode.adapters.notify.outbox import Became, Delivery, DeliveryResult, host_and_port
+from headnode.adapters.notify.outbox import Became, Delivery, DeliveryResult, EventPost, host_and_port
 from headnode.core.model.errors import HeadnodeError
 from headnode.core.model.quantities import Instant
 from headnode.core.state.notices import Notice, is_hook, is_mail
+
+SHORTEST_SECRET = 24  # bytes
+LONGEST_SECRET = 4096  # bytes
 
 
 def mail(notice: Notice, sender: str, to: str) -> EmailMessage:
@@ -163,3 +173,41 @@ def post_document(address: str, body: bytes, headers: Mapping[str, str]) -> tupl
         with error:
             final = 300 <= error.code < 500 and error.code not in _TRY_AGAIN
             return "never" if final else "later", f"it answered {error.code} {error.reason}"
+
+
+def send_events(post: EventPost) -> DeliveryResult:
+    """Post events; say what became of them."""
+    try:
+        headers = {"Content-Type": post.content_type, "webhook-id": post.identity}
+        moment = str(int(time.time()))
+        headers["webhook-timestamp"] = moment
+        if post.secret_file:
+            headers["webhook-signature"] = signature(
+                _secret(post.secret_file), post.identity, moment, post.body
+            )
+        became, problem = post_document(post.hook, post.body, headers)
+    except (OSError, ValueError) as error:
+        became, problem = "later", str(error) or type(error).__name__
+    return DeliveryResult(post.number, post.hook, became, problem)
+
+
+def signature(secret: bytes, identity: str, moment: str, body: bytes) -> str:
+    """Return the signature of a post: version 1, HMAC-SHA256 in base64."""
+    signed = f"{identity}.{moment}.".encode() + body
+    return "v1," + base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode()
+
+
+def _secret(path: str) -> bytes:
+    """Return the key that a file holds, `whsec_` before its base64 or as it is.
+
+    Raises:  OSError, also when another user could have written the file; ValueError for one that is short.
+    """
+    if why_not := why_not_trusted(path):
+        raise PermissionError(errno.EPERM, why_not)
+    with Path(path).open("rb") as file:
+        text = file.read(LONGEST_SECRET).strip()
+    encoded = text.removeprefix(b"whsec_")
+    secret = text if encoded == text else base64.b64decode(encoded, validate=True)
+    if len(secret) < SHORTEST_SECRET:
+        raise ValueError(f"{path!r} holds a key of {len(secret)} bytes; write {SHORTEST_SECRET} or more")
+    return secret

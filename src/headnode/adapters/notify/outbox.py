@@ -1,4 +1,4 @@
-"""Notices that wait for delivery, on the disk, and by which parameters they are delivered."""
+"""Notices that wait for delivery, and which events each webhook has, on the disk; how they are delivered."""
 
 import logging
 import sqlite3
@@ -153,3 +153,53 @@ class DeliveryResult(msgspec.Struct, frozen=True):
     address: str
     became: Became
     problem: str = ""
+
+
+log = logging.getLogger("headnode.notices")
+
+
+class EventPost(msgspec.Struct, frozen=True, tag=True):
+    """Events up to a number, for one hook.  `body` is JSON; `secret_file` names the file of the key."""
+
+    identity: str  # the same when it is sent again
+    number: int
+    hook: str
+    body: bytes
+    content_type: str
+    secret_file: str = ""  # empty: they are not signed
+
+
+class HookCursors:
+    """The number of the last event that each hook has, in one file."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises:  sqlite3.Error."""
+        path.touch(mode=0o600)
+        self._database = sqlite3.connect(path, isolation_level=None)
+        self._database.execute("pragma journal_mode = wal")
+        self._database.execute("pragma synchronous = normal")
+        self._database.execute(
+            "create table if not exists cursors (hook text primary key, number integer not null)"
+        )
+
+    def number(self, hook: str) -> int | None:
+        """Return the last event that a hook has; None for a new hook."""
+        row = self._database.execute("select number from cursors where hook = ?", (hook,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def move(self, hook: str, number: int) -> None:
+        """Note that a hook has the events up to a number; without it they come again after a restart."""
+        try:
+            self._database.execute("insert or replace into cursors values (?, ?)", (hook, number))
+        except sqlite3.Error as error:
+            log.error("the progress of webhook %s cannot be stored: %s", hook, error)
+
+    def keep_only(self, hooks: set[str]) -> None:
+        """Forget the hooks that are not set any more."""
+        for (hook,) in self._database.execute("select hook from cursors").fetchall():
+            if hook not in hooks:
+                self._database.execute("delete from cursors where hook = ?", (hook,))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()

@@ -12,7 +12,6 @@ from headnode.adapters.processes.site_programs import ask_site_program, base_env
 from headnode.adapters.wire import messages as m
 from headnode.adapters.wire.agent_messages import ProgramChecked
 from headnode.adapters.wire.messages import CheckProgram, FromAgent
-from headnode.core.launching.affinity import machine_numbers
 from headnode.core.launching.environment import node_list
 from headnode.core.launching.node_filters import (
     FILTERS,
@@ -23,7 +22,7 @@ from headnode.core.launching.node_filters import (
     why_exit,
 )
 from headnode.core.model.errors import BadRequest, Unavailable
-from headnode.core.model.node import NodeFacts
+from headnode.core.model.node import NodeFacts, machine_numbers
 from headnode.core.state.job_record import decode_spec
 
 LONGEST = 4096  # characters of a value that a user has chosen

@@ -14,7 +14,6 @@ from headnode.adapters.wire.agent_messages import Launch
 from headnode.adapters.wire.messages import OpenJob, Welcome
 from headnode.apps.agent.launching import LaunchRouter
 from headnode.apps.agent.task_tools import TaskAccess
-from headnode.core.launching.affinity import bound_to
 from headnode.core.launching.environment import (
     SHEPHERD_MARKER,
     TASK_MARKER,
@@ -24,7 +23,7 @@ from headnode.core.launching.environment import (
 )
 from headnode.core.launching.node_filters import NodeFilterInput, NodeFilterResult
 from headnode.core.launching.recipe import Recipe, RecipeBuilder, captured_name
-from headnode.core.model.node import NodeFacts
+from headnode.core.model.node import NodeFacts, bound_to
 from headnode.core.model.quantities import FOREVER
 from headnode.core.model.task import ResourceLimit, TaskSpec
 from headnode.core.state.job_events import NodeCores

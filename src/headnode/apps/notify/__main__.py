@@ -11,9 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from headnode.adapters.notify.delivery import deliver
-from headnode.adapters.notify.event_posts import EventPost, send_events
-from headnode.adapters.notify.outbox import Delivery
+from headnode.adapters.notify.delivery import deliver, send_events
+from headnode.adapters.notify.outbox import Delivery, EventPost
 from headnode.adapters.wire.child_end import messages, parent_channel
 from headnode.adapters.wire.frame_codec import frame
 

@@ -8,16 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from headnode.adapters.notify.event_posts import EventPost, HookCursors
-from headnode.adapters.notify.outbox import DeliveryResult
+from headnode.adapters.notify.outbox import DeliveryResult, EventPost, HookCursors
 from headnode.apps.server.api.events import EventPages
 from headnode.apps.server.job_notices import FIRST_REST, LIFETIME, LONGEST_REST, NotifierProcess
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import HeadnodeError, WrongState
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event, ParameterSet
-from headnode.protocol.cloud_events import BATCH_TYPE, cloud_event
-from headnode.protocol.event_answers import EventObject, EventsRequest
+from headnode.protocol.event_answers import BATCH_TYPE, EventObject, EventsRequest, cloud_event
 
 BETWEEN_POSTS = 0.1  # seconds in which events are collected
 LONGEST_WAIT = 15.0  # seconds

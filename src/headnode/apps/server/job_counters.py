@@ -3,11 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from headnode.core.model.quantities import JobId
+from headnode.core.model.quantities import LIFE_BOUNDS, DurationHistogram, JobId
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
-from headnode.engine.timings import LIFE_BOUNDS, DurationHistogram
 
 MOST_TEMPLATES = 100  # by which waits and runs are counted apart
 OTHER_TEMPLATES = "(other)"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from headnode.adapters.notify.event_posts import EventPost
 from headnode.adapters.notify.outbox import (
     Delivery,
     DeliveryResult,
     DeliverySettings,
+    EventPost,
     Outbox,
     PendingNotice,
     delivery_settings,

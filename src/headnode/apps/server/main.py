@@ -44,8 +44,7 @@ from headnode.apps.server.agent_supervisor import (
 from headnode.apps.server.api.streams import JobWatchers
 from headnode.apps.server.api.task_output import OutputRetention
 from headnode.apps.server.command_batcher import CommandBatcher
-from headnode.apps.server.doors.gateway import GATEWAY_SOCKET, GatewayDoor
-from headnode.apps.server.doors.unix import UnixDoor
+from headnode.apps.server.doors.unix import GATEWAY_SOCKET, GatewayDoor, UnixDoor
 from headnode.apps.server.event_webhooks import EventWebhooks
 from headnode.apps.server.filtering.activation_offers import ActivationFilters
 from headnode.apps.server.filtering.filter_documents import FilterCaller

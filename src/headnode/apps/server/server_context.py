@@ -14,18 +14,16 @@ from headnode.adapters.identity.audit_log import AuditLog
 from headnode.adapters.nodes.link import Contact, NodeLink
 from headnode.adapters.nodes.streams import Sessions
 from headnode.adapters.notify.outbox import DeliverySettings, delivery_settings
-from headnode.apps.server.api.streams import JobWatchers, RunOnNodes
+from headnode.apps.server.api.streams import EventFeed, JobWatchers, RunOnNodes
 from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.apps.server.doors.user_shares import Roles, UserShares
-from headnode.apps.server.event_feed import EventFeed
-from headnode.apps.server.explain.explanation import filter_reasons, preemption_reasons
 from headnode.apps.server.filtering.filter_documents import FilterCaller
 from headnode.apps.server.job_counters import JobCounters
 from headnode.apps.server.job_lookup import Briefs, JobLookup
 from headnode.apps.server.job_notices import JobNotices
 from headnode.apps.server.licence_counts import LicenceCounts
-from headnode.apps.server.predicted_starts import PredictedStarts
-from headnode.apps.server.prediction_scores import PredictionCoverage
+from headnode.apps.server.predicted_starts import PredictedStarts, PredictionCoverage
+from headnode.apps.server.waiting_reasons import filter_reasons, preemption_reasons
 from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.job import JobSpec, dependencies
 from headnode.core.model.quantities import Instant, JobId

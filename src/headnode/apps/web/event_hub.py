@@ -11,8 +11,7 @@ import msgspec
 from headnode.apps.web.head_client import HeadClient, WebCaller
 from headnode.core.model.bounds import EVENT_STREAMS, EVENT_STREAMS_OF_USER, STREAM_QUEUE
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable
-from headnode.protocol.cloud_events import cloud_event
-from headnode.protocol.event_answers import EventObject, EventsAnswer, EventsRequest
+from headnode.protocol.event_answers import EventObject, EventsAnswer, EventsRequest, cloud_event
 
 PAGE: Final = 1000  # events in one answer of the head
 BETWEEN_TRIES: Final = 0.5  # seconds, while the head is away

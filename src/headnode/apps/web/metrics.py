@@ -24,7 +24,7 @@ from starlette.routing import BaseRoute, Route
 from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.problems import problem_response
 from headnode.core.model.errors import HeadnodeError
-from headnode.protocol.metric_answers import HistogramObject, MetricsAnswer
+from headnode.protocol.cluster_answers import HistogramObject, MetricsAnswer
 from headnode.protocol.requests import VerbRequest
 
 METRICS_PATH = "/metrics"

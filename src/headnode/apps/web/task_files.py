@@ -15,8 +15,8 @@ from headnode.apps.web.head_client import HeadClient, WebCaller
 from headnode.apps.web.problems import wrong
 from headnode.apps.web.security_headers import SANDBOX
 from headnode.core.model.errors import NotFound
-from headnode.protocol.output_answers import OutputBytesAnswer
 from headnode.protocol.requests import ReadOutputRequest
+from headnode.protocol.task_answers import OutputBytesAnswer
 
 PIECE: Final = 1 << 18  # bytes that the head is asked for at once
 _RANGE: Final = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")

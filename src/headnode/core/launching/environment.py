@@ -15,8 +15,8 @@ from itertools import groupby
 
 import msgspec
 
-from headnode.core.launching.affinity import machine_numbers
 from headnode.core.model.job import JobSpec, UnitType
+from headnode.core.model.node import machine_numbers
 from headnode.core.model.quantities import FOREVER, JobId, Seconds
 from headnode.core.model.task import Distribution, TaskSpec, TaskType
 from headnode.core.state.job_events import NodeCores

@@ -25,7 +25,6 @@ from headnode.core.scheduling.availability import (
     carry_over_reservations,
 )
 from headnode.core.scheduling.candidates import Candidate, CandidateQueue, candidate_options
-from headnode.core.scheduling.explain.reasons import never_with_any, shortage, with_alternatives
 from headnode.core.scheduling.free_resources import FreeResources, Placement
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.placement import (
@@ -46,6 +45,7 @@ from headnode.core.scheduling.plan import (
     Wait,
     Why,
 )
+from headnode.core.scheduling.reasons import never_with_any, shortage, with_alternatives
 from headnode.core.scheduling.release_profile import NodeKinds
 from headnode.core.scheduling.request import ResolvedRequest, resolved_at_some_time
 from headnode.core.scheduling.shadow_reservation import release_of, releases_of

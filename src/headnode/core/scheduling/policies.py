@@ -9,13 +9,12 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from headnode.core.model.job import JobRequest
-from headnode.core.scheduling import conservative
 from headnode.core.scheduling.candidates import Candidate, CandidateQueue, first_candidate
-from headnode.core.scheduling.explain.reasons import never_with_any, shortage, with_alternatives
 from headnode.core.scheduling.free_resources import Placement
 from headnode.core.scheduling.pass_state import BlockedJob, PassState
 from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.plan import LazyReasons, LazyWait, Plan, Reason, Wait, Why
+from headnode.core.scheduling.reasons import never_with_any, shortage, with_alternatives
 from headnode.core.scheduling.request import ResolvedRequest
 from headnode.core.scheduling.view import View
 
@@ -195,6 +194,20 @@ def _refusal_easy(state: PassState, candidate: Candidate, fits: bool) -> tuple[R
     return (Reason(Why.RESERVATION, what, str(job)),)
 
 
+def plan_conservative(view: View) -> Plan:
+    """Decide as `conservative.plan_conservative` does; it is imported with the first pass."""
+    from headnode.core.scheduling import conservative
+
+    return conservative.plan_conservative(view)
+
+
+def plan_conservative_anew(view: View) -> Plan:
+    """Decide as `conservative.plan_conservative_anew` does; it is imported with the first pass."""
+    from headnode.core.scheduling import conservative
+
+    return conservative.plan_conservative_anew(view)
+
+
 class Policy(Protocol):
     """A scheduling policy: a function from a view to a plan, with a reason for every waiting job."""
 
@@ -207,7 +220,7 @@ POLICIES: Mapping[str, Policy] = MappingProxyType(
     {
         "easy": plan_easy,
         "fcfs": plan_fcfs,
-        "conservative": conservative.plan_conservative,
-        "conservative-replan": conservative.plan_conservative_anew,
+        "conservative": plan_conservative,
+        "conservative-replan": plan_conservative_anew,
     }
 )

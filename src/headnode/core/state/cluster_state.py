@@ -16,7 +16,6 @@ from headnode.core.model.template import JobTemplate
 from headnode.core.model.user import Receipt
 from headnode.core.state.agenda import Agenda
 from headnode.core.state.events import SuspectJob
-from headnode.core.state.holding import set_recalled
 from headnode.core.state.indexes import FreeCores, JobQueue
 from headnode.core.state.job_record import JobRecord, decode_spec, spec_of, started_run
 from headnode.core.state.job_request import (
@@ -41,7 +40,7 @@ from headnode.core.state.node_record import (
 from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER, OwnerUsage, UsageAccount
 from headnode.core.state.reservation_index import ReservationIndex, admitted, admitted_owner
 from headnode.core.state.task_graph import TaskGraph
-from headnode.core.state.transitions import JobState
+from headnode.core.state.transitions import JobState, set_recalled
 
 
 class Snapshot(msgspec.Struct, forbid_unknown_fields=True):

@@ -9,7 +9,6 @@ from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.events import Event, NodeDrained, SuspectJob
-from headnode.core.state.holding import Holding, set_phase, set_prolog_due
 from headnode.core.state.job_events import (
     AllocationLost,
     AllocationShrunk,
@@ -21,7 +20,14 @@ from headnode.core.state.job_record import JobRecord, JobRun, started_run
 from headnode.core.state.node_faults import blame_for_prolog, in_doubt, is_held_for_prologs
 from headnode.core.state.node_loss import is_too_small_without
 from headnode.core.state.node_record import LONGEST_REASON, NodeRecord
-from headnode.core.state.transitions import JobState, NodePhase, job_target
+from headnode.core.state.transitions import (
+    Holding,
+    JobState,
+    NodePhase,
+    job_target,
+    set_phase,
+    set_prolog_due,
+)
 
 
 class ReportReady(Command, frozen=True):

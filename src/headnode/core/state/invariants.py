@@ -4,10 +4,9 @@ from headnode.core.model.errors import Broken
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import SPECIAL
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.holding import Holding, phase_on
 from headnode.core.state.job_record import JobRecord, JobRun, TaskProgress
 from headnode.core.state.task_graph import TaskGraph
-from headnode.core.state.transitions import JobState, NodePhase
+from headnode.core.state.transitions import Holding, JobState, NodePhase, phase_on
 
 
 def check_cluster(cluster: ClusterState) -> None:

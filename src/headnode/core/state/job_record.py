@@ -13,9 +13,8 @@ from headnode.core.model.outcome import ResourceUsage
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.ranges import Ranges
 from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
-from headnode.core.state.holding import Holding
 from headnode.core.state.job_events import Cause, InstanceEnd, NodeCores, Outcome
-from headnode.core.state.transitions import JobState, TaskState
+from headnode.core.state.transitions import Holding, JobState, TaskState
 
 BY_SIGNAL = 128
 """The offset that shells add to the number of a signal for the exit code."""

@@ -9,12 +9,11 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.drain import drain_for_age, lift_drains
 from headnode.core.state.events import Event
-from headnode.core.state.holding import phase_on, set_phase
 from headnode.core.state.hooks import HOOKS, start_anew
 from headnode.core.state.node_record import Drain, InvitationRecord, NodeRecord
 from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER
 from headnode.core.state.permissions import must_administer
-from headnode.core.state.transitions import NODE_TRANSITIONS, NodePhase, node_target
+from headnode.core.state.transitions import NODE_TRANSITIONS, NodePhase, node_target, phase_on, set_phase
 
 
 class NodeVanished(Command, frozen=True):

@@ -10,7 +10,6 @@ from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.events import Event
-from headnode.core.state.holding import set_recalled
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord, JobRun, started_run
 from headnode.core.state.job_request import units_in
@@ -18,7 +17,7 @@ from headnode.core.state.prep_release import released_first
 from headnode.core.state.stop import stop_live
 from headnode.core.state.task_graph import TaskGraph
 from headnode.core.state.task_placement import all_could_run
-from headnode.core.state.transitions import JobState, job_target
+from headnode.core.state.transitions import JobState, job_target, set_recalled
 
 
 class RecallProcessors(Command, frozen=True):

@@ -9,7 +9,6 @@ from headnode.core.model.task import MOST_INSTANCES
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
-from headnode.core.state.holding import phase_on, set_phase
 from headnode.core.state.hooks import cleaned_first
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord, LiveAttempt, TaskProgress
@@ -18,7 +17,7 @@ from headnode.core.state.node_loss import is_too_small_without
 from headnode.core.state.stop import fail_job
 from headnode.core.state.task_graph import SERVING_STATES, TaskGraph
 from headnode.core.state.task_placement import all_could_run
-from headnode.core.state.transitions import NodePhase
+from headnode.core.state.transitions import NodePhase, phase_on, set_phase
 
 
 def spare_processors(cluster: ClusterState, record: JobRecord, now: Instant) -> list[e.AllocationShrunk]:

@@ -16,7 +16,6 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.depend import update_children
 from headnode.core.state.events import Event
-from headnode.core.state.holding import set_prolog_due
 from headnode.core.state.hooks import readies_nodes
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import (
@@ -33,7 +32,7 @@ from headnode.core.state.job_request import suspension_of
 from headnode.core.state.node_record import NodeRecord
 from headnode.core.state.prep_release import starts_paused
 from headnode.core.state.reservation_index import must_take
-from headnode.core.state.transitions import JobState, job_target
+from headnode.core.state.transitions import JobState, job_target, set_prolog_due
 
 
 class StartJob(Command, frozen=True):

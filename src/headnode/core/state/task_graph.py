@@ -7,10 +7,9 @@ from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import SPECIAL, TaskType
-from headnode.core.state.holding import phase_on
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord, JobRun, spec_of
-from headnode.core.state.transitions import NodePhase
+from headnode.core.state.transitions import NodePhase, phase_on
 
 
 def remove_cores(numbers: list[int], gone: Sequence[int]) -> list[int]:

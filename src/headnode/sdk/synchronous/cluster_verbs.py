@@ -10,6 +10,7 @@ from headnode.protocol.cluster_answers import (
     DownAnswer,
     FiltersAnswer,
     FilterTrial,
+    MetricsAnswer,
     ParameterHistoryAnswer,
     ParametersAnswer,
     PastJobsAnswer,
@@ -20,9 +21,6 @@ from headnode.protocol.cluster_answers import (
     TemplateAnswer,
     TemplatesAnswer,
 )
-from headnode.protocol.counting_requests import InstanceCountsRequest, QueueRequest
-from headnode.protocol.metric_answers import MetricsAnswer
-from headnode.protocol.queue_answers import QueueAnswer
 from headnode.protocol.requests import (
     AuditLogRequest,
     ListTokensRequest,
@@ -39,7 +37,6 @@ from headnode.protocol.requests import (
     TestFilterRequest,
     VerbRequest,
 )
-from headnode.protocol.sweep_answers import InstanceCountsAnswer
 from headnode.protocol.user_answers import (
     AuditAnswer,
     LoginAnswer,
@@ -52,26 +49,6 @@ from headnode.sdk.synchronous.verb_calls import VerbCalls, new_key
 
 class ClusterVerbs(VerbCalls):
     """Verbs about the cluster, templates, filters and users."""
-
-    def queue(self, *, limit: int = 100) -> QueueAnswer:
-        """Show the first jobs of the queue, in its order, and the processors that the plan reserves for them.
-
-        For everybody.
-
-        limit: jobs, at most 1,000
-        """
-        return self._ask("queue", QueueRequest(limit=limit), QueueAnswer)
-
-    def instance_counts(self, job: int, task: int, *, parts: int = 1000) -> InstanceCountsAnswer:
-        """Divide the instances of a task into parts, and show how many of each are in each state.
-
-        For everybody.
-
-        parts: at most so many
-        """
-        return self._ask(
-            "instance_counts", InstanceCountsRequest(job=job, task=task, parts=parts), InstanceCountsAnswer
-        )
 
     def templates(self) -> TemplatesAnswer:
         """Show every job template; Default is always among them.

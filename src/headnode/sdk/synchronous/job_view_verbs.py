@@ -7,6 +7,7 @@ from collections.abc import Generator
 from typing import Any
 
 from headnode.protocol.answers import HistoryAnswer, JobsAnswer, WatchAnswer
+from headnode.protocol.cluster_answers import QueueAnswer, QueueRequest
 from headnode.protocol.event_answers import EventsAnswer, EventsRequest
 from headnode.protocol.explanation_answers import CheckAnswer, Explanation
 from headnode.protocol.requests import (
@@ -70,6 +71,15 @@ class JobViewVerbs(VerbCalls):
         For everybody.
         """
         return self._ask("job_history", JobHistoryRequest(job=job, limit=limit), HistoryAnswer)
+
+    def queue(self, *, limit: int = 100) -> QueueAnswer:
+        """Show the first jobs of the queue, in its order, and the processors that the plan reserves for them.
+
+        For everybody.
+
+        limit: jobs, at most 1,000
+        """
+        return self._ask("queue", QueueRequest(limit=limit), QueueAnswer)
 
     def check_job(
         self,

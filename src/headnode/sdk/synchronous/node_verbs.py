@@ -7,7 +7,15 @@ from typing import Literal
 
 from headnode.protocol.answers import HistoryAnswer
 from headnode.protocol.cluster_answers import RemovedAnswer
-from headnode.protocol.node_answers import InvitationAnswer, NodeAnswer, NodesAnswer
+from headnode.protocol.node_answers import (
+    CanceledReservation,
+    ChangedReservation,
+    InvitationAnswer,
+    NodeAnswer,
+    NodesAnswer,
+    ReservationAnswer,
+    ReservationsAnswer,
+)
 from headnode.protocol.requests import (
     DrainNodeRequest,
     InviteNodeRequest,
@@ -18,12 +26,6 @@ from headnode.protocol.requests import (
     SetNodeRequest,
     SetReservationRequest,
     VerbRequest,
-)
-from headnode.protocol.reservation_answers import (
-    CanceledReservation,
-    ChangedReservation,
-    ReservationAnswer,
-    ReservationsAnswer,
 )
 from headnode.sdk.synchronous.verb_calls import VerbCalls, new_key
 

@@ -14,7 +14,6 @@ from headnode.protocol.answers import (
     TasksAnswer,
     TaskStateAnswer,
 )
-from headnode.protocol.output_answers import OutputAnswer, OutputBytesAnswer
 from headnode.protocol.requests import (
     GroupNameRequest,
     ListTasksRequest,
@@ -23,6 +22,12 @@ from headnode.protocol.requests import (
     StopGroupRequest,
     StopTaskRequest,
     TaskIdRequest,
+)
+from headnode.protocol.task_answers import (
+    InstanceCountsAnswer,
+    InstanceCountsRequest,
+    OutputAnswer,
+    OutputBytesAnswer,
 )
 from headnode.sdk.synchronous.verb_calls import VerbCalls, new_key
 
@@ -198,4 +203,15 @@ class TaskVerbs(VerbCalls):
                 job=job, task=task, instance=instance, offset=offset, limit=limit, stream=stream
             ),
             OutputBytesAnswer,
+        )
+
+    def instance_counts(self, job: int, task: int, *, parts: int = 1000) -> InstanceCountsAnswer:
+        """Divide the instances of a task into parts, and show how many of each are in each state.
+
+        For everybody.
+
+        parts: at most so many
+        """
+        return self._ask(
+            "instance_counts", InstanceCountsRequest(job=job, task=task, parts=parts), InstanceCountsAnswer
         )

@@ -10,6 +10,7 @@ import stat
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headnode.adapters.files.owners import why_not_run, why_not_trusted
 from headnode.adapters.nodes.link import NodeLink
@@ -32,7 +33,6 @@ from headnode.core.filtering import (
 )
 from headnode.core.filtering import FilterCall as Called
 from headnode.core.formats.fidelity import FidelityReport
-from headnode.core.formats.job_views import ExportedJob
 from headnode.core.model.errors import BadRequest, NotFound, Refused, Unavailable
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeState
@@ -56,6 +56,9 @@ from headnode.protocol.cluster_answers import (
     TemplateObject,
     TemplatesAnswer,
 )
+
+if TYPE_CHECKING:
+    from headnode.core.formats.job_views import ExportedJob
 
 _ON_NODES = ("PrologProgram", "EpilogProgram", "HealthCheckProgram", "NodeFilterDirectory")
 _MOST_NAMED = 3  # nodes of one trouble
@@ -277,7 +280,9 @@ def _chosen(context: ServerContext, request: w.TestFilterRequest) -> tuple[str, 
     )
 
 
-def _live(by: User, phase: str, now: float) -> ExportedJob:
+def _live(by: User, phase: str, now: float) -> "ExportedJob":
+    from headnode.core.formats.job_views import ExportedJob
+
     state = {"Validating": JobState.VALIDATING, "Queued": JobState.QUEUED}.get(phase, JobState.RUNNING)
     return ExportedJob(id=0, state=state, phase=phase, owner=by.name, created=now, submitted=now)  # type: ignore[arg-type]
 

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from headnode.core.formats.job_views import write_job_json
 from headnode.core.model.bounds import TASK_COMMAND
 from headnode.core.model.job import JobSpec
 from headnode.core.model.outcome import ResourceUsage
@@ -109,6 +108,8 @@ def job_object(
 
 def detailed_job(record: JobRecord, spec: JobSpec, pending_reason: str, **more: Any) -> DetailedJob:
     """Return a job with everything there is to know of it; `more`: what its description does not say."""
+    from headnode.core.formats.job_views import write_job_json
+
     run = record.run
     places = run.places if run else {}
     return job_object(
@@ -350,6 +351,8 @@ _NEVER_RAN: Object = {
 
 def detailed_task(shown: TaskObject, task: TaskSpec, *, private: bool) -> DetailedTask:
     """Return a task with everything there is to know of it; `private`: its environment is left out."""
+    from headnode.core.formats.job_views import write_job_json
+
     fields = msgspec.structs.asdict(shown) | {"command": task.command}
     return DetailedTask(
         **fields,

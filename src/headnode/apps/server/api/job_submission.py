@@ -21,8 +21,8 @@ from headnode.core.model.job_checks import check_job
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.template import DEFAULT_TEMPLATE
 from headnode.core.model.user import User
-from headnode.core.scheduling.explain.reasons import never_with_any
 from headnode.core.scheduling.plan import Reason
+from headnode.core.scheduling.reasons import never_with_any
 from headnode.core.state import groups as c
 from headnode.core.state.groups import about
 from headnode.core.state.job_events import JobCreated

@@ -13,9 +13,9 @@ import msgspec
 from headnode.apps.server.api import job_objects as show
 from headnode.apps.server.api.groups import members, summary
 from headnode.apps.server.api.verbs import READS, verb
-from headnode.apps.server.explain.explanation import why_unpredictable
 from headnode.apps.server.job_lookup import FoundJob, states_named
 from headnode.apps.server.server_context import ServerContext
+from headnode.apps.server.waiting_reasons import why_unpredictable
 from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem
 from headnode.core.model.bounds import PAGE, PAGE_BYTES
 from headnode.core.model.job import JobSpec

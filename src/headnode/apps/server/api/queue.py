@@ -1,4 +1,7 @@
-"""The verb about the queue: the waiting jobs in the order in which the policy looks at them."""
+"""The verbs about the queue: its jobs in the order of the policy, why a job waits, and what a job would get.
+
+What answers the verbs that ask the policy again is imported with the first question.
+"""
 
 from heapq import nsmallest
 from itertools import islice
@@ -8,13 +11,14 @@ from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.bounds import PAGE
 from headnode.core.model.user import User
-from headnode.protocol import counting_requests as w
+from headnode.protocol import requests as w
 from headnode.protocol.answers import ProcessorCount
-from headnode.protocol.queue_answers import QueueAnswer, QueuedJob
+from headnode.protocol.cluster_answers import QueueAnswer, QueuedJob, QueueRequest
+from headnode.protocol.explanation_answers import CheckAnswer, Explanation
 
 
 @verb(READS)
-async def queue(context: ServerContext, by: User, request: w.QueueRequest) -> QueueAnswer:  # noqa: ARG001
+async def queue(context: ServerContext, by: User, request: QueueRequest) -> QueueAnswer:  # noqa: ARG001
     """Show the first jobs of the queue, in its order, and the processors that the plan reserves for them."""
     view, plan = context.engine.view(context.now()), context.engine.last_plan
     waiting = sum(len(each.turns) for each in view.queue)
@@ -33,3 +37,23 @@ async def queue(context: ServerContext, by: User, request: w.QueueRequest) -> Qu
     ]
     queued = sum(count for state, count in context.cluster.counts.items() if state.is_queued)
     return QueueAnswer(shown, waiting, max(0, queued - waiting))
+
+
+@verb(READS)
+async def check_job(context: ServerContext, by: User, request: w.SubmitJobRequest) -> CheckAnswer:
+    """Show the result of a submission, and what would become of each job. Nothing is created or changed.
+
+    Each job is examined as if the others of its file did not exist, except those that it waits for.
+    Raises:  whatever would refuse the submission.
+    """
+    from headnode.apps.server.explain.dry_run import dry_run
+
+    return await dry_run(context, by, request)
+
+
+@verb(READS)
+async def explain_job(context: ServerContext, by: User, request: w.JobIdRequest) -> Explanation:
+    """Show why a job waits, when it may start, and which changes would let it start now or sooner."""
+    from headnode.apps.server.explain.explain_job import explanation_of
+
+    return await explanation_of(context, by, request.job)

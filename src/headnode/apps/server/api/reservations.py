@@ -14,7 +14,7 @@ from headnode.core.state import reservations as c
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.reservation_index import reservation_named
 from headnode.protocol import requests as w
-from headnode.protocol.reservation_answers import (
+from headnode.protocol.node_answers import (
     CanceledReservation,
     ChangedReservation,
     DelayedStart,

@@ -20,7 +20,7 @@ from headnode.core.model.user import User
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord
 from headnode.engine.engine import Engine
-from headnode.protocol.output_answers import OutputBytesAnswer
+from headnode.protocol.task_answers import OutputBytesAnswer
 
 
 def output_paths(

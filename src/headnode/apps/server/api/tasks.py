@@ -1,10 +1,12 @@
 """The verbs about tasks and their output."""
 
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Literal
 
 from headnode.adapters.nodes.link import node_away
 from headnode.apps.server.api import job_objects as show
+from headnode.apps.server.api.job_objects import instances_of, progress_of
 from headnode.apps.server.api.job_views import seen_by
 from headnode.apps.server.api.jobs import live_job
 from headnode.apps.server.api.task_output import (
@@ -24,19 +26,27 @@ from headnode.core.model.user import User
 from headnode.core.state import modify as c
 from headnode.core.state.job_end import RequeueTask
 from headnode.core.state.job_events import InstanceEnd
+from headnode.core.state.job_record import TaskProgress
 from headnode.core.state.permissions import may_read_output
 from headnode.core.state.stop import StopTask
 from headnode.core.state.task_placement import task_reasons
 from headnode.core.state.transitions import TaskState
 from headnode.protocol import requests as w
 from headnode.protocol.answers import (
+    InstanceCounts,
     ModifiedTask,
     TaskAnswer,
     TaskObject,
     TasksAnswer,
     TaskStateAnswer,
 )
-from headnode.protocol.output_answers import OutputAnswer, OutputBytesAnswer
+from headnode.protocol.task_answers import (
+    InstanceCountsAnswer,
+    InstanceCountsRequest,
+    OutputAnswer,
+    OutputBytesAnswer,
+    SweepPart,
+)
 
 
 @verb(VerbAccess(VerbUsers.OWNER, changes=True))
@@ -303,3 +313,47 @@ async def read_output(context: ServerContext, by: User, request: w.ReadOutputReq
     if read.missing and found.ended:
         raise NotFound(code="no-output", what=output_removed(found.record.id), fix="see: hn job view")
     return OutputBytesAnswer(read.data, read.size)
+
+
+@verb(READS)
+async def instance_counts(
+    context: ServerContext,
+    by: User,  # noqa: ARG001
+    request: InstanceCountsRequest,
+) -> InstanceCountsAnswer:
+    """Divide the instances of a task into parts, and show how many of each are in each state."""
+    found = context.lookups.job(request.job)
+    task_of(found, request.task)
+    total = instances_of(found.record, found.spec, request.task)
+    progress = progress_of(found.record, found.spec, request.task)
+    return InstanceCountsAnswer(sweep_parts(progress, total, request.parts), total)
+
+
+def sweep_parts(progress: TaskProgress, total: int, parts: int) -> list[SweepPart]:
+    """Return at most `parts` parts of instances 1 to `total`, with the states of their instances.
+
+    Cost:  O(parts + intervals + live instances).
+    """
+    size = max(1, -(-total // parts))
+    number = -(-total // size)
+    running = _by_part(((instance, instance) for instance in progress.live), size, number)
+    finished, failed, canceled = (
+        _by_part(seen.spans(), size, number)
+        for seen in (progress.finished, progress.failed, progress.canceled)
+    )
+    shown = []
+    for part in range(number):
+        first, last = part * size + 1, min(total, (part + 1) * size)
+        count = last - first + 1
+        states = (running[part], finished[part], failed[part], canceled[part])
+        shown.append(SweepPart(first, last, InstanceCounts(count, count - sum(states), *states)))
+    return shown
+
+
+def _by_part(spans: Iterable[tuple[int, int]], size: int, number: int) -> Sequence[int]:
+    """Return how many numbers of the spans are in each part of `size`, counted from 1."""
+    found = [0] * number
+    for first, last in spans:
+        for part in range((first - 1) // size, min(number - 1, (last - 1) // size) + 1):
+            found[part] += min(last, (part + 1) * size) - max(first, part * size + 1) + 1
+    return found

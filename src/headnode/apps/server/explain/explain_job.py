@@ -22,9 +22,9 @@ from headnode.apps.server.explain.applicable_changes import (
     snapshot_with,
     start_by_limits,
 )
-from headnode.apps.server.explain.explanation import preemption_reasons, reserved_for_others
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
+from headnode.apps.server.waiting_reasons import preemption_reasons, reserved_for_others
 from headnode.core.model.errors import Refused
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import FOREVER, Instant, JobId, format_priority
@@ -32,9 +32,9 @@ from headnode.core.model.user import User
 from headnode.core.scheduling.explain.change_words import changes_in_words
 from headnode.core.scheduling.explain.changes import ChangeLimits, Subject, planned_start
 from headnode.core.scheduling.explain.counterfactual import Suggestion
-from headnode.core.scheduling.explain.reasons import explain, first_ahead
 from headnode.core.scheduling.node_table import node_objection, rules_of
 from headnode.core.scheduling.plan import Reason, Shares, Why
+from headnode.core.scheduling.reasons import explain, first_ahead
 from headnode.core.scheduling.view import View
 from headnode.core.state import submit as c
 from headnode.core.state.decide import decide

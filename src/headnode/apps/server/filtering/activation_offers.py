@@ -6,7 +6,7 @@ Source: HPC filters, "Job activation filters and their return values".
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -21,12 +21,14 @@ from headnode.core.filtering import (
     activation_outcome,
     activation_verdict,
 )
-from headnode.core.formats.job_views import ExportedJob
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.quantities import JobId, Seconds
 from headnode.core.state import filters as c
 from headnode.core.state.job_record import JobRecord
 from headnode.engine.ports import FilterQuestion
+
+if TYPE_CHECKING:
+    from headnode.core.formats.job_views import ExportedJob
 
 log = logging.getLogger("headnode.filters")
 
@@ -142,12 +144,14 @@ class ActivationFilters:
             self._cleared[question.offer] = _AcceptedOffer(question.job, walk, offered)
         return told
 
-    def _live(self, record: JobRecord, question: FilterQuestion) -> ExportedJob:
+    def _live(self, record: JobRecord, question: FilterQuestion) -> "ExportedJob":
         """Return what the paper says of a job beside its description."""
         if question.running:
             from headnode.apps.server.api.job_export import live_of
 
             return replace(live_of(self._context, self._context.lookups.job(record.id)), phase="Running")
+        from headnode.core.formats.job_views import ExportedJob
+
         return ExportedJob(
             id=record.id,
             state=record.state,

@@ -15,7 +15,6 @@ import msgspec
 
 from headnode.core import filtering
 from headnode.core.filtering import FilterDialect, FilterKind, FilterOffer, FilterRequest, FilterReturn
-from headnode.core.formats.job_views import ExportedJob
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.state.filters import changes, refuse_changed_tasks
@@ -23,13 +22,14 @@ from headnode.core.state.filters import changes, refuse_changed_tasks
 if TYPE_CHECKING:
     from headnode.adapters.filters.plug_ins import PlugIn
     from headnode.adapters.filters.programs import Programs
+    from headnode.core.formats.job_views import ExportedJob
 
 LARGE_DOCUMENT = 64 * 1024  # bytes of a description that is written and read beside the event loop
 ABOUT = "about"  # in JSON: what only the scheduler knows of the job
 
 
 async def write_document(
-    spec: JobSpec, live: ExportedJob, form: FilterDialect, size: int, *, change: bool = False
+    spec: JobSpec, live: "ExportedJob", form: FilterDialect, size: int, *, change: bool = False
 ) -> bytes:
     """Return the job in a dialect; `size` is that of its description, in bytes.
 
@@ -40,7 +40,7 @@ async def write_document(
     return _written(spec, live, form, change)
 
 
-def _written(spec: JobSpec, live: ExportedJob, form: FilterDialect, change: bool) -> bytes:
+def _written(spec: JobSpec, live: "ExportedJob", form: FilterDialect, change: bool) -> bytes:
     from headnode.core.formats import dialects
 
     if form != "native-json":

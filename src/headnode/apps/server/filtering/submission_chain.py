@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from headnode.adapters.identity.users import Account
 from headnode.apps.server.api.job_submission import refuse_unfit_change
@@ -25,7 +25,6 @@ from headnode.core.filtering import (
     submission_verdict,
     wrong_change,
 )
-from headnode.core.formats.job_views import ExportedJob
 from headnode.core.model.errors import NotAllowed, Refused, Unavailable
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
@@ -38,6 +37,9 @@ from headnode.core.state.job_events import JobEnded, JobSubmitted, JobValidated
 from headnode.core.state.job_record import JobRecord
 from headnode.core.state.templates import submission_filters, templated_spec
 from headnode.core.state.transitions import JobState
+
+if TYPE_CHECKING:
+    from headnode.core.formats.job_views import ExportedJob
 
 
 class ArrivalBatch:
@@ -250,15 +252,9 @@ class SubmissionFilters(SubmissionChain):
         while (each := walk.next()) is not None:
             if not goes_on():
                 return FilteredJob(spec, walk, "it was canceled")
-            live = ExportedJob(
-                id=record.id,
-                state=JobState.VALIDATING,
-                phase="Validating",
-                owner=record.owner,
-                created=record.created,
-                submitted=record.submitted,
+            paper = await write_document(
+                spec, _validating(record), each.dialect, len(record.spec), change=change
             )
-            paper = await write_document(spec, live, each.dialect, len(record.spec), change=change)
             returned = await self._filter_caller.call(
                 FilterRequest(each, "submission", record.id, paper, seconds, change=change)
             )
@@ -321,3 +317,17 @@ def _is_alive(context: ServerContext, job: JobId) -> bool:
     """Whether a job is in the queue, or was: what is canceled in its validation never came there."""
     found = context.lookups.record(job)
     return found is not None and not found.unvalidated
+
+
+def _validating(record: JobRecord) -> "ExportedJob":
+    """Return what a submission filter is told of a job beside its description."""
+    from headnode.core.formats.job_views import ExportedJob
+
+    return ExportedJob(
+        id=record.id,
+        state=JobState.VALIDATING,
+        phase="Validating",
+        owner=record.owner,
+        created=record.created,
+        submitted=record.submitted,
+    )

@@ -15,7 +15,7 @@ from headnode.core.model.quantities import (
 )
 from headnode.core.scheduling.explain.changes import MINUTE, ChangeKind, size_to_start
 from headnode.core.scheduling.explain.counterfactual import RequestChange, Suggestion
-from headnode.core.scheduling.explain.reasons import counted
+from headnode.core.scheduling.reasons import counted
 
 
 def changes_in_words(offer: Suggestion, asked: JobRequest) -> str:

@@ -12,7 +12,6 @@ import msgspec
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.node import folded_names, natural_order
 from headnode.core.model.quantities import JobId, QueuePosition
-from headnode.core.scheduling.explain.part_reasons import parts_short, tasks_not_served
 from headnode.core.scheduling.free_resources import FreeResources
 from headnode.core.scheduling.node_table import NodeOrder, NodeTable, node_objection, rules_of
 from headnode.core.scheduling.node_view import NodeView, typed_span
@@ -68,7 +67,10 @@ def _shortages(
         yield from kept  # nothing else keeps it from starting
         kept = ()
     yield from _too_few(need, request, resources, now=now)
-    yield from parts_short(need, request, resources, now=now)
+    if need.parts and not need.single:
+        from headnode.core.scheduling.explain.part_reasons import parts_short
+
+        yield from parts_short(need, request, resources, now=now)
     yield from _too_few_alone(need, resources)
     yield from _licences(need, resources)
     yield from kept
@@ -77,6 +79,8 @@ def _shortages(
 
 def node_by_node(need: ResolvedRequest, request: JobRequest, resources: FreeResources) -> tuple[Reason, ...]:
     """Return for every node that gives this need nothing, or nothing to some of its tasks, why."""
+    from headnode.core.scheduling.explain.part_reasons import tasks_not_served
+
     outs = (
         (n, why_out(need, request, resources, n) or tasks_not_served(need, request, resources, n))
         for n in range(len(resources.node_table.names))
