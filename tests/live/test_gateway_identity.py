@@ -150,13 +150,14 @@ from headnode.core.model.bounds import CONNECTIONS
 def speak(user):
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(sys.argv[1])
-    data = json.dumps({"do": "speak_for_user", "address": "x", "user": user}).encode()
+    data = json.dumps({"verb": "act_for_user", "address": "x", "user": user}).encode()
     connection.sendall(struct.pack("!I", len(data)) + data)
     answers = connection.makefile("rb")
-    assert json.loads(answers.read(struct.unpack("!I", answers.read(4))[0]))["user"] == user
+    greeted = json.loads(answers.read(struct.unpack("!I", answers.read(4))[0]))
+    assert greeted.get("user") == user, greeted
     return connection, answers
 def ask(connection, answers):
-    data = b'{"do": "whoami"}'
+    data = b'{"verb": "whoami"}'
     connection.sendall(struct.pack("!I", len(data)) + data)
     return json.loads(answers.read(struct.unpack("!I", answers.read(4))[0]))
 held = [speak(sys.argv[2]) for _ in range(CONNECTIONS.most)]

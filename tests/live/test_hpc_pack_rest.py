@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 import pytest
 from gateways import real_gateway
-from joined_nodes import free_address
 
 from headnode.apps.client.tls_connection import redeem_login
 from headnode.apps.web.hpc_pack.property_lists import date_text, read_date
 from headnode.apps.web.hpc_pack.routes import PATHS
 from heads import RealHead, real_head
+from testbed.processes import free_address
 
 SLEEPS = (
     '<Job MinCores="1" MaxCores="1"><Tasks>'
@@ -81,7 +81,7 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
 
 @pytest.fixture(scope="module")
 def hpc(head: RealHead) -> Iterator[Hpc]:
-    token = redeem_login(head.ask("new_token")["login"]).token
+    token = redeem_login(head.ask("create_token")["login"]).token
     user = head.ask("whoami")["user"]
     with (
         real_gateway(head) as gateway,

@@ -57,7 +57,7 @@ async def _operations(request: HpcRequest) -> list[dict[str, Any]]:
     """Return the changes of the audit log that were asked for, the newest first."""
     since, until = request.query.get("fromTime"), request.query.get("toTime")
     nodes = request.names("nodeNames")
-    entries = (await request.ask("audit", limit=MOST_OPERATIONS))["entries"]
+    entries = (await request.ask("audit_log", limit=MOST_OPERATIONS))["entries"]
     found = []
     for number, entry in enumerate(entries):
         at = read_date(entry["when"])

@@ -207,7 +207,7 @@ async def move_nodes(request: HpcRequest) -> HpcReply:
         if node_name not in known:
             raise NotFound(code="no-such-node", what=f"there is no node {node_name[:64]!r}")
         rest = [each for each in known[node_name] if each != name]
-        await request.ask("set_node", node=node_name, groups=[*rest, name] if operation == "add" else rest)
+        await request.ask("modify_node", node=node_name, groups=[*rest, name] if operation == "add" else rest)
     return HpcReply((await _groups(request)).get(name, []))
 
 
@@ -218,5 +218,5 @@ async def remove_group(request: HpcRequest) -> HpcReply:
     for each in await _nodes(request):
         if name in each["groups"]:
             rest = [other for other in each["groups"] if other != name]
-            await request.ask("set_node", node=each["name"], groups=rest)
+            await request.ask("modify_node", node=each["name"], groups=rest)
     return DONE

@@ -144,7 +144,7 @@ def _task_of(file: JobFile, job: int, number: int) -> Properties:
 async def _output(request: HpcRequest, job: int, task: int, instance: int | None) -> str:
     """Return the beginning of what a task has written; "" if there is nothing."""
     try:
-        answer = await request.ask("read_output", job=job, task=task, instance=instance, most=SHOWN_OUTPUT)
+        answer = await request.ask("read_output", job=job, task=task, instance=instance, limit=SHOWN_OUTPUT)
     except NotFound:
         return ""
     return msgspec.convert(answer["data"], bytes).decode(errors="replace") if answer.get("data") else ""
