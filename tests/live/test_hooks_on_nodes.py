@@ -159,7 +159,7 @@ def test_a_prolog_that_fails_is_told_until_it_is_heard_and_nothing_runs(
     site.open("exit 5", prolog=prolog, prolog_timeout=patience, epilog=epilog)
     site.head.until(lambda: site.head.failed)
     assert (site.head.failed[0].job, site.head.failed[0].hook) == (JOB, "prolog")
-    assert site.head.failed[0].said == f"the prolog {prolog!r} {why}"
+    assert site.head.failed[0].message == f"the prolog {prolog!r} {why}"
     site.head.run(1, (1, 1))
     assert site.head.result(1).kind == "never-ran"
     before = len(site.head.failed)
@@ -185,7 +185,7 @@ def test_what_failed_is_told_by_its_name_also_when_the_job_leaves_before_it_is_h
     site.head.say(m.HookFailureAck(JOB, "prolog"))
     site.go()
     site.head.until(lambda: JOB in site.head.closed)
-    assert {failed.hook: failed.said[-1] for failed in site.head.failed} == {"prolog": "3", "epilog": "4"}
+    assert {failed.hook: failed.message[-1] for failed in site.head.failed} == {"prolog": "3", "epilog": "4"}
     site.head.say(m.HookFailureAck(JOB, "epilog"))
     site.head.until(lambda: not list((site.scene.state / "jobs").iterdir()))
 
@@ -199,7 +199,7 @@ def test_an_epilog_that_fails_is_told_until_it_is_heard_though_the_job_is_closed
     site.scene.start()
     site.head.until(lambda: len(site.head.failed) > before)
     assert site.head.failed[-1].hook == "epilog"
-    assert site.head.failed[-1].said.endswith("ended with exit code 1: cannot remove it")
+    assert site.head.failed[-1].message.endswith("ended with exit code 1: cannot remove it")
     site.head.say(m.HookFailureAck(JOB, "epilog"))
     site.head.until(lambda: not list((site.scene.state / "jobs").iterdir()))
     assert site.noted() == ["epilog 7"]
@@ -310,7 +310,7 @@ def test_filters_that_others_could_have_written_are_not_run_and_the_node_is_no_p
     (site.filters / "OnTaskStart.sh").chmod(0o777)
     site.open("touch ran", filters=str(site.filters))
     site.head.until(lambda: site.head.failed)
-    assert "OnTaskStart.sh' can be changed by " in site.head.failed[0].said
+    assert "OnTaskStart.sh' can be changed by " in site.head.failed[0].message
     site.head.say(m.HookFailureAck(JOB, "prolog"))
     site.close()
 

@@ -46,7 +46,7 @@ def test_a_task_has_only_the_standard_streams(scene: Scene) -> None:  # noqa: F8
 
 def test_a_task_with_limits_has_only_the_standard_streams(scene: Scene) -> None:  # noqa: F811
     more = {} if scene.user else {"memory_limited": True}
-    submit(scene, f"/bin/sh -c '{LIST}'", bound=True, most_processes=9, **more)
+    submit(scene, f"/bin/sh -c '{LIST}'", bound=True, max_processes=9, **more)
     scene.head.run(1, (1, 1))
     scene.head.result(1)
     assert told(scene) == STANDARD

@@ -31,7 +31,7 @@ def licences(head: RealHead) -> str:
 
 
 def trouble(head: RealHead) -> str:
-    told: str = head.ask("cluster")["cluster"]["licence_trouble"]
+    told: str = head.ask("cluster")["cluster"]["licence_problem"]
     return told
 
 

@@ -79,7 +79,7 @@ def has_groups(scene: Scene) -> bool:
 
 def submit(scene: Scene, *commands: str, **more: Any) -> None:
     """Open a job with a task for each command; what is not of its description is said to the node."""
-    said = {name: more.pop(name) for name in ("bound", "memory_limited", "most_processes") if name in more}
+    said = {name: more.pop(name) for name in ("bound", "memory_limited", "max_processes") if name in more}
     uid = more.pop("uid", scene.user)
     tasks = tuple(TaskSpec(command=each, work_directory=str(scene.work)) for each in commands)
     scene.head.open(JobSpec(tasks=tasks, **more), uid=uid, **said)
@@ -353,7 +353,7 @@ def test_a_task_has_no_more_processes_than_it_asked_for(scene: Scene) -> None:
 
 @with_groups
 def test_all_tasks_of_a_job_have_no_more_processes_than_the_cluster_allows(grouped: Scene) -> None:
-    submit(grouped, python(grouped, "bomb.py", BOMB), most_processes=100)
+    submit(grouped, python(grouped, "bomb.py", BOMB), max_processes=100)
     grouped.head.run(1, (1, 1))
     grouped.head.result(1)
     made, errno = map(int, told(grouped))

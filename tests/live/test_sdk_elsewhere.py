@@ -42,10 +42,10 @@ def test_jobs_of_another_machine_run_in_the_home_directory(
     login: HeadLogin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = log_in(login, tmp_path, monkeypatch)
-    assert asyncio.run(submitted(name)) == ("Finished", "/root\n")
+    assert asyncio.run(submitted(name)) == ("Finished", f"{Path.home()}\n")
     with HeadnodeClient(scheduler=name) as client:
         job = client.submit("pwd")
-        assert (job.wait(timeout=30).state, job.output()) == ("Finished", "/root\n")
+        assert (job.wait(timeout=30).state, job.output()) == ("Finished", f"{Path.home()}\n")
 
 
 def test_a_wrong_token_and_a_wrong_head_are_refused(

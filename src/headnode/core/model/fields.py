@@ -279,8 +279,6 @@ OPTIONS_OF_TASKS = (
         slash=SlashName("stdout", "files", "FILE", "Standard output into this file", short="o")),
     JobOption("stderr", "text", "file for standard error", fields=("standard_error",),
         slash=SlashName("stderr", "files", "FILE", "Standard error into this file", short="e")),
-    JobOption("properties", "pairs", "your own words",
-        slash=SlashName("customproperties", "what", "N=V;...", "Custom properties, stored with the task")),
     JobOption("environment", "pairs", "environment of the task",
         slash=SlashName("env", "files", "N=V[;N=V] | N",
                         "Environment of the task; a name alone passes your own value on", repeats=True)),
@@ -308,7 +306,8 @@ OPTIONS_OF_TASKS = (
         fields=("append_output",)),
     JobOption("append_stderr", "flag", "append to the file for standard error", fields=("append_error",)),
     JobOption("group", "whole", "number of its task group"),
-    JobOption("properties", "pairs", "your own words"),
+    JobOption("properties", "pairs", "your own words",
+        slash=SlashName("customproperties", "what", "N=V;...", "Custom properties, stored with the task")),
     JobOption("extensions", "pairs", "properties of another language: kept, without effect"),
 )  # fmt: skip
 """Every option of a task."""
