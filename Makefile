@@ -18,6 +18,10 @@ BENCHMARKS ?= $(filter-out benchmarks/heads.py,$(wildcard benchmarks/*.py))
 BIN := $(VENV)/bin
 # What pip says is shown as it comes where it is a terminal: an installation takes a minute.
 PIP := $(BIN)/python -m pip --disable-pip-version-check $(if $(MAKE_TERMOUT),,--quiet)
+# hn in C, which hands commands to a resident client; without a compiler hn stays the script that pip has written.
+LAUNCHER := packaging/launcher/hn.c
+BUILD_LAUNCHER = $(CC) -O2 -Wall -Wextra -fPIE -pie -o $(1).new $(LAUNCHER) && mv -f $(1).new $(1) || \
+	echo "no C compiler: hn works, and takes 10 ms longer for each command" >&2
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo man test test-all test-pythons test-cgroup2 bless format-lock check house bench bench-compare fuzz format clean
@@ -56,7 +60,7 @@ test-pythons: $(VENV)/.with-tools ## run the demo and TESTS_OF_PYTHONS under eac
 test-cgroup2: $(VENV)/.with-tools ## test limits on nodes in a guest with control groups of version 2 alone
 	@$(BIN)/python tests/guest/run.py
 
-bless: $(VENV)/.with-tools ## write golden files, schemas and reference pages anew; read the difference
+bless: format-lock ## write golden files, schemas and reference pages anew; read the difference
 	@$(BIN)/python -m headnode.apps.cli.schemas
 	@cp src/headnode/core/formats/schemas/* docs/reference/
 	@PYTHONPATH=tests $(BIN)/python -m documents.command_line > docs/reference/command-line.md
@@ -67,9 +71,10 @@ bless: $(VENV)/.with-tools ## write golden files, schemas and reference pages an
 	tests/scenarios/test_golden_conversions.py tests/scenarios/test_generated_log.py tests/project/test_glossary.py tests/project/test_protocol_page.py tests/project/test_rest_routes.py
 	@git status --short tests/golden docs src/headnode/core/formats/schemas
 
-format-lock: $(VENV)/.with-tools ## add to the lock of the released format what is new; write the samples of a release
+format-lock: $(VENV)/.with-tools ## add to the lock of the released format what is new; write the samples of this version
 	@PYTHONPATH=tests $(BIN)/python -m documents.released_format $$($(BIN)/hn --version | cut -d' ' -f2)
 	@PYTHONPATH=tests:tests/core/state:tests/scenarios $(BIN)/python -m documents.released_journals $$($(BIN)/hn --version | cut -d' ' -f2)
+	@PYTHONPATH=tests:tests/live $(BIN)/python -m documents.released_conversations $$($(BIN)/hn --version | cut -d' ' -f2)
 
 check: $(VENV)/.with-tools ## format, lint, types, layers, purity of core, docs that match the code
 	@$(BIN)/ruff format --check .
@@ -101,13 +106,14 @@ clean: ## take away .venv and what the tools keep
 
 # The stamps say what is installed; a change of pyproject.toml installs again.
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.installed: pyproject.toml $(LAUNCHER)
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(f"Headnode needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; name another: make PYTHON=python3.12")'
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "the venv module of $(PYTHON) is missing; as root: apt-get install python3-venv" >&2; exit 1; }
 	@echo "making $(VENV) and installing Headnode into it; this takes about a minute ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install --editable .
+	@$(PIP) install --editable . || { echo "pip could not install Headnode, see above; it needs a package index: https://pypi.org, or one that pip is configured for (PIP_INDEX_URL)" >&2; exit 1; }
 	@$(BIN)/python -m compileall -q src/headnode
+	@$(call BUILD_LAUNCHER,$(BIN)/hn)
 	@touch $@
 
 $(VENV)/.with-fuzzer: $(VENV)/.installed
@@ -119,4 +125,5 @@ $(VENV)/.with-tools: $(VENV)/.installed
 	@echo "installing what the tests need ..."
 	@$(PIP) install --editable '.[dev]'
 	@$(PIP) install --editable '.[integrations]' || echo "Snakemake, Dask or PSI/J is not available: their tests are skipped" >&2
+	@$(call BUILD_LAUNCHER,$(BIN)/hn)
 	@touch $@

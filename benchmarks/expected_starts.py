@@ -1,4 +1,4 @@
-"""How often the head's own predicted starts hold: `python benchmarks/expected_starts.py`.
+"""How often the head's own predicted starts hold: `PYTHONPATH=tests python benchmarks/expected_starts.py`.
 
 The first jobs of SDSC-SP2 go through the whole head (EASY, one pool), and whenever a job has to wait the head
 looks ahead, as it does in production.  The predictions of the first 30 days only teach.  P90 should hold for
@@ -24,6 +24,7 @@ from headnode.core.scheduling.policies import POLICIES
 from headnode.core.state.command import Command
 from headnode.core.state.submit import CreateJob
 from headnode.engine.prediction import StartPredictor, look_ahead
+from journal_model import ModelJournal
 from trace_replay import TRACES, made_up
 
 SDSC = TRACES / "SDSC-SP2.swf.xz"
@@ -42,7 +43,7 @@ def main() -> int:
     replay.run()
     spent = time.perf_counter() - began
     since = Instant(workload.submits[0] + TEACHING)
-    judged = [each for each in replay.journal.judged_predictions(since, JOBS) if each.made >= since]
+    judged = [each for each in replay.archive.judged_predictions(since, JOBS) if each.made >= since]
     scores = msgspec.to_builtins(prediction_scores(judged))
     print(f"{JOBS} jobs, {replay.looks} looks ahead, {1000 * spent / max(1, replay.looks):.0f} ms for each")
     for name, score in {"all that waited": scores["all"], **scores["by_predicted_wait"]}.items():
@@ -66,7 +67,9 @@ class Foretold(EngineReplay):
     def __init__(self, workload: Workload, processors: int) -> None:
         super().__init__(workload, pool(processors), "easy")
         self.looks = 0
-        self._foreseer = StartPredictor(self.engine.cluster, self.journal)
+        self.archive = self.engine.journal = ModelJournal()
+        self.archive.append([event for _, event in self.journal.replay()])
+        self._foreseer = StartPredictor(self.engine.cluster, self.archive)
         self.engine.effects = EffectsInOrder(self.engine.effects, self._foreseer)
 
     def _do(self, commands: Sequence[Command]) -> None:

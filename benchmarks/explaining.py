@@ -16,8 +16,8 @@ from headnode.apps.server.explain.applicable_changes import MOST_PLANNING
 from headnode.core.scheduling.explain.changes import ChangeLimits, Subject
 from headnode.core.scheduling.explain.counterfactual import search_changes
 from headnode.core.scheduling.policies import POLICIES, Policy
-from headnode.core.scheduling.reasons import explain, first_ahead
-from headnode.core.scheduling.view import View
+from headnode.core.scheduling.reasons import explain
+from headnode.core.scheduling.view import View, first_ahead
 from scheduling_pass import mixed
 
 DEPTH = 100  # reservations, where the policy gives several

@@ -1,4 +1,4 @@
-"""What the gateway costs: the head's processor time for a job alone, with a gateway, and with 200 streams.
+"""What the gateway costs: the head's processor time for a job alone, with a gateway, with 1 and 200 streams.
 
 The head, its journal and both protocols are the real ones; the agents start no processes, as in
 ``million_jobs.py``.  Then the memory of the gateway, and the time of its pages over all these jobs.
@@ -26,6 +26,7 @@ from million_jobs import Submission, agents
 STREAMS = 200
 PAGES = ("/", "/jobs", "/jobs?state=Failed", "/nodes", "/api/v1/jobs")
 LOOKS = 15  # at each page
+ROUNDS = 5  # without a gateway, with one, with streams in turn: a loaded machine changes between them
 MOST_COST, MOST_MEMORY, LONGEST_PAGE = 1.10, 120.0, 0.2  # ratio, MB, seconds
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -94,17 +95,17 @@ class Streams:
         self._tasks: list[asyncio.Task[None]] = []
         self._open = asyncio.Semaphore(0)
 
-    async def open(self, gateway: GatewayProcess) -> None:
-        """Open all streams."""
+    async def open(self, gateway: GatewayProcess, number: int = STREAMS) -> None:
+        """Open so many streams."""
         where = urlsplit(gateway.address)
         request = (
             f"GET /api/v1/event-stream HTTP/1.1\r\nHost: {where.netloc}\r\nCookie: {gateway.cookies}\r\n\r\n"
         )
-        for _ in range(STREAMS):
+        for _ in range(number):
             reader, writer = await asyncio.open_connection(where.hostname, where.port)
             writer.write(request.encode())
             self._tasks.append(asyncio.create_task(self._read(reader, writer)))
-        for _ in range(STREAMS):
+        for _ in range(number):
             await self._open.acquire()
 
     async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -113,33 +114,50 @@ class Streams:
             raise SystemExit(f"a stream was refused: {status!r}")
         await reader.readuntil(b": headnode")
         self._open.release()
-        while piece := await reader.read(1 << 20):
-            self.events += piece.count(b"\nevent: ")
-        writer.close()
+        try:
+            while piece := await reader.read(1 << 20):
+                self.events += piece.count(b"\nevent: ")
+        finally:
+            writer.close()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Hang up."""
         for task in self._tasks:
             task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
 
 
 async def measure(one: Head, jobs: int) -> bool:
     """Print the figures; return whether the promises were kept."""
+    if (processors := sorted(os.sched_getaffinity(0)))[
+        1:
+    ]:  # clients on its processor would slow the head down
+        os.sched_setaffinity(one.process.pid, processors[:1])
+        os.sched_setaffinity(0, processors[1:])
     await jobs_through(one, jobs)  # warm
-    alone = [await jobs_through(one, jobs)]
+    alone: list[float] = []
+    beside: dict[int, list[float]] = {0: [], 1: [], STREAMS: []}  # by the number of streams
+    streams = Streams()
+    memory = 0.0
+    for _ in range(ROUNDS):
+        alone.append(await jobs_through(one, jobs))
+        gateway = GatewayProcess(one)
+        try:
+            for number, costs in beside.items():
+                await streams.open(gateway, number)
+                costs.append(await jobs_through(one, jobs))
+                await streams.close()
+            memory = max(memory, resident(gateway.process.pid))
+        finally:
+            gateway.stop()
+    plain = statistics.median(alone)
+    idle, few, cost = (statistics.median(costs) / plain for costs in beside.values())
+    print(f"head, processor time of a job: {1000 * plain:.2f} ms without a gateway")
+    print(f"with an idle gateway {idle:.2f} of it, with 1 stream {few:.2f}, with {STREAMS} {cost:.2f}")
+    print(f"{streams.events:,} events were read; the gateway has {memory:.0f} MB")
     gateway = GatewayProcess(one)
     try:
-        idle = [await jobs_through(one, jobs)]
-        streams = Streams()
-        await streams.open(gateway)
-        followed = [await jobs_through(one, jobs)]
-        streams.close()
-        alone.append(await jobs_through(one, jobs))
-        memory = resident(gateway.process.pid)
-        cost = min(followed) / min(alone)
-        print(f"head, processor time of a job: {1000 * min(alone):.2f} ms without streams")
-        print(f"with an idle gateway {min(idle) / min(alone):.2f} of it, with {STREAMS} streams {cost:.2f}")
-        print(f"{streams.events:,} events were read; the gateway has {memory:.0f} MB")
         slowest = max(page_time(gateway, path) for path in PAGES)
     finally:
         gateway.stop()
@@ -161,7 +179,7 @@ def page_time(gateway: GatewayProcess, path: str) -> float:
 def main() -> int:
     """Print the figures; return 1 if a promise was not kept."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, default=4_000, help="in each of five rounds")
+    parser.add_argument("--jobs", type=int, default=4_000, help="in each round")
     options = parser.parse_args()
     print(machine())
     with head(nodes=0) as one, agents(one):

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.core.model.job import JobSpec
 from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
@@ -23,6 +25,7 @@ from headnode.core.state.job_events import InstanceEnd, InstancesDispatched, Ins
 from headnode.core.state.job_record import JobRecord, encode_record, encode_spec
 from headnode.core.state.transitions import JobState
 from headnode.engine.ports import EndedJob
+from sweep_of_true import one_life
 
 NOW = Instant(1_700_000_000.5)
 SPEC = JobSpec(name="a job", tasks=(TaskSpec(command="simulate --steps 1000 --output result.dat"),))
@@ -128,13 +131,14 @@ def show_questions(journal: SqliteJournal, jobs: int) -> None:
 
 
 def make_past(journal: SqliteJournal, count: int) -> None:
-    """End `count` jobs, and `count` instances of one job."""
+    """End `count` jobs, each with all events of its life, and `count` instances of one job."""
+    _, life, _ = one_life()
     for first in range(1, count + 1, 1000):
         numbers = range(first, min(first + 1000, count + 1))
         done = tuple(InstanceEnd(1, n, 1, "finished", EXITED, "node01") for n in numbers)
-        journal.append(
-            [InstancesEnded(at=NOW, job=JobId(1), ended=done)], ended=[ended(number) for number in numbers]
-        )
+        lives = [replace(event, job=JobId(number)) for number in numbers for event in life]
+        instances = InstancesEnded(at=NOW, job=JobId(1), ended=done)
+        journal.append([*lives, instances], ended=[ended(number) for number in numbers])
 
 
 def main() -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from headnode.adapters.clock import VirtualClock
-from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
@@ -31,6 +30,7 @@ from headnode.engine.engine import Engine
 from headnode.engine.ports import EndedJob
 from headnode.engine.recovery import save
 from heads import Head, head, machine
+from journal_model import ModelJournal
 from testbed.in_process import InProcessNodes
 
 TASKS = 2_000
@@ -58,7 +58,7 @@ def sweep(here: Head, **terms: str) -> float:
 
 def one_life() -> tuple[Engine, list[Event], EndedJob]:
     """Return an engine through which one job has gone, the events of the job, and what the archive keeps."""
-    journal, clock, nodes = MemoryJournal(), VirtualClock(Instant(1.0)), InProcessNodes()
+    journal, clock, nodes = ModelJournal(), VirtualClock(Instant(1.0)), InProcessNodes()
     engine = Engine(journal, clock, dict(POLICIES), nodes)
     engine.handle([RegisterNode(facts=NodeFacts(name="old", processors=2), approved=True)])
     first = engine.number

@@ -14,7 +14,11 @@ from headnode.core.formats.grid import keys as grid
 from headnode.core.formats.hpc_xml.attributes import JOB_ATTRIBUTES, TASK_ATTRIBUTES
 from headnode.core.formats.native import keys as native
 from headnode.core.formats.sss.property_rows import SPELLINGS
+from headnode.core.formats.sss.sssrmap.messages import envelope, leaf, read_request
+from headnode.core.formats.sss.sssrmap.queries import answer_query
+from headnode.core.formats.sss.sssrmap.signatures import checked_body, signature_of
 from headnode.core.formats.text.quantities import parse_date_time
+from headnode.core.formats.text.xml_text import XmlElement
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.job_checks import check_job
@@ -89,6 +93,16 @@ def single_values(data: bytes) -> None:
             _VALUES[data[0] % len(_VALUES)](data[1:].decode(errors="surrogateescape"))
 
 
+def sssrmap(data: bytes) -> None:
+    """Read an SSSRMAP message: one that is signed wrongly, and one whose Body is signed whatever it says."""
+    with suppress(BadRequest):
+        checked_body(data, b"key")
+    body = data.decode(errors="replace")
+    with suppress(BadRequest):
+        request = read_request(checked_body(envelope(body, signature_of(body, b"key")), b"key"))
+        answer_query(request, [XmlElement("Job", {}, [leaf("JobId", 5), leaf("Name", "x")])])
+
+
 def workload(data: bytes) -> None:
     """Read a log in the Standard Workload Format."""
     with suppress(BadRequest):
@@ -109,6 +123,7 @@ PARSERS: dict[str, Parser] = {
     "native": _language(JobLanguage.NATIVE, _PLAIN),
     "terms": job_terms,
     "values": single_values,
+    "sssrmap": sssrmap,
     "workload": workload,
 }
 _FILES = {
@@ -119,6 +134,12 @@ _FILES = {
     "native": ("native_form",),
 }
 _TEXTS = {
+    "sssrmap": (
+        b'<Body><Request action="Query" actor="a" chunking="True" chunkSize="9"><Object>Job</Object>'
+        b'<Option name="Limit">1</Option><Get name="A/B[1]" op="Sort"></Get><Where name="Name" op="Match" '
+        b'conj="OrNot" group="1">*x?</Where><Where name="@a" group="-1" units="GB">1</Where>'
+        b"</Request></Body>",
+    ),
     "terms": (b"runtime\x001:30\x00numprocessors\x004-8", b"command\0a\0env\0A=1", b"minprocessors\x001"),
     "values": tuple(
         bytes([kind]) + text

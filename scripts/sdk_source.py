@@ -11,10 +11,11 @@ import textwrap
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from documents.protocol_tables import WHERE
 from headnode.apps.server.api.pipeline import VERB_MODULES
 from headnode.apps.server.api.verbs import Verb, VerbKind
 from headnode.core.formats.native.keys import JOB_KEYS, TASK_KEYS, TASK_ONLY
@@ -25,11 +26,11 @@ PRINTED = "Printed by `make bless` (scripts/sdk_source.py): do not edit."
 WIDTH = 110
 
 GROUPS: Mapping[str, tuple[str, str, str]] = {
-    "job_verbs": ("AsyncJobVerbs", "Verbs that make and change jobs", "jobs"),
-    "job_view_verbs": ("AsyncJobViewVerbs", "Verbs that show jobs", "job_views queue watch events"),
-    "task_verbs": ("AsyncTaskVerbs", "Verbs about tasks, their output, and job groups", "tasks groups"),
-    "node_verbs": ("AsyncNodeVerbs", "Verbs about nodes", "nodes node_commands reservations"),
-    "cluster_verbs": ("AsyncClusterVerbs", "Verbs about the cluster, templates, filters and users", ""),
+    "job_verbs": ("JobVerbs", "Verbs that make and change jobs", "jobs"),
+    "job_view_verbs": ("JobViewVerbs", "Verbs that show jobs", "job_views queue watch events"),
+    "task_verbs": ("TaskVerbs", "Verbs about tasks, their output, and job groups", "tasks groups"),
+    "node_verbs": ("NodeVerbs", "Verbs about nodes", "nodes node_commands reservations elastic"),
+    "cluster_verbs": ("ClusterVerbs", "Verbs about the cluster, templates, filters and users", ""),
 }  # fmt: skip
 """The verbs in files of one subject each, by the modules of the head; the last has those of all others.
 
@@ -41,14 +42,11 @@ def printed_files() -> dict[Path, str]:
     """Return the printed files of the SDK, formatted."""
     files = {SDK / "options.py": _options()}
     for name, (title, about, subjects) in GROUPS.items():
-        files[SDK / "asynchronous" / f"{name}.py"] = _verb_file(title, about, subjects.split())
-    files[SDK / "asynchronous" / "verbs.py"] = _all_verbs()
-    files = {path: _formatted(text) for path, text in files.items()}
-    sources = {path: path.read_text() for path in sorted((SDK / "asynchronous").glob("*.py"))} | files
-    for path, text in sources.items():
-        if path.parent.name == "asynchronous" and path.stem not in ("__init__", "connection"):
-            files[SDK / "synchronous" / path.name] = _formatted(synchronous(text))
-    return files
+        files[SDK / "verbs" / f"{name}.py"] = _verb_file(title, about, subjects.split())
+    for path in sorted((SDK / "asynchronous").glob("*.py")):
+        if path.stem not in ("__init__", "connection"):
+            files[SDK / "synchronous" / path.name] = synchronous(path.read_text())
+    return {path: _formatted(text) for path, text in files.items()}
 
 
 # ---------------------------------------------------------------- the synchronous face
@@ -110,26 +108,17 @@ def _verbs_of(subjects: Collection[str]) -> Iterator[Verb[Any, Any]]:
                 yield each
 
 
-class _Parameter(NamedTuple):
-    """A parameter of a method, and what its request gets."""
-
-    text: str
-    passed: str
-    required: bool
-
-
 def _verb_file(title: str, about: str, subjects: Collection[str]) -> str:
     verbs = list(_verbs_of(subjects))
     imports = sorted({_import(kind) for verb in verbs for kind in (verb.request, _answer(verb))})
     methods = "\n\n".join(_method(verb) for verb in verbs)
     return "\n".join([
         f'"""{about}, as methods.\n\n{PRINTED}\n"""\n',
-        "from collections.abc import AsyncGenerator",
         "from typing import Any, Literal",
         "from headnode.core.model.reservation import AtEnd",
         *imports,
-        "from headnode.sdk.asynchronous.verb_calls import AsyncVerbCalls, new_key",
-        f'\n\nclass {title}(AsyncVerbCalls):\n    """{about}."""\n',
+        "from headnode.sdk.verbs.verb_methods import updates_of, verb_of",
+        f'\n\nclass {title}:\n    """{about}."""\n',
         methods,
     ])  # fmt: skip
 
@@ -144,40 +133,30 @@ def _answer(verb: Verb[Any, Any]) -> type[msgspec.Struct]:
 
 
 def _method(verb: Verb[Any, Any]) -> str:
-    """Return the method that asks for a verb."""
+    """Return the method that asks for a verb: the fields of its request, and its answer."""
     updates = verb.kind is VerbKind.UPDATES
-    request, answer = verb.request.__name__, _answer(verb).__name__
-    parameters = sorted(_parameters(verb.request), key=lambda each: not each.required)
-    passed = f"{request}({', '.join(each.passed for each in parameters)})"
-    given = ["self", *(each.text for each in parameters if each.required)]
-    options = [each.text for each in parameters if not each.required]
+    fields = msgspec.structs.fields(verb.request)
+    hints = get_type_hints(verb.request)
+    required = [f"{field.name}: {_shown(hints[field.name])}" for field in fields if field.required]
+    options = [_optional(field, hints[field.name]) for field in fields if not field.required]
     options += ["idempotency: str | None = None"] if verb.again is not None else []
     options += ["timeout: float | None = None"] if updates else []
-    signature = ", ".join([*given, *(["*", *options] if options else [])])
-    result = f"AsyncGenerator[{answer}, None]" if updates else answer
-    if updates:
-        call = f'self._follow("{verb.name}", {passed}, {answer}, timeout)'
-        body = f"return {call}"
-    else:
-        key = ", idempotency or new_key()" if verb.again is not None else ""
-        body = f'return await self._ask("{verb.name}", {passed}, {answer}{key})'
-    asynchronous = "" if updates else "async "
-    inside = textwrap.indent(f"{_docstring(verb)}\n{body}", "    ")
-    return textwrap.indent(f"{asynchronous}def {verb.name}({signature}) -> {result}:\n{inside}", "    ")
+    signature = ", ".join(["self", *required, *(["*", *options] if options else [])])
+    declared = "updates_of" if updates else "verb_of"
+    creates = ", creates=True" if verb.again is not None else ""
+    return textwrap.indent(
+        f"@{declared}({verb.request.__name__}{creates})\n"
+        f"def {verb.name}({signature}) -> {_answer(verb).__name__}:\n"
+        f"{textwrap.indent(_docstring(verb), '    ')}",
+        "    ",
+    )
 
 
-def _parameters(request: type[msgspec.Struct]) -> Iterator[_Parameter]:
-    """Yield the parameters of a method, in the order of the fields of its request."""
-    hints = get_type_hints(request)
-    for field in msgspec.structs.fields(request):
-        name, kind = field.name, _shown(hints[field.name])
-        if field.required:
-            yield _Parameter(f"{name}: {kind}", f"{name}={name}", required=True)
-        elif field.default_factory is not msgspec.NODEFAULT:
-            empty = repr(field.default_factory())
-            yield _Parameter(f"{name}: {kind} | None = None", f"{name}={name} or {empty}", required=False)
-        else:
-            yield _Parameter(f"{name}: {kind} = {field.default!r}", f"{name}={name}", required=False)
+def _optional(field: msgspec.structs.FieldInfo, kind: Any) -> str:
+    """Return a parameter that has a default; None stands for a default that is made anew."""
+    if field.default_factory is not msgspec.NODEFAULT:
+        return f"{field.name}: {_shown(kind)} | None = None"
+    return f"{field.name}: {_shown(kind)} = {field.default!r}"
 
 
 def _shown(kind: Any) -> str:
@@ -203,7 +182,7 @@ def _docstring(verb: Verb[Any, Any]) -> str:
         for field in msgspec.structs.fields(verb.request)
         if (said := _comment(verb.request, field.name))
     ]
-    where = "; only on the head's machine" if verb.access.near else ""
+    where = WHERE[verb.access.by_session] if verb.access.near else ""
     parts = [textwrap.fill(first, WIDTH - 8), more, f"For {verb.access.who.value}{where}.", "\n".join(fields)]
     return '"""' + "\n\n".join(part for part in parts if part) + '\n"""'
 
@@ -213,16 +192,6 @@ def _comment(structure: type[msgspec.Struct], field: str) -> str:
     from documents.protocol_tables import comment_of
 
     return comment_of(structure, field).replace("null", "None")
-
-
-def _all_verbs() -> str:
-    package = "headnode.sdk.asynchronous"
-    imports = [f"from {package}.{name} import {title}" for name, (title, _, _) in GROUPS.items()]
-    bases = ", ".join(title for title, _, _ in GROUPS.values())
-    about = "Every verb of the local protocol as a method with its fields and its answer."
-    return "\n".join([
-        f'"""{about}\n\n{PRINTED}\n"""\n', *imports, f'\n\nclass AsyncVerbs({bases}):\n    """{about}"""',
-    ])  # fmt: skip
 
 
 # ---------------------------------------------------------------- options
@@ -238,6 +207,7 @@ _FORMS = {
     "order": _NAMES, "group_op": "str", "type": "str", "sweep": "int | str | range",
     "held": "Mapping[str, str]", "features": "str | Sequence[str | Sequence[str]]",
     "limits": "Mapping[str, int | str]", "distribution": "Mapping[str, Any]",
+    **dict.fromkeys(("staged_in", "staged_out"), "Mapping[str, str] | Sequence[Mapping[str, Any]]"),
 }  # fmt: skip
 """The Python types of the values of an option, by its form in the catalogue."""
 

@@ -28,7 +28,7 @@ class BrowserPackage(NamedTuple):
     @property
     def directory(self) -> str:
         """The directory of its files."""
-        return f"{self.name}-{self.version}"
+        return f"{self.name.rpartition('/')[2]}-{self.version}"
 
 
 PACKAGES = (
@@ -42,7 +42,25 @@ PACKAGES = (
         "idiomorph",
         "0.8.0",
         "sha512-R47JBL+6jHDQvcnbppIUtXXcxi5h6+wuCEEZXnRhUltsgzPFKzThL5PuHppP9ypJuy+7WawcY1TsSBD/iQbMhw==",
-        ("dist/idiomorph-ext.min.js", "LICENSE"),
+        ("dist/idiomorph.min.js", "LICENSE"),
+    ),
+    BrowserPackage(
+        "uplot",
+        "1.6.32",
+        "sha512-KIMVnG68zvu5XXUbC4LQEPnhwOxBuLyW1AHtpm6IKTXImkbLgkMy+jabjLgSLMasNuGGzQm/ep3tOkyTxpiQIw==",
+        ("dist/uPlot.iife.min.js", "dist/uPlot.min.css", "LICENSE"),
+    ),
+    BrowserPackage(
+        "@xterm/xterm",
+        "6.0.0",
+        "sha512-TQwDdQGtwwDt+2cgKDLn0IRaSxYu1tSUjgKarSDkUM0ZNiSRXFpjxEsvc/Zgc5kq5omJ+V0a8/kIM2WD3sMOYg==",
+        ("lib/xterm.mjs", "css/xterm.css", "LICENSE"),
+    ),
+    BrowserPackage(
+        "@xterm/addon-fit",
+        "0.11.0",
+        "sha512-jYcgT6xtVYhnhgxh3QgYDnnNMYTcf8ElbxxFzX0IZo+vabQqSPAjC3c1wJrKB5E19VwQei89QCiZZP86DCPF7g==",
+        ("lib/addon-fit.mjs", "LICENSE"),
     ),
 )
 AXE = BrowserPackage(  # for the tests only: it is not copied into the repository

@@ -11,6 +11,7 @@ from hypothesis import settings
 
 import depth
 
+os.environ["HEADNODE_RESIDENT_CLIENT"] = "0"  # hn of a checkout would leave a process for the next commands
 MARK = "HEADNODE_TESTS"  # inherited by what the tests start; jobs have an environment of their own
 PATIENCE = 10.0  # seconds for what was told to stop
 
@@ -36,6 +37,8 @@ def nothing_is_left_running(tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """Fail when a process of the tests is still there at their end, and stop it."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # we run in the background: what we start does not
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # as after nohup
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     own = f"{os.getpid()}-{time.monotonic_ns()}"
     os.environ[MARK] = own
     traces = (f"{MARK}={own}".encode(), str(tmp_path_factory.getbasetemp()).encode() + b"/")

@@ -19,6 +19,6 @@ if [ -z "$name" ]; then
     exit 1
 fi
 if [[ ! $name =~ ^[a-z]+-[a-z0-9-]+$ ]]; then
-    echo "the name '$name' does not say whose job it is: write GROUP-WORK, such as phys-lattice" >&2
+    echo "the name '$name' is not of the form GROUP-WORK, such as phys-lattice" >&2
     exit 2
 fi

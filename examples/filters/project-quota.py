@@ -42,7 +42,8 @@ def main() -> int:
         job["project"] = mine[0]
     project = job.get("project", "")
     if project not in mine:
-        print(f"{owner} may use {', '.join(mine) or 'no project'}, not {project!r}", file=sys.stderr)
+        allowed, named = ", ".join(mine) or "no project", project or "none"
+        print(f"the job names project {named}; {owner} may use {allowed}", file=sys.stderr)
         return 2
     largest = known[project][0]
     if size(job) > largest:

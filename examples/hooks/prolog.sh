@@ -9,6 +9,11 @@ set -eu
 scratch=${1:?say where scratch directories are to be}
 directory=$scratch/job-$HEADNODE_JOB
 
+if [ ! -d "$scratch" ]; then
+    echo "there is no directory $scratch; create it on this node"
+    exit 1
+fi
+
 if [ "$(df -Pk "$scratch" | awk 'NR == 2 { print $4 }')" -lt 1048576 ]; then
     echo "less than 1 GB is free in $scratch"
     exit 1

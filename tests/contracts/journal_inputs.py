@@ -2,13 +2,14 @@
 
 import types
 import typing
+from enum import Enum
 from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
 
 from headnode.core.model.job import JobSpec
-from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
+from headnode.core.model.outcome import AttemptOutcome, ResourceUsage, TransferUsage
 from headnode.core.model.quantities import Instant, JobId, Priority
 from headnode.core.model.task import TaskSpec
 from headnode.core.state import events
@@ -45,6 +46,8 @@ def of_type(wanted: Any) -> st.SearchStrategy[Any]:
     if isinstance(wanted, type) and (issubclass(wanted, msgspec.Struct) or hasattr(wanted, "_fields")):
         hints = typing.get_type_hints(wanted)
         return st.builds(wanted, **{name: of_type(hint) for name, hint in hints.items() if name[0] != "_"})
+    if isinstance(wanted, type) and issubclass(wanted, Enum):
+        return st.sampled_from(list(wanted))
     if origin in (typing.Union, types.UnionType):
         return st.one_of([of_type(one) for one in inner])
     if origin is typing.Literal:
@@ -83,6 +86,7 @@ one_ended = st.builds(
         message=st.just(""),
         fault=st.just(""),
         usage=st.just(ResourceUsage(1.5, 0.25, 4096, 1024, 5, 6)),
+        transfers=st.none() | of_type(TransferUsage),
     ),
     node=st.sampled_from(("n1", "n2")),
     cause=st.sampled_from(("program", "system")),

@@ -2,7 +2,7 @@
 
 import tempfile
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal_inputs import FINAL, NOW, OWNERS, any_event, batch, encoded_record, of_type
+from stores import LASTING, STORES, AnyStore
 
 from depth import share_of
-from headnode.adapters.journal.memory import MemoryJournal
-from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
 from headnode.core.model.quantities import JobId
@@ -30,18 +29,14 @@ from headnode.core.state.job_events import (
     JobSubmitted,
 )
 from headnode.engine.ports import Archive, EndedJob, Journal
+from journal_model import ModelJournal
 
-AnyJournal = MemoryJournal | SqliteJournal
-JOURNALS: dict[str, Callable[[Path], AnyJournal]] = {
-    "memory": lambda folder: MemoryJournal(),
-    "sqlite": lambda folder: SqliteJournal(folder / "journal.db"),
-}
 ONE, TWO = JobId(1), JobId(2)
 
 
-@pytest.fixture(params=list(JOURNALS))
-def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyJournal]:
-    journal = JOURNALS[request.param](tmp_path)
+@pytest.fixture(params=list(STORES))
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyStore]:
+    journal = STORES[request.param](tmp_path / "journal")
     yield journal
     journal.close()
 
@@ -123,8 +118,8 @@ def test_what_goes_in_comes_out_in_order_and_numbered_from_one(journal: Journal)
 def test_every_kind_of_event_comes_out_as_it_went_in(kind: type, data: st.DataObject) -> None:
     event = data.draw(of_type(kind))
     with tempfile.TemporaryDirectory() as folder:
-        for make in JOURNALS.values():
-            journal = make(Path(folder))
+        for name, make in STORES.items():
+            journal = make(Path(folder) / name)
             journal.append([event])
             assert list(journal.replay()) == [(1, event)]
             journal.close()
@@ -145,7 +140,7 @@ def test_the_newest_snapshot_is_the_one_kept_last(journal: Journal) -> None:
         assert journal.newest_snapshot() == (number, b"state %d" % number)
 
 
-def test_ended_jobs_are_found_at_once_newest_first_page_by_page(journal: AnyJournal) -> None:
+def test_ended_jobs_are_found_at_once_newest_first_page_by_page(journal: AnyStore) -> None:
     journal.append([], ended=[over(job, owner=OWNERS[job % 2]) for job in (3, 1, 4, 2, 5)])
     assert journal.ended_job(JobId(4)) == over(4)
     assert journal.ended_job(JobId(6)) is None
@@ -154,7 +149,7 @@ def test_ended_jobs_are_found_at_once_newest_first_page_by_page(journal: AnyJour
     assert ids(journal.ended_jobs(owner="ada", states=("finished",), before=4, limit=9)) == [2]
 
 
-def test_the_ended_jobs_of_a_group_are_found_by_its_name(journal: AnyJournal) -> None:
+def test_the_ended_jobs_of_a_group_are_found_by_its_name(journal: AnyStore) -> None:
     groups = {1: "render", 2: "night", 3: "render", 4: "", 5: "render"}
     journal.append([], ended=[msgspec.structs.replace(over(job), job_group=groups[job]) for job in groups])
 
@@ -171,14 +166,25 @@ def test_the_ended_jobs_of_a_group_are_found_by_its_name(journal: AnyJournal) ->
     assert found("render") == [5, 1]
 
 
-def test_ended_jobs_are_counted_by_owner_and_state(journal: AnyJournal) -> None:
+@pytest.mark.parametrize("text", ["x' or '1'='1", '"; drop table ended; --', "%", "_", "x\\'", "\0"])
+def test_what_stands_in_a_name_is_only_a_name(journal: AnyStore, text: str) -> None:
+    mine = msgspec.structs.replace(over(1, owner=text), job_group=text)
+    journal.append([], ended=[mine, msgspec.structs.replace(over(2), job_group="render")])
+    assert ids(journal.ended_jobs(owner=text, states=(), before=None, limit=9)) == [1]
+    assert ids(journal.ended_jobs(owner=None, states=(text,), before=None, limit=9)) == []
+    assert ids(journal.ended_of_group(text, owner=text, states=(), before=None, limit=9)) == [1]
+    assert journal.count_ended(owner=text) == {"finished": 1}
+    assert journal.ended_job(JobId(2)) is not None
+
+
+def test_ended_jobs_are_counted_by_owner_and_state(journal: AnyStore) -> None:
     journal.append([], ended=[over(1), over(2), over(3, state="failed"), over(4, owner="grace")])
     assert journal.count_ended(owner="ada") == {"finished": 2, "failed": 1}
     assert journal.count_ended(owner=None) == {"finished": 3, "failed": 1}
     assert journal.count_ended(owner="nobody") == {}
 
 
-def test_a_revived_job_leaves_the_archive_and_may_end_again(journal: AnyJournal) -> None:
+def test_a_revived_job_leaves_the_archive_and_may_end_again(journal: AnyStore) -> None:
     journal.append([], ended=[over(1, state="failed"), over(2)])
     journal.append([JobRequeued(at=NOW, job=ONE)], revived=[ONE, JobId(77)])
     assert journal.ended_job(ONE) is None
@@ -188,14 +194,14 @@ def test_a_revived_job_leaves_the_archive_and_may_end_again(journal: AnyJournal)
     assert journal.count_ended(owner="ada") == {"finished": 2}
 
 
-def test_a_job_that_is_revived_and_ends_in_one_batch_is_in_the_archive(journal: AnyJournal) -> None:
+def test_a_job_that_is_revived_and_ends_in_one_batch_is_in_the_archive(journal: AnyStore) -> None:
     journal.append([], ended=[over(1, state="failed")])
     journal.append([], ended=[over(1)], revived=[ONE])
     assert journal.ended_job(ONE) == over(1)
     assert journal.count_ended(owner=None) == {"finished": 1}
 
 
-def test_an_ended_instance_is_found_with_everything_that_was_said(journal: AnyJournal) -> None:
+def test_an_ended_instance_is_found_with_everything_that_was_said(journal: AnyStore) -> None:
     usage = ResourceUsage(1.5, 0.25, 4096, 1024, 5, 6)
     outcome = AttemptOutcome("stopped", None, 9, NOW, NOW, "killed", "", usage)
     full = InstanceEnd(2, 7, 3, "failed", outcome, "n2", "request", ("n2", "n3"))
@@ -203,7 +209,7 @@ def test_an_ended_instance_is_found_with_everything_that_was_said(journal: AnyJo
     assert journal.instance(ONE, 2, 7) == full
 
 
-def test_the_newest_attempt_replaces_the_older_one(journal: AnyJournal) -> None:
+def test_the_newest_attempt_replaces_the_older_one(journal: AnyStore) -> None:
     journal.append([instances_ended(ONE, ended(1, "failed"))])
     journal.append([instances_ended(ONE, ended(1, attempt=2))])
     row = journal.instance(ONE, 1, 1)
@@ -211,7 +217,7 @@ def test_the_newest_attempt_replaces_the_older_one(journal: AnyJournal) -> None:
     assert (row.attempt, row.state) == (2, "finished")
 
 
-def test_an_instance_that_will_run_again_is_not_ended(journal: AnyJournal) -> None:
+def test_an_instance_that_will_run_again_is_not_ended(journal: AnyStore) -> None:
     journal.append([instances_ended(ONE, ended(1), ended(2), ended(3))])
     journal.append([instances_ended(ONE, ended(2, "queued", attempt=2))])
     assert numbers(journal) == [1, 3]
@@ -219,7 +225,7 @@ def test_an_instance_that_will_run_again_is_not_ended(journal: AnyJournal) -> No
     assert numbers(journal) == [1, 3, 5]
 
 
-def test_requeueing_takes_back_what_will_run_again_and_nothing_else(journal: AnyJournal) -> None:
+def test_requeueing_takes_back_what_will_run_again_and_nothing_else(journal: AnyStore) -> None:
     some = [ended(1), ended(2, "failed"), ended(3, "canceled"), ended(4)]
     journal.append([instances_ended(ONE, *some), instances_ended(TWO, *some)])
     journal.append([InstancesRequeued(at=NOW, job=ONE, task=1, spans=((3, 4),))])
@@ -231,13 +237,13 @@ def test_requeueing_takes_back_what_will_run_again_and_nothing_else(journal: Any
     assert numbers(journal, TWO) == [1, 2, 3, 4]
 
 
-def test_instances_come_page_by_page_in_order(journal: AnyJournal) -> None:
+def test_instances_come_page_by_page_in_order(journal: AnyStore) -> None:
     journal.append([instances_ended(ONE, *(ended(number) for number in (5, 1, 3, 2)), ended(9, task=2))])
     assert [row.instance for row in journal.instances(ONE, 1, after=1, limit=2)] == [2, 3]
     assert numbers(journal, task=2) == [9]
 
 
-def test_changes_of_parameters_come_in_order_without_what_happened_between(journal: AnyJournal) -> None:
+def test_changes_of_parameters_come_in_order_without_what_happened_between(journal: AnyStore) -> None:
     changes = [
         ParameterSet(at=NOW, name="HeartbeatInterval", value="5", by="ParameterSet"),
         ParameterSet(at=NOW, name="Licences", value=None, by="ada", origin="pid 7"),
@@ -247,7 +253,7 @@ def test_changes_of_parameters_come_in_order_without_what_happened_between(journ
     assert list(journal.parameter_changes()) == changes
 
 
-def test_history_tells_the_newest_of_a_job_and_leaves_its_instances_out(journal: AnyJournal) -> None:
+def test_history_tells_the_newest_of_a_job_and_leaves_its_instances_out(journal: AnyStore) -> None:
     created = JobCreated(at=NOW, job=ONE, owner="ada", uid=1, gid=1, spec=b"")
     noise: list[Event] = [
         InstancesDispatched(at=NOW, job=ONE, task=1, placement=(("n1", (0,)),), attempts=((1, 1),)),
@@ -262,36 +268,37 @@ def test_history_tells_the_newest_of_a_job_and_leaves_its_instances_out(journal:
     assert journal.history(JobId(99), limit=2) == []
 
 
+@pytest.mark.parametrize("store", LASTING)
 @given(batches=st.lists(st.tuples(batch, st.booleans()), max_size=6))
 @settings(max_examples=share_of(80), deadline=None)
-def test_all_journals_agree_on_everything_also_when_reopened(batches: list[typing.Any]) -> None:
+def test_all_journals_agree_on_everything_also_when_reopened(store: str, batches: list[typing.Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        memory, sqlite = MemoryJournal(), SqliteJournal(Path(folder) / "journal.db")
+        memory, lasting = ModelJournal(), LASTING[store](Path(folder) / "journal")
         for (events, over, revived), reopen in batches:
-            assert memory.append(events, over, revived) == sqlite.append(events, over, revived)
+            assert memory.append(events, over, revived) == lasting.append(events, over, revived)
             memory.keep_snapshot(len(list(memory.replay())), repr(events).encode())
-            sqlite.keep_snapshot(len(list(sqlite.replay())), repr(events).encode())
+            lasting.keep_snapshot(len(list(lasting.replay())), repr(events).encode())
             if reopen:
-                sqlite.close()
-                sqlite = SqliteJournal(Path(folder) / "journal.db")
-            assert list(memory.replay()) == list(sqlite.replay())
-            assert memory.newest_snapshot() == sqlite.newest_snapshot()
-            assert everything(memory) == everything(sqlite)
-        sqlite.close()
+                lasting.close()
+                lasting = LASTING[store](Path(folder) / "journal")
+            assert list(memory.replay()) == list(lasting.replay())
+            assert memory.newest_snapshot() == lasting.newest_snapshot()
+            assert everything(memory) == everything(lasting)
+        lasting.close()
 
 
 @given(events=st.lists(any_event, max_size=20), after=st.integers(0, 21))
 @settings(max_examples=share_of(30), deadline=None)
 def test_replay_after_any_number_is_the_rest(events: list[Event], after: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for make in JOURNALS.values():
-            journal = make(Path(folder))
+        for name, make in STORES.items():
+            journal = make(Path(folder) / name)
             journal.append(events)
             assert [event for _, event in journal.replay(after)] == events[after:]
             journal.close()
 
 
-def test_the_history_of_a_node_is_its_own_newest_events_oldest_first(journal: AnyJournal) -> None:
+def test_the_history_of_a_node_is_its_own_newest_events_oldest_first(journal: AnyStore) -> None:
     mine = [
         NodeRegistered(at=NOW, facts=NodeFacts(name="red", processors=2)),
         *(NodePaused(at=NOW, node="red", by=f"{number}") for number in range(5)),

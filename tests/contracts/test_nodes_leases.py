@@ -1,18 +1,27 @@
 """Leases: how long a node may believe that nobody has its tasks, and how long the head must let it."""
 
 import itertools
+import math
 
 import pytest
 
+from headnode.adapters.clock import VirtualClock
+from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.nodes.link import MOST_UNREAD, NodeLink
 from headnode.adapters.processes.agent_link import FOR_EVER, Lease, boot_time
 from headnode.adapters.wire import messages as m
 from headnode.apps.agent.agent import MOST_UNANSWERED, HeldLease
 from headnode.apps.agent.job_table import MOST_JOBS, SeenDispatches
-from headnode.apps.server.agent_supervisor import TO_STAND_STILL, Absences
-from headnode.core.model.node import NodeState
-from headnode.core.model.quantities import JobId, Seconds
+from headnode.apps.server.agent_supervisor import TO_STAND_STILL, Absences, NodeLimits
+from headnode.core.model.node import NodeFacts, NodeState
+from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.user import User
+from headnode.core.scheduling.policies import POLICIES
+from headnode.core.state.drain import DrainNode
+from headnode.core.state.join import RegisterNode
+from headnode.engine.engine import Engine
 from headnode.engine.settings import Settings
+from testbed.in_process import InProcessNodes
 
 READY, AWAY, PAUSED_AWAY = NodeState.READY, NodeState.UNREACHABLE, NodeState.LOST_PAUSED
 LEASE = Seconds(45.0)
@@ -27,7 +36,7 @@ def test_in_every_setting_the_head_waits_longer_than_a_node_goes_on() -> None:
 
 @pytest.mark.parametrize("state", [AWAY, PAUSED_AWAY])
 def test_an_absence_counts_from_when_it_was_first_seen_and_ends_with_it(state: NodeState) -> None:
-    absences, patience = Absences(), {"red": 10.0, "green": 20.0}
+    absences, patience = Absences(), {"red": 10.0, "green": 20.0}.__getitem__
     both = {"red": state, "green": state}
     assert absences.too_long(both, patience, 100.0) == []
     assert absences.too_long(both, patience, 110.0) == []
@@ -38,11 +47,31 @@ def test_an_absence_counts_from_when_it_was_first_seen_and_ends_with_it(state: N
 
 
 def test_the_time_in_which_the_head_stood_still_is_not_counted() -> None:
-    absences, patience = Absences(), {"red": 10.0}
+    absences, patience = Absences(), {"red": 10.0}.__getitem__
     assert absences.too_long({"red": AWAY}, patience, 100.0) == []
     absences.forgive(50.0)
     assert absences.too_long({"red": AWAY}, patience, 160.0) == []
     assert absences.too_long({"red": AWAY}, patience, 160.1) == ["red"]
+
+
+def test_nodes_may_be_silent_and_away_longer_than_their_leases_and_a_node_taken_by_force_less_long() -> None:
+    engine = Engine(MemoryJournal(), VirtualClock(Instant(5.0)), dict(POLICIES), InProcessNodes())
+    for name in ("red", "green"):
+        engine.handle([RegisterNode(facts=NodeFacts(name=name, processors=1), approved=True)])
+    root = User(name="root", uid=0, gid=0, administrator=True)
+    engine.handle([DrainNode(by=root, node="green", reason="on fire", force=True)])
+    assert [any(each.force for each in node.drains) for node in engine.cluster.nodes.values()] == [
+        False,
+        True,
+    ]
+    for lease in (0.0, 45.0, 1_000.0):
+        limits = NodeLimits(engine, dict.fromkeys(("red", "green"), lease))
+        stands_still = TO_STAND_STILL * max(lease, engine.settings.lease())
+        for name in ("red", "green"):
+            assert limits.least <= limits.silence(name) >= stands_still <= limits.absence(name)
+        assert limits.silence("green") <= limits.silence("red")
+        assert limits.absence("green") == stands_still <= limits.absence("red") == limits.silence("red")
+        assert limits.silence("nobody") == math.inf
 
 
 def held() -> tuple[HeldLease, list[float | None]]:

@@ -95,9 +95,13 @@ def test_the_interpreter_of_a_program_and_the_script_of_an_interpreter_are_looke
 
 def test_a_program_that_cannot_run_says_why(folder: Path) -> None:
     (folder / "text").write_text("no program")
-    assert "does not exist" in why_not_run([str(folder / "none")])
+    missing = folder / "none" / "own"
+    assert why_not_run([str(missing)]) == (
+        f"{str(missing.parent)!r} does not exist, a part of the path {str(missing)!r}; create it, "
+        "or correct the path"
+    )
     assert f"chmod +x {folder / 'text'}" in why_not_run([str(folder / "text")])
-    assert "is no file" in why_not_run([str(folder)])
+    assert "is not a file" in why_not_run([str(folder)])
     (folder / "circle").symlink_to(folder / "circle")
     assert "too many symbolic links" in why_not_run([str(folder / "circle")])
 

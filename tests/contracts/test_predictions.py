@@ -1,14 +1,14 @@
 """What every journal promises about predicted starts and about the past, held against each of them."""
 
 import os
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from journal_inputs import NOW, encoded_record
+from stores import STORES, AnyStore
 
-from headnode.adapters.journal import event_table, memory
-from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.quantities import Instant, JobId
@@ -22,17 +22,12 @@ from headnode.core.state.job_events import (
 )
 from headnode.engine.ports import EndedJob, Prediction
 
-AnyJournal = MemoryJournal | SqliteJournal
-JOURNALS: dict[str, Callable[[Path], AnyJournal]] = {
-    "memory": lambda folder: MemoryJournal(),
-    "sqlite": lambda folder: SqliteJournal(folder / "journal.db"),
-}
 NOTHING = NodePaused(at=NOW, node="n1")
 
 
-@pytest.fixture(params=list(JOURNALS))
-def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyJournal]:
-    journal = JOURNALS[request.param](tmp_path)
+@pytest.fixture(params=list(STORES))
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyStore]:
+    journal = STORES[request.param](tmp_path / "journal")
     yield journal
     journal.close()
 
@@ -49,14 +44,14 @@ def started(job: int, at: float, processors: int = 1) -> JobStarted:
     return JobStarted(at=after(at), job=JobId(job), allocation=(("n1", tuple(range(processors))),))
 
 
-def waits(journal: AnyJournal, since: float = 0.0) -> list[tuple[int, float | None]]:
+def waits(journal: AnyStore, since: float = 0.0) -> list[tuple[int, float | None]]:
     return [
         (each.job, each.started and each.started - NOW)
         for each in journal.judged_predictions(Instant(since), 10)
     ]
 
 
-def test_a_prediction_is_known_at_once_and_after_the_next_batch(journal: AnyJournal) -> None:
+def test_a_prediction_is_known_at_once_and_after_the_next_batch(journal: AnyStore) -> None:
     journal.keep_predictions([predicted(1)])
     assert journal.prediction(JobId(1)) == predicted(1)
     journal.append([NOTHING])
@@ -64,7 +59,7 @@ def test_a_prediction_is_known_at_once_and_after_the_next_batch(journal: AnyJour
     assert journal.prediction(JobId(2)) is None
 
 
-def test_the_first_prediction_of_a_job_is_the_one_that_counts(journal: AnyJournal) -> None:
+def test_the_first_prediction_of_a_job_is_the_one_that_counts(journal: AnyStore) -> None:
     journal.keep_predictions([predicted(1, promise=100)])
     journal.keep_predictions([predicted(1, promise=200)])
     journal.append([NOTHING])
@@ -73,7 +68,7 @@ def test_the_first_prediction_of_a_job_is_the_one_that_counts(journal: AnyJourna
     assert journal.prediction(JobId(1)) == predicted(1, promise=100)
 
 
-def test_a_prediction_is_judged_by_the_first_start_after_it(journal: AnyJournal) -> None:
+def test_a_prediction_is_judged_by_the_first_start_after_it(journal: AnyStore) -> None:
     journal.append([started(1, 5)])
     journal.keep_predictions([predicted(1), predicted(2), predicted(3)])
     journal.append([started(2, 30), started(1, 40)])
@@ -83,7 +78,7 @@ def test_a_prediction_is_judged_by_the_first_start_after_it(journal: AnyJournal)
     assert waits(journal, since=after(40)) == [(1, 40)]
 
 
-def test_the_newest_starts_are_told_page_by_page_also_those_of_one_instant(journal: AnyJournal) -> None:
+def test_the_newest_starts_are_told_page_by_page_also_those_of_one_instant(journal: AnyStore) -> None:
     journal.keep_predictions([predicted(job) for job in (1, 2, 3, 4, 5)])
     journal.append([started(job, at) for job, at in ((4, 10), (2, 30), (1, 30), (3, 30), (5, 20))])
     found, before = [], None
@@ -94,8 +89,9 @@ def test_the_newest_starts_are_told_page_by_page_also_those_of_one_instant(journ
     assert found == [3, 2, 1, 5]
 
 
-def test_the_oldest_predictions_make_room(journal: AnyJournal, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (memory, event_table):
+def test_the_oldest_predictions_make_room(journal: AnyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    users = [each for each in list(sys.modules.values()) if "MOST_PREDICTIONS" in vars(each)]
+    for module in users:  # of every store
         monkeypatch.setattr(module, "MOST_PREDICTIONS", 3)
     for job in (5, 1, 4, 2, 3):
         journal.keep_predictions([predicted(job)])
@@ -103,7 +99,7 @@ def test_the_oldest_predictions_make_room(journal: AnyJournal, monkeypatch: pyte
     assert [job for job in range(1, 6) if journal.prediction(JobId(job))] == [2, 3, 4]
 
 
-def test_the_past_is_told_page_by_page_in_the_order_of_ids(journal: AnyJournal) -> None:
+def test_the_past_is_told_page_by_page_in_the_order_of_ids(journal: AnyStore) -> None:
     journal.append([], ended=[over(job) for job in (3, 1, 7, 5)])
     assert [job.id for job in journal.ended_after(0, limit=2)] == [1, 3]
     assert [job.id for job in journal.ended_after(3, limit=9)] == [5, 7]
@@ -114,7 +110,7 @@ def over(job: int) -> EndedJob:
     return EndedJob(JobId(job), "ada", "n", "p", "finished", NOW, NOW, encoded_record())
 
 
-def test_what_jobs_held_is_told_job_by_job_in_order(journal: AnyJournal) -> None:
+def test_what_jobs_held_is_told_job_by_job_in_order(journal: AnyStore) -> None:
     two = (("n1", (0, 1)),)
     grown = AllocationGrown(at=after(2), job=JobId(1), added=two)
     shrunk = AllocationShrunk(at=after(3), job=JobId(1), removed=two)

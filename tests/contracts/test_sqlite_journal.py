@@ -1,18 +1,15 @@
 """What the SQLite journal promises when the disk, the power or a second head play tricks."""
 
-import os
 import random
 import shutil
-import signal
 import sqlite3
 import struct
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from journal_inputs import encoded_record
+from stores import endless_writer
+from test_lasting_stores import fill
 
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.core.model.errors import HeadnodeError, Unavailable
@@ -103,32 +100,6 @@ def refused(path: Path, code: str) -> str:
 
 
 # A head that is killed ------------------------------------------------------------------------------------
-
-
-WRITER = """
-import sys
-from pathlib import Path
-from headnode.adapters.journal.sqlite import SqliteJournal
-from headnode.core.state.job_events import JobSubmitted
-
-journal = SqliteJournal(Path(sys.argv[1]))
-while True:
-    events = [JobSubmitted(at=1.0, job=1, order=n) for n in range(3)]
-    sys.stdout.write(f"{journal.append(events)}\\n")
-    sys.stdout.flush()
-"""
-
-
-@pytest.mark.parametrize("after", [1, 7, 40, 200])
-def test_what_was_acknowledged_is_there_after_kill_9(path: Path, after: int) -> None:
-    with subprocess.Popen([sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdout is not None
-        for _ in range(after):
-            writer.stdout.readline()
-        writer.send_signal(signal.SIGKILL)
-        acknowledged = 3 * after + sum(3 for _ in writer.stdout)
-    kept = len(events_in(path))
-    assert kept - acknowledged in (0, 3)  # the last batch may be on the disk and not yet acknowledged
 
 
 def test_the_log_cut_anywhere_in_the_last_batch_loses_that_batch_only(path: Path, tmp_path: Path) -> None:
@@ -269,18 +240,6 @@ def test_only_the_newest_two_snapshots_take_room(path: Path) -> None:
 # A disk that is full --------------------------------------------------------------------------------------
 
 
-def fill(journal: SqliteJournal) -> int:
-    """Append until there is no room; return how many events are recorded."""
-    recorded = 0
-    for number in range(10_000):
-        try:
-            recorded = journal.append([bulky(number * 3 + n) for n in range(3)], ended=[over(number)])
-        except Unavailable as error:
-            assert error.code == "journal-full"  # noqa: PT017 - the number of appends before it is not known
-            return recorded
-    raise AssertionError("there was room for everything")
-
-
 def test_when_the_file_may_not_grow_nothing_is_half_recorded(path: Path) -> None:
     journal = SqliteJournal(path)
     journal._database.execute("pragma max_page_count = 500")
@@ -294,84 +253,17 @@ def test_when_the_file_may_not_grow_nothing_is_half_recorded(path: Path) -> None
     assert len(events_in(path)) == recorded + 1
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to mount a small disk")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("this machine lets nobody mount a small disk")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_a_full_disk_is_refused_and_the_journal_works_again_after_space_is_freed(small_disk: Path) -> None:
-    (small_disk / "ballast").write_bytes(b"x" * 1_000_000)
-    path = small_disk / "journal.db"
-    journal = SqliteJournal(path)
-    recorded = fill(journal)
-    with pytest.raises(Unavailable) as caught:
-        journal.keep_snapshot(recorded, b"x" * 500_000)
-    assert caught.value.code == "journal-full"
-    assert len(list(journal.replay())) == recorded
-    (small_disk / "ballast").unlink()
-    assert journal.append([bulky(1)]) == recorded + 1
-    journal.close()
-    assert len(events_in(path)) == recorded + 1
-
-
-def test_a_head_killed_on_a_full_disk_loses_nothing(small_disk: Path, tmp_path: Path) -> None:
-    journal = SqliteJournal(small_disk / "journal.db")
-    recorded = fill(journal)
-    for ending in ("", "-wal"):
-        shutil.copy(small_disk / f"journal.db{ending}", tmp_path / f"copy.db{ending}")
-    journal.close()
-    assert len(events_in(tmp_path / "copy.db")) == recorded
-
-
 # Whose file it is -----------------------------------------------------------------------------------------
 
 
-def test_a_second_head_on_the_same_file_is_refused_and_told_who_has_it(path: Path) -> None:
-    journal = SqliteJournal(path)
-    with pytest.raises(Unavailable) as caught:
-        SqliteJournal(path)
-    assert caught.value.code == "already-running"
-    assert f"process {os.getpid()} " in caught.value.what
-    assert "hn down" in caught.value.fix
-    journal.append([submitted(1)])
-    journal.close()
-    assert events_in(path) == [submitted(1)]
-
-
 def test_a_second_head_is_refused_though_somebody_removed_the_lock_file(path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE, text=True) as writer:
+    with endless_writer("sqlite", path) as writer:
         assert writer.stdout is not None
         writer.stdout.readline()
         path.with_name("journal.db.lock").unlink()
         refused(path, "already-running")
         writer.kill()
     assert len(events_in(path)) >= 3
-
-
-def test_a_killed_head_leaves_no_lock_behind(path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdout is not None
-        writer.stdout.readline()
-        refused(path, "already-running")
-        writer.kill()
-    assert len(events_in(path)) >= 3
-
-
-def test_nobody_but_the_owner_may_read_the_journal(path: Path) -> None:
-    journal = SqliteJournal(path)
-    journal.append([submitted(1)])
-    found = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
-    journal.close()
-    assert set(found) >= {"journal.db", "journal.db-wal", "journal.db.lock"}
-    assert set(found.values()) == {0o600}
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,18 @@
 """Sessions, addresses that log in once, and failed log-ins: what ends when, and what is bounded."""
 
+import asyncio
 import re
+import time
+from pathlib import Path
 
 import pytest
+from starlette.datastructures import FormData
+from starlette.requests import Request
 from starlette.responses import Response
 
+from headnode.apps.web.console.lab_runs import LabRuns
+from headnode.apps.web.console.people import FRESH, make_token
+from headnode.apps.web.console.visit import AnswersForAll, SharedByVisits, Visit, Visitor
 from headnode.apps.web.login.one_time import LIFETIME, MOST, OneTimeLogins
 from headnode.apps.web.login.throttle import FORGOTTEN, OF_ADDRESS, OF_USER, OF_USER_AT_ADDRESS, LoginThrottle
 from headnode.apps.web.sessions import IDLE_END, LAST_END, WebSessions
@@ -34,6 +42,19 @@ def test_a_session_ends_when_it_is_idle_and_when_it_is_old() -> None:
         assert sessions.find(key, now) is not None
     assert sessions.find(key, NOW + LAST_END + 1) is None
     assert sessions.find(key, NOW) is None  # it is gone for ever
+
+
+@pytest.mark.parametrize("age", [FRESH, -1.0])
+def test_a_session_that_is_not_fresh_makes_no_token(age: float) -> None:
+    async def unasked(*_: object, **__: object) -> dict[str, object]:
+        raise AssertionError("the head was asked")
+
+    request = Request({"type": "http", "path": "/people", "query_string": b"", "headers": []})
+    visitor = Visitor(unasked, unasked, "c", unasked, time.time() - age)  # type: ignore[arg-type]
+    visit = Visit(request, visitor, {}, SharedByVisits(AnswersForAll(), LabRuns(Path("/nowhere")), "blue"))
+    form = FormData([("name", "x"), ("role", "all"), ("days", "7")])
+    with pytest.raises(NotAllowed, match="log-in-again"):
+        asyncio.run(make_token(visit, form))
 
 
 def test_keys_of_sessions_are_never_guessed_from_another() -> None:

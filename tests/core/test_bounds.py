@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from documents.bounds_page import BOUNDS
 from headnode.core.model import bounds as b
-from headnode.core.model.bounds import BOUNDS, Bound
+from headnode.core.model.bounds import Bound
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Alternative, GroupEdge, JobSpec, Licence
 from headnode.core.model.job_checks import check_job

@@ -39,7 +39,7 @@ def test_a_node_meets_what_it_has(needs: NodeNeeds) -> None:
 @pytest.mark.parametrize(
     ("needs", "why"),
     [
-        (NodeNeeds(names=("gpu08",)), "is not among the nodes asked for"),
+        (NodeNeeds(names=("gpu08",)), "is not among the requested nodes"),
         (NodeNeeds(excluded=("GPU07",)), "is excluded"),
         (NodeNeeds(patterns=("gpu", "cpu.*")), "has a name that does not match 'gpu' or 'cpu.*'"),
         (NodeNeeds(excluded_patterns=("gpu.*",)), "has a name that matches 'gpu.*', which is excluded"),
@@ -48,15 +48,15 @@ def test_a_node_meets_what_it_has(needs: NodeNeeds) -> None:
         (NodeNeeds(lacking=("Rack1",)), "has the feature 'Rack1', which is excluded"),
         (NodeNeeds(architectures=("arm64",)), "has the architecture 'x86_64', not 'arm64'"),
         (NodeNeeds(systems=("AIX", "Solaris")), "has the operating system 'Linux', not 'AIX' or 'Solaris'"),
-        (NodeNeeds(minimum_memory=1001), "has 1000 MB of memory; at least 1001 are asked for"),
-        (NodeNeeds(minimum_disk=501), "has 500 MB of disk; at least 501 are asked for"),
-        (NodeNeeds(minimum_swap=101), "has 100 MB of swap; at least 101 are asked for"),
+        (NodeNeeds(minimum_memory=1001), "has 1000 MB of memory; at least 1001 are requested"),
+        (NodeNeeds(minimum_disk=501), "has 500 MB of disk; at least 501 are requested"),
+        (NodeNeeds(minimum_swap=101), "has 100 MB of swap; at least 101 are requested"),
         (
             NodeNeeds(minimum_virtual=1101),
-            "has 1100 MB of memory and swap together; at least 1101 are asked for",
+            "has 1100 MB of memory and swap together; at least 1101 are requested",
         ),
-        (NodeNeeds(minimum_speed=2001), "has 2000 MHz; at least 2001 are asked for"),
-        (NodeNeeds(minimum_processors=9), "has 8 processors; at least 9 are asked for"),
+        (NodeNeeds(minimum_speed=2001), "has 2000 MHz; at least 2001 are requested"),
+        (NodeNeeds(minimum_processors=9), "has 8 processors; at least 9 are requested"),
     ],
 )
 def test_a_node_that_does_not_is_told_why(needs: NodeNeeds, why: str) -> None:

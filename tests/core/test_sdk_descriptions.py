@@ -14,7 +14,7 @@ from headnode.core.model.errors import BadRequest, Unavailable
 from headnode.protocol.cluster_answers import PingAnswer
 from headnode.protocol.requests import HoldJobRequest, SubmitJobRequest
 from headnode.sdk.description import job_description, job_text
-from headnode.sdk.messages import request_fields, typed_answer
+from headnode.sdk.verbs.verb_methods import request_fields, typed_answer
 
 
 def spec_of(command: Any = None, tasks: Any = (), **options: Any) -> Any:

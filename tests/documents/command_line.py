@@ -18,8 +18,9 @@ This page is printed by `make bless`; do not edit it.
 {SPELLINGS}
 
 Errors go to standard error as `hn: what is wrong; what to do`. Times are local, in ISO 8601 with their
-offset. An option that is a flag means true; `/exclusive:false` says the contrary. A path such as `/bin/true`
-is no option. Unknown options are refused with the nearest right one; `--` ends the options.
+offset. An option that is a flag means true; `/exclusive:false` means false. A path such as `/bin/true`
+is not an option. Hyphens within an option may be left out: `--dry-run`, `--dryrun`. Unknown options are
+refused with the nearest known one. `--` ends the options.
 """
 
 

@@ -21,7 +21,7 @@ from headnode.core.formats.grid.keys import (
 from headnode.core.formats.hpc_xml.attributes import HPC, JOB_ATTRIBUTES, TASK_ATTRIBUTES, HpcRole, HpcRow
 from headnode.core.formats.native.keys import ALTERNATIVE_ROWS, JOB_KEYS, TASK_ALTERNATIVE_ROWS, TASK_KEYS
 from headnode.core.formats.native.values import NativeRow
-from headnode.core.formats.sss.attribute_rows import ATTRIBUTES
+from headnode.core.formats.sss.attributes import ATTRIBUTES
 from headnode.core.formats.sss.properties import SssProperty
 from headnode.core.formats.sss.property_rows import (
     CHILDREN,
@@ -338,8 +338,8 @@ def _sayable() -> Iterator[str]:
 def _cell(spec: JobSpec, dialect: str) -> str:
     """Return how well a dialect says what a job asks for beyond the plainest job of as many tasks."""
     plain = replace(_JOB, tasks=tuple(replace(_TASK, name=task.name) for task in spec.tasks))
-    usual = {(item.kind, item.what) for item in write(plain, dialect)[1]}
     try:
+        usual = {(item.kind, item.what) for item in write(plain, dialect)[1]}
         found = {(item.kind, item.what) for item in write(spec, dialect)[1]} - usual
     except BadRequest:
         return "no"

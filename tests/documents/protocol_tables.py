@@ -99,8 +99,16 @@ def _answer(verb: Verb[Any, Any]) -> Structure | None:
     return answer
 
 
+WHERE = (
+    "; only on the head's machine",
+    "; only on the head's machine, or logged in at a gateway with a browser",
+)
+"""Where a verb is admitted that is not for all: `VerbAccess.near`, by `by_session`."""
+
+
 def _row(verb: Verb[Any, Any]) -> str:
-    access = verb.access.who.value + ("; only on the head's machine" if verb.access.near else "")
+    access = verb.access.who.value + (WHERE[verb.access.by_session] if verb.access.near else "")
+    access += ", or by a task of the user" if verb.access.by_task else ""
     does = f"{_sentences(verb.description)} *For {access}.{' Takes a key.' if verb.again else ''}*"
     fields = "; ".join(_field(verb.request, field) for field in msgspec.structs.fields(verb.request))
     return f"| `{verb.name}` | {does} | {fields} | {_shown_answer(verb)} |"

@@ -1,10 +1,12 @@
 """What releases keep and send: every tag and field as a line, and a sample of every kind in bytes.
 
-`python -m documents.released_format VERSION` writes `tests/golden/format`: the new lines of the lock, and the
-samples of a release that has none yet.  A line that is there is never changed or removed.
+`python -m documents.released_format VERSION` writes `tests/golden/format`: the lock, and the samples of
+VERSION while it has no tag.  What the newest tag has is never changed or removed, and gets no additions: the
+version must be raised with the first addition after a release.
 """
 
 import enum
+import subprocess
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -17,32 +19,32 @@ from headnode.adapters.journal.backup import Manifest
 from headnode.adapters.journal.ended_tables import _Body as ArchiveRow
 from headnode.adapters.journal.journal_file import _TABLES, VERSION
 from headnode.adapters.nodes.membership import Membership
+from headnode.adapters.notify import outbox
 from headnode.adapters.processes.job_journal import EndedRecord, Header
 from headnode.adapters.processes.shepherd_protocol import ShepherdMessage
-from headnode.adapters.wire.messages import FromAgent, FromHead, FromStranger, ToStranger
+from headnode.adapters.wire.messages import FromAgent, FromHead, FromStranger, OpenJob, ToStranger
+from headnode.apps.agent.client_door import TaskEntry
+from headnode.apps.agent.launch_client import Request as LaunchRequest
+from headnode.apps.agent.launch_server import _Exit as LaunchExit
 from headnode.apps.agent.prolog_epilog import NodeVisit
+from headnode.apps.server.api.pipeline import VERBS
+from headnode.apps.server.api.verbs import VerbKind
+from headnode.apps.server.doors.tasks import SpeakForTaskRequest
+from headnode.apps.server.doors.tls import LogInRequest, TakeLoginRequest
+from headnode.apps.server.doors.unix import SpeakForUserRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.template import JobTemplate
-from headnode.core.state.cluster_state import Snapshot
 from headnode.core.state.events import EVENTS
 from headnode.core.state.job_events import InstanceEnd
 from headnode.core.state.job_record import JobRecord
+from headnode.core.state.notices import Notice
+from headnode.core.state.snapshot import Snapshot
 from headnode.engine.ports import Prediction
+from headnode.protocol.stream_frames import ClientFrame, HeadFrame
 
 FORMAT = Path(__file__).parents[1] / "golden" / "format"
 LOCK = FORMAT / "lock.txt"
 
-ROOTS: Mapping[str, tuple[Any, ...]] = {
-    "journal": EVENTS,
-    "described": (JobSpec, JobTemplate, JobRecord, Snapshot),
-    "archive": (ArchiveRow, InstanceEnd, Prediction),
-    "backup": (Manifest,),
-    "agent": (NodeVisit, Membership),
-    "shepherd": (Header, EndedRecord, *get_args(ShepherdMessage)),
-    "wire": tuple(dict.fromkeys(sum(map(get_args, (FromStranger, ToStranger, FromAgent, FromHead)), ()))),
-}
-"""What is kept and sent, by where.  Structures inside are found from these."""
-IN_JSON = ("backup", "shepherd")
 RELEASED_NAMES: Mapping[type, str] = {ArchiveRow: "ArchiveRow"}
 """Names in the lock of structures without a tag whose class is called otherwise."""
 
@@ -51,6 +53,40 @@ def name_of(kind: type) -> str:
     """Return how the lock calls a structure: by its tag, else by the class."""
     tag = kind.__struct_config__.tag if issubclass(kind, msgspec.Struct) else None
     return str(tag) if tag is not None else RELEASED_NAMES.get(kind, kind.__name__)
+
+
+def _named(*kinds: Any) -> dict[str, Any]:
+    return {name_of(kind): kind for kind in kinds}
+
+
+def _answers() -> dict[str, Any]:
+    """Return what each verb answers, by its name; several times, or once."""
+    found = {name: verb for name, verb in VERBS.items() if verb.kind is not VerbKind.STREAM}
+    updates = {name for name, verb in found.items() if verb.kind is VerbKind.UPDATES}
+    return {
+        name: get_args(verb.answer)[0] if name in updates else verb.answer for name, verb in found.items()
+    }
+
+
+ROOTS: Mapping[str, Mapping[str, Any]] = {
+    "journal": _named(*EVENTS),
+    "described": _named(JobSpec, JobTemplate, JobRecord, Snapshot),
+    "archive": _named(ArchiveRow, InstanceEnd, Prediction),
+    "outbox": _named(Notice),
+    "backup": _named(Manifest),
+    "agent": _named(NodeVisit, Membership, OpenJob),
+    "shepherd": _named(Header, EndedRecord, *get_args(ShepherdMessage)),
+    "launch": {"LaunchRequest": LaunchRequest, "LaunchExit": LaunchExit},
+    "wire": _named(*sum(map(get_args, (FromStranger, ToStranger, FromAgent, FromHead)), ())),
+    "greeting": _named(TaskEntry, SpeakForUserRequest, SpeakForTaskRequest, LogInRequest, TakeLoginRequest),
+    "request": {name: verb.request for name, verb in VERBS.items()},
+    "answer": _answers(),
+    "conversation": _named(ClientFrame, *get_args(HeadFrame)),
+}
+"""What is kept and sent, by where and by name.  Structures inside are found from these."""
+IN_JSON = ("backup", "shepherd", "launch", "greeting", "request", "answer", "conversation")
+MAY_REQUIRE = ("answer", "conversation")
+"""What a client reads, which is never newer than its head: a new field needs no default, and no samples."""
 
 
 class FieldOf(NamedTuple):
@@ -101,7 +137,8 @@ def type_text(hint: Any) -> str:
     hint = plain(hint)
     origin, inside = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return " or ".join(dict.fromkeys(type_text(each) for each in inside))
+        kinds = [each for each in inside if each is not msgspec.UnsetType]
+        return " or ".join(dict.fromkeys(map(type_text, kinds)))
     if origin is Literal or (isinstance(hint, type) and issubclass(hint, enum.Enum)):
         return "word"
     if origin in (tuple, list, set, frozenset):
@@ -114,7 +151,8 @@ def type_text(hint: Any) -> str:
         return "null"
     if is_structure(hint):
         return name_of(hint)
-    return {int: "int", float: "number", str: "text", bytes: "bytes", bool: "bool"}.get(hint, str(hint))
+    names = {int: "int", float: "number", str: "text", bytes: "bytes", bool: "bool", Any: "any"}
+    return names.get(hint, str(hint))
 
 
 def words_of(hint: Any) -> Iterator[str]:
@@ -141,26 +179,32 @@ def structures_in(hint: Any) -> Iterator[type]:
 
 def lock_lines() -> list[str]:
     """Return every tag, field, word and table of this version, a line each."""
-    found = [f"tables {VERSION}: {' '.join(each.split())}" for each in _statements()]
+    found = list(_statements())
     for where, roots in ROOTS.items():
-        waiting, seen = list(roots), set(roots)
+        waiting, seen = [*roots.items()], set(roots.values())
         while waiting:
-            kind = waiting.pop(0)
-            found += _lines(where, kind)
+            name, kind = waiting.pop(0)
+            found += _lines(where, name, kind)
             for field in fields_of(kind):
                 fresh = [each for each in structures_in(field.hint) if each not in seen]
                 seen.update(fresh)
-                waiting += fresh
+                waiting += [(name_of(each), each) for each in fresh]
     return list(dict.fromkeys(found))
 
 
 def _statements() -> Iterator[str]:
-    text = "\n".join(line for line in _TABLES.splitlines() if not line.startswith("--"))
-    yield from (each for each in text.split(";") if each.strip())
+    """Yield the statements that make the tables of the head."""
+    tables = {
+        f"tables {VERSION}": _TABLES,
+        "outbox tables": outbox.TABLES,
+        "webhook tables": outbox.CURSOR_TABLE,
+    }
+    for where, script in tables.items():
+        text = "\n".join(line for line in script.splitlines() if not line.startswith("--"))
+        yield from (f"{where}: {' '.join(each.split())}" for each in text.split(";") if each.strip())
 
 
-def _lines(where: str, kind: type) -> Iterator[str]:
-    name = name_of(kind)
+def _lines(where: str, name: str, kind: type) -> Iterator[str]:
     config = getattr(kind, "__struct_config__", None)
     by_place = config is None or config.array_like
     form = "list" if by_place else "map"
@@ -174,10 +218,15 @@ def _lines(where: str, kind: type) -> Iterator[str]:
 
 
 def _default(value: Any) -> str:
+    if value is msgspec.UNSET:
+        return "absent"
     return "of its own" if is_structure(type(value)) else msgspec.json.encode(value).decode()
 
 
 # ---------------------------------------------------------------- samples
+
+
+_NOTHING = (type(None), msgspec.UnsetType)
 
 
 def sample(hint: Any, count: Callable[[], int]) -> Any:
@@ -185,7 +234,7 @@ def sample(hint: Any, count: Callable[[], int]) -> Any:
     hint = plain(hint)
     origin, inside = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return sample(next(each for each in inside if each is not type(None)), count)
+        return sample(next(each for each in inside if each not in _NOTHING), count)
     if origin is Literal:
         return inside[-1]
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
@@ -199,8 +248,22 @@ def sample(hint: Any, count: Callable[[], int]) -> Any:
     if is_structure(hint):
         return hint(**{field.attribute: sample(field.hint, count) for field in fields_of(hint)})
     number = count()
+    if hint is Any:
+        return f"text {number}"
     made: dict[Any, Any] = {int: number, float: number + 0.5, str: f"text {number}", bool: True}
     return made[hint] if hint in made else f"bytes {number}".encode()
+
+
+def samples_of(kind: Any) -> list[Any]:
+    """Return a sample with all fields; of a structure that may have only one of them, a sample with each."""
+    numbers = iter(range(1, 1_000_000))
+
+    def count() -> int:
+        return next(numbers)
+
+    if kind is not ClientFrame:
+        return [sample(kind, count)]
+    return [ClientFrame(**{each.attribute: sample(each.hint, count)}) for each in fields_of(kind)]
 
 
 def encoder(where: str) -> Callable[[Any], bytes]:
@@ -212,10 +275,9 @@ def sample_lines() -> list[str]:
     """Return a sample of each root: where it is kept, its name, and its bytes in hexadecimal digits."""
     lines = []
     for where, roots in ROOTS.items():
-        for kind in roots:
-            numbers = iter(range(1, 1_000_000))
-            value = sample(kind, lambda numbers=numbers: next(numbers))  # type: ignore[misc]
-            lines.append(f"{where} {name_of(kind)} {encoder(where)(value).hex()}")
+        for name, kind in roots.items() if where not in MAY_REQUIRE else ():
+            for value in samples_of(kind):
+                lines.append(f"{where} {name} {encoder(where)(value).hex()}")
     return lines
 
 
@@ -225,7 +287,11 @@ def broken_promises(locked: list[str], now: list[str]) -> list[str]:
     known = {line.partition(":")[0].rpartition(".")[0] for line in locked if line.endswith(", required")}
     known |= {line.partition(":")[0] for line in locked if line.endswith((": map", ": list"))}
     known |= {line.partition(":")[0] for line in locked if ", type=" in line}
-    fresh = [line for line in now if line not in set(locked) and line.endswith(", required")]
+    fresh = [
+        line
+        for line in now
+        if line not in set(locked) and line.endswith(", required") and line.split()[0] not in MAY_REQUIRE
+    ]
     return gone + [
         f"a new field needs a default: {line}"
         for line in fresh
@@ -233,18 +299,39 @@ def broken_promises(locked: list[str], now: list[str]) -> list[str]:
     ]
 
 
+def assert_kept(then: Any, now: Any) -> None:
+    """Check that everything of then is in what is written now; a later release may add to it."""
+    if isinstance(then, dict):
+        for key, value in then.items():
+            assert_kept(value, now[key])
+    elif isinstance(then, list):
+        assert len(now) >= len(then)
+        for before, after in zip(then, now, strict=False):
+            assert_kept(before, after)
+    else:
+        assert now == then
+
+
+def _git(*words: str) -> str:
+    asked = ["git", *words]
+    return subprocess.run(asked, capture_output=True, check=True, text=True, cwd=FORMAT.parent).stdout
+
+
 def main(version: str) -> int:
-    """Add what is new to the lock, and write the samples of a release; refuse to change what is there."""
-    locked = LOCK.read_text().splitlines() if LOCK.exists() else []
+    """Write the lock and the samples of this version; refuse to change a release, or to add to it."""
+    tags = _git("tag", "--list", "v[0-9]*", "--sort=-version:refname").split()
+    released = _git("show", f"{tags[0]}:./format/{LOCK.name}").splitlines() if tags else []
     now = lock_lines()
-    if problems := broken_promises(locked, now):
+    problems = broken_promises(released, now)
+    if f"v{version}" in tags and set(now) - set(released):
+        problems.append(f"{version} is released: raise the version in pyproject.toml, then add to the format")
+    if problems:
         print("\n".join(problems), file=sys.stderr)
         return 1
-    LOCK.parent.mkdir(parents=True, exist_ok=True)
+    FORMAT.mkdir(parents=True, exist_ok=True)
     LOCK.write_text("".join(f"{line}\n" for line in now))
-    samples = FORMAT / f"{version}.txt"
-    if not samples.exists():
-        samples.write_text("".join(f"{line}\n" for line in sample_lines()))
+    if f"v{version}" not in tags:
+        (FORMAT / f"{version}.txt").write_text("".join(f"{line}\n" for line in sample_lines()))
     return 0
 
 

@@ -18,12 +18,15 @@ from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.reservation import NodeReservation
+from headnode.core.model.task import TaskSpec
 from headnode.core.model.template import JobTemplate, encode_template
 from headnode.core.model.user import Receipt
 from headnode.core.state import events as e
 from headnode.core.state import job_events as j
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_record import encode_spec
+from headnode.core.state.modify import RequeueJob
+from headnode.core.state.stop import StopJob
 from headnode.engine.recovery import recover, save
 
 JOURNALS = Path(__file__).parents[1] / "golden" / "journals"
@@ -32,13 +35,14 @@ JOURNALS = Path(__file__).parents[1] / "golden" / "journals"
 def lives() -> Iterator[tuple[str, list[e.Event]]]:
     """Yield the events of some clusters: of random histories, and of what administrators do."""
     import test_histories as histories
+    from test_bank_ledger import BankedWorld, tour_of_a_bank
 
     for name, player in (
-        ("suspended", histories.Player(0)),
+        ("suspended", histories.Player(5)),
         ("held", histories.Player(1)),
-        ("requeued", histories.Player(3)),
-        ("preempted", histories.Preempting(0)),
-        ("reached", histories.Preempting(1)),
+        ("requeued", histories.Player(10)),
+        ("preempted", histories.Preempting(13)),
+        ("reached", histories.Preempting(3)),
         ("hooked", histories.Hooked(0)),
     ):
         for _ in range(150):
@@ -48,10 +52,35 @@ def lives() -> Iterator[tuple[str, list[e.Event]]]:
         ("node", histories.World(1), histories.tour_of_a_node),
         ("graceful", histories.World(1), histories.tour_of_a_graceful_stop),
         ("filtered", histories.FilteredWorld(4), histories.tour_of_filters),
+        ("staged", histories.World(1), histories.tour_of_transfers),
+        ("detached", histories.World(1), histories.tour_of_detached),
     ):
         tour(world)
         yield name, [event for _, event in world.journal.replay(0)]
+    there = histories.World(1)
+    histories.tour_of_a_resource(there)
+    yield "handed", [event for _, event in there.journal.replay(0)]
+    paid = BankedWorld(1)
+    tour_of_a_bank(paid)
+    yield "paid", [event for _, event in paid.journal.replay(0)]
+    elastic = histories.World(1)
+    histories.tour_of_an_elastic_pool(elastic)
+    yield "elastic", [event for _, event in elastic.journal.replay(0)]
+    yield "canceled", canceled_events()
     yield "site", list(site_events())
+
+
+def canceled_events() -> list[e.Event]:
+    """Return the life of jobs that are canceled: one that runs, one that waits, and one that comes back."""
+    import test_histories as histories
+
+    world, task = histories.World(1), TaskSpec(command="x")
+    jobs = [world.submit(task, task, task) for _ in range(3)]
+    for job in jobs:
+        world.do(StopJob(by=histories.ROOT, job=job, outcome="canceled"))
+    world.end(jobs[0], 1, kind="stopped")
+    world.do(RequeueJob(by=histories.ROOT, job=jobs[2], archived=world.record(jobs[2])))
+    return [event for _, event in world.journal.replay(0)]
 
 
 def site_events() -> Iterator[e.Event]:

@@ -256,7 +256,8 @@ class Scene:
         """Start an agent and wait until the head knows it."""
         hellos = len(self.head.hellos)
         self.launch()
-        self.head.until(lambda: len(self.head.hellos) > hellos)
+        self.head.until(lambda: len(self.head.hellos) > hellos or self.agent_has_ended())
+        assert len(self.head.hellos) > hellos, f"the agent ended with {self.agent.returncode}: {self.log()}"
 
     def launch(self) -> None:
         """Start an agent."""
@@ -266,6 +267,9 @@ class Scene:
             self.agent = subprocess.Popen(
                 command, stdout=log, stderr=log, user=self.user, env={**os.environ, **PATHS}
             )
+
+    def agent_has_ended(self) -> bool:
+        return self.agent is None or self.agent.poll() is not None
 
     def kill_agent(self) -> None:
         assert self.agent is not None
@@ -293,10 +297,14 @@ class Scene:
 
     def factory(self) -> int:
         """Return the process of the agent's shepherd factory: its only child."""
+        self.head.until(self.factories)
+        return self.factories()[0]
+
+    def factories(self) -> list[int]:
+        """Return the process of the factory, if there is one now."""
         assert self.agent is not None
         children = Path(f"/proc/{self.agent.pid}/task/{self.agent.pid}/children")
-        self.head.until(lambda: children.read_text().strip())
-        return int(children.read_text().split()[0])
+        return [int(each) for each in children.read_text().split()]
 
     def written(self, name: str) -> str:
         """Return what tasks have written so far into a file of their work directory."""
@@ -333,13 +341,13 @@ class Scene:
         """Leave as a head does that cancels everything."""
         if self.head.gone:
             self.head.listen()
-        if self.agent is None or self.agent.poll() is not None:
+        if self.agent_has_ended():
             self.start()
         assert self.agent is not None
         with contextlib.suppress(AssertionError, OSError):
             self.head.acknowledge()
             self.head.say(Goodbye(reason="cancel"))
-            self.head.until(lambda: self.agent is not None and self.agent.poll() is not None)
+            self.head.until(self.agent_has_ended)
         if self.agent.poll() is None:
             self.kill_agent()
         self.head.hang_up()

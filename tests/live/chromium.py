@@ -60,8 +60,13 @@ def axe_source() -> str:
 
 
 @contextmanager
-def window(browser: Any, gateway: RealGateway, width: int = 1600, **options: Any) -> Iterator[Any]:
-    """Yield a page of a browser that has logged in; an error in its console fails the test."""
+def window(
+    browser: Any, gateway: RealGateway, width: int = 1600, tolerated: str = "status of 4", **options: Any
+) -> Iterator[Any]:
+    """Yield a page of a browser that has logged in; an error in its console fails the test.
+
+    `tolerated`: words of an error that the test provokes.
+    """
     context = browser.new_context(viewport={"width": width, "height": 900}, **options)
     page = context.new_page()
     troubles: list[str] = []
@@ -70,7 +75,7 @@ def window(browser: Any, gateway: RealGateway, width: int = 1600, **options: Any
     try:
         page.goto(gateway.control("login")["address"])
         yield page
-        assert not [each for each in troubles if "status of 4" not in each], troubles
+        assert not [each for each in troubles if tolerated not in each], troubles
     finally:
         context.close()
 

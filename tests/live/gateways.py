@@ -1,6 +1,7 @@
 """Real gateways for live tests: a process beside a real head, and clients of its own user and of tokens."""
 
 import contextlib
+import ipaddress
 import json
 import os
 import socket
@@ -9,10 +10,17 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
+from headnode.apps.client.connection import Connection
 from heads import PATIENCE, RealHead
 
 PYTHON_OF_ALL = ("env", f"PYTHONPATH={os.pathsep.join(filter(None, sys.path))}", "/usr/bin/python3")
@@ -64,6 +72,16 @@ class RealGateway:
     def log(self) -> str:
         return self._log.read_text()[-5000:]
 
+    def token(self, role: str = "all") -> str:
+        """Return a new token of the user of these tests, as `hn token new --web` prints it."""
+        login = self.head.ask("create_token", web=True, role=role)["login"]
+        connection = Connection.to(str(self.head.state / "gateway.sock"))
+        try:
+            connection.send({"verb": "exchange_login", "secret": login})
+            return str(connection.receive()["token"])
+        finally:
+            connection.close()
+
     @contextmanager
     def browser(self) -> Iterator[httpx.Client]:
         """Yield a client that has logged in with an address that works once."""
@@ -101,3 +119,32 @@ def raw_exchange(gateway: RealGateway, pieces: Sequence[bytes]) -> bytes:
             while piece := connection.recv(65536):
                 found += piece
     return found
+
+
+def write_certificate(directory: Path) -> tuple[Path, Path]:
+    """Write a certificate for loopback that vouches for itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gateway of a test")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    certificate, private = directory / "certificate.pem", directory / "key.pem"
+    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    private.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    return certificate, private

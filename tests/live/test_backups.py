@@ -103,6 +103,19 @@ def transcript() -> list[tuple[str, str]]:
     return [(command, said.rstrip("\n")) for command, _, said in steps]
 
 
+@pytest.mark.parametrize(
+    ("kept", "told"), [("192.0.2.7", "192.0.2.7:5817"), ("[2001:db8::7]:99", "[2001:db8::7]:99")]
+)
+def test_the_address_that_nodes_connect_to_is_told_with_its_port(
+    tmp_path: Path, kept: str, told: str
+) -> None:
+    with real_head(tmp_path, nodes=0) as head:
+        (head.state / "listen").write_text(kept)
+        assert hn("backup", str(tmp_path / "backup"), state=head.state).returncode == 0
+    restored = hn("restore", str(tmp_path / "backup"), state=tmp_path / "elsewhere")
+    assert f"Nodes of other machines connect to {told}: this machine must have" in restored.stdout
+
+
 def without_figures(text: str) -> str:
     """Return a text without times and without the number of events, which differ from run to run."""
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:]+\+00:00", "WHEN", text)
@@ -113,7 +126,6 @@ def test_the_restore_of_the_administrators_page_brings_two_nodes_back(
     tmp_path: Path, nodes: list[JoinedNode]
 ) -> None:
     address, state, folder = free_address(), tmp_path / "headnode", tmp_path / "backup"
-    folder.mkdir(mode=0o700)
     places = {"/var/lib/headnode": state, "/backup": folder, "192.0.2.10:5817": address}
     assert hn("up", "--name", "lab", "--nodes", "0", "--listen", address, state=state).returncode == 0
     client = Client(str(state))

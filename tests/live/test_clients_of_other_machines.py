@@ -61,6 +61,7 @@ def hn(home: Path, *words: str, given: str = "") -> "subprocess.CompletedProcess
     environ = {
         "HOME": str(home),
         "PATH": os.environ["PATH"],
+        "HEADNODE_RESIDENT_CLIENT": "0",
         "XDG_STATE_HOME": str(home / "state"),
         "XDG_CONFIG_HOME": str(home / "config"),
         **{name: value for name, value in os.environ.items() if name == "HEADNODE_TESTS"},

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from html import unescape
 
 import httpx
 import pytest
@@ -36,8 +37,9 @@ PAGES += [
     "/settings",
     "/people",
     "/audit",
+    "/run",
 ]
-PARTS = ["", "/tasks", "/output", "/source", "/history", "/change"]
+PARTS = ["", "/tasks", "/output", "/source", "/history", "/change", "/tasks/1/change", "/shell"]
 FIRST_VIEW = 200_000  # bytes
 
 
@@ -110,9 +112,15 @@ def test_hostile_names_and_output_are_text_on_every_page(
     name = "".join(char for char in word if char.isprintable())
     made = {"jobname": name, "project": name, "hold": "true", "description": word.replace("\x1b", "")}
     held = head.ask("submit_job", tasks=[{"command": f"echo {name[:20]}"}], terms=made)["job"]
+    flow = head.ask(
+        "submit_job",
+        tasks=[{"command": "true", "name": f"{name[:50]}"}, {"command": "true", "depend": f"{name[:50]}"}],
+        terms={"hold": "true"},
+    )["job"]
     printed = head.submit("printf '%s' \"$WORD\"", env={"WORD": word.replace("'", "")})
     head.wait(printed)
-    for path in [*PAGES, *(f"/jobs/{job}{part}" for job in (held, printed) for part in PARTS)]:
+    paths = [*PAGES, *(f"/jobs/{job}{part}" for job in (held, printed, flow) for part in PARTS)]
+    for path in [*paths, "/plan?rows=project", "/plan?rows=owner", f"/jobs/choice?do=cancel&job={held}"]:
         text = browser.get(path).text
         assert "<script>alert" not in text, path
         assert "<img src=x" not in text, path
@@ -149,7 +157,7 @@ def test_a_job_is_submitted_changed_held_released_and_canceled_by_forms(
 
 def test_a_file_of_any_language_is_checked_and_then_submitted(head: RealHead, browser: httpx.Client) -> None:
     text = '<Job Name="old" MinCores="1" MaxCores="1"><Tasks><Task CommandLine="echo 7"/></Tasks></Job>'
-    before = head.ask("jobs", limit=1)["jobs"][0]["id"]
+    before = max((job["id"] for job in head.ask("jobs", limit=1)["jobs"]), default=0)
     page = press(browser, "/new", way="file", do="check", jobfile=text)
     assert page.status_code == 200
     assert "Nothing was submitted." in page.text
@@ -157,12 +165,52 @@ def test_a_file_of_any_language_is_checked_and_then_submitted(head: RealHead, br
     page = press(browser, "/new", way="file", do="submit", jobfile=text)
     job = int(page.url.path.rpartition("/")[2])
     assert head.ask("job", job=job)["job"]["name"] == "old"
+    odd = press(
+        browser, "/new", way="file", do="check", jobfile=text.replace("<Job ", "<Job\n Colour='red' ")
+    )
+    assert "&lt;Job" in odd.text
+    assert "Colour" in odd.text
     wrong = press(browser, "/new", way="file", do="check", jobfile="<Job><Tusks/></Job>")
     assert "<Tusks" not in wrong.text
     for dialect in ("ccs", "hpcpack", "native", "native-json"):
         shown = browser.get(f"/jobs/{job}/source.txt?as={dialect}")
         assert shown.headers["content-disposition"].startswith("attachment")
         assert "sandbox" in shown.headers["content-security-policy"]
+
+
+def test_the_file_of_a_job_is_shown_with_each_finding_at_its_line(
+    head: RealHead, browser: httpx.Client
+) -> None:
+    text = '<Job Name="read" Colour="red">\n<Tasks><Task CommandLine="true"/></Tasks></Job>'
+    job = head.ask("submit_job", jobfile=text)["job"]
+    page = browser.get(f"/jobs/{job}/source")
+    assert re.search(r"Colour=&#34;red&#34;&gt;\n<span class=\"note not-supported\">", page.text)
+    assert "as submitted" in page.text
+    assert browser.get(f"/jobs/{job}/source.txt?as=submitted").text == text
+    plain = browser.get(f"/jobs/{head.submit('true')}/source")
+    assert "as submitted" not in plain.text
+    assert "came from none" in plain.text
+    assert "command = &#34;true&#34;" in plain.text
+
+
+def test_the_form_orders_tasks_draws_their_flow_and_is_saved(head: RealHead, browser: httpx.Client) -> None:
+    fields = {"way": "form", "as": "native", "task-1-command": "echo b", "task-1-name": "b"}
+    fields |= {"task-1-depend": "a", "task-2-command": "echo a", "task-2-name": "a"}
+    fields |= {"task-2-env": "COLOUR=red;blue\nSIZE=1", "task-2-failjobonfailure": "true"}
+    page = press(browser, "/new", do="up-2", **fields)
+    assert re.search(r'name="task-1-name" value="a"', page.text)
+    assert re.search(r'name="task-2-depend" value="a"', page.text)
+    checked = press(browser, "/new", do="check", **fields)
+    assert 'aria-label="b: queued, after a"' in unescape(checked.text)
+    saved = press(browser, "/new", do="save", **fields)
+    assert 'filename="job.toml"' in saved.headers["content-disposition"]
+    job = head.ask("submit_job", jobfile=saved.text)["job"]
+    tasks = head.ask("job", job=job)["job"]["spec"]["tasks"]
+    assert [task["name"] for task in tasks] == ["b", "a"]
+    assert tasks[1]["environment"] == {"COLOUR": "red;blue", "SIZE": "1"}
+    assert tasks[1]["fail_job_on_failure"] is True
+    wrong = press(browser, "/new", do="save", **{**fields, "as": "nothing"})
+    assert (wrong.status_code, "no job language" in wrong.text) == (422, True)
 
 
 def test_the_form_writes_the_file_that_could_have_been_dropped(browser: httpx.Client) -> None:
@@ -186,6 +234,16 @@ def test_a_change_without_the_secret_of_the_session_is_refused(browser: httpx.Cl
     assert browser.post(path, data={"csrf": own}, headers=another).status_code == 403
 
 
+def test_a_wrong_address_is_a_page_to_browsers_and_a_problem_to_programs(browser: httpx.Client) -> None:
+    page = browser.get("/nowhere", headers={"Accept": "text/html,*/*"})
+    assert page.status_code == 404
+    assert "There is nothing at this address." in page.text
+    assert "<nav" in page.text
+    for path in ("/nowhere", "/api/v1/nowhere", "/hpc/nowhere"):
+        answer = browser.get(path)
+        assert (answer.status_code, answer.json()["code"]) == (404, "no-path"), path
+
+
 def test_a_browser_without_a_session_is_led_to_the_log_in(gateway: RealGateway) -> None:
     with httpx.Client(base_url=gateway.address) as stranger:
         answer = stranger.get("/jobs/7?x=1")
@@ -193,6 +251,20 @@ def test_a_browser_without_a_session_is_led_to_the_log_in(gateway: RealGateway) 
         assert stranger.get("/login").status_code == 200
         assert stranger.get("/jobs.json").status_code == 401
         assert stranger.post("/jobs/7/cancel").status_code == 401
+
+
+def test_the_news_of_a_page_tell_that_something_changed_and_nothing_else(
+    head: RealHead, gateway: RealGateway, browser: httpx.Client
+) -> None:
+    with httpx.Client(base_url=gateway.address) as stranger:
+        assert stranger.get("/news").status_code == 401
+    assert browser.get("/news?job=all").status_code == 400
+    with browser.stream("GET", "/news") as news:
+        lines = news.iter_lines()
+        assert [next(lines) for _ in range(2)] == ["retry: 2000", ": headnode"]
+        job = head.submit("true", terms={"jobname": "secret-name", "hold": "true"})
+        assert next(line for line in lines if line.startswith("data")) == "data: changed"
+    head.ask("cancel_job", job=job)
 
 
 def test_a_node_is_drained_with_a_reason_and_resumed(head: RealHead, browser: httpx.Client) -> None:
@@ -205,17 +277,38 @@ def test_a_node_is_drained_with_a_reason_and_resumed(head: RealHead, browser: ht
     assert head.ask("node", node=node)["node"]["state"] == "Ready"
 
 
+def test_an_administrator_gives_and_takes_roles(head: RealHead, browser: httpx.Client) -> None:
+    press(browser, "/people/roles", name="daemon", role="operator")
+    press(browser, "/people/roles", name="@games", role="administrator")
+    page = press(browser, "/people/roles", name="daemon", role="administrator")
+    assert "daemon is administrator now." in page.text
+    values = {each["name"]: each["value"] for each in head.ask("parameters")["parameters"]}
+    assert (values["Administrators"], values["Operators"]) == ("@games,daemon", "")
+    for name in ("daemon", "@games"):
+        page = press(browser, "/people/roles", name=name, role="")
+    assert "No user has a role." in page.text
+    assert press(browser, "/people/roles", name="a,b", role="operator").status_code == 400
+
+
 def test_parameters_change_together_and_a_wrong_one_is_told_at_its_field(
     head: RealHead, browser: httpx.Client
 ) -> None:
-    page = press(browser, "/settings", **{"param-SchedulingDepth": "50", "param-HeartbeatInterval": "soon"})
+    page = press(
+        browser, "/settings", known="1", **{"param-SchedulingDepth": "50", "param-HeartbeatInterval": "soon"}
+    )
     assert page.status_code == 422
     assert 'id="p-HeartbeatInterval" name="param-HeartbeatInterval" value="soon"' in page.text
     values = {each["name"]: each["value"] for each in head.ask("parameters")["parameters"]}
     assert values["SchedulingDepth"] == "100"
-    press(browser, "/settings", **{"param-SchedulingDepth": "50"})
+    asked = press(browser, "/settings", **{"param-SchedulingDepth": "50"})
+    assert "Nothing is changed yet." in asked.text
+    assert "/lab?param-SchedulingDepth=50" in asked.text
+    values = {each["name"]: each["value"] for each in head.ask("parameters")["parameters"]}
+    assert values["SchedulingDepth"] == "100"
+    press(browser, "/settings", known="1", **{"param-SchedulingDepth": "50"})
     values = {each["name"]: each["value"] for each in head.ask("parameters")["parameters"]}
     assert values["SchedulingDepth"] == "50"
+    head.ask("set_parameters", values={"SchedulingDepth": None})
 
 
 def test_a_sweep_of_a_million_is_a_page_of_a_thousand_cells(head: RealHead, browser: httpx.Client) -> None:
@@ -242,10 +335,171 @@ def test_the_policy_lab_replays_the_past_and_offers_what_it_compared(
     head.until(lambda: browser.get(f"{path}.json").json()["done"])
     run = browser.get(f"{path}.json").json()
     assert run["problem"] == ""
-    assert [row["policy"] for row in run["rows"]] == ["easy", "conservative"]
+    assert [row["variant"] for row in run["rows"]] == ["easy", "conservative"]
     assert [each["user"] for each in run["users"]] == [head.ask("whoami")["user"]]
-    assert "Set SchedulingPolicy to conservative" in browser.get(path).text
+    shown = browser.get(path).text
+    assert "Set SchedulingPolicy to conservative" in shown
+    assert [each["name"] for each in run["charts"]] == ["waiting", "used", "waits"]
+    assert "Processors in use over time" in shown
+    asked = press(browser, "/settings", **{"param-SchedulingPolicy": "conservative"})
+    assert "In this past the mean wait of" in asked.text  # the lab's answer, before the change
+    assert head.ask("cluster")["cluster"]["policy"] == "easy"
+    changed = press(
+        browser, "/lab", since="1d", **{"param-PreemptionType": "Graceful", "param-SchedulingMode": "Queued"}
+    )
+    head.until(lambda: browser.get(f"{changed.url.path}.json").json()["done"])
+    run = browser.get(f"{changed.url.path}.json").json()
+    assert run["problem"] == ""
+    assert [row["variant"] for row in run["rows"]] == ["easy", "easy+PreemptionType=Graceful"]
+    assert run["offers"][0]["values"] == {"PreemptionType": "Graceful"}
+    wrong = press(browser, "/lab", since="1d", **{"param-RebalancingInterval": "soon"})
+    head.until(lambda: browser.get(f"{wrong.url.path}.json").json()["done"])
+    assert "RebalancingInterval" in browser.get(f"{wrong.url.path}.json").json()["problem"]
     assert press(browser, "/lab", since="1d").status_code == 400
+
+
+def test_a_flow_is_drawn_and_its_tasks_are_added_changed_canceled_and_requeued(
+    head: RealHead, browser: httpx.Client
+) -> None:
+    job = head.ask(
+        "submit_job",
+        tasks=[{"command": "exit 3", "name": "get"}, {"command": "true", "name": "use", "depend": "get"}],
+        terms={"jobname": "flow", "rununtilcanceled": "true", "numprocessors": "1-2", "priority": "Highest"},
+    )["job"]
+    head.wait_for(job, "Failed")
+    page = browser.get(f"/jobs/{job}/tasks").text
+    assert 'aria-label="get: failed"' in page
+    assert 'aria-label="use: ' in page
+    press(browser, f"/jobs/{job}/tasks", command="sleep 1000", name="more", numprocessors="1")
+    head.wait_for(job, "Running")
+    press(browser, f"/jobs/{job}/tasks/3", do="cancel")
+    head.until(lambda: head.task(job, 3)["message"].startswith("canceled by"))  # it ran: it has failed
+    again = press(browser, f"/jobs/{job}/tasks/1", do="requeue")
+    assert f"Task {job}.1: requeue is requested." in again.text
+    head.ask("cancel_job", job=job)
+    head.wait(job)
+    held = head.ask("submit_job", tasks=[{"command": "true"}], terms={"hold": "true", "project": "kept"})[
+        "job"
+    ]
+    made = head.ask("create_job", tasks=[{"command": "true"}])["job"]
+    assert f"/jobs/{made}/tasks/1/change" in browser.get(f"/jobs/{made}/tasks").text
+    assert 'name="term-runtime"' in browser.get(f"/jobs/{made}/tasks/1/change").text
+    press(browser, f"/jobs/{made}/tasks/1/change", only="filled", **{"term-runtime": "5m", "term-name": ""})
+    assert head.task(made)["spec"]["run_time"] == 300.0
+    head.ask("cancel_job", job=made)
+    press(browser, f"/jobs/{held}/change", only="filled", **{"term-runtime": "1h", "term-project": ""})
+    told = head.ask("job", job=held)["job"]
+    assert (told["run_time"], told["project"]) == (3600.0, "kept")  # an empty field changes nothing
+    head.ask("cancel_job", job=held)
+
+
+def test_a_job_that_failed_says_what_to_change_and_a_press_submits_it_so(
+    head: RealHead, browser: httpx.Client
+) -> None:
+    job = head.submit("echo begun; sleep 100", terms={"runtime": "1s", "priority": "Highest"})
+    head.wait(job)
+    page = browser.get(f"/jobs/{job}").text
+    assert "The run time limit was too short." in page
+    term = re.search(r'name="term-runtime" value="([^"]+)"', page)
+    assert term
+    after = press(browser, f"/jobs/{job}/change", again="1", **{"term-runtime": term[1]})
+    copy = int(after.url.path.rpartition("/")[2])
+    told = head.ask("job", job=copy)["job"]
+    assert copy != job
+    assert told["run_time"] > 1.0
+    head.ask("cancel_job", job=copy)
+
+
+def test_output_is_searched_whole_and_shown_in_parts(head: RealHead, browser: httpx.Client) -> None:
+    lines = 100_000  # 1.3 MB
+    job = head.submit(f"seq -f 'line %08.0f' {lines}; printf 'the NEEDLE is last'")
+    head.wait(job)
+    whole = browser.get(f"/jobs/{job}/output.json").json()["output"]
+    assert whole["size"] == 14 * lines + 18
+    assert sum(len(piece["text"]) for piece in whole["pieces"]) <= 256 * 1024
+    found = browser.get(f"/jobs/{job}/output.json?find=needle").json()["found"]
+    assert [line["text"] for line in found["lines"]] == ["the NEEDLE is last"]
+    some = browser.get(f"/jobs/{job}/output.json?find=00001").json()["found"]
+    assert (len(some["lines"]), some["lines"][0]["text"]) == (200, "line 00000001")
+    on = browser.get(some["following"].replace("/output?", "/output.json?")).json()["found"]
+    assert on["lines"][0]["at"] > some["lines"][-1]["at"]
+    part = browser.get(f"/jobs/{job}/output.json?at={14 * 5000}").json()
+    assert part["output"]["pieces"][0]["text"].startswith("line 00005001\n")
+    assert part["earlier"] == f"/jobs/{job}/output?at=0"
+    following = browser.get(part["later"].replace("/output?", "/output.json?")).json()["output"]
+    assert following["begin"] == part["output"]["next"]
+    page = browser.get(f"/jobs/{job}/output").text
+    address = re.search(r'href="(/api/v1/[^"]+)" download', page)
+    assert address
+    piece = browser.get(address[1], headers={"Range": "bytes=-18"})
+    assert (piece.status_code, piece.text) == (206, "the NEEDLE is last")
+    news = browser.get(f"/jobs/{job}/tasks/1/output.part?from={14 * lines}").json()
+    assert (news["html"], news["over"]) == ("the NEEDLE is last", True)
+    far = browser.get(f"/jobs/{job}/tasks/1/output.part?from=0").json()
+    assert far["from"] == 14 * lines + 18 - 256 * 1024  # the page is too far behind: it begins near the end
+    assert browser.get(f"/jobs/{job}/tasks/1/output.part?from=99999999").json()["from"] < 14 * lines
+
+
+def test_a_command_runs_on_nodes_and_the_page_shows_its_ends_and_its_output(
+    head: RealHead, browser: httpx.Client
+) -> None:
+    node = head.ask("nodes")["nodes"][0]["name"]
+    chosen = press(browser, "/nodes", do="run", node=node)
+    assert f'value="{node}"' in chosen.text
+    page = press(browser, "/run", command="printf '<b>\\033[31mred'; exit 3", nodes=node, timeout="20")
+    assert page.status_code == 200
+    assert "exit 3" in page.text
+    assert '&lt;b&gt;<span class="a31">red</span>' in page.text
+    large = press(browser, "/run", command="head -c 3000000 /dev/zero | tr '\\0' x", nodes=node, timeout="20")
+    assert "Long output is cut" in large.text
+    assert len(large.content) < 100_000
+    late = press(browser, "/run", command="sleep 100", nodes=node, timeout="1")
+    assert "exit 0" not in late.text
+    for wrong in (
+        {"command": "true"},
+        {"nodes": node},
+        {"command": "true", "nodes": "nobody", "timeout": "5"},
+    ):
+        assert press(browser, "/run", **{"timeout": "20", **wrong}).status_code == 422
+
+
+def test_jobs_are_sorted_over_all_pages_and_columns_are_those_of_the_address(
+    head: RealHead, browser: httpx.Client
+) -> None:
+    group = head.ask(
+        "submit_job", tasks=[{"command": "true"}], terms={"hold": "true", "jobname": "z-sorted"}
+    )["job"]
+    for number in range(130):
+        head.ask(
+            "submit_job",
+            tasks=[{"command": "true"}],
+            terms={"hold": "true", "jobname": f"sorted-{number:03}", "project": "order"},
+        )
+    first = browser.get("/jobs.json?name=sorted&sort=name").json()
+    assert [row["name"] for row in first["rows"]] == [f"sorted-{number:03}" for number in range(100)]
+    second = browser.get(first["next"].replace("/jobs?", "/jobs.json?")).json()
+    assert [row["name"] for row in second["rows"][29:]] == ["sorted-129", "z-sorted"]
+    assert second["next"] is None
+    assert browser.get("/jobs.json?name=sorted&sort=-name").json()["rows"][0]["id"] == group
+    page = browser.get("/jobs?name=sorted&col=priority&col=ended&col=nonsense").text
+    assert re.findall(r'<th scope="col"[^>]*>(?:<a[^>]*>)?([A-Z]\w+)', page) == ["Job", "Priority", "Ended"]
+    chosen = browser.get("/jobs/choice?do=cancel&all=1&project=order&state=queued&col=priority").text
+    assert "Cancel 130 jobs" in chosen
+    jobs = re.findall(r'name="job" value="(\d+)"', chosen)
+    back = re.search(r'name="back" value="([^"]+)"', chosen)
+    assert back
+    done = browser.post(
+        "/jobs/choice",
+        data={
+            "csrf": secret_of(browser.get("/jobs")),
+            "do": "cancel",
+            "job": jobs,
+            "back": unescape(back[1]),
+        },
+    )
+    assert done.headers["location"] == "/jobs?project=order&state=queued&col=priority"
+    away = press(browser, "/jobs/choice", do="cancel", job=str(group), back="//evil.example/?a=1")
+    assert (away.url.host, away.url.path) == ("127.0.0.1", "/jobs")
 
 
 def test_a_search_finds_jobs_by_id_name_owner_and_project_and_nodes(

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from gateways import RealGateway, real_gateway
 
-from headnode.apps.web.event_hub import EventQueue, StreamedEvent
+from headnode.apps.web.event_hub import EventBatch, EventQueue, StreamedEvent
 from headnode.core.model.bounds import STREAM_QUEUE
 from headnode.protocol.event_answers import EventObject
 from heads import PATIENCE, RealHead, real_head
@@ -161,7 +161,7 @@ def test_a_stream_is_for_users_only(gateway: RealGateway) -> None:
 
 def test_a_stream_that_is_not_read_holds_a_bounded_number_of_events() -> None:
     queue, event = EventQueue(), StreamedEvent(EventObject(1, "job.ended", 0.0), "c")
-    queue.put([event] * STREAM_QUEUE.most)
+    queue.put(EventBatch([event] * STREAM_QUEUE.most))
     assert not queue.is_behind
-    queue.put([event])
+    queue.put(EventBatch([event]))
     assert queue.is_behind

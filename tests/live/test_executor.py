@@ -169,11 +169,15 @@ def test_a_task_that_is_killed_is_named(executor: HeadnodeExecutor) -> None:
     assert "signal 9" in failed.value.what
 
 
+@pytest.mark.parametrize("begun", [False, True])
 def test_a_job_that_somebody_cancels_ends_its_calls(
-    executor: HeadnodeExecutor, client: HeadnodeClient
+    executor: HeadnodeExecutor, client: HeadnodeClient, begun: bool
 ) -> None:
     future = executor.submit(signal.pause)
-    client.job(int(placed(future).split(".")[0])).cancel("not now")
+    job = client.job(int(placed(future).split(".")[0]))
+    if begun:
+        next(now for now in job.watch(timeout=PATIENCE) if now.tasks.running)
+    job.cancel("not now")
     with pytest.raises(WrongState, match="call-canceled"):
         future.result(PATIENCE)
 

@@ -3,17 +3,23 @@
 The journal of a shepherd alone is in `test_agent_survives`.
 """
 
+import asyncio
 import os
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_scene import Scene
+from test_notices import Post, open_post
 
+from headnode.apps.server.job_notices import BETWEEN_DELIVERIES
 from headnode.core.model.errors import HeadnodeError
-from heads import real_head
+from heads import PATIENCE, RealHead, real_head
 
 pytestmark = [
     pytest.mark.root,
@@ -22,23 +28,37 @@ pytestmark = [
 FILL = "head -c 4000000 /dev/zero"
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Iterator[Path]:
-    """A disk of a megabyte."""
-    disk = tmp_path / "disk"
+class SlowPost(Post):
+    """A mail server that takes letters when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.go_on = threading.Event(), threading.Event()
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
+        self.asked.set()
+        await asyncio.to_thread(self.go_on.wait, PATIENCE)
+        return await super().handle_DATA(server, session, envelope)
+
+
+@contextmanager
+def small_disk(disk: Path, size: str) -> Iterator[Path]:
     disk.mkdir()
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "small", str(disk)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "small", str(disk)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         pytest.skip(f"no disk can be mounted here: {done.stderr}")
     try:
         yield disk
     finally:
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk of a megabyte."""
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        yield disk
 
 
 def test_captured_output_that_fills_the_disk_fails_its_program_and_loses_no_result(
@@ -93,27 +113,35 @@ def test_a_full_work_directory_fails_its_own_tasks_only(small: Path, tmp_path: P
         assert scene.head.result(2, attempt=2).exit_code == 0
 
 
-def test_a_head_on_a_full_disk_keeps_its_nodes_shows_its_jobs_and_goes_on_when_there_is_room(
-    tmp_path: Path,
-) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = ["mount", "-t", "tmpfs", "-o", "size=8m", "small", str(disk)]
-    done = subprocess.run(mounted, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"no disk can be mounted here: {done.stderr}")
-    log, ballast, go = tmp_path / "head.log", disk / "ballast", tmp_path / "go"
+@contextmanager
+def full(disk: Path) -> Iterator[None]:
+    """Leave no byte on a disk."""
+    subprocess.run(["sh", "-c", f"cat /dev/zero > {disk}/ballast"], capture_output=True, check=False)
     try:
-        with real_head(disk) as head:
-            log = disk / "head.log"
-            job = head.submit(f"while [ ! -e {go} ]; do sleep 0.05; done")
-            head.wait_for(job, "Running")
-            subprocess.run(["sh", "-c", f"cat /dev/zero > {ballast}"], capture_output=True, check=False)
-            subprocess.run(["sh", "-c", f"tr '\\0' x < /dev/zero >> {log}"], capture_output=True, check=False)
-            filled = log.read_text()
+        yield
+    finally:
+        (disk / "ballast").unlink()
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 8 MB for the state of a head; its log has room."""
+    with small_disk(tmp_path / "state", "8m") as disk:
+        yield disk
+
+
+def test_a_head_on_a_full_disk_keeps_its_nodes_shows_its_jobs_and_goes_on_when_there_is_room(
+    state: Path, tmp_path: Path
+) -> None:
+    log, go = tmp_path / "head.log", tmp_path / "go"
+    with real_head(tmp_path) as head:
+        job = head.submit(f"while [ ! -e {go} ]; do sleep 0.05; done")
+        head.wait_for(job, "Running")
+        (agent,) = (state / "nodes").iterdir()
+        logs = (log, agent / "agent.log")
+        before = [len(each.read_text()) for each in logs]
+        with full(state):
             go.touch()
-            (agent,) = (disk / "state" / "nodes").iterdir()
-            said = (agent / "agent.log").read_text()
             began = time.monotonic()
             while time.monotonic() - began < 3.5:
                 assert head.ask("job", job=job)["job"]["state"] == "Running"
@@ -121,12 +149,37 @@ def test_a_head_on_a_full_disk_keeps_its_nodes_shows_its_jobs_and_goes_on_when_t
                 time.sleep(0.05)
             with pytest.raises(HeadnodeError, match="no space is left"):
                 head.submit("true")
-            ballast.unlink()
-            assert head.wait(job)["state"] == "Finished"
-            assert head.wait(head.submit("true"))["state"] == "Finished"
-            told = log.read_text().removeprefix(filled) + (agent / "agent.log").read_text().removeprefix(said)
-            assert "Traceback" not in told
-            assert len(told.splitlines()) < 10, told
-    finally:
-        ballast.unlink(missing_ok=True)
-        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+        assert head.wait(job)["state"] == "Finished"
+        assert head.wait(head.submit("true"))["state"] == "Finished"
+        told = "".join(each.read_text()[size:] for each, size in zip(logs, before, strict=True))
+        assert "Traceback" not in told
+        assert len(told.splitlines()) < 10, told
+
+
+def processor_time(head: RealHead) -> float:
+    """Return how long the head has used a processor, in seconds."""
+    fields = Path(f"/proc/{head.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_letter_is_sent_once_though_the_disk_is_too_full_to_note_it(state: Path, tmp_path: Path) -> None:
+    post = SlowPost()
+    with open_post(post) as server, real_head(tmp_path) as head:
+        head.ask("set_parameters", values={"EmailSmtpServer": server})
+        wishes = {"notifyoncompletion": "true", "emailaddress": "ann@example.org"}
+        assert head.wait(head.submit("true", terms=wishes))["state"] == "Finished"
+        head.until(post.asked.is_set)
+        head.wait_for(head.submit("sleep 60"), "Running")  # something more to note
+        with full(state):
+            post.go_on.set()
+            began, worked = time.monotonic(), processor_time(head)
+            while time.monotonic() - began < BETWEEN_DELIVERIES + 2:
+                assert head.ask("ping")["cluster"]
+                assert len(post.letters) <= 1
+                time.sleep(0.05)
+            assert len(post.letters) == 1
+            assert processor_time(head) - worked < 2.0
+            assert len((tmp_path / "head.log").read_text().splitlines()) < 20
+            assert head.ask("cluster")["cluster"]["notices"]["waiting"] == 1
+        head.until(lambda: head.ask("cluster")["cluster"]["notices"]["waiting"] == 0)
+    assert len(post.letters) == 1

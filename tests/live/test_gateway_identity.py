@@ -13,7 +13,9 @@ from typing import Any
 import httpx
 import pytest
 from gateways import PYTHON_OF_ALL, RealGateway, real_gateway
+from web_shells import Shell, page
 
+from headnode.protocol.rest_routes import ROUTES
 from heads import PATIENCE, RealHead, real_head
 
 GATEWAY, USER, OTHER = "daemon", "games", "nobody"
@@ -145,7 +147,7 @@ def test_requests_through_the_gateway_are_audited_as_those_of_their_user(
 
 
 MANY = """
-import json, socket, struct, sys
+import contextlib, json, socket, struct, sys
 from headnode.core.model.bounds import CONNECTIONS
 def speak(user):
     connection = socket.socket(socket.AF_UNIX)
@@ -154,11 +156,13 @@ def speak(user):
     connection.sendall(struct.pack("!I", len(data)) + data)
     answers = connection.makefile("rb")
     greeted = json.loads(answers.read(struct.unpack("!I", answers.read(4))[0]))
-    assert greeted.get("user") == user, greeted
-    return connection, answers
-def ask(connection, answers):
+    return connection, answers, greeted
+def ask(connection, answers, greeted):
+    if not greeted["ok"]:
+        return greeted
     data = b'{"verb": "whoami"}'
-    connection.sendall(struct.pack("!I", len(data)) + data)
+    with contextlib.suppress(BrokenPipeError):  # it was refused already; the answer is there
+        connection.sendall(struct.pack("!I", len(data)) + data)
     return json.loads(answers.read(struct.unpack("!I", answers.read(4))[0]))
 held = [speak(sys.argv[2]) for _ in range(CONNECTIONS.most)]
 print(json.dumps([ask(*held[0]), ask(*speak(sys.argv[2])), ask(*speak(sys.argv[3]))]))
@@ -174,8 +178,20 @@ def test_connections_are_counted_for_the_user_and_not_for_the_gateway(head: Real
 
 
 def test_what_needs_the_machine_of_the_head_is_refused_through_the_gateway(head: RealHead) -> None:
-    answers = talk(head, "root", greeting("root"), {"verb": "backup"}, {"verb": "create_token"})
-    assert [answer.get("code") for answer in answers[1:]] == ["not-here", "not-here"]
+    answers = talk(head, "root", greeting("root"), {"verb": "backup"})
+    assert [answer.get("code") for answer in answers[1:]] == ["not-here"]
+
+
+def test_a_browser_that_has_logged_in_makes_a_token_and_a_token_makes_none(
+    head: RealHead, gateway: RealGateway
+) -> None:
+    by_session, by_token = (
+        greeting("root"),
+        {"verb": "act_for_user", "address": "a", "token": gateway.token()},
+    )
+    wish = {"verb": "create_token", "web": True}
+    assert [answer.get("code") for answer in talk(head, "root", by_session, wish)] == [None, None]
+    assert [answer.get("code") for answer in talk(head, "root", by_token, wish)] == [None, "not-here"]
 
 
 def test_one_user_may_not_touch_the_job_of_another_by_any_route(head: RealHead, gateway: RealGateway) -> None:
@@ -193,6 +209,7 @@ def test_one_user_may_not_touch_the_job_of_another_by_any_route(head: RealHead, 
             f"{place}/resume": {},
             f"{place}/hold": {},
             f"{place}/release": {"all": True},
+            f"{place}/refund": {},
             f"{place}/submit": {},
             f"{place}/tasks": {"tasks": [{"command": "true"}]},
             f"{place}/tasks/1/cancel": {},
@@ -204,8 +221,32 @@ def test_one_user_may_not_touch_the_job_of_another_by_any_route(head: RealHead, 
         answers["PATCH task"] = other.patch(f"{place}/tasks/1", json={"terms": {"name": "mine"}})
         answers["PUT progress"] = other.put(f"{place}/progress", json={"percent": 1})
         answers["GET output"] = other.get(f"{place}/tasks/1/output/captured")
+        created = owner.post("/api/v1/created-jobs", json={"tasks": [{"command": "true"}]}).headers[
+            "location"
+        ]
+        answers["PUT file"] = other.put(f"{created}/file", json={"tasks": [{"command": "id"}]})
+        answers["GET output as JSON"] = other.get(
+            f"{place}/tasks/1/output/captured", headers={"Accept": "application/json"}
+        )
+        answers["commands on its nodes"] = other.post(
+            "/api/v1/node-commands", json={"command": "id", "job": job["job"]}
+        )
         told = {name: (answer.status_code, answer.json()["class"]) for name, answer in answers.items()}
         assert set(told.values()) == {(403, "not-allowed")}, told
+        with Shell(gateway, job["job"], page(other, gateway)) as shell:
+            shell.say(csrf=other.headers["X-CSRF-Token"], command="id")
+            assert shell.end()[0]["problem"]["status"] == 403
+        changing = {
+            route.path.format(job=job["job"], task=1)
+            for route in ROUTES
+            if route.method != "GET"
+            and "{job}" in route.path
+            and route.verb not in ("clone_job", "check_job")
+        }
+        tried = {path.removeprefix("/api/v1") for path in refused}
+        assert changing - tried == {
+            f"/jobs/{job['job']}{end}" for end in ("", "/progress", "/tasks/1", "/file")
+        }
         assert owner.post(f"{place}/cancel", json={}).status_code == 200
 
 
@@ -218,3 +259,13 @@ def browser_of(gateway: RealGateway, user: str) -> Iterator[httpx.Client]:
         assert client.get(json.loads(done.stdout)["address"]).status_code == 303
         client.headers["X-CSRF-Token"] = client.get("/api/v1/session").json()["csrf"]
         yield client
+
+
+def test_a_site_key_does_not_speak_for_root(head: RealHead) -> None:
+    """The account of the head may speak for itself, but a holder of the key is not that account."""
+    said = {"verb": "act_for_user", "address": "a", "user": "root"}
+    (admitted,) = talk(head, "root", said)
+    (refused,) = talk(head, "root", said | {"by_key": True})
+    assert (admitted["ok"], refused["ok"], refused["code"]) == (True, False, "no-root-by-key")
+    entries = head.ask("audit_log", user="root")["entries"]
+    assert [each["outcome"] for each in entries if each["verb"] == "act_for_user"][-1] == "no-root-by-key"

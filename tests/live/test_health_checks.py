@@ -34,9 +34,10 @@ def checked(program: str, patience: float = PATIENCE) -> tuple[bool, str]:
 
 
 def script(directory: Path, *lines: str) -> str:
-    path = directory / "check"
-    path.write_text("\n".join(("#!/bin/sh", *lines, "")))
-    path.chmod(0o755)
+    path, fresh = directory / "check", directory / "fresh"
+    fresh.write_text("\n".join(("#!/bin/sh", *lines, "")))
+    fresh.chmod(0o755)
+    fresh.rename(path)  # a program that runs cannot be written
     return str(path)
 
 
@@ -143,7 +144,7 @@ def test_a_failing_check_that_is_taken_away_closes_nothing_any_more(head: RealHe
 def test_an_agent_that_is_new_runs_the_check_at_once(head: RealHead, tmp_path: Path) -> None:
     good = script(tmp_path, "exit 0")
     head.ask("set_parameters", values={"HealthCheckInterval": "86400", "HealthCheckProgram": good})
-    (tmp_path / "check").write_text("#!/bin/sh\necho worse; exit 1\n")
+    script(tmp_path, "echo worse; exit 1")
     for number in process_tree.picture():
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{number}/cmdline").read_bytes()

@@ -31,6 +31,7 @@ from headnode.apps.client.local_addresses import AgentRoute
 from headnode.apps.server.doors import tasks
 from headnode.core.model.errors import HeadnodeError
 from heads import PATIENCE, RealHead, real_head
+from testbed.faulty_storage import FaultyStorage
 from testbed.processes import free_address
 
 FAR = {"requestednodes": "far"}
@@ -414,3 +415,21 @@ def test_large_answers_pass_while_the_node_goes_on(head: RealHead, node: JoinedN
     written = client.ask("export_job", job=job)["text"]
     assert all(task["command"] in written for task in tasks)
     assert head.ask("node", node="far")["node"]["state"] == "Ready"
+
+
+def test_transfers_of_a_node_ask_the_head_for_what_their_user_has_delegated(
+    head: RealHead, node: JoinedNode, tmp_path: Path
+) -> None:
+    assert node.process is not None
+    head.ask("set_parameters", values={"TransferNetworks": "127.0.0.0/8"})
+    head.ask("keep_delegation", name="storage", bearer="secret-token", hosts=["127.0.0.1"])
+    with FaultyStorage(tmp_path) as storage:
+        storage.put("data", b"private\n")
+        for name, state in (("storage", "Finished"), ("another", "Failed")):
+            files = {"stagein": f"{storage.url}/private/data=data", "credential": name}
+            job = head.submit("cat data", terms=FAR, **files)
+            assert head.wait(job)["state"] == state
+    assert "has no delegation 'another'" in head.task(job)["message"]
+    with pytest.raises(HeadnodeError, match="no delegation 'another'"):
+        head.ask("delegated_credential", name="another")
+    head.ask("forget_delegation", name="storage")

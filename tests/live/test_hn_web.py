@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+from gateways import write_certificate
 
 from heads import PATIENCE
 
@@ -23,11 +24,11 @@ class OwnCluster:
         self.state = directory / "state"
         self._environment = {**os.environ, "HOME": str(directory), "XDG_STATE_HOME": str(directory)}
 
-    def hn(self, *words: str) -> dict[str, Any]:
-        """Run a command; return what it prints as JSON."""
+    def hn(self, *words: str, standing: Path | None = None) -> dict[str, Any]:
+        """Run a command, in the directory where its user stands; return what it prints as JSON."""
         command = [HN, "--state", self.state, *words, "--json"]
         done = subprocess.run(
-            command, capture_output=True, timeout=PATIENCE, env=self._environment, check=False
+            command, capture_output=True, timeout=PATIENCE, env=self._environment, check=False, cwd=standing
         )
         assert done.returncode == 0, done.stderr.decode()
         found: dict[str, Any] = msgspec.json.decode(done.stdout) if done.stdout else {}
@@ -73,6 +74,15 @@ def test_a_gateway_is_stopped_and_started_again_without_the_head(cluster: OwnClu
     after = cluster.hn("web")
     assert after["pid"] != before
     assert httpx.get(after["address"]).status_code == 303
+
+
+def test_files_are_found_from_where_the_user_stands(cluster: OwnCluster, tmp_path: Path) -> None:
+    certificate, key = write_certificate(tmp_path)
+    cluster.hn("web", "--stop")
+    options = ("--certificate", certificate.name, "--key", key.name)
+    assert cluster.hn("web", *options, standing=tmp_path)["address"].startswith("https://")
+    cluster.hn("web", "--stop")
+    cluster.hn("web")
 
 
 def test_a_second_gateway_in_the_same_place_ends_at_once(cluster: OwnCluster) -> None:

@@ -2,8 +2,10 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,6 +18,7 @@ from headnode.apps.web.hpc_pack.routes import PATHS
 from heads import RealHead, real_head
 from testbed.processes import free_address
 
+PAGE = Path(__file__).parents[2] / "docs/contracts/06-hpc-pack-rest.md"
 SLEEPS = (
     '<Job MinCores="1" MaxCores="1"><Tasks>'
     '<Task CommandLine="sleep 60" MinCores="1" MaxCores="1" /></Tasks></Job>'
@@ -116,6 +119,10 @@ def test_nodes_are_listed_both_ways_and_taken_offline(hpc: Hpc) -> None:
     assert hpc.get("/cluster/nodes/stats/state") == [{"Name": "Offline", "Value": 1}]
     assert hpc.status("POST", f"/cluster/nodes/{name}/operations/bringOnline") == 202
     assert hpc.get("/cluster/nodes/stats/health") == [{"Name": "OK", "Value": 1}]
+    assert [each["Name"] for each in hpc.get("/cluster/nodes", state="Online")] == [name]
+    assert hpc.get("/cluster/nodes", state="Offline") == []
+    metrics = hpc.get("/cluster/nodes/metrics", metricNames="HPCCoresInUse")
+    assert [each["NodeName"] for each in metrics] == [name]
     assert hpc.status("POST", f"/cluster/nodes/{name}/operations/reboot") == 400
 
 
@@ -124,8 +131,68 @@ def test_groups_have_the_nodes_that_were_put_into_them(hpc: Hpc) -> None:
     change = {"Operation": "add", "NodeNames": [node]}
     assert hpc.client.patch("/hpc/cluster/nodeGroups/fast/nodes", json=change).json() == [node]
     assert {each["Name"] for each in hpc.get("/cluster/nodeGroups")} == {"ComputeNodes", "fast"}
+    groups = [each["Value"] for row in hpc.get("/nodes/groups") for each in row["Properties"]]
+    assert {"ComputeNodes", "fast"} <= set(groups)
     assert hpc.status("DELETE", "/cluster/nodeGroups/fast") == 204
     assert hpc.status("GET", "/cluster/nodeGroups/fast") == 404
+
+
+def test_a_group_is_made_without_nodes_and_renamed(hpc: Hpc) -> None:
+    (node,) = hpc.get("/nodes/groups/ComputeNodes")
+    assert hpc.post("/cluster/nodeGroups", {"Name": "new", "Description": "x"})["Name"] == "new"
+    assert hpc.get("/cluster/nodeGroups/new/nodes") == []
+    for name in ("new", "ComputeNodes", "", "a,b", 7):
+        assert hpc.status("POST", "/cluster/nodeGroups", json={"Name": name}) in (400, 409), name
+    change = {"Operation": "add", "NodeNames": [node]}
+    assert hpc.client.patch("/hpc/cluster/nodeGroups/new/nodes", json=change).json() == [node]
+    assert hpc.status("PUT", "/cluster/nodeGroups/new", json={"Name": "newer"}) == 200
+    assert hpc.get("/cluster/nodeGroups/newer/nodes") == [node]
+    assert hpc.status("GET", "/cluster/nodeGroups/new") == 404
+    assert hpc.status("PUT", "/cluster/nodeGroups/ComputeNodes", json={"Name": "all"}) == 409
+    assert hpc.status("DELETE", "/cluster/nodeGroups/newer") == 204
+    assert {each["Name"] for each in hpc.get("/cluster/nodeGroups")} == {"ComputeNodes"}
+
+
+def test_processors_in_use_and_ended_jobs_have_a_history(hpc: Hpc) -> None:
+    job = hpc.submitted('<Job MinCores="2" MaxCores="2"><Tasks><Task CommandLine="sleep 1" /></Tasks></Job>')
+    hpc.becomes(f"/jobs/{job}", "Finished")
+    (metric,) = hpc.get("/cluster/metrics/definitions")
+    begin = datetime.fromtimestamp(time.time() - 600, UTC).isoformat()
+    span = {"fromTime": begin, "toTime": "2999-01-01T00:00:00Z"}
+    (instance,) = hpc.get(f"/cluster/metrics/history/{metric['Name']}", **span)["Instances"]
+    assert 10 <= len(instance["Values"]) <= 11
+    assert sum(each["Value"] for each in instance["Values"]) > 0
+    week = {each["InstanceName"]: each["Values"] for each in hpc.get("/cluster/metrics/jobs")["Instances"]}
+    assert week["Number of finished jobs"][-1]["Value"] >= 1
+    assert week["Number of finished jobs"][0]["Value"] == 0
+    years = {"fromTime": "2000-01-01", "toTime": "2999-01-01"}
+    assert len(hpc.get("/cluster/metrics/history/hpccoresinuse", **years)["Instances"][0]["Values"]) <= 1000
+    assert hpc.status("GET", "/cluster/metrics/history/other", params=span) == 404
+    backwards = {"fromTime": "2999-01-01", "toTime": "2026-01-01"}
+    for query in ({}, {"fromTime": "x", "toTime": "y"}, backwards):
+        assert hpc.status("GET", f"/cluster/metrics/history/{metric['Name']}", params=query) == 400, query
+
+
+def test_an_operation_is_found_by_its_id_and_a_subtask_sends_to_its_task(hpc: Hpc) -> None:
+    (newest,) = hpc.get("/cluster/operations", limit=1)
+    assert hpc.get(f"/cluster/operations/{newest['Id']}") == newest
+    assert hpc.get("/cluster/operations/first")["Id"] <= newest["Id"]
+    assert hpc.status("GET", "/cluster/operations/nothing") == 404
+    job = hpc.create(SWEEP.format("echo *"))
+    refused = hpc.client.put(f"/hpc/jobs/{job}/tasks/1/subtasks/1", json=[{"Name": "Name", "Value": "x"}])
+    assert (refused.status_code, refused.json()["code"]) == (409, "subtask-properties")
+    known = hpc.properties(f"/jobs/{job}/tasks/1/subtasks/1", "Name", "CommandLine", "InstanceId")
+    same = [{"name": name.lower(), "value": value} for name, value in known.items()]
+    assert hpc.status("PUT", f"/jobs/{job}/tasks/1/subtasks/1", json=same) == 204
+
+
+def test_jobs_are_listed_by_the_node_group_that_they_ran_on(hpc: Hpc) -> None:
+    job = hpc.submitted('<Job><Tasks><Task CommandLine="true" /></Tasks></Job>')
+    hpc.becomes(f"/jobs/{job}", "Finished")
+    for group, found in (("ComputeNodes", True), ("nowhere", False)):
+        rows = hpc.get("/jobs", **{"$filter": f"NodeGroup eq {group}", "rowsPerRead": "1000"})
+        ids = [each["Value"] for row in rows for each in row["Properties"] if each["Name"] == "Id"]
+        assert (str(job) in ids) is found
 
 
 def test_a_job_is_made_of_properties_and_of_tasks(hpc: Hpc) -> None:
@@ -309,5 +376,9 @@ def test_a_date_is_written_as_it_was_read(text: str) -> None:
     assert date_text(read_date(text)) == text
 
 
-def test_every_path_is_there_once() -> None:
+def test_every_path_is_there_once_and_the_page_names_its_test() -> None:
     assert len({(method, path) for method, path, _ in PATHS}) == len(PATHS)
+    rows = re.findall(r"^\| (`/.*`) \| `(test_\w+)` \|$", PAGE.read_text(), re.MULTILINE)
+    told = [path for paths, _ in rows for path in re.findall("`([^`]+)`", paths)]
+    assert sorted(told) == sorted({path for _, path, _ in PATHS})
+    assert {test for _, test in rows} <= globals().keys()

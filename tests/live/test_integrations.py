@@ -1,21 +1,20 @@
 """Real Snakemake, Dask and PSI/J run their workflows on a real head, by the packages of `integrations`."""
 
-import importlib.util
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from gateways import real_gateway, write_certificate
+from workflow_programs import USE_OF_DASK, needs, run_python
 
 from headnode.sdk import HeadnodeClient
 from heads import RealHead, real_head
 from testbed.request_relay import RequestRelay, request_relay
 
 INTEGRATIONS = Path(__file__).parents[2] / "integrations"
-PATIENCE = 240.0  # seconds
 
 
 @pytest.fixture(scope="module")
@@ -30,30 +29,31 @@ def relay(head: RealHead, tmp_path: Path) -> Iterator[RequestRelay]:
         yield opened
 
 
-def needs(module: str) -> pytest.MarkDecorator:
-    missing = importlib.util.find_spec(module) is None
-    return pytest.mark.skipif(missing, reason=f"{module} is not installed: pip install -e '.[integrations]'")
+@pytest.fixture(params=["socket", "https"])
+def door(request: pytest.FixtureRequest, head: RealHead, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Yield the variables by which programs find the head: on its socket, or by a gateway with TLS."""
+    if request.param == "socket":
+        yield {"HEADNODE_STATE": str(head.state)}
+        return
+    file, key = map(str, write_certificate(tmp_path))
+    with real_gateway(head, "--certificate", file, "--key", key) as gateway:
+        yield {
+            "HEADNODE_URL": gateway.address,
+            "HEADNODE_TOKEN": gateway.token(),
+            "HEADNODE_CA_FILE": file,
+        }
 
 
-def run(words: list[str], state: Path, where: Path, *, status: int = 0) -> str:
+def run(words: list[str], door: dict[str, str], where: Path, *, status: int = 0) -> str:
     """Return what a program prints that finds the packages and the head."""
     packages = os.pathsep.join(str(each) for each in INTEGRATIONS.iterdir())
-    done = subprocess.run(
-        [sys.executable, *words],
-        env={
-            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-            "HOME": str(where),
-            "PYTHONPATH": packages,
-            "HEADNODE_STATE": str(state),
-        },
-        cwd=where,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=PATIENCE,
-    )
-    assert done.returncode == status, done.stdout
-    return done.stdout
+    own = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "HOME": str(where),
+        "PYTHONPATH": packages,
+        "HEADNODE_RESIDENT_CLIENT": "0",
+    }
+    return run_python(words, own | door, where, status=status)
 
 
 WORKFLOW = """
@@ -76,7 +76,7 @@ rule sum:
 def test_snakemake_runs_a_workflow_and_polls_nothing(relay: RequestRelay, tmp_path: Path) -> None:
     (tmp_path / "Snakefile").write_text(WORKFLOW)
     options = ["--executor", "headnode", "--jobs", "4", "--headnode-project", "thesis"]
-    run(["-m", "snakemake", *options], relay.state, tmp_path)
+    run(["-m", "snakemake", *options], {"HEADNODE_STATE": str(relay.state)}, tmp_path)
     assert (tmp_path / "sum.txt").read_text() == "10\n"
     numbers = [int((tmp_path / f"{n}.txt").read_text().split()[1]) for n in range(1, 5)]
     with HeadnodeClient(relay.state) as client:
@@ -90,11 +90,9 @@ def test_snakemake_runs_a_workflow_and_polls_nothing(relay: RequestRelay, tmp_pa
 
 
 @needs("snakemake")
-def test_snakemake_tells_which_job_of_the_cluster_has_failed(head: RealHead, tmp_path: Path) -> None:
+def test_snakemake_tells_which_job_of_the_cluster_has_failed(door: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "Snakefile").write_text('rule all:\n    output: "x"\n    shell: "exit 3"\n')
-    printed = run(
-        ["-m", "snakemake", "--executor", "headnode", "--jobs", "1"], head.state, tmp_path, status=1
-    )
+    printed = run(["-m", "snakemake", "--executor", "headnode", "--jobs", "1"], door, tmp_path, status=1)
     number = re.findall(r"Headnode job (\d+) is Failed", printed)
     assert number, printed
     assert f"hn task output {number[0]}.1" in printed
@@ -108,21 +106,23 @@ with HeadnodeCluster(
     cores=1, processes=1, memory="400 MB", walltime="10m", project="dask", nanny=False,
     scheduler_options={"dashboard_address": None}, interface="lo",
     job_extra_directives={"priority": "BelowNormal"},
-) as cluster, Client(cluster) as client:
-    cluster.scale(jobs=2)
-    client.wait_for_workers(2, timeout=120)
-    print("sum", sum(client.gather(client.map(lambda n: n * n, range(10)))))
+) as cluster"""
+NUMBER_OF_WORKER = """
     print("job", client.submit(lambda: __import__("os").environ["CCP_JOBID"]).result())
 """
 
 
 @needs("dask_jobqueue")
-def test_dask_has_its_workers_as_jobs_and_cancels_them_at_the_end(head: RealHead, tmp_path: Path) -> None:
-    (tmp_path / "work.py").write_text(DASK)
-    printed = run(["work.py"], head.state, tmp_path)
+def test_dask_has_its_workers_as_jobs_and_cancels_them_at_the_end(
+    head: RealHead, door: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "work.py").write_text(DASK + USE_OF_DASK + NUMBER_OF_WORKER)
+    before = head.ask("jobs", limit=1)["jobs"]
+    printed = run(["work.py"], door, tmp_path)
     assert "sum 285" in printed
     with HeadnodeClient(head.state) as client:
-        ended = client.wait(*client.jobs(project="dask"), timeout=60)
+        started = [job for job in client.jobs(project="dask") if not before or job.id > before[0]["id"]]
+        ended = client.wait(*started, timeout=60)
     assert len(ended) == 2
     assert {(job.priority_name, job.run_time) for job in ended} == {("BelowNormal", 600.0)}
     assert int(printed.split("job ")[1].split()[0]) in [job.id for job in ended]
@@ -165,9 +165,11 @@ print([state for number, state in seen if number == good.native_id])
 
 
 @needs("psij")
-def test_psij_submits_follows_attaches_and_cancels(head: RealHead, tmp_path: Path) -> None:
+def test_psij_submits_follows_attaches_and_cancels(
+    head: RealHead, door: dict[str, str], tmp_path: Path
+) -> None:
     (tmp_path / "work.py").write_text(PSIJ)
-    printed = run(["work.py"], head.state, tmp_path).splitlines()
+    printed = run(["work.py"], door, tmp_path).splitlines()
     assert printed[-5:-2] == ["COMPLETED 0", "FAILED 7", "COMPLETED 0"]
     assert printed[-2].startswith("CANCELED ")
     assert printed[-1].endswith("'COMPLETED']")

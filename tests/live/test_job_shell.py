@@ -160,8 +160,8 @@ def test_it_is_a_task_of_the_job_like_any_other(cluster: Cluster, tmp_path: Path
     assert cluster.ask("task", job=job, task=1)["task"]["exit_code"] == 7
 
 
-def test_without_a_program_it_is_the_login_shell(cluster: Cluster) -> None:
-    with Seat(cluster) as one:
+def test_without_a_program_it_is_the_login_shell(cluster: Cluster, tmp_path: Path) -> None:
+    with Seat(cluster, f"/jobenv:HOME={tmp_path}") as one:  # what starts a user's own shell may last
         one.until("on node")
         assert one.says("echo $0").lstrip("-") in (
             Path(os.environ.get("SHELL", "/bin/sh")).name,
@@ -313,7 +313,7 @@ def test_who_sits_there_is_told_before_the_time_of_the_job_is_over(cluster: Clus
     described = {"interactive": True, "run_time": "3s", "tasks": [{"command": "/bin/sh"}]}
     job = int(cluster.ask("submit_job", jobfile=json.dumps(described), dialect="native")["job"])
     with Seat(cluster, "--job", str(job)) as one:
-        one.until("is over in")
+        one.until("ends in")
         assert one.wait() != 0
         assert one.is_as_before()
     assert "run time expired" in one.seen
@@ -361,8 +361,10 @@ def test_a_node_without_power_leaves_nobody_waiting(cluster: Cluster) -> None:
     cluster.wait_for_nodes("Ready")
 
 
-def test_a_shell_in_a_running_job_comes_and_goes_and_the_job_goes_on(cluster: Cluster) -> None:
-    job = cluster.submit("sleep 97060", terms={"jobenv": "MINE=yes"})
+def test_a_shell_in_a_running_job_comes_and_goes_and_the_job_goes_on(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    job = cluster.submit("sleep 97060", terms={"jobenv": f"MINE=yes;HOME={tmp_path}"})
     cluster.until(lambda: cluster.job(job)["state"] == "Running", "it runs")
     try:
         with Seat(cluster, "--job", str(job), "--", "sh") as one:
@@ -412,7 +414,7 @@ def test_there_is_no_terminal_in_jobs_that_do_not_run_or_are_not(cluster: Cluste
     over = cluster.submit("true")
     cluster.wait(over)
     for words, says in (
-        (("--job", str(over)), "is finished already"),
+        (("--job", str(over)), "has already ended: it is finished"),
         (("--job", "999999"), "there is no job 999999"),
         (("--job", str(over), "/numprocessors:2"), "leave out one of them"),
     ):

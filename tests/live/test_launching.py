@@ -37,6 +37,16 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.fixture(autouse=True)
+def no_job_stays(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Cancel what a test has left: a test that fails makes no other wait for its processors."""
+    yield
+    for name in {"shared", "machines"} & set(request.fixturenames):
+        cluster: Cluster = request.getfixturevalue(name)
+        for job in cluster.ask("jobs", states=["Queued", "Running", "Suspended"])["jobs"]:
+            cluster.ask("cancel_job", job=job["id"], force=True)
+
+
 class Parallel:
     """A job with one task over whole nodes of two processors each; its script is run by a shell."""
 
@@ -187,17 +197,25 @@ SLEEPS = ("7001", "7002", "7003", "7004")
 
 def sleeping(cluster: Cluster) -> list[str]:
     """Return which of the lasting processes live on nodes of the cluster."""
-    return [word for word in SLEEPS if any(is_of(cluster, number) for number in alive(word))]
+    return [word for word in SLEEPS if living(cluster, word)]
 
 
-def is_of(cluster: Cluster, number: int) -> bool:
+def living(cluster: Cluster, word: str) -> list[int]:
+    """Return the processes of the cluster's tasks with a word.
+
+    Tests that run at the same time in another worker start the same programs on nodes of the same names;
+    only the directories of a worker are its own, and tasks work below them.
+    """
+    ours = cluster.directory.parent
+    return [number for number in alive(word) if work_directory(number).is_relative_to(ours)]
+
+
+def work_directory(number: int) -> Path:
+    """Return where a process works; the root directory if it has ended meanwhile."""
     try:
-        return any(
-            f"HEADNODE_NODE={name}\0".encode() in Path(f"/proc/{number}/environ").read_bytes()
-            for name in cluster.nodes
-        )
+        return Path(f"/proc/{number}/cwd").readlink()
     except OSError:
-        return False
+        return Path("/")
 
 
 def lasting(cluster: Cluster, directory: Path, after: str = "wait_for end", **options: object) -> Parallel:
@@ -378,7 +396,7 @@ def test_the_loss_of_the_agent_that_asked_ends_what_was_launched(shared: Cluster
 def first_and_other(cluster: Cluster, work: Parallel) -> tuple[str, str]:
     """Return the nodes of a task of two."""
     first = cluster.ask("task", job=work.job, task=1)["task"]["node"].split()[0]
-    (launched,) = alive("7004")
+    (launched,) = living(cluster, "7004")
     environment = Path(f"/proc/{launched}/environ").read_bytes().split(b"\0")
     other = next(each[14:].decode() for each in environment if each.startswith(b"HEADNODE_NODE="))
     assert other != first
@@ -486,13 +504,13 @@ def test_a_machine_without_power_ends_its_launch_and_the_others_go_on(
     wait_for end
     """
     work = Parallel(machines, tmp_path, script, nodes=3, rerunnable=False)
-    machines.until(lambda: len(alive("7004")) == 2, "two commands run")
+    machines.until(lambda: len(living(machines, "7004")) == 2, "two commands run")
     lost = next(name for name in FOUR if (tmp_path / name).exists())
     machines.nodes[lost].power_off()
     machines.wait_for_nodes("Unreachable", lost)
     work.wait()  # the task reached into it
     assert work.state == "Failed"
-    machines.until(lambda: not alive("7004"), "nothing is left on the other")
+    machines.until(lambda: not living(machines, "7004"), "nothing is left on the other")
     machines.nodes[lost].boot()
     machines.wait_for_nodes("Ready")
 

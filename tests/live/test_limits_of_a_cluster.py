@@ -28,7 +28,7 @@ def test_a_job_that_underestimates_its_memory_fails_and_says_so_unless_the_clust
     asks = {"estimatedprocessmemory": "100"}
     job = head.submit(HOLD.format(60), terms=asks)
     assert head.wait(job)["state"] == "Failed"
-    assert "needed more than the 100 MB that it asked for" in head.task(job)["message"]
+    assert "needed more than the 100 MB that it requested" in head.task(job)["message"]
     head.ask("set_parameters", values={"EnforceMemory": "no"})
     job = head.submit(HOLD.format(1.2), terms=asks)
     assert head.wait(job)["state"] == "Finished"

@@ -1,8 +1,11 @@
 """The REST API of a real gateway beside a real head."""
 
 import json
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -111,6 +114,81 @@ def test_a_change_of_what_has_changed_since_it_was_read_is_refused(client: httpx
         client.patch(place, json={"terms": {"priority": "Lowest"}}, headers={"If-Match": "*"}).status_code
         == 200
     )
+
+
+def changes_at_once(client: httpx.Client, place: str, tag: str, *changes: dict[str, Any]) -> list[int]:
+    """Return the statuses of changes that are sent at the same time, each for the thing with this tag."""
+    with ThreadPoolExecutor(len(changes)) as pool:
+        sent = [
+            pool.submit(client.patch, place, json=change, headers={"If-Match": tag}) for change in changes
+        ]
+        return sorted(each.result().status_code for each in sent)
+
+
+def test_of_two_changes_at_once_to_what_both_have_read_one_is_refused(client: httpx.Client) -> None:
+    for _ in range(10):
+        made = client.post("/api/v1/created-jobs", json={"tasks": [{"command": "true"}]})
+        place = made.headers["location"]
+        tag = client.get(place).headers["etag"]
+        wishes = [{"terms": {"priority": word}} for word in ("Highest", "Lowest", "BelowNormal")]
+        assert changes_at_once(client, place, tag, *wishes) == [200, 412, 412]
+
+
+def test_a_change_that_a_filter_delays_is_compared_when_it_is_decided(
+    client: httpx.Client, head: RealHead, tmp_path: Path
+) -> None:
+    """Both have passed the comparison of what was read long before one of them is decided."""
+    waits = tmp_path / "filter.sh"
+    waits.write_text(
+        f"#!/bin/sh\ntouch {tmp_path}/$$.here\nuntil test -e {tmp_path}/go; do sleep 0.05; done\n"
+    )
+    waits.chmod(0o700)
+    job = client.post(
+        "/api/v1/jobs", json={"tasks": [{"command": "true"}], "terms": {"holds": "later"}}
+    ).json()
+    place = f"/api/v1/jobs/{job['job']}"
+    head.ask("set_parameters", values={"SubmissionFilterProgram": str(waits)})
+    try:
+        tag = client.get(place).headers["etag"]
+        with ThreadPoolExecutor(1) as pool:
+            late = pool.submit(
+                client.patch, place, json={"terms": {"jobname": "slow"}}, headers={"If-Match": tag}
+            )
+            head.until(lambda: list(tmp_path.glob("*.here")))
+            assert head.ask("hold_job", job=job["job"], name="other")["holds"]
+            (tmp_path / "go").touch()
+            answer = late.result()
+        assert (answer.status_code, answer.json()["code"]) == (412, "changed")
+        assert client.get(place).json()["job"]["name"] == ""
+    finally:
+        head.ask("set_parameters", values={"SubmissionFilterProgram": ""})
+        head.ask("cancel_job", job=job["job"])
+
+
+def test_a_condition_is_about_every_kind_of_thing_that_has_one(client: httpx.Client, head: RealHead) -> None:
+    node = head.ask("nodes")["nodes"][0]["name"]
+    begin = time.time() + 86_400
+    reservation = {"name": "tuesday", "start": begin, "duration": 60.0, "count": 1}
+    assert client.post("/api/v1/reservations", json=reservation).status_code == 201
+    for place, first, second in (
+        (f"/api/v1/nodes/{node}", {"comment": "one"}, {"comment": "two"}),
+        ("/api/v1/reservations/tuesday", {"reason": "one"}, {"reason": "two"}),
+        ("/api/v1/parameters", {"values": {"TaskCancelGracePeriod": "7"}}, {"values": {"RunTimeLimit": "9"}}),
+    ):
+        tag = client.get(place).headers["etag"]
+        if "parameters" in place:
+            second = first | {"values": {"TaskCancelGracePeriod": "8"}}
+        assert client.patch(place, json=first, headers={"If-Match": f'"old", {tag}'}).status_code == 200
+        refused = client.patch(place, json=second, headers={"If-Match": tag})
+        assert (refused.status_code, refused.json()["code"]) == (412, "changed"), place
+        assert client.patch(place, json=second, headers={"If-Match": 'W/"none"'}).status_code == 412
+        assert client.patch(place, json=second).status_code == 200
+    tag = client.get("/api/v1/reservations/tuesday").headers["etag"]
+    client.patch("/api/v1/reservations/tuesday", json={"reason": "three"})
+    gone = client.delete("/api/v1/reservations/tuesday", headers={"If-Match": tag})
+    assert gone.status_code == 412
+    assert client.delete("/api/v1/reservations/tuesday", headers={"If-Match": "*"}).status_code == 200
+    assert client.delete("/api/v1/reservations/tuesday", headers={"If-Match": "*"}).status_code == 404
 
 
 @pytest.fixture(scope="module")

@@ -60,6 +60,8 @@ def test_no_request_makes_a_fault(case: schemathesis.Case, client: httpx.Client)
 
 def _request_of(case: schemathesis.Case, client: httpx.Client) -> httpx.Request | None:
     """Return a case as a request of the user who has logged in; None if HTTP cannot have it."""
+    if case.path.endswith("/node-commands") and isinstance(case.body, dict) and case.body.get("command"):
+        case.body["command"] = "true"  # an administrator asks: it would run whatever was made up
     sent = case.as_transport_kwargs(base_url=str(client.base_url))
     headers = {
         name: value for name, value in (sent.get("headers") or {}).items() if _can_be_sent(name, value)

@@ -114,10 +114,10 @@ def test_nodes_of_a_running_job_and_of_its_task_are_meant(cluster: Cluster) -> N
     ("options", "says"),
     [
         (["/nodes:n7"], b"there is no node 'n7'"),
-        (["/nodes:n[1-"], b"is no set of nodes"),
+        (["/nodes:n[1-"], b"is not a set of nodes"),
         (["/nodes:n[1-99999999999]"], b"more than 100000 numbers"),
         (["/nodestate:asleep"], b"'asleep' is not a state of a node"),
-        (["/nodestate:paused"], b"no node is meant"),
+        (["/nodestate:paused"], b"these options together select no node"),
         (["/template:Compute"], b"nodes have no templates here"),
         (["/user:nobody-of-that-name"], b"knows no user 'nobody-of-that-name'"),
         (["/timeout:soon"], b"takes seconds"),
@@ -214,7 +214,7 @@ def test_verbs_about_nodes_take_sets_of_them(cluster: Cluster) -> None:
     assert hn(cluster, "node", "pause", "n[1-2]").stdout.count(b"paused") == 2
     assert hn(cluster, "node", "resume", "n[1-10]!n[3-9]").stdout.count(b"Node n") == 3
     assert set(cluster.node_states().values()) == {"Ready"}
-    assert b"is no set of nodes" in hn(cluster, "node", "pause", "n[1-").stderr
+    assert b"is not a set of nodes" in hn(cluster, "node", "pause", "n[1-").stderr
 
 
 def test_paused_and_draining_nodes_run_it_like_others(cluster: Cluster) -> None:

@@ -163,6 +163,30 @@ def standing_tree(folder: Path, first: str, marker: str) -> list[int]:
     return [int(each) for each in pids.read_text().split()]
 
 
+LOOKS = """
+import os, subprocess, sys
+from headnode.adapters.processes.process_control import kill_all_descendants
+looked = []
+def note(event, arguments):
+    if event == "open" and str(arguments[0]).endswith("/stat"):
+        looked.append(arguments[0])
+sys.addaudithook(note)
+left = subprocess.Popen(["sleep", "60"]) if sys.argv[1:] else None
+kill_all_descendants()
+print(len(looked), "" if left is None else left.wait())
+"""
+
+
+def test_only_a_job_that_leaves_processes_costs_a_look_at_those_of_the_machine() -> None:
+    def looks(*words: str) -> list[str]:
+        command = [sys.executable, "-c", LOOKS, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    assert looks() == ["0"]
+    count, status = looks("and leave one")
+    assert (int(count) > 1, status) == (True, "-9")
+
+
 def test_a_tree_that_is_stopped_by_a_signal_is_ended_too(scene: Scene) -> None:
     scene.job("echo $$ > pid; exec sleep 300")
     scene.head.run(1, (1, 1))

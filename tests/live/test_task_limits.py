@@ -149,7 +149,7 @@ def test_programs_with_limits_start_as_those_without(scene: Scene) -> None:
 def test_a_limited_task_has_its_own_session_and_the_usual_signals(scene: Scene) -> None:
     show = (
         "import os, signal\n"
-        "print(os.getsid(0) == os.getppid(), signal.getsignal(signal.SIGTERM), signal.pthread_sigmask(0, []))"
+        "print(os.getsid(0) == os.getpid(), signal.getsignal(signal.SIGTERM), signal.pthread_sigmask(0, []))"
     )
     show += '\nprint([line for line in open("/proc/self/status") if line.startswith("SigIgn")])'
     ended = run(scene, f"{PYTHON} '{show}'", ResourceLimit("core", 0))
@@ -215,7 +215,7 @@ def test_a_user_who_asks_for_more_than_the_node_allows_is_told_and_one_who_asks_
         scene.head.run(task, (1, 1), processor=task)
     refused = scene.head.result(1)
     assert refused.kind == "not-started"
-    assert "asks for 100000000 as its limit 'nofile'" in refused.message
+    assert "requests 100000000 as its limit 'nofile'" in refused.message
     assert scene.head.result(2).exit_code == 0
     assert scene.captured(2).read_text().split() == ["33", "44", "65534"]
 

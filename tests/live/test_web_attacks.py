@@ -1,13 +1,22 @@
 """What a hostile page, program or user tries at a gateway; the table is in docs/security.md."""
 
+import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import pytest
 from gateways import RealGateway, raw_exchange, real_gateway
+from web_shells import Shell
 
-from headnode.core.model.bounds import WEB_BODY, WEB_HEAD
+from headnode.apps.server.api.pipeline import VERBS
+from headnode.apps.server.api.verbs import VerbKind
+from headnode.apps.web.console.serving import ACTIONS
+from headnode.apps.web.hpc_pack.routes import PATHS
+from headnode.core.model.bounds import WEB_BODY, WEB_HEAD, WEB_UPDATES_OF_USER
+from headnode.protocol.rest_routes import ROUTES
 from heads import PATIENCE, RealHead, real_head
 
 
@@ -160,6 +169,27 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_sent(
     assert (answer.status_code, answer.json()["code"]) == (413, "too-large")
 
 
+def test_large_bodies_at_once_do_not_make_the_gateway_large(tmp_path: Path) -> None:
+    xml = "<Job><Tasks>" + "<Task CommandLine='" + "x" * 7_900_000 + "'/>"
+    bodies = {
+        "application/json": b'{"jobfile": "' + b"x" * 15_000_000 + b'"}',
+        "application/xml": xml.encode() * 2,
+    }
+    with real_head(tmp_path) as own, real_gateway(own) as gateway, ThreadPoolExecutor(6) as threads:
+        token = gateway.token()
+
+        def send(number: int) -> int:
+            kind = [*bodies][number % 2]
+            headers = {"Authorization": f"Bearer {token}", "Content-Type": kind}
+            return httpx.post(
+                f"{gateway.address}/api/v1/jobs", content=bodies[kind], headers=headers, timeout=PATIENCE
+            ).status_code
+
+        assert {*threads.map(send, range(12))} <= {400, 413, 422, 503}
+        status = Path(f"/proc/{gateway.process.pid}/status").read_text()
+    assert int(status.partition("VmHWM:")[2].split()[0]) / 1024 < 120
+
+
 def _endless() -> Iterator[bytes]:
     for _ in range(WEB_BODY.most // (1 << 20) + 2):
         yield b" " * (1 << 20)
@@ -220,31 +250,94 @@ def test_every_answer_says_what_a_browser_may_do_with_it(client: httpx.Client, g
 
 
 def test_a_token_is_its_user_until_it_is_revoked(head: RealHead, gateway: RealGateway) -> None:
-    made = head.ask("create_token", web=True)
-    taken = _take_login(head, made["login"])
-    with httpx.Client(
-        base_url=gateway.address, headers={"Authorization": f"Bearer {taken['token']}"}
-    ) as client:
+    token = gateway.token()
+    number = max(each["token"] for each in head.ask("tokens")["tokens"])
+    with httpx.Client(base_url=gateway.address, headers={"Authorization": f"Bearer {token}"}) as client:
         assert client.get("/api/v1/whoami").json() == head.ask("whoami")
         assert client.post("/api/v1/jobs", json=JOB).status_code == 201
         assert (
             client.post("/api/v1/jobs", json=JOB, headers={"Origin": "https://evil.example"}).status_code
             == 201
         )
-        assert client.delete(f"/api/v1/tokens/{taken['number']}").status_code == 200
+        assert client.delete(f"/api/v1/tokens/{number}").status_code == 200
         answer = client.get("/api/v1/whoami")
         assert (answer.status_code, answer.json()["code"]) == (401, "token")
 
 
-def _take_login(head: RealHead, login: str) -> dict[str, object]:
-    from headnode.apps.client.connection import Connection, granted
+def test_a_token_of_a_page_has_only_the_rights_that_were_chosen(
+    head: RealHead, gateway: RealGateway, client: httpx.Client
+) -> None:
+    job = head.submit("sleep 100")
+    with gateway.browser() as browser:
+        secret = browser.headers["X-CSRF-Token"]
 
-    connection = Connection.to(str(head.state / "gateway.sock"))
-    try:
-        connection.send({"verb": "exchange_login", "secret": login})
-        return granted(connection.receive())
-    finally:
-        connection.close()
+        def made(role: str) -> str:
+            form = {"csrf": secret, "name": f"for {role}", "role": role, "days": "7"}
+            page = browser.post("/people", data=form)
+            found = re.search(r'aria-label="Token">([^<]+)<', page.text)
+            assert found, page.text
+            assert found[1] not in browser.get("/people").text
+            return found[1]
+
+        for role, reads, submits, administers in (
+            ("reader", 200, 403, 403),
+            ("user", 200, 201, 403),
+            ("all", 200, 201, 200),
+        ):
+            with httpx.Client(
+                base_url=gateway.address, headers={"Authorization": f"Bearer {made(role)}"}
+            ) as program:
+                answers = (
+                    program.get(f"/api/v1/jobs/{job}"),
+                    program.post("/api/v1/jobs", json=JOB),
+                    program.get("/api/v1/audit"),
+                )
+                assert [each.status_code for each in answers] == [reads, submits, administers], role
+        named = [(token["name"], token["role"]) for token in head.ask("tokens")["tokens"]]
+        assert ("for reader", "reader") in named
+        assert browser.post("/people", data={"name": "x", "role": "all", "days": "7"}).status_code == 403
+        for wrong in ({"name": ""}, {"role": "root"}, {"days": "0"}, {"days": "x"}, {"days": "400"}):
+            form = {"csrf": secret, "name": "x", "role": "all", "days": "7"} | wrong
+            assert browser.post("/people", data=form).status_code in (400, 422), wrong
+
+
+def test_a_token_that_only_reads_changes_nothing_by_any_route(head: RealHead, gateway: RealGateway) -> None:
+    job = head.submit("sleep 100")
+    head.wait_for(job, "Running")
+    token, user = gateway.token("reader"), head.ask("whoami")["user"]
+    parts = {"job": job, "task": 1, "instance": 1, "token": 1, "operation": "takeOffline", "word": "cancel"}
+
+    def filled(path: str) -> str:
+        return re.sub(r"{(\w+)(:\w+)?}", lambda part: str(parts.get(part[1], "x")), path)
+
+    ours = [(route.method, f"/api/v1{filled(route.path)}", route.verb) for route in ROUTES]
+    theirs = [(method, f"/hpc{filled(path)}", "") for method, path, _ in PATHS]
+    pages = [("POST", filled(action.path), "") for action in ACTIONS]
+    newest = head.ask("events", limit=1)["newest"]
+    seen: dict[str, tuple[int, str]] = {}
+    with httpx.Client(base_url=gateway.address, timeout=PATIENCE) as program:
+        for method, path, verb in ours + theirs + pages:
+            if method == "GET" or verb in READING:
+                continue
+            auth = httpx.BasicAuth(user, token) if path.startswith("/hpc") else None
+            headers = {} if auth else {"Authorization": f"Bearer {token}"}
+            answer = program.request(method, path, json={}, headers=headers, auth=auth)
+            seen[f"{method} {path}"] = answer.status_code, answer.text
+        events = program.get("/api/v1/events", headers={"Authorization": f"Bearer {token}"})
+        assert events.status_code == 200, events.text
+    with Shell(gateway, job, {"Authorization": f"Bearer {token}"}) as shell:
+        shell.say(command="id")
+        assert shell.end()[0]["problem"]["code"] == "reads-only"
+    assert {each: told for each, told in seen.items() if told[0] < 400} == {}
+    asked = [told for each, told in seen.items() if "/api/v1" in each]
+    assert [told for told in asked if "reads-only" not in told[1]] == []
+    assert head.ask("events", after=newest)["events"] == []
+
+
+READING = [
+    name for name, verb in VERBS.items() if not verb.access.changes and verb.kind is not VerbKind.STREAM
+]
+"""The verbs that a token that only reads may use, whatever the method of their route."""
 
 
 @pytest.mark.parametrize(
@@ -267,12 +360,12 @@ def test_many_requests_of_a_user_are_answered_or_told_to_come_back(
     streams = []
     job = client.post("/api/v1/jobs", json={"tasks": [{"command": "sleep 60"}]}).json()["job"]
     try:
-        for _ in range(17):
+        for _ in range(WEB_UPDATES_OF_USER.most + 1):
             request = client.build_request("GET", f"/api/v1/job-updates?job={job}")
             streams.append(client.send(request, stream=True))
         told = [answer.status_code for answer in streams]
-        assert told[:16] == [200] * 16
-        assert (told[16], streams[16].headers["retry-after"]) == (503, "2")
+        assert told[:-1] == [200] * WEB_UPDATES_OF_USER.most
+        assert (told[-1], streams[-1].headers["retry-after"]) == (503, "2")
     finally:
         for answer in streams:
             answer.close()
@@ -280,3 +373,24 @@ def test_many_requests_of_a_user_are_answered_or_told_to_come_back(
     while client.get("/api/v1/whoami").status_code != 200:
         assert time.monotonic() < deadline
     client.post(f"/api/v1/jobs/{job}/cancel")
+
+
+def origins(gateway: RealGateway, forwarded: str) -> list[str]:
+    """Change something with a header; return where the audit log says that the client is."""
+    with gateway.browser() as client:
+        made = client.post("/api/v1/created-jobs", json=JOB, headers={"X-Forwarded-For": forwarded})
+        assert made.status_code == 201, made.text
+    entries = gateway.head.ask("audit_log", job=made.json()["job"])["entries"]
+    return [entry["from"] for entry in entries]
+
+
+def test_only_a_trusted_proxy_says_where_a_client_is(tmp_path: Path) -> None:
+    with real_head(tmp_path) as head:
+        with real_gateway(head) as direct:
+            assert origins(direct, "203.0.113.9") == ["web 127.0.0.1"]
+        with real_gateway(head, "--trusted-proxy", "127.0.0.1,10.0.0.0/8") as behind:
+            assert origins(behind, "203.0.113.9") == ["web 203.0.113.9"]
+            assert origins(behind, "198.51.100.1, 203.0.113.9, 10.1.2.3") == ["web 203.0.113.9"]
+            assert origins(behind, "2001:db8::7") == ["web 2001:db8::7"]
+        with real_gateway(head, "--trusted-proxy", "10.0.0.0/8") as elsewhere:
+            assert origins(elsewhere, "203.0.113.9") == ["web 127.0.0.1"]

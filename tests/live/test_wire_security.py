@@ -283,7 +283,7 @@ def test_a_machine_that_says_it_has_impossible_numbers_of_processors_costs_its_c
     assert liar.says(until="Goodbye") == ["Goodbye"]
     assert memory(head) - before < MOST_GROWTH
     drains = head.ask("node", node="liar")["node"]["drains"]
-    assert [drain["cause"] for drain in drains] == ["report"]
+    assert [drain["cause"] for drain in drains] == ["bad-report"]
     assert "1e+09" in drains[0]["reason"]
     assert head.wait(head.submit("true"))["state"] == "Finished"
 
@@ -310,5 +310,5 @@ def test_impossible_results_are_shown_nowhere_and_drain_the_node(head: RealHead,
     assert "impossible report" in task["message"]
     assert head.ask("job", job=job)["job"]["state"] == "Failed"
     drain = head.ask("node", node="liar")["node"]["drains"][0]
-    assert drain["cause"] == "report"
+    assert drain["cause"] == "bad-report"
     assert "exit code" in drain["reason"]

@@ -52,6 +52,18 @@ def test_every_link_to_a_section_finds_its_heading(document: Path) -> None:
     assert [(str(page), anchor) for page, anchor in pages if anchor not in anchors(page)] == []
 
 
+RIDDLES = re.compile(
+    r"\bwhoever\b|\bkeeps? nobody\b|\bmake themselves\b|\bwould do with\b|\bit may use has\b", re.IGNORECASE
+)
+"""Sentences whose subject is a riddle: the job, the node or the command is the subject."""
+HELP = sorted((ROOT / "tests" / "golden" / "help").iterdir())
+
+
+@pytest.mark.parametrize("page", [*DOCUMENTS, *HELP], ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_and_help_name_the_thing_that_they_are_about(page: Path) -> None:
+    assert RIDDLES.findall(page.read_text()) == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: str(document.relative_to(ROOT)))
 def test_every_make_target_that_is_shown_exists(document: Path) -> None:
     targets = set(TARGET.findall((ROOT / "Makefile").read_text()))
@@ -115,3 +127,32 @@ def test_an_old_python_is_refused_with_the_way_out(tmp_path: Path) -> None:
     assert made.returncode != 0
     assert "Headnode needs Python 3.11 or newer" in made.stderr
     assert "make PYTHON=" in made.stderr
+
+
+def test_every_file_of_the_code_that_a_page_names_exists() -> None:
+    folders = (ROOT / name for name in ("src", "tests", "benchmarks", "examples", "scripts", "fuzz"))
+    existing = {file.name for folder in folders for file in folder.rglob("*.py")}
+    named = {
+        (page.name, path.rpartition("/")[2])
+        for page in DOCUMENTS
+        for path in re.findall(r"`([\w./-]+\.py)`", page.read_text())
+    }
+    assert len(named) > 50
+    examples = {"NAME.py"}
+    assert {(page, name) for page, name in named if name not in existing | examples} == set()
+
+
+def test_every_module_that_a_page_names_exists() -> None:
+    source = ROOT / "src" / "headnode"
+    named = {
+        (page.name, path)
+        for page in DOCUMENTS
+        for path in re.findall(r"`((?:core|engine|protocol|adapters|apps)/[\w/]+)`", page.read_text())
+    }
+    assert len(named) > 20
+    places = [(page, path, source / path) for page, path in named]
+    assert [
+        (page, path)
+        for page, path, place in places
+        if not (place.exists() or place.with_suffix(".py").exists())
+    ] == []

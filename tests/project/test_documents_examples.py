@@ -95,7 +95,7 @@ def test_every_state_of_a_job_has_its_words(state: JobState) -> None:
 def test_the_states_of_tasks_are_those_of_jobs_and_dispatched() -> None:
     jobs = {state.value: STATE_NAMES[state] for state in JobState}
     tasks = {state.value: STATE_NAMES[state] for state in TaskState}
-    for of_jobs_only in ("validating", "suspending", "suspended", "resuming"):
+    for of_jobs_only in ("validating", "handed", "suspending", "suspended", "resuming"):
         del jobs[of_jobs_only]
     assert tasks == {**jobs, "dispatched": "Queued"}
     assert "**dispatched**" in (DOCS / "words.md").read_text()

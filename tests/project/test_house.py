@@ -1,5 +1,7 @@
 """A class name means one thing, no modules import each other, and files and functions fit a glance."""
 
+import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -50,8 +52,29 @@ def test_own_processes_are_started_by_commands_of_one_module(modules: list) -> N
         "adapters/own_python.py",
         "apps/agent/task_tools.py",
         "apps/cli/commands/compat.py",
+        "apps/cli/resident.py",  # only compares the file with the one that runs
         "apps/simulate/html/page.py",
         "sdk/executor/executor.py",  # the command of tasks, which run as their user
         "sdk/executor/worker.py",
     }
     assert '"-m"' not in (PACKAGE / "apps/agent/task_tools.py").read_text()
+
+
+def wrong_possessives(pattern: str) -> list[str]:
+    """Return the groups of a pattern that are repeated without going back, and hold what may go back."""
+    plain = re.sub(r"\\.|\[\^?\]?[^\]]*\]", "x", pattern, flags=re.DOTALL)
+    groups = re.findall(r"(\((?:\?:)?[^()]*\)|\))[*+?]\+", plain)
+    return [group for group in groups if re.search(r"^\)|(?<![*+?}(])[*+?}](?!\+)", group)]
+
+
+def test_possessive_groups_hold_nothing_that_python_before_3_11_5_matches_wrongly() -> None:
+    """Inside of them, a choice of how often matches nothing there.  Debian 12 has such a Python."""
+    texts = [
+        node.value
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    assert [text for text in texts if wrong_possessives(text)] == []
+    assert wrong_possessives(r"(?:[a]++|b(?!c))*+") == [")"]
+    assert wrong_possessives(r"(?:[a]++|b?c)++") == ["(?:x++|b?c)"]

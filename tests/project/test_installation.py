@@ -1,6 +1,8 @@
-"""Installing compiles the modules, also where Python is told to write no byte code: `hn` starts faster."""
+"""Installing says what it does, and compiles the modules, also where Python is told to write no byte code."""
 
+import contextlib
 import os
+import pty
 import shlex
 import shutil
 import subprocess
@@ -10,9 +12,27 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_on_a_terminal_an_installation_says_how_long_it_takes_and_shows_each_step(tmp_path: Path) -> None:
+    words = ["make", "--dry-run", "--no-print-directory", "demo", f"VENV={tmp_path}/venv"]
+    ours, theirs = pty.openpty()
+    try:
+        subprocess.run(words, cwd=ROOT, stdout=theirs, check=True)
+    finally:
+        os.close(theirs)
+    said_in_all = b""
+    with os.fdopen(ours, "rb", buffering=0) as terminal, contextlib.suppress(OSError):  # which is how it ends
+        while part := terminal.read(65536):  # one read may find only what has arrived
+            said_in_all += part
+    recipe = said_in_all.decode().splitlines()
+    said = next(at for at, line in enumerate(recipe) if "takes about a minute" in line)
+    pip = next(at for at, line in enumerate(recipe) if " pip " in line)
+    assert said < pip
+    assert "--quiet" not in recipe[pip]
+
+
 def test_an_installation_has_byte_code_whatever_the_shell_says(tmp_path: Path) -> None:
     words = ["make", "--dry-run", "--no-print-directory", "install", f"VENV={tmp_path}/venv"]
     recipe = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -25,3 +45,21 @@ def test_an_installation_has_byte_code_whatever_the_shell_says(tmp_path: Path) -
     subprocess.run([sys.executable, *command[1:], str(copy)], env=environment, check=True)
     compiled = {file.name.partition(".")[0] for file in (copy / "__pycache__").glob("*.pyc")}
     assert compiled == {file.stem for file in copy.glob("*.py")}
+
+
+@pytest.mark.parametrize("compiler", ["cc", "/nowhere/cc"])
+def test_the_launcher_is_built_where_there_is_a_compiler(tmp_path: Path, compiler: str) -> None:
+    if compiler == "cc" and shutil.which(compiler) is None:
+        pytest.skip("there is no C compiler")
+    script = tmp_path / "bin" / "hn"
+    script.parent.mkdir()
+    script.write_text("the script of pip")
+    words = ["make", "--dry-run", "--no-print-directory", "install", f"VENV={tmp_path}", f"CC={compiler}"]
+    recipe = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    (build,) = [line for line in recipe.replace("\\\n", " ").splitlines() if "hn.new" in line]
+    done = subprocess.run(["/bin/sh", "-c", build], cwd=ROOT, capture_output=True, text=True, check=True)
+    if compiler == "cc":
+        assert (done.stderr, script.read_bytes()[:4]) == ("", b"\x7fELF")
+    else:
+        assert "no C compiler" in done.stderr
+        assert script.read_text() == "the script of pip"

@@ -10,9 +10,9 @@ SOURCE = Path(__file__).parents[2] / "src" / "headnode"
 CORE = sorted((SOURCE / "core").rglob("*.py"))
 
 PURE_MODULES = {
-    "abc", "array", "bisect", "collections", "dataclasses", "datetime", "difflib", "enum", "fractions",
-    "functools", "heapq", "headnode", "itertools", "math", "msgspec", "operator", "posixpath", "re", "shlex",
-    "string", "types", "typing", "zoneinfo",
+    "abc", "array", "base64", "binascii", "bisect", "collections", "dataclasses", "datetime", "difflib",
+    "enum", "fractions", "functools", "hashlib", "heapq", "headnode", "hmac", "itertools", "math", "msgspec",
+    "operator", "posixpath", "re", "shlex", "string", "types", "typing", "zoneinfo",
 }  # fmt: skip
 IN_XML_FORMATS = {"lxml", "xml"}
 IMPURE_NAMES = {

@@ -10,8 +10,8 @@ from sdk_source import printed_files, synchronous
 from headnode.apps.server.api.pipeline import VERBS
 from headnode.apps.server.api.verbs import VerbKind
 from headnode.sdk import AsyncHeadnodeClient, AsyncJobHandle, HeadnodeClient, JobHandle
-from headnode.sdk.asynchronous.verbs import AsyncVerbs
-from headnode.sdk.synchronous.verbs import Verbs
+from headnode.sdk.asynchronous.session import AsyncVerbs
+from headnode.sdk.synchronous.session import Verbs
 
 
 def test_the_sdk_is_printed_anew_with_every_verb_and_option() -> None:
@@ -46,3 +46,22 @@ def test_no_word_of_asynchronous_code_is_left() -> None:
     text = "async def f() -> AsyncGenerator[int, None]:\n    async with aclosing(g) as h: await h.aclose()"
     printed = synchronous(text)
     assert printed == "def f() -> Generator[int, None, None]:\n    with closing(g) as h: h.close()"
+
+
+@pytest.mark.parametrize("face", [Verbs, AsyncVerbs])
+def test_a_method_of_a_verb_has_the_signature_and_the_text_that_its_declaration_has(face: type) -> None:
+    method = face(None).cancel_job
+    assert list(inspect.signature(method).parameters) == ["job", "message", "force", "graceful"]
+    assert (inspect.getdoc(method) or "").startswith("Cancel a job")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{}, {"job": 1, "days": 2}, {"job": 1, "idempotency": "k"}],
+    ids=["a field is missing", "no such field", "a key where nothing is created"],
+)
+def test_a_method_of_a_verb_refuses_what_its_request_has_not(wrong: dict[str, object]) -> None:
+    with pytest.raises(TypeError):
+        Verbs(None).cancel_job(**wrong)
+    with pytest.raises(TypeError, match="1 positional"):
+        Verbs(None).cancel_job(1, 2)

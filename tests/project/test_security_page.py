@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from headnode.core.model.bounds import bounds_tables
+from documents.bounds_page import bounds_tables
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "security.md"

@@ -30,8 +30,8 @@ WITH_A_VERSION = (
     "headnode.adapters.journal.backup: ManifestVersion",
     "headnode.adapters.wire.message_checks: StatedProtocol",
 )
-# One field of a description that was read whole when it came, or by `recovery` after a restart.
-IN_PART = ("headnode.core.state.job_record: _ProjectOnly",)
+# The names of a description that was read whole when it came, or by `recovery` after a restart.
+IN_PART = ("headnode.core.state.job_request: JobNames",)
 
 
 def decoded_types() -> dict[str, Any]:

@@ -64,7 +64,7 @@ def test_a_job_that_has_what_it_wants_most_says_so_and_others_say_nothing(tmp_pa
             told = await shown(peer, await submit(peer, 1, 1))
             assert (told["alternative"], view(told)["Alternative"]) == (
                 0,
-                "none: it has what it asked for first",
+                "none: it has its first request",
             )
             waits = await shown(peer, await submit(peer, 2, 2))
             assert (waits["state"], waits["alternative"]) == ("Queued", None)

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from cli_scripted_head import REFUSED, Script, ScriptedHead, frame, hn, job, node, task
 
+import headnode
 from headnode.adapters.wire.peers import user_name
 from headnode.apps.cli.commands import job_wait
 from headnode.apps.cli.output import TableOutput
@@ -52,22 +53,43 @@ def test_a_program_is_submitted_with_its_options_as_text(tmp_path: Path) -> None
     ]
 
 
+def imported_by(state: Path, *words: str, program: str = "hn") -> set[str]:
+    """Return the modules that a command imports; `program` is the name by which `hn` is started."""
+    start = f"import sys; sys.argv[0] = {program!r}; from headnode.apps.cli.__main__ import main; main()"
+    said = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", start, *words],
+        env={**os.environ, "HEADNODE_STATE": str(state), "XDG_RUNTIME_DIR": str(state)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {line.rpartition("|")[2].strip() for line in said.stderr.splitlines() if "|" in line}
+
+
 def test_a_submission_imports_next_to_nothing(tmp_path: Path) -> None:
     with ScriptedHead(tmp_path, {"submit_job": submitted()}):
-        words = ["-X", "importtime", "-c", "from headnode.apps.cli.__main__ import main; main()"]
-        said = subprocess.run(
-            [sys.executable, *words, "job", "submit", "/bin/true"],
-            env={**os.environ, "HEADNODE_STATE": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    imported = {line.rpartition("|")[2].strip() for line in said.stderr.splitlines() if "|" in line}
+        imported = imported_by(tmp_path, "job", "submit", "/bin/true")
     assert "headnode.apps.cli.terms" in imported
     assert sorted(imported & BANNED) == []
     assert (
         len({name for name in imported if name.startswith("headnode")}) <= 28
     )  # with catalogue and codec, and what programs submit by
+
+
+@pytest.mark.parametrize(
+    ("words", "answers"),
+    [
+        (("squeue", "-h", "-o", "%i %T"), {"jobs": {"jobs": [], "more": None, "total": 0, "damage": []}}),
+        (("sbatch", "--wrap", "true"), {"submit_job": submitted()}),
+    ],
+)
+def test_programs_that_poll_loops_start_import_next_to_nothing(
+    tmp_path: Path, words: tuple[str, ...], answers: dict[str, Any]
+) -> None:
+    with ScriptedHead(tmp_path, answers):
+        imported = imported_by(tmp_path, *words[1:], program=words[0])
+    assert f"headnode.apps.cli.batch_programs.{words[0]}" in imported
+    assert sorted(imported & BANNED) == []
 
 
 def test_a_job_file_is_sent_as_text_and_its_losses_are_told(tmp_path: Path) -> None:
@@ -130,14 +152,23 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
         (["job", "submit", "/runtme:1", "x"], 2, "hn: option '/runtme' is unknown; did you mean /runtime?"),
         (["job", "sumbit"], 2, "hn: there is no command 'job sumbit'; did you mean: hn job submit"),
         (["jbo"], 2, "hn: there is no command 'jbo'; did you mean: hn job"),
-        (["job", "view", "x"], 2, "hn: 'x' is no id; "),
-        (["job", "view", "3", "/x"], 2, "hn: '/x' is no id, and no option of this command; see the options"),
+        (["job", "view", "x"], 2, "hn: 'x' is not an id; "),
+        (
+            ["job", "view", "3", "/x"],
+            2,
+            "hn: '/x' is neither an id nor an option of this command; see the options",
+        ),
+        (
+            ["filter", "test", "f", "/nowhere"],
+            2,
+            "hn: job file '/nowhere' cannot be read: No such file or directory; ",
+        ),
         (["job", "add", "7"], 2, "hn: the task has no program; "),
         (["job", "new", "prog"], 2, "hn: a new job takes no program, such as 'prog'; "),
         (["job", "modify", "7"], 2, "hn: nothing is to be changed; "),
         (["job", "list", "/state:idle"], 2, "hn: state 'idle' is unknown; choose from: Configuring, "),
         (["job", "list", "/format:xml"], 2, "hn: format 'xml' is unknown; "),
-        (["job", "view", "!!"], 2, "hn: this shell has made no job that '!!' could stand for; "),
+        (["job", "view", "!!"], 2, "hn: '!!' is the last job of this shell, and this shell has made none; "),
         (["job", "list", "/scheduler:FAR"], 1, "hn: you have not logged in to a head node 'FAR'; "),
         (["job", "export", "7", "--to", "hpcpak"], 2, "hn: there is no job language 'hpcpak'; did you mean"),
         (["node", "view"], 2, "hn: 0 nodes were given; "),
@@ -250,6 +281,19 @@ def test_a_list_asks_for_the_own_live_jobs_unless_told_otherwise(tmp_path: Path)
     assert lines[-1] == "1 matching job on this page, more with --before 12"
     assert json.loads(document.stdout) == page["jobs"]
     assert ids.stdout == "12\n"
+
+
+def test_a_list_goes_back_by_a_span_of_time(tmp_path: Path) -> None:
+    with ScriptedHead(tmp_path, {"jobs": {"jobs": [], "more": None, "total": 0}}) as head:
+        began = time.time()
+        assert hn("job", "list", "--since", "1h", state=tmp_path).returncode == 0
+        ended = time.time()
+    assert began <= head.asked[0]["since"] + 3600 <= ended
+
+
+def test_the_version_is_told_by_the_option_as_by_the_command(tmp_path: Path) -> None:
+    told = [hn(word, state=tmp_path).stdout for word in ("--version", "version")]
+    assert told[0] == told[1] == f"headnode {headnode.__version__}\n"
 
 
 def test_one_json_document_holds_the_outcome_of_many_deeds(tmp_path: Path) -> None:
@@ -542,6 +586,20 @@ def test_a_single_record_is_shown_as_keys_and_values(tmp_path: Path) -> None:
     assert said.stdout.endswith("History                 : 1970-01-01T00:00:00+00:00  Created\n")
 
 
+def test_a_strict_check_names_every_value_that_is_too_long_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "wide.xml"
+    file.write_text(
+        f'<Job xmlns="http://www.microsoft.com/ComputeCluster/" Name="{"n" * 90}"\n Project="{"p" * 90}">\n'
+        f'<Tasks><Task CommandLine="{"c" * 500}"\n WorkDirectory="{"w" * 200}"/></Tasks></Job>'
+    )
+    said = hn("check", "--strict", str(file), state=tmp_path)
+    assert said.returncode == 2
+    found = re.findall(r"^\S+:(\d+):\d+: error: .*'(\w+)' is longer than (\d+) characters", said.stdout, re.M)
+    limits = [("Name", "80"), ("Project", "80"), ("CommandLine", "480"), ("WorkDirectory", "160")]
+    assert [(name, most) for _, name, most in found] == limits
+    assert hn("check", str(file), state=tmp_path).returncode == 0
+
+
 def test_a_job_file_is_checked_by_line_and_column(tmp_path: Path) -> None:
     good, wrong = tmp_path / "good.xml", tmp_path / "wrong.xml"
     good.write_text(JOB_FILE)
@@ -549,7 +607,7 @@ def test_a_job_file_is_checked_by_line_and_column(tmp_path: Path) -> None:
     said = hn("check", str(wrong), str(good), state=tmp_path)
     error, guess, well = said.stdout.splitlines()
     assert error.startswith(f"{wrong}:3:0: error: not well-formed XML")
-    assert guess == f"{wrong}: taken for Compute Cluster XML; --from LANGUAGE takes it for another"
+    assert guess == f"{wrong}: read as Compute Cluster XML; to read it as another language: --from LANGUAGE"
     assert well == f"{good}: hpcpack: it can be submitted"
     assert said.returncode == 2
     assert hn("check", str(good), state=tmp_path).returncode == 0
@@ -641,7 +699,7 @@ def test_jobs_are_suspended_resumed_held_and_released(tmp_path: Path) -> None:
         ]
     assert said == [
         "Job 9 has been suspended. Its processes are being stopped.\n",
-        "Job 9 has been resumed. It goes on when what it held is free again.\n",
+        "Job 9 has been resumed. It continues when its processors are free.\n",
         "Job 9 has been held.\n",
         "Job 9 has been released. It still has: night, user.\n",
         "Job 9 has been released.\n",
@@ -694,7 +752,7 @@ def test_a_filter_that_answers_changed_and_changed_nothing_is_told_of(tmp_path: 
     job_file = tmp_path / "job.xml"
     job_file.write_text(JOB_FILE)
     told = {"filter": "f", "kind": "submission", "text": "exit code 1: Error", "seconds": 0.1, "exit_code": 1}
-    told |= {"outcome": "the job goes on as the filter changed it", "changes": [], "reverted": True}
+    told |= {"outcome": "the job continues as the filter changed it", "changes": [], "reverted": True}
     with ScriptedHead(tmp_path, {"test_filter": told}):
         done = hn("filter", "test", "/opt/f", str(job_file), state=tmp_path)
     assert "did it fail?" in done.stdout, done.stderr

@@ -62,7 +62,7 @@ def test_a_branch_for_success_is_canceled_for_a_failure_and_comes_back_with_the_
     view = hn("job", "view", first, state=state).stdout
     assert f'Needed By               : job {then} "then", OnSuccess: Canceled' in view
     assert f'job {other} "else", OnFailure: Finished' in view
-    assert "all jobs of group 'bad' are over" in hn("job", "cancel", "--group", "bad", state=state).stderr
+    assert "all jobs of group 'bad' have ended" in hn("job", "cancel", "--group", "bad", state=state).stderr
     listed = hn("job", "list", "--group", "bad", "--all", state=state).stdout
     assert "Group bad is Completed: 1 finished, 1 failed, 1 canceled (1 of them skipped)" in listed
     again = hn("job", "requeue", then, state=state)
@@ -143,7 +143,7 @@ def test_a_check_of_a_file_with_several_jobs_says_which_cannot_be_submitted(
     ("words", "what"),
     [
         (("cancel", "--group", "g", "12"), "both a group and ids were given"),
-        (("hold", "12", "--user", "ada"), "option 'user' says whose group is meant"),
+        (("hold", "12", "--user", "ada"), "option 'user' names the owner of a group"),
         (("wait",), "no job was given"),
         (("submit", "--group", "g", "/bin/true"), "a group was named, and /bin/true too"),
         (("submit", "--group", "g", "--runtime", "1"), "a group was named, and option 'runtime' too"),

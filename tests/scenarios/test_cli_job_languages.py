@@ -89,7 +89,7 @@ def test_a_conversion_tells_what_is_lost_first_and_writes_it_as_json(
     report = tmp_path / "report.json"
     said = hn("convert", str(path), "--to", "grid", "--report", str(report), state=tmp_path)
     head, group, *items = said.stderr.splitlines()
-    assert head == f"hn: {path}, from native to grid: not all of it is the same there"
+    assert head == f"hn: {path}, from native to grid: parts of it are changed or without effect there"
     assert group == "  not supported: without effect there"
     assert items[0] == "    job: project: a grid job has no such property"
     assert json.loads(said.stdout)["description"] == "j"
@@ -109,8 +109,8 @@ def test_a_conversion_tells_what_is_lost_first_and_writes_it_as_json(
         ('{"version": 2, "tasks": [}', ["--to", "ccs"], 2, ":1:25: not JSON"),
         ("#!/bin/sh\ntrue\n", ["--to", "ccs"], 2, ":1:0: this is a script"),
         (GROUP, ["--to", "hpcpack"], 2, "the file holds 2 jobs"),
-        (CCS, ["--to", "slurm"], 2, "there is no job language 'slurm'"),
-        (CCS, [], 2, "it was not said into which job language"),
+        (CCS, ["--to", "condor"], 2, "there is no job language 'condor'"),
+        (CCS, [], 2, "the target language is missing"),
         (CCS, ["--to", "native", "--from", "grid"], 2, ":1:0: not JSON"),
         (CCS, ["--to", "native", "--report", "/nowhere/report"], 2, "the report cannot be written"),
     ],
@@ -134,7 +134,7 @@ def test_the_damage_of_a_published_example_is_mended_on_demand(tmp_path: Path) -
     )
     strict = hn("check", str(path), state=tmp_path)
     assert strict.returncode == 2
-    assert f"{path}: taken for SSS job object" in strict.stdout
+    assert f"{path}: read as SSS job object" in strict.stdout
     assert hn("check", "--lenient", str(path), state=tmp_path).returncode == 0
 
 
@@ -217,15 +217,15 @@ def test_no_job_of_a_group_is_submitted_when_one_cannot_be(
     assert json.loads(hn("job", "list", "--state", "*", "--json", state=state).stdout) == before
 
 
-def test_a_task_that_needs_a_transfer_is_refused_by_name(
+def test_a_transfer_that_nothing_can_do_refuses_the_job_by_the_name_of_the_task(
     state: Path, job_file: Callable[[str], Path]
 ) -> None:
-    path = job_file(TRANSFER)
-    said = hn("job", "submit", str(path), state=state)
-    assert said.returncode == 2
-    assert "files of task 1 ('a') would have to be transferred, first 'x' from 'gsiftp://" in said.stderr
-    checked = hn("check", str(path), state=state)
-    assert "not-runnable: it can be created but not submitted: files of task 1 ('a')" in checked.stdout
+    path = job_file(TRANSFER.replace("gsiftp://", "srm://"))
+    for command in (("job", "submit"), ("check",)):
+        said = hn(*command, str(path), state=state)
+        assert said.returncode == 2
+        words = "files cannot be staged by 'srm' ('x' of task 1 ('a')); the schemes are file, http, https"
+        assert words in said.stderr + said.stdout
 
 
 def test_the_files_that_a_grid_job_names_are_read_beside_it(state: Path, tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_a_summary_of_the_past_is_printed(head: ScriptedHead) -> None:
             ("cluster", "history", "--swf", "/nowhere/x"),
             "history file '/nowhere/x' cannot be written: No such",
         ),
-        (("cluster", "history", "--whole-seconds"), "only a log has seconds that could be rounded"),
+        (("cluster", "history", "--whole-seconds"), "option --whole-seconds needs --swf"),
     ],
 )
 def test_what_is_wrong_is_said_with_the_way_out(

@@ -12,6 +12,7 @@ from test_who_may import ADMINISTRATOR, OTHER, OWNER, asking, entries
 from headnode.adapters.wire.frame_codec import frame
 from headnode.apps.client.creating_questions import CREATING_QUESTIONS
 from headnode.apps.server.api.pipeline import VERBS, ClientSession, client_session
+from headnode.apps.server.api.verbs import VerbKind
 from headnode.apps.server.doors.conversation import SocketStream
 from headnode.core.model import bounds
 from headnode.core.model.errors import BadRequest, NotAllowed, Unavailable
@@ -73,6 +74,25 @@ def test_a_call_from_afar_may_do_nothing_that_is_for_the_machine_of_the_head(tmp
             await session.carry_out(question(verb="backup"))
 
     run(tmp_path, story)
+
+
+CHANGES = [name for name, verb in VERBS.items() if verb.access.changes or verb.kind is VerbKind.STREAM]
+
+
+@pytest.mark.parametrize("verb", CHANGES)
+def test_a_token_that_only_reads_is_refused_every_verb_that_does_more(tmp_path: Path, verb: str) -> None:
+    async def story(scene: Scene) -> None:
+        with pytest.raises(NotAllowed, match="only reads"):
+            await call(scene.context, ADMINISTRATOR.limited_to("reader"), verb, job=1)
+
+    run(tmp_path, story)
+
+
+def test_a_role_of_a_token_takes_rights_and_gives_none() -> None:
+    assert ADMINISTRATOR.limited_to("all") == ADMINISTRATOR
+    assert ADMINISTRATOR.limited_to("operator").role == "operator"
+    assert ADMINISTRATOR.limited_to("user").role == "user"
+    assert OWNER.limited_to("operator").role == "user"
 
 
 def test_a_key_that_came_through_one_door_is_known_at_another(tmp_path: Path) -> None:
@@ -231,3 +251,24 @@ def test_an_unknown_verb_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_clients_send_a_key_with_verbs_that_change_something() -> None:
     assert all(VERBS[verb].access.changes for verb in CREATING_QUESTIONS)
+
+
+def test_while_a_head_cancels_all_jobs_nothing_starts_and_nothing_new_is_taken(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        engine = scene.context.engine
+        await call(scene.context, OWNER, "submit_job", terms={"numprocessors": "2"}, **SUBMISSION)
+        waits = (await call(scene.context, OWNER, "submit_job", tasks=[{"command": "x"}] * 3))["job"]
+        engine.close(closing=True)
+        await scene.end(1)
+        with pytest.raises(Unavailable, match="closing"):
+            await call(scene.context, OWNER, "submit_job", **SUBMISSION)
+        assert (await call(scene.context, OWNER, "job", job=waits))["job"]["state"] == "Queued"
+        engine.close(closing=False)
+        engine.tick()
+        assert (await call(scene.context, OWNER, "job", job=waits))["job"]["state"] == "Running"
+        engine.close(closing=True)
+        held = scene.nodes.running()
+        await scene.batcher.ask(scene.nodes.ended(held[0], scene.clock.now()))
+        assert len(scene.nodes.running()) == len(held) - 1
+
+    run(tmp_path, story)

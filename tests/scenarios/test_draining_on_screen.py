@@ -32,7 +32,7 @@ def test_a_node_drains_while_a_job_has_something_of_it_and_is_drained_then(
     end = tmp_path / "end"
     runs = submitted_job("sh", "-c", SPELL.format(end=end), state=state)
     said = done("node", "drain", node, "--reason", "new memory", state=state)
-    assert said.stdout == f"Node {node} is draining; what runs there goes on.\n"
+    assert said.stdout == f"Node {node} is draining; running tasks continue.\n"
     assert [each["state"] for each in listed(state)] == ["Draining"]
     assert node in done("node", "list", "/state:draining", state=state).stdout
     waits = submitted_job("/bin/true", state=state)
@@ -89,7 +89,7 @@ def test_what_runs_on_a_node_that_is_taken_offline_by_force_stops_and_runs_again
     runs = submitted_job("/rerunnable", "sh", "-c", SPELL.format(end=end), state=state)
     said = done("node", "offline", node, "/force", "/reason:it burns", state=state)
     assert said.stdout in (
-        f"Node {node} is draining; what runs there is being stopped.\n",
+        f"Node {node} is draining; its tasks are being stopped.\n",
         f"Node {node} has been drained; nothing runs there.\n",
     )
     looks = (listed(state)[0]["state"] for _ in range(500))  # each takes a moment

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from headnode.adapters.files.job_logs import read_log
+from headnode.adapters.journal.event_table import OF_JOB, kind_of
 from headnode.apps.simulate.engine_replay import STEP, EngineReplay
 from headnode.apps.simulate.machine import SimulatedMachine, pool
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.node import NodeFacts
-from headnode.core.model.quantities import JobId
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import POLICIES
@@ -19,6 +19,7 @@ from headnode.core.scheduling.pool.policies import POOL_POLICIES
 from headnode.core.scheduling.pool.replay import Ties, replay
 from headnode.core.scheduling.view import View
 from headnode.core.state.invariants import check_cluster
+from headnode.core.state.job_events import JobCreated, JobEnded, JobEvent
 from headnode.engine.recovery import recover, save
 
 SIZE = 8
@@ -82,13 +83,19 @@ def test_every_job_lives_a_whole_life_and_ends_finished() -> None:
     for workload in worlds(3, 60):
         replayed = EngineReplay(workload, pool(SIZE), "easy")
         starts = replayed.run()
-        assert replayed.journal.count_ended(owner=None) == {"finished": 60}
+        told: dict[int, list[JobEvent]] = {}
+        for _, event in replayed.journal.replay():
+            if isinstance(event, JobEvent) and kind_of(event) == OF_JOB:
+                told.setdefault(event.job, []).append(event)
+        assert len(told) == 60
         for row, start in enumerate(starts):
-            ended = replayed.journal.ended_job(JobId(row + 1))
-            assert ended is not None
-            assert (ended.submitted, ended.ended) == (workload.submits[row], start + workload.run_times[row])
-            told = [type(event).__name__ for event in replayed.journal.history(JobId(row + 1), 99)]
-            assert told == ["JobCreated", "JobSubmitted", "JobStarted", "JobEnded"]
+            _, submitted, _, ended = course = told[row + 1]
+            assert [type(each).__name__ for each in course] == [
+                "JobCreated", "JobSubmitted", "JobStarted", "JobEnded"
+            ]  # fmt: skip
+            assert isinstance(ended, JobEnded)
+            assert ended.outcome == "finished"
+            assert (submitted.at, ended.at) == (workload.submits[row], start + workload.run_times[row])
         cluster = replayed.engine.cluster
         check_cluster(cluster)
         assert not cluster.jobs
@@ -100,8 +107,8 @@ def test_jobs_belong_to_the_users_of_their_log() -> None:
     workload = Workload(range(4), range(4), alike, alike, alike, users=("7", "", "9", "7"))
     replayed = EngineReplay(workload, pool(1), "easy")
     replayed.run()
-    owners = [replayed.journal.ended_job(JobId(row + 1)) for row in range(4)]
-    assert [job and job.owner for job in owners] == ["user7", "somebody", "user9", "user7"]
+    created = [event for _, event in replayed.journal.replay() if isinstance(event, JobCreated)]
+    assert [event.owner for event in created] == ["user7", "somebody", "user9", "user7"]
 
 
 def test_what_happens_at_one_instant_is_seen_by_one_pass() -> None:

@@ -151,6 +151,25 @@ def test_one_who_is_far_behind_reads_on_from_the_journal(
     run(tmp_path, story)
 
 
+def test_events_stay_in_memory_until_all_who_follow_have_looked_at_them(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        feed = scene.context.feed
+        with feed.following() as quick, feed.following() as slow:
+            begin = quick.position
+            await scene.end(await submit(scene))
+            newest = begin + len(list(feed.after(begin) or ()))
+            assert newest == scene.context.engine.number
+            feed.seen(quick, newest)
+            assert len(list(feed.after(begin) or ())) == newest - begin
+            feed.seen(slow, newest - 1)
+            assert feed.after(begin) is None
+            assert [number for number, _ in feed.after(newest - 1) or ()] == [newest]
+        with feed.following():
+            assert feed.after(newest - 1) is None
+
+    run(tmp_path, story)
+
+
 async def follows(scene: Scene) -> None:
     """Wait until somebody follows."""
     while not scene.context.feed.followed:
@@ -164,3 +183,50 @@ def test_the_head_forgets_one_who_has_gone(tmp_path: Path) -> None:
         assert not scene.context.feed.followed
 
     run(tmp_path, story, seconds=10)
+
+
+async def states(scene: Scene, job: int, **fields: Any) -> list[dict[str, Any]]:
+    """Return all changes, asked page by page."""
+    found: list[dict[str, Any]] = []
+    after, more = 0, True
+    while more:
+        answer = await call(scene.context, OWNER, "job_states", job=job, after=after, **fields)
+        found += answer["changes"]
+        after, more = answer["after"], answer["more"]
+    return found
+
+
+@pytest.mark.parametrize("limit", [1, 1000])
+def test_the_states_of_a_job_and_its_tasks_are_told_with_time_and_reason(tmp_path: Path, limit: int) -> None:
+    async def story(scene: Scene) -> None:
+        other = await submit(scene)
+        job = await submit(scene)
+        await scene.end(other)
+        await scene.end(job, exit_code=3)
+        found = await states(scene, job, limit=limit)
+        assert [(each.get("task"), each["state"], each.get("exit_code")) for each in found] == [
+            (None, "configuring", None),
+            (None, "queued", None),
+            (None, "running", None),
+            (1, "failed", 3),
+            (None, "failed", None),
+        ]
+        ended = found[3]
+        assert (ended["first"], ended["last"], ended["node"]) == (1, 1, "n1")
+        assert found[2]["why"].startswith("Started on n1")
+        assert [each["at"] for each in found] == sorted(each["at"] for each in found)
+        assert await states(scene, job, task=1, limit=limit) == [ended]
+
+    run(tmp_path, story)
+
+
+def test_the_states_of_tasks_that_never_started_are_told_in_spans(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        sweep = {"command": "x", "parametric": "1-4"}
+        job = int((await call(scene.context, OWNER, "create_job", tasks=[sweep]))["job"])
+        await call(scene.context, OWNER, "cancel_task", job=job, task=1, message="wrong input")
+        (change,) = await states(scene, job, task=1)
+        assert (change["state"], change["first"], change["last"]) == ("canceled", 1, 4)
+        assert "wrong input" in change["why"]
+
+    run(tmp_path, story)

@@ -9,8 +9,7 @@ from test_local_socket import Peer, Scene, run
 from headnode.apps.cli.screens.explain import explanation_page
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import JobId, SortKey
-from headnode.core.scheduling.policies import POLICIES
-from headnode.core.scheduling.queue_order import OrderedPolicy
+from headnode.core.scheduling.policies import POLICIES, OrderedPolicy
 from headnode.core.scheduling.view import View
 from headnode.core.state import join as c
 from headnode.core.state.cluster_state import ClusterState
@@ -19,7 +18,7 @@ NOW = 1_000_000.0
 KEYS = {
     "job", "name", "state", "policy", "refused", "reasons", "ahead", "jobs_ahead", "planned_start",
     "would_start", "reservation", "blocked_by", "changes", "searched", "incomplete", "expected", "tasks",
-    "deadline", "dependencies",
+    "deadline", "dependencies", "site",
 }  # fmt: skip
 FILE = '<Job xmlns="http://www.microsoft.com/ComputeCluster/" MinimumNumberOfProcessors="{0}" \
 MaximumNumberOfProcessors="{0}"><Tasks><Task CommandLine="x" MinimumNumberOfProcessors="{0}" \

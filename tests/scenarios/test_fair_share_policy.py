@@ -7,17 +7,14 @@ from pathlib import Path
 import pytest
 
 from headnode.adapters.clock import VirtualClock
-from headnode.adapters.journal.memory import MemoryJournal
 from headnode.core.model.errors import HeadnodeError
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds, SortKey, queue_position
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
-from headnode.core.scheduling.policies import POLICIES, Policy
-from headnode.core.scheduling.queue_order import OrderedPolicy
-from headnode.core.scheduling.reasons import first_ahead
-from headnode.core.scheduling.view import View, WaitingClass
+from headnode.core.scheduling.policies import POLICIES, OrderedPolicy, Policy
+from headnode.core.scheduling.view import View, WaitingClass, first_ahead
 from headnode.core.state.command import Command
 from headnode.core.state.events import Event
 from headnode.core.state.invariants import check_cluster
@@ -28,6 +25,7 @@ from headnode.core.state.submit import CreateJob
 from headnode.core.state.transitions import JobState
 from headnode.engine.engine import Engine
 from headnode.engine.policy_registry import PolicyRegistry
+from journal_model import ModelJournal
 from testbed.in_process import InProcessNodes
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "policy" / "src" / "fair_share.py"
@@ -40,7 +38,7 @@ class Cluster:
     """A head with one node, on which each task runs for a minute."""
 
     def __init__(self, processors: int, policy: Policy, **parameters: str) -> None:
-        self.clock, self.journal, self.nodes = VirtualClock(Instant(1e6)), MemoryJournal(), InProcessNodes()
+        self.clock, self.journal, self.nodes = VirtualClock(Instant(1e6)), ModelJournal(), InProcessNodes()
         self.registry = PolicyRegistry({"tried": policy}, {}, self.clock)
         self.engine = Engine(self.journal, self.clock, self.registry, self.nodes)
         self.do(RegisterNode(facts=NodeFacts(name="a", processors=processors), approved=True))

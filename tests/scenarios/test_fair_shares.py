@@ -2,18 +2,22 @@
 
 import asyncio
 import contextlib
+import gc
 import json
+import os
 import struct
+import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from test_local_socket import Scene, run
 
+from headnode.adapters.wire.frame_codec import frame
 from headnode.apps.server.api import job_views
-from headnode.apps.server.doors.user_shares import SHORT_ROUND, RequestTurns, UserShares
+from headnode.apps.server.doors.user_shares import SHORT_ROUND, RequestTurns, UserShare, UserShares
 from headnode.core.model import bounds as b
 from headnode.core.model.errors import Unavailable
 
@@ -111,6 +115,92 @@ def test_large_requests_wait_for_room_and_small_ones_never() -> None:
     play(story)
 
 
+def test_decoded_requests_wait_for_room_and_one_above_the_bound_goes_alone() -> None:
+    async def story() -> None:
+        shares = UserShares()
+        with shares.connected(1, administrator=False) as one, shares.connected(2, administrator=False) as two:
+            largest = shares.room_to_decode(one, 2 * b.DECODED_OF_ALL.most)
+            await largest.__aenter__()
+
+            async def more(share: UserShare) -> None:
+                async with shares.room_to_decode(share, b.MB):
+                    pass
+
+            waiting = [asyncio.create_task(more(share)) for share in (one, two)]
+            await asyncio.sleep(0)
+            assert not any(each.done() for each in waiting)
+            await largest.__aexit__(None, None, None)
+            async with shares.room_to_decode(one, b.DECODED.most):
+                await waiting[1]  # another user has room besides
+                assert not waiting[0].done()
+            await waiting[0]
+
+    play(story)
+
+
+HUGE = [{"command": f"sleep {number}"} for number in range(10 * b.TASKS.most)]
+LARGE = HUGE[: b.TASKS.most]
+
+
+def live_lists_of(count: int) -> int:
+    """Return how many lists of so many objects are in memory, beside our own."""
+    return sum(type(each) is list and len(each) == count and each is not HUGE for each in gc.get_objects())
+
+
+@contextlib.asynccontextmanager
+async def disk_that_waits() -> AsyncIterator[None]:
+    """Keep all threads that wait for the disk busy."""
+    goes_on = threading.Event()
+    loop = asyncio.get_running_loop()
+    busy = [loop.run_in_executor(None, goes_on.wait) for _ in range(64)]
+    try:
+        yield
+    finally:
+        goes_on.set()
+        await asyncio.gather(*busy)
+
+
+def test_refused_requests_are_not_in_memory_while_the_audit_log_waits_for_the_disk(tmp_path: Path) -> None:
+    request = frame(json.dumps({"verb": "submit_job", "tasks": HUGE}).encode())
+
+    async def story(scene: Scene) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            peers = [await stack.enter_async_context(scene.peer()) for _ in range(10)]
+            async with disk_that_waits(), scene.peer() as other:
+                for peer in peers:
+                    peer.writer.write(request)
+                    await peer.writer.drain()
+                for _ in range(30):  # each lets one of the others begin
+                    await other.done(verb="ping")
+                assert live_lists_of(len(HUGE)) == 0
+            for peer in peers:
+                assert (await peer.hear())["code"] == "too-many-tasks"
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(("end", "jobs"), [("write_eof", 1), ("close", 0)])
+def test_what_a_client_asked_for_is_dropped_when_it_reads_no_answer_any_more(
+    tmp_path: Path, end: str, jobs: int
+) -> None:
+    async def story(scene: Scene) -> None:
+        shares = scene.context.shares
+        async with scene.peer() as peer, scene.peer() as other:
+            with shares.connected(os.geteuid(), administrator=True) as same_user:
+                async with shares.room_to_decode(same_user, b.DECODED.most):
+                    peer.writer.write(frame(json.dumps({"verb": "submit_job", "tasks": LARGE}).encode()))
+                    await peer.writer.drain()
+                    for _ in range(30):  # meanwhile it is read
+                        await other.done(verb="ping")
+                    getattr(peer.writer, end)()
+                    await other.done(verb="ping")
+            for _ in range(30):
+                await other.done(verb="ping")
+        assert len(scene.context.cluster.jobs) == jobs
+
+    run(tmp_path, story)
+
+
 def test_who_reads_no_answers_gets_no_more_of_them_until_he_reads() -> None:
     async def story() -> None:
         shares = UserShares()
@@ -200,6 +290,22 @@ def test_a_list_reads_the_description_of_a_large_job_once_and_follows_its_change
             await peer.done(verb="modify_job", job=job, terms={"jobname": "after"})
             assert scene.context.briefs.weight(found) > 0
             assert (await peer.done(verb="jobs"))["jobs"][0]["name"] == "after"
+
+    run(tmp_path, story)
+
+
+def test_who_watches_a_job_of_many_tasks_costs_no_more_than_who_watches_a_small_one(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer, scene.peer() as other:
+            tasks = [{"command": f"true {number}"} for number in range(500)]
+            job = (await other.done(verb="submit_job", tasks=tasks, terms={"numprocessors": "1-2"}))["job"]
+            told = [await peer.done(verb="watch_jobs", job=[job])]
+            await scene.end(job, exit_code=0)
+            found = next(scene.context.lookups.newest(None, set(), None, 1))
+            assert scene.context.briefs.weight(found) == 0  # its description is read already
+            told.append(await peer.hear())
+            assert [each["jobs"][0]["tasks"]["finished"] > 0 for each in told] == [False, True]
+            assert max(len(json.dumps(each)) for each in told) < 2000
 
     run(tmp_path, story)
 

@@ -1,4 +1,4 @@
-"""The page of the first ten minutes does what it shows, typed word for word by a new user."""
+"""Pages do what they show, typed word for word by a new user."""
 
 import os
 import re
@@ -15,6 +15,7 @@ from headnode.adapters.wire.peers import user_name
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "start.md"
+OF_A_CLUSTER = ("batch-scripts.md", "job-files.md", "staging.md")  # pages for a user who has one
 BLOCK = re.compile(r"^```(console|text)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PATIENCE = 120.0  # seconds for a command
 TIMES = (
@@ -61,6 +62,7 @@ def environment(home: Path) -> dict[str, str]:
         "HEADNODE_STATE": str(home / ".local" / "state" / "headnode"),  # root's is another
         "XDG_RUNTIME_DIR": str(home),
         "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
+        "HEADNODE_RESIDENT_CLIENT": "0",
         "LANG": "C.UTF-8",
         "TZ": "UTC",
     }
@@ -75,25 +77,44 @@ def as_on_the_page(said: str, home: Path) -> str:
     return said
 
 
-def test_every_command_of_the_page_prints_what_the_page_shows(home: Path) -> None:
+def type_in(command: str, home: Path) -> subprocess.CompletedProcess[str]:
+    """Type a command in the directory of the project; its errors are among its output."""
+    words = command.replace("hn up", "hn up --processors 2") if command == "hn up" else command
+    return subprocess.run(
+        ["sh", "-c", f"{{ {words}\n}} 2>&1"],
+        cwd=home / "headnode",
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+@pytest.fixture
+def cluster(home: Path) -> Iterator[Path]:
+    """Yield the home of a new user; end the cluster that the user has started."""
+    yield home
+    state = environment(home)["HEADNODE_STATE"]
+    if (Path(state) / "head.sock").exists():
+        down = [sys.executable, "-m", "headnode.apps.cli", "--state", state, "down", "--cancel-jobs"]
+        subprocess.run(down, check=True, capture_output=True, timeout=PATIENCE)
+
+
+def test_every_command_of_the_page_prints_what_the_page_shows(cluster: Path) -> None:
     commands = list(typed())
     assert len(commands) >= 20
-    try:
-        for command, shown in commands:
-            words = command.replace("hn up", "hn up --processors 2") if command == "hn up" else command
-            done = subprocess.run(
-                ["sh", "-c", f"{words} 2>&1"],
-                cwd=home / "headnode",
-                env=environment(home),
-                capture_output=True,
-                text=True,
-                timeout=PATIENCE,
-                check=False,
-            )
-            assert done.returncode == 0, f"{command}: {done.stdout}"
-            assert without_times(as_on_the_page(done.stdout, home)) == without_times(shown), command
-    finally:
-        state = environment(home)["HEADNODE_STATE"]
-        if (Path(state) / "head.sock").exists():
-            down = [sys.executable, "-m", "headnode.apps.cli", "--state", state, "down", "--cancel-jobs"]
-            subprocess.run(down, check=True, capture_output=True, timeout=PATIENCE)
+    for command, shown in commands:
+        done = type_in(command, cluster)
+        assert done.returncode == 0, f"{command}: {done.stdout}"
+        assert without_times(as_on_the_page(done.stdout, cluster)) == without_times(shown), command
+
+
+@pytest.mark.parametrize("page", OF_A_CLUSTER)
+def test_a_page_for_users_of_a_cluster_shows_what_its_commands_print(page: str, cluster: Path) -> None:
+    assert type_in("hn up", cluster).returncode == 0
+    commands = list(typed(ROOT / "docs" / page))
+    assert len(commands) >= 5
+    for command, shown in commands:
+        seen = as_on_the_page(type_in(command, cluster).stdout, cluster)
+        assert without_times(seen) == without_times(shown), command

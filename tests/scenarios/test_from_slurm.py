@@ -7,11 +7,11 @@ import re
 import struct
 import subprocess
 import termios
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_first_minutes import PATIENCE, as_on_the_page, environment, typed, without_times
+from test_first_minutes import PATIENCE, as_on_the_page, environment, type_in, typed, without_times
+from test_first_minutes import cluster as cluster_of_new_user
 from test_first_minutes import home as new_user
 
 from headnode.adapters.wire.peers import user_name
@@ -21,7 +21,7 @@ TIMES = (r"\b\d\d:\d\d\b", r"\b(\d+d)?(\d+h)?(\d+m)?(\d+s)\b", r"promised +\S+",
 MEANT = ("sinfo", "squeue", "sbatch", "srun", "scancel", "scontrol show job", "sacct", "squeue --start",
          "scontrol update nodename", "sbatch --array")  # fmt: skip
 
-home = new_user
+home, cluster = new_user, cluster_of_new_user
 
 
 def in_terminal(words: str, home: Path) -> tuple[int, str]:
@@ -41,19 +41,6 @@ def in_terminal(words: str, home: Path) -> tuple[int, str]:
     return process.wait(timeout=PATIENCE), said.decode().replace("\r\n", "\n")
 
 
-def in_pipe(words: str, home: Path) -> tuple[int, str]:
-    done = subprocess.run(
-        ["sh", "-c", f"{words} 2>&1"],
-        cwd=home / "headnode",
-        env=environment(home),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    return done.returncode, done.stdout
-
-
 def read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 4096)
@@ -69,20 +56,16 @@ def plain(text: str) -> str:
     return re.sub(r"-{2,}", "---", text)
 
 
-@pytest.fixture
-def cluster(home: Path) -> Iterator[Path]:
-    yield home
-    if (Path(environment(home)["HEADNODE_STATE"]) / "head.sock").exists():
-        status, said = in_pipe("hn down --cancel-jobs", home)
-        assert status == 0, said
-
-
 def test_every_command_of_the_page_prints_what_the_page_shows(cluster: Path) -> None:
     commands = list(typed(PAGE))
     assert len(commands) >= 10
     for command, shown in commands:
         waits = "--wait" in command or "job wait" in command  # a terminal shows bars meanwhile
-        status, said = (in_pipe if waits else in_terminal)(command, cluster)
+        if waits:
+            done = type_in(command, cluster)
+            status, said = done.returncode, done.stdout
+        else:
+            status, said = in_terminal(command, cluster)
         assert status == 0, f"{command}: {said}"
         seen = as_on_the_page(said, cluster)
         assert plain(seen) == plain(shown), command

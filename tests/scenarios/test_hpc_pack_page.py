@@ -29,9 +29,8 @@ def plain(printed: str) -> list[str]:
 def environment(tmp_path: Path, **more: str) -> dict[str, str]:
     """Return an environment with the commands installed, in which no other head is found."""
     programs = tmp_path / "bin"
-    said = subprocess.run(
-        [HN, "compat", "install", programs], capture_output=True, text=True, check=True, env=dict(os.environ)
-    )
+    words = [HN, "compat", "install", "--only", "hpcpack", programs]
+    said = subprocess.run(words, capture_output=True, text=True, check=True, env=dict(os.environ))
     assert said.stdout.count(" is a link to ") == 5
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("HEADNODE", "CCP_"))}
     return plain | {"PATH": f"{programs}:{os.environ['PATH']}"} | more
@@ -86,7 +85,7 @@ def test_a_refused_command_has_exit_status_1_and_an_installed_link_is_listed_and
         [HN, "compat", "install", tmp_path / "bin"], env=around, capture_output=True, text=True, check=False
     )
     assert again.returncode == 2
-    assert "is no link to hn" in again.stderr
+    assert "is not a link to hn" in again.stderr
     subprocess.run([HN, "compat", "remove", tmp_path / "bin"], env=around, capture_output=True, check=True)
     assert [path.name for path in (tmp_path / "bin").iterdir()] == ["task"]
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from cli_scripted_head import hn
 
+from headnode.core.formats.batch import BatchSystem
 from headnode.core.formats.dialects import DIALECTS, ReadOptions, read
 from headnode.core.formats.fidelity import Awareness, lossy_items
 
@@ -12,7 +13,10 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "languages"
 FILES = sorted(path for path in EXAMPLES.iterdir() if path.suffix != ".md")
 COUNT, PARTS = ["1", "2", "3", "4"], ["part 1", "part 2"]
-PRINTED = {"sss": [*COUNT, "part", "part"], "sss-3.0": COUNT, "grid-task": COUNT}
+PRINTED = {
+    **{"sss": [*COUNT, "part", "part"], "sss-3.0": COUNT, "grid-task": COUNT},
+    **dict.fromkeys(BatchSystem, PARTS),  # a script is one program
+}
 
 
 def test_there_is_an_example_in_every_language_and_nothing_of_it_is_lost() -> None:
@@ -22,9 +26,9 @@ def test_there_is_an_example_in_every_language_and_nothing_of_it_is_lost() -> No
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_the_example_runs_and_prints_what_the_others_do(state: Path, path: Path) -> None:
+def test_the_example_runs_and_prints_what_the_others_do(state: Path, tmp_path: Path, path: Path) -> None:
     reading = read(path.read_bytes())
-    said = hn("job", "submit", "--quiet", str(path), state=state)
+    said = hn("job", "submit", "--quiet", str(path), state=state, cwd=tmp_path)
     ids = said.stdout.split()
     assert len(ids) == len(reading.jobs), said.stderr
     printed = []

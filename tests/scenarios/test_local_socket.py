@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from headnode.adapters.clock import VirtualClock
-from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.nodes.streams import Sessions
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import listen, read_frame
@@ -32,6 +31,7 @@ from headnode.core.state import join as c
 from headnode.engine.engine import Engine
 from headnode.protocol.answers import VerbAnswer
 from headnode.protocol.requests import VerbRequest
+from journal_model import ModelJournal
 from testbed.answer_schemas import check_schema
 from testbed.in_process import InProcessNodes
 
@@ -76,7 +76,7 @@ class Scene:
         self.state = state
         self.nodes = InProcessNodes()
         self.watchers = JobWatchers()
-        journal = MemoryJournal()
+        journal = ModelJournal()
         self.clock = VirtualClock(Instant(1_000_000.0))
         effects = EffectsInOrder(self.watchers, self.nodes)
         self.engine = Engine(journal, self.clock, dict(POLICIES), effects)

@@ -1,5 +1,6 @@
 """A client whose answer is lost asks again with the same key: each request is carried out once."""
 
+import json
 import random
 import socket
 import threading
@@ -9,8 +10,9 @@ from pathlib import Path
 import pytest
 from cli_scripted_head import hn
 
+from headnode.adapters.wire.frame_codec import frame
 from headnode.apps.client.client import Client
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, Unavailable
 
 SUBMISSIONS = 30
 FRAME = 4  # bytes of a length
@@ -124,3 +126,21 @@ def test_keys_that_are_none_are_refused(state: Path, verb: str, key: object) -> 
         client.ask(verb, job=1, idempotency=key)
     assert refused.value.code in ("idempotency", "field")
     client.close()
+
+
+def test_a_client_that_is_refused_before_it_is_read_tells_why(tmp_path: Path) -> None:
+    refusal = {"ok": False, "code": "too-many-connections", "class": "busy", "what": "w", "fix": "f"}
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(tmp_path / "head.sock"))
+        door.listen()
+
+        def refuse() -> None:
+            with door.accept()[0] as client:
+                client.sendall(frame(json.dumps({**refusal, "exit_status": 1, "path": []}).encode()))
+
+        threading.Thread(target=refuse, daemon=True).start()
+        client = Client(str(tmp_path))
+        with pytest.raises(Unavailable) as refused:
+            client.ask("ping", much="x" * 4_000_000)  # more than the socket holds
+        client.close()
+    assert refused.value.code == "too-many-connections"

@@ -4,11 +4,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from headnode.adapters.clock import VirtualClock
-from headnode.adapters.journal.memory import MemoryJournal
 from headnode.apps.cli.screens.cluster import change_row
 from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.apps.server.server_context import ServerContext
@@ -16,9 +14,8 @@ from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.user import User
 from headnode.core.scheduling.policies import POLICIES
-from headnode.core.state import events as e
-from headnode.core.state.events import decode, encode
 from headnode.engine.engine import Engine
+from journal_model import ModelJournal
 from testbed.function_door import call
 from testbed.in_process import InProcessNodes
 
@@ -30,7 +27,7 @@ class Head:
     """A context with an engine behind it, and a journal in memory."""
 
     def __init__(self, state: Path) -> None:
-        self.clock, self.journal = VirtualClock(Instant(1_000_000.0)), MemoryJournal()
+        self.clock, self.journal = VirtualClock(Instant(1_000_000.0)), ModelJournal()
         self.engine = Engine(self.journal, self.clock, dict(POLICIES), InProcessNodes())
         self.context = ServerContext(
             self.engine, self.journal, CommandBatcher(self.engine, self.journal.close), state, "test"
@@ -76,13 +73,6 @@ def test_what_changes_nothing_is_no_change_and_what_is_no_parameter_is_refused(h
     assert len(head.changes(ROOT)) == 1
     with pytest.raises(BadRequest, match="no-such-parameter"):
         head.changes(ROOT, "HeartbeatInterwal")
-
-
-def test_a_change_of_an_old_journal_is_told_without_its_origin() -> None:
-    new = e.ParameterSet(at=Instant(1.0), name="Licences", value="a:1", by="ada", origin="pid 1")
-    fields = msgspec.msgpack.decode(encode(new))
-    del fields["origin"]
-    assert decode(msgspec.msgpack.encode(fields)) == msgspec.structs.replace(new, origin="")
 
 
 def test_the_screen_names_the_default_and_leaves_out_what_is_not_told() -> None:

@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from headnode.adapters.clock import VirtualClock
-from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.own_python import SOURCE_ROOT
 from headnode.adapters.policy_plug_ins import GROUP, load
 from headnode.core.model.job import JobSpec
@@ -34,6 +33,7 @@ from headnode.engine.engine import Engine
 from headnode.engine.policy_registry import BETWEEN_COMPLAINTS, PolicyRegistry
 from headnode.engine.settings import check_parameter, parameters_with
 from headnode.testing import FAIR, QUICK, PromiseBroken, check_policy, check_streams
+from journal_model import ModelJournal
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "policy"
 ROOT = User(name="root", uid=0, gid=0, administrator=True)
@@ -122,7 +122,7 @@ class House:
     def __init__(self, **plug_ins: Policy) -> None:
         self.clock = VirtualClock(Instant(1000.0))
         self.roster = PolicyRegistry(plug_ins, {}, self.clock)
-        self.engine = Engine(MemoryJournal(), self.clock, self.roster, Untold())
+        self.engine = Engine(ModelJournal(), self.clock, self.roster, Untold())
         self.engine.handle([RegisterNode(facts=NodeFacts(name="a", processors=2), approved=True)])
 
     def choose(self, policy: str) -> None:

@@ -1,4 +1,4 @@
-"""Environments of jobs are for their owner and administrators: no verb tells others a value."""
+"""Environments and scripts of jobs are for their owner and administrators: no verb tells others."""
 
 import json
 from pathlib import Path
@@ -11,17 +11,19 @@ from test_who_may import ABOUT, ADMINISTRATOR, OPERATOR, OTHER, OWNER, asking
 from headnode.apps.server.api.pipeline import VERBS
 from headnode.apps.server.api.verbs import VerbKind
 from headnode.core.formats import dialects
+from headnode.core.formats.dialects import SUBMITTED
 from headnode.core.model.job import Alternative, JobSpec
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
 from headnode.core.state import submit as c
 
 ANSWERING = [name for name, verb in VERBS.items() if verb.kind is VerbKind.ANSWER and name != "stop_head"]
-SECRET, OF_TASK = "s3cr3t-of-the-job", "s3cr3t-of-the-task"
+SECRET, OF_TASK, OF_SCRIPT = "s3cr3t-of-the-job", "s3cr3t-of-the-task", "s3cr3t-of-the-script"
 
 
 async def secret_job(scene: Scene, *, submit: bool = True) -> int:
-    task = TaskSpec(command="true", rerunnable=True, environment={"TOKEN": OF_TASK})
+    script = f"#!/bin/sh\n# {OF_SCRIPT}\n"
+    task = TaskSpec(command="true", script=script, rerunnable=True, environment={"TOKEN": OF_TASK})
     spec = JobSpec(
         tasks=(task,),
         environment={"PASSWORD": SECRET},
@@ -34,13 +36,13 @@ async def secret_job(scene: Scene, *, submit: bool = True) -> int:
 
 def tells(answer: dict[str, Any]) -> bool:
     text = json.dumps(answer)
-    return SECRET in text or OF_TASK in text
+    return any(secret in text for secret in (SECRET, OF_TASK, OF_SCRIPT))
 
 
 async def everything_about(peer: Peer, job: int, verb: str) -> list[dict[str, Any]]:
     """Ask a verb about a job, in each way in which it can be asked."""
     fields = {"job": job, "task": 1, "group": "g", "owner": OWNER.name, **ABOUT.get(verb, {})}
-    every = [{"dialect": name} for name in dialects.DIALECTS] if verb == "export_job" else [{}]
+    every = [{"dialect": name} for name in (*dialects.DIALECTS, SUBMITTED)] if verb == "export_job" else [{}]
     ways = [*every, {"terms": {"priority": "Normal"}}]
     known = [{"verb": verb, **fields, **more} for more in ways]
     least = [{"verb": verb, "job": job, **more} for more in ways]
@@ -81,13 +83,44 @@ def test_a_copy_of_the_job_of_another_has_no_environment_and_says_so(tmp_path: P
         async with asking(scene, by) as peer:
             cloned = await peer.done(verb="clone_job", job=job)
             assert [item["what"] for item in cloned["report"]] == [
-                f"the environment of job {job} is private to 'ada', and was left out"
+                f"the environment of job {job} is private to 'ada', and was left out",
+                f"the script of job {job} is private to 'ada', and was left out",
             ]
             assert not tells(await peer.done(verb="job", job=cloned["job"]))
         async with asking(scene, OWNER) as peer:
             own = await peer.done(verb="clone_job", job=job)
             assert own["report"] == []
             assert tells(await peer.done(verb="job", job=own["job"]))
+
+    run(tmp_path, story)
+
+
+def test_only_the_owner_and_administrators_export_the_script(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        job = await secret_job(scene)
+        for by, told in ((OWNER, True), (ADMINISTRATOR, True), (OTHER, False)):
+            async with asking(scene, by) as peer:
+                text = (await peer.done(verb="export_job", job=job, dialect="slurm"))["text"]
+                assert (OF_SCRIPT in text) is told
+
+    run(tmp_path, story)
+
+
+def test_the_file_of_a_job_is_for_its_owner_and_administrators_too(tmp_path: Path) -> None:
+    file = f'[environment]\nPASSWORD = "{SECRET}"\n[[tasks]]\ncommand = "true"\n'
+
+    async def story(scene: Scene) -> None:
+        async with asking(scene, OWNER) as peer:
+            job = (await peer.done(verb="create_job", jobfile=file))["job"]
+        for by in (OWNER, ADMINISTRATOR):
+            async with asking(scene, by) as peer:
+                assert (await peer.done(verb="export_job", job=job, dialect=SUBMITTED))["text"] == file
+        for by in (OPERATOR, OTHER):
+            async with asking(scene, by) as peer:
+                assert await peer.refused(verb="export_job", job=job, dialect=SUBMITTED) == "not-owner"
+                for verb in ("events", *ANSWERING):
+                    for answer in await everything_about(peer, job, verb):
+                        assert not tells(answer), (verb, answer)
 
     run(tmp_path, story)
 

@@ -42,7 +42,7 @@ def test_a_reservation_is_made_listed_shown_changed_and_canceled(state: Path, no
     assert "has been changed" in changed.stdout
     shown = done("reservation", "view", NAME, state=state).stdout
     assert re.search(r"Reason +: new disks\n", shown)
-    assert re.search(r"At End +: jobs inside are over by then\n", shown)
+    assert re.search(r"At End +: jobs inside must end by then\n", shown)
     (viewed,) = [asked("reservation", "view", NAME, state=state)]
     assert viewed["end"] - viewed["start"] == 10800
     assert f"for ann, bob ({NAME})" in done("node", "view", node, state=state).stdout
@@ -82,7 +82,7 @@ def test_a_reservation_over_a_running_job_is_refused_and_names_it(
         (("new", NAME, "--nodes", "NODE", "--for", "60", "--groups", "no-such"), "no group 'no-such'"),
         (("view", "nothing"), "no reservation 'nothing'"),
         (("cancel", "nothing"), "no reservation 'nothing'"),
-        (("new",), "one reservation is wanted"),
+        (("new",), "needs the name of one reservation"),
     ],
 )
 def test_what_cannot_be_is_refused_and_says_what_to_do(

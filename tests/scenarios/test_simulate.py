@@ -41,6 +41,14 @@ def run(*words: object) -> "subprocess.CompletedProcess[str]":
     return hn("simulate", *map(str, words), state=Path("/nowhere"))
 
 
+def test_the_example_of_the_page_prints_what_the_page_shows() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "policy-lab.md").read_text()
+    command, _, shown = page.partition("```console\n$ hn ")[2].partition("\n```")[0].partition("\n")
+    words = command.split()
+    assert words[:2] == ["simulate", "--example"]
+    assert run(*words[1:]).stdout.split() == shown.split()
+
+
 def test_a_log_is_replayed_and_its_figures_are_printed(log: Path) -> None:
     said = run(log, "--json")
     found = json.loads(said.stdout)
@@ -162,9 +170,9 @@ def test_fractions_of_seconds_are_kept(tmp_path: Path) -> None:
         (
             "1 2 three\n",
             (),
-            "line 1 is no job in the Standard Workload Format: '1 2 three'; write 18 numbers",
+            "line 1 is not a job in the Standard Workload Format: '1 2 three'; write 18 numbers",
         ),
-        (HEADER + line(1, 0, "nan", 1, 1, 5), (), "line 3 is no job"),  # type: ignore[arg-type]
+        (HEADER + line(1, 0, "nan", 1, 1, 5), (), "line 3 is not a job"),  # type: ignore[arg-type]
         (line(*LOG[0]), (), "does not say how many processors the machine has; give their number"),
         (HEADER, (), "none of 0 jobs of the log can be replayed on 4 processors"),
         (log_text(), ("--processors", "0"), "a machine of 0 processors runs nothing"),

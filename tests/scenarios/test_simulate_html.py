@@ -179,7 +179,7 @@ def test_every_chart_has_its_place_a_name_and_units(log: Path) -> None:
     assert all(one.get("aria-label") for one in charts.values())
     layout = data["charts"]["over-time"]["layout"]
     titles = [layout[axis]["title"]["text"] for axis in ("yaxis", "yaxis2", "yaxis3", "xaxis")]
-    assert titles == ["Processors in use (%)", "Jobs waiting", "Processors asked for", "date (UTC+02:00)"]
+    assert titles == ["Processors in use (%)", "Jobs waiting", "Processors requested", "date (UTC+02:00)"]
 
 
 def test_plotly_knows_every_property_of_the_charts(log: Path) -> None:

@@ -170,7 +170,7 @@ def test_who_stands_in_a_directory_that_was_removed_is_told_so(tmp_path: Path) -
         )
     assert said.returncode == 2
     assert said.stderr == (
-        "hn: the directory you stand in was removed; change to another directory, or name one: "
+        "hn: your current directory was removed; change to another directory, or name one: "
         "--workdir DIRECTORY\n"
     )
     assert directories(head) == []

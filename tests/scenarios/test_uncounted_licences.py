@@ -61,5 +61,5 @@ def test_check_tells_what_only_the_cluster_knows(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     notes = {item["where"]: item["what"] for item in json.loads(done.stdout)["findings"]}
-    assert "it asks for solver" in notes["licences"]
+    assert "it requests solver" in notes["licences"]
     assert "it runs as 'ada'" in notes["user"]

@@ -37,6 +37,7 @@ MAY = {
 }
 ABOUT: dict[str, dict[str, Any]] = {
     "modify_job": {"terms": {"priority": "BelowNormal"}},
+    "replace_job": {"tasks": [{"command": "true"}]},
     "add_tasks": {"tasks": [{"command": "true"}]},
     "cancel_task": {"task": 1},
     "requeue_task": {"task": 1},

@@ -13,8 +13,8 @@ from headnode.protocol.answers import VerbAnswer
 class KnownCaller:
     """A client whose user is known beforehand."""
 
-    def __init__(self, user: User, *, near: bool = True) -> None:
-        self._user, self.near = user, near
+    def __init__(self, user: User, *, near: bool = True, session: bool = False) -> None:
+        self._user, self.near, self.session = user, near, session
         self.origin, self.host = user.origin or "a test", user.host or "a.host"
 
     def user(self) -> User:

@@ -8,8 +8,7 @@ Placement, backfill and reasons are those of EASY backfill.
 from collections import defaultdict
 
 from headnode.core.model.quantities import JobId, SortKey
-from headnode.core.scheduling.policies import plan_easy
-from headnode.core.scheduling.queue_order import OrderedPolicy
+from headnode.core.scheduling.policies import OrderedPolicy, plan_easy
 from headnode.testing import View
 
 SHARES = {"ann": 2.0}  # an owner with the share 2 may use twice as much as one with the share 1

@@ -4,8 +4,7 @@ The order is ours; where jobs fit, who may overtake whom and every reason is lef
 """
 
 from headnode.core.model.quantities import JobId, SortKey
-from headnode.core.scheduling.policies import plan_easy
-from headnode.core.scheduling.queue_order import OrderedPolicy
+from headnode.core.scheduling.policies import OrderedPolicy, plan_easy
 from headnode.testing import View
 
 OVERTAKERS = 20  # a job that so many were submitted after goes in the order of submission

@@ -53,14 +53,17 @@ common_settings = CommonSettings(
 class Executor(RemoteExecutor):
     """Submits each job of a workflow, and reports its end when the head reports it."""
 
+    def __init__(self, *args: Any, **named: Any) -> None:
+        self._wake, self._ended = threading.Event(), dict[str, DetailedJob]()
+        self._failure: HeadnodeError | None = None
+        super().__init__(*args, **named)  # it starts the thread that calls `sleep`, before `__post_init__`
+
     def __post_init__(self) -> None:
         """Connect to the head.
 
         Raises:  WorkflowError if it is away.
         """
         settings = self.workflow.executor_settings
-        self._wake, self._ended = threading.Event(), dict[str, DetailedJob]()
-        self._failure: HeadnodeError | None = None
         try:
             self._client = HeadnodeClient(settings.state)
             self._follower = JobFollower(self._client, self._changed, self._lost)

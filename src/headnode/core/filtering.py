@@ -14,8 +14,8 @@ from headnode.core.model.errors import BadRequest
 FilterDialect = Literal["hpcpack", "hpcpack-2008", "ccs", "sss", "sss-3.0", "native-json"]
 """The dialects a filter may get its job in."""
 
-FilterRules = Literal["hpcpack", "ccs"]
-"""Whose table says what the exit codes of an activation filter mean."""
+FilterRules = Literal["hpcpack", "ccs", "bank"]
+"""Whose table says what the exit codes of an activation filter mean; nobody registers a bank as a filter."""
 
 PLUG_IN = "plugin:"
 _OPTIONS = ("dialect", "template", "rules", "revert")
@@ -41,7 +41,7 @@ class Filter(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         """What people call it: the file name of the program, or the name of the plug-in."""
-        return self.plug_in or self.program[0].rpartition("/")[2]
+        return self.rules if self.rules == "bank" else self.plug_in or self.program[0].rpartition("/")[2]
 
     def concerns(self, template: str) -> bool:
         """Whether jobs of this job template pass it."""
@@ -50,6 +50,9 @@ class Filter(msgspec.Struct, frozen=True):
 
 FilterChain = tuple[Filter, ...]
 """Filters in the order in which they are asked."""
+
+BANK_FILTER = Filter(rules="bank", dialect="native-json")
+"""The bank of the cluster: the last in each chain, if there is one."""
 
 
 def chain_for(cluster_wide: str, template: str, of_template: FilterChain = ()) -> FilterChain:
@@ -98,7 +101,7 @@ def _one(words: list[str], text: str) -> Filter:
             raise _wrong(f"{name}={value}", text, f"the options are {', '.join(_OPTIONS)}, each once")
         options[name.lower()] = value
     dialect = _chosen(options.pop("dialect", ""), _DIALECTS, text)
-    rules = _chosen(options.pop("rules", "hpcpack"), get_args(FilterRules), text)
+    rules = _chosen(options.pop("rules", "hpcpack"), ("hpcpack", "ccs"), text)
     reverts = _chosen(options.pop("revert", "yes"), ("yes", "no"), text) == "yes"
     template = options.pop("template", "")
     if left and left[0].startswith(PLUG_IN) and len(left) == 1 and left[0] != PLUG_IN:
@@ -219,8 +222,8 @@ def describe_call(answer: FilterAnswer, seconds: float) -> str:
 class SubmissionVerdict(StrEnum):
     """The verdict of a submission filter on a job."""
 
-    AS_IS = "goes on as it is"
-    CHANGED = "goes on as the filter changed it"
+    AS_IS = "continues as it is"
+    CHANGED = "continues as the filter changed it"
     FAILED = "fails"
 
 
@@ -236,6 +239,8 @@ def submission_verdict(answer: FilterAnswer) -> SubmissionVerdict:
 
 def submission_failure(of: Filter, answer: FilterAnswer, seconds: float) -> str:
     """Return the message of a job that a submission filter failed; each way to fail has its own."""
+    if of == BANK_FILTER:
+        return f"the bank does not pay for the job: {answer.words}"
     match answer.how:
         case CallOutcome.TIMED_OUT:
             return f"submission filter {of.name!r} timed out: no answer within {seconds:g} s"
@@ -284,6 +289,8 @@ _BACKFILLED = MappingProxyType(
 )
 _RUNNING = MappingProxyType({0: ActivationVerdict.START})
 
+_BANK = MappingProxyType({0: ActivationVerdict.START, 3: ActivationVerdict.HOLD})
+
 ACTIVATION_VERDICTS: Mapping[ActivationPhase, tuple[Mapping[int, ActivationVerdict], ActivationVerdict]] = (
     MappingProxyType(
         {
@@ -296,7 +303,7 @@ ACTIVATION_VERDICTS: Mapping[ActivationPhase, tuple[Mapping[int, ActivationVerdi
 """For each phase what the exit codes mean, and what everything else does: no answer, too.
 
 In the backfill window only 0 lets a job run: it is not its turn, so it neither blocks the queue nor keeps
-resources that the job before it is promised.  A running job that may not grow goes on as it is.
+resources that the job before it is promised.  A running job that may not grow continues as it is.
 """
 
 
@@ -305,10 +312,13 @@ def activation_verdict(
 ) -> ActivationVerdict:
     """Return what an answer means.
 
+    `rules` ``bank``: 0 starts the job, 3 holds it; else others have the processors, and it is asked again.
     `rules` ``ccs`` are those of Compute Cluster Server 2003: any exit code but 0 keeps the job waiting in its
     turn, and a filter that does not answer in time lets it start.
     """
     codes, other = ACTIVATION_VERDICTS[phase]
+    if rules == "bank":
+        return _BANK.get(answer.exit_code or 0, ActivationVerdict.WAIT)
     if rules == "ccs":
         if answer.how is CallOutcome.TIMED_OUT or answer.exit_code == 0:
             return ActivationVerdict.START
@@ -330,6 +340,8 @@ _OUTCOMES = {
 
 def activation_outcome(of: Filter, found: ActivationVerdict, answer: FilterAnswer, seconds: float) -> str:
     """Return what a filter did to a job, in words that name it and end with its own."""
+    if of == BANK_FILTER:
+        return f"the bank {_OUTCOMES[found]}: {answer.words}"
     return f"activation filter {of.name!r} {_OUTCOMES[found]} ({describe_call(answer, seconds)})"
 
 

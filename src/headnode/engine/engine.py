@@ -16,8 +16,7 @@ from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import NEVER, STEP_BOUNDS, DurationHistogram, Instant, JobId
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.plan import Plan, Start
-from headnode.core.scheduling.policies import plan_easy
-from headnode.core.scheduling.queue_order import OrdersQueue, reordering
+from headnode.core.scheduling.policies import OrdersQueue, plan_easy, reordering
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 from headnode.core.state.advance_job import AdvanceJob
 from headnode.core.state.apply_events import apply_event, pass_time
@@ -139,7 +138,14 @@ class Engine:
         self._rest = (Instant(0.0), Instant(0.0))  # no pass from the one until the other
         self._cannot_write = False  # the journal, at the last try
         self._retry_at: Instant | None = None  # when to try again what the journal could not write
+        self.closing = False
         self.recover()
+
+    def close(self, *, closing: bool) -> None:
+        """Let nothing start any more: the head cancels all jobs and ends.  Or let all start again."""
+        self.closing = self._agenda.closing = closing
+        self._agenda.pass_needed = True
+        self._agenda.dirty_jobs |= self.cluster.graphs.keys()
 
     @property
     def settings(self) -> Settings:
@@ -154,6 +160,7 @@ class Engine:
         self.cluster, self.number, self.kept = recover(self.journal)
         self.offers.recover(self.cluster)
         self._agenda = self.cluster.agenda
+        self._agenda.closing = self.closing
         self._view_builder, self.last_plan = ViewBuilder(self.cluster, keeps=True), None
         pass_time(self.cluster, self.clock.now())
 
@@ -235,7 +242,8 @@ class Engine:
 
     def _pass_is_due(self, now: Instant) -> bool:
         begin, end = self._rest  # a clock that was set back ends it
-        return (self._agenda.pass_needed or self._wake() <= now) and not begin <= now < end
+        due = self._agenda.pass_needed or self._wake() <= now
+        return due and not self.closing and not begin <= now < end
 
     def _wake(self) -> Instant:
         """Return when the last plan wants to be made again though nothing happens."""
@@ -312,6 +320,10 @@ class Engine:
         balancing = self._rebalancing.shown(self.cluster, now)
         return seen if balancing is None else replace(seen, balancing=balancing)
 
+    def nodes_alone(self, now: Instant) -> View:
+        """Return the nodes and licences of `view`, without its jobs."""
+        return self._view_builder.nodes_alone(now)
+
     def _policy_and_mode(self) -> str:
         settings = self.settings
         return f"{settings.text('SchedulingPolicy')} {settings.text('SchedulingMode')}"
@@ -338,13 +350,11 @@ class Engine:
         return replace(plan, starts=(*plan.starts, *tries))
 
     def _record(self, facts: list[Event]) -> None:
-        alive, ended = self.cluster.jobs, []
-        if self._agenda.for_archive:
-            over = [record for job, record in self._agenda.for_archive.items() if job not in alive]
-            ended = [ended_job(self.cluster, record) for record in over]
+        alive = self.cluster.jobs
+        over = [record for job, record in self._agenda.for_archive.items() if job not in alive]
         revived = [event.job for event in facts if type(event) is JobUnarchived and event.job in alive]
         began = self.clock.now()
-        self.number = self.journal.append(facts, ended, revived)
+        self.number = self.journal.append(facts, map(ended_job, over), revived)  # some are large
         self.commits.add(self.clock.now() - began)
         self._agenda.for_archive.clear()
 
@@ -371,10 +381,10 @@ class Engine:
             return self._retry_at
         agenda = self._agenda
         times = [self.cluster.queue.next_release(), agenda.next_due()]
-        if agenda.pass_needed:
+        if agenda.pass_needed and not self.closing:
             now = self.clock.now()
             times.append(now if self._pass_is_due(now) else self._rest[1])
-        elif (wake := self._wake()) < NEVER:
+        elif (wake := self._wake()) < NEVER and not self.closing:
             times.append(Instant(max(wake, self._rest[1])))
         return min([time for time in times if time is not None], default=None)
 

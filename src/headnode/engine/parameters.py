@@ -8,6 +8,7 @@ from types import MappingProxyType
 import msgspec
 
 from headnode.core.model.node import AFFINITIES
+from headnode.core.state.bank_ledger import BANK
 from headnode.core.state.decide import LIFETIME
 from headnode.core.state.decide import PARAMETER as IDEMPOTENCY_LIFETIME
 from headnode.core.state.hooks import EPILOG_TIMEOUT, NODE_FILTER_TIMEOUT, PROLOG_TIMEOUT
@@ -92,6 +93,14 @@ _DECLARED = (
         default="900", unit="s", least=60, most=604_800),
     Parameter("FiltersAtOnce", "how many filters run at once, of each of the two kinds",
         default="8", least=1, most=64),
+    Parameter(BANK,
+        "the bank (Gold, Moab Accounting Manager) that jobs are paid at, as HOST or HOST:PORT; empty: none"),
+    Parameter("BankKeyFile",
+        "absolute path of a file, private to the head, whose first line is the site key of the bank"),
+    Parameter("BankActor", "the user of the bank as whom the head asks it", default="headnode"),
+    Parameter("BankAway", default="Hold", choices=("Hold", "Continue"),
+        doc="when the bank does not answer: Hold: jobs stay queued; Continue: they start without a "
+        "reservation, and are charged later"),
     Parameter("TaskCancelGracePeriod", "the time between SIGTERM and SIGKILL when a task is canceled",
         default="15", unit="s", least=0, most=86400),
     Parameter("EmailSmtpServer",
@@ -125,6 +134,9 @@ _DECLARED = (
     Parameter("Administrators",
         "administrators, in addition to root and the user who started the head: user,@group"),
     Parameter("Operators", "operators, who may manage the jobs of all users: user,@group"),
+    Parameter("SiteKeyRoles",
+        "users who keep their role when a peer with the SSSRMAP site key names them: user,@group; all others "
+        "are ordinary users there, and root is refused"),
     Parameter("UserMapping", default="name", choices=("name", "name-and-number"),
         doc="the user as whom a job runs on another machine: the user with the name of its owner, or that "
         "user only if the user id is the same too"),
@@ -139,7 +151,7 @@ _DECLARED = (
     Parameter("CommandSentences", "the wording that the programs job, task, node, cluscfg and clusrun print",
         default="HPCPack", choices=("HPCPack", "CCS")),
     Parameter("PrivateEnvironments", default="yes", choices=("yes", "no"),
-        doc="whether only the owner of a job and administrators see its environment variables"),
+        doc="whether only the owner and administrators see the variables and scripts of a job"),
     Parameter("NodeReleaseTaskTimeout", "how long a NodeRelease task may take",
         default="15", unit="s", least=1, most=86400),
     Parameter("JobRetryCount", "how often a job is requeued because it lost nodes, before it fails",
@@ -159,6 +171,21 @@ _DECLARED = (
         "the program on the head's machine that prints Licences, one feature:number on each line"),
     Parameter("TTLCompletedJobs", default="0", unit="days", least=0, most=36500,
         doc="how long after the end of a job nodes keep its captured output; 0: unlimited"),
+    Parameter("NodeGroups", "node groups that are there also while no node is in them: fast,large"),
+    Parameter("TransferNetworks",
+        doc="networks that transfers of staged files may reach, in addition to public addresses: for example "
+        "10.0.0.0/8,192.168.7.9; any: all"),
+    Parameter("TransfersPerJob", default="8", least=1, most=1000,
+        doc="how many tasks of a job transfer files on a node at once; further ones wait"),
+    Parameter("TransfersPerHost", default="4", least=1, most=64,
+        doc="how many files a task transfers at once, and so how many connections it has to a host"),
+    Parameter("TransfersPerNode", default="32", least=1, most=1000,
+        doc="how many tasks of all jobs transfer files on a node at once; further ones wait"),
+    Parameter("TransfersPerStorage", default="256", least=1, most=60000,
+        doc="how many tasks of the cluster transfer files with one storage host at once; each node has an "
+        "equal share, at least one"),
+    Parameter("TransferTimeout", default="60", unit="s", least=1, most=3600,
+        doc="how long a transfer may take without data, until it counts as failed and is tried again"),
     Parameter("LicenceInterval", "the time from the end of the licence program to its next run",
         default="60", unit="s", least=1, most=86400),
 )  # fmt: skip

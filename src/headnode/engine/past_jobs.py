@@ -120,7 +120,8 @@ def held_on_average(changes: Iterable[Event], started: Instant, ended: Instant) 
         now = min(max(event.at, at), ended)  # a clock may have been set back
         if not still:
             work, span = work + held * (now - at), span + now - at
-        at, still = now, isinstance(event, e.JobSuspended) or (still and not isinstance(event, e.JobResumed))
+        stops = isinstance(event, e.JobSuspended | e.AllocationReleased)
+        at, still = now, stops or (still and not isinstance(event, e.JobResumed))
         held += _grown(event)
     if not still:
         work, span = work + held * (ended - at), span + ended - at

@@ -11,8 +11,7 @@ import msgspec
 
 from headnode.core.model.job import JobRequest
 from headnode.core.scheduling.plan import Grow, LazyReasons, Plan, Reason, Reservation, Start, Wait, Why
-from headnode.core.scheduling.policies import DEFAULT_POLICY, POLICIES, Policy
-from headnode.core.scheduling.queue_order import OrdersQueue
+from headnode.core.scheduling.policies import DEFAULT_POLICY, POLICIES, OrdersQueue, Policy
 from headnode.core.scheduling.verify_plan import plan_violation
 from headnode.core.scheduling.view import View, WaitingClass
 from headnode.engine.ports import Clock

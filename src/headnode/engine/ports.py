@@ -1,6 +1,7 @@
 """What the engine needs of the world.  Docstrings are promises; tests/contracts holds adapters to them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -34,7 +35,7 @@ class Journal(Protocol):
     """
 
     def append(
-        self, events: Sequence[Event], ended: Sequence[EndedJob] = (), revived: Sequence[JobId] = ()
+        self, events: Sequence[Event], ended: Iterable[EndedJob] = (), revived: Sequence[JobId] = ()
     ) -> int:
         """Record the events; `ended` jobs go into the archive, `revived` ones out.  Return the last number.
 
@@ -95,7 +96,8 @@ class Archive(Protocol):
     def allocation_events(self, first: JobId, last: JobId) -> list[Event]:
         """Return by what the jobs `first` to `last` got and gave back processors, each job's in order.
 
-        These are JobStarted, AllocationGrown, AllocationShrunk, AllocationLost, JobSuspended and JobResumed.
+        These are JobStarted, AllocationGrown, AllocationShrunk, AllocationReleased, AllocationLost,
+        JobSuspended and JobResumed.
         """
 
     def count_ended(self, *, owner: str | None) -> dict[str, int]:
@@ -112,6 +114,12 @@ class Archive(Protocol):
 
     def node_history(self, node: str, limit: int) -> list[Event]:
         """Return the newest events of a node, oldest first."""
+
+    def job_events(self, job: JobId, after: int, limit: int) -> list[tuple[int, Event]]:
+        """Return the first events of a job and of its instances after a number, with their numbers.
+
+        There may be fewer than `limit` before the last: an answer is bounded in bytes, and has at least one.
+        """
 
     def event_span(self, job: JobId) -> tuple[int, int] | None:
         """Return the numbers of the first and the newest event in the history of a job; None: it has none."""
@@ -168,6 +176,22 @@ class PredictionStore(Protocol):
 
 class Past(Archive, PredictionStore, Protocol):
     """The archive and the prediction store, which are stored beside the events."""
+
+
+class HeadStore(Journal, Past, Protocol):
+    """All that a head keeps: a second store is a class with these promises."""
+
+    def look_over(self, seconds: float) -> None:
+        """Look for damage for at most so long, newest rows first; what is found is in `damage`.
+
+        Raises:  Unavailable ``journal-damaged`` when nothing may be written any more.
+        """
+
+    def copy_to(self, path: Path) -> None:
+        """Copy everything that was acknowledged into a new file, for a backup, while appends go on.
+
+        Raises:  Unavailable ``journal-full`` or ``journal-error``, naming the copy.
+        """
 
 
 class FilterQuestion(msgspec.Struct, frozen=True):

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 TAUGHT = 5_000  # of the newest ended jobs, at the start of a head
 _SLICE = 500  # of them at a time
 
+PastRun = tuple[JobTraits, str, Seconds]
+"""A job that is over: its properties, its state, and how long it ran."""
+
 
 class OngoingRun(NamedTuple):
     """A running job: its properties, and its start, moved by the time it was suspended."""
@@ -63,27 +66,27 @@ class RunTimeLearner:
                     if ran is not None:
                         self._learn(ran.asked, outcome, Seconds(at - ran.since))
 
-    def read(self, archive: Archive, most: int = TAUGHT) -> Iterator[Sequence[EndedJob]]:
-        """Yield the newest ended jobs, some at a time, the newest first; `teach` takes them in turn back."""
+    def read(self, archive: Archive, most: int = TAUGHT) -> Iterator[list[PastRun]]:
+        """Yield the runs of the newest ended jobs, some at a time, the newest first; `teach` takes them back.
+
+        The descriptions of the jobs do not stay in memory.
+        """
         before: int | None = None
         while most > 0:
             page = archive.ended_jobs(owner=None, states=(), before=before, limit=min(_SLICE, most))
             if not page:
                 return
-            yield page
+            yield [run for run in map(_past_run, page) if run is not None]
             before, most = page[-1].id, most - len(page)
 
-    def teach(self, jobs: Sequence[EndedJob]) -> None:
-        """Learn from jobs of the archive, newest first."""
-        for job in reversed(jobs):
-            record = decode_record(job.record)
-            if record.run is not None and record.run.started is not None:
-                used = Seconds(job.ended - record.run.started - record.run.not_run)
-                self._learn(traits_of(job.owner, spec_of(record)), job.state, used)
+    def teach(self, runs: Sequence[PastRun]) -> None:
+        """Learn from runs of jobs of the archive, newest first."""
+        for run in reversed(runs):
+            self._learn(*run)
 
     def _began(self, job: JobId, cluster: ClusterState) -> None:
         record, graph = cluster.jobs.get(job), cluster.graphs.get(job)
-        if record is None or record.is_suspended or graph is None or graph.run.started is None:
+        if record is None or record.is_detached or graph is None or graph.run.started is None:
             return
         since = Instant(graph.run.started + graph.run.not_run)
         self.running[job] = OngoingRun(traits_of(record.owner, graph.spec), since)
@@ -92,6 +95,15 @@ class RunTimeLearner:
         """Learn from a job that ended by itself or at its limit; canceled jobs are ignored."""
         if used > 0 and (outcome != "canceled" or used >= asked.limit):
             self.history.learn(asked, used)
+
+
+def _past_run(job: EndedJob) -> PastRun | None:
+    """Return what a predictor learns from an ended job; None if it never started."""
+    record = decode_record(job.record)
+    if record.run is None or record.run.started is None:
+        return None
+    used = Seconds(job.ended - record.run.started - record.run.not_run)
+    return traits_of(job.owner, spec_of(record)), job.state, used
 
 
 def ran_for(record: JobRecord) -> Seconds:
@@ -112,7 +124,8 @@ MOST_JOBS, FEWEST_JOBS = 300, 10  # of the queue that are looked at: fewer where
 COARSE = 0.02  # ends this close to each other, as a part of their distance from now, count as one
 CALIBRATED_BY = 2_000  # of the newest predictions that were judged, at the start of a head
 _NO_NEWS = (
-    e.InstancesDispatched, e.InstancesStarted, e.InstancesEnded, e.InstancesStopping, e.ProgressSet,
+    e.InstancesDispatched, e.InstancesStaging, e.InstancesStarted, e.InstancesEnded, e.InstancesStopping,
+    e.ProgressSet,
 )  # fmt: skip
 
 
@@ -252,9 +265,9 @@ class StartPredictor:
         forecast = self.learner.history.forecast
         record = cluster.job(job)
         if record.state is not JobState.RESUMING:
-            return [_drawn(job, forecast(asked)) for asked in self._asked_of(job, cluster)]
+            return [drawn(job, forecast(asked)) for asked in self._asked_of(job, cluster)]
         ran = ran_for(record)
-        whole = _drawn(job, forecast(traits_of(record.owner, cluster.spec(record)), ran))
+        whole = drawn(job, forecast(traits_of(record.owner, cluster.spec(record)), ran))
         return [[Seconds(max(0.0, lasts - ran)) for lasts in whole]]
 
     def _ends(self, now: Instant) -> dict[JobId, Sequence[Instant]]:
@@ -262,7 +275,7 @@ class StartPredictor:
         return {
             job: [
                 Instant(ran.since + lasts)
-                for lasts in _drawn(job, forecast(ran.asked, Seconds(max(0.0, now - ran.since))))
+                for lasts in drawn(job, forecast(ran.asked, Seconds(max(0.0, now - ran.since))))
             ]
             for job, ran in self.learner.running.items()
         }
@@ -366,7 +379,7 @@ def _bare(view: View) -> View:
     return msgspec.structs.replace(view, before=before, ground=None)
 
 
-def _drawn(job: JobId, forecast: RunTimeForecast) -> Sequence[Seconds]:
+def drawn(job: JobId, forecast: RunTimeForecast) -> Sequence[Seconds]:
     """Return how long a job runs in each replay."""
     return [forecast.at(replay_quantile(job, replay)) for replay in range(REPLAYS)]
 

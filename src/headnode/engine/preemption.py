@@ -196,8 +196,9 @@ class Rebalancing:
         )
 
     def done(self, cluster: ClusterState, now: Instant) -> None:
-        """Take note that a pass has been made, before anybody has started by it."""
-        if self._is_due(cluster, now, self._again(Settings(cluster.parameters))):
+        """Take note that a pass has been made, before anybody has started by it; nothing in queued mode."""
+        settings = Settings(cluster.parameters)
+        if is_balanced(settings) and self._is_due(cluster, now, self._again(settings)):
             self._at, self._running = now, frozenset(cluster.running)
 
     def _again(self, settings: Settings) -> Instant:

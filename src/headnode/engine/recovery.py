@@ -7,10 +7,12 @@ from headnode.core.model.errors import Unavailable, UnknownDescription
 from headnode.core.model.quantities import Instant
 from headnode.core.model.template import decode_template
 from headnode.core.state.apply_events import apply_event
-from headnode.core.state.cluster_state import ClusterState, Snapshot
+from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event, TemplateSet
 from headnode.core.state.job_events import JobCreated, JobModified, JobUnarchived, JobValidated
 from headnode.core.state.job_record import JobRecord, decode_record, decode_spec, encode_record
+from headnode.core.state.job_request import job_names
+from headnode.core.state.snapshot import Snapshot
 from headnode.engine.ports import EndedJob, Journal
 
 _encoder = msgspec.msgpack.Encoder()
@@ -30,7 +32,6 @@ def recover(journal: Journal) -> tuple[ClusterState, int, int]:
         kept, state = newest
         cluster = ClusterState(_read(kept, state, journal.written_by()))
     number = _replay(cluster, journal, kept)
-    cluster.agenda.for_archive.clear()  # the archive has them already: they were appended together
     return cluster, number, kept
 
 
@@ -42,6 +43,7 @@ def _replay(cluster: ClusterState, journal: Journal, kept: int) -> int:
             what = type(event).__name__
             _check_inside(event)
             apply_event(cluster, event)
+            cluster.agenda.for_archive.clear()  # the archive has them already: they were appended together
     except (msgspec.ValidationError, UnknownDescription) as error:
         raise unknown(f"event {number} ({what})", error, journal.written_by()) from None
     return number
@@ -93,15 +95,15 @@ def save(cluster: ClusterState) -> bytes:
     return _encoder.encode(cluster.snapshot())
 
 
-def ended_job(cluster: ClusterState, record: JobRecord) -> EndedJob:
+def ended_job(record: JobRecord) -> EndedJob:
     """Return a job that is over as the archive keeps it."""
-    spec = cluster.spec(record)
+    names = job_names(record.spec)
     ended = record.run.ended if record.run and record.run.ended is not None else record.created
     return EndedJob(
         id=record.id,
         owner=record.owner,
-        name=spec.name,
-        project=spec.project,
+        name=names.name,
+        project=names.project,
         state=record.state.value,
         submitted=record.submitted if record.submitted is not None else record.created,
         ended=Instant(ended),

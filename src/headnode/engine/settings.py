@@ -193,7 +193,7 @@ def _check_event_types(known: Parameter, value: str) -> None:
 
 def _check_secret_file(known: Parameter, value: str) -> None:
     if value and not value.startswith("/"):
-        raise _wrong(known, value, "write the absolute path of a file that holds a key of 24 bytes or more")
+        raise _wrong(known, value, "write the absolute path of a file that holds the key")
 
 
 def _check_people(known: Parameter, value: str) -> None:
@@ -224,11 +224,14 @@ _CHECKS: Mapping[str, Callable[[Parameter, str], None]] = {
     "SubmissionFilterProgram": _check_filters,
     "ActivationFilterProgram": _check_filters,
     "Administrators": _check_people,
+    "SiteKeyRoles": _check_people,
     "Operators": _check_people,
     "ClusterEnvironment": _check_environment,
     "SubmitterEnvironment": _check_variables,
     "EmailSmtpServer": _check_server,
     "EmailCredentialsFile": _check_credentials,
+    "Bank": _check_server,
+    "BankKeyFile": _check_secret_file,
     "NotificationWebhooks": _check_hooks,
     "EventWebhooks": _check_event_hooks,
     "EventWebhookTypes": _check_event_types,

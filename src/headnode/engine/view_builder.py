@@ -4,7 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from types import MappingProxyType
 
-from headnode.core.model.job import JobRequest
+from msgspec.structs import replace
+
+from headnode.core.model.job import HeldAmounts, JobRequest
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import NEVER, Instant, JobId, QueuePosition
 from headnode.core.scheduling.free_resources import NodeAmounts
@@ -15,7 +17,8 @@ from headnode.core.scheduling.request import held_of, memory_of
 from headnode.core.scheduling.shadow_reservation import ReleaseCache
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.job_record import JobRecord, JobRun, project_in
+from headnode.core.state.job_record import JobRecord, JobRun
+from headnode.core.state.job_request import job_names
 from headnode.core.state.node_record import NodeRecord
 from headnode.core.state.owner_usage import UsageKey
 from headnode.core.state.prep_release import held_units, idle_units
@@ -83,6 +86,20 @@ class ViewBuilder:
             usage=self.cluster.usage.used(now) if owners else {},
         )
 
+    def nodes_alone(self, now: Instant) -> View:
+        """Return the nodes and licences without the queue: what it costs does not grow with that."""
+        self.look_at_jobs(now)  # nodes are drawn with what jobs hold of them
+        self._look_at_nodes(now)
+        node_table = self._node_table = self._node_table or NodeTable(self._nodes)
+        return View(
+            now=now,
+            nodes=self._nodes,
+            queue=(),
+            running=(),
+            licences=licences_of(self.cluster),
+            ground=KnownNodes(self._nodes, node_table),
+        )
+
     def _classes(self) -> list[WaitingClass]:
         return [WaitingClass(request, turns) for request, turns in self.cluster.queue.by_request.items()]
 
@@ -92,7 +109,7 @@ class ViewBuilder:
             divided: dict[UsageKey, list[QueuePosition]] = {}
             for turn in turns:
                 record = self.cluster.jobs[turn.job]
-                divided.setdefault((record.owner, project_in(record.spec)), []).append(turn)
+                divided.setdefault((record.owner, job_names(record.spec).project), []).append(turn)
             for (owner, project), found in divided.items():
                 yield WaitingClass(request, found, owner, project)
 
@@ -185,12 +202,17 @@ def _held_by(running: Iterable[RunningJob]) -> dict[str, NodeAmounts]:
 
 
 def _held_aside(cluster: ClusterState) -> dict[str, NodeAmounts]:
-    """Return the same of suspended jobs: their stopped processes still use memory, swap and disk."""
+    """Return the same of jobs without processors: stopped processes still use memory, swap and disk.
+
+    Where only transfers are left of a job, its files use disk.
+    """
     held: dict[str, NodeAmounts] = {}
-    for job in cluster.suspended:
-        places = cluster.graph(job).run.places
-        shares = [(node, len(numbers)) for node, numbers in places.items()]
-        _add(held, cluster.given(cluster.jobs[job]), shares)
+    for job in cluster.detached:
+        run, request = cluster.graph(job).run, cluster.given(cluster.jobs[job])
+        if run.detached:
+            request = replace(request, memory=0, held=HeldAmounts(disk=request.held.disk))
+        shares = [(node, len(numbers)) for node, numbers in run.places.items()]
+        _add(held, request, shares)
     return held
 
 
@@ -244,11 +266,11 @@ def _closed(node: NodeRecord, now: Instant) -> str:
     drain = node.drain
     if node.state not in _THERE or drain is None or drain.closes > now:
         return _CLOSED[node.state]
-    if drain.cause in ("hook", "agent", "report", "failures"):
-        return drain.reason
+    if drain.cause in ("hook", "bad-report", "failures"):
+        return f"drained: {drain.reason}"
     if drain.cause == "fault":
         return f"drained for a fault of its own: {drain.reason}"
-    who = f"drained by {drain.by}" if drain.cause == "request" else "its health check failed"
+    who = f"drained by {drain.by}" if drain.cause == "request" else "drained: its health check failed"
     return f"{who}: {drain.reason}" if drain.reason else who
 
 
@@ -296,14 +318,25 @@ def _end(cluster: ClusterState, request: JobRequest, run: JobRun) -> Instant:
     return min(end, inside.end) if inside is not None and inside.at_end == "cancel" else end
 
 
-def _wants(cluster: ClusterState, record: JobRecord, request: JobRequest) -> int:
+def with_all_wants(cluster: ClusterState, view: View, more: int) -> View:
+    """Return the view with what running jobs could use if so many processors more were free."""
+    growing = {
+        job: _wants(cluster, record, cluster.request(record), more)
+        for job in cluster.waiting & cluster.running
+        if (record := cluster.jobs[job]).state is JobState.RUNNING
+    }
+    running = [replace(job, wants=growing.get(job.job, job.wants)) for job in view.running]
+    return replace(view, running=running)
+
+
+def _wants(cluster: ClusterState, record: JobRecord, request: JobRequest, more: int = 0) -> int:
     """Return how many units more the job's waiting tasks could use now."""
     if record.id not in cluster.waiting:
         return 0
     graph = cluster.graph(record.id)
     if graph.run.end is not None or request.together:
         return 0
-    free = sum(map(len, cluster.cores.free.values()))  # more cannot be given, so more need not be counted
+    free = more + sum(map(len, cluster.cores.free.values()))  # more cannot be given, and is not counted
     room = min(request.maximum - held_units(cluster, record), free)
     if room <= 0:
         return 0

@@ -1,5 +1,4 @@
 """What the verbs about jobs and tasks answer.  The page of the protocol is printed from it.
-
 Times are seconds since 1970.  The comment of a field is what the page says of it.
 """
 
@@ -9,13 +8,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from headnode.core.formats.fidelity import FidelityReport
+from headnode.protocol.bank_answers import BankObject
 
 
 class VerbAnswer(msgspec.Struct, frozen=True, gc=False):
-    """What every answer has, and every object in one: nothing.
-
-    A reader ignores keys that only a newer head knows.
-    """
+    """What every answer and object in one has: nothing.  Readers ignore keys that only a newer head knows."""
 
 
 class HistoryEntry(VerbAnswer, frozen=True):
@@ -29,9 +26,6 @@ class HistoryAnswer(VerbAnswer, frozen=True):
     """job_history, node_history."""
 
     history: list[HistoryEntry]  # oldest first, the newest `limit`
-
-
-# ---------------------------------------------------------------- jobs
 
 
 class InstanceCounts(VerbAnswer, frozen=True):
@@ -114,6 +108,11 @@ class ListedJob(JobObject, frozen=True):
     command: str  # of the first task, cut
     nodes: str  # a node set: its nodes now, or at its end
     held: bool  # it has a hold, or its earliest start is later
+    pending_kind: str  # priority, processors, node, dependency, hold, ...: that of `pending_reason`, or ""
+    array: str  # the numbers of its instances, as batch scripts write them: 1-9:2%4; empty: it is no array
+    node_groups: list[str]
+    template: str  # its job template, or ""
+    node_count: int  # of `nodes`; before it starts, those that it requests at least
     expected: ExpectedStartObject | None  # null unless the job waits only for processors
 
 
@@ -175,10 +174,8 @@ class DetailedJob(JobObject, frozen=True):
     requeues: int
     submit_host: str  # the host from which it was submitted, or the address of a client; empty before
     alternatives: int  # their number
-    alternative: (
-        int | None
-    )  # the request with which it started: 0 its own, n its n-th alternative; null before
-    state_detail: str  # configuring, queued, running, suspending, suspended, resuming, ending, finished, ...
+    alternative: int | None  # the request it started with: 0 its own, n its n-th alternative; null before
+    state_detail: str  # configuring, queued, handed, running, suspending, suspended, resuming, ending, ...
     history: list[HistoryEntry]
     usage: JobUsage | None  # null before it started
     hold_until: float | None
@@ -188,9 +185,12 @@ class DetailedJob(JobObject, frozen=True):
     suspended_for: float  # seconds, in ended suspensions of its last run
     end_by: float | None  # its deadline
     reservation: str
+    resource: str  # the resource with its own scheduler that it is for; empty: own nodes
+    resource_jobs: list[str]  # the ids there of tasks that are not over, at most 100
     waits_for: list[int]  # the ids of the jobs that it still waits for
     preparing: list[str]  # nodes on which its prolog has not ended
     cleaning: list[str]  # nodes on which its epilog has not ended
+    bank: BankObject | None  # null if no bank was asked about it
     environment_hidden: bool  # its environment is private, and left out
     expected: ExpectedStartObject | None  # null unless the job waits only for processors
     prediction: PredictionObject | None  # null if the job never waited for long
@@ -356,6 +356,7 @@ class TaskObject(VerbAnswer, frozen=True, kw_only=True):
     message: str
     attempt: int | None
     instances: InstanceCounts | UnsetType = UNSET  # of a master row
+    cause: str = ""  # of the end of the attempt: program, system (lost), request (it was stopped), preempted
 
 
 class DetailedTask(TaskObject, frozen=True, kw_only=True):

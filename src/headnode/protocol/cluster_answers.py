@@ -151,10 +151,18 @@ class BackupAnswer(VerbAnswer, frozen=True):
     done: bool
 
 
+class UnendedJob(VerbAnswer, frozen=True):
+    """A job that was canceled, and has not ended yet."""
+
+    id: int
+    places: list[str]  # nodes, or `@` and the name of a resource
+
+
 class DownAnswer(VerbAnswer, frozen=True):
     """stop_head."""
 
     running_tasks: int  # then the head ends
+    unended_jobs: list[UnendedJob]  # with `cancel_jobs`; they end when their nodes or resources answer
 
 
 class PastJobObject(VerbAnswer, frozen=True):
@@ -228,8 +236,15 @@ class PredictionsAnswer(VerbAnswer, frozen=True, rename={"everything": "all"}):
 # ---------------------------------------------------------------- filters and templates
 
 
+class RefundAnswer(VerbAnswer, frozen=True):
+    """refund_job."""
+
+    job: int
+    amount: float  # of its charges, in the unit of the bank, which is asked to refund them
+
+
 class RemovedAnswer(VerbAnswer, frozen=True):
-    """remove_node, remove_template."""
+    """remove_node, remove_template, remove_resource."""
 
     removed: str
 

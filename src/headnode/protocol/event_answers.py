@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from headnode.core.model import bounds as b
 from headnode.protocol.answers import VerbAnswer
-from headnode.protocol.requests import Name, VerbRequest
+from headnode.protocol.requests import JobIdRequest, Name, VerbRequest
 
 
 class EventsRequest(VerbRequest, frozen=True):
@@ -26,18 +26,18 @@ class EventsRequest(VerbRequest, frozen=True):
     limit: int = 500  # at most 1,000 events in an answer
 
 
-class TaskChange(VerbAnswer, frozen=True):
+class TaskChange(VerbAnswer, frozen=True, gc=False):
     """An instance of a task that started or ended; `instance` is 1 of a task without a sweep."""
 
     task: int
     instance: int
-    state: str  # running; finished, failed, canceled; queued: it runs again
+    state: str  # staging in, running, staging out; finished, failed, canceled; queued: it runs again
     node: str = ""
     exit_code: int | UnsetType | None = UNSET  # of one that ended
     message: str | UnsetType = UNSET  # of one that ended, if there is one
 
 
-class EventObject(VerbAnswer, frozen=True):
+class EventObject(VerbAnswer, frozen=True, gc=False):
     """Something that happened.  Fields that a type does not have are left out."""
 
     number: int  # counts the events of the cluster; the next is greater, not always by one
@@ -62,6 +62,41 @@ class EventsAnswer(VerbAnswer, frozen=True):
     events: list[EventObject]  # oldest first; there may be none though more follow
     after: int  # pass it as `after` for those that follow
     newest: int  # the number of the newest event; there are no more when `after` is the same
+
+
+class JobStatesRequest(JobIdRequest, frozen=True):
+    """job_states."""
+
+    after: int = 0  # the number of the last known event
+    task: int | None = None  # only the changes of this task
+    limit: int = 1000  # at most 1,000 events are looked at for an answer
+
+
+class StateChange(VerbAnswer, frozen=True):
+    """A job, or instances `first` to `last` of a task, that came into a state.
+
+    A job that goes back to queued or configuring takes its tasks along that have not finished.  Instances
+    that ended soon after their start have no change to running: `started` of their end is its time.
+    """
+
+    number: int  # of the event
+    at: float
+    state: str
+    why: str | UnsetType = UNSET
+    task: int | UnsetType = UNSET  # not of a change of the job itself
+    first: int | UnsetType = UNSET
+    last: int | UnsetType = UNSET
+    node: str | UnsetType = UNSET  # of an instance that ended
+    exit_code: int | UnsetType | None = UNSET  # of an instance that ended
+    started: float | UnsetType | None = UNSET  # of an instance that ended
+
+
+class JobStatesAnswer(VerbAnswer, frozen=True):
+    """job_states."""
+
+    changes: list[StateChange]  # oldest first
+    after: int  # pass it as `after` for those that follow
+    more: bool  # others follow now
 
 
 ENVELOPE = ("number", "type", "at")

@@ -14,6 +14,7 @@ from headnode.protocol.answers import (
     ProcessorCount,
     VerbAnswer,
 )
+from headnode.protocol.site_answers import SiteExplanation
 
 
 class RefusalObject(VerbAnswer, frozen=True):
@@ -129,6 +130,7 @@ class Explanation(VerbAnswer, frozen=True):
     deadline: DeadlineObject | None
     tasks: list[WaitingTask]  # the first 20 waiting tasks of a running job
     dependencies: list[DependencyObject]  # if the job was created
+    site: SiteExplanation | None  # why it waits at the site under the overlay
 
 
 class PredictedJob(VerbAnswer, frozen=True):

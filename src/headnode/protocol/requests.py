@@ -31,15 +31,16 @@ class JobIdRequest(VerbRequest, frozen=True):
 
 
 class CreateJobRequest(VerbRequest, frozen=True):
-    """create_job.  `files` are those that the job file names, `values` what is put in for names in it.
-
-    `dialect`: what it is read as.
-    """
+    """create_job."""
 
     jobfile: str | None = None  # the text of a job file
     files: dict[str, str] = {}  # {name: text} of the files that it names
     values: dict[str, str] = {}  # {name: value} put in for `{name}` in a grid file
     dialect: Name | None = None  # its language; null: recognized by its content
+    script: list[str] = []  # name and arguments of a batch script
+    options: list[str] = []  # of the command line of sbatch or qsub; they override those of the script
+    directory: PathText = ""  # where a batch script is submitted
+    environment: dict[str, str] = {}  # variables of the shell, for a batch script that asks for them
     lenient: bool = False  # repair what can be repaired
     terms: dict[str, Any] = {}  # options; they override the file
     tasks: list[dict[str, Any]] = []  # a list of task terms
@@ -51,6 +52,12 @@ class SubmitJobRequest(CreateJobRequest, frozen=True):
     """submit_job and check_job: an id that was created, or a description."""
 
     job: int | None = None  # an id that was created
+
+
+class ReplaceJobRequest(CreateJobRequest, frozen=True, kw_only=True):
+    """replace_job: a job that was created, and what describes it from now on."""
+
+    job: int
 
 
 class AddTasksRequest(JobIdRequest, frozen=True):
@@ -196,7 +203,7 @@ class PredictionScoresRequest(VerbRequest, frozen=True):
 class ExportJobRequest(JobIdRequest, frozen=True):
     """export_job."""
 
-    dialect: Name | None = None  # one of [every job language](../job-languages.md)
+    dialect: Name | None = None  # one of [every job language](../job-languages.md); `submitted`: its own file
 
 
 class RunOnNodesRequest(VerbRequest, frozen=True):
@@ -337,14 +344,6 @@ class SetTemplateRequest(VerbRequest, frozen=True):
     """set_template.  `text` of its file."""
 
     text: str  # of a file: TOML, JSON or XML of HPC Pack
-
-
-class NewTokenRequest(VerbRequest, frozen=True):
-    """create_token.  `lifetime` of the token, in seconds; `web`: for the REST API of the gateway here."""
-
-    user: Name = ""
-    web: bool = False  # the login is a secret for take_login at gateway.sock
-    lifetime: Duration = 90 * 86400.0  # of the token, in seconds
 
 
 class ListTokensRequest(VerbRequest, frozen=True):

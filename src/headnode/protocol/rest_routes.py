@@ -11,10 +11,14 @@ from typing import Any, Final, NamedTuple
 
 from headnode.protocol import answers as a
 from headnode.protocol import cluster_answers as c
+from headnode.protocol import elastic_answers as z
 from headnode.protocol import event_answers as v
 from headnode.protocol import explanation_answers as e
 from headnode.protocol import node_answers as n
 from headnode.protocol import requests as r
+from headnode.protocol import resource_answers as x
+from headnode.protocol import site_answers as y
+from headnode.protocol import stream_frames as f
 from headnode.protocol import task_answers as t
 from headnode.protocol import user_answers as u
 
@@ -35,7 +39,7 @@ class RestForm(Enum):
 
     OBJECT = auto()  # one JSON object
     LINES = auto()  # a JSON object on each line, as they come
-    BYTES = auto()  # the bytes of a file; parts of it by Range
+    BYTES = auto()  # the bytes of a file, parts of it by Range; or the JSON object of the verb, by Accept
 
 
 class RestRoute(NamedTuple):
@@ -65,6 +69,8 @@ class RestRoute(NamedTuple):
 
 _JOB, _TASK, _NODE = "/jobs/{job}", "/jobs/{job}/tasks/{task}", "/nodes/{node}"
 _RESERVATION, _TEMPLATE, _GROUP = "/reservations/{name}", "/templates/{template}", "/groups/{group}"
+_ELASTIC = "/elastic-pools/{name}"
+
 _NAMES: Final[Mapping[tuple[str, str], str]] = {
     ("POST", f"{_JOB}/submit"): "submit_created_job",
     ("POST", f"{_JOB}/check"): "check_created_job",
@@ -130,6 +136,7 @@ _JOBS: Final = (
     _post(f"{_JOB}/cancel", "cancel_job", r.StopJobRequest, a.JobStateAnswer, "Cancel a job"),
     _post(f"{_JOB}/finish", "finish_job", r.StopJobRequest, a.JobStateAnswer, "Finish a job"),
     _post(f"{_JOB}/requeue", "requeue_job", r.JobIdRequest, a.RequeuedJob, "Run a job again"),
+    _post(f"{_JOB}/refund", "refund_job", r.JobIdRequest, c.RefundAnswer, "Refund what a job was charged"),
     _post(f"{_JOB}/clone", "clone_job", r.JobIdRequest, a.SubmitAnswer, "Copy a job", status=201),
     _post(f"{_JOB}/suspend", "suspend_job", r.JobIdRequest, a.JobStateAnswer, "Suspend a job"),
     _post(f"{_JOB}/resume", "resume_job", r.JobIdRequest, a.JobStateAnswer, "Resume a job"),
@@ -137,7 +144,23 @@ _JOBS: Final = (
     _post(f"{_JOB}/release", "release_job", r.ReleaseJobRequest, a.HoldsAnswer, "Release holds"),
     _put(f"{_JOB}/progress", "set_progress", r.SetProgressRequest, a.JobIdAnswer, "Set the progress"),
     _get(f"{_JOB}/history", "job_history", r.JobHistoryRequest, a.HistoryAnswer, "Show what happened"),
+    _get(
+        f"{_JOB}/states",
+        "job_states",
+        v.JobStatesRequest,
+        v.JobStatesAnswer,
+        "Show when the job and its tasks came into each state, and why",
+    ),
     _get(f"{_JOB}/explanation", "explain_job", r.JobIdRequest, e.Explanation, "Show why and when"),
+    _put(
+        f"{_JOB}/file",
+        "replace_job",
+        r.ReplaceJobRequest,
+        t.ReplacedJob,
+        "Describe a created job anew",
+        body=RestBody.JOB_FILE,
+        guard=_JOB,
+    ),
     _get(f"{_JOB}/file", "export_job", r.ExportJobRequest, a.JobFileAnswer, "Write the job as a job file"),
 )
 
@@ -179,7 +202,6 @@ _TASKS: Final = (
         t.OutputBytesAnswer,
         "Read output: captured, standard_output or standard_error",
         form=RestForm.BYTES,
-        fields={"offset": 0, "limit": 1 << 18},
     ),
     _get(_GROUP, "group", r.GroupNameRequest, a.GroupObject, "Show a job group"),
     _post(f"{_GROUP}/submit", "submit_group", r.GroupNameRequest, a.SubmittedGroup, "Submit a group"),
@@ -204,6 +226,14 @@ _NODES: Final = (
     _post(f"{_NODE}/pause", "pause_node", r.NodeNameRequest, n.NodeAnswer, "Pause a node"),
     _post(f"{_NODE}/resume", "resume_node", r.NodeNameRequest, n.NodeAnswer, "Resume"),
     _post(f"{_NODE}/drain", "drain_node", r.DrainNodeRequest, n.NodeAnswer, "Drain a node"),
+    _post(
+        "/node-commands",
+        "run_on_nodes",
+        r.RunOnNodesRequest,
+        f.NodeCommandLine,
+        "Run a command on many nodes; the run lasts until the client disconnects",
+        form=RestForm.LINES,
+    ),
     _post(
         "/node-invitations",
         "invite_node",
@@ -259,6 +289,42 @@ _CLUSTER: Final = (
         "Remove a job template",
         guard=_TEMPLATE,
     ),
+    _get("/resources", "resources", r.VerbRequest, x.ResourcesAnswer, "List the resources"),
+    _post("/resources", "set_resource", x.SetResourceRequest, x.ResourceAnswer, "Add or change a resource"),
+    _get("/resources/{name}", "resource", x.ResourceNameRequest, x.ResourceAnswer, "Show a resource"),
+    _delete(
+        "/resources/{name}",
+        "remove_resource",
+        x.ResourceNameRequest,
+        c.RemovedAnswer,
+        "Remove a resource",
+    ),
+    _get("/site/jobs", "site_jobs", y.SiteJobsRequest, y.SiteJobsAnswer, "List the jobs of the site"),
+    _get("/site/nodes", "site_nodes", r.VerbRequest, y.SiteNodesAnswer, "List the nodes of the site"),
+    _get("/elastic-pools", "elastic_pools", r.VerbRequest, z.ElasticPoolsAnswer, "List the elastic pools"),
+    _post(
+        "/elastic-pools",
+        "set_elastic_pool",
+        z.SetElasticRequest,
+        z.ElasticPoolAnswer,
+        "Add or change an elastic pool",
+    ),
+    _get(_ELASTIC, "elastic_pool", z.ElasticNameRequest, z.ElasticPoolAnswer, "Show an elastic pool"),
+    _post(
+        f"{_ELASTIC}/pause",
+        "pause_elastic_pool",
+        z.PauseElasticRequest,
+        z.ElasticPoolAnswer,
+        "Pause an elastic pool",
+    ),
+    _post(
+        f"{_ELASTIC}/resume",
+        "resume_elastic_pool",
+        z.ElasticNameRequest,
+        z.ElasticPoolAnswer,
+        "Resume an elastic pool",
+    ),
+    _delete(_ELASTIC, "remove_elastic_pool", z.ElasticNameRequest, c.RemovedAnswer, "Remove an elastic pool"),
     _get("/filters", "filters", r.VerbRequest, c.FiltersAnswer, "List the filters and plug-ins"),
     _post("/filter-tests", "test_filter", r.TestFilterRequest, c.FilterTrial, "Try a filter"),
     _get("/cluster", "cluster", r.VerbRequest, c.ClusterAnswer, "Show the cluster"),
@@ -314,10 +380,13 @@ ROUTES: Final[tuple[RestRoute, ...]] = (*_JOBS, *_TASKS, *_NODES, *_CLUSTER)
 """Every route; a path without names in braces is before those with one at its place."""
 
 NOT_BY_REST: Final[Mapping[str, str]] = {
-    "run_on_nodes": "it lasts as long as a connection with words in both directions",
-    "run_on_node": "it is a part of run_everywhere",
-    "shell": "it is a terminal: a connection with words in both directions",
+    "run_on_node": "it is a part of run_on_nodes",
+    "shell": "it is a WebSocket, which OpenAPI cannot describe: see the page of the REST API",
     "backup": "the copy is a file in the state directory: only on the head's machine",
-    "create_token": "a login must not be made with another one: only on the head's machine",
+    "keep_delegation": "the grid service has it: PUT /pilot/delegations/ID",
+    "delegations": "the grid service has it: GET /pilot/delegations",
+    "forget_delegation": "the grid service has it: DELETE /pilot/delegations/ID",
+    "delegated_credential": "a secret, for the tasks of its user only",
+    "create_token": "a token makes no token: on the head's machine, or on a page of the console",
 }
 """The verbs without a route, and why."""

@@ -77,3 +77,16 @@ class CommandExit(VerbAnswer, frozen=True):
 
 
 HeadFrame = ShellWaits | ShellPlace | ShellNotice | RunStarted | CommandOutput | InputTaken | CommandExit
+
+
+class NodeCommandLine(VerbAnswer, frozen=True):
+    """A line of what a gateway answers to `run_on_nodes`: the first, one of a node, or the last."""
+
+    run: int | UnsetType = UNSET  # in the first line
+    nodes: list[str] | UnsetType = UNSET  # in the first line: where it runs
+    node: str | UnsetType = UNSET  # in all others but the last
+    out: bytes | UnsetType = UNSET  # output of the command: base64
+    err: bytes | UnsetType = UNSET
+    exit: int | UnsetType = UNSET  # the status of the command on the node; 255: not run, or unknown
+    problem: str | UnsetType = UNSET  # the reason, in a sentence, or ""
+    done: bool | UnsetType = UNSET  # in the last line

@@ -1,4 +1,4 @@
-"""What the verbs about the output of tasks and the parts of sweeps are asked and answer.
+"""What the verbs about the output of tasks, the parts of sweeps and new descriptions are asked and answer.
 
 The comment of a field is what the page of the protocol says of it.
 """
@@ -7,8 +7,17 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
+from headnode.core.formats.fidelity import FidelityReport
 from headnode.protocol.answers import InstanceCounts, VerbAnswer
 from headnode.protocol.requests import JobIdRequest
+
+
+class ReplacedJob(VerbAnswer, frozen=True):
+    """replace_job."""
+
+    job: int
+    changed: list[str]  # names of options
+    report: FidelityReport  # what was not understood, or understood otherwise
 
 
 class OutputAnswer(VerbAnswer, frozen=True):

@@ -1,11 +1,17 @@
-"""What the verbs about users, tokens and the audit log answer.  The page of the protocol is printed from it.
+"""What the verbs about users, tokens and the audit log answer, and how a new token is asked for.
 
+The page of the protocol is printed from it.
 Times are seconds since 1970.  The comment of a field is what the page says of it.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Meta
+
+from headnode.core.model import bounds as b
+from headnode.core.model.user import TokenRole
 from headnode.protocol.answers import VerbAnswer
+from headnode.protocol.requests import Duration, Name, VerbRequest
 
 
 class RequestingUser(VerbAnswer, frozen=True):
@@ -15,6 +21,16 @@ class RequestingUser(VerbAnswer, frozen=True):
     uid: int
     role: str  # user, operator, administrator
     cluster: str
+
+
+class NewTokenRequest(VerbRequest, frozen=True):
+    """create_token."""
+
+    user: Name = ""
+    web: bool = False  # the login is a secret for take_login at gateway.sock
+    lifetime: Duration = 90 * 86400.0  # of the token, in seconds
+    name: Name = ""  # what the token is for
+    role: TokenRole = "all"  # what it gives of the rights of its user; reader: to change nothing
 
 
 class LoginAnswer(VerbAnswer, frozen=True):
@@ -35,6 +51,8 @@ class TokenObject(VerbAnswer, frozen=True):
     expires: float
     last_used: float | None
     address: str
+    name: str = ""
+    role: TokenRole = "all"  # what it gives of the rights of its user
 
 
 class TokensAnswer(VerbAnswer, frozen=True):
@@ -53,3 +71,45 @@ class AuditAnswer(VerbAnswer, frozen=True):
     """audit_log."""
 
     entries: list[dict[str, Any]]  # the newest lines of the audit log, oldest first
+
+
+Secret = Annotated[str, Meta(max_length=b.SECRET.most)]
+
+
+class DelegationNameRequest(VerbRequest, frozen=True):
+    """forget_delegation and delegated_credential."""
+
+    name: Name
+
+
+class KeepDelegationRequest(VerbRequest, frozen=True):
+    """keep_delegation: a proxy, or a token."""
+
+    name: Name
+    proxy: Secret = ""  # an X.509 proxy in PEM: certificate, key, chain
+    bearer: Secret = ""  # a bearer token; a field called token would be in the audit log
+    hosts: Annotated[tuple[Name, ...], Meta(max_length=b.SHORT_LIST.most)] = ()  # that may get the token
+    lifetime: Duration = 7 * 86400.0  # of a token, in seconds; a proxy has its own
+    job: int | None = None  # it is forgotten when this job is over
+
+
+class DelegationObject(VerbAnswer, frozen=True):
+    """keep_delegation and forget_delegation: a delegation without its secret."""
+
+    name: str
+    kind: str  # proxy or token
+    hosts: list[str]
+    expires: float
+    job: int | None
+
+
+class DelegationsAnswer(VerbAnswer, frozen=True):
+    """delegations."""
+
+    delegations: list[DelegationObject]
+
+
+class DelegatedCredential(VerbAnswer, frozen=True):
+    """delegated_credential."""
+
+    values: dict[str, Any]  # as in a file of credentials; `proxy_text` has the proxy itself

@@ -22,12 +22,10 @@ from headnode.core.model.errors import (
 )
 
 if TYPE_CHECKING:
-    from headnode.sdk.asynchronous.client import AsyncHeadnodeClient
-    from headnode.sdk.asynchronous.job_handle import AsyncJobHandle
+    from headnode.sdk.asynchronous.client import AsyncHeadnodeClient, AsyncJobHandle
+    from headnode.sdk.executor.calls import HeadnodeFuture
     from headnode.sdk.executor.executor import HeadnodeExecutor
-    from headnode.sdk.executor.futures import HeadnodeFuture
-    from headnode.sdk.synchronous.client import HeadnodeClient
-    from headnode.sdk.synchronous.job_handle import JobHandle
+    from headnode.sdk.synchronous.client import HeadnodeClient, JobHandle
 
 __all__ = (
     "AsyncHeadnodeClient",
@@ -47,11 +45,11 @@ __all__ = (
 
 _PLACES = {
     "AsyncHeadnodeClient": "asynchronous.client",
-    "AsyncJobHandle": "asynchronous.job_handle",
+    "AsyncJobHandle": "asynchronous.client",
     "HeadnodeClient": "synchronous.client",
     "HeadnodeExecutor": "executor.executor",
-    "HeadnodeFuture": "executor.futures",
-    "JobHandle": "synchronous.job_handle",
+    "HeadnodeFuture": "executor.calls",
+    "JobHandle": "synchronous.client",
 }
 
 

@@ -75,6 +75,18 @@ class TaskOptions(TypedDict, total=False):
     valid_exit_codes: int | str | Sequence[int | str]  # exit codes that mean success; else the job's
     fail_job_on_failure: bool  # a failure of this task fails the job
     fail_job_count: int  # how many failed instances fail the job
+    storage_base: str  # URL below which paths of its staged files are; else the job's
+    transfer_attempts: int  # how often the transfer of a file is tried; else the job's
+    credential: str  # name of the owner's credential for storage; else the job's
+    script: (
+        str  # text of the program, with #! in its first line; the first word of the command line is its name
+    )
+    stage_in: (
+        Mapping[str, str] | Sequence[Mapping[str, Any]]
+    )  # files that are brought to the task before it starts
+    stage_out: (
+        Mapping[str, str] | Sequence[Mapping[str, Any]]
+    )  # files that are taken from the task after it has ended
     environment: Mapping[str, str | int]  # environment of the task
     properties: Mapping[str, str | int]  # your own words
     extensions: Mapping[str, str | int]  # properties of another language: kept, without effect
@@ -149,10 +161,14 @@ class JobOptions(TypedDict, total=False):
     fail_on_task_failure: bool  # the first failed task fails the job
     fail_dependent_tasks: bool  # a failed task fails those that depend on it
     task_retry_limit: int  # how often a task is retried if its program fails
+    storage_base: str  # URL below which paths of staged files are
+    transfer_attempts: int  # how often the transfer of a staged file is tried; default: 5
     notify_on_start: bool  # send a notice when the job starts
     notify_on_completion: bool  # send a notice when the job has ended
     email: str  # e-mail address for notices
     run_as: str  # user of the job; only administrators may name another user
+    resource: str  # resource with its own scheduler that runs the job
+    credential: str  # name of the owner's credential for storage
     group_order: str | Sequence[str]  # order of task groups
     dialect: str  # language from which the job was converted
     environment: Mapping[str, str | int]  # environment of all tasks
@@ -184,3 +200,12 @@ class SingleTaskOptions(JobOptions, total=False):
     group: int  # number of its task group
     fail_job_on_failure: bool  # a failure of this task fails the job
     fail_job_count: int  # how many failed instances fail the job
+    script: (
+        str  # text of the program, with #! in its first line; the first word of the command line is its name
+    )
+    stage_in: (
+        Mapping[str, str] | Sequence[Mapping[str, Any]]
+    )  # files that are brought to the task before it starts
+    stage_out: (
+        Mapping[str, str] | Sequence[Mapping[str, Any]]
+    )  # files that are taken from the task after it has ended

@@ -140,7 +140,7 @@ def test_the_environment_stands_in_and_can_switch_it_off(tmp_path: Path) -> None
     assert recall(environ) == 9
     for without in ({**environ, "CCP_NO_JOB_ID": "1"}, {**environ, "CCP_PREVIOUS_JOB_ID": "x"}):
         remember(3, {**without, "CCP_NO_JOB_ID": "1"})
-        with pytest.raises(BadRequest, match="has made no job"):
+        with pytest.raises(BadRequest, match="has made none"):
             recall(without)
 
 

@@ -148,36 +148,6 @@ def test_advice_names_only_options_that_the_command_has() -> None:
     assert "--jobtemplate" not in refused.value.fix
 
 
-SLURM = """#!/bin/bash
-#SBATCH --job-name=sim
-#SBATCH --time=01:30:00
-#SBATCH -n 4
-#SBATCH --partition=debug
-srun ./solve
-"""
-PBS = "#!/bin/sh\n#PBS -N sim\n#PBS -l walltime=00:30:00\ntrue\n"
-GRID_ENGINE = "#!/bin/sh\n#$ -cwd\n#$ -l h_rt=3600\ntrue\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "scheduler", "way_out"),
-    [
-        (SLURM, "Slurm", "hn job submit --jobname sim --runtime 1h30m -n 4 sh ./run.sh 7; without --part"),
-        (PBS, "PBS", "--jobname sim --runtime 30m sh"),
-        (GRID_ENGINE, "Grid Engine", "--runtime 3600s sh ./run.sh 7; without -cwd"),
-    ],
-)  # fmt: skip
-def test_a_batch_script_is_refused_with_its_options_in_our_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, scheduler: str, way_out: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("run.sh").write_text(text)
-    with pytest.raises(BadRequest) as refused:
-        job_submit.run(submit("./run.sh", "7"), NO_HEAD, TableOutput(print, print, print))
-    assert f"is a batch script for {scheduler}" in refused.value.what
-    assert way_out in refused.value.fix
-
-
 @pytest.mark.parametrize(
     "text",
     [

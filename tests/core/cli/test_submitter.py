@@ -36,5 +36,5 @@ def test_a_task_and_each_instance_of_a_sweep_run_in_the_directory_by_its_very_na
 
 @pytest.mark.parametrize("here", ["/data/$HOME", "/data/${x}", "/data/%CCP_JOBID%"])
 def test_a_directory_that_the_node_would_call_otherwise_is_refused(here: str) -> None:
-    with pytest.raises(BadRequest, match="has a name that stands for a variable"):
+    with pytest.raises(BadRequest, match="has a name that is read as a variable"):
         below(here, "", swept=False)

@@ -93,6 +93,6 @@ def test_a_suspended_job_keeps_its_memory() -> None:
     spec = wants('<Memory units="GB">20</Memory>')
     first = submit(made, msgspec.structs.replace(spec, suspendable=True))
     made.do(SuspendJob(by=ROOT, job=first))
-    assert made.cluster.suspended or state(made, first) is JobState.SUSPENDING
+    assert made.cluster.detached or state(made, first) is JobState.SUSPENDING
     second = submit(made, spec)
     assert state(made, second) is JobState.QUEUED

@@ -1,13 +1,12 @@
 """The one writer: nothing is answered or done that is not durable, and it remembers what it did."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 from worlds import ROOT, World
 
 from headnode.adapters.clock import VirtualClock
-from headnode.adapters.journal.memory import MemoryJournal
 from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId, Seconds
@@ -25,19 +24,20 @@ from headnode.core.state.transitions import JobState
 from headnode.engine.engine import Engine
 from headnode.engine.ports import EndedJob
 from headnode.engine.recovery import recover, save
+from journal_model import ModelJournal
 from testbed.in_process import InProcessNodes
 
 TRUE = TaskSpec(command="/bin/true", rerunnable=True)
 SUBMIT = CreateJob(by=ROOT, spec=JobSpec(tasks=(TRUE,)), submit=True)
 
 
-class FullDisk(MemoryJournal):
+class FullDisk(ModelJournal):
     """A journal whose disk is full whenever `full` says so."""
 
     full = False
 
     def append(
-        self, events: Sequence[Event], ended: Sequence[EndedJob] = (), revived: Sequence[JobId] = ()
+        self, events: Sequence[Event], ended: Iterable[EndedJob] = (), revived: Sequence[JobId] = ()
     ) -> int:
         """Record the events, if there is room."""
         if self.full:
@@ -154,8 +154,8 @@ def test_a_snapshot_and_the_events_after_it_make_the_same_cluster_as_the_events_
     assert later in cluster.jobs
 
 
-def _without_snapshots(journal: MemoryJournal) -> MemoryJournal:
-    bare = MemoryJournal()
+def _without_snapshots(journal: ModelJournal) -> ModelJournal:
+    bare = ModelJournal()
     bare.append([event for _, event in journal.replay()])
     return bare
 
@@ -168,7 +168,7 @@ def test_a_snapshot_is_due_after_so_many_events_and_not_before() -> None:
 
 
 def test_a_snapshot_that_does_not_read_is_said_to_be_damaged() -> None:
-    journal = MemoryJournal()
+    journal = ModelJournal()
     journal.keep_snapshot(1, b"\xc1 nonsense")
     with pytest.raises(Unavailable, match="journal-damaged"):
         Engine(journal, VirtualClock(Instant(1.0)), dict(POLICIES), InProcessNodes())
@@ -259,7 +259,7 @@ def test_a_long_pass_is_told_in_the_log_and_the_next_one_waits_as_long(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = SlowClock(Instant(100.0))
-    engine = Engine(MemoryJournal(), clock, dict(POLICIES), InProcessNodes())
+    engine = Engine(ModelJournal(), clock, dict(POLICIES), InProcessNodes())
     clock.step = 2.0
     engine.handle([SUBMIT])
     assert "a scheduling pass took 2.0 s: 0 jobs run, 1 kinds of job wait on 0 nodes" in caplog.text

@@ -355,7 +355,7 @@ def test_only_the_newest_jobs_of_the_archive_teach_and_the_newest_teach_last() -
     taught(world, "n", used=900, times=1, by=BOB)
     again = RunTimeLearner(world.cluster)
     (page,) = again.read(world.journal, most=3)
-    assert [job.id for job in page] == [4, 3, 2]
+    assert [round(used) for _, _, used in page] == [900, 300, 200]
     again.teach(page)
     kinds = {(k.user, k.family): k.used for k in again.history.state()}
     assert kinds["ada", "n"] == pytest.approx((200 / HOUR, 300 / HOUR))
@@ -366,7 +366,7 @@ def test_the_archive_is_read_slice_by_slice(monkeypatch: pytest.MonkeyPatch) -> 
     world = Foreseen(1)
     taught(world, "n", used=100, times=5)
     pages = RunTimeLearner(world.cluster).read(world.journal, most=4)
-    assert [[job.id for job in page] for page in pages] == [[5, 4], [3, 2]]
+    assert [len(page) for page in pages] == [2, 2]
 
 
 def test_a_job_that_is_canceled_after_it_went_back_to_the_queue_teaches_nothing() -> None:

@@ -1,11 +1,10 @@
 """Jobs that come together: one record in the journal, whatever happens on the way."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 from worlds import ADA, World
 
-from headnode.adapters.journal.memory import MemoryJournal
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.job import Condition, DependencyLink, JobSpec
 from headnode.core.model.quantities import JobId
@@ -17,9 +16,10 @@ from headnode.core.state.job_events import JobCreated, JobSubmitted
 from headnode.engine.engine import Engine
 from headnode.engine.ports import EndedJob
 from headnode.engine.recovery import save
+from journal_model import ModelJournal
 
 
-class WatchedJournal(MemoryJournal):
+class WatchedJournal(ModelJournal):
     """A journal that remembers its batches, and whose disk may be full."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class WatchedJournal(MemoryJournal):
         self.batches: list[list[Event]] = []
 
     def append(
-        self, events: Sequence[Event], ended: Sequence[EndedJob] = (), revived: Sequence[JobId] = ()
+        self, events: Sequence[Event], ended: Iterable[EndedJob] = (), revived: Sequence[JobId] = ()
     ) -> int:
         """Record the events, if there is room."""
         if self.full:

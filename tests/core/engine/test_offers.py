@@ -7,8 +7,7 @@ from worlds import ADA, ROOT
 from headnode.core.filtering import ActivationVerdict
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds, SortKey
 from headnode.core.model.task import TaskSpec
-from headnode.core.scheduling.policies import POLICIES
-from headnode.core.scheduling.queue_order import OrderedPolicy
+from headnode.core.scheduling.policies import POLICIES, OrderedPolicy
 from headnode.core.scheduling.view import View
 from headnode.core.state.filters import TakeVerdict
 from headnode.core.state.hold import HoldJob

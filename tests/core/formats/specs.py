@@ -210,7 +210,7 @@ NEW_OF_JOBS = {
     "after_start": ids,
     "named_parents": st.lists(
         st.builds(NamedParent, names, st.booleans(), st.sampled_from(Condition)).filter(
-            lambda parent: not (parent.by_id and parent.called.isdecimal())  # that is a number: `parents`
+            lambda parent: not (parent.by_id and parent.name.isdecimal())  # that is a number: `parents`
         ),
         max_size=2,
     ).map(tuple),
@@ -218,6 +218,7 @@ NEW_OF_JOBS = {
     "holds": several,
     "end_by": st.none() | moments,
     "reservation": st.just("") | names,
+    "resource": st.just("") | names,
     "suspendable": st.booleans(),
     "interactive": st.booleans(),
     "resource_limits": limits,

@@ -144,3 +144,12 @@ def test_a_kept_element_cannot_smuggle_in_markup() -> None:
 
 def test_a_finding_without_a_place_is_described_without_one() -> None:
     assert describe(ReportItem(Fidelity.NOTE, "Job", "x")) == "Job: x"
+
+
+def test_a_kept_element_that_an_editor_has_changed_in_form_only_is_the_same_job() -> None:
+    spec, _ = read_job("<Job><Odd>1</Odd><Tasks/></Job>")
+    text = write_job(spec, "hpcpack")[0].replace(b"&lt;/Odd&gt;", b"&lt;/Odd  &gt;")
+    changed, _ = read_job(text)
+    assert b"/Odd  " in text
+    assert read_job(write_job(changed, "hpcpack")[0])[0] == changed
+    assert changed.extensions == {"<Odd>": "<Odd>1</Odd>"}

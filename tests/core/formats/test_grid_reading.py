@@ -11,21 +11,25 @@ from headnode.core.formats.dialects.reading import JobLanguage, locate
 from headnode.core.formats.fidelity import Awareness, Fidelity, lossy_items
 from headnode.core.formats.grid import (
     Behaviour,
-    FileTransfer,
     GridOptions,
-    TransferDirection,
     files_named,
     read_job,
     refuse_other_batch,
-    refuse_transfers,
-    transfers_of,
     write_job,
 )
-from headnode.core.formats.grid.transfers import file_url, local_path, resolve
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.job_checks import check_job, check_runnable
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
+from headnode.core.model.staging import (
+    FileTransfer,
+    TransferDirection,
+    attempts_of,
+    file_url,
+    local_path,
+    resolve,
+    transfers_of,
+)
 from headnode.core.model.task import Distribution
 
 from .shared import SHARED
@@ -189,21 +193,18 @@ def test_files_are_resolved_against_the_base_of_the_task_or_of_the_job() -> None
         "b", output_files={"r": "../r"}, default_storage_base="s3://b/one/", max_transfer_attempts=2
     )
     spec = read(job(first, second, default_storage_base=BASE))
-    one: dict[str, Any] = {"task": 1, "direction": TransferDirection.IN}
-    assert transfers_of(spec) == (
-        FileTransfer(local="x", url=BASE + "hello.txt", **one),
-        FileTransfer(local="y", url="gsiftp://example.org/bar.txt", **one),
-        FileTransfer(local="z/", url="gsiftp://other/d/", directory=True, **one),
-        FileTransfer(task=1, direction=TransferDirection.OUT, local="stdout", url=BASE + "o/1", stream=True),
-        FileTransfer(task=2, direction=TransferDirection.OUT, local="r", url="s3://b/r", attempts=2),
+    one, two = spec.tasks
+    into: dict[str, Any] = {"direction": TransferDirection.IN}
+    assert transfers_of(spec, one) == (
+        FileTransfer(path="x", url=BASE + "hello.txt", **into),
+        FileTransfer(path="y", url="gsiftp://example.org/bar.txt", **into),
+        FileTransfer(path="z/", url="gsiftp://other/d/", directory=True, **into),
+        FileTransfer(direction=TransferDirection.OUT, path="stdout", url=BASE + "o/1", stream=True),
     )
-
-
-def test_a_job_that_needs_transfers_is_refused_by_the_names_of_its_tasks() -> None:
-    spec = read(job(task("a"), task("b", stdin="in.txt"), default_storage_base=BASE))
-    with pytest.raises(BadRequest, match=r"files of task 2 \('b'\) .* first 'stdin' from 'gsiftp"):
-        refuse_transfers(spec)
-    refuse_transfers(read(job(task("a"))))
+    assert transfers_of(spec, two) == (
+        FileTransfer(direction=TransferDirection.OUT, path="r", url="s3://b/r"),
+    )
+    assert (attempts_of(spec, one), attempts_of(spec, two)) == (5, 2)
 
 
 def test_a_file_of_a_shared_file_system_needs_no_transfer() -> None:
@@ -211,13 +212,13 @@ def test_a_file_of_a_shared_file_system_needs_no_transfer() -> None:
         job(task("a", stdin="in%20put", stdout="file:///x/out"), default_storage_base="file:///data/")
     )
     assert (spec.tasks[0].standard_input, spec.tasks[0].standard_output) == ("/data/in put", "/x/out")
-    assert transfers_of(spec) == ()
+    assert transfers_of(spec, spec.tasks[0]) == ()
 
 
 def test_a_path_without_a_base_is_ignored_as_published_and_refused_as_the_service_did_it() -> None:
     text = job(task("a", input_files={"x": "y"}, stdout="out"))
     spec, report = read_job(text)
-    assert transfers_of(spec) == ()
+    assert transfers_of(spec, spec.tasks[0]) == ()
     assert spec.tasks[0].standard_output == ""
     ignored = [item.what for item in report if "is ignored, as the specification says" in item.what]
     assert [what.split(":")[0] for what in ignored] == ["stdout", "input_files"]
@@ -454,7 +455,9 @@ def test_values_are_put_in_for_names() -> None:
     spec = read(text, **options)
     assert spec.tasks[0].command == "/opt/2/run 7 '{1} {print $1} {}'"
     assert spec.tasks[0].environment == {"{CASE}": "7"}
-    assert [(one.local, one.url) for one in transfers_of(spec)] == [("7.txt", "gsiftp://h/d/in/7")]
+    assert [(one.path, one.url) for one in transfers_of(spec, spec.tasks[0])] == [
+        ("7.txt", "gsiftp://h/d/in/7")
+    ]
 
 
 def test_a_name_without_a_value_is_refused_when_values_are_given_and_stays_when_none_are() -> None:

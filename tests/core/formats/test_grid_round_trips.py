@@ -10,19 +10,23 @@ from hypothesis import strategies as st
 
 from depth import share_of
 from headnode.core.formats.fidelity import lossy_items
-from headnode.core.formats.grid import JOB, TASK, GridOptions, read_job, transfers_of, write_job
+from headnode.core.formats.grid import JOB, TASK, GridOptions, read_job, write_job
 from headnode.core.formats.grid.command_lines import join, split
 from headnode.core.formats.hpc_xml import HPC
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, UnitType
 from headnode.core.model.quantities import Seconds
+from headnode.core.model.staging import transfers_of
 from headnode.core.model.task import Distribution, TaskSpec, TaskType, argv_of
 
 from . import grid_documents as documents
 from . import specs
 
 MANY = settings(max_examples=share_of(100), deadline=None, suppress_health_check=list(HealthCheck))
-SAID_WHEN_READ = ("is set to an empty value, not removed", "variables in a path are not replaced there")
+SAID_WHEN_READ = re.compile(
+    r"(is set to an empty value, not removed|variables in a path are not replaced there)"
+    r"( \(\d+ times, here first\))?$"
+)
 ACTED_ON = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%")
 
 
@@ -35,7 +39,7 @@ def read(found: Any) -> JobSpec:
 def test_every_job_that_was_read_is_written_without_loss_and_read_as_the_same(found: dict[str, Any]) -> None:
     spec = read(found)
     text, report = write_job(spec)
-    assert [item for item in lossy_items(report) if not item.what.endswith(SAID_WHEN_READ)] == []
+    assert [item for item in lossy_items(report) if not SAID_WHEN_READ.search(item.what)] == []
     assert read_job(text)[0] == spec
 
 
@@ -51,7 +55,9 @@ def test_every_task_that_was_read_is_written_without_loss_and_read_as_the_same(f
 @MANY
 def test_the_files_to_be_transferred_are_the_same_after_a_round_trip(found: dict[str, Any]) -> None:
     spec = read(found)
-    assert transfers_of(read_job(write_job(spec)[0])[0]) == transfers_of(spec)
+    again = read_job(write_job(spec)[0])[0]
+    for one, other in zip(spec.tasks, again.tasks, strict=True):
+        assert transfers_of(spec, one) == transfers_of(again, other)
 
 
 @given(st.data())
@@ -80,13 +86,8 @@ def test_a_program_is_given_exactly_the_arguments_that_were_written(arguments: l
     words = ["/bin/prog", *arguments]
     command = join(words)
     assert ACTED_ON.search(command) is None
-    argv = argv_of(command)
-    assert list(argv) == words or argv[:2] == ("/bin/sh", "-c")
+    assert list(argv_of(command)) == words
     assert split(command, 1) == (words, False, "")
-
-
-def test_a_program_that_goes_through_the_shell_gets_its_arguments_too() -> None:
-    assert argv_of(join(["/bin/echo", "a; b", "it's"])) == ("/bin/sh", "-c", "/bin/echo 'a; b' 'it'\"'\"'s'")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from depth import share_of
 from headnode.core.formats import native
 from headnode.core.formats.dialects import read
 from headnode.core.formats.dialects.reading import JobLanguage, locate
-from headnode.core.formats.hpc_xml import DIALECTS, HPC, read_job, write_job
+from headnode.core.formats.hpc_xml import CCS, DIALECTS, HPC, read_job, write_job
 from headnode.core.formats.slash_terms import JOB_TERMS, TASK_TERMS, read_job_terms, read_task_terms
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
@@ -167,10 +167,21 @@ def test_namespaces_that_are_none_are_refused_whatever_the_parser_warns_of_later
         "<!--" * 50_000,
         "<Job HoldUntil='" + "1/" * 50_000 + "'/>",
         "<Job JobValidExitCodes='" + "1..2," * 50_000 + "' RequestedNodes='" + " ," * 50_000 + "'/>",
+        "<Job><Tasks><Task CommandLine='" + "x" * 14_000_000 + "'/>",
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_no_file_is_slow_to_refuse_or_read(text: str) -> None:
     begun = time.process_time()
     read_or_refuse(text)
     assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize(
+    "name", ["headnode.kept: x", "headnode.kept:", "headnode.kept:a b", "headnode.kept:<x"]
+)
+def test_a_term_that_only_begins_as_what_was_kept_comes_back(name: str) -> None:
+    text = write_job(JobSpec(properties={"own": "1", "other": "2"}), CCS)[0].decode()
+    spec = read_or_refuse(text.replace("<Name>own<", f"<Name>{name.replace('<', '&lt;')}<"))
+    assert spec is not None
+    assert spec.properties["other"] == "2"

@@ -2,7 +2,9 @@
 
 import time
 from contextlib import suppress
+from itertools import product
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -175,9 +177,9 @@ def test_the_same_keys_in_braces_are_json() -> None:
             "line 2, column 0: job: run_time: '1:30' is not",
             "1h30m",
         ),
-        ('run_time = "3 moons"', "run-time", "'moons' is no unit of time", "90s"),
+        ('run_time = "3 moons"', "run-time", "'moons' is not a unit of time", "90s"),
         ('memory_per_node = "4"', "memory", "'4' is not an amount of memory", "4 GB"),
-        ('memory_per_node = "4 GHz"', "memory", "'GHz' is no unit of memory", ""),
+        ('memory_per_node = "4 GHz"', "memory", "'GHz' is not a unit of memory", ""),
         ('memory_per_node = "1 KB"', "memory", "not a whole number of MB", ""),
         ('processors = "two"', "size", "'two' is not a number", "2-8"),
         ('command = "a"\nprocessors = "*"', "size", "line 2, column 0: job: processors gives no size", "4"),
@@ -192,10 +194,15 @@ def test_the_same_keys_in_braces_are_json() -> None:
         ('requested_nodes = "n[1-"', "nodes", "has a stray '['", "node[3-5,8]"),
         ('requested_nodes = "n[3-1]"', "nodes", "range '3-1'", ""),
         ('requested_nodes = "n[1-99999]m[1-99999]"', "nodes", "more than 100000 nodes", ""),
-        ('requested_nodes = "n[a]"', "nodes", "'a' in 'n[a]' is no number", ""),
+        ('requested_nodes = "n[a]"', "nodes", "'a' in 'n[a]' is not a number", ""),
         ('sweep = "1..9"', "sweep", "'1..9' is not a range", "1-100"),
-        ('type = "swep"', "type-of-task", "'swep' is no type of task", "did you mean 'sweep'?"),
-        ('node_group_op = "any"', "way-to-combine-node-groups", "'any' is no way", "intersect, union"),
+        ('type = "swep"', "type-of-task", "'swep' is not a valid type of task", "did you mean 'sweep'?"),
+        (
+            'node_group_op = "any"',
+            "way-to-combine-node-groups",
+            "'any' is not a valid way",
+            "intersect, union",
+        ),
         ("exclusive = 1", "value", "1 is not true or false", "without quotes"),
         ("name = 7", "value", "name: 7 is not text", "double quotes"),
         ('environment = "A=1"', "value", "'A=1' is not names with texts", "[header]"),
@@ -213,7 +220,7 @@ def test_the_same_keys_in_braces_are_json() -> None:
         ),
         ('hold_until = "soon"', "date-time", "'soon' is not a date", ""),
         ("hold_until = 10:00:00", "date-time", "10:00:00 is not a date and time", "2030-01-31T18"),
-        ('group_order = "1, 2"', "group-order", "'1, 2' is no order", "1 -> 2"),
+        ('group_order = "1, 2"', "group-order", "'1, 2' is not an order", "1 -> 2"),
         ('priority = "high"', "priority", "priority 'high'", ""),
         ("tasks = 3", "value", "tasks is 3, not a list", "[[tasks]]"),
         ("tasks = [3]", "value", "line 1, column 9: task 1 is 3, not a table", ""),
@@ -291,6 +298,23 @@ m = { n = { o = "}" }, p = [] }
 )
 def test_every_key_of_a_toml_text_has_its_place(path: tuple[str | int, ...], line: int, column: int) -> None:
     assert tuple(read_toml_or_json(PLACES).place_of(path)) == (line, column)
+
+
+@pytest.mark.parametrize("quotes", ['"""', "'''"])
+def test_a_text_of_lines_ends_where_it_ends_whatever_quotes_are_in_it(quotes: str) -> None:
+    texts = map("".join, product(quotes[0] + "\\n\n", repeat=5))
+    whole = [f"a = {quotes}{text}{quotes}\nb = 1\n" for text in texts]
+    read = [text for text in whole if _is_toml(text)]
+    assert len(read) > 200
+    for text in read:
+        assert tuple(read_toml_or_json(text).place_of(("b",))) == (text.count("\n"), 0), text
+
+
+def _is_toml(text: str) -> bool:
+    try:
+        return msgspec.toml.decode(text).get("b") == 1
+    except msgspec.DecodeError:
+        return False
 
 
 def test_a_refusal_that_came_later_gets_its_place() -> None:

@@ -40,7 +40,7 @@ from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Alternative, HeldAmounts, JobSpec, Licence, TaskAlternative
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER, Instant, Seconds
-from headnode.core.model.task import Distribution, TaskSpec
+from headnode.core.model.task import Distribution, StagedFile, TaskSpec
 
 from .specs import whole_jobs
 
@@ -168,6 +168,7 @@ def test_the_schema_is_closed_and_knows_every_key() -> None:
         "held": {*HeldAmounts.__struct_fields__},
         "distribution": {*Distribution.__struct_fields__},
         "named_job": {"name", "id", "condition"},
+        "staged_file": {*StagedFile.__struct_fields__},
     }
     assert {name: {*part["properties"]} for name, part in parts.items()} == known
     assert not any(part["additionalProperties"] for part in (*parts.values(), schema["then"]))

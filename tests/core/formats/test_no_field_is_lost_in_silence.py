@@ -25,7 +25,7 @@ from headnode.core.model.job import (
 )
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Instant, Priority, Seconds
-from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec, TaskType
+from headnode.core.model.task import Distribution, ResourceLimit, StagedFile, TaskSpec, TaskType
 
 JOB_FIELDS: dict[str, Any] = {
     "name": "n", "description": "d", "job_group": "g", "project": "p", "template": "t",
@@ -40,12 +40,14 @@ JOB_FIELDS: dict[str, Any] = {
     "valid_exit_codes": ((0, 3),), "parents": (7,), "after_failure": (7,), "after_exit": (7,),
     "after_start": (7,), "named_parents": (NamedParent("mesh", condition=Condition.ON_EXIT),),
     "hold_until": Instant(2_000_000_000.0), "holds": ("user",), "end_by": Instant(2_000_000_000.0),
-    "reservation": "r", "suspendable": True, "preemptable": False, "interactive": True,
+    "reservation": "r", "resource": "s", "suspendable": True, "preemptable": False, "interactive": True,
     "resource_limits": (ResourceLimit("nofile", 9, 9),), "notify_on_start": True,
     "notify_on_completion": True, "email": "ann@example.org", "run_as": "ann", "environment": {"A": "1"},
     "group_edges": (GroupEdge(1, 2),), "properties": {"P": "1"}, "extensions": {"Odd": "1"},
+    "storage_base": "https://h/d/", "transfer_attempts": 3, "credential": "store",
 }  # fmt: skip
 TASK_FIELDS: dict[str, Any] = {
+    "script": "#!/bin/sh\necho $1\n",
     "name": "n", "command": "/bin/other", "kind": TaskType.NODE_PREP, "minimum": 2, "maximum": 4,
     "run_time": Seconds(90.0), "exclusive": True, "rerunnable": True, "standard_input": "/i",
     "standard_output": "/o", "standard_error": "/e", "append_output": True, "append_error": True,
@@ -54,6 +56,8 @@ TASK_FIELDS: dict[str, Any] = {
     "group": 1, "start": 3, "end": 9, "increment": 2, "valid_exit_codes": ((0, 3),),
     "fail_job_on_failure": True, "fail_job_count": 2, "resource_limits": (ResourceLimit("nofile", 9, 9),),
     "environment": {"A": "1"}, "properties": {"P": "1"}, "extensions": {"Odd": "1"},
+    "stage_in": (StagedFile("x", "https://h/x"),), "stage_out": (StagedFile("y/", "s3://b/y/"),),
+    "storage_base": "https://h/d/", "transfer_attempts": 3, "credential": "store",
 }  # fmt: skip
 BESIDE: dict[str, dict[str, Any]] = {
     "append_output": {"standard_output": "/o"},
@@ -160,7 +164,15 @@ JOB_PARTS: dict[str, tuple[Any, ...]] = {
     "resource_limits": ((ResourceLimit("nofile", 9),), (ResourceLimit("nofile", None, 9),)),
     "group_edges": ((GroupEdge(1, 2),),),
 }
+_STAGED = (
+    (StagedFile("x", "https://h/x", 0o755, 9, "md5:" + "0" * 32, "store"),),
+    (StagedFile("x", "https://h/x", 0o755),),
+    (StagedFile("x", "https://h/x", size=9),),
+    (StagedFile("x", "https://h/x", credential="store"),),
+)
 TASK_PARTS: dict[str, tuple[Any, ...]] = {
+    "stage_in": _STAGED,
+    "stage_out": (*_STAGED, (StagedFile("y", "s3://b/y"), StagedFile("y", "s3://b/z"))),
     "needs": _NEEDS_INSIDE,
     "distribution": (
         Distribution(per_node=1),

@@ -33,6 +33,16 @@ def test_every_job_a_dialect_can_say_survives_it(dialect: str, data: st.DataObje
     assert back(spec, dialect) == spec
 
 
+def test_a_misspelt_namespace_is_an_unknown_attribute_and_the_job_survives_in_its_dialect() -> None:
+    text = (
+        '<Job xmln="http://schemas.microsoft.com/HPCS2008R2/scheduler/" Odd="1" MinCores="2" MaxCores="4">'
+        '<Tasks><Task Name="t" CommandLine="x" Strange="2"/></Tasks></Job>'
+    )
+    spec, _ = read_job(text)
+    assert "Odd" in spec.extensions
+    assert back(spec, spec.dialect) == spec
+
+
 @needs_samples
 @pytest.mark.parametrize(
     "path", [path for path in SAMPLES if not path.name.startswith("012")], ids=lambda path: path.name

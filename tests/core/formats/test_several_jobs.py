@@ -2,6 +2,7 @@
 
 import pytest
 
+from headnode.core.formats.batch import BatchSystem
 from headnode.core.formats.dialects import DIALECTS, ReadOptions, convert, convert_each, read
 from headnode.core.formats.fidelity import Awareness, Fidelity
 from headnode.core.model.errors import BadRequest
@@ -47,9 +48,10 @@ def test_a_language_of_one_job_a_file_says_what_to_do_instead(to: str) -> None:
 @pytest.mark.parametrize("to", DIALECTS)
 def test_each_job_becomes_a_file_and_what_it_waits_for_is_reported_as_lost(to: str) -> None:
     was, _, (files, report) = convert_each(FILE, ReadOptions(), to)
-    suffix = {"native": ".toml", "native-json": ".json", "grid": ".json", "grid-task": ".json"}.get(
-        to, ".xml"
-    )
+    suffix = {
+        **{"native": ".toml", "native-json": ".json", "grid": ".json", "grid-task": ".json"},
+        **dict.fromkeys(BatchSystem, ".sh"),
+    }.get(to, ".xml")
     assert was == "native"
     assert [name for name, _ in files] == [f"1-mesh{suffix}", f"2-so-lve{suffix}"]
     for name, text in files:

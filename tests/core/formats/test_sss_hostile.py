@@ -19,7 +19,7 @@ from headnode.core.formats.sss import (
     request_of,
     write_document,
 )
-from headnode.core.formats.sss.attribute_rows import ATTRIBUTES
+from headnode.core.formats.sss.attributes import ATTRIBUTES
 from headnode.core.formats.sss.job_object import EffectiveJob, EffectiveTaskGroup
 from headnode.core.formats.sss.property_rows import CHILDREN, ROWS
 from headnode.core.formats.sss.source_text import repair_text

@@ -7,11 +7,11 @@ from xml.sax.saxutils import escape
 import pytest
 from msgspec.structs import replace
 
-from headnode.core.formats.dialects import read
+from headnode.core.formats.dialects import read, write
 from headnode.core.formats.fidelity import Awareness, Fidelity
 from headnode.core.formats.sss import read_document
 from headnode.core.formats.sss.conversion import Asker, ConvertedJobs, DependencyLink, jobs_in
-from headnode.core.formats.sss.conversion.requested_resources import MOST_OPTIONS
+from headnode.core.formats.sss.conversion.resource_reading import MOST_OPTIONS
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import (
     Alternative,
@@ -24,7 +24,7 @@ from headnode.core.model.job import (
     UnitType,
     dependencies,
 )
-from headnode.core.model.job_checks import check_runnable
+from headnode.core.model.job_checks import check_job, check_runnable
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Seconds
 from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec, TaskType, argv_of, substitute
@@ -144,12 +144,14 @@ def test_of_too_many_alternatives_the_best_are_taken_and_the_one_content_with_le
     assert len(spec.alternatives) == MOST_OPTIONS - 1
     assert spec.needs.features == tuple((f"f{n}",) for n in range(6))
     assert spec.alternatives[-1].needs == NodeNeeds()
-    assert any("48 more alternatives are" in what for what in told(requested(wishes), Fidelity.APPROXIMATED))
+    assert any("48 alternatives are" in what for what in told(requested(wishes), Fidelity.APPROXIMATED))
 
 
 def test_one_alternative_is_told_as_one() -> None:
     two = "<Memory preference='2'>20</Memory><Memory preference='1'>10</Memory>"
-    assert any("Requested: 1 alternative to" in what for what in told(requested(two), Fidelity.TRANSLATED))
+    assert any(
+        "Requested: 1 alternative beside" in what for what in told(requested(two), Fidelity.TRANSLATED)
+    )
     three = two + "<Memory preference='-1'>5</Memory>"
     assert not any("1 alternatives" in what for what in told(requested(three), Fidelity.TRANSLATED))
 
@@ -233,7 +235,7 @@ def test_tasks_that_differ_share_what_their_group_asks_for() -> None:
         (2, 2, None),
     ]
     assert spec.minimum == 8
-    lost = "TaskDistribution, NodeCount: how tasks that differ lie beside each other is not kept"
+    lost = "TaskDistribution, NodeCount: the placement of different tasks beside each other is not kept"
     assert f"{lost} (3 times, here first)" in told(text, Fidelity.APPROXIMATED)
 
 
@@ -260,6 +262,7 @@ def test_asterisks_of_tasks_in_a_row_stay_what_they_are() -> None:
         ("<Executable>job.sh</Executable><Shell>/bin/bash</Shell><Arguments>1</Arguments>",
          ("/bin/bash", "./job.sh", "1")),
         ("<Executable>/bin/echo</Executable><Arguments>it's</Arguments>", ("/bin/echo", "it's")),
+        ("<Executable>file:///opt/my%20prog</Executable><Arguments>1</Arguments>", ("/opt/my prog", "1")),
     ],
 )  # fmt: skip
 def test_the_program_gets_its_arguments_as_they_are_written(program: str, argv: tuple[str, ...]) -> None:
@@ -268,6 +271,31 @@ def test_the_program_gets_its_arguments_as_they_are_written(program: str, argv: 
     if words[:2] == ("/bin/sh", "-c"):  # a sign in quotes: the shell takes the quotes away
         words = tuple(shlex.split(command))
     assert words == argv
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        ("https://example.org/solve", ""),
+        ("gsiftp://h/x%20y?a=1&amp;b", ""),
+        ("file://other/x", "staging-url"),
+        ("srm://h/x", "staging-url"),
+    ],
+)
+def test_a_program_that_is_a_url_is_transferred_if_that_can_be_and_is_kept(url: str, code: str) -> None:
+    inside = f"<Executable>{url}</Executable><Arguments>-n 'a b'</Arguments>"
+    spec = job(inside)
+    assert "is transferred to the node" in told(inside, Fidelity.TRANSLATED)[0]
+    assert spec.tasks[0].stages
+    if code:
+        with pytest.raises(BadRequest) as refused:
+            check_job(spec)
+        assert (refused.value.code, refused.value.path) == (code, ("tasks", 0, "command"))
+    else:
+        check_job(spec)
+    text = write(spec, "sss")[0].decode()
+    assert f"<Executable>{url}</Executable>" in text
+    assert read(text).jobs[0].tasks[0].command == spec.tasks[0].command
 
 
 @pytest.mark.parametrize(
@@ -686,7 +714,7 @@ def test_a_job_may_be_interactive_and_a_task_alone_may_not() -> None:
 
 
 def test_a_job_for_another_machine_is_refused() -> None:
-    with pytest.raises(BadRequest, match="Machine 'Colony': the job is for that one"):
+    with pytest.raises(BadRequest, match="Machine 'Colony': the job is for that cluster"):
         meant("<Machine>Colony</Machine>", asker=Asker("here"))
     assert meant("<Machine>Colony</Machine>", asker=Asker("colony")).jobs
 

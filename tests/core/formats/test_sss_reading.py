@@ -70,8 +70,8 @@ WRONG = {
     job("<Memory>-1</Memory>"): ("number", "'-1' is not an amount"),
     job("<Memory>NaN</Memory>"): ("number", "'NaN' is not a number"),
     job("<Memory>1e999</Memory>"): ("number", "'1e999' is not a number"),
-    job('<Memory units="MiB">1</Memory>'): ("unit", "'MiB' is no unit of bytes"),
-    job('<Memory units="XB">1</Memory>'): ("unit", "'XB' is no unit of bytes"),
+    job('<Memory units="MiB">1</Memory>'): ("unit", "'MiB' is not a unit of bytes"),
+    job('<Memory units="XB">1</Memory>'): ("unit", "'XB' is not a unit of bytes"),
     job("<Charge>cheap</Charge>"): ("number", "'cheap' is not a number"),
     job("<Priority>1.5</Priority>"): ("number", "'1.5' is not a whole number"),
     job("<Interactive>True</Interactive>"): ("flag", "'True' is not true or false"),
@@ -410,7 +410,7 @@ def test_a_strange_attribute_of_the_old_wrapper_does_not_take_its_features_away(
 def test_a_range_of_numbers_in_a_pattern_is_told_to_be_one_sign(pattern: str) -> None:
     _, report = read_document(job(f"<Node aggregation='Pattern'>{pattern}</Node>"))
     assert [item.kind for item in report] == [Fidelity.NOTE]
-    assert "is one sign in a regular expression" in report[0].what
+    assert "is one character in a pattern" in report[0].what
 
 
 def test_ordinary_patterns_are_read_without_a_word() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from documents.job_languages import sss_reference
 from headnode.core.formats.sss import read_document
-from headnode.core.formats.sss.attribute_rows import ATTRIBUTES
+from headnode.core.formats.sss.attributes import ATTRIBUTES
 from headnode.core.formats.sss.properties import Unit
 from headnode.core.formats.sss.property_rows import CHILDREN, ROWS, SPELLINGS, ElementPlace, RequirementLevel
 

@@ -51,7 +51,7 @@ def test_damaged_text_is_refused_with_its_place_and_the_advice_to_read_it_lenien
     with pytest.raises(BadRequest) as refusal:
         read_document(DAMAGED)
     assert (refusal.value.code, "line 2, column 41: " in refusal.value.what) == ("not-xml", True)
-    assert refusal.value.fix.endswith("--lenient would mend it")
+    assert refusal.value.fix.endswith("--lenient repairs it")
 
 
 def test_text_that_nobody_can_mend_is_refused_without_such_advice() -> None:
@@ -119,8 +119,8 @@ def test_names_in_the_wrong_case_are_read_leniently_and_told() -> None:
     text = "<Job><id>1</id><processors Units='a'>1</processors></Job>"
     document, report = read_document(text, lenient=True)
     assert [item.what for item in report] == [
-        "element 'id' is read as 'Id': names are told in any case",
-        "element 'processors' is read as 'Processors': names are told in any case",
+        "element 'id' is read as 'Id': letter case does not matter",
+        "element 'processors' is read as 'Processors': letter case does not matter",
         "repaired: attribute 'Units' is read as 'units'",
     ]
     assert "units='a'" in str(document)
@@ -131,9 +131,9 @@ def test_names_are_read_in_any_case_and_told() -> None:
     document, report = read_document(text)
     assert document == read_document("<Job><Id>1</Id><TaskGroup><Task>7</Task></TaskGroup></Job>")[0]
     assert [item.what for item in report] == [
-        "element 'id' is read as 'Id': names are told in any case",
-        "element 'taskgroup' is read as 'TaskGroup': names are told in any case",
-        "element 'TASK' is read as 'Task': names are told in any case",
+        "element 'id' is read as 'Id': letter case does not matter",
+        "element 'taskgroup' is read as 'TaskGroup': letter case does not matter",
+        "element 'TASK' is read as 'Task': letter case does not matter",
     ]
 
 
@@ -199,7 +199,7 @@ def test_only_samples_with_typographic_quotes_are_refused_strictly(path: Path) -
         return
     with pytest.raises(BadRequest, match=r"^line \d+, column \d+: not well-formed XML") as refusal:
         read_document(path.read_bytes())
-    assert refusal.value.fix.endswith("--lenient would mend it")
+    assert refusal.value.fix.endswith("--lenient repairs it")
 
 
 @needs_samples

@@ -60,7 +60,7 @@ def test_a_header_that_does_not_tell_the_size_is_not_guessed_at(size: str) -> No
     "bad", ["1 0 -1 5 1.5 -1 -1 -1 9", "1 0 -1 5 1 -1 -1 1", "1 0 -1 inf 1 -1 -1 1 9", "x 0 -1 5 1 -1 -1 1 9"]
 )
 def test_a_line_that_is_no_job_is_named(bad: str) -> None:
-    with pytest.raises(BadRequest, match="line 2 is no job in the Standard Workload Format"):
+    with pytest.raises(BadRequest, match="line 2 is not a job in the Standard Workload Format"):
         read_swf(["", bad], 4)
 
 
@@ -68,5 +68,5 @@ def test_a_line_that_is_no_job_is_named(bad: str) -> None:
 def test_a_time_that_is_no_time_is_refused_with_its_line(place: int) -> None:
     fields = ["1", "0", "0", "60", "4", "-1", "-1", "4", "60", *["-1"] * 9]
     fields[place] = "1" + "0" * 400
-    with pytest.raises(BadRequest, match="line 1 is no job"):
+    with pytest.raises(BadRequest, match="line 1 is not a job"):
         read_swf([" ".join(fields)], 128)

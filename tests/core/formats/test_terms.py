@@ -11,7 +11,7 @@ from headnode.core.model.errors import BadRequest, Broken
 from headnode.core.model.job import JobSpec, Licence, NodeGroupOp, OrderKey, UnitType
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import FOREVER, Instant
-from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec, TaskType
+from headnode.core.model.task import Distribution, ResourceLimit, StagedFile, TaskSpec, TaskType
 
 NEEDS_EXAMPLES = [
     ("feature", "gpu,big| huge", "needs", NodeNeeds(features=(("gpu",), ("big", "huge")))),
@@ -52,9 +52,13 @@ JOB_EXAMPLES = [
     ("holds", "data,review", "holds", ("data", "review")),
     ("hold", "data", "holds", ("data",)),
     ("reservation", "Course", "reservation", "Course"),
+    ("resource", "physics", "resource", "physics"),
     ("suspendable", "true", "suspendable", True),
     ("preemptable", "false", "preemptable", False),
     ("interactive", "true", "interactive", True),
+    ("storagebase", "https://h/d/", "storage_base", "https://h/d/"),
+    ("transferattempts", "3", "transfer_attempts", 3),
+    ("credential", "store", "credential", "store"),
     ("together", "true", "together", True),
     ("description", "what, for; whom", "description", "what, for; whom"),
     ("jobgroup", "night", "job_group", "night"),
@@ -107,6 +111,16 @@ TASK_EXAMPLES = [
     ("memorypernode", "500", "needs", NodeNeeds(minimum_memory=500)),
     ("corespernode", "8", "needs", NodeNeeds(minimum_processors=8)),
     ("distribution", "per-node=2", "distribution", Distribution(per_node=2)),
+    ("storagebase", "https://h/d/", "storage_base", "https://h/d/"),
+    ("transferattempts", "3", "transfer_attempts", 3),
+    ("credential", "store", "credential", "store"),
+    (
+        "stagein",
+        "https://h/a?v=1=b\nsftp://h/c/",
+        "stage_in",
+        (StagedFile("b", "https://h/a?v=1"), StagedFile("c/", "sftp://h/c/")),
+    ),
+    ("stageout", "r=https://h/r?v=1", "stage_out", (StagedFile("r", "https://h/r?v=1"),)),
     ("name", "t", "name", "t"),
     ("taskname", "t", "name", "t"),
     ("command", "a b", "command", "a b"),

@@ -130,13 +130,13 @@ def test_what_is_left_out_or_null_stays_as_it_was() -> None:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "command": ({"commandLine": 5}, "commandLine that is no text"),
+    "command": ({"commandLine": 5}, "commandLine that is not text"),
     "environment": ({"environmentVariables": {"A": 5}}, "environmentVariables that are not"),
     "name": ({"environmentVariables": {"A=B": "5"}}, "variable with the name 'A=B'"),
     "no name": ({"environmentVariables": {"": "5"}}, "variable with the name ''"),
-    "affinity": ({"affinity": ["1"]}, "affinity that is no list"),
-    "large affinity": ({"affinity": [2**64]}, "affinity that is no list"),
-    "true affinity": ({"affinity": [True]}, "affinity that is no list"),
+    "affinity": ({"affinity": ["1"]}, "affinity that is not a list"),
+    "large affinity": ({"affinity": [2**64]}, "affinity that is not a list"),
+    "true affinity": ({"affinity": [True]}, "affinity that is not a list"),
 }
 
 

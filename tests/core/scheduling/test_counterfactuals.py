@@ -23,14 +23,14 @@ from headnode.core.scheduling.explain.changes import (
     without_job,
 )
 from headnode.core.scheduling.explain.counterfactual import (
+    MOST_PLANS,
     RequestChange,
     Suggestion,
     Suggestions,
-    counterfactuals,
     search_changes,
 )
 from headnode.core.scheduling.node_view import NodeView
-from headnode.core.scheduling.policies import POLICIES
+from headnode.core.scheduling.policies import POLICIES, Policy
 from headnode.core.scheduling.view import RunningJob, View
 from headnode.testing import gang, part
 
@@ -41,6 +41,20 @@ MINE = 50
 NORMAL = Priority(2000)
 PLAIN = ChangeLimits(highest=NORMAL)
 PARTED = 0.4  # so often has a job of a random small world parts
+
+
+def counterfactuals(
+    view: View, policy: Policy, subject: Subject, room: ChangeLimits, *, most: int = MOST_PLANS
+) -> Suggestions:
+    """Return what would make the subject, a job that queues in the view, start now, or else sooner."""
+    search = search_changes(view, policy(view), subject, room, most=most)
+    try:
+        asked = next(search)
+        while True:
+            asked = search.send(policy(asked))
+    except StopIteration as ended:
+        found: Suggestions = ended.value
+        return found
 
 
 def found_for(

@@ -1,11 +1,15 @@
 """What people are told when a job does not fit."""
 
 import pytest
+from msgspec.structs import replace
 
 from headnode.core.model.job import Licence, UnitType
+from headnode.core.model.quantities import Instant
+from headnode.core.scheduling.node_table import KnownNodes, NodeTable
 from headnode.core.scheduling.plan import Why
 from headnode.core.scheduling.policies import plan_easy
-from headnode.core.scheduling.reasons import MOST_NODES_NAMED, explain, never_fits
+from headnode.core.scheduling.reasons import MOST_NODES_NAMED, explain, never_fits, never_with_any
+from headnode.core.scheduling.view import View
 
 from .scenes import asks, node, runs, scene
 
@@ -138,3 +142,16 @@ def test_a_job_whose_nodes_are_all_closed_is_told_so_first(closed: dict[str, str
     running = [runs(1, asks(4), (name, 4)) for name, why in closed.items() if not why]
     decided = plan_easy(scene(nodes, running, [(2, asks(1))]))
     assert decided.waits[asks(1)].reasons[0].text == said
+
+
+def test_whether_a_request_can_ever_run_is_remembered_for_the_same_nodes_and_licences_only() -> None:
+    wish = asks(1, licences=(Licence("x", 3),))
+    known = KnownNodes(TWO, NodeTable(TWO))
+    view = View(now=Instant(0.0), nodes=TWO, queue=(), running=(), licences={"x": (2, 2)}, ground=known)
+    more = replace(view, licences={"x": (3, 0)})
+    for _ in range(2):
+        assert never_with_any(wish, view) == never_fits(wish, TWO, view.licences) != ()
+        assert never_with_any(wish, more) == ()
+    small = {"a": node("a", 1)}
+    assert never_with_any(asks(2), view) == ()
+    assert never_with_any(asks(2), replace(view, nodes=small)) != ()

@@ -178,7 +178,10 @@ def test_what_a_health_check_closes_it_opens_again_but_not_what_an_administrator
     assert len(world.do(ill)) == 1
     assert world.do(ill) == ()
     waits = lasting(world, 60)
-    assert reasons(world, waits)[-1] == "node 'node1' accepts no new jobs: its health check failed: no disk"
+    assert (
+        reasons(world, waits)[-1]
+        == "node 'node1' accepts no new jobs: drained: its health check failed: no disk"
+    )
     since = world.cluster.nodes["node1"].closes
     world.wait(5)
     worse = ReportHealth(node="node1", well=False, reason="no disk, no fan")

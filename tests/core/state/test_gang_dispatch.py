@@ -241,7 +241,7 @@ def test_a_task_that_waits_for_a_kind_of_node_the_job_has_not_says_why() -> None
     cluster = started(JobSpec(tasks=(wants,)), (node("a", 1, memory=100),))
     assert dispatch(cluster) == {}
     assert task_reasons(cluster, record_of(cluster), 0)[0].text == (
-        "no node of its job is eligible: a has 100 MB of memory; at least 512 are asked for; "
+        "no node of its job is eligible: a has 100 MB of memory; at least 512 are requested; "
         "cancel the task, and submit it as a job of its own"
     )
 

@@ -9,7 +9,6 @@ from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
-from headnode.core.state import job_events as e
 from headnode.core.state.drain import ReportHealth
 from headnode.core.state.hooks import (
     EPILOG_TIMEOUT,
@@ -367,17 +366,6 @@ def test_a_suspended_job_that_is_canceled_holds_nothing_to_be_cleaned() -> None:
     scene.do(StopJob(by=ROOT, job=job, outcome="canceled"))
     scene.end(job, 1, kind="stopped")
     assert state(scene, job) is JobState.CANCELED
-
-
-def test_events_of_an_old_journal_wait_for_no_node() -> None:
-    for kind in (e.JobStarted, e.AllocationGrown, e.AllocationLost, e.JobAutoRequeued):
-        defaults = {
-            field: kind.__struct_defaults__[-1]
-            for field in ("prolog", "uncounted")
-            if field in kind.__struct_fields__
-        }
-        assert defaults
-        assert not any(defaults.values())
 
 
 PREP = TaskSpec(command="prepare", kind=TaskType.NODE_PREP)

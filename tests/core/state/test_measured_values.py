@@ -11,11 +11,19 @@ from headnode.adapters.processes.job_journal import EndedRecord, Header, Writer
 from headnode.adapters.wire.agent_messages import Results
 from headnode.adapters.wire.message_checks import checked_results, read_message
 from headnode.apps.agent.shepherd_handle import result_of
-from headnode.apps.server.api.job_objects import delivered_object, instance_object
+from headnode.apps.server.api.job_objects import (
+    delivered_object,
+    instance_counts,
+    instance_object,
+    task_counts,
+)
 from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
 from headnode.core.model.quantities import Instant
+from headnode.core.model.ranges import Ranges
 from headnode.core.model.task import TaskSpec
-from headnode.core.state.job_record import spec_of
+from headnode.core.state.job_record import JobRun, LiveAttempt, TaskProgress, spec_of
+from headnode.core.state.transitions import TaskState
+from headnode.protocol.answers import InstanceCounts
 
 USED = ResourceUsage(*(type(nothing)(number) for number, nothing in enumerate(ResourceUsage(), 1)))
 """Each value is another one."""
@@ -45,3 +53,16 @@ def test_every_measured_value_reaches_the_archive_and_clients(tmp_path: Path) ->
     delivered = delivered_object(ended.run)
     assert delivered is not None
     assert USED.counts().items() <= msgspec.structs.asdict(delivered).items()
+
+
+def test_the_counts_of_a_job_are_those_of_all_its_tasks() -> None:
+    here = (("node1", (0,)),)
+    ended = {"finished": Ranges([1], [5], 5), "failed": Ranges([6], [6], 1), "canceled": Ranges([7], [8], 2)}
+    live = {9: LiveAttempt(1, here, TaskState.RUNNING), 10: LiveAttempt(1, here), 11: LiveAttempt(1, here)}
+    run = JobRun(
+        [TaskProgress(Ranges([20], [29], 10), live=live, **ended), TaskProgress(Ranges([1], [3], 3))]
+    )
+    assert task_counts(0, run) == InstanceCounts(24, 10 + 2 + 3, 1, 5, 1, 2)
+    each = [instance_counts(progress) for progress in run.tasks]
+    assert all(getattr(task_counts(0, run), state) == sum(one[state] for one in each) for state in each[0])
+    assert task_counts(7, None) == InstanceCounts(7, 7, 0, 0, 0, 0)

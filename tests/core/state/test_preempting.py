@@ -90,7 +90,7 @@ def test_an_immediate_recall_stops_the_youngest_which_run_again_without_a_retry_
         world.end(job, 1, instance, kind="stopped")
     run = world.record(job).run
     assert list(run.tasks[0].queued) == [2, 3]
-    assert (run.tasks[0].losses, run.tasks[0].retries) == ({}, {})
+    assert (run.tasks[0].system_retries, run.tasks[0].retries) == ({}, {})
     assert run.tasks[0].attempts == {2: 1, 3: 1}
     world.check_replay()
 
@@ -162,7 +162,7 @@ def test_a_node_that_is_given_up_as_a_whole_is_released_first_but_not_by_a_preem
     world.do(PreemptJob(job=job, for_job=OTHER))
     for task, instance in world.dispatched(job):
         world.end(job, task, instance, kind="stopped")
-    releases = world.record(job).run.tasks[1].created
+    releases = world.record(job).run.tasks[1].instances_made
     assert releases == 1
     world.check_replay()
 
@@ -217,4 +217,4 @@ def test_whatever_a_job_gives_up_nothing_of_it_is_lost_and_it_ends(tasks: tuple[
             index = next(i for i, task in enumerate(tasks) if task.kind is TaskType.SWEEP)
             progress = world.record(job).run.tasks[index]
             assert progress.finished.count == tasks[index].instances, moves
-            assert (progress.losses, progress.retries) == ({}, {}), moves
+            assert (progress.system_retries, progress.retries) == ({}, {}), moves

@@ -327,7 +327,7 @@ def _check(world: World, jobs: dict[JobId, int]) -> None:
     for job in jobs:
         progress = world.record(job).run.tasks[0]
         assert progress.finished.count == 3
-        assert (progress.losses, progress.retries, world.record(job).run.auto_requeues) == ({}, {}, 0)
+        assert (progress.system_retries, progress.retries, world.record(job).run.auto_requeues) == ({}, {}, 0)
     owed: dict[JobId, int] = {}  # by who was preempted, for whom
     for _, event in world.journal.replay():
         match event:

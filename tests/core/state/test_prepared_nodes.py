@@ -58,7 +58,7 @@ def test_each_node_is_prepared_once_before_its_first_task() -> None:
     while live(world, job, 2):
         end_all(world, job, 2)
     assert world.record(job).state is JobState.FINISHED
-    assert world.record(job).run.tasks[0].created == 2  # type: ignore[union-attr]
+    assert world.record(job).run.tasks[0].instances_made == 2  # type: ignore[union-attr]
     world.check_replay()
 
 
@@ -160,7 +160,7 @@ def test_a_job_that_is_stopped_by_force_releases_nothing() -> None:
     record = world.record(job)
     assert record.state is JobState.CANCELED
     assert record.run is not None
-    assert record.run.tasks[1].created == 1
+    assert record.run.tasks[1].instances_made == 1
 
 
 def test_a_job_that_stops_gracefully_releases_each_node_when_its_task_has_ended() -> None:

@@ -8,12 +8,13 @@ from headnode.core.model.errors import WrongState
 from headnode.core.model.job import Alternative, JobSpec, Licence, TaskAlternative
 from headnode.core.model.quantities import FOREVER, JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
-from headnode.core.state.cluster_state import ClusterState, Snapshot
+from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_record import decode_record, encode_record, spec_of
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.modify import ModifyJob, RequeueJob
 from headnode.core.state.node_loss import GiveUpNode
 from headnode.core.state.nodes import ChangeNode, NodeVanished, SetParameter
+from headnode.core.state.snapshot import Snapshot
 from headnode.core.state.start import GrowJob, StartJob
 from headnode.core.state.stop import StopJob
 from headnode.core.state.transitions import JobState
@@ -148,7 +149,7 @@ def test_a_sweep_with_fewer_instances_forgets_none_of_the_attempts_of_the_others
     assert (option(world, job), instances(world, job)) == (1, 1)
     run = world.record(job).run
     assert run is not None
-    assert run.tasks[0].used >= 1, "the second instance has run once"
+    assert run.tasks[0].attempts_used >= 1, "the second instance has run once"
     world.check_replay()
 
 

@@ -179,7 +179,7 @@ def test_at_its_end_jobs_inside_were_limited_or_go_on_or_are_canceled(
     if at_end == "limit":  # its limit is over in the same instant
         assert world.record(job).message == "run time expired"
     elif becomes is None:
-        assert world.record(job).message == "reservation upgrade is over"
+        assert world.record(job).message == "reservation upgrade has ended"
     else:
         assert state(world, job) is becomes
     world.check_replay()

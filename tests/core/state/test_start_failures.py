@@ -7,7 +7,7 @@ import pytest
 from worlds import ADA, BOB, ROOT, World
 
 from headnode.core.model import faults
-from headnode.core.model.faults import FAULTS, Fault, fault_of
+from headnode.core.model.faults import FAULTS, MAYBE_OF_NODE, Fault, fault_of
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.user import User
@@ -56,7 +56,11 @@ def test_with_a_fault_of_the_node_nothing_fails_or_is_counted_and_the_node_is_dr
     record = world.record(job)
     assert record.state is JobState.QUEUED
     assert record.run is not None
-    assert (record.run.auto_requeues, record.run.tasks[0].retries, record.run.tasks[0].losses) == (0, {}, {})
+    assert (record.run.auto_requeues, record.run.tasks[0].retries, record.run.tasks[0].system_retries) == (
+        0,
+        {},
+        {},
+    )
     assert causes(world, "node1") == ["fault"]
     world.do(c.ChangeNode(by=ROOT, node="node1", wish="resume"))
     world.end(job, 1)
@@ -108,11 +112,12 @@ def singles(world: World, owners: tuple[User, ...], count: int = 40) -> Iterator
         yield world.submit(TASK, by=owners[number % len(owners)])
 
 
-def test_a_node_where_nothing_starts_while_it_does_elsewhere_is_drained_after_some_jobs() -> None:
+@pytest.mark.parametrize("trouble", sorted(MAYBE_OF_NODE))
+def test_a_node_where_nothing_starts_while_it_does_elsewhere_is_drained_after_some_jobs(trouble: str) -> None:
     world = World(1, 1)
     jobs = list(singles(world, (ADA, BOB)))
     run_elsewhere(world, "node1")
-    assert cannot_start(world, "node1", faults.WORK_DIRECTORY) == 10
+    assert cannot_start(world, "node1", trouble) == 10
     assert causes(world, "node1") == ["failures"]
     for _ in jobs:
         run_elsewhere(world, "node1")

@@ -6,11 +6,13 @@ import msgspec
 import pytest
 from worlds import ROOT, World
 
+from headnode.apps.server.api.job_objects import progress_of
 from headnode.core.model.errors import HeadnodeError, NotFound, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import FOREVER, JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.state.job_end import RequeueTask
+from headnode.core.state.job_record import spec_of
 from headnode.core.state.modify import ModifyJob, RequeueJob
 from headnode.core.state.stop import StopJob, StopTask
 from headnode.core.state.submit import CreateJob, SubmitJob
@@ -276,3 +278,31 @@ def test_a_higher_priority_moves_a_queued_job_ahead() -> None:
     world.end(first, 1)
     assert world.record(third).state is J.RUNNING
     assert world.record(second).state is J.QUEUED
+
+
+@pytest.mark.parametrize("state", [configuring, queued, running])
+def test_all_that_waits_of_a_job_is_canceled_by_one_event_and_can_run_again(
+    state: Callable[[World], JobId],
+) -> None:
+    world = World(2)
+    many = tuple(msgspec.structs.replace(AGAIN, command=f"x {number}") for number in range(20_000))
+    if state is configuring:
+        job = world.do(CreateJob(by=ROOT, spec=JobSpec(tasks=many)))[0].job  # type: ignore[union-attr]
+    else:
+        if state is queued:
+            world.submit(AGAIN, minimum=2, maximum=2)
+        job = world.submit(*many, minimum=2, maximum=2)
+    held = world.dispatched(job)
+    assert len(world.do(StopJob(by=ROOT, job=job, outcome="canceled"))) <= 2 + len(held)
+    for task, instance in held:
+        world.end(job, task, instance, kind="stopped")
+    record = world.archived(job)
+    assert record is not None
+    assert record.state is JobState.CANCELED
+    over = [progress_of(record, spec_of(record), number) for number in (1, 3, 20_000)]
+    assert [len(each.queued) for each in over] == [0, 0, 0]
+    if state is not configuring:
+        world.do(RequeueJob(by=ROOT, job=job, archived=record))
+        again = world.record(job).run
+        assert again is not None
+        assert sum(len(each.queued) + len(each.live) for each in again.tasks) == 20_000

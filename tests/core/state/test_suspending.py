@@ -297,7 +297,7 @@ def test_a_restart_from_a_snapshot_goes_on_from_there(last: str) -> None:
         world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
     world.engine.snapshot_if_due(1)
     again = world.replayed()  # which checks every invariant
-    for name in ("suspended", "running"):
+    for name in ("detached", "running"):
         assert getattr(again, name) == getattr(world.cluster, name)
     assert again.queue.by_request == world.cluster.queue.by_request
     assert again.cores.free == world.cluster.cores.free

@@ -41,6 +41,15 @@ def test_a_login_gives_a_token_of_its_user() -> None:
     world.check_replay()
 
 
+def test_a_token_has_the_name_and_the_role_of_its_login() -> None:
+    world = World()
+    world.do(c.OfferLogin(by=ADA, digest="s", user=ADA.name, lifetime=DAY, name="plots", role="reader"))
+    take(world)
+    (token,) = world.cluster.tokens.values()
+    assert (token.name, token.role) == ("plots", "reader")
+    world.check_replay()
+
+
 def test_a_login_is_taken_once() -> None:
     world = logged_in()
     with pytest.raises(NotAllowed) as refused:

@@ -7,7 +7,7 @@ from headnode.core.model.outcome import ResourceUsage
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.state import modify as c
-from headnode.core.state.job_record import Usage, decode_record, encode_record
+from headnode.core.state.job_usage import Usage
 
 ONE = TaskSpec(command="x")
 
@@ -120,17 +120,6 @@ def test_an_instance_that_ran_on_several_nodes_names_them_all() -> None:
         ("node1", ("node1", "node2")),
         ("node1", ()),
     ]
-
-
-def test_a_record_from_before_usage_was_kept_is_read() -> None:
-    world = World(1)
-    job = world.submit(ONE)
-    world.end(job, 1)
-    fields = msgspec.msgpack.decode(encode_record(world.record(job)))
-    del fields["run"]["usage"]
-    run = decode_record(msgspec.msgpack.encode(fields)).run
-    assert run is not None
-    assert run.usage == Usage()
 
 
 def test_an_average_without_samples_is_the_peak() -> None:

@@ -1,9 +1,9 @@
 """A whole head in one process: the real engine and policies, a journal in memory, nodes without machines."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 from headnode.adapters.clock import VirtualClock
-from headnode.adapters.journal.memory import MemoryJournal
 from headnode.core.model.errors import HeadnodeError
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
@@ -16,13 +16,15 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.events import Event
 from headnode.core.state.invariants import check_cluster
-from headnode.core.state.job_events import JobCreated
+from headnode.core.state.job_events import InstanceStage, JobCreated
 from headnode.core.state.job_record import JobRecord, decode_record
 from headnode.core.state.join import RegisterNode
+from headnode.core.state.report import ReportStaging
 from headnode.core.state.submit import CreateJob
 from headnode.engine.engine import Engine
 from headnode.engine.recovery import recover, save
-from testbed.in_process import InProcessNodes
+from journal_model import ModelJournal
+from testbed.in_process import Held, InProcessNodes
 
 ROOT = User(name="root", uid=0, gid=0, administrator=True)
 ADA = User(name="ada", uid=1001, gid=1001)
@@ -34,7 +36,7 @@ class World:
 
     def __init__(self, *processors: int, policies: Mapping[str, Policy] = POLICIES) -> None:
         self.clock = VirtualClock(Instant(1_000_000.0))
-        self.journal = MemoryJournal()
+        self.journal = ModelJournal()
         self.nodes = InProcessNodes()
         self.engine = Engine(self.journal, self.clock, dict(policies), self.nodes)
         for number, count in enumerate(processors, 1):
@@ -59,6 +61,11 @@ class World:
         spec = JobSpec(tasks=tasks, **options)  # type: ignore[arg-type]
         events = self.do(CreateJob(by=by, spec=spec, submit=True))
         return next(event.job for event in events if isinstance(event, JobCreated))
+
+    def stage(self, held: Held, direction: Literal["in", "out"]) -> None:
+        """Let a node say that files of an attempt are transferred."""
+        stage = InstanceStage(held.task, held.instance, held.attempt, direction, self.clock.now())
+        self.do(ReportStaging(node=held.place[0][0], job=held.job, staging=(stage,)))
 
     def end(self, job: JobId, task: int, instance: int = 1, exit_code: int = 0, kind: str = "exited") -> None:
         """Let one attempt end."""

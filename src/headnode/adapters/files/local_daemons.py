@@ -172,7 +172,7 @@ def nodes_as_before(state: Path) -> tuple[int, int | None]:
     """
     remembered = state / _NODES_HERE
     if not remembered.exists():
-        return _nodes_that_were_here(state), None
+        return 1, None
     said = remembered.read_text(encoding="ascii", errors="replace").split()
     if len(said) not in (1, 2) or not all(word.isascii() and word.isdigit() for word in said):
         raise BadRequest(
@@ -181,20 +181,6 @@ def nodes_as_before(state: Path) -> tuple[int, int | None]:
             fix="give it again: hn up --nodes N --processors N",
         )
     return int(said[0]), int(said[1]) if len(said) == 2 else None
-
-
-def _nodes_that_were_here(state: Path) -> int:
-    """Return how many nodes of this machine have a directory: their tasks must be found.
-
-    They are numbered where there were several, `HOST-NUMBER`; 1 where there was one, or none yet.
-    """
-    host = host_name()
-    numbers = [
-        int(number)
-        for folder in (state / "nodes").glob(f"{host}-*")
-        if folder.is_dir() and (number := folder.name.removeprefix(f"{host}-")).isdecimal()
-    ]
-    return max(numbers, default=1)
 
 
 def host_name() -> str:

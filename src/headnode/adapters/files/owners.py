@@ -52,13 +52,33 @@ def why_not_trusted(path: str) -> str:
     return ""
 
 
+def read_trusted(path: Path, most: int, *, secret: bool = False) -> bytes:
+    """Return the content of a file that no other user can change; nor read, if it is `secret`.
+
+    most:  bytes that it may have
+    Raises:  Unsafe; OSError.
+    """
+    if why_not := why_not_trusted(str(path)):
+        raise Unsafe(why_not)
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise Unsafe(f"{str(path)!r} is not a file")
+        if secret and found.st_mode & 0o077:
+            raise Unsafe(f"{str(path)!r} can be read by others than its owner; chmod 600 {path}")
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise Unsafe(f"{str(path)!r} is larger than {most} bytes")
+    return data
+
+
 def _check_program(words: Sequence[str], interpreters: int) -> None:
     program = words[0] if "/" in words[0] else shutil.which(words[0])
     if program is None:
         raise Unsafe(f"there is no program {words[0]!r}; write its absolute path")
     real = _check_path(program)
     if not stat.S_ISREG(Path(real).stat().st_mode):
-        raise Unsafe(f"{program!r} is no file; name a program")
+        raise Unsafe(f"{program!r} is not a file; name a program")
     if not os.access(real, os.X_OK, effective_ids=True):
         raise Unsafe(f"{program!r} is not executable; make it so: chmod +x {program}")
     if interpreters == 0:
@@ -124,8 +144,8 @@ def _check_step(here: str, path: str) -> os.stat_result:
     try:
         found = os.lstat(here)
     except FileNotFoundError:
-        through = "" if here == path else f"; {path!r} leads through it"
-        raise Unsafe(f"{here!r} does not exist{through}") from None
+        part = "" if here == path else f", a part of the path {path!r}"
+        raise Unsafe(f"{here!r} does not exist{part}; create it, or correct the path") from None
     except OSError as error:
         missing = "" if here == path else f" ({path!r} leads there)"
         raise Unsafe(f"{here!r} cannot be checked: {(error.strerror or '').lower()}{missing}") from None

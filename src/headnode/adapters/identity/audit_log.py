@@ -24,7 +24,7 @@ class AuditLog:
         self._file: int | None = None
         self._unwritten = b""  # what could not be written stays, and goes first
         self._waiting: list[asyncio.Future[None]] = []
-        self._writer: asyncio.Task[None] | None = None
+        self._works = False  # a write is to come, or the disk works
 
     def make_ready(self) -> None:
         """See to it that there is a file with room; called before anything is changed.
@@ -47,29 +47,41 @@ class AuditLog:
         self._unwritten += msgspec.json.encode(entry) + b"\n"
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(done)
-        if self._writer is None or self._writer.done():
-            self._writer = asyncio.create_task(self._write_all())
+        if not self._works:
+            self._works = True
+            asyncio.get_running_loop().call_soon(
+                self._write_waiting
+            )  # what is answered in this turn together
         await done
 
-    async def _write_all(self) -> None:
-        """Write until nothing waits; who comes while the disk works is in the next round."""
-        await asyncio.sleep(0)  # all that is answered in this turn of the loop goes together
-        while self._waiting:
-            waiting, self._waiting = self._waiting, []
-            trouble: Unavailable | None = None
-            try:
-                self._write()
-                await asyncio.to_thread(_settle, os.dup(self._open()))  # ours may be moved away meanwhile
-            except OSError as error:
-                log.critical("the audit log %s cannot be written: %s", self._path, error)
-                trouble = self._late(error.strerror or str(error))
-            for done in waiting:
-                if done.done():
-                    continue
-                if trouble is None:
-                    done.set_result(None)
-                else:
-                    done.set_exception(trouble)
+    def _write_waiting(self) -> None:
+        """Write what waits; who comes while the disk works is in the next round."""
+        waiting, self._waiting = self._waiting, []
+        try:
+            self._write()
+            own = os.dup(self._open())  # ours may be moved away meanwhile
+        except OSError as error:
+            self._written(waiting, error)
+            return
+        settled = asyncio.get_running_loop().run_in_executor(None, _settle, own)
+        settled.add_done_callback(lambda done: self._written(waiting, done.exception()))
+
+    def _written(self, waiting: list[asyncio.Future[None]], error: BaseException | None) -> None:
+        """Tell those who waited for a write what became of it, and begin with the next."""
+        trouble: Unavailable | None = None
+        if error is not None:
+            log.critical("the audit log %s cannot be written: %s", self._path, error)
+            trouble = self._late(getattr(error, "strerror", None) or str(error))
+        for done in waiting:
+            if done.done():
+                continue
+            if trouble is None:
+                done.set_result(None)
+            else:
+                done.set_exception(trouble)
+        self._works = bool(self._waiting)
+        if self._works:
+            self._write_waiting()
 
     def _write(self) -> None:
         """Write all there is.

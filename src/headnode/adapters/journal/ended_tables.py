@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -67,6 +67,9 @@ def _is_much(rows: list[_Row]) -> bool:
     return sum(len(body) for _, body, _ in rows) >= PAGE_BYTES.most
 
 
+_NewJob = tuple[JobId, str, str, bytes, int]  # id, owner, state, body, sum
+
+
 class EndedTables:
     """The archive in the database `path`; errors name that file."""
 
@@ -88,20 +91,30 @@ class EndedTables:
             gone.update((owner, state) for owner, state in found)
         self._count((owner, state, -jobs) for (owner, state), jobs in gone.items())
 
-    def put_in(self, jobs: Sequence[EndedJob]) -> None:
-        """Keep the jobs, in place of what is kept under their ids."""
-        self.take_out(job.id for job in jobs)
-        newest = {job.id: job for job in jobs}.values()
-        rows = []
-        for job in newest:
+    def put_in(self, jobs: Iterable[EndedJob]) -> None:
+        """Keep the jobs, in place of what is kept under their ids.  A page of them is in memory at a time."""
+        page: dict[JobId, tuple[_NewJob, str]] = {}
+        size = 0
+        for job in jobs:
             body = _encoder.encode(msgspec.structs.astuple(job))
-            rows.append((job.id, job.owner, job.state, body, checksum(body, job.id)))
+            row = job.id, job.owner, job.state, body, checksum(body, job.id)
+            page[job.id] = row, job.job_group
+            size += len(body)
+            if size >= PAGE_BYTES.most:
+                self._put(page)
+                page, size = {}, 0
+        self._put(page)
+
+    def _put(self, page: Mapping[JobId, tuple[_NewJob, str]]) -> None:
+        if not page:
+            return
+        self.take_out(page)
+        rows = [row for row, _ in page.values()]
         self._database.executemany("insert into ended_jobs values (?, ?, ?, ?, ?)", rows)
-        self._database.executemany(
-            "insert into ended_groups values (?, ?)",
-            [(job.id, job.job_group) for job in newest if job.job_group],
-        )
-        fresh = Counter((job.owner, job.state) for job in newest)
+        groups = [(job, group) for job, (_, group) in page.items() if group]
+        if groups:
+            self._database.executemany("insert into ended_groups values (?, ?)", groups)
+        fresh = Counter((owner, state) for _, owner, state, _, _ in rows)
         self._count((owner, state, jobs) for (owner, state), jobs in fresh.items())
 
     def job(self, job: JobId) -> EndedJob | None:

@@ -19,11 +19,13 @@ from headnode.core.state.events import EVENTS, Event, ParameterSet, decode, enco
 from headnode.core.state.job_events import (
     AllocationGrown,
     AllocationLost,
+    AllocationReleased,
     AllocationShrunk,
     InstanceEnd,
     InstancesDispatched,
     InstancesEnded,
     InstancesRequeued,
+    InstancesStaging,
     InstancesStarted,
     InstancesStopping,
     JobConfiguring,
@@ -46,13 +48,17 @@ ALLOCATION_EVENTS: Final = (
     JobStarted,
     AllocationGrown,
     AllocationShrunk,
+    AllocationReleased,
     AllocationLost,
     JobSuspended,
     JobResumed,
 )
 """By which a job gets and gives back processors."""
 
-_INSTANCE_EVENTS = (InstancesDispatched, InstancesStarted, InstancesEnded, InstancesStopping)
+_INSTANCE_EVENTS = (
+    *(InstancesDispatched, InstancesStaging, InstancesStarted),
+    *(InstancesEnded, InstancesStopping),
+)
 _CHANGING = frozenset({InstancesEnded, InstancesRequeued, JobRequeued, JobConfiguring})
 
 
@@ -147,6 +153,10 @@ def is_intact(body: object, key: int, said: object) -> TypeGuard[bytes]:
     return isinstance(body, bytes) and checksum(body, key) == said
 
 
+_OF_JOB: Final = "select number, body, sum from events where kind = {kind} and job = ? and number > ?"
+"""SQLite uses the index of a kind only where the query repeats its number."""
+
+
 class EventTable:
     """The events in the database `path`; errors name that file."""
 
@@ -199,6 +209,17 @@ class EventTable:
             EVENT_BYTES.most,
         )
         return list(self._damage.readable(self._read, reversed(rows)))
+
+    def of_job(self, job: JobId, after: int, limit: int) -> list[tuple[int, Event]]:
+        """Return the first events of a job and its instances after a number, up to a page of bytes."""
+        rows = first_bytes(
+            self._database.execute(
+                f"{_OF_JOB.format(kind=1)} union all {_OF_JOB.format(kind=2)} order by number limit ?",
+                (job, after, job, after, max(limit, 0)),
+            ),
+            PAGE_BYTES.most,
+        )
+        return list(self._damage.readable(lambda *row: (row[0], self._read(*row)), rows))
 
     def span(self, job: JobId) -> tuple[int, int] | None:
         """Return the numbers of the first and the newest event of a job but those of its instances."""

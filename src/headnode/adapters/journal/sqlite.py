@@ -5,7 +5,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -66,7 +66,7 @@ class SqliteJournal:
                 raise
 
     def append(
-        self, events: Sequence[Event], ended: Sequence[EndedJob] = (), revived: Sequence[JobId] = ()
+        self, events: Sequence[Event], ended: Iterable[EndedJob] = (), revived: Sequence[JobId] = ()
     ) -> int:
         """Record the events, take `revived` jobs out of the archive, put `ended` ones in."""
         with self._transaction():
@@ -74,8 +74,7 @@ class SqliteJournal:
             self._ended.project(events)
             if revived:
                 self._ended.take_out(revived)
-            if ended:
-                self._ended.put_in(ended)
+            self._ended.put_in(ended)
             self._predictions.write(events)
         self._predictions.written()
         self._last += len(events)
@@ -173,6 +172,11 @@ class SqliteJournal:
         with self._access:
             return self._events.history(job, limit)
 
+    def job_events(self, job: JobId, after: int, limit: int) -> list[tuple[int, Event]]:
+        """Return the first events of a job and of its instances after a number, with their numbers."""
+        with self._access:
+            return self._events.of_job(job, after, limit)
+
     def event_span(self, job: JobId) -> tuple[int, int] | None:
         """Return the numbers of the first and the newest event in the history of a job; None: it has none."""
         with self._access:
@@ -250,7 +254,6 @@ class SqliteJournal:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         with self._access:
-            self._files.check()
             self._database.execute("begin immediate")
             try:
                 yield
@@ -265,7 +268,7 @@ class SqliteJournal:
 
     def _sign(self) -> None:
         """Note that this version writes here, unless a newer one has: it alone can read all of the rows."""
-        if is_older(self._written_by, __version__):
+        if self._written_by != __version__ and is_older(self._written_by, __version__):
             self._database.execute("update cluster set written_by = ?", (__version__,))
             self._written_by = __version__
 

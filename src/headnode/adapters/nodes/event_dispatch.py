@@ -17,8 +17,11 @@ from headnode.core.state.events import ClockSet, Event, NodeApproved, NodeRemove
 from headnode.core.state.job_events import (
     AllocationGrown,
     AllocationLost,
+    AllocationReleased,
     AllocationShrunk,
     InstancesDispatched,
+    InstancesStaging,
+    InstancesStarted,
     InstancesStopping,
     JobAutoRequeued,
     JobEnded,
@@ -41,6 +44,12 @@ HOOK_PARAMETERS = frozenset(
         "EpilogTimeout",
         "NodeFilterDirectory",
         "NodeFilterTimeout",
+        "TransferNetworks",
+        "TransfersPerJob",
+        "TransfersPerHost",
+        "TransfersPerNode",
+        "TransfersPerStorage",
+        "TransferTimeout",
     }
 )
 """The parameters of which jobs that are open on nodes must hear when they change."""
@@ -62,21 +71,24 @@ def hooks_of(settings: Settings, run: JobRun) -> m.Hooks | None:
     )
 
 
+def transfer_rules(settings: Settings, nodes: int) -> m.TransferRules:
+    """Return what each of so many nodes is told of the rules for transfers; they share each storage host."""
+    return m.TransferRules(
+        networks=tuple(settings.text("TransferNetworks").replace(",", " ").split()),
+        at_once=int(settings.number("TransfersPerJob")),
+        per_host=int(settings.number("TransfersPerHost")),
+        timeout=Seconds(settings.number("TransferTimeout")),
+        per_node=int(settings.number("TransfersPerNode")),
+        per_storage=max(1, int(settings.number("TransfersPerStorage")) // max(1, nodes)),
+    )
+
+
 def cleaned_on(cluster: ClusterState, node: str) -> set[JobId]:
     """Return the jobs of which a node is being cleaned."""
     return {
         job
         for job in cluster.cores.holders.get(node, ())
         if (run := cluster.jobs[job].run) is not None and node in run.cleaning
-    }
-
-
-def unready_on(cluster: ClusterState, node: str) -> set[JobId]:
-    """Return the jobs that wait for a node to say that it is ready for them."""
-    return {
-        job
-        for job in cluster.cores.holders.get(node, ())
-        if (run := cluster.jobs[job].run) is not None and node in run.unready
     }
 
 
@@ -96,8 +108,10 @@ class EventDispatch:
             match event:
                 case InstancesDispatched():
                     self._run(event)
-                case JobStarted() | AllocationGrown() | JobModified():
+                case JobStarted() | AllocationGrown() | JobModified() | InstancesStaging():
                     self.open_job(cluster, event.job)
+                case InstancesStarted() if self._has_staged(cluster, event.job):
+                    self.open_job(cluster, event.job)  # with another deadline
                 case InstancesStopping():
                     self._stop(event, cluster)
                 case NodesCleaning(job=job, nodes=nodes):
@@ -120,15 +134,22 @@ class EventDispatch:
                 case JobEnded() | JobRequeued() | JobAutoRequeued():
                     self._close(event.job, self.open_jobs.pop(event.job, set()))
                 case NodeRemoved(node=node) if node in self._links:
-                    self._links[node].send(m.Goodbye(reason="this node was removed from the cluster"))
-                    self._links[node].close()
+                    self._dismiss(self._links[node])
                 case NodeApproved(node=node) if node in self._links:
                     self.order_check(self._links[node], cluster)
                 case ParameterSet(name="HealthCheckProgram" | "HealthCheckInterval"):
                     for link in self._links.values():
                         self.order_check(link, cluster, changed=True)
-                case AllocationShrunk() | AllocationLost():
+                case AllocationShrunk() | AllocationLost() | AllocationReleased():
                     self._shrink(event, cluster)
+
+    def _dismiss(self, link: NodeLink) -> None:
+        link.send(m.Goodbye(reason="this node was removed from the cluster"))
+        link.close()
+
+    def _has_staged(self, cluster: ClusterState, job: JobId) -> bool:
+        run = cluster.jobs[job].run if job in cluster.jobs else None
+        return run is not None and run.stages
 
     def _run(self, event: InstancesDispatched) -> None:
         link = self._links.get(event.placement[0][0])
@@ -146,6 +167,7 @@ class EventDispatch:
             return
         entered = [node for node in record.run.places if node not in record.run.cleaning]
         spec, settings = cluster.spec(record), Settings(cluster.parameters)
+        stages = any(task.stages for task in spec.tasks)
         message = m.OpenJob(
             job=job,
             owner=record.owner,
@@ -161,6 +183,7 @@ class EventDispatch:
             max_processes=int(settings.number("JobProcessLimit")),
             same_uid=settings.text("UserMapping") == "name-and-number",
             now=time_for_nodes(),
+            transfers=transfer_rules(settings, len(cluster.nodes)) if stages else None,
             hooks=hooks_of(settings, record.run),
         )
         encoded = _encoder.encode(message)
@@ -202,11 +225,15 @@ class EventDispatch:
                     replace(message, now=time_for_nodes()) if isinstance(message, m.Continue) else message
                 )
 
-    def _shrink(self, event: AllocationShrunk | AllocationLost, cluster: ClusterState) -> None:
+    def _shrink(
+        self, event: AllocationShrunk | AllocationLost | AllocationReleased, cluster: ClusterState
+    ) -> None:
+        """Close a job on nodes that it has left."""
         record = cluster.jobs.get(event.job)
         held = record.run.places if record is not None and record.run is not None else {}
-        left = {node for node, _ in event.removed if node not in held}
         opened = self.open_jobs.get(event.job, set())
+        removed = opened if isinstance(event, AllocationReleased) else {node for node, _ in event.removed}
+        left = removed - held.keys()
         self._close(event.job, left & opened)  # the others were told when they were to be cleaned
         opened.difference_update(left)
 

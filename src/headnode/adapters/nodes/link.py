@@ -18,11 +18,13 @@ from headnode.adapters.wire.agent_messages import (
     LARGEST_REPORT,
     OLDEST,
     PROTOCOL,
+    AttemptTransfers,
     Hello,
     Join,
     OutputListed,
     OutputRead,
     ProgramChecked,
+    Staging,
     Started,
     Table,
 )
@@ -57,6 +59,8 @@ class Contact(NamedTuple):
 
 log = logging.getLogger("headnode.nodes")
 
+MOST_TRANSFERS = 100_000  # of a node whose progress is remembered
+
 TRIAL = 5.0  # seconds that an agent has to look at a program
 PATIENCE = 15.0  # seconds that an agent has for its first message, and for an answer
 MOST_UNREAD = 2 * LARGEST_MESSAGE  # bytes that wait for a node that does not read
@@ -75,6 +79,9 @@ class NodeLink:
         self._writer = writer
         self.heard = time.monotonic()  # when it said something last
         self.opened: dict[JobId, int] = {}  # the mark of what was said last of each open job
+        self.transfers: dict[
+            tuple[JobId, int, int], AttemptTransfers
+        ] = {}  # how far they are, by job, task and instance
         self._asked = 0
         self._answers: dict[int, asyncio.Future[Answer]] = {}
         self._table = 0  # the number of the table that was asked for last
@@ -183,6 +190,18 @@ class NodeLink:
             raise node_away(self.node) from None
         finally:
             del self._answers[question.number]
+
+    def transferring(self, said: Staging) -> Staging:
+        """Note how far transfers are; return those that were not said before on this connection."""
+        fresh = tuple(one for one in said.transfers if self._begins(said.job, one))
+        if len(self.transfers) + len(said.transfers) > MOST_TRANSFERS:
+            self.transfers.clear()  # what goes on is told again
+        self.transfers.update({(said.job, one.task, one.instance): one for one in said.transfers})
+        return replace(said, transfers=fresh)
+
+    def _begins(self, job: JobId, said: AttemptTransfers) -> bool:
+        before = self.transfers.get((job, said.task, said.instance))
+        return before is None or (before.attempt, before.direction) != (said.attempt, said.direction)
 
     def answered(self, number: int, message: Answer) -> None:
         """Complete the question with this number with its answer."""

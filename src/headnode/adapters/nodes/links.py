@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
@@ -30,7 +29,7 @@ from headnode.adapters.nodes.reconcile import (
     orders_to_repeat,
     suspensions_to_repeat,
 )
-from headnode.adapters.nodes.report_queue import ReportQueue, attempt_report
+from headnode.adapters.nodes.report_queue import ReportQueue, attempt_report, staging_report
 from headnode.adapters.nodes.streams import Relay, Sessions
 from headnode.adapters.wire.agent_messages import (
     LARGEST_REPORT,
@@ -51,6 +50,7 @@ from headnode.adapters.wire.agent_messages import (
     ProgramChecked,
     ReportedAttempt,
     Results,
+    Staging,
     Started,
     Suspended,
     Table,
@@ -125,10 +125,14 @@ class NodeLinks:
         if node in self.links:
             self.links[node].send(message)
 
-    def silent(self, patience: Mapping[str, float]) -> list[str]:
-        """Hang up on the nodes that have said nothing for so long (seconds, by name), and return them."""
+    def silent(self, least: float, limit: Callable[[str], float]) -> list[str]:
+        """Hang up on the nodes that have said nothing for longer than their limit, and return them.
+
+        `limit` returns seconds, and never less than `least`.
+        """
         now = time.monotonic()
-        found = [link for link in self.links.values() if now - link.heard > patience.get(link.node, math.inf)]
+        quiet = [link for link in self.links.values() if now - link.heard > least]
+        found = [link for link in quiet if now - link.heard > limit(link.node)]
         for link in found:
             log.warning("node %s has sent nothing for %.0f s", link.node, now - link.heard)
             link.abort()
@@ -293,6 +297,8 @@ class NodeLinks:
                     link.began(message)
                     said = tuple(InstanceStart(b.task, b.instance, b.attempt, b.at) for b in begun)
                     self._report(ReportStarted(node=link.node, job=job, begun=said), link, None)
+                case Staging() if (fresh := link.transferring(message)).transfers:
+                    self._report(staging_report(link.node, fresh), link, None)
                 case JobReady(job=job):
                     self._report(ReportReady(node=link.node, job=job), link, None)
                 case JobClosed(job=job) if job in cleaned_on(self._cluster(), link.node):
@@ -310,11 +316,8 @@ class NodeLinks:
                 case Results():
                     self._take(message, link)
                 case NotUnderstood(message=said):
-                    strangers.warning(
-                        "node %s refused a message of this head: %s", link.node, said[: WORDS.most]
-                    )
-                case _:
-                    pass
+                    words = said[: WORDS.most]
+                    strangers.warning("node %s refused a message of this head: %s", link.node, words)
 
     def _answer(self, link: NodeLink, heartbeat: Heartbeat) -> None:
         """Answer a heartbeat, and ask for the table when something must have been lost, or may have been."""

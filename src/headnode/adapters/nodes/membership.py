@@ -58,7 +58,7 @@ def read_invitation(text: str) -> Invitation:
     if not secret or len(fingerprint) != 64 or not all(sign in "0123456789abcdef" for sign in fingerprint):
         raise BadRequest(
             code="invitation",
-            what=f"{text.strip()[:40]!r} is no invitation, or only a part of one",
+            what=f"{text.strip()[:40]!r} is not an invitation, or only a part of one",
             fix="paste the whole line that `hn node invite` printed",
         )
     return Invitation(host, port, secret, fingerprint)

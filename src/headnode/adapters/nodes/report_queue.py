@@ -11,7 +11,8 @@ from headnode.adapters.wire import agent_messages as m
 from headnode.core.model.errors import Unavailable
 from headnode.core.state import command as c
 from headnode.core.state.command import AttemptReport
-from headnode.core.state.report import ReportEnded
+from headnode.core.state.job_events import InstanceStage
+from headnode.core.state.report import ReportEnded, ReportStaging
 
 log = logging.getLogger("headnode.nodes")
 
@@ -133,6 +134,12 @@ class ReportQueue:
         if self._since:
             log.info("reports of nodes are recorded again, after %.0f s", time.monotonic() - self._since)
             self._since = 0.0
+
+
+def staging_report(node: str, said: m.Staging) -> ReportStaging:
+    """Return what a node says of the transfers of attempts, as the head keeps it."""
+    stages = [InstanceStage(x.task, x.instance, x.attempt, x.direction, x.at) for x in said.transfers]
+    return ReportStaging(node=node, job=said.job, staging=tuple(stages))
 
 
 def attempt_report(node: str, message: m.Results) -> ReportEnded:

@@ -61,7 +61,7 @@ def host_and_port(server: str) -> tuple[str, int]:
 
 log = logging.getLogger("headnode.notices")
 
-_TABLES = """
+TABLES = """
 create table if not exists waiting (number integer, address text, notice blob, primary key (number, address))
     without rowid;
 create table if not exists seen (only integer primary key check (only = 1), number integer);
@@ -95,7 +95,7 @@ class Outbox:
         database = sqlite3.connect(self._path, isolation_level=None)
         database.execute("pragma journal_mode = wal")
         database.execute("pragma synchronous = normal")
-        database.executescript(_TABLES)
+        database.executescript(TABLES)
         return database
 
     @property
@@ -169,6 +169,9 @@ class EventPost(msgspec.Struct, frozen=True, tag=True):
     secret_file: str = ""  # empty: they are not signed
 
 
+CURSOR_TABLE = "create table if not exists cursors (hook text primary key, number integer not null)"
+
+
 class HookCursors:
     """The number of the last event that each hook has, in one file."""
 
@@ -178,9 +181,7 @@ class HookCursors:
         self._database = sqlite3.connect(path, isolation_level=None)
         self._database.execute("pragma journal_mode = wal")
         self._database.execute("pragma synchronous = normal")
-        self._database.execute(
-            "create table if not exists cursors (hook text primary key, number integer not null)"
-        )
+        self._database.execute(CURSOR_TABLE)
 
     def number(self, hook: str) -> int | None:
         """Return the last event that a hook has; None for a new hook."""

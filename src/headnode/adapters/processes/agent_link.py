@@ -4,6 +4,7 @@ Standard library only: this is loaded by the shepherd factory."""
 
 import json
 import select
+import signal
 import socket
 import struct
 import time
@@ -152,3 +153,13 @@ class AgentLink:
 def _uid_of(channel: socket.socket) -> int:
     credentials = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", credentials)[1])
+
+
+def signal_socket() -> socket.socket:
+    """Return a socket that becomes readable when a child has exited."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(theirs.detach(), warn_on_full_buffer=False)
+    return ours

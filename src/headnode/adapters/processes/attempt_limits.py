@@ -99,8 +99,8 @@ def above_its_memory(bounds: Bounds) -> str:
     """Return the sentence for an attempt that needed more memory than it asked for."""
     each = f" ({bounds.memory} MB for each of its {bounds.held} processors)" if bounds.held > 1 else ""
     return (
-        f"the task was killed: it needed more than the {bounds.memory * bounds.held} MB{each} that it asked "
-        f"for; ask for more with {_ASK}"
+        f"the task was killed: it needed more than the {bounds.memory * bounds.held} MB{each} that it "
+        f"requested; request more with {_ASK}"
     )
 
 
@@ -288,13 +288,20 @@ class CgroupPlacement:
         program = attempt.program
         if group.keeps_processes:
             program = program._replace(limits=without_processes(program.limits))
+        processors = attempt.bounds.processors
         try:
-            process = spawn(program, self._output, attempt.bounds.processors, group.entrances)
+            if self._groups is None or _needs_group(attempt) or program.limits or processors:
+                process = spawn(program, self._output, processors, group.entrances)
+            else:
+                process = self._groups.start_inside(group, lambda: spawn(program, self._output))
         except (CannotStart, GroupRefused):
             self._remove(group)
             raise
         group.entered()
-        attempt.group = group
+        if group.has_shepherd:
+            self._do_without("the shepherd cannot leave a group again")
+        else:
+            attempt.group = group
         return process
 
     def _group_for(self, attempt: ShepherdAttempt) -> TaskCgroup | None:
@@ -336,7 +343,7 @@ class CgroupPlacement:
 
     def _remove(self, group: TaskCgroup) -> None:
         group.entered()
-        if self._groups is not None:
+        if self._groups is not None and not group.has_shepherd:
             self._groups.remove(group)
 
 

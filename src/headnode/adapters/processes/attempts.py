@@ -15,7 +15,7 @@ from headnode.adapters.processes.cgroup_helper import CgroupFigures, TaskCgroup
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.processes.limits import Bounds, RequestedLimit
 from headnode.adapters.processes.spawning import CannotStart, TaskProgram
-from headnode.core.model.outcome import AttemptOutcome, Ending, ResourceUsage
+from headnode.core.model.outcome import AttemptOutcome, Ending, ResourceUsage, TransferUsage
 from headnode.core.model.quantities import Instant
 
 
@@ -104,7 +104,7 @@ class ShepherdAttempt:
             "process",
             "program",
         ),
-        *("started", "usage", "used", "verdict"),
+        *("moved", "staging", "started", "usage", "used", "verdict"),
     )
 
     def __init__(
@@ -124,6 +124,8 @@ class ShepherdAttempt:
         self.counters = -1  # a descriptor that tells what its process reads and writes
         self.figures: CgroupFigures | None = None  # what its group told at its end
         self.verdict: tuple[Ending, str] = ("exited", "")  # and why
+        self.staging: dict[str, Any] | None = None  # what is transferred for it, and how
+        self.moved: TransferUsage | None = None  # what its transfers have moved
 
     @property
     def limits(self) -> tuple[RequestedLimit, ...]:
@@ -142,12 +144,12 @@ class ShepherdAttempt:
 def attempts_of(message: list[Any]) -> list[ShepherdAttempt]:
     """Read a ``run`` message: task, lane, shared environment, limit in seconds or None, items, and more.
 
-    That is limits of processes, whether directories are private, and bounds of the whole attempt: left out
-    when there is nothing to say.
+    That is limits of processes, whether directories are private, bounds of the whole attempt, and what is
+    transferred for each: left out when there is nothing to say.
     """
     task, lane, shared, limit, items, *more = message
-    said: list[Any] = [*more, *((), False, ())[len(more) :]]
-    asked, private, bounds = said
+    said: list[Any] = [*more, *((), False, (), ())[len(more) :]]
+    asked, private, bounds, staged = said
     own = Bounds(*bounds)
     limits = tuple((name, soft, hard) for name, soft, hard in asked)
     found = []
@@ -156,6 +158,9 @@ def attempts_of(message: list[Any]) -> list[ShepherdAttempt]:
         if more:
             program = program._replace(limits=limits, private=private)
         found.append(ShepherdAttempt((task, instance, attempt), lane, program, limit, own))
+    for one, staging in zip(found, staged, strict=False):
+        one.staging = staging
+        one.program = one.program._replace(made=staging is not None)
     return found
 
 
@@ -256,7 +261,14 @@ def ended_record(number: int, attempt: ShepherdAttempt, by_limit: str) -> EndedR
         Instant(attempt.ended),
         message or by_limit,
         usage=attempt.used._replace(peak_memory=peak, average_memory=average),
+        transfers=attempt.moved,
     )
+    return EndedRecord(number, *attempt.key, outcome)
+
+
+def not_brought_record(number: int, attempt: ShepherdAttempt, why: str) -> EndedRecord:
+    now = Instant(time.time())
+    outcome = AttemptOutcome("not-staged", ended=now, message=why, transfers=attempt.moved)
     return EndedRecord(number, *attempt.key, outcome)
 
 

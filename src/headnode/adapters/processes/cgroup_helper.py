@@ -8,13 +8,13 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from headnode.adapters.processes import cgroups
 from headnode.adapters.processes.cgroups import Hierarchies
-from headnode.adapters.processes.program_start import receive_files
+from headnode.adapters.processes.program_start import GroupRefused, enter, receive_files
 
 _LARGEST = 65536  # bytes of a message
 _AGAIN = 0.02  # seconds between two tries to remove a group in which something still dies
@@ -27,13 +27,28 @@ def group_name(number: int) -> str:
     return f"t{number}"
 
 
+def _controllers_for(found: Hierarchies, wanted: Wanted) -> dict[str, Path]:
+    """Return the controllers that the group of an attempt has.
+
+    In version 1 each is a directory to make, join and remove: that of memory, which measures, and those that
+    limit something.
+    """
+    _, processes, processors = wanted
+    if found.version == "v2":
+        return found.controllers
+    unused = {"pids"} if processes is None else set()
+    unused |= set() if processors else {"cpuset"}
+    return {name: place for name, place in found.controllers.items() if name not in unused}
+
+
 class CgroupHelper:
     """One thread, one loop."""
 
     def __init__(self, channel: socket.socket, marker: str, found: Hierarchies) -> None:
         self._channel, self._found = channel, found
         self._outer = {place: place / cgroups.name_of(marker) for place in found.places()}
-        self._leaving: dict[int, list[Path]] = {}  # groups that are to be removed, by number
+        self._made: dict[int, list[Path]] = {}  # groups by number
+        self._leaving: dict[int, list[Path]] = {}  # those that are to be removed
         if found.unified is not None:
             self._outer[found.unified] = cgroups.make_tasks(self._outer[found.unified], found)
 
@@ -62,40 +77,42 @@ class CgroupHelper:
             case ["make", int(number), memory, processes, processors]:
                 self._answer(number, (memory, processes, processors))
             case ["kill", int(number)]:
-                for group in self._groups(number):
+                for group in self._made.get(number, ()):
                     cgroups.kill(group)
             case ["remove", int(number)]:
-                self._leaving[number] = self._groups(number)
+                self._leaving[number] = self._made.pop(number, [])
 
-    def _groups(self, number: int) -> list[Path]:
-        return [outer / group_name(number) for outer in self._outer.values()]
+    def _groups(self, number: int, places: Iterable[Path]) -> list[Path]:
+        unified = () if self._found.unified is None else (self._found.unified,)
+        return [self._outer[place] / group_name(number) for place in dict.fromkeys((*unified, *places))]
 
     def _answer(self, number: int, wanted: Wanted) -> None:
         opened: list[int] = []
+        controllers = _controllers_for(self._found, wanted)
+        groups = self._groups(number, controllers.values())
         try:
-            for group in self._groups(number):
+            for group in groups:
                 group.mkdir()
-            self._limit(number, wanted)
-            for group in self._groups(number):
+            self._made[number] = groups
+            self._limit(number, wanted, controllers)
+            for group in groups:
                 opened.append(os.open(group / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
             socket.send_fds(self._channel, [json.dumps(["made"]).encode()], opened)
         except (OSError, TypeError, ValueError) as error:
-            self._leaving[number] = self._groups(number)
+            self._leaving[number] = self._made.pop(number, groups)
             with contextlib.suppress(OSError):
                 self._channel.send(json.dumps(["failed", str(error)]).encode())
         finally:
             for file in opened:
                 os.close(file)
 
-    def _limit(self, number: int, wanted: Wanted) -> None:
+    def _limit(self, number: int, wanted: Wanted, controllers: dict[str, Path]) -> None:
         memory, processes, processors = wanted
-        where = {
-            name: self._outer[place] / group_name(number) for name, place in self._found.controllers.items()
-        }
+        where = {name: self._outer[place] / group_name(number) for name, place in controllers.items()}
         if memory is not None and "memory" in where:
             limit_memory(where["memory"], int(memory), self._found.version)
         if processes is not None and "pids" in where:
-            (where["pids"] / "pids.max").write_text(str(int(processes)))
+            cgroups.write(where["pids"] / "pids.max", str(int(processes)))
         if "cpuset" in where:
             self._bind(where["cpuset"], processors)
 
@@ -104,11 +121,11 @@ class CgroupHelper:
             cgroups.inherit(group)
         if processors:
             with contextlib.suppress(OSError):  # one was taken from us since: the affinity must do
-                (group / "cpuset.cpus").write_text(",".join(str(int(each)) for each in processors))
+                cgroups.write(group / "cpuset.cpus", ",".join(str(int(each)) for each in processors))
 
     def _remove_what_is_empty(self) -> None:
         for number, groups in list(self._leaving.items()):
-            left = [group for group in groups if group.exists() and not cgroups.remove(group)]
+            left = [group for group in groups if not cgroups.remove(group)]
             for group in left:
                 cgroups.kill(group)
             if left:
@@ -123,27 +140,27 @@ def limit_memory(group: Path, most: int, version: str) -> None:
     Raises:  OSError.
     """
     if version == "v2":
-        (group / "memory.max").write_text(str(most))
-        (group / "memory.oom.group").write_text("1")
+        cgroups.write(group / "memory.max", str(most))
+        cgroups.write(group / "memory.oom.group", "1")
         swap, amount = group / "memory.swap.max", 0
     else:
-        (group / "memory.limit_in_bytes").write_text(str(most))
+        cgroups.write(group / "memory.limit_in_bytes", str(most))
         swap, amount = group / "memory.memsw.limit_in_bytes", most  # of memory and swap together
     with contextlib.suppress(OSError):  # systems that do not count swap have no such file
-        swap.write_text(str(amount))
+        cgroups.write(swap, str(amount))
 
 
 def run_cgroup_helper(channel: socket.socket, marker: str, found: Hierarchies) -> None:
-    """Be the groom of a shepherd until that is gone."""
+    """Be the cgroup helper of a shepherd until that is gone."""
     try:
         CgroupHelper(channel, marker, found).run()
     except OSError as error:
-        print(f"the groom of shepherd {marker} ends: {error}", file=sys.stderr)  # noqa: T201 (the shepherds' log)
+        print(f"the cgroup helper of shepherd {marker} ends: {error}", file=sys.stderr)  # noqa: T201 (the shepherds' log)
 
 
 SHARE = 0.02  # of the time, at most, goes into groups that are made only to measure
 SAVED = 0.02  # seconds: what may be spent at once, after a while without
-_PATIENCE = 5.0  # seconds for an answer of the groom
+_PATIENCE = 5.0  # seconds for an answer of the helper
 _MOST_FILES = 8
 _KB = 1024
 _MICROSECONDS = 1_000_000
@@ -171,6 +188,7 @@ class TaskCgroup:
 
     def __init__(self, number: int, entrances: list[int], paths: dict[str, Path], version: str) -> None:
         self.number, self.entrances = number, entrances
+        self.has_shepherd = False  # True: it could not leave; who kills the group kills the job
         self.keeps_memory, self.keeps_processes = "memory" in paths, "pids" in paths
         self._paths, self._version = paths, version
 
@@ -206,7 +224,7 @@ class TaskCgroup:
             return None
         file = "memory.peak" if self._version == "v2" else "memory.max_usage_in_bytes"
         with contextlib.suppress(OSError, ValueError):  # memory.peak is there since Linux 5.19
-            return -(-int((self._paths["memory"] / file).read_text()) // _KB)
+            return -(-int(cgroups.read(self._paths["memory"] / file)) // _KB)
         return None
 
 
@@ -224,24 +242,25 @@ def _numbers(file: Path) -> dict[str, int]:
     """Read lines of a name and a number; nothing when there is no such file."""
     found = {}
     with contextlib.suppress(OSError, ValueError):
-        for line in file.read_text().splitlines():
+        for line in cgroups.read(file).splitlines():
             name, _, number = line.partition(" ")
             found[name] = int(number)
     return found
 
 
 class TaskCgroups:
-    """Asks the groom."""
+    """Asks the cgroup helper."""
 
-    def __init__(self, groom: socket.socket, marker: str, found: Hierarchies) -> None:
-        groom.settimeout(_PATIENCE)
-        self._groom, self._found = groom, found
+    def __init__(self, helper: socket.socket, marker: str, found: Hierarchies) -> None:
+        helper.settimeout(_PATIENCE)
+        self._helper, self._found = helper, found
         self._outer = {name: place / cgroups.name_of(marker) for name, place in found.controllers.items()}
         if found.version == "v2":
             self._outer = {name: outer / cgroups.TASKS for name, outer in self._outer.items()}
         if found.unified is not None:
             self._outer["unified"] = found.unified / cgroups.name_of(marker) / cgroups.TASKS
         self._loose = _loose(marker, found)
+        self._own = _own_entrances(marker, found)
         self._number = 0
         self._saved, self._saved_at = SAVED, time.monotonic()
 
@@ -264,13 +283,35 @@ class TaskCgroups:
         self._number += 1
         try:
             self._say("make", self._number, memory, processes, list(processors))
-            answer, files = receive_files(self._groom, 4096, _MOST_FILES)
+            answer, files = receive_files(self._helper, 4096, _MOST_FILES)
         except OSError as error:
-            raise NoGroup(f"the groom does not answer: {error}") from None
+            raise NoGroup(f"the cgroup helper does not answer: {error}") from None
         if not answer or json.loads(answer) != ["made"]:
-            raise NoGroup(answer.decode() or "the groom has ended")
-        paths = {name: outer / group_name(self._number) for name, outer in self._outer.items()}
+            raise NoGroup(answer.decode() or "the cgroup helper has ended")
+        made = _controllers_for(self._found, (memory, processes, list(processors)))
+        paths = {name: self._outer[name] / group_name(self._number) for name in (*made, "unified")}
         return TaskCgroup(self._number, files, paths, self._found.version)
+
+    def start_inside(self, group: TaskCgroup, start: Callable[[], int]) -> int:
+        """Start a process by `start` while this one is in the group; return its number.
+
+        Only for a group without limits, which could end this process.  It saves the fork that enters the
+        group and becomes the program, and copies of the pages that both would use.
+        Raises:  GroupRefused when this process may not enter, or not leave; what `start` raises.
+        """
+        if len(group.entrances) != len(self._own):  # it would stay in one, and be killed with it
+            raise GroupRefused("the group of a task is in other hierarchies than its shepherd leaves")
+        try:
+            try:
+                enter(group.entrances)
+            except OSError as error:
+                raise GroupRefused(f"the shepherd cannot enter a group: {error.strerror}") from None
+            return start()
+        finally:
+            try:
+                enter(self._own)
+            except OSError:
+                group.has_shepherd = True
 
     def kill(self, group: TaskCgroup) -> None:
         """Kill all processes in a cgroup, including those of other users."""
@@ -283,11 +324,20 @@ class TaskCgroups:
             self._say("remove", group.number)
 
     def _say(self, *message: object) -> None:
-        self._groom.send(json.dumps(message).encode())
+        self._helper.send(json.dumps(message).encode())
 
     def killed_outside(self) -> int:
         """Return how many processes without a group of their own were killed for want of memory until now."""
         return kills_on_machine() if self._loose is None else kills_in(self._loose, self._found.version)
+
+
+def _own_entrances(marker: str, found: Hierarchies) -> list[int]:
+    """Open the groups of this process that `start_inside` leaves: while it may still do so."""
+    places = [found.controllers["memory"]] if found.version == "v1" and "memory" in found.controllers else []
+    groups = [place / cgroups.name_of(marker) for place in places]
+    if found.unified is not None:
+        groups.append(found.unified / cgroups.name_of(marker) / cgroups.SHEPHERD)
+    return [os.open(group / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for group in groups]
 
 
 def _loose(marker: str, found: Hierarchies) -> Path | None:

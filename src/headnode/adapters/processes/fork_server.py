@@ -23,8 +23,10 @@ from headnode.adapters.processes.cgroups import Hierarchies
 from headnode.adapters.processes.job_journal import Header, Writer
 from headnode.adapters.processes.program_start import keep_only
 from headnode.adapters.processes.shepherd import Shepherd
+from headnode.adapters.processes.transfer_slots import open_slots
 from headnode.core.model import faults
 
+_LIBC = ctypes.CDLL(None, use_errno=True)
 _SET_CHILD_SUBREAPER = 36  # prctl
 _LARGEST_ORDER = 65536  # bytes
 _FILE_MODE_MASK = 0o022  # whatever started the agent: what users expect of a batch system
@@ -128,14 +130,14 @@ def _open_as_user(channel: socket.socket, order: dict[str, Any]) -> NoReturn:
 
 
 def _become(channel: socket.socket, order: dict[str, Any]) -> NoReturn:
-    """Be the shepherd, or its groom and parent; never return into the factory."""
+    """Be the shepherd, or its cgroup helper and parent; never return into the factory."""
     try:
         signal.set_wakeup_fd(-1)
         try:
             os.setsid()
             found = cgroups.enter(order["marker"], order["most_processes"])
-            groom = None if found.unified is None else _fork_from_groom(channel, order["marker"], found)
-            shepherd = _prepare(order, found, groom)
+            helper = None if found.unified is None else _fork_from_helper(channel, order["marker"], found)
+            shepherd = _prepare(order, found, helper)
         except _NoIdentity as error:
             why = f"the node cannot run programs as user {order['uid']}: {error}"
             _say(channel, ["failed", order["marker"], why, faults.IDENTITY])
@@ -153,8 +155,8 @@ def _become(channel: socket.socket, order: dict[str, Any]) -> NoReturn:
         os._exit(_BROKEN)
 
 
-def _fork_from_groom(channel: socket.socket, marker: str, found: Hierarchies) -> socket.socket:
-    """Return in the shepherd, with its way to the groom, which is its parent and ends after it."""
+def _fork_from_helper(channel: socket.socket, marker: str, found: Hierarchies) -> socket.socket:
+    """Return in the shepherd, with its way to the cgroup helper, which is its parent and ends after it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     shepherd = os.fork()
     if shepherd == 0:
@@ -174,24 +176,24 @@ def _reason(error: Exception) -> str:
     return f"{error.filename!r}: {said}" if error.filename else said
 
 
-def _prepare(order: dict[str, Any], found: Hierarchies, groom: socket.socket | None) -> Shepherd:
+def _prepare(order: dict[str, Any], found: Hierarchies, helper: socket.socket | None) -> Shepherd:
     """Do as the agent's user what only that may do, then become the job's user for good."""
     header = Header(order["job"], order["marker"], order["boot"], os.getpid(), order["uid"])
     journal = Writer(order["journal"], header)
-    freezer = _freezer(order) if groom is not None and order["suspendable"] else None
-    groups = TaskCgroups(groom, order["marker"], found) if groom is not None else None
+    freezer = _freezer(order) if helper is not None and order["suspendable"] else None
+    groups = TaskCgroups(helper, order["marker"], found) if helper is not None else None
     output = _output_directory(order)
     run = os.open(order["run_directory"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    slots = open_slots(order["run_directory"])
     os.chdir("/")
     os.umask(_FILE_MODE_MASK)
     try:
         _take_identity(order["uid"], order["gid"])
     except (OSError, ValueError) as error:  # limits of the site for this user may be impossible
         raise _NoIdentity(str(error)) from None
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+    if _LIBC.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "cannot become the reaper of its descendants")
-    return Shepherd(journal, run, output, order, freezer, groups)
+    return Shepherd(journal, (run, output, slots), order, freezer, groups)
 
 
 def _freezer(order: dict[str, Any]) -> cgroups.Freezer | None:

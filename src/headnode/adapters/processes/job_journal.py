@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
+from headnode.core.model.outcome import AttemptOutcome, ResourceUsage, TransferUsage
 
 Key = tuple[int, int, int]
 """Task, instance, attempt."""
@@ -136,6 +136,8 @@ def _take(story: JournalContent, record: list[Any]) -> None:
             story.started[(task, instance, attempt)] = at
         case ["private", path]:
             story.private[path] = None
+        case ["kept", path]:
+            story.private.pop(path, None)
         case ["ended", *fields]:
             ended = _ended(*fields)
             story.queued.pop(ended.key, None)
@@ -150,5 +152,6 @@ def _take(story: JournalContent, record: list[Any]) -> None:
 
 def _ended(number: int, task: int, instance: int, attempt: int, outcome: list[Any]) -> EndedRecord:
     said = AttemptOutcome(*outcome)
-    said = said._replace(usage=ResourceUsage(*said.usage))
+    moved = said.transfers and TransferUsage(*said.transfers)
+    said = said._replace(usage=ResourceUsage(*said.usage), transfers=moved)
     return EndedRecord(number, task, instance, attempt, said)

@@ -1,4 +1,4 @@
-"""A command and its three streams, which are pipes; what goes through them goes to the agent.
+"""A program whose input and output go through the agent, and a command whose streams are pipes.
 
 Imports the launcher only: the agent copies both for the tasks of other users."""
 
@@ -20,7 +20,139 @@ ANSWERED_AS_USUAL = (
 _LINGER = 0.3  # seconds for the output of what a command left behind, after its own end
 
 
-class Piped:
+class RelayedProgram:
+    """A program that runs; what the agent says goes to its input, and what it writes to the agent."""
+
+    def __init__(self, frames: Frames, process: int, stdin: int, streams: Mapping[int, bytes]) -> None:
+        """Relay to the descriptor `stdin`, and from `streams`, each with the kind of its frames."""
+        self._frames, self._process, self._stdin = frames, process, stdin
+        self._streams = dict(streams)
+        self._unread, self._no_more = bytearray(), False
+        for file in {stdin, *streams}:
+            os.set_blocking(file, False)
+        self._end = os.pidfd_open(process)
+        self._status: int | None = None
+
+    def run(self) -> int:
+        """Pass on what is read and written until the program is over; return its exit status."""
+        until = float("inf")
+        while self._streams or self._status is None:
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            for descriptor, event in self._poll(left):
+                if not self._attend(descriptor, event):
+                    return self.hang_up()
+            if self._status is not None and until == float("inf"):
+                until = time.monotonic() + _LINGER
+        return exit_status(self._status or 0)
+
+    def _poll(self, patience: float) -> list[tuple[int, int]]:
+        poller = select.poll()
+        listens = select.POLLIN if len(self._unread) < 4 * CHUNK else 0
+        poller.register(self._frames.channel, listens | (select.POLLOUT * self._frames.wants_to_send))
+        if self._status is None:
+            poller.register(self._end, select.POLLIN)
+        wanted = {} if self._frames.full else dict.fromkeys(self._streams, select.POLLIN)
+        if self._unread and self._stdin >= 0:
+            wanted[self._stdin] = wanted.get(self._stdin, 0) | select.POLLOUT
+        for descriptor, events in wanted.items():
+            poller.register(descriptor, events)
+        return poller.poll(None if patience == float("inf") else patience * 1000)
+
+    def _attend(self, descriptor: int, event: int) -> bool:
+        """Do what an event asks for; return False if the agent or the client is gone."""
+        if descriptor == self._frames.channel.fileno():
+            return self._hear(event)
+        if descriptor == self._end:
+            self._status = self.reap()
+            self._take_its_last()
+        elif descriptor in self._streams and not event & select.POLLOUT:
+            self._tell(descriptor)
+        elif descriptor == self._stdin:
+            self._feed()
+        return True
+
+    def reap(self) -> int:
+        """Reap the program, which has ended; return its status as `os.waitpid` says it."""
+        return os.waitpid(self._process, 0)[1]
+
+    def hang_up(self) -> int:
+        """End, since no agent listens: the shepherd is told to end what this started."""
+        os._exit(128 + signal.SIGHUP)
+
+    def held_in(self, stream: int) -> int:
+        """Return how many bytes a stream holds at most."""
+        return fcntl.fcntl(stream, fcntl.F_GETPIPE_SZ)
+
+    def _take_its_last(self) -> None:
+        """Take what it wrote before its end, however slow its reader: only what it left behind must hurry."""
+        for stream in list(self._streams):
+            taken, held = 0, self.held_in(stream)
+            while taken < held and (size := self._tell(stream)):
+                taken += size
+
+    def _tell(self, stream: int) -> int:
+        """Pass on what was written; return how many bytes."""
+        try:
+            data = os.read(stream, CHUNK)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            data = b""  # the last process with the terminal has closed it
+        if data:
+            self._frames.say(self._streams[stream], data)
+        else:
+            del self._streams[stream]
+            if stream != self._stdin:
+                os.close(stream)
+        return len(data)
+
+    def _hear(self, event: int) -> bool:
+        """Process messages of the agent; return False if the agent or the client is gone."""
+        if event & select.POLLOUT:
+            self._frames.flush()
+        if not event & ~select.POLLOUT:
+            return True
+        heard = self._frames.hear()
+        self.take(heard or ())
+        return heard is not None
+
+    def take(self, heard: Iterable[tuple[bytes, bytes]]) -> None:
+        """Take in what the program is to read, and how its terminal changes."""
+        for kind, data in heard:
+            if kind == INPUT:
+                self._unread += data
+            else:
+                self.other(kind, data)
+        self._feed()
+
+    def other(self, kind: bytes, _data: bytes) -> None:
+        """Take a frame that is no input: its end, or a change of the terminal."""
+        self._no_more = self._no_more or kind == INPUT_END
+
+    def _feed(self) -> None:
+        try:
+            while self._unread and self._stdin >= 0:
+                del self._unread[: os.write(self._stdin, self._unread[:CHUNK])]
+        except BlockingIOError:
+            return
+        except OSError:  # it reads no more
+            self._no_more = True
+            self._unread.clear()
+        if self._no_more and not self._unread:
+            self.close_input()
+
+    def close_input(self) -> None:
+        """Let the program find the end of its input."""
+        if self._stdin >= 0:
+            os.close(self._stdin)
+            self._stdin = -1
+
+
+class Piped(RelayedProgram):
     """A command that runs, and its three streams."""
 
     def __init__(self, frames: Frames, argv: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -28,18 +160,12 @@ class Piped:
 
         Raises:  OSError, ValueError.
         """
-        self._frames = frames
-        (its_input, self._stdin), (output, its_output), (error, its_error) = (os.pipe() for _ in range(3))
+        (its_input, stdin), (output, its_output), (error, its_error) = (os.pipe() for _ in range(3))
         its_own = (its_input, its_output, its_error)
-        self._process = self.start(found(argv[0], environment), list(argv[1:]), environment, its_own)
+        process = self.start(found(argv[0], environment), list(argv[1:]), environment, its_own)
         for file in its_own:
             os.close(file)
-        self._unread, self._no_more = bytearray(), False
-        self._streams = {output: OUTPUT, error: ERROR}
-        for file in (self._stdin, *self._streams):
-            os.set_blocking(file, False)
-        self._end = os.pidfd_open(self._process)
-        self._status: int | None = None
+        super().__init__(frames, process, stdin, {output: OUTPUT, error: ERROR})
 
     def start(
         self, program: str, argv: list[str], environment: Mapping[str, str], files: tuple[int, int, int]
@@ -56,99 +182,6 @@ class Piped:
             setsigmask=(),
             setsigdef=ANSWERED_AS_USUAL,
         )
-
-    def run(self) -> int:
-        """Pass on what is read and written until the command is over; return its exit status."""
-        until = float("inf")
-        while self._streams or self._status is None:
-            left = until - time.monotonic()
-            if left <= 0:
-                break
-            for descriptor, event in self._poll(left):
-                self._attend(descriptor, event)
-            if self._status is not None and until == float("inf"):
-                until = time.monotonic() + _LINGER
-        status = self._status or 0
-        return exit_status(status)
-
-    def _poll(self, patience: float) -> list[tuple[int, int]]:
-        poller = select.poll()
-        listens = select.POLLIN if len(self._unread) < 4 * CHUNK else 0
-        poller.register(self._frames.channel, listens | (select.POLLOUT * self._frames.wants_to_send))
-        if self._status is None:
-            poller.register(self._end, select.POLLIN)
-        if self._unread and self._stdin >= 0:
-            poller.register(self._stdin, select.POLLOUT)
-        for stream in self._streams if not self._frames.full else ():
-            poller.register(stream, select.POLLIN)
-        return poller.poll(None if patience == float("inf") else patience * 1000)
-
-    def _attend(self, descriptor: int, event: int) -> None:
-        if descriptor == self._frames.channel.fileno():
-            self._hear(event)
-        elif descriptor == self._end:
-            self._status = self.reap()
-            self._take_its_last()
-        elif descriptor == self._stdin:
-            self._feed()
-        elif descriptor in self._streams:
-            self._tell(descriptor)
-
-    def reap(self) -> int:
-        """Reap the command, which has ended; return its status as `os.waitpid` says it."""
-        return os.waitpid(self._process, 0)[1]
-
-    def _take_its_last(self) -> None:
-        """Take what it wrote before its end, however slow its reader: only what it left behind must hurry."""
-        for stream in list(self._streams):
-            taken, held = 0, fcntl.fcntl(stream, fcntl.F_GETPIPE_SZ)
-            while taken < held and (size := self._tell(stream)):
-                taken += size
-
-    def _tell(self, stream: int) -> int:
-        """Pass on what was written; return how many bytes."""
-        try:
-            data = os.read(stream, CHUNK)
-        except BlockingIOError:
-            return 0
-        if data:
-            self._frames.say(self._streams[stream], data)
-        else:
-            del self._streams[stream]
-            os.close(stream)
-        return len(data)
-
-    def _hear(self, event: int) -> None:
-        if event & select.POLLOUT:
-            self._frames.flush()
-        if not event & ~select.POLLOUT:
-            return
-        heard = self._frames.hear()
-        if heard is None:  # no agent listens: the shepherd is told to end what this started
-            os._exit(128 + signal.SIGHUP)
-        self.take(heard)
-
-    def take(self, heard: Iterable[tuple[bytes, bytes]]) -> None:
-        """Take in what the command is to read."""
-        for kind, data in heard:
-            if kind == INPUT:
-                self._unread += data
-            elif kind == INPUT_END:
-                self._no_more = True
-        self._feed()
-
-    def _feed(self) -> None:
-        try:
-            while self._unread and self._stdin >= 0:
-                del self._unread[: os.write(self._stdin, self._unread[:CHUNK])]
-        except BlockingIOError:
-            return
-        except OSError:  # it reads no more
-            self._no_more = True
-            self._unread.clear()
-        if self._no_more and not self._unread and self._stdin >= 0:
-            os.close(self._stdin)
-            self._stdin = -1
 
 
 def exit_status(status: int) -> int:

@@ -112,8 +112,12 @@ def make(path: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove the directory with what is in it, and wait for that."""
-    os.waitpid(_start(path), 0)
+    """Remove the directory and wait for that; without a process for it, only an empty one."""
+    try:
+        os.waitpid(_start(path), 0)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.rmdir(path)  # noqa: PTH106 - pathlib costs every shepherd memory
 
 
 class Removals:
@@ -129,8 +133,11 @@ class Removals:
         return set(self._paths)
 
     def begin(self, path: str) -> None:
-        """Start removing a directory."""
-        self._paths[_start(path)] = path
+        """Start removing a directory; if no process can be started, it is removed at the end of the job."""
+        try:
+            self._paths[_start(path)] = path
+        except OSError:
+            self._cut_short.append(path)
 
     def reaped(self, process: int, status: int) -> None:
         """A child of this process has ended: one of those has done its work, unless it was killed."""

@@ -6,13 +6,11 @@ import contextlib
 import heapq
 import os
 import select
-import signal
-import socket
 import time
 from typing import Any
 
 from headnode.adapters import process_tree
-from headnode.adapters.processes.agent_link import REDIAL, AgentLink, Lease, boot_time
+from headnode.adapters.processes.agent_link import REDIAL, AgentLink, Lease, boot_time, signal_socket
 from headnode.adapters.processes.attempt_limits import CgroupPlacement, MemoryWatch
 from headnode.adapters.processes.attempts import (
     Lanes,
@@ -38,7 +36,8 @@ from headnode.adapters.processes.program_start import Removals
 from headnode.adapters.processes.remote_command import LaunchOrder
 from headnode.adapters.processes.remote_steps import RemoteCommands, RemoteStep
 from headnode.adapters.processes.shepherd_reports import ShepherdReports
-from headnode.adapters.processes.spawning import CannotStart, discard_if_empty
+from headnode.adapters.processes.spawning import CannotStart
+from headnode.adapters.processes.staging import AttemptFiles, ShepherdTransfers
 from headnode.core.model import faults
 from headnode.core.model.outcome import Ending
 
@@ -53,13 +52,13 @@ class Shepherd:
     def __init__(
         self,
         journal: Writer,
-        run_directory: int,
-        output_directory: int,
+        opened: tuple[int, int, int],
         order: dict[str, Any],
         freezer: Freezer | None = None,
         groups: TaskCgroups | None = None,
     ) -> None:
-        self._output = output_directory
+        """`opened`: the run directory, that of captured output, and the file of transfer slots."""
+        run_directory, output_directory, slots = opened
         self._job, self._marker = order["job"], order["marker"]
         self._deadline: float | None = order["deadline"]
         self._grace: float = order["grace"]
@@ -70,15 +69,16 @@ class Shepherd:
         self._lanes, self._suspension = Lanes(), ProcessSuspension(freezer)
         self._endings = AttemptEndings(self._lodging.kill)
         self._memory, self._removals = MemoryWatch(), Removals()
-        self._launches, self._lease = (
-            RemoteCommands(run_directory, groups, self._memory.begin, self._link.say),
-            Lease(),
-        )
+        self._launches = RemoteCommands(run_directory, groups, self._memory.begin, self._link.say)
+        self._lease = Lease()
+        self._transfers = ShepherdTransfers(self._poller, self._link.say, slots)
+        around = self._lanes, self._reports, self._removals, output_directory
+        self._files = AttemptFiles(self._transfers, *around)
         self._limits: list[tuple[float, Key]] = []
         self._closing = False
         self._childless = True  # at the last look
         self._alone_since = time.monotonic()
-        self._wakeup = _signal_socket()
+        self._wakeup = signal_socket()
         self._poller.register(self._wakeup, select.POLLIN)
 
     def run(self) -> None:
@@ -90,6 +90,7 @@ class Shepherd:
                 self._introduce()
             self._listen()
             self._reap()
+            self._files.settle()
             self._launches.look(self._lanes.by_process)
             self._keep_lease()
             self._stand_still()
@@ -98,17 +99,19 @@ class Shepherd:
             self._launch_what_may()
             self._start_what_is_next()
             self._reports.tell(self._lanes.running)
+            self._transfers.tell(up=self._link.up)
         self._end_everything()
         self._link.finish(_FAREWELL)
 
     def _introduce(self) -> None:
         number = self._suspension.number
-        self._reports.introduce(self._job, self._marker, self._lanes, number)
+        going = self._transfers.going("in"), self._transfers.going("out")
+        self._reports.introduce(self._job, self._marker, self._lanes, number, *going)
         if self._suspension.still and number:
             self._link.say(["suspended", number])
 
     def _abandoned(self) -> bool:
-        if self._link.up or not self._lanes.empty:
+        if self._link.up or not self._lanes.empty or not self._transfers.empty:
             self._alone_since = time.monotonic()
         return time.monotonic() - self._alone_since > WITHOUT_AGENT
 
@@ -124,10 +127,13 @@ class Shepherd:
                     self._link.flush()
                 for message in self._link.hear():
                     self._obey(message)
+            else:
+                self._transfers.hear(descriptor)
 
     def _sleep(self) -> float:
         looks = [self._endings.next_look, self._suspension.next_look, self._memory.next_look]
         now, moments = time.monotonic(), [*looks, self._launches.next_look, *self._reports.moments()]
+        moments.append(self._transfers.next_look)
         if not self._suspension.apart:
             moments.append(now + self._lease.left)
         if self._limits and not self._suspension.holds:
@@ -167,13 +173,17 @@ class Shepherd:
 
     def _accept(self, attempts: list[ShepherdAttempt]) -> None:
         known = self._reports.unacknowledged()
+        known |= self._transfers.keys()
         new = [attempt for attempt in attempts if attempt.key not in self._lanes and attempt.key not in known]
         for attempt in new:
-            self._lanes.add(attempt)
+            self._files.accept(attempt)
         if new:
             self._reports.note(["queued", new[0].key[0], [attempt.key[1:] for attempt in new]])
 
     def _stop(self, key: Key, grace: float) -> None:
+        if key in self._transfers:
+            self._transfers.stop(key)
+            return
         waiting = self._lanes.take_back(key)
         if waiting is not None:
             self._reports.ended(never_ran_record(self._reports.next_number(), key))
@@ -266,6 +276,7 @@ class Shepherd:
             moved = read_counters(open_counters(process) if attempt is None else attempt.counters)
             _, status, usage = os.wait4(process, 0)
             self._removals.reaped(process, status)
+            self._transfers.reaped(process)
             parents = self._launches.parents
             self._launches.reaped(process)
             if owner is not None and process not in parents:
@@ -288,6 +299,7 @@ class Shepherd:
         strays: set[int] = set()
         if not self._childless:  # as of the look that found these attempts to be over
             known = {*self._lanes.by_process, *self._launches.parents, *self._removals.processes}
+            known |= self._transfers.processes
             strays = process_tree.children() - known
         for attempt in attempts:
             if strays or (attempt.group is not None and attempt.group.members()):
@@ -297,15 +309,11 @@ class Shepherd:
 
     def _finish(self, attempt: ShepherdAttempt) -> None:
         supplied = self._lanes.is_over(attempt)
-        self._tidy(attempt)
-        record = ended_record(self._reports.next_number(), attempt, self._lodging.leave(attempt))
-        self._reports.ended(record, supplied=supplied)
-
-    def _tidy(self, attempt: ShepherdAttempt) -> None:
-        if attempt.program.captures:
-            discard_if_empty(attempt.program.captured, self._output)
-        if attempt.program.private:
-            self._removals.begin(attempt.program.work_directory)
+        by_limit = self._lodging.leave(attempt)
+        if not self._files.take_away(attempt, by_limit):
+            self._files.tidy(attempt)
+            record = ended_record(self._reports.next_number(), attempt, by_limit)
+            self._reports.ended(record, supplied=supplied)
 
     def _watch_memory(self) -> None:
         if time.monotonic() < self._memory.next_look:
@@ -375,6 +383,7 @@ class Shepherd:
     # The end.
 
     def _end_everything(self) -> None:
+        self._files.close()
         for key in list(self._lanes.queued):
             self._stop(key, 0)
         kill_all_descendants()
@@ -382,19 +391,10 @@ class Shepherd:
             if attempt.verdict[0] == "exited" and attempt.usage is None:
                 attempt.verdict = ("stopped", "")
         self._reap()
+        self._files.settle()
         for attempt in list(self._lanes.running.values()):
             if attempt.usage is not None:
                 self._finish(attempt)
         self._removals.finish()
         self._reports.write_down()
         self._reports.tell_ended()
-
-
-def _signal_socket() -> socket.socket:
-    """Return a socket that becomes readable when a child has exited."""
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    theirs.setblocking(False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(theirs.detach(), warn_on_full_buffer=False)
-    return ours

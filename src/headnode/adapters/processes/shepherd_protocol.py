@@ -7,6 +7,7 @@ import msgspec
 
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.processes.limits import UNBOUND, Bounds, RequestedLimit
+from headnode.adapters.wire.agent_messages import AttemptTransfers
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.outcome import RemoteUsage
@@ -37,6 +38,14 @@ class ShepherdStarted(
     started: list[tuple[int, int, int, float]]
 
 
+class ShepherdStaging(
+    msgspec.Struct, frozen=True, array_like=True, tag="staging", forbid_unknown_fields=True
+):
+    """Files of these are transferred, and so far they are."""
+
+    staging: list[AttemptTransfers]
+
+
 class ShepherdEnded(msgspec.Struct, frozen=True, array_like=True, tag="ended", forbid_unknown_fields=True):
     """These are over."""
 
@@ -57,7 +66,7 @@ class ShepherdNotLaunched(
     """The launch of this number came to nothing."""
 
     number: str
-    why: str
+    message: str
 
 
 class ShepherdLaunchesEnded(
@@ -72,6 +81,7 @@ class ShepherdLaunchesEnded(
 ShepherdMessage = (
     Introduction
     | ShepherdStarted
+    | ShepherdStaging
     | ShepherdEnded
     | ShepherdSuspended
     | ShepherdNotLaunched
@@ -102,17 +112,19 @@ def run_message(
     limits: Sequence[ResourceLimit] = (),
     private: bool = False,
     bounds: Bounds = UNBOUND,
+    staging: Sequence[Any] = (),
 ) -> bytes:
     """Run these, one after the other; `limit` in seconds, `limits` for each of their processes.
 
     `private`: the work directories are to be made before, and removed afterwards.  `bounds` are those of each
-    attempt as a whole.
+    attempt as a whole.  `staging` says for each item what is transferred: files ``in`` and ``out``, and how.
 
     An item is [instance, attempt, argv, its own variables, work directory, stdin, stdout, stderr, captured],
     and whether its stdout and its stderr are appended to, if one of them is.
     """
     asked = _asked(limits)
-    more = [asked, private, bounds] if asked or private or bounds != UNBOUND else []
+    more: list[Any] = [asked, private, bounds] if asked or private or bounds != UNBOUND or staging else []
+    more += [staging] if staging else []
     return _encode(["run", task, lane, shared, limit, items, *more])
 
 

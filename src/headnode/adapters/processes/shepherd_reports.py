@@ -4,7 +4,7 @@ Standard library only: this is loaded by the shepherd factory."""
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from headnode.adapters.processes.agent_link import AgentLink
@@ -98,13 +98,34 @@ class ShepherdReports:
 
     # What is told.
 
-    def introduce(self, job: int, marker: str, lanes: Lanes, suspension: int) -> None:
-        """Tell a new agent all that is here; `suspension`: the number of that in force, 0 for none."""
+    def introduce(
+        self,
+        job: int,
+        marker: str,
+        lanes: Lanes,
+        suspension: int,
+        coming: Iterable[ShepherdAttempt] = (),
+        leaving: Iterable[ShepherdAttempt] = (),
+    ) -> None:
+        """Tell a new agent all that is here; `suspension`: the number of that in force, 0 for none.
+
+        `coming` and `leaving` are attempts whose files are transferred, before and after they run.
+        """
         self._untold = []
         self._just_started = {}
-        running = [[*attempt.key, attempt.started] for attempt in lanes.running.values()]
+        running = [[*attempt.key, attempt.started] for attempt in (*lanes.running.values(), *leaving)]
         ended = list(self._unacknowledged.values())
-        self._link.say(["hello", job, marker, list(lanes.queued), running, ended, suspension])
+        self._link.say(
+            [
+                "hello",
+                job,
+                marker,
+                [*lanes.queued, *(attempt.key for attempt in coming)],
+                running,
+                ended,
+                suspension,
+            ]
+        )
 
     def tell(self, running: Mapping[Key, ShepherdAttempt]) -> None:
         """Tell what has ended and what runs."""
@@ -132,6 +153,7 @@ class ShepherdReports:
             if now < at + STARTED_AFTER:
                 break
             del self._just_started[key]
-            begun.append([*key, running[key].started])
+            if key in running:  # else its results are on their way already, and the end tells its start
+                begun.append([*key, running[key].started])
         if begun:
             self._link.say(["started", begun])

@@ -77,6 +77,17 @@ def _shortage(error: OSError) -> CannotStart:
     )
 
 
+def cannot_transfer(error: OSError) -> CannotStart:
+    """Return why no process can transfer files here: its user can run no Python, or something is short."""
+    if isinstance(error, (FileNotFoundError, PermissionError)):
+        return CannotStart(
+            f"no file can be transferred on this node: the user of the job cannot run Headnode's Python: "
+            f"{_reason(error)}; make it readable and executable for all",
+            faults.LAUNCHER,
+        )
+    return _shortage(error)
+
+
 class TaskProgram(NamedTuple):
     """What to start.  Paths are absolute or empty; `captured` is relative to the job's captured output."""
 
@@ -91,6 +102,7 @@ class TaskProgram(NamedTuple):
     append_stderr: bool = False
     limits: tuple[RequestedLimit, ...] = ()
     private: bool = False  # the work directory is its own: it is made here
+    made: bool = False  # it was made before, for files that are there already
 
     @property
     def captures(self) -> bool:
@@ -107,9 +119,9 @@ def spawn(
     the machine that it may use (none named: all), `entrances` as in `start_limited`.
     Raises:  CannotStart; GroupRefused.
     """
-    if not program.private:
+    if not program.private or program.made:
         return _spawn(program, output_directory, processors, entrances)
-    _make(program.work_directory)
+    make_scratch(program.work_directory)
     try:
         return _spawn(program, output_directory, processors, entrances)
     except (CannotStart, GroupRefused):
@@ -131,7 +143,11 @@ def _spawn(
             os.close(file)
 
 
-def _make(work_directory: str) -> None:
+def make_scratch(work_directory: str) -> None:
+    """Make the directory that an attempt has for itself.
+
+    Raises:  CannotStart.
+    """
     try:
         make(work_directory)
     except OSError as error:

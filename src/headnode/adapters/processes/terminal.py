@@ -3,7 +3,6 @@
 Imports the launcher and its pipes only: the agent copies them for the tasks of other users."""
 
 import contextlib
-import errno
 import fcntl
 import os
 import select
@@ -12,12 +11,11 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from headnode.adapters.processes.launcher import (
     ANSWER_FOR,
     FAILED,
-    INPUT,
     INPUT_END,
     OUTPUT,
     TASK,
@@ -26,19 +24,24 @@ from headnode.adapters.processes.launcher import (
     dial,
     say_exit,
 )
-from headnode.adapters.processes.piped import ANSWERED_AS_USUAL, Piped, exit_status, found, login_shell
-from headnode.adapters.wire.frame_codec import CHUNK
+from headnode.adapters.processes.piped import (
+    ANSWERED_AS_USUAL,
+    Piped,
+    RelayedProgram,
+    exit_status,
+    found,
+    login_shell,
+)
 
 _UTF8 = 0o40000  # IUTF8: erasing a character erases all its bytes
 _END_OF_FILE = b"\x04"
-_LINGER = 0.3  # seconds for the output of what a program left behind, after its own end
 _HELD = 64 * 1024  # bytes that a terminal holds, or less
 _GRACE = 5.0  # seconds that a program has to end when its terminal is gone
 _PATIENCE = 300.0  # seconds until a client must have connected to a waiting terminal
 _PAUSE = 0.2  # seconds between two attempts to reach the agent
 
 
-class Terminal:
+class Terminal(RelayedProgram):
     """A program that runs in a new terminal."""
 
     def __init__(
@@ -48,21 +51,16 @@ class Terminal:
 
         Raises:  OSError, ValueError.
         """
-        self._frames = frames
         rows, columns, *kind = size.decode().split(" ")
         variables = {**environment, "TERM": kind[0] if kind and kind[0] else environment.get("TERM", "dumb")}
         self._master, slave = os.openpty()
         try:
             self._resize(rows, columns)
             _speak_utf8(slave)
-            self._process = self.start(found(argv[0], variables), list(argv[1:]), variables, slave)
+            process = self.start(found(argv[0], variables), list(argv[1:]), variables, slave)
         finally:
             os.close(slave)  # ours: when the program's are closed, too, reading ends
-        os.set_blocking(self._master, False)
-        self._end = os.pidfd_open(self._process)
-        self._unread = bytearray()
-        self._reads = True
-        self._status: int | None = None
+        super().__init__(frames, process, self._master, {self._master: OUTPUT})
 
     def start(self, program: str, argv: list[str], environment: Mapping[str, str], terminal: int) -> int:
         """Start a program whose terminal this is; return its process number.
@@ -84,113 +82,34 @@ class Terminal:
             setsigdef=ANSWERED_AS_USUAL,
         )
 
-    def run(self) -> int:
-        """Pass on what is read and written until the program is over; return its exit status.
+    def other(self, kind: bytes, data: bytes) -> None:
+        """Process the end of input and changes of the window size from the client's terminal."""
+        if kind == INPUT_END:
+            self._unread += _END_OF_FILE
+        elif kind == WINDOW:
+            with contextlib.suppress(ValueError):
+                self._resize(*data.decode("ascii", "replace").split(" ")[:2])
 
-        A program whose terminal hangs up is told so; one that stays all the same is left after a while.
-        """
-        until = float("inf")
-        while self._reads or self._status is None:
-            left = until - time.monotonic()
-            if left <= 0:
-                break
-            for descriptor, event in self._poll(left):
-                if descriptor == self._frames.channel.fileno():
-                    if not self._hear(event):
-                        return self._hang_up()
-                elif descriptor == self._end:
-                    self._status = os.waitpid(self._process, 0)[1]
-                    self._take_its_last()
-                    until = time.monotonic() + _LINGER
-                elif event & select.POLLOUT:
-                    self._feed()
-                else:
-                    self._tell()
-        return self._exit_status()
+    def close_input(self) -> None:
+        """Leave the terminal open: no process reads it any more, but one may still write."""
 
-    def _poll(self, patience: float) -> list[tuple[int, int]]:
-        poller = select.poll()
-        listens = select.POLLIN if len(self._unread) < 4 * CHUNK else 0
-        poller.register(self._frames.channel, listens | (select.POLLOUT * self._frames.wants_to_send))
-        if self._status is None:
-            poller.register(self._end, select.POLLIN)
-        wanted = (select.POLLIN if self._reads and not self._frames.full else 0) | (
-            select.POLLOUT if self._unread else 0
-        )
-        if wanted:
-            poller.register(self._master, wanted)
-        return poller.poll(None if patience == float("inf") else patience * 1000)
-
-    def _hear(self, event: int) -> bool:
-        """Process messages of the agent; return False if the agent or the client is gone."""
-        if event & select.POLLOUT:
-            self._frames.flush()
-        if not event & ~select.POLLOUT:
-            return True
-        heard = self._frames.hear()
-        self.take(heard or ())
-        return heard is not None
-
-    def take(self, heard: Iterable[tuple[bytes, bytes]]) -> None:
-        """Process input, its end and changes of the window size from the client's terminal."""
-        for kind, data in heard:
-            if kind == INPUT:
-                self._unread += data
-            elif kind == INPUT_END:
-                self._unread += _END_OF_FILE
-            elif kind == WINDOW:
-                with contextlib.suppress(ValueError):
-                    self._resize(*data.decode("ascii", "replace").split(" ")[:2])
-        self._feed()
-
-    def _feed(self) -> None:
-        try:
-            while self._unread:
-                del self._unread[: os.write(self._master, self._unread[:CHUNK])]
-        except BlockingIOError:
-            return
-        except OSError:  # no process reads the terminal any more
-            self._unread.clear()
-
-    def _take_its_last(self) -> None:
-        """Take what it wrote before its end, however slow its reader: only what it left behind must hurry."""
-        taken = 0
-        while self._reads and taken < _HELD and (size := self._tell()):
-            taken += size
-
-    def _tell(self) -> int:
-        """Pass on what was written; return how many bytes."""
-        try:
-            data = os.read(self._master, CHUNK)
-        except BlockingIOError:
-            return 0
-        except OSError as error:
-            if error.errno != errno.EIO:
-                raise
-            data = b""  # the last process with the terminal has closed it
-        self._reads = bool(data)
-        if data:
-            self._frames.say(OUTPUT, data)
-        return len(data)
+    def held_in(self, _stream: int) -> int:
+        """Return how many bytes the terminal holds at most."""
+        return _HELD
 
     def _resize(self, rows: str, columns: str) -> None:
         size = struct.pack("HHHH", min(int(rows), 9999), min(int(columns), 9999), 0, 0)
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, size)
 
-    def _hang_up(self) -> int:
-        """Close the terminal, which signals its processes; wait for the program to end."""
+    def hang_up(self) -> int:
+        """Close the terminal, which signals its processes; wait a while for the program to end."""
         os.close(self._master)
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._process, signal.SIGHUP)
             os.kill(self._process, signal.SIGCONT)
         if self._status is None and select.select([self._end], [], [], _GRACE)[0]:
-            self._status = os.waitpid(self._process, 0)[1]
-        return self._exit_status()
-
-    def _exit_status(self) -> int:
-        if self._status is None:
-            return 128 + signal.SIGHUP
-        return exit_status(self._status)
+            self._status = self.reap()
+        return 128 + signal.SIGHUP if self._status is None else exit_status(self._status)
 
 
 def _speak_utf8(terminal: int) -> None:

@@ -111,6 +111,31 @@ class Started(Message, frozen=True, tag="Started"):
     started: Annotated[tuple[AttemptStart, ...], Meta(max_length=bounds.ATTEMPTS.most)]
 
 
+class AttemptTransfers(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """How far the transfers of one attempt are; they began at `at`.
+
+    `waits_for` is the host whose turn the next file waits for, or that it is tried from again; or "".
+    """
+
+    task: int
+    instance: int
+    attempt: int
+    direction: Literal["in", "out"]
+    at: Instant
+    files: int = 0
+    of_files: int = 0
+    size: int = 0  # bytes
+    of_size: int = 0  # bytes, as far as it is known
+    waits_for: str = ""
+
+
+class Staging(Message, frozen=True, tag="Staging"):
+    """Agent: files of these attempts are transferred.  Sent when it begins, and from time to time."""
+
+    job: JobId
+    transfers: Annotated[tuple[AttemptTransfers, ...], Meta(max_length=bounds.ATTEMPTS.most)]
+
+
 class AttemptResult(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """The outcome of one attempt."""
 

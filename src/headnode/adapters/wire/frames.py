@@ -9,9 +9,17 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from headnode.adapters.wire.frame_codec import HEADER, FrameTooLarge, size_of
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, Unavailable
 
 PIECE = 64 * 1024  # bytes that are read at once
+
+
+def read_by_pieces() -> None:
+    """Let sockets of this process be read by pieces.
+
+    asyncio makes a buffer of 256 KiB for each read, which the C library may map and unmap each time.
+    """
+    asyncio.selector_events._SelectorTransport.max_size = PIECE  # type: ignore[attr-defined]
 
 
 async def read_frame(reader: asyncio.StreamReader, largest: int) -> bytes | None:
@@ -91,6 +99,24 @@ def listen(path: Path, mode: int) -> socket.socket:
     finally:
         os.close(directory)
     return listener
+
+
+def listen_at(address: str, port: int) -> socket.socket:
+    """Return a socket that listens for other machines; port 0 is a free one.
+
+    Raises:  Unavailable ``listen``.
+    """
+    try:
+        family, _, _, _, where = socket.getaddrinfo(
+            address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return socket.create_server(where[:2], family=family, backlog=BACKLOG, reuse_port=False)
+    except OSError as error:
+        raise Unavailable(
+            code="listen",
+            what=f"no connections can be accepted at {address} port {port}: {error.strerror or error}",
+            fix="choose another with --address and --port; --port 0 is a free one",
+        ) from None
 
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

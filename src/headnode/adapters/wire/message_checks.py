@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from headnode.adapters.wire.agent_messages import (
     PROTOCOL,
     AttemptResult,
+    AttemptTransfers,
     Heartbeat,
     Hello,
     Holdings,
@@ -17,6 +18,7 @@ from headnode.adapters.wire.agent_messages import (
     LaunchData,
     LaunchesEnded,
     OutputRead,
+    Staging,
     Started,
     Table,
 )
@@ -75,6 +77,8 @@ def _objection(message: FromAgent, now: float) -> str:
             return _holdings_objection(message, now)
         case Started(started=begun):
             return next(filter(None, (time_objection(each.at, now) for each in begun)), "")
+        case Staging(transfers=transfers):
+            return next(filter(None, (_transfer_objection(each, now) for each in transfers)), "")
         case Heartbeat(lease=lease) if not 0 <= lease <= b.RUN_TIME.most:
             return f"a lease of {lease:g} s"
         case Heartbeat(load=float() as load) if not 0 <= load < MOST_LOAD:
@@ -88,6 +92,15 @@ def _objection(message: FromAgent, now: float) -> str:
         case LaunchesEnded(usage=RemoteUsage(usage=usage)):
             return usage_objection(usage)
     return ""
+
+
+def _transfer_objection(said: AttemptTransfers, now: float) -> str:
+    most = b.BYTES_MOVED.most
+    if not all(0 <= number <= most for number in (said.files, said.of_files, said.size, said.of_size)):
+        return f"transfers of {said.size} bytes"
+    if len(said.waits_for) > b.NAME.most:
+        return f"a host of {len(said.waits_for):,} characters"
+    return time_objection(said.at, now)
 
 
 def _holdings_objection(holdings: Holdings, now: float) -> str:

@@ -22,6 +22,7 @@ from headnode.adapters.wire.agent_messages import (
     OutputRead,
     ProgramChecked,
     Results,
+    Staging,
     Started,
     Suspended,
     Table,
@@ -105,6 +106,20 @@ class Hooks(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unkno
     filter_timeout: Seconds = Seconds(0.0)
 
 
+class TransferRules(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """What the administrator allows transfers of files on a node.
+
+    `networks` are those that may be reached beside public addresses: ``10.0.0.0/8``, or ``any``.
+    """
+
+    networks: tuple[str, ...] = ()
+    at_once: int = 8  # attempts of a job on a node that transfer files
+    per_host: int = 4  # files of an attempt that are transferred at once
+    timeout: Seconds = Seconds(60.0)  # without a byte, until an attempt is given up
+    per_node: int = 32  # attempts of all jobs on a node that transfer files
+    per_storage: int = 32  # those that do so with one storage host
+
+
 class OpenJob(Message, frozen=True, tag="OpenJob"):
     """Head: run this job's tasks as this user.  Repeated when the allocation changes.
 
@@ -126,6 +141,7 @@ class OpenJob(Message, frozen=True, tag="OpenJob"):
     max_processes: int = 0  # of all its tasks on one node, with threads; 0: not limited
     same_uid: bool = False  # on another machine its user must have the number that he has on the head's
     now: Instant = Instant(0.0)  # what time the head has, by which the deadline is one; 0: it does not say
+    transfers: TransferRules | None = None  # of a job that stages files
     hooks: Hooks | None = None  # with them the node says `JobReady` before anything of the job may run there
 
 
@@ -255,6 +271,7 @@ FromAgent = (
     Hello
     | Table
     | Started
+    | Staging
     | Results
     | Suspended
     | OutputRead

@@ -3,6 +3,7 @@
 import asyncio.sslproto
 import datetime
 import hashlib
+import hmac
 import os
 import ssl
 from pathlib import Path
@@ -58,6 +59,11 @@ class Authority:
     def fingerprint(self) -> str:
         """The word that an invitation carries, so that a new node knows the right head."""
         return fingerprint_of(self.certificate)
+
+    def derived_secret(self, purpose: str) -> str:
+        """Return a secret that only this authority can know, always the same for the same purpose."""
+        key = hashlib.sha256(_pem(self._key)).digest()
+        return hmac.digest(key, f"headnode {purpose}".encode(), "sha256").hex()
 
     def vouch_for(self, request: bytes, node: str) -> tuple[bytes, str]:
         """Return a certificate (PEM) that whoever made the request is `node`, and the digest of its key.

@@ -48,7 +48,7 @@ async def _run(options: AgentOptions) -> None:
     if not facts.machine_processors:
         log.info("processors are declared, not found on the machine: tasks are not bound to processors")
     log.info("the agent of node %s starts: Headnode %s, process %d", facts.name, __version__, os.getpid())
-    agent = Agent(places, facts, transport)
+    agent = Agent(places, facts, transport, allocation=options.allocation)
     loop = asyncio.get_running_loop()
     for what in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(what, agent.leave)

@@ -124,14 +124,20 @@ class HeldLease:
 log = logging.getLogger("headnode.agent")
 
 NEVER_MET = 30.0  # seconds that an agent looks for a head that refuses connections, if it never met one
+ALONE = 600.0  # seconds without a head, after which an allocation without tasks is given back
+LAST_WORDS = 10.0  # seconds until an allocation ends although the head has not heard of all its tasks
 MOST_OUTPUT = 1 << 20  # bytes of captured output in one message
 
 
 class Agent:
     """One node's agent.  Everything happens in the event loop's one thread."""
 
-    def __init__(self, places: Places, facts: NodeFacts, transport: Transport) -> None:
-        self._places = places
+    def __init__(
+        self, places: Places, facts: NodeFacts, transport: Transport, *, allocation: bool = False
+    ) -> None:
+        """`allocation`: the node is a job of another scheduler, and nothing may stay behind."""
+        self._places, self._allocation = places, allocation
+        self._alone_since: float | None = None
         self._head = HeadLink(transport, self)
         self._results = ResultSender(self._head)
         dial = transport.dial_for_tasks if isinstance(transport, NodeIdentity) else None
@@ -168,8 +174,12 @@ class Agent:
         log.info("the agent ends, as requested")
 
     def leave(self) -> None:
-        """End soon; tasks go on."""
-        self._leave.set()
+        """End soon; tasks go on, unless the node ends with its agent."""
+        if not self._allocation:
+            self._leave.set()
+            return
+        self._jobs.end_all(then=self._leave.set)
+        asyncio.get_running_loop().call_later(LAST_WORDS, self._leave.set)
 
     # What the head hears and says.
 
@@ -180,6 +190,10 @@ class Agent:
     def head_is_away(self) -> None:
         """Keep what happens for the next connection."""
         self._results.welcome = False
+        self._alone_since = self._alone_since or boot_time()
+        if self._allocation and self._jobs.is_empty and boot_time() - self._alone_since > ALONE:
+            log.warning("the head has been away for too long: the allocation is given back")
+            self.leave()
         if self._lease.is_over and not self._told_of_lease and not self._jobs.is_empty:
             log.warning("the lease of this node has expired: jobs that may run elsewhere are stopped here")
             self._told_of_lease = True
@@ -247,7 +261,7 @@ class Agent:
         self._head.say(Health(healthy=well, message=said))
 
     def _welcomed(self, message: Welcome) -> None:
-        self._unmet = None
+        self._unmet, self._alone_since = None, None
         self._jobs.welcomed(message)
         self._head.beat(message.heartbeat)
         self._results.head_is_here()

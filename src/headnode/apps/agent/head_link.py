@@ -22,7 +22,7 @@ from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import FromAgent, FromHead, Goodbye, OpenJob, Welcome
 from headnode.apps.agent.machine import AgentOptions, facts_of_this_machine
-from headnode.core.model.errors import BadRequest, UnknownDescription
+from headnode.core.model.errors import BadRequest, Unavailable, UnknownDescription
 from headnode.core.state.job_record import decode_spec
 
 log = logging.getLogger("headnode.agent")
@@ -84,6 +84,7 @@ def reason_of(error: Exception) -> str:
 
 REDIAL = 0.15  # seconds between two attempts to reach a head that is away
 PATIENCE = 15.0  # seconds that a head has to answer our hello
+JOINING = 30.0  # seconds that the agent of an allocation tries to join a head that is away
 MISSED = 3  # heartbeats without a word of the head, after which it is dialed anew
 SILENCE = 30.0  # seconds that it may be silent anyway
 
@@ -273,7 +274,7 @@ async def find_head(options: AgentOptions) -> tuple[Transport, AgentOptions]:
     identity = NodeIdentity(options.state)
     if options.join:
         options = replace(options, name=options.name or machine)
-        await _join(identity, options)
+        await _join(identity, options, patience=JOINING if options.allocation else 0.0)
     belongs = identity.membership()
     if belongs is None:
         raise BadRequest(
@@ -290,11 +291,19 @@ async def find_head(options: AgentOptions) -> tuple[Transport, AgentOptions]:
     return identity, replace(options, name=belongs.node)
 
 
-async def _join(identity: NodeIdentity, options: AgentOptions) -> None:
-    """Join the cluster as a node, and report that to the user."""
+async def _join(identity: NodeIdentity, options: AgentOptions, patience: float) -> None:
+    """Join the cluster as a node, and report that to the user; try for so many seconds."""
     text = sys.stdin.readline() if options.join == "-" else options.join
     invitation = read_invitation(text)
-    ready = await identity.join(invitation, facts_of_this_machine(options))
+    until = boot_time() + patience
+    while True:
+        try:
+            ready = await identity.join(invitation, facts_of_this_machine(options))
+            break
+        except Unavailable:
+            if boot_time() >= until:
+                raise
+            await asyncio.sleep(1.0)
     head = f"{invitation.host}:{invitation.port}"
     print(f"Node {options.name} has joined the cluster of {head}.", flush=True)
     if not ready:

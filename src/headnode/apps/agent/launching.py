@@ -203,6 +203,7 @@ class LaunchRouter:
     def job_over(self, job: JobId) -> None:
         """Nothing of a job is left here."""
         self._serving.job_over(job)
+        self.places.forget_scripts(job)
 
     def _streams(self) -> list[LaunchStream]:
         return [*self._asking.streams.values(), *self._serving.streams()]

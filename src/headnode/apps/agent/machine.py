@@ -29,6 +29,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     head: Path | None
     join: str  # an invitation; empty: none
     only_join: bool
+    allocation: bool  # it runs in a job of another scheduler, and ends with everything that it started
     state: Path
     name: str
     processors: int | None
@@ -50,6 +51,9 @@ def read_options(argv: Sequence[str]) -> AgentOptions:
     parser.add_argument("--head", type=Path, metavar="SOCKET", help="the socket of a head on this machine")
     parser.add_argument("--join", default="", metavar="INVITATION", help="as hn node invite printed it")
     parser.add_argument("--only-join", action="store_true", help="join and end")
+    parser.add_argument(
+        "--allocation", action="store_true", help="end what runs here at the end, as in a job of a scheduler"
+    )
     parser.add_argument("--state", type=Path, required=True, metavar="DIRECTORY", help="state directory")
     parser.add_argument("--name", default="", help="name of this node (default: that of the machine)")
     for name in ("processors", "sockets", "memory", "speed", "disk", "swap"):
@@ -66,6 +70,7 @@ def read_options(argv: Sequence[str]) -> AgentOptions:
         head=None if found.head is None else found.head.absolute(),
         join=found.join,
         only_join=found.only_join,
+        allocation=found.allocation,
         state=found.state.absolute(),
         name=found.name,
         processors=found.processors,

@@ -1,16 +1,31 @@
-"""What happens on this node: its parts ask for things and tell what became of jobs, tasks and commands."""
+"""What happens on this node: jobs open and their tasks start, by prolog, shepherd, filters and orders.
 
+The parts of the agent ask for things, and tell what became of jobs, tasks and commands.
+"""
+
+import logging
 from collections.abc import Callable
 
 from headnode.adapters.processes import shepherd_protocol
 from headnode.adapters.processes.job_journal import EndedRecord, Key
-from headnode.adapters.wire.agent_messages import AttemptStart, Launch, Started, Suspended
-from headnode.adapters.wire.messages import FromAgent
+from headnode.adapters.processes.remote_steps import step_name
+from headnode.adapters.wire.agent_messages import (
+    AttemptStart,
+    AttemptTransfers,
+    JobReady,
+    Launch,
+    Staging,
+    Started,
+    Suspended,
+)
+from headnode.adapters.wire.messages import FromAgent, OpenJob, Run
 from headnode.apps.agent.client_door import AgentClientDoor, Dial
-from headnode.apps.agent.job_starts import JobStarts
-from headnode.apps.agent.job_table import JobEndings, JobTable, NodeParts
+from headnode.apps.agent.job_table import JobEndings, JobTable, NodeJob, NodeParts
+from headnode.apps.agent.launch_server import size_in_words
 from headnode.apps.agent.launching import LaunchRouter
+from headnode.apps.agent.node_programs import hook_environment
 from headnode.apps.agent.node_services import NodeServices
+from headnode.apps.agent.output import as_here
 from headnode.apps.agent.places import Places
 from headnode.apps.agent.prolog_epilog import PrologEpilog, TaskFilters
 from headnode.apps.agent.results import ResultSender
@@ -19,14 +34,194 @@ from headnode.apps.agent.shepherd_handle import (
     ShepherdHandle,
     ShepherdPhase,
     result_without_record,
+    trouble_of,
+    words_for,
 )
 from headnode.apps.agent.shepherds import Shepherds
+from headnode.apps.agent.task_orders import TaskOrders
 from headnode.apps.agent.task_tools import LaunchPlaces, TaskAccess
+from headnode.core.launching.environment import TASK_MARKER
 from headnode.core.launching.node_filters import NodeFilterResult
 from headnode.core.model import faults
+from headnode.core.model.errors import Unavailable
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.job_events import NodeCores
+
+log = logging.getLogger("headnode.agent")
+
+
+class JobStarts:
+    """Opens jobs on this node and starts their tasks."""
+
+    def __init__(self, parts: NodeParts, table: JobTable, endings: JobEndings) -> None:
+        self._parts, self._table, self._endings = parts, table, endings
+
+    def open_job(self, message: OpenJob) -> None:
+        """Make ready for a job, or hear of it anew."""
+        self._table.hear_time(message.now)
+        job = self._table.job(message.job)
+        if message == job.opened:
+            return
+        job.opened, job.orders = message, None
+        try:
+            here = self._as_here(message)
+        except Unavailable:
+            if message.hooks is not None:
+                self._parts.results.say(JobReady(job=job.id))
+            return  # each task that is to run there gets the reason
+        try:
+            self._enter(job, here)
+            self._parts.places.keep(message)
+            tended = job.at_work
+            if tended is None and self._parts.visits.is_ready(job.id):
+                self._order_shepherd(job, here)
+            elif tended is not None:
+                deadline = self._table.end_of(message)
+                tended.say(shepherd_protocol.deadline_message(deadline, self._table.head.grace))
+        except (OSError, Unavailable) as error:
+            log.error("job %d cannot be opened here: %s", message.job, error)
+
+    def _as_here(self, opened: OpenJob) -> OpenJob:
+        return as_here(opened, self._parts.facts.name, far=self._table.head.remote)
+
+    def _enter(self, job: NodeJob, here: OpenJob) -> None:
+        """Let the visit of a job begin, or go by what the head says of it now."""
+        visits = self._parts.visits
+        if here.hooks is not None or not visits.is_ready(job.id) or job.id in visits.jobs():
+            visits.enter(here, hook_environment(here, self._parts.facts, self._table.head))
+
+    def entered(self, number: JobId) -> None:
+        """Order a shepherd for a job whose prolog is over."""
+        job = self._table.job(number)
+        if job.opened is None:
+            self._endings.forget_if_over(job)
+        elif self._parts.visits.is_ready(number) and job.at_work is None:
+            try:
+                self._order_shepherd(job, self._as_here(job.opened))
+            except (OSError, Unavailable) as error:
+                log.error("job %d has no shepherd yet: %s", number, error)
+
+    def left(self, number: JobId) -> None:
+        """Forget a job whose epilog is over, or open it anew if it has come back meanwhile."""
+        job = self._table.job(number)
+        if job.opened is None:
+            self._endings.forget_if_over(job)
+            return
+        opened, job.opened = job.opened, None
+        self.open_job(opened)
+
+    def _order_shepherd(self, job: NodeJob, opened: OpenJob) -> ShepherdHandle:
+        job.orders = None
+        tended = self._parts.shepherds.order(opened, self._table.end_of(opened), self._table.head.grace)
+        job.herd[tended.marker] = tended
+        self._table.send_lease(job, tended)
+        if job.suspended:
+            tended.say(shepherd_protocol.suspend_message(job.suspended))
+        return tended
+
+    def run(self, message: Run) -> bool:
+        """Run instances that are not here yet; False when the job is not open here: it was not to be run.
+
+        Then the head's word that opens it is lost, or this one comes after the job was closed.
+        """
+        job = self._table.jobs.get(message.job)
+        if job is None or job.opened is None:
+            return False
+        fresh = self._fresh(job, message)
+        if fresh and not self._parts.visits.is_ready(job.id):  # the head believes otherwise
+            for who in fresh:
+                never_ran = result_without_record((message.task, *who), "never-ran", "")
+                self._endings.settle(job.id, "", 0, never_ran)
+        elif fresh:
+            self._start(job, message, fresh)
+        return True
+
+    def _fresh(self, job: NodeJob, message: Run) -> list[tuple[int, int]]:
+        over, task = self._parts.results.ledger.over(job.id), message.task
+        return [
+            who
+            for who in message.attempts
+            if not self._is_here(job, over, (task, *who)) and self._table.taken.add(job.id, task, *who)
+        ]
+
+    def _is_here(self, job: NodeJob, over: dict[Key, None], key: Key) -> bool:
+        on_its_way = key in job.held or key in self._parts.filters.waiting(job.id)
+        return key in over or on_its_way or job.owner_of(key) is not None
+
+    def _start(self, job: NodeJob, message: Run, fresh: list[tuple[int, int]]) -> None:
+        filters, launching = self._parts.filters, self._parts.launching
+        try:
+            tended, orders = self._ready(job, message.task)
+            if filters.sees(job.id):
+                asked = orders.questions(message.task, message.placement, fresh, launching)
+                filters.begin(job.id, message.placement, asked)
+                return
+            said = orders.run(message.task, message.placement, fresh, launching)
+        except (OSError, Unavailable) as error:
+            for who in fresh:
+                self.refused(job.id, (message.task, *who), words_for(error), trouble_of(error))
+            return
+        keys = [(message.task, *who) for who in fresh]
+        tended.live.update(dict.fromkeys(keys))
+        tended.say(said, keys)
+
+    def passed(self, number: JobId, key: Key, place: NodeCores, filtered: NodeFilterResult) -> None:
+        """Start a task as its filter wants it."""
+        job, (task, *who) = self._table.job(number), key
+        try:
+            tended, orders = self._ready(job, task)
+            said = orders.run_filtered(task, place, (who[0], who[1]), filtered, self._parts.launching)
+        except (OSError, Unavailable) as error:
+            self.refused(number, key, words_for(error), trouble_of(error))
+            return
+        tended.live[key] = None
+        tended.say(said, [key])
+
+    def refused(self, number: JobId, key: Key, why: str, trouble: str) -> None:
+        """Settle a task that cannot start."""
+        result = result_without_record(key, "not-started", why, trouble=trouble)
+        self._endings.settle(number, "", 0, result)
+
+    def _ready(self, job: NodeJob, task: int) -> tuple[ShepherdHandle, TaskOrders]:
+        """Return a shepherd for the job and what it needs to know.
+
+        Raises:  Unavailable, OSError, when this node cannot run the job.
+        """
+        opened, facts = job.opened, self._parts.facts
+        if opened is None:
+            raise Unavailable(code="not-open", what=f"job {job.id} is not open on node {facts.name!r}")
+        if not self._parts.visits.is_ready(job.id):
+            raise Unavailable(
+                code="not-ready",
+                what=f"node {facts.name!r} is not ready for job {job.id}: its prolog has not ended",
+                fix="try again when it has",
+            )
+        here = self._as_here(opened)
+        tended = job.at_work or self._order_shepherd(job, here)
+        if job.orders is None:
+            job.orders = TaskOrders(here, facts, self._table.head, tended.marker, self._parts.access)
+        if not job.orders.has(task):
+            raise Unavailable(code="no-such-task", what=f"job {job.id} has no task {task}")
+        return tended, job.orders
+
+    def start_launched(self, launch: Launch) -> int:
+        """Let the job's shepherd run a command of an attempt of another node; return its user.
+
+        Raises:  OSError, Unavailable when that cannot be.
+        """
+        tended, orders = self._ready(self._table.job(launch.route.job), launch.route.task)
+        environment, directory = orders.launched(launch)
+        terminal = size_in_words(launch.terminal)
+        number, bounds = launch.route.number, orders.bounds_for(launch)
+        outpost = step_name(environment[TASK_MARKER]) if launch.route.task else ""
+        limits = orders.limits_for(launch)
+        said = shepherd_protocol.launch_message(
+            number, launch.command, environment, directory, terminal, bounds, outpost, limits
+        )
+        tended.say(said)
+        return tended.uid
+
 
 MOST_DEATHS = 3  # of shepherds of a job, one after the other, until its tasks are not tried again here
 
@@ -118,6 +313,9 @@ class NodeEvents(NodeServices):
                 AttemptStart(task, instance, attempt, Instant(at)) for task, instance, attempt, at in begun
             )
             self.say(Started(job=tended.job, started=said))
+
+    def staging(self, tended: ShepherdHandle, transfers: list[AttemptTransfers]) -> None:
+        self.say(Staging(job=tended.job, transfers=tuple(transfers)))
 
     def ended(self, tended: ShepherdHandle, records: list[EndedRecord]) -> None:
         self.endings.ended(tended, records)

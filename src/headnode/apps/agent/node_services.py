@@ -4,7 +4,7 @@ from typing import Protocol
 
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.processes.shepherd_protocol import ShepherdLaunchesEnded
-from headnode.adapters.wire.agent_messages import Launch
+from headnode.adapters.wire.agent_messages import AttemptTransfers, Launch
 from headnode.adapters.wire.messages import FromAgent
 from headnode.apps.agent.shepherd_handle import Failure, ShepherdHandle
 from headnode.core.launching.node_filters import NodeFilterResult
@@ -64,6 +64,9 @@ class NodeServices(Protocol):
 
     def started(self, tended: ShepherdHandle, begun: list[tuple[int, int, int, float]]) -> None:
         """These attempts run."""
+
+    def staging(self, tended: ShepherdHandle, transfers: list[AttemptTransfers]) -> None:
+        """Files of these attempts are transferred."""
 
     def ended(self, tended: ShepherdHandle, records: list[EndedRecord]) -> None:
         """These attempts are over."""

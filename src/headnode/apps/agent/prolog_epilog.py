@@ -40,11 +40,11 @@ _OUTCOMES = (".prolog", f".{JOB_END}", ".epilog")
 class VisitStage(StrEnum):
     """Where a visit is."""
 
-    ENTERING = "entering"  # its prolog runs, or is about to
+    PROLOG = "prolog"  # its prolog runs, or is about to
     READY = "ready"  # tasks may come
     REFUSED = "refused"  # the prolog failed
-    LEAVING = "leaving"  # its epilog runs, or is about to
-    LEFT = "left"  # over; the head has not heard that its epilog failed
+    EPILOG = "epilog"  # its epilog runs, or is about to
+    CLOSED = "closed"  # over; the head has not heard that its epilog failed
 
 
 class NodeVisit(msgspec.Struct, forbid_unknown_fields=True):
@@ -75,19 +75,19 @@ class PrologEpilog:
         for visit in self._kept():
             self._visits[visit.job] = visit
             if visit.boot != self._boot and visit.stage in (
-                VisitStage.ENTERING,
+                VisitStage.PROLOG,
                 VisitStage.READY,
                 VisitStage.REFUSED,
             ):
                 self._forget_outcomes(visit.job)  # what was made ready was so until the machine stopped
-                visit.stage, visit.boot, visit.started = VisitStage.ENTERING, self._boot, False
+                visit.stage, visit.boot, visit.started = VisitStage.PROLOG, self._boot, False
                 visit.failed.clear()
                 visit.node_at_fault = False
             if visit.stage is VisitStage.READY:
                 self._look_at_filters(visit)
-            if visit.stage in (VisitStage.ENTERING, VisitStage.LEAVING):
+            if visit.stage in (VisitStage.PROLOG, VisitStage.EPILOG):
                 self._go_on(visit)
-        return [job for job, visit in self._visits.items() if visit.stage is not VisitStage.LEFT]
+        return [job for job, visit in self._visits.items() if visit.stage is not VisitStage.CLOSED]
 
     def _kept(self) -> Iterator[NodeVisit]:
         for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
@@ -104,10 +104,10 @@ class PrologEpilog:
     def enter(self, opened: OpenJob, environment: dict[str, str]) -> None:
         """A job comes here, or is described anew: from now on its hooks are these."""
         hooks, visit = opened.hooks, self._visits.get(opened.job)
-        if visit is None or visit.stage is VisitStage.LEFT:
+        if visit is None or visit.stage is VisitStage.CLOSED:
             if hooks is None:
                 return
-            visit = NodeVisit(opened.job, self._boot, VisitStage.ENTERING, hooks, environment)
+            visit = NodeVisit(opened.job, self._boot, VisitStage.PROLOG, hooks, environment)
             self._visits[opened.job] = visit
             trouble = self._keep(visit)
             if trouble:  # nothing is begun of which another agent would not know
@@ -115,7 +115,7 @@ class PrologEpilog:
                 self.repeat(visit.job)
             else:
                 self._go_on(visit)
-        elif visit.stage is not VisitStage.LEAVING:
+        elif visit.stage is not VisitStage.EPILOG:
             changed = visit.hooks.filters != (hooks.filters if hooks is not None else "")
             visit.hooks, visit.environment = hooks or Hooks(), environment
             self._keep(visit)
@@ -137,10 +137,10 @@ class PrologEpilog:
         Else the owner hears when that may be asked again.
         """
         visit = self._visits.get(job)
-        if visit is None or visit.stage is VisitStage.LEFT:
+        if visit is None or visit.stage is VisitStage.CLOSED:
             return True
         if visit.stage in (VisitStage.READY, VisitStage.REFUSED):
-            visit.stage = VisitStage.LEAVING
+            visit.stage = VisitStage.EPILOG
             self._keep(visit)
             self._go_on(visit)
         return False
@@ -188,7 +188,7 @@ class PrologEpilog:
         visit = self._visits.get(job)
         if visit is None or visit.failed.pop(hook, None) is None:
             return
-        if visit.stage is VisitStage.LEFT and not visit.failed:
+        if visit.stage is VisitStage.CLOSED and not visit.failed:
             self._forget(visit)
         else:
             self._keep(visit)
@@ -196,7 +196,7 @@ class PrologEpilog:
     # What is done.
 
     def _go_on(self, visit: NodeVisit) -> None:
-        doing = self._enter if visit.stage is VisitStage.ENTERING else self._leave
+        doing = self._enter if visit.stage is VisitStage.PROLOG else self._leave
         work = self._work[visit.job] = asyncio.ensure_future(doing(visit))
         work.add_done_callback(lambda done: self._worked(visit.job, done))
 
@@ -240,7 +240,7 @@ class PrologEpilog:
             trouble = await self._run(visit, "epilog", visit.hooks.epilog, visit.hooks.epilog_timeout)
         if trouble:
             visit.failed["epilog"] = trouble
-        visit.stage = VisitStage.LEFT
+        visit.stage = VisitStage.CLOSED
         if visit.failed:
             self._keep(visit)
             self.repeat(visit.job)

@@ -27,6 +27,8 @@ from headnode.core.launching.environment import SHEPHERD_MARKER
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import JobId
 
+log = logging.getLogger("headnode.agent")
+
 
 def remove_leftovers(paths: Iterable[str], uid: int) -> None:
     """Remove those of the directories that are still there, as the user whose tasks had them.
@@ -36,14 +38,11 @@ def remove_leftovers(paths: Iterable[str], uid: int) -> None:
     for path in paths:
         if os.path.lexists(path):  # a link is there even if it leads nowhere
             user, group, others = _identity(uid)
-            subprocess.run(
-                [SHELL, "-c", REMOVE, path],
-                env=PATH,
-                check=False,
-                user=user,
-                group=group,
-                extra_groups=others,
-            )
+            command = [SHELL, "-c", REMOVE, path]
+            try:
+                subprocess.run(command, env=PATH, check=False, user=user, group=group, extra_groups=others)
+            except OSError as error:  # the user has as many processes as it may have
+                log.error("%s was not removed: %s; remove it by hand", path, error)
 
 
 def _identity(uid: int) -> tuple[int | None, int | None, list[int] | None]:
@@ -55,8 +54,6 @@ def _identity(uid: int) -> tuple[int | None, int | None, list[int] | None]:
     except KeyError:  # a user of the head without a name on this machine
         return uid, uid, []
 
-
-log = logging.getLogger("headnode.agent")
 
 _LOOK = 0.02  # seconds between two looks at what is about to change
 _KILL_PATIENCE = 2.0  # seconds for one try to kill everything a shepherd left
@@ -263,11 +260,13 @@ class Shepherds:
         match said:
             case shepherd_protocol.ShepherdStarted(started=begun):
                 self._services.started(tended, begun)
+            case shepherd_protocol.ShepherdStaging(staging=transfers):
+                self._services.staging(tended, transfers)
             case shepherd_protocol.ShepherdEnded(ended=ended):
                 self._services.ended(tended, ended)
             case shepherd_protocol.ShepherdSuspended(number=number):
                 self._services.stands_still(tended, number)
-            case shepherd_protocol.ShepherdNotLaunched(number=number, why=why):
+            case shepherd_protocol.ShepherdNotLaunched(number=number, message=why):
                 self._services.not_launched(number, why)
             case shepherd_protocol.ShepherdLaunchesEnded():
                 self._services.launches_over(tended.job, said)
@@ -292,7 +291,8 @@ class Shepherds:
         await self._end_what_is_left(tended)
         story = job_journal.read(tended.journal) if tended.journal.exists() else None
         if story is not None:
-            await asyncio.to_thread(remove_leftovers, story.private, tended.uid)
+            if story.private:
+                await asyncio.to_thread(remove_leftovers, story.private, tended.uid)
             self._services.ended(tended, list(story.ended.values()))
         tended.phase = ShepherdPhase.GONE
         rebooted = story is not None and story.header.boot != self._boot
@@ -300,6 +300,8 @@ class Shepherds:
 
     async def _end_what_is_left(self, tended: ShepherdHandle) -> None:
         if cgroups.exists(tended.marker):  # nothing gets out of it
+            if cgroups.end(tended.marker, 0.0):  # as after most jobs: a thread would cost more
+                return
             while not await asyncio.to_thread(cgroups.end, tended.marker, _KILL_PATIENCE):
                 log.error("processes of job %d cannot be killed; trying on", tended.job)
             return

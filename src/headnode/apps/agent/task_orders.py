@@ -1,6 +1,7 @@
 """The head's orders for a job become messages to its shepherd."""
 
 import socket
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from headnode.adapters.processes.remote_steps import MARKER as LAUNCHED
 from headnode.adapters.processes.shepherd_protocol import run_message
 from headnode.adapters.processes.site_programs import base_environment
 from headnode.adapters.wire.agent_messages import Launch
-from headnode.adapters.wire.messages import OpenJob, Welcome
+from headnode.adapters.wire.messages import OpenJob, TransferRules, Welcome
 from headnode.apps.agent.launching import LaunchRouter
 from headnode.apps.agent.task_tools import TaskAccess
 from headnode.core.launching.environment import (
@@ -47,6 +48,7 @@ class TaskOrders:
             cluster=head.cluster,
             state_directory=head.state_directory,
             agent=way.socket(opened.uid),
+            scripts=way.scripts(opened.uid) if any(task.script for task in self._tasks) else "",
             scheduler=head.host or socket.gethostname(),
             base=base,
             marker=marker,
@@ -57,7 +59,9 @@ class TaskOrders:
         )
         self._bound, self._memory_limited = opened.bound, opened.memory_limited
         self._allocation = opened.allocation
+        self._transfer_rules = opened.transfers or TransferRules()
         self._prepared: dict[tuple[int, NodeCores], RecipeBuilder] = {}
+        self._kept: set[int] = set()  # tasks whose scripts are in files here
 
     def has(self, task: int) -> bool:
         """Tell whether the job has such a task; 0 stands for what runs beside them."""
@@ -68,10 +72,14 @@ class TaskOrders:
     ) -> list[Recipe]:
         """Return how these (instance, attempt) run.
 
-        Raises:  OSError, Unavailable when a parallel task cannot be given what its mpiexec needs.
+        Raises:  OSError, Unavailable when a script cannot be written, or a parallel task cannot be given
+                 what its mpiexec needs.
         """
         spec = self._tasks[task - 1]
         preparation = self._preparation(task, spec, place)
+        if spec.script and task not in self._kept:
+            launching.places.keep_script(Path(preparation.script_path), spec.script, self._uid)
+            self._kept.add(task)
         recipes = [preparation.recipe(instance, attempt) for instance, attempt in attempts]
         if is_parallel(spec, place):
             recipes = [self._with_launcher(recipe, spec, place, launching) for recipe in recipes]
@@ -136,11 +144,32 @@ class TaskOrders:
         items = [_item(task, who, recipe, shared) for who, recipe in zip(attempts, recipes, strict=True)]
         limit = None if spec.run_time == FOREVER else spec.run_time
         limits = self._limits(spec)
-        private = spec.private_directory
+        private = spec.private_directory or spec.stages
         bounds = self.bounds(place, parallel=is_parallel(spec, place))
         if processors is not None:
             bounds = bounds._replace(processors=processors)
-        return run_message(task, f"{task}@{place}", shared, limit, items, limits, private, bounds)
+        plans = [self._plan(spec, recipe) for recipe in recipes] if spec.stages else []
+        return run_message(task, f"{task}@{place}", shared, limit, items, limits, private, bounds, plans)
+
+    def _plan(self, spec: TaskSpec, recipe: Recipe) -> dict[str, Any]:
+        """Return what is transferred for an attempt, and how."""
+        from headnode.core.launching.staging import transfer_plan
+
+        rules = self._transfer_rules
+        return transfer_plan(
+            self._around.spec,
+            spec,
+            recipe.transfers,
+            directory=recipe.work_directory,
+            token=recipe.work_directory.rpartition("/headnode-")[2],
+            home=self._around.home,
+            timeout=rules.timeout,
+            networks=rules.networks,
+            at_once=rules.per_host,
+            most=rules.at_once,
+            node_most=rules.per_node,
+            host_most=rules.per_storage,
+        )
 
     def bounds(self, place: NodeCores, *, parallel: bool = True) -> Bounds:
         """Return what an attempt at a place may have of this node."""

@@ -38,6 +38,7 @@ class LaunchPlaces:
         self._far = _FOR_ALL / f"headnode-{name}"
         self._key = b""
         self._with_hosts: set[str] = set()  # the attempts that have host files
+        self._with_scripts: set[str] = set()  # the jobs that have scripts
 
     def folders(self) -> list[Path]:
         """Return the directories that tasks of this or an earlier agent may look into."""
@@ -47,6 +48,7 @@ class LaunchPlaces:
         """Learn what an earlier agent has left; replace its launchers, which may be older."""
         for folder in self.folders():
             self._with_hosts.update(path.stem for path in (folder / "hosts").glob("*.hosts"))
+            self._with_scripts.update(path.name.partition(".")[0] for path in (folder / "scripts").glob("*"))
             if (folder / PROGRAM).exists():
                 with contextlib.suppress(OSError, Unavailable):  # then the one that is there must do
                     self.install(folder, os.geteuid())
@@ -132,6 +134,39 @@ class LaunchPlaces:
         for folder in self.folders():
             for kind in _KINDS:
                 (folder / "hosts" / f"{task}.{kind}").unlink(missing_ok=True)
+
+    def scripts(self, uid: int) -> Path:
+        """Return the directory for the scripts of a user's tasks.
+
+        Raises:  OSError.
+        """
+        scripts = self.reachable(uid) / "scripts"
+        scripts.mkdir(mode=0o711, exist_ok=True)
+        return scripts
+
+    def keep_script(self, path: Path, text: str, uid: int) -> None:
+        """Write a script, which only its user can read.
+
+        Raises:  OSError.
+        """
+        self._with_scripts.add(path.name.partition(".")[0])
+        scratch = path.with_name(f"{path.name}.new")
+        scratch.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(scratch, flags, 0o400), "w", encoding="utf-8", newline="") as file:  # noqa: PTH123
+            if uid != os.geteuid():
+                os.fchown(file.fileno(), uid, -1)
+            file.write(text)
+        scratch.replace(path)
+
+    def forget_scripts(self, job: int) -> None:
+        """Remove the scripts of a job."""
+        if str(job) not in self._with_scripts:
+            return
+        self._with_scripts.discard(str(job))
+        for folder in self.folders():
+            for path in (folder / "scripts").glob(f"{job}.*"):
+                path.unlink(missing_ok=True)
 
     def secret(self, task: str) -> str:
         """Return the secret of an attempt (job.task.instance.attempt); the next agent here knows it, too.
@@ -237,6 +272,13 @@ class TaskAccess:
             log.error("tasks of this node cannot reach the head at %s: %s", folder, error)
             return False
         return True
+
+    def scripts(self, uid: int) -> str:
+        """Return the directory for the scripts of a user's tasks.
+
+        Raises:  OSError.
+        """
+        return str(self._places.scripts(uid))
 
     def path(self, uid: int, path: str) -> str:
         """Return the PATH of a user with `hn` at the end, if the user can run it."""

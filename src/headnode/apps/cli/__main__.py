@@ -3,7 +3,7 @@
 import os
 import sys
 
-from headnode.apps.cli.catalogue import MODULES, NOUNS, OLDER_WORDS, CliCommand, find_command
+from headnode.apps.cli.catalogue import MODULES, NOUNS, OLDER_WORDS, PBS, SLURM, CliCommand, find_command
 from headnode.apps.cli.options import Arguments, nearest, read_arguments, usage
 from headnode.apps.cli.output import KINDS, Output, TableOutput
 from headnode.apps.client.client import Client
@@ -26,7 +26,7 @@ def main() -> int:
     out: Output = _output_as(TableOutput)
     program = os.path.basename(sys.argv[0])  # noqa: PTH119 (pathlib costs 6 ms of every command)
     try:
-        status = _obey_as(program, out) if program in PROGRAMS_OF_HPC_PACK else obey(sys.argv[1:])
+        status = _started(program, out)
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
@@ -37,6 +37,15 @@ def main() -> int:
     except _errors_of_ours() as error:
         out.problem(error)
         return 1 if program in PROGRAMS_OF_HPC_PACK else error.exit_status
+
+
+def _started(program: str, out: Output) -> int:
+    if program in SLURM or program in PBS:
+        from headnode.apps.cli.batch_programs.programs import run_as
+
+        _refuse_unreadable(sys.argv[1:])
+        return run_as(program, sys.argv[1:])
+    return _obey_as(program, out) if program in PROGRAMS_OF_HPC_PACK else obey(sys.argv[1:])
 
 
 def _obey_as(program: str, out: Output) -> int:

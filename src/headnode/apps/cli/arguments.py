@@ -30,7 +30,9 @@ def job_ids(words: "Sequence[str]") -> list[int]:
     """
     ids = [id_ for word in words for part in word.split(",") for id_ in _range(part)]
     if not ids:
-        raise usage("no job was given", "give the id of a job, or !! for the last one this shell made")
+        raise usage(
+            "no job was given", "give the id of a job, or '!!' with the quotes for the last job of this shell"
+        )
     return ids
 
 
@@ -43,7 +45,7 @@ def task_address(words: "Sequence[str]") -> tuple[int, int, int | None]:
     if len(parts) not in (2, 3):
         job = parts[0] if len(parts) == 1 and parts[0].isdigit() else "12"
         raise usage(
-            f"{' '.join(words)!r} is no task", f"write job.task or job.task.instance, for example {job}.1"
+            f"{' '.join(words)!r} is not a task", f"write job.task or job.task.instance, for example {job}.1"
         )
     numbers = [_number(part) for part in parts]
     return numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else None
@@ -65,7 +67,7 @@ def _range(text: str) -> "Sequence[int]":
         return (_number(first),)
     low, high = _number(first), _number(last)
     if not 0 <= high - low < MOST_IN_A_RANGE:
-        raise usage(f"{text!r} is no range of jobs", f"write FIRST-LAST, {MOST_IN_A_RANGE} jobs at most")
+        raise usage(f"{text!r} is not a range of jobs", f"write FIRST-LAST, {MOST_IN_A_RANGE} jobs at most")
     return range(low, high + 1)
 
 
@@ -73,8 +75,8 @@ def _number(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= 18:
         return int(text)
     if text.startswith(("/", "-")):
-        raise usage(f"{text!r} is no id, and no option of this command", "see the options with --help")
-    raise usage(f"{text!r} is no id", "ids are whole numbers, for example 12, or 12.1 for a task")
+        raise usage(f"{text!r} is neither an id nor an option of this command", "see the options with --help")
+    raise usage(f"{text!r} is not an id", "ids are whole numbers, for example 12, or 12.1 for a task")
 
 
 GROUP = CliOption("group", "NAME", "All jobs of this job group, in place of ids")
@@ -105,7 +107,7 @@ def group_named(asked: Arguments) -> str | None:
     if name is not None and asked.words:
         raise usage("both a group and ids were given", "give either --group NAME or the ids of jobs")
     if name is None and "user" in asked.options:
-        raise usage("option 'user' says whose group is meant, and none was given", "add --group NAME")
+        raise usage("option 'user' names the owner of a group, and no group was given", "add --group NAME")
     return name
 
 
@@ -116,7 +118,7 @@ def group_fields(asked: Arguments) -> "dict[str, Any]":
 
 def note_empty_group(group: str, out: Output) -> None:
     """Tell that all is over."""
-    out.note(f"all jobs of group {group!r} are over")
+    out.note(f"all jobs of group {group!r} have ended")
 
 
 def group_text(group: "dict[str, Any]") -> str:
@@ -129,7 +131,7 @@ def group_text(group: "dict[str, Any]") -> str:
     return f"Group {group['group']} is {group['state']}: {', '.join(parts)}{told}"
 
 
-AGO = "or 90m, 1h, 2d, 1w: so long ago"
+AGO = "or 90m, 1h, 2d, 1w before now"
 SINCE = CliOption("since", "TIME", f"Only jobs submitted from this date and time on (UTC), {AGO}")
 UNTIL = CliOption("until", "TIME", f"Only jobs submitted before this date and time (UTC), {AGO}")
 DAY = 86400.0  # seconds

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
     Run = Callable[[Arguments, Client, Output], int]
 
+SLURM = ("sbatch", "squeue", "scancel", "sinfo", "sacct", "srun", "scontrol")
+PBS = ("qsub", "qstat", "qdel")
+"""Programs of others that `hn` is by their names; PBS and Grid Engine have the same."""
 COMMON_OPTIONS = (
     CliOption("help", "", "Show what the command does and its options", ("?",), short="h"),
-    CliOption("json", "", "Print the head's own answer as one JSON document"),
+    CliOption("json", "", "Print the answer of the head as one JSON document"),
     CliOption("quiet", "", "Print only ids, one on a line", short="q"),
     CliOption("state-directory", "DIRECTORY", "State directory of the head to talk to", ("state",)),
     CliOption(
@@ -25,9 +28,7 @@ COMMON_OPTIONS = (
 )
 STATE = CliOption("state", "STATE,...", "Only those in these states; * for all", repeats=True)
 KEY = CliOption(
-    "idempotency-key",
-    "KEY",
-    "Requests with the same key are carried out once (default: a new key)",
+    "idempotency-key", "KEY", "Requests with the same key are carried out once (default: a new key)"
 )
 FORMAT = CliOption("format", "list|table", "Print records of keys and values, or a table")
 
@@ -60,91 +61,47 @@ class CliCommand:
 
 
 # noun -> verb -> the module under `commands`; the noun "" holds the verbs that stand alone.
+_WORDS = {
+    "job": (
+        ("submit", "job_submit"),
+        ("shell", "job_shell"),
+        ("new add modify", "job_edit"),
+        ("list", "job_list"),
+        ("listtasks", "task"),
+        ("view", "job_view"),
+        ("explain", "job_explain"),
+        ("wait", "job_wait"),
+        ("cancel finish requeue suspend resume hold release clone refund", "job_control"),
+        ("export", "job_edit"),
+    ),
+    "task": (("view", "task"), ("output", "task_output"), ("cancel finish requeue modify", "task")),
+    "node": (("list", "node_list"), ("view listcores approve pause drain resume remove invite set", "node")),
+    "cluster": (("view params envs history audit", "cluster"),),
+    "journal": (("check", "backup"),),
+    "reservation": (("new list view modify cancel", "reservation"),),
+    "resource": (("add list view check remove", "resource"),),
+    "elastic": (("add list view pause resume remove", "elastic"),),
+    "template": (("list view export import remove", "template"),),
+    "filter": (("list test", "filter"),),
+    "compat": (("install run list remove", "compat"),),
+    "token": (("new list revoke", "access"),),
+    "grid": (("submit", "grid"),),
+    "": (
+        ("run", "run"),
+        ("up down agent", "services"),
+        ("web", "web"),
+        ("sss", "sss"),
+        ("backup restore", "backup"),
+        ("check convert", "check"),
+        ("simulate", "simulate"),
+        ("login logout whoami", "access"),
+        ("version", "help"),
+        ("completion", "completion"),
+        ("man", "help"),
+    ),
+}
 MODULES: dict[str, dict[str, str]] = {
-    "job": {
-        "submit": "job_submit",
-        "shell": "job_shell",
-        "new": "job_edit",
-        "add": "job_edit",
-        "modify": "job_edit",
-        "list": "job_list",
-        "listtasks": "task",
-        "view": "job_view",
-        "explain": "job_explain",
-        "wait": "job_wait",
-        "cancel": "job_control",
-        "finish": "job_control",
-        "requeue": "job_control",
-        "suspend": "job_control",
-        "resume": "job_control",
-        "hold": "job_control",
-        "release": "job_control",
-        "clone": "job_control",
-        "export": "job_edit",
-    },
-    "task": {
-        "view": "task",
-        "output": "task_output",
-        "cancel": "task",
-        "finish": "task",
-        "requeue": "task",
-        "modify": "task",
-    },
-    "node": {
-        "list": "node_list",
-        "view": "node",
-        "listcores": "node",
-        "approve": "node",
-        "pause": "node",
-        "drain": "node",
-        "resume": "node",
-        "remove": "node",
-        "invite": "node",
-        "set": "node",
-    },
-    "cluster": {
-        "view": "cluster",
-        "params": "cluster",
-        "envs": "cluster",
-        "history": "cluster",
-        "audit": "cluster",
-    },
-    "journal": {"check": "backup"},
-    "reservation": {
-        "new": "reservation",
-        "list": "reservation",
-        "view": "reservation",
-        "modify": "reservation",
-        "cancel": "reservation",
-    },
-    "template": {
-        "list": "template",
-        "view": "template",
-        "export": "template",
-        "import": "template",
-        "remove": "template",
-    },
-    "filter": {"list": "filter", "test": "filter"},
-    "compat": {"install": "compat", "list": "compat", "remove": "compat"},
-    "token": {"new": "access", "list": "access", "revoke": "access"},
-    "": {
-        "run": "run",
-        "up": "services",
-        "down": "services",
-        "agent": "services",
-        "web": "web",
-        "backup": "backup",
-        "restore": "backup",
-        "check": "check",
-        "convert": "check",
-        "simulate": "simulate",
-        "login": "access",
-        "logout": "access",
-        "whoami": "access",
-        "version": "help",
-        "completion": "completion",
-        "man": "help",
-    },
+    noun: {verb: module for verbs, module in rows for verb in verbs.split()} for noun, rows in _WORDS.items()
 }
 NOUNS = {
     "job": "Jobs: submit, watch, change, explain",
@@ -153,10 +110,13 @@ NOUNS = {
     "cluster": "The cluster as a whole and its parameters",
     "journal": "The journal of the head",
     "reservation": "Reservations of nodes: for maintenance, users, projects",
+    "resource": "Other schedulers to which jobs are handed over: Slurm, Grid Engine",
+    "elastic": "Nodes that are allocations at another scheduler, made as jobs want them",
     "template": "Job templates: defaults and limits for kinds of jobs",
     "filter": "Submission and activation filters of the site",
-    "compat": "The programs job, task, node, cluscfg and clusrun of HPC Pack, as links to hn",
+    "compat": "The programs of HPC Pack, Slurm, PBS and Grid Engine, as links to hn",
     "token": "Using the cluster from other machines",
+    "grid": "Jobs at a Pilot service",
 }
 OLDER_WORDS = {  # the words of the older commands
     ("node", "offline"): ("node", "drain"),

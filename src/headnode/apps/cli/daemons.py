@@ -28,12 +28,7 @@ class BackgroundProgram:
         with log.open("ab") as file:
             self._began = file.tell()
             self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                start_new_session=True,
-                cwd="/",
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True, cwd="/"
             )
 
     def last_lines(self) -> str:

@@ -353,9 +353,7 @@ def input_of(name: str | None) -> Iterator[int | None]:
             file = open_named(name)
         except OSError as error:
             raise BadRequest(
-                code="stdin",
-                what=f"{name!r} cannot be read: {error.strerror or error}",
-                fix="name another",
+                code="stdin", what=f"{name!r} cannot be read: {error.strerror or error}", fix="name another"
             ) from None
         try:
             yield file

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from headnode.adapters.garbage import without_collection
 from headnode.apps.cli.job_files import files_beside, read_bytes
 from headnode.core.formats.dialects import (
     DIALECTS,
@@ -22,6 +23,7 @@ from headnode.core.formats.fidelity import FidelityReport, FileErrors, ReportIte
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.job_checks import check_job, check_runnable
+from headnode.core.model.task import ScriptOrigin
 from headnode.core.state.permissions import plain_name
 
 ERROR = "error"
@@ -37,7 +39,7 @@ class JobFileSource:
 
         Raises:  BadRequest ``job-file``.
         """
-        self.data = read_bytes(name)
+        self.data, self._path = read_bytes(name), name
         self.name = "standard input" if name == "-" else name
         self._files = {beside: text.encode() for beside, text in files_beside(name, self.data).items()}
 
@@ -46,7 +48,7 @@ class JobFileSource:
 
         Raises:  BadRequest as the reader of its language does.
         """
-        return read(self.data, self._with_files(how))
+        return without_collection(read, self.data, self._with_files(how))
 
     def converted(
         self, how: ReadOptions, to: str
@@ -55,7 +57,7 @@ class JobFileSource:
 
         Raises:  BadRequest as `headnode.core.formats.dialects.convert`.
         """
-        return convert(self.data, self._with_files(how), to)
+        return without_collection(convert, self.data, self._with_files(how), to)
 
     def converted_each(
         self, how: ReadOptions, to: str
@@ -67,7 +69,7 @@ class JobFileSource:
         return convert_each(self.data, self._with_files(how), to)
 
     def _with_files(self, how: ReadOptions) -> ReadOptions:
-        return replace(how, files=self._files)
+        return replace(how, files=self._files, origin=ScriptOrigin(words=(self._path,)))
 
 
 def findings(source: JobFileSource, how: ReadOptions) -> tuple[str, list[Finding]]:
@@ -118,7 +120,7 @@ def _known_to_the_cluster_only(spec: JobSpec, whose: str) -> list[Finding]:
     if spec.licences:
         names = ", ".join(sorted({wish.feature for wish in spec.licences}))
         what = "no job waits for a licence that the cluster does not count; see: hn cluster params Licences"
-        told.append(("licences", f"{whose}it asks for {names}; {what}"))
+        told.append(("licences", f"{whose}it requests {names}; {what}"))
     user = plain_name(spec.run_as)
     own = pwd.getpwuid(os.geteuid()).pw_name
     if user and user.casefold() != own.casefold():
@@ -132,9 +134,8 @@ def _not_runnable(spec: JobSpec, whose: str) -> list[Finding]:
     try:
         check_runnable(spec)
         if spec.dialect.startswith("grid"):
-            from headnode.core.formats.grid import refuse_other_batch, refuse_transfers
+            from headnode.core.formats.grid import refuse_other_batch
 
-            refuse_transfers(spec)
             refuse_other_batch(spec)
     except BadRequest as wrong:
         return [_not_runnable_finding(wrong, whose)]

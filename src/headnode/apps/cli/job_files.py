@@ -37,7 +37,7 @@ def job_file_among(words: "Sequence[str]") -> str | None:
     if name != STANDARD_INPUT and not _looks_like_one(name):
         return None
     if len(words) > 1:
-        what = f"{words[1]!r} stands behind the job file {name!r}, where only a program has arguments"
+        what = f"{words[1]!r} follows the job file {name!r}; only a program has arguments"
         raise usage(what, f"write options before it: hn job submit [options] {name}")
     return name
 

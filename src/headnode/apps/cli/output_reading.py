@@ -169,9 +169,7 @@ def _unreadable(path: str, trouble: OSError) -> "HeadnodeError":
 
     reason = trouble.strerror or str(trouble)
     return Refused(
-        code="no-output",
-        what=f"output file {path!r} cannot be read: {reason}",
-        fix="see: hn task view",
+        code="no-output", what=f"output file {path!r} cannot be read: {reason}", fix="see: hn task view"
     )
 
 

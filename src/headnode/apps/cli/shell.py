@@ -94,7 +94,9 @@ def recall(environ: "Mapping[str, str]" = os.environ, shell: int | None = None) 
     if environ.get("CCP_NO_JOB_ID") or not (text.isascii() and text.isdigit()):
         from headnode.apps.cli.options import usage
 
-        raise usage("this shell has made no job that '!!' could stand for", "write the job's id")
+        raise usage(
+            "'!!' is the last job of this shell, and this shell has made none", "write the id of the job"
+        )
     return int(text)
 
 

@@ -23,6 +23,7 @@ HEADINGS = {
     "time": "Time and priority",
     "waits": "Dependencies and holds",
     "files": FILES,
+    "staging": "Staging of files",
     "failure": "Failures",
     "notices": "Notifications",
     "otherwise": "Special jobs",
@@ -79,7 +80,9 @@ def task_terms(asked: Arguments, words: "Sequence[str]") -> "dict[str, Any]":
     """
     _check_run_time(asked)
     terms: dict[str, Any] = {
-        option.name: asked.options[option.name][-1]
+        option.name: "\n".join(asked.options[option.name])
+        if option.repeats
+        else asked.options[option.name][-1]
         for option in _given(asked, TASK_OPTIONS)
         if option.name != "env"
     }

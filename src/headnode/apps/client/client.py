@@ -9,7 +9,7 @@ import time
 
 from headnode.apps.client.connection import Connection, granted
 from headnode.apps.client.creating_questions import CREATING_QUESTIONS
-from headnode.apps.client.local_addresses import SOCKET_NAME, AgentRoute
+from headnode.apps.client.local_addresses import SOCKET_NAME, AgentRoute, WebRoute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Client:
     @property
     def login(self) -> "HeadLogin | None":
         """What we are known by on the machine of the head; None when that is this one."""
-        return None if isinstance(self.head, str | AgentRoute) else self.head
+        return None if isinstance(self.head, str | AgentRoute | WebRoute) else self.head
 
     @property
     def shares_directories(self) -> bool:
@@ -81,7 +81,10 @@ class Client:
     def _answer_to(self, request: "dict[str, Any]") -> "dict[str, Any]":
         self._sent = False
         connection = self._connected()
-        connection.send(request)
+        try:
+            connection.send(request)
+        except (BrokenPipeError, ConnectionResetError):  # what refused the connection may be there to read
+            return connection.receive()
         self._sent = True
         return connection.receive()
 
@@ -143,6 +146,10 @@ class Client:
             from headnode.apps.client.agent_connection import connect_through_agent
 
             return connect_through_agent(self.head)
+        if isinstance(self.head, WebRoute):
+            from headnode.apps.client.web_connection import connect_to_gateway
+
+            return connect_to_gateway(self.head)
         from headnode.apps.client.tls_connection import connect
 
         return connect(self.head)

@@ -73,7 +73,7 @@ def write_json(value: "Any") -> str:
 
 def _write_key(key: object) -> str:
     if not isinstance(key, str):
-        raise TypeError(f"key {key!r} is no text")
+        raise TypeError(f"key {key!r} is not a text")
     return encode_basestring_ascii(key)
 
 
@@ -83,7 +83,8 @@ def _write_float(value: float) -> str:
     return repr(value)
 
 
-LARGEST_FRAME = 64 * 1024 * 1024  # bytes
+LARGEST_FRAME = 64 * 1024 * 1024  # bytes, of an answer
+LARGEST_REQUEST = 16 * 1024 * 1024  # bytes: `bounds.REQUEST`, which takes long to import
 LONGEST_ADDRESS = 107  # bytes of path a Unix socket address can hold
 PATIENCE = 60.0  # seconds without a sign from the head before a single question is given up
 
@@ -112,11 +113,11 @@ class Connection:
     def send(self, request: "dict[str, Any]") -> None:
         """Send one request.
 
-        Raises:  OverflowError when it is larger than `LARGEST_FRAME`; OSError when the head is gone.
+        Raises:  OverflowError when it is larger than `LARGEST_REQUEST`; OSError when the head is gone.
         """
         body = write_json(request).encode()
-        if len(body) > LARGEST_FRAME:
-            raise OverflowError(f"a request of {len(body)} bytes is larger than {LARGEST_FRAME}")
+        if len(body) > LARGEST_REQUEST:
+            raise OverflowError(f"the request has {len(body):,} bytes; the limit is {LARGEST_REQUEST:,}")
         self._socket.sendall(frame(body))
 
     def receive(self, patience: float | None = PATIENCE) -> "dict[str, Any]":

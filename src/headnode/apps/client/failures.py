@@ -4,6 +4,7 @@ from typing import Any
 
 from headnode.core.model.errors import (
     BadRequest,
+    Broken,
     HeadnodeError,
     NotAllowed,
     NotFound,
@@ -12,8 +13,9 @@ from headnode.core.model.errors import (
     WrongState,
 )
 
-_REFUSALS: dict[str, type[Refused]] = {
-    kind.error_class.value: kind for kind in (BadRequest, NotAllowed, NotFound, WrongState)
+_REFUSALS: dict[str, type[HeadnodeError]] = {
+    kind.error_class.value: kind
+    for kind in (BadRequest, NotAllowed, NotFound, WrongState, Unavailable, Broken)
 }
 
 

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import TypeAlias
 
+    from headnode.apps.client.local_addresses import WebRoute
     from headnode.apps.client.logins import HeadLogin
 
-    Head: TypeAlias = "str | HeadLogin | AgentRoute"
+    Head: TypeAlias = "str | HeadLogin | AgentRoute | WebRoute"
     """Where a head is: its state directory on this machine, or what we are known by on another."""
 
 
@@ -54,6 +55,39 @@ def head_to_ask(
         or _agent_of_this_node(environ, uid)
         or own_state_directory(environ, uid)
     )
+
+
+_WEB = ("https://", "http://")
+
+
+def head_for_program(
+    state: str | None,
+    scheduler: str | None,
+    url: str | None,
+    token: str | None,
+    ca_file: "str | os.PathLike[str] | None",
+) -> "Head":
+    """Return the head that a program names; `url` is that of a gateway, which `state` may be as well.
+
+    What is not given comes from ``HEADNODE_URL`` (if nothing else is named), ``HEADNODE_TOKEN`` and
+    ``HEADNODE_CA_FILE``.
+    Raises:  as `head_to_ask` and `web_route`; BadRequest ``several-heads`` when several are named.
+    """
+    if state is not None and state.startswith(_WEB):
+        state, url = None, url or state
+    if [state, scheduler, url].count(None) < 2:
+        from headnode.core.model.errors import BadRequest
+
+        what, fix = "several heads are named", "give one of state, scheduler and url"
+        raise BadRequest(code="several-heads", what=what, fix=fix)
+    if state is None and scheduler is None:
+        url = url or os.environ.get("HEADNODE_URL")
+    if not url:
+        return head_to_ask(os.environ, os.getuid(), state=state, scheduler=scheduler)
+    from headnode.apps.client.web_connection import web_route
+
+    file = os.environ.get("HEADNODE_CA_FILE", "") if ca_file is None else os.fspath(ca_file)
+    return web_route(url, os.environ.get("HEADNODE_TOKEN", "") if token is None else token, file)
 
 
 def _agent_of_task(environ: "Mapping[str, str]") -> AgentRoute | None:

@@ -30,6 +30,32 @@ class AgentRoute:
         self.socket, self.task, self.address = socket, task, address
 
 
+class WebRoute:
+    """A gateway on any machine, and the token that says to it who we are.
+
+    `address` as users write it; `path` is what stands before that of the REST API; `ca_file`: certificates of
+    the authorities that vouch for it, "" for those of the system.  `shared`: the nodes have the directories
+    of this machine, by the same paths.
+    """
+
+    __slots__ = ("address", "ca_file", "encrypted", "host", "path", "port", "shared", "token")
+
+    def __init__(
+        self,
+        *,
+        address: str,
+        host: str,
+        port: int,
+        path: str,
+        token: str,
+        ca_file: str,
+        encrypted: bool,
+        shared: bool,
+    ) -> None:
+        self.address, self.host, self.port, self.path = address, host, port, path
+        self.token, self.ca_file, self.encrypted, self.shared = token, ca_file, encrypted, shared
+
+
 def own_agent_directory(environ: "Mapping[str, str]", uid: int) -> str:
     """Return where an agent started by this user keeps its things when nobody says otherwise."""
     return SYSTEM_AGENT if uid == 0 else os.path.join(user_state_home(environ), "headnode-agent")

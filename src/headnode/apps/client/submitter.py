@@ -81,7 +81,7 @@ def _refuse_variables(here: str) -> None:
 
     if names_a_variable(here):
         raise _usage(
-            f"the directory {here!r} has a name that stands for a variable in a work directory",
+            f"the directory {here!r} has a name that is read as a variable in a work directory",
             "change to another directory, or name one: --workdir DIRECTORY",
         )
 
@@ -98,7 +98,7 @@ def current_directory() -> str:
             here = named
         here.encode()
     except OSError:
-        what = "the directory you stand in was removed"
+        what = "your current directory was removed"
     except UnicodeEncodeError:
         what = f"the name of the directory {here!a} is not UTF-8"
     else:

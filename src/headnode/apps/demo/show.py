@@ -238,5 +238,5 @@ def _run(shop: DemoFolder, typed: TypedCommands) -> bool:
 
 def _farewell(shop: DemoFolder, seconds: float) -> None:
     say()
-    say(f"That took {seconds:.1f} seconds. All output lies in {shop.folder}; the job files are the examples.")
+    say(f"That took {seconds:.1f} seconds. All output is in {shop.folder}; the job files are the examples.")
     say("Your own cluster: .venv/bin/hn up")

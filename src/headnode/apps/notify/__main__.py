@@ -1,4 +1,4 @@
-"""Send notices for a head: gets deliveries on its channel, says what became of each.
+"""Send notices for a head, or ask its bank: gets orders on its channel, says what became of each.
 
 Each message is MessagePack behind its length.  It ends when the head has hung up, or is gone; what was
 not sent by then is sent again.
@@ -12,24 +12,34 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from headnode.adapters.notify.delivery import deliver, send_events
-from headnode.adapters.notify.outbox import Delivery, EventPost
+from headnode.adapters.notify.outbox import Delivery, DeliveryResult, EventPost
 from headnode.adapters.wire.child_end import messages, parent_channel
 from headnode.adapters.wire.frame_codec import frame
+from headnode.core.model.bank import BankOrder, BankReply
 
 AT_ONCE = 4  # deliveries
+
+
+Order = Delivery | EventPost | BankOrder
+
+
+def _carried_out(order: Order) -> DeliveryResult | BankReply:
+    if isinstance(order, BankOrder):
+        from headnode.adapters.notify.bank import ask_bank
+
+        return ask_bank(order)
+    return deliver(order) if isinstance(order, Delivery) else send_events(order)
 
 
 def main() -> None:
     """Bring what the head gives, until it gives no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the head, which will hang up
     channel = parent_channel()
-    orders: msgspec.msgpack.Decoder[Delivery | EventPost] = msgspec.msgpack.Decoder(Delivery | EventPost)
+    orders: msgspec.msgpack.Decoder[Order] = msgspec.msgpack.Decoder(Order)
     speaking = threading.Lock()
 
     def bring_one(message: bytes) -> None:
-        order = orders.decode(message)
-        result = deliver(order) if isinstance(order, Delivery) else send_events(order)
-        answer = frame(msgspec.msgpack.encode(result))
+        answer = frame(msgspec.msgpack.encode(_carried_out(orders.decode(message))))
         with speaking:
             channel.sendall(answer)
 

@@ -5,6 +5,7 @@ Time is measured by a monotonic clock: a wrong date must not cost a node its tas
 
 import asyncio
 import logging
+import math
 import os
 import subprocess
 import time
@@ -21,7 +22,7 @@ from headnode.core.model.user import User
 from headnode.core.state import nodes as c
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
-from headnode.core.state.node_loss import GiveUpNode
+from headnode.core.state.node_loss import LOST, GiveUpNode
 from headnode.core.state.nodes import NodeVanished
 from headnode.engine.engine import Engine
 
@@ -116,7 +117,7 @@ def nodes_to_remove(cluster: ClusterState, state: Path, names: Collection[str]) 
         for name, node in cluster.nodes.items()
         if not node.key
         and name not in names
-        and node.state in (NodeState.UNREACHABLE, NodeState.LOST_PAUSED)
+        and node.state in LOST
         and (state / "nodes" / name).is_dir()
         and not is_agent_locked(state / "nodes" / name)
         and not cluster.on_node(name)
@@ -140,7 +141,6 @@ async def remove_former_nodes(
 BETWEEN_HEARTBEAT_CHECKS = 1.0  # seconds
 STOOD_STILL = 2 * BETWEEN_HEARTBEAT_CHECKS  # seconds from one look to the next
 TO_STAND_STILL = 1.25  # of a lease: in its last fifth a node lets its tasks stand still
-AWAY = (NodeState.UNREACHABLE, NodeState.LOST_PAUSED)
 
 
 async def watch_for_lost_nodes(
@@ -159,51 +159,52 @@ async def watch_for_lost_nodes(
         looked, before = time.monotonic(), looked
         if looked - before > STOOD_STILL:
             log.warning(
-                "this head has stood still for %.0f s, which no node is to blame for", looked - before
+                "this head was suspended for %.0f s; this time does not count against nodes", looked - before
             )
             links.forgive(looked - before)
             absences.forgive(looked - before)
-        for name in links.silent(silence_limits(engine, links.leases)):
+        limits = NodeLimits(engine, links.leases)
+        for name in links.silent(limits.least, limits.silence):
             log.warning("node %s is silent: its tasks are given up", name)
             await _record(batcher, NodeVanished(node=name), unrecorded)
             await _record(batcher, GiveUpNode(node=name), unrecorded)
+        limits = NodeLimits(engine, links.leases)
         states = {name: node.state for name, node in engine.cluster.nodes.items()}
-        for name in absences.too_long(states, absence_limits(engine, links.leases), time.monotonic()):
+        for name in absences.too_long(states, limits.absence, time.monotonic()):
             if engine.cluster.on_node(name):
                 if GiveUpNode(node=name) not in unrecorded:
                     log.warning("node %s has been away too long: its tasks are given up", name)
                 await _record(batcher, GiveUpNode(node=name), unrecorded)
 
 
-SilenceLimits = Mapping[str, float]
-"""Seconds that a node may be silent, by its name."""
+class NodeLimits:
+    """Seconds that each node may be silent, and away: always longer than its lease on its tasks.
 
+    It is asked each second for all nodes, so a node is looked at only once it has been silent for `least`.
+    """
 
-def silence_limits(engine: Engine, leases: SilenceLimits) -> dict[str, float]:
-    """Return how long each node may be silent: always longer than its lease on its tasks."""
-    usual = engine.settings.patience() + BETWEEN_HEARTBEAT_CHECKS
-    beats = 2 * engine.settings.number("HeartbeatInterval") + BETWEEN_HEARTBEAT_CHECKS
-    taken, lease = _taken_by_force(engine), engine.settings.lease()
-    return {
-        name: max(min(beats, usual) if name in taken else usual, _stands_still_after(leases, name, lease))
-        for name in engine.cluster.nodes
-    }
+    def __init__(self, engine: Engine, leases: Mapping[str, float]) -> None:
+        """`leases`: how long each node may assume that no other gets its tasks, as told it last."""
+        self._nodes, self._leases = engine.cluster.nodes, leases
+        self._usual = engine.settings.patience() + BETWEEN_HEARTBEAT_CHECKS
+        beats = 2 * engine.settings.number("HeartbeatInterval") + BETWEEN_HEARTBEAT_CHECKS
+        self.least, self._lease = min(beats, self._usual), engine.settings.lease()
 
+    def silence(self, name: str) -> float:
+        """Return how long a connected node may be silent; infinite for one that the cluster does not know."""
+        if name not in self._nodes:
+            return math.inf
+        return max(self.least if self._is_taken(name) else self._usual, self._stands_still_after(name))
 
-def absence_limits(engine: Engine, leases: SilenceLimits) -> dict[str, float]:
-    """Return how long each node may be away; one that was taken offline by force, as long as its lease."""
-    lease = engine.settings.lease()
-    taken = {name: _stands_still_after(leases, name, lease) for name in _taken_by_force(engine)}
-    return silence_limits(engine, leases) | taken
+    def absence(self, name: str) -> float:
+        """Return how long a node may be away; one that was taken offline by force, as long as its lease."""
+        return self._stands_still_after(name) if self._is_taken(name) else self.silence(name)
 
+    def _stands_still_after(self, name: str) -> float:
+        return TO_STAND_STILL * max(self._leases.get(name, 0.0), self._lease)
 
-def _stands_still_after(leases: SilenceLimits, name: str, lease: float) -> float:
-    return TO_STAND_STILL * max(leases.get(name, 0.0), lease)
-
-
-def _taken_by_force(engine: Engine) -> set[str]:
-    nodes = engine.cluster.nodes.items()
-    return {name for name, node in nodes if any(drain.force for drain in node.drains)}
+    def _is_taken(self, name: str) -> bool:
+        return any(drain.force for drain in self._nodes[name].drains)
 
 
 class Absences:
@@ -212,11 +213,13 @@ class Absences:
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
 
-    def too_long(self, states: Mapping[str, NodeState], patience: SilenceLimits, now: float) -> list[str]:
-        """Return the nodes that have been away longer than they may; `now` in seconds of a steady clock."""
-        away = [name for name, state in states.items() if state in AWAY]
+    def too_long(
+        self, states: Mapping[str, NodeState], limit: Callable[[str], float], now: float
+    ) -> list[str]:
+        """Return which have been away longer than their limit; `now` in seconds of a steady clock."""
+        away = [name for name, state in states.items() if state in LOST]
         self._since = {name: self._since.get(name, now) for name in away}
-        return [name for name in away if now - self._since[name] > patience[name]]
+        return [name for name in away if now - self._since[name] > limit(name)]
 
     def since(self, name: str) -> float | None:
         """Return since when a node is away, in seconds of the steady clock; None if it is here."""
@@ -232,7 +235,7 @@ def given_up_in(engine: Engine, links: NodeLinks, absences: Absences, name: str)
     since = absences.since(name)
     if since is None or not engine.cluster.on_node(name):
         return None
-    return max(0.0, since + absence_limits(engine, links.leases)[name] - time.monotonic())
+    return max(0.0, since + NodeLimits(engine, links.leases).absence(name) - time.monotonic())
 
 
 async def _record(

@@ -77,14 +77,15 @@ class EventWebhooks:
         if after is None:
             after = self._set_at or self._context.engine.number
             self._cursors.move(hook, after)
-        with self._context.feed.following() as signal:
+        with self._context.feed.following() as follower:
             while True:
-                signal.clear()
+                follower.clear()
                 after = await self._post_next(hook, after)
+                self._context.feed.seen(follower, after)
                 if after >= self._context.engine.number:
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(LONGEST_WAIT):
-                            await signal.wait()
+                            await follower.wait()
                     await asyncio.sleep(BETWEEN_POSTS)
 
     async def _post_next(self, hook: str, after: int) -> int:

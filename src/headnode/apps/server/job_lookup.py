@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import merge, nlargest
 from itertools import islice
 
-from headnode.apps.server.api.job_objects import Brief, brief_of
+from headnode.apps.server.api.job_briefs import Brief, brief_of
 from headnode.core.model.bounds import GROUP_BYTES
 from headnode.core.model.errors import BadRequest, NotFound
 from headnode.core.model.job import JobSpec, parents

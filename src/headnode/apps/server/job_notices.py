@@ -5,6 +5,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -117,6 +118,8 @@ class JobNotices:
             self._seen = engine.number
         self._notifier = NotifierProcess(self._became)
         self._tries: dict[NoticeKey, tuple[int, float]] = {}  # how often, and when the next may be
+        self._settled: set[NoticeKey] = set()  # not to be sent again, and not removed from the disk yet
+        self._storable = True  # the last change of the outbox was stored
         self._news = asyncio.Event()
         self.problem = ""  # why the last one that was not brought was not
         self._asking = {job for job, record in engine.cluster.jobs.items() if may_ask(record.spec)}
@@ -160,13 +163,25 @@ class JobNotices:
                 return False
 
     def _note(self, last: int, numbered: Iterable[tuple[int, Event]]) -> None:
-        try:
+        self._behind = True
+        with self._storing():
             self._outbox.add(last, list(self._pending_notices(numbered)))
-            self._seen = last
+            self._seen, self._behind = last, False
+            self._news.set()
+
+    @contextmanager
+    def _storing(self) -> Iterator[None]:
+        """Change the outbox; if the disk is full, this is logged once, and `keep` tries again."""
+        try:
+            yield
         except sqlite3.Error as error:
-            log.error("notices cannot be kept; they will be worked out again: %s", error)
-            self._behind = True
-        self._news.set()
+            if self._storable:
+                log.error("notices cannot be stored; tried again every %g s: %s", BETWEEN_DELIVERIES, error)
+            self._storable = False
+        else:
+            if not self._storable:
+                log.info("notices are stored again")
+            self._storable = True
 
     def _pending_notices(self, numbered: Iterable[tuple[int, Event]]) -> Iterator[PendingNotice]:
         ways = self.ways
@@ -210,6 +225,8 @@ class JobNotices:
                 elif self._seen != self._engine.number:  # a restart need not look at these again
                     self._note(self._engine.number, ())
                     self._news.clear()
+                if self._settled:
+                    self._remove_settled()
                 await self._give()
                 try:
                     async with asyncio.timeout(BETWEEN_DELIVERIES):
@@ -224,6 +241,8 @@ class JobNotices:
         ways, now = self.ways, time.monotonic()
         for one in self._outbox.waiting(NOTICES_LOOKED_AT):
             key = (one.notice.number, one.address)
+            if key in self._settled:
+                continue
             if len(self._notifier.busy) >= DELIVERIES_AHEAD:
                 return
             if self._engine.clock.now() - one.notice.at > LIFETIME:
@@ -259,7 +278,14 @@ class JobNotices:
 
     def _forget(self, key: NoticeKey) -> None:
         self._tries.pop(key, None)
-        self._outbox.discard(*key)
+        self._settled.add(key)
+        self._remove_settled()
+
+    def _remove_settled(self) -> None:
+        with self._storing():
+            for key in tuple(self._settled):
+                self._outbox.discard(*key)
+                self._settled.discard(key)
 
 
 def receivers(spec: JobSpec, owner: str, ways: DeliverySettings) -> tuple[str, ...]:

@@ -28,12 +28,12 @@ from headnode.adapters.files.local_daemons import (
 )
 from headnode.adapters.files.owners import FILE_MODE_MASK, refuse_unsafe_state, warn_of_unsafe_code
 from headnode.adapters.identity.users import account
-from headnode.adapters.journal.sqlite import SqliteJournal, open_journal
+from headnode.adapters.journal.sqlite import open_journal
 from headnode.adapters.nodes.entrance import Entrance, LogRateLimit
 from headnode.adapters.nodes.links import NodeLinks, welcome
 from headnode.adapters.policy_plug_ins import installed_policies
 from headnode.adapters.wire import messages as m
-from headnode.adapters.wire.frames import listen, quiet_at_the_end
+from headnode.adapters.wire.frames import listen, quiet_at_the_end, read_by_pieces
 from headnode.apps.server.agent_supervisor import (
     Absences,
     AgentSupervisor,
@@ -41,10 +41,14 @@ from headnode.apps.server.agent_supervisor import (
     remove_former_nodes,
     watch_for_lost_nodes,
 )
+from headnode.apps.server.api.delegations import DelegationCleaner
+from headnode.apps.server.api.node_commands import close_all
 from headnode.apps.server.api.streams import JobWatchers
 from headnode.apps.server.api.task_output import OutputRetention
+from headnode.apps.server.bank_desk import BankDesk
 from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.apps.server.doors.unix import GATEWAY_SOCKET, GatewayDoor, UnixDoor
+from headnode.apps.server.elastic import ElasticNodes
 from headnode.apps.server.event_webhooks import EventWebhooks
 from headnode.apps.server.filtering.activation_offers import ActivationFilters
 from headnode.apps.server.filtering.filter_documents import FilterCaller
@@ -58,9 +62,11 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
 from headnode.engine.engine import Effects, Engine
 from headnode.engine.policy_registry import PolicyRegistry
+from headnode.engine.ports import HeadStore
 
 if TYPE_CHECKING:
     from headnode.apps.server.doors.network import NetworkListener
+    from headnode.apps.server.hand_off import HandOff
 
 
 class HeadOptions(msgspec.Struct, frozen=True):
@@ -173,7 +179,7 @@ def _remembered(options: HeadOptions) -> HeadOptions:
 class Head:
     """Everything of one head, put together."""
 
-    def __init__(self, options: HeadOptions, journal: SqliteJournal) -> None:
+    def __init__(self, options: HeadOptions, journal: HeadStore) -> None:
         self._options, self._journal = options, journal
         self._ended = asyncio.Event()
         self._status = 0
@@ -191,15 +197,12 @@ class Head:
         self.context = ServerContext(
             self.engine, journal, self.batcher, options.state, options.name, self._parts_of
         )
-        self._effects.effects += [
-            self.context.feed,
-            self.context.job_counters,
-            self.context.predicted_starts,
-            self._notices,
-            self._submissions,
-        ]
         self._webhooks = EventWebhooks(self.context, options.state)
-        self._effects.effects.append(self._webhooks)
+        self._delegations = DelegationCleaner(self.context)
+        told = self.context
+        self._effects.effects += [told.feed, told.job_counters, told.predicted_starts, self._notices]
+        self._effects.effects += [self._bank, self._submissions, self._hand_off, self._webhooks]
+        self._effects.effects += [self._delegations, self.elastic]
         self.engine.offers.filters = self._activations
         self._supervisor = AgentSupervisor(options.state, node_names(options), options.processors)
 
@@ -207,7 +210,10 @@ class Head:
         """Make the parts of the head that need its context."""
         options = self._options
         self._notices = JobNotices(self.engine, context.lookups, options.state, options.name)
+        self.elastic = ElasticNodes(self.engine, self.batcher, lambda: self.context.network)
+        self._hand_off = HandOffWhenNeeded(self, options)
         self._filter_caller = FilterCaller(options.state, options.name)
+        self._bank = BankDesk(context, self._filter_caller)
         self._submissions = SubmissionFilters(context, self._filter_caller)
         self._activations = ActivationFilters(context, self._filter_caller)
         address = address_to_listen_at(options.state, options.listen)
@@ -222,6 +228,8 @@ class Head:
             submission_chain=self._submissions,
             asker=self._filter_caller,
             notices=self._notices,
+            hand_off=lambda: self._hand_off.made,
+            elastic=self.elastic,
             network=self._network(context, address) if address else None,
         )
 
@@ -252,6 +260,7 @@ class Head:
 
     def _shut_down(self) -> None:
         """End with the agents of this machine; others stay, as a new head cannot start them."""
+        close_all(self.context)
         nodes = self.engine.cluster.nodes
         for name, link in self.links.links.items():
             if name not in nodes or not nodes[name].key:
@@ -282,22 +291,20 @@ class Head:
 
     @contextlib.asynccontextmanager
     async def _serving(self) -> AsyncIterator[None]:
+        read_by_pieces()
         state = self._options.state
         doors: list[asyncio.Server | Entrance] = []
         if self.context.network is not None:  # first: who asks here whether the head is ready means that, too
             doors.append(await self.context.network.open())
             log.info("nodes may join at %s port %d", self.context.network.host, self.context.network.port)
-        local, gateway = UnixDoor(self.context), GatewayDoor(self.context, self._options.gateway_user)
-        clients = await asyncio.start_unix_server(
-            quiet_at_the_end(local.serve), sock=listen(state / "head.sock", 0o666)
-        )
-        nodes = await asyncio.start_unix_server(
-            quiet_at_the_end(self.links.serve), sock=listen(state / "nodes.sock", 0o600)
-        )
-        web = await asyncio.start_unix_server(
-            quiet_at_the_end(gateway.serve), sock=listen(state / GATEWAY_SOCKET, 0o666)
-        )
-        doors += [clients, nodes, web]
+        gateway = GatewayDoor(self.context, self._options.gateway_user)
+        of_clients = (("head.sock", UnixDoor(self.context).serve), (GATEWAY_SOCKET, gateway.serve))
+        for name, mode, serve in (
+            *((name, 0o666, serve) for name, serve in of_clients),
+            ("nodes.sock", 0o600, self.links.serve),
+        ):
+            bound = listen(state / name, mode)
+            doors.append(await asyncio.start_unix_server(quiet_at_the_end(serve), sock=bound))
         self._submissions.begin()
         self.batcher.set_alarm()
         beside = [asyncio.create_task(work) for work in self._work_beside()]
@@ -313,20 +320,23 @@ class Head:
             await self._filter_caller.close()
             for door in doors:
                 door.close()
-            for name in ("head.sock", GATEWAY_SOCKET):
+            for name, _ in of_clients:
                 (state / name).unlink(missing_ok=True)
 
     def _work_beside(self) -> list[Coroutine[Any, Any, None]]:
         """Return what goes on as long as requests are served."""
-        names = node_names(self._options)
         return [
             self._supervisor.keep(lambda name: name in self.links.links),
             self._snapshots(),
             watch_for_lost_nodes(self.engine, self.batcher, self.links, self._absences),
-            remove_former_nodes(self.engine, self.batcher, self._options.state, names),
+            remove_former_nodes(self.engine, self.batcher, self._options.state, node_names(self._options)),
             self.context.predicted_starts.keep(),
             self._notices.keep(),
+            self._bank.keep(),
             self._webhooks.keep(),
+            self._delegations.keep(),
+            self._hand_off.keep(),
+            self.elastic.keep(),
             self.context.licences.keep(),
             OutputRetention(self.engine, self.context.lookups, self.links.links).keep(),
         ]
@@ -344,6 +354,37 @@ def _log_crash(task: "asyncio.Task[None]") -> None:
     """Say that a part of the head has ended which should go on for ever."""
     if not task.cancelled() and task.exception() is not None:
         log.critical("a part of the head has stopped: %s", task.get_coro(), exc_info=task.exception())
+
+
+class HandOffWhenNeeded:
+    """Hands jobs over to resources; nothing of it is imported before there is one."""
+
+    def __init__(self, head: Head, options: HeadOptions) -> None:
+        self._head, self._options = head, options
+        self.made: HandOff | None = None
+        self._needed = asyncio.Event()
+        self._make(head.engine.cluster)
+
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
+        """Begin with the first resource, and let it do its part."""
+        self._make(cluster)
+        if self.made is not None:
+            self.made.perform(events, cluster)
+
+    def _make(self, cluster: ClusterState) -> None:
+        if self.made is not None or not cluster.resource_index.named:
+            return
+        from headnode.apps.server.hand_off import HandOff
+
+        head, options = self._head, self._options
+        self.made = HandOff(head.engine, head.batcher, options.name, head.elastic.secret_of)
+        self._needed.set()
+
+    async def keep(self) -> None:
+        """Hand over for ever."""
+        await self._needed.wait()
+        if self.made is not None:
+            await self.made.keep()
 
 
 class EffectsInOrder:

@@ -1,6 +1,7 @@
-"""What every verb may use: the engine behind its batcher, the jobs, and why they wait."""
+"""What every verb may use: the engine behind its batcher, the jobs, why they wait, and counters."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
@@ -18,7 +19,6 @@ from headnode.apps.server.api.streams import EventFeed, JobWatchers, RunOnNodes
 from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.apps.server.doors.user_shares import Roles, UserShares
 from headnode.apps.server.filtering.filter_documents import FilterCaller
-from headnode.apps.server.job_counters import JobCounters
 from headnode.apps.server.job_lookup import Briefs, JobLookup
 from headnode.apps.server.job_notices import JobNotices
 from headnode.apps.server.licence_counts import LicenceCounts
@@ -26,9 +26,12 @@ from headnode.apps.server.predicted_starts import PredictedStarts, PredictionCov
 from headnode.apps.server.waiting_reasons import filter_reasons, preemption_reasons
 from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.job import JobSpec, dependencies
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import LIFE_BOUNDS, DurationHistogram, Instant, JobId
+from headnode.core.model.resource import BatchResource
 from headnode.core.scheduling.plan import Reason, Why
 from headnode.core.state import command as c
+from headnode.core.state import job_events as e
+from headnode.core.state.bank_ledger import BankKey
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.depend import (
     DependencyState,
@@ -44,8 +47,71 @@ from headnode.core.state.transitions import JobState
 from headnode.engine.engine import Engine
 from headnode.engine.ports import Past, PredictionStore
 
+MOST_TEMPLATES = 100  # by which waits and runs are counted apart
+OTHER_TEMPLATES = "(other)"
+
+
+_WAITING = frozenset({JobState.HANDED, JobState.SUSPENDED, JobState.VALIDATING})
+"""States in which a job waits, but not in the queue."""
+
+
+class JobCounters:
+    """What happened since the head started."""
+
+    def __init__(self) -> None:
+        self.submitted = self.started = self.backfilled = 0
+        self.ended: Counter[str] = Counter()  # by outcome
+        self.tasks_ended: Counter[str] = Counter()
+        self.waits: dict[str, DurationHistogram] = {}  # by job template
+        self.runs: dict[str, DurationHistogram] = {}
+        self._running: dict[JobId, tuple[str, float]] = {}  # template and start
+        self._requeued: dict[JobId, float] = {}  # when they came back into the queue
+
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
+        """Count the events."""
+        for event in events:
+            match event:
+                case e.InstancesEnded(ended=ended):
+                    for one in ended:
+                        self.tasks_ended[one.state] += 1
+                case e.JobSubmitted():
+                    self.submitted += 1
+                case e.JobStarted():
+                    self._start(event, cluster)
+                case e.JobEnded(job=job, outcome=outcome, at=at):
+                    self.ended[outcome] += 1
+                    self._requeued.pop(job, None)
+                    template, started = self._running.pop(job, ("", None))
+                    if started is not None:
+                        self._count(self.runs, template, at - started)
+                case e.JobAutoRequeued(job=job, at=at) | e.JobRequeued(job=job, at=at):
+                    self._running.pop(job, None)
+                    self._requeued[job] = at
+
+    def _start(self, event: e.JobStarted, cluster: ClusterState) -> None:
+        self.started += 1
+        self.backfilled += event.backfilled
+        record = cluster.jobs.get(event.job)
+        template = ""
+        if record is not None:
+            template = cluster.graph(event.job).spec.template if event.job in cluster.graphs else ""
+            since = self._requeued.pop(event.job, record.submitted or event.at)
+            self._count(self.waits, template, event.at - since)
+        self._running[event.job] = template, event.at
+
+    def _count(self, histograms: dict[str, DurationHistogram], template: str, seconds: float) -> None:
+        template = template or "Default"
+        if template not in histograms and len(histograms) >= MOST_TEMPLATES:
+            template = OTHER_TEMPLATES
+        if template not in histograms:
+            histograms[template] = DurationHistogram(LIFE_BOUNDS)
+        histograms[template].add(seconds)
+
+
 if TYPE_CHECKING:
     from headnode.apps.server.doors.network import NetworkListener
+    from headnode.apps.server.elastic import ElasticNodes
+    from headnode.apps.server.hand_off import HandOff
 
 
 class SiteFeatures(msgspec.Struct, frozen=True):
@@ -55,6 +121,7 @@ class SiteFeatures(msgspec.Struct, frozen=True):
     ways: DeliverySettings = DeliverySettings()
     templates: bool = False
     licences: frozenset[str] | None = None  # those that are counted; None: not known
+    resources: tuple[BatchResource, ...] = ()
 
 
 ABOUT_SUSPENSION = "suspended"
@@ -117,6 +184,8 @@ class ContextParts(NamedTuple):
     submission_chain: SubmissionChain = NoSubmissionFilters()  # how jobs come into the queue
     asker: FilterCaller | None = None  # calls filters; None: no filters are called
     notices: JobNotices | None = None  # sends notifications; None: none are sent
+    hand_off: "Callable[[], HandOff | None]" = lambda: None  # what hands jobs over to other schedulers
+    elastic: "ElasticNodes | None" = None  # makes nodes of allocations
     network: "NetworkListener | None" = None  # where nodes of other machines join; None: nowhere
 
 
@@ -137,22 +206,22 @@ class ServerContext:
         parts: Callable[["ServerContext"], ContextParts] = _no_parts,
     ) -> None:
         """`parts` is called at the end: some parts need the context themselves."""
-        self.engine = engine
-        self.batcher = batcher
+        self.engine, self.batcher = engine, batcher
         self.lookups = JobLookup(engine, past)
         self.briefs = Briefs(lambda: engine.cluster)
         self.predictions: PredictionStore = past
         self.predicted_starts = PredictedStarts(engine, past)
         self.state = state
         self.name = name
-        self.started = engine.clock.now()
-        self.going_down = False  # a client has the promise that the head ends
+        self.started, self.going_down = engine.clock.now(), False  # it goes down: a client has the promise
         self.attended: set[JobId] = set()  # interactive jobs with a connected client
         self.feed = EventFeed(engine)
         self.webhook_problems: dict[str, str] = {}  # by hook: why the last post was not taken
+        self.bank_problems: dict[BankKey, str] = {}  # by run: why the bank has not confirmed what is due
         self.job_counters = JobCounters()
         self.coverage = PredictionCoverage(past)
         self.runs: dict[JobId, RunOnNodes] = {}  # commands on many nodes, by the job outside the queue
+        self.open_on_nodes: set[tuple[str, JobId]] = set()  # the nodes that are ready for one of them
         self.licences = LicenceCounts(engine, batcher)
         self.roles = Roles(
             lambda: engine.settings,
@@ -164,8 +233,14 @@ class ServerContext:
         self.searching = asyncio.Lock()  # held by the one question that asks the policy many times
         (
             self.watchers, self.sessions, self.links, self.contacts, self.given_up_in, self.shut_down,
-            self.copy_journal, self.submission_chain, self.asker, self.notices, self.network,
+            self.copy_journal, self.submission_chain, self.asker, self.notices, self._hand_off, self.elastic,
+            self.network,
         ) = parts(self)  # fmt: skip
+
+    @property
+    def hand_off(self) -> "HandOff | None":
+        """What hands jobs over to other schedulers; None where there is no resource."""
+        return self._hand_off()
 
     @property
     def cluster(self) -> ClusterState:
@@ -177,8 +252,11 @@ class ServerContext:
         """Return what this cluster is to job files."""
         settings = self.engine.settings
         unknown = settings.text("LicenceProgram") and not settings.licences()  # it has not run yet
+        there = tuple(self.cluster.resource_index.named.values())
         counted = None if unknown else frozenset(settings.licences())
-        return SiteFeatures(self.name, delivery_settings(settings), bool(self.cluster.templates), counted)
+        return SiteFeatures(
+            self.name, delivery_settings(settings), bool(self.cluster.templates), counted, there
+        )
 
     def now(self) -> Instant:
         """Return the present instant."""
@@ -203,19 +281,25 @@ class ServerContext:
 
     def pending_reason(self, record: JobRecord) -> str:
         """Return in one sentence why a job waits; nothing when it does not."""
-        waits = record.state.is_queued or record.state in (JobState.SUSPENDED, JobState.VALIDATING)
+        reason = self.reason_to_wait(record)
+        return reason.text if reason else ""
+
+    def reason_to_wait(self, record: JobRecord) -> Reason | None:
+        """Return the first reason why a job waits; None when it does not."""
+        waits = record.state.is_queued or record.state in _WAITING
         if not waits:
-            return ""
-        reasons = self.reasons_outside_queue(record) or self.missing_to_resume(record)
+            return None
+        reasons = self.reasons_elsewhere(record) or self.reasons_outside_queue(record)
+        reasons = reasons or self.missing_to_resume(record)
         reasons = reasons or preemption_reasons(self.engine.last_plan, record)
         if reasons:
-            return reasons[0].text
+            return reasons[0]
         wait = (
             self.engine.last_plan.waits.get(self.cluster.request(record)) if self.engine.last_plan else None
         )
         if wait is None or not wait.reasons:
-            return "waits for the next scheduling pass"
-        return wait.reasons[0].text
+            return Reason(Why.POLICY, "waits for the next scheduling pass")
+        return wait.reasons[0]
 
     def reasons_outside_queue(self, record: JobRecord) -> list[Reason]:
         """Return why a job is not even considered: suspended, held, or its parents have not finished."""
@@ -235,6 +319,27 @@ class ServerContext:
             Reason(Why.DEPENDENCY, f"it waits for {text}", str(parent))
             for parent, text in self.awaited_jobs(self.cluster.written(record), record.waits_for)
         ]
+
+    def reasons_of_pools(self, record: JobRecord) -> list[Reason]:
+        """Return what elastic pools do for a job that waits for nodes."""
+        told = self.elastic.reasons(record.id) if self.elastic is not None else []
+        return [Reason(Why.RESOURCE, text) for text in told]
+
+    def reasons_elsewhere(self, record: JobRecord) -> list[Reason]:
+        """Return why a job does not run that is at a resource, or goes to one."""
+        if record.state is JobState.HANDED:
+            held = [Reason(Why.HOLD, hold_in_words(hold), hold.name) for hold in record.holds]
+            words = self.hand_off.reason(record) if self.hand_off is not None else ""
+            return held + ([Reason(Why.RESOURCE, words)] if words else [])
+        wanted = self.cluster.resource_index.outbound.get(record.id)
+        known = self.cluster.resource_index.named.get(wanted or "")
+        if wanted is None or known is None:
+            return (
+                [] if wanted is None else [Reason(Why.RESOURCE, f"there is no resource {wanted!r} any more")]
+            )
+        there = self.cluster.resource_index.handed.get(wanted, 0)
+        words = f"{known.name} has {there} of our tasks, and takes {known.most_jobs} at a time"
+        return [Reason(Why.RESOURCE, words, known.name)]
 
     def missing_to_resume(self, record: JobRecord) -> list[Reason]:
         """Return what others have now of the processors that a suspended job waits for, node by node."""

@@ -1,5 +1,11 @@
-"""Why a job waits for filters or because of preemption."""
+"""Why a job waits for filters or because of preemption, and how far the files of a task are."""
 
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from headnode.adapters.nodes.link import NodeLink
+from headnode.adapters.wire.agent_messages import AttemptTransfers
 from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.plan import Plan, Reason, Why
 from headnode.core.state.cluster_state import ClusterState
@@ -8,6 +14,7 @@ from headnode.core.state.templates import submission_filters
 from headnode.core.state.transitions import JobState
 from headnode.engine.activation_offer import ActivationOffer, OfferStage
 from headnode.engine.activation_pending import PendingOffers
+from headnode.protocol.answers import TaskObject
 
 MOST_RESERVED_TOLD = 5  # jobs for which something is kept that are told one by one
 
@@ -129,3 +136,28 @@ def _being_preempted(record: JobRecord) -> list[Reason]:
     if sum(map(len, run.allocation.values())) == left:
         text = f"it gives up all its processors for {jobs} as its tasks end and will be requeued"
     return [Reason(Why.PREEMPTION, text, str(run.recalled_for[0]))]
+
+
+def with_transfers(links: Mapping[str, NodeLink], record: JobRecord, shown: TaskObject) -> TaskObject:
+    """Return a task or instance with how far the transfers of its files are, if they go on."""
+    if record.run is None or not record.run.stages:
+        return shown
+    instance = shown.instance or 1
+    live = record.run.tasks[shown.task - 1].live.get(instance)
+    link = links.get(live.placement[0][0]) if live is not None and live.staging else None
+    said = link.transfers.get((record.id, shown.task, instance)) if link is not None else None
+    if live is None or said is None or said.attempt != live.attempt or live.message:
+        return shown
+    return replace(shown, message=transfer_words(said))
+
+
+def transfer_words(said: AttemptTransfers) -> str:
+    """Return in one sentence how far the transfers of an attempt are.
+
+    >>> transfer_words(AttemptTransfers(1, 1, 1, "in", 0.0, 2, 5, 3_000_000, 0, "example.org"))
+    '2 of 5 files are brought, 3.0 MB; it waits for example.org'
+    """
+    way = "brought" if said.direction == "in" else "taken away"
+    size = f"{said.size / 1e6:.1f} MB" + (f" of {said.of_size / 1e6:.1f} MB" if said.of_size else "")
+    waits = f"; it waits for {said.waits_for}" if said.waits_for else ""
+    return f"{said.files} of {said.of_files} files are {way}, {size}{waits}"

@@ -37,6 +37,9 @@ NOT_SIMULATED: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("DefaultWorkDirectory", "SubmitterEnvironment"), _NO_CLIENTS),
         **dict.fromkeys(("IdempotencyLifetime", "CommandSentences", "PrivateEnvironments"), _NO_CLIENTS),
         "ClusterEnvironment": _NOTHING_RUNS,
+        **dict.fromkeys(("TransferNetworks", "TransferTimeout"), _NOTHING_RUNS),
+        **dict.fromkeys(("TransfersPerJob", "TransfersPerHost"), _NOTHING_RUNS),
+        **dict.fromkeys(("TransfersPerNode", "TransfersPerStorage"), _NOTHING_RUNS),
         **dict.fromkeys(("HealthCheckProgram", "HealthCheckInterval", "PrologProgram"), _NOTHING_RUNS),
         **dict.fromkeys(("PrologTimeout", "EpilogProgram", "EpilogTimeout"), _NOTHING_RUNS),
         **dict.fromkeys(("NodeFilterDirectory", "NodeFilterTimeout", "AffinityType"), _NOTHING_RUNS),
@@ -48,7 +51,9 @@ NOT_SIMULATED: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("EmailSmtpServer", "EmailEncryption", "EmailFrom", "EmailDomain"), _NOBODY),
         **dict.fromkeys(("EmailCredentialsFile", "NotificationWebhooks", "NotificationCopies"), _NOBODY),
         **dict.fromkeys(("EventWebhooks", "EventWebhookTypes", "EventWebhookSecretFile"), _NOBODY),
-        **dict.fromkeys(("Administrators", "Operators"), _PEOPLE),
+        **dict.fromkeys(("Bank", "BankKeyFile", "BankActor", "BankAway"), _NOBODY),
+        **dict.fromkeys(("Administrators", "Operators", "SiteKeyRoles"), _PEOPLE),
+        "NodeGroups": "groups without nodes run no jobs",
         **dict.fromkeys(("Licences", "LicenceProgram", "LicenceInterval"), _NO_LICENCES),
     }
 )

@@ -14,10 +14,9 @@ from headnode.core.formats.swf import SwfLog
 from headnode.core.model.errors import BadRequest
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import POLICIES as PRODUCTION
-from headnode.core.scheduling.policies import Policy
+from headnode.core.scheduling.policies import OrdersQueue, Policy
 from headnode.core.scheduling.pool.policies import POOL_POLICIES
 from headnode.core.scheduling.pool.replay import ScheduleFigures, Ties, replay, schedule_figures
-from headnode.core.scheduling.queue_order import OrdersQueue
 from headnode.core.scheduling.view import View
 
 TYPE_CHECKING = False

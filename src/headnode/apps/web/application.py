@@ -40,6 +40,7 @@ def application(
     routes = [
         *rest_routes(gateway),
         *stream_routes(gateway),
+        *gateway.conversations.routes(),
         *metrics_routes(gateway),
         *hpc_pack_routes(gateway),
         *document_routes(),

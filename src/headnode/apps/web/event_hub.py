@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -28,6 +28,39 @@ class StreamedEvent:
         self.frame = b"id: %d\nevent: %s\ndata: %s\n\n" % (event.number, event.type.encode(), body)
 
 
+PIECE: Final = 64 * 1024  # bytes
+
+
+def pieces_of(events: Sequence[StreamedEvent]) -> Iterator[bytes]:
+    """Yield the frames of events in pieces of about `PIECE` bytes: each is read before the next is made."""
+    frames: list[bytes] = []
+    size = 0
+    for one in events:
+        frames.append(one.frame)
+        size += len(one.frame)
+        if size >= PIECE:
+            yield b"".join(frames)
+            frames, size = [], 0
+    if frames:
+        yield b"".join(frames)
+
+
+class EventBatch:
+    """Events that came together, oldest first.  Streams that want all of them share their bytes."""
+
+    __slots__ = ("_pieces", "events")
+
+    def __init__(self, events: list[StreamedEvent]) -> None:
+        self.events = events
+        self._pieces: list[bytes] | None = None
+
+    def pieces(self) -> list[bytes]:
+        """Return the frames of all, in pieces."""
+        if self._pieces is None:
+            self._pieces = list(pieces_of(self.events))
+        return self._pieces
+
+
 class EventQueue:
     """The events that one stream has not sent yet."""
 
@@ -35,7 +68,8 @@ class EventQueue:
         self.position: int | None = None  # later events than this come from here; None: not known yet
         self.is_behind = False  # it has not read for too long: events are missing
         self.refused: HeadnodeError | None = None
-        self._events: deque[StreamedEvent] = deque()
+        self._batches: deque[EventBatch] = deque()
+        self._size = 0  # events in them
         self._news = asyncio.Event()
         self._begun = asyncio.Event()
 
@@ -49,13 +83,14 @@ class EventQueue:
         """Wait until events come, or the stream is refused."""
         await self._begun.wait()
 
-    def put(self, events: list[StreamedEvent]) -> None:
+    def put(self, batch: EventBatch) -> None:
         """Add events; drop all if the stream does not read."""
-        if len(self._events) + len(events) > STREAM_QUEUE.most:
+        self._size += len(batch.events)
+        if self._size > STREAM_QUEUE.most:
             self.is_behind = True
-            self._events.clear()
+            self._batches.clear()
         elif not self.is_behind:
-            self._events.extend(events)
+            self._batches.append(batch)
         self._news.set()
 
     def refuse(self, error: HeadnodeError) -> None:
@@ -64,14 +99,14 @@ class EventQueue:
         self._news.set()
         self._begun.set()
 
-    async def take(self, patience: float) -> list[StreamedEvent]:
+    async def take(self, patience: float) -> list[EventBatch]:
         """Return what has come, after at most so many seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await self._news.wait()
         self._news.clear()
-        taken = list(self._events)
-        self._events.clear()
+        taken, self._size = list(self._batches), 0
+        self._batches.clear()
         return taken
 
 
@@ -151,8 +186,9 @@ class EventHub:
             for queue in self._queues:
                 queue.begin(answer.after if known is None else known)
             events = [StreamedEvent(event, self._cluster) for event in answer.events]
+            batch = EventBatch(events)
             for queue in self._queues if events else ():
-                queue.put(events)
+                queue.put(batch)
 
     def _refuse(self, error: HeadnodeError, only: WebCaller | None = None) -> None:
         """End the streams of a user, or all."""

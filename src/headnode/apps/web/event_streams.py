@@ -6,7 +6,7 @@ Source:  HTML Living Standard, "Server-sent events"; docs/contracts/05-rest-api.
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
 import msgspec
@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from headnode.apps.web.event_hub import EventHub, EventQueue, StreamedEvent
+from headnode.apps.web.event_hub import EventBatch, EventHub, EventQueue, StreamedEvent, pieces_of
 from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.head_client import WebCaller
 from headnode.apps.web.problems import problem_of, problem_response, wrong
@@ -24,10 +24,11 @@ from headnode.protocol.event_answers import EventObject, EventsAnswer, EventsReq
 from headnode.protocol.rest_routes import PREFIX
 
 STREAM_PATH: Final = f"{PREFIX}/event-stream"
+NEWS_PATH: Final = "/news"
+BETWEEN_NEWS: Final = 1.0  # seconds, at least
 SILENCE: Final = 15.0  # seconds after which a comment shows that the stream is open
 BETWEEN_CHECKS: Final = 60.0  # seconds after which it is checked that the user is still one
 REPLAY_PAGE: Final = 1000  # events
-PIECE: Final = 16 * 1024  # bytes
 ASKING: Final = 8  # streams that ask the head at a time: after a restart all come back at once
 _NUMBER: Final = re.compile(r"[0-9]{1,15}")
 
@@ -45,13 +46,24 @@ def stream_routes(gateway: Gateway) -> list[BaseRoute]:
                 await gateway.head.ask(caller, "events", check, EventsAnswer)
         except HeadnodeError as error:
             return problem_response(error)
-        return StreamingResponse(
-            EventStream(gateway, hub, asking, request, caller, wanted).frames(),
-            media_type="text/event-stream",
-            headers={"cache-control": "no-store", "x-accel-buffering": "no"},
-        )
+        return _stream_response(EventStream(gateway, hub, asking, request, caller, wanted).frames())
 
-    return [Route(STREAM_PATH, stream, methods=["GET"])]
+    async def news(request: Request) -> Response:
+        try:
+            caller = gateway.identity.caller(request)
+            wanted = _wanted(request)
+            async with asking:
+                await gateway.head.admit(caller)
+        except HeadnodeError as error:
+            return problem_response(error)
+        return _stream_response(PageNews(gateway, hub, asking, request, caller, wanted).frames())
+
+    return [Route(STREAM_PATH, stream, methods=["GET"]), Route(NEWS_PATH, news, methods=["GET"])]
+
+
+def _stream_response(frames: AsyncIterator[bytes]) -> Response:
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(frames, media_type="text/event-stream", headers=headers)
 
 
 def _wanted(request: Request) -> EventsRequest:
@@ -80,20 +92,6 @@ def _after(text: str) -> int | None:
             "query", f"{text[:64]!r} is not the id of an event", "use an id, `now` or `beginning`", ("after",)
         )
     return int(text)
-
-
-def _pieces(events: Sequence[StreamedEvent]) -> Iterator[bytes]:
-    """Yield the frames of events in pieces of about `PIECE` bytes: each is read before the next is made."""
-    frames: list[bytes] = []
-    size = 0
-    for one in events:
-        frames.append(one.frame)
-        size += len(one.frame)
-        if size >= PIECE:
-            yield b"".join(frames)
-            frames, size = [], 0
-    if frames:
-        yield b"".join(frames)
 
 
 class EventStream:
@@ -136,7 +134,7 @@ class EventStream:
             async with self._asking:
                 page = await self._gateway.head.ask(self._caller, "events", wanted, EventsAnswer)
             told = [StreamedEvent(one, self._hub.cluster) for one in page.events if one.number <= until]
-            for piece in _pieces(told):
+            for piece in pieces_of(told):
                 yield piece
             after = page.after
 
@@ -146,18 +144,24 @@ class EventStream:
         Raises:  NotAllowed when the user has no right any more; the refusal of the head.
         """
         while True:
-            events = await queue.take(SILENCE)
+            batches = await queue.take(SILENCE)
             if queue.refused is not None:
                 raise queue.refused
             if queue.is_behind:
                 yield b"event: reset\ndata: events were left out; begin again after the last id\n\n"
                 return
             await self._check()
-            told = [one for one in events if one.event.number > after and self._fits(one.event)]
-            for piece in _pieces(told):
-                yield piece
-            if not events:
+            for batch in batches:
+                for piece in self._pieces(batch, after):
+                    yield piece
+            if not batches:
                 yield b":\n\n"
+
+    def _pieces(self, batch: EventBatch, after: int) -> Iterable[bytes]:
+        """Return the bytes of the events in a batch that the stream is to have."""
+        if batch.events[0].event.number > after and not (self._types or self._jobs or self._wanted.owner):
+            return batch.pieces()
+        return pieces_of([one for one in batch.events if one.event.number > after and self._fits(one.event)])
 
     async def _check(self) -> None:
         """See now and then whether the user is still logged in, and known to the head."""
@@ -174,3 +178,28 @@ class EventStream:
         if self._jobs and event.job not in self._jobs:
             return False
         return not self._wanted.owner or event.owner == self._wanted.owner
+
+
+class PageNews(EventStream):
+    """The stream of a page of the console: it says that something has changed, at most once a second.
+
+    Pages fetch themselves again, so that they need no events; a burst of thousands costs a browser one line.
+    """
+
+    async def frames(self) -> AsyncIterator[bytes]:
+        """Yield the frames of the stream until the browser has gone."""
+        try:
+            async with self._hub.following(self._caller) as queue:
+                yield b"retry: 2000\n: headnode\n\n"
+                while not queue.is_behind:
+                    batches = await queue.take(SILENCE)
+                    if queue.refused is not None:
+                        raise queue.refused
+                    await self._check()
+                    if any(self._fits(one.event) for batch in batches for one in batch.events):
+                        yield b"data: changed\n\n"
+                        await asyncio.sleep(BETWEEN_NEWS)
+                    elif not batches:
+                        yield b":\n\n"
+        except HeadnodeError as error:
+            yield b"event: end\ndata: " + msgspec.json.encode(problem_of(error)) + b"\n\n"

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from headnode.apps.web.conversations import Conversations
 from headnode.apps.web.head_client import HeadClient
 from headnode.apps.web.identity import RequestIdentity
 from headnode.apps.web.request_body import BodyRoom
@@ -13,3 +14,4 @@ class Gateway(NamedTuple):
     head: HeadClient
     identity: RequestIdentity
     bodies: BodyRoom
+    conversations: Conversations

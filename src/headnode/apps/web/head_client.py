@@ -6,25 +6,29 @@ Source:  docs/contracts/01-local-protocol.md, "Gateways".
 
 import asyncio
 import contextlib
-import os
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from headnode.adapters.wire.frame_codec import HEADER, frame
-from headnode.adapters.wire.frames import PIECE, read_frame
-from headnode.apps.client.failures import refusal_in
-from headnode.core.model.bounds import UNREADABLE
-from headnode.core.model.errors import BadRequest, Broken, HeadnodeError, Unavailable
+from headnode.apps.web.head_connection import (
+    GRANTED,
+    HeadConnection,
+    HeadConversation,
+    exchange,
+    gone,
+    open_socket,
+    refusal_of,
+)
+from headnode.core.model.bounds import WEB_UPDATES, WEB_UPDATES_OF_USER
+from headnode.core.model.errors import BadRequest, Unavailable
 from headnode.protocol.requests import VerbRequest
 
 GATEWAY_SOCKET = "gateway.sock"  # in the state directory of the head
-LARGEST_ANSWER = 32 * 1024 * 1024  # bytes
 CONNECT_TIME = 5.0  # seconds
-ANSWER_TIME = 60.0  # seconds that an answer may take
 IDLE_TIME = 30.0  # seconds that a connection without a request is kept
 MOST_CONNECTIONS = 256  # of all users, each with one request at a time
 MOST_IDLE = 128  # connections that are kept for further requests
@@ -40,6 +44,7 @@ class WebCaller(NamedTuple):
     address: str
     user: str | None = None
     token: str | None = None
+    by_key: bool | None = None  # a peer with the site key names the user
 
     @property
     def whose(self) -> tuple[str | None, str | None]:
@@ -47,49 +52,36 @@ class WebCaller(NamedTuple):
         return self.user, self.token
 
 
-class _HeadConnection:
-    """One connection, which speaks for one user."""
+class _ConnectionRoom:
+    """Counts the connections that are used, of each user and of all."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-        self.used = time.monotonic()
+    def __init__(self, most: int, of_user: int, what: str) -> None:
+        self._room, self._most, self._most_of_user, self._what = asyncio.Semaphore(most), most, of_user, what
+        self._of_user: Counter[tuple[str | None, str | None]] = Counter()
 
-    async def send(self, request: bytes) -> None:
-        """Send a request, piece by piece: a large one is not copied into a buffer.
+    @contextlib.asynccontextmanager
+    async def counted(self, caller: WebCaller) -> AsyncIterator[None]:
+        """Count a connection as long as it is used.
 
-        Raises:  ConnectionError; TimeoutError.
+        Raises:  Unavailable ``gateway-busy``.
         """
-        async with asyncio.timeout(ANSWER_TIME):
-            if len(request) <= PIECE:
-                self._writer.write(frame(request))
-            else:
-                self._writer.write(len(request).to_bytes(HEADER, "big"))
-                view = memoryview(request)
-                for at in range(0, len(view), PIECE):
-                    self._writer.write(view[at : at + PIECE])
-                    await self._writer.drain()
-            await self._writer.drain()
-
-    async def receive(self, patience: float | None = ANSWER_TIME) -> bytes:
-        """Return the next answer.
-
-        Raises:  ConnectionError; TimeoutError; BadRequest ``frame``.
-        """
-        async with asyncio.timeout(patience):
-            answer = await read_frame(self._reader, LARGEST_ANSWER)
-        if answer is None:
-            raise ConnectionResetError("the head closed the connection")
-        self.used = time.monotonic()
-        return answer
-
-    @property
-    def is_open(self) -> bool:
-        """Whether neither side has closed it."""
-        return not (self._writer.is_closing() or self._reader.at_eof())
-
-    def close(self) -> None:
-        """Hang up."""
-        self._writer.close()
+        whose = caller.whose
+        if self._of_user[whose] >= self._most_of_user:
+            raise _busy(f"{self._most_of_user} {self._what} being answered")
+        self._of_user[whose] += 1
+        try:
+            try:
+                async with asyncio.timeout(WAIT_TIME):
+                    await self._room.acquire()
+            except TimeoutError:
+                raise _busy(f"{self._most} connections of all users are used") from None
+            try:
+                yield
+            finally:
+                self._room.release()
+        finally:
+            self._of_user[whose] -= 1
+            self._of_user += Counter()  # forgets users without one
 
 
 class HeadClient:
@@ -97,9 +89,11 @@ class HeadClient:
 
     def __init__(self, state: Path) -> None:
         self.state = state
-        self._idle: dict[WebCaller, list[_HeadConnection]] = {}
-        self._of_user: dict[tuple[str | None, str | None], int] = {}  # connections that are used now
-        self._room = asyncio.Semaphore(MOST_CONNECTIONS)
+        self._idle: dict[WebCaller, list[HeadConnection]] = {}
+        self._requests = _ConnectionRoom(MOST_CONNECTIONS, MOST_OF_USER, "of your requests are")
+        self._streams = _ConnectionRoom(
+            WEB_UPDATES.most, WEB_UPDATES_OF_USER.most, "of your long requests are"
+        )
 
     async def ask(
         self, caller: WebCaller, verb: str, request: VerbRequest, answer: type[Answer], *, key: str = ""
@@ -128,7 +122,7 @@ class HeadClient:
 
         Raises:  NotAllowed ``token``; Unavailable.
         """
-        async with self._counted(caller):
+        async with self._requests.counted(caller):
             self._keep(caller, await self._connection(caller))
 
     async def ask_fields(self, caller: WebCaller, verb: str, fields: Mapping[str, Any]) -> bytes:
@@ -137,17 +131,34 @@ class HeadClient:
         Raises:  as `ask`.
         """
         request = msgspec.json.encode({"verb": verb, **fields})
-        async with self._counted(caller):
+        async with self._requests.counted(caller):
             connection = await self._connection(caller)
             try:
-                reply = await _exchange(connection, request)
+                reply = await exchange(connection, request)
             except BaseException:
                 connection.close()  # its answer would be taken for that of the next request
                 raise
             self._keep(caller, connection)
-        if reply.startswith(b'{"ok":true'):
+        if reply.startswith(GRANTED):
             return reply
-        raise _refusal(reply)
+        raise refusal_of(reply)
+
+    async def redeem(self, login: str) -> dict[str, Any]:
+        """Return the token for a login of `create_token`, which is used up by this.
+
+        Raises:  the refusal of the head; Unavailable ``no-head``, ``head-gone``, ``no-answer``.
+        """
+        connection = await self._dial()
+        try:
+            reply = await exchange(
+                connection, msgspec.json.encode({"verb": "exchange_login", "secret": login})
+            )
+        finally:
+            connection.close()
+        if not reply.startswith(GRANTED):
+            raise refusal_of(reply)
+        told: dict[str, Any] = msgspec.json.decode(reply)
+        return told
 
     async def updates(
         self, caller: WebCaller, verb: str, request: VerbRequest, answer: type[Answer]
@@ -161,28 +172,44 @@ class HeadClient:
 
     async def update_fields(
         self, caller: WebCaller, verb: str, fields: Mapping[str, Any]
-    ) -> AsyncIterator[dict[str, Any]]:
+    ) -> AsyncGenerator[dict[str, Any], None]:
         """Yield the answers to a verb that has several, as JSON objects.
 
         Raises:  as `ask`.
         """
-        async with self._counted(caller):
+        async with self._streams.counted(caller):
             connection = await self._connect(caller)
             try:
                 await connection.send(msgspec.json.encode({"verb": verb, **fields}))
                 while True:
                     reply = await connection.receive(patience=None)
-                    if not reply.startswith(b'{"ok":true'):
-                        raise _refusal(reply)
+                    if not reply.startswith(GRANTED):
+                        raise refusal_of(reply)
                     told: dict[str, Any] = msgspec.json.decode(reply)
                     del told["ok"]
                     yield told
                     if told.get("done"):
                         return
             except (ConnectionError, BadRequest) as trouble:
-                raise _gone(trouble) from None
+                raise gone(trouble) from None
             finally:
                 connection.close()
+
+    @contextlib.asynccontextmanager
+    async def conversation(
+        self, caller: WebCaller, verb: str, fields: Mapping[str, Any]
+    ) -> AsyncIterator["HeadConversation"]:
+        """Give the conversation of a verb that has one; it ends with the connection, which is its own.
+
+        Raises:  Unavailable ``no-head``; what refuses it comes when the head is heard.
+        """
+        connection = await self._connect(caller)
+        try:
+            said = HeadConversation(connection)
+            await said.say(msgspec.json.encode({"verb": verb, **fields}))
+            yield said
+        finally:
+            connection.close()
 
     async def reach(self) -> None:
         """See whether the head accepts connections.
@@ -214,32 +241,7 @@ class HeadClient:
         for caller in list(self._idle):
             self.forget(caller)
 
-    @contextlib.asynccontextmanager
-    async def _counted(self, caller: WebCaller) -> AsyncIterator[None]:
-        """Count a request as long as it lasts.
-
-        Raises:  Unavailable ``gateway-busy``.
-        """
-        whose = caller.whose
-        if self._of_user.get(whose, 0) >= MOST_OF_USER:
-            raise _busy(f"{MOST_OF_USER} of your requests are being answered")
-        self._of_user[whose] = self._of_user.get(whose, 0) + 1
-        try:
-            try:
-                async with asyncio.timeout(WAIT_TIME):
-                    await self._room.acquire()
-            except TimeoutError:
-                raise _busy(f"{MOST_CONNECTIONS} requests are being answered") from None
-            try:
-                yield
-            finally:
-                self._room.release()
-        finally:
-            self._of_user[whose] -= 1
-            if not self._of_user[whose]:
-                del self._of_user[whose]
-
-    async def _connection(self, caller: WebCaller) -> _HeadConnection:
+    async def _connection(self, caller: WebCaller) -> HeadConnection:
         """Return a connection for a user."""
         while idle := self._idle.get(caller):
             connection = idle.pop()
@@ -248,21 +250,21 @@ class HeadClient:
             connection.close()
         return await self._connect(caller)
 
-    def _keep(self, caller: WebCaller, connection: _HeadConnection) -> None:
+    def _keep(self, caller: WebCaller, connection: HeadConnection) -> None:
         """Keep a connection for the next request of the user, unless many are kept."""
         if sum(map(len, self._idle.values())) < MOST_IDLE:
             self._idle.setdefault(caller, []).append(connection)
         else:
             connection.close()
 
-    async def _dial(self) -> _HeadConnection:
+    async def _dial(self) -> HeadConnection:
         try:
             async with asyncio.timeout(CONNECT_TIME):
-                return _HeadConnection(*await _open(self.state / GATEWAY_SOCKET))
+                return HeadConnection(*await open_socket(self.state / GATEWAY_SOCKET))
         except (OSError, TimeoutError):
             raise _no_head(self.state) from None
 
-    async def _connect(self, caller: WebCaller) -> _HeadConnection:
+    async def _connect(self, caller: WebCaller) -> HeadConnection:
         """Return a new connection that speaks for the user.
 
         Raises:  Unavailable ``no-head``; the refusal of the head.
@@ -275,59 +277,15 @@ class HeadClient:
         except (ConnectionError, TimeoutError, BadRequest):
             connection.close()
             raise _no_head(self.state) from None
-        if not reply.startswith(b'{"ok":true'):
+        if not reply.startswith(GRANTED):
             connection.close()
-            raise _refusal(reply)
+            raise refusal_of(reply)
         return connection
-
-
-async def _exchange(connection: _HeadConnection, request: bytes) -> bytes:
-    """Return the answer to a request.
-
-    Raises:  Unavailable ``no-answer``, ``head-gone``.
-    """
-    try:
-        await connection.send(request)
-        return await connection.receive()
-    except TimeoutError:
-        raise Unavailable(code="no-answer", what="the head does not answer", fix="try again later") from None
-    except (ConnectionError, BadRequest) as trouble:
-        raise _gone(trouble) from None
-
-
-async def _open(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to a Unix socket; a deep directory does not fit into a socket address, its descriptor does."""
-    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        return await asyncio.open_unix_connection(f"/proc/self/fd/{directory}/{path.name}")
-    finally:
-        os.close(directory)
-
-
-def _refusal(reply: bytes) -> HeadnodeError:
-    """Return the error that an answer is.  `busy` and `fault` keep their class."""
-    try:
-        told = msgspec.json.decode(reply, type=dict[str, Any])
-    except UNREADABLE:
-        return Broken(code="head-answer", what="the head has sent an answer that is not JSON")
-    kinds = {"busy": Unavailable, "fault": Broken}
-    if kind := kinds.get(str(told.get("class"))):
-        path = tuple(told.get("path") or ())
-        return kind(code=str(told["code"]), what=str(told["what"]), fix=str(told["fix"]), path=path)
-    return refusal_in(told)
 
 
 def _no_head(state: Path) -> Unavailable:
     return Unavailable(
         code="no-head", what=f"no head is running in {str(state)!r}", fix="start one with: hn up"
-    )
-
-
-def _gone(trouble: Exception) -> Unavailable:
-    return Unavailable(
-        code="head-gone",
-        what=f"the head has gone ({trouble}); whether the request was carried out is not known",
-        fix="what was acknowledged is kept; repeat a creation with the same Idempotency-Key",
     )
 
 

@@ -23,7 +23,7 @@ class HostCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        if scope["type"] == "http":
+        if scope["type"] in ("http", "websocket"):
             headers = [value for name, value in scope["headers"] if name == b"host"]
             if self._hosts and not self._is_ours(headers):
                 refused = wrong("wrong-host", "this gateway has another name", "see: hn web --url")

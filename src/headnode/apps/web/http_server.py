@@ -1,6 +1,7 @@
 """Slow and greedy clients at the HTTP server: each costs no more than its connection, and not for ever."""
 
 import asyncio
+from ipaddress import ip_address, ip_network
 from typing import Final
 
 import h11
@@ -21,10 +22,17 @@ class BoundedHttp(H11Protocol):
         """Begin to wait for a request."""
         super().connection_made(transport)
         address = self.client[0] if self.client else ""
-        if address not in _LOOPBACK and self._of_address(address) > WEB_CONNECTIONS_OF_ADDRESS.most:
+        if not self._is_of_many(address) and self._of_address(address) > WEB_CONNECTIONS_OF_ADDRESS.most:
             transport.abort()
             return
         self._await_head()
+
+    def _is_of_many(self, address: str) -> bool:
+        """Whether connections of an address may be those of many clients: loopback, or a trusted proxy."""
+        if address in _LOOPBACK:
+            return True
+        proxies = self.config.forwarded_allow_ips if self.config.proxy_headers else ()
+        return any(ip_address(address) in ip_network(each) for each in proxies or ())
 
     def _of_address(self, address: str) -> int:
         """Return how many connections an address has."""

@@ -8,7 +8,7 @@ Source:  OWASP Cross-Site Request Forgery Prevention Cheat Sheet.
 import time
 from typing import Final
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 
 from headnode.apps.web.head_client import WebCaller
 from headnode.apps.web.problems import cross_site, not_logged_in
@@ -27,7 +27,7 @@ class RequestIdentity:
         """`origin` of the pages as browsers see it, where a proxy is before us; "" for the address asked."""
         self.sessions, self._origin = sessions, origin
 
-    def session(self, request: Request) -> WebSession | None:
+    def session(self, request: HTTPConnection) -> WebSession | None:
         """Return the session of a browser; None if it has none."""
         return self.sessions.find(request.cookies.get(self.sessions.cookie), time.time())
 
@@ -45,6 +45,21 @@ class RequestIdentity:
             self.check_change(request, session, request.headers.get(CSRF_HEADER))
         return WebCaller(address_of(request), user=session.user)
 
+    def socket_caller(self, client: HTTPConnection) -> tuple[WebCaller, str | None]:
+        """Return the user of a WebSocket, and the secret that its first message must have; None with a token.
+
+        A page of another site could open it with the cookie, so `Origin` must be ours.
+        Raises:  NotAllowed ``not-logged-in``, ``cross-site``.
+        """
+        if (said := client.headers.get("authorization")) is not None:
+            return WebCaller(address_of(client), token=_token_in(said)), None
+        session = self.session(client)
+        if session is None:
+            raise not_logged_in()
+        if "origin" not in client.headers or not self.is_from_here(client):
+            raise cross_site()
+        return WebCaller(address_of(client), user=session.user), session.csrf
+
     def check_change(self, request: Request, session: WebSession, secret: str | None) -> None:
         """Refuse a change unless a page of this session asks for it; pages send the secret with it.
 
@@ -53,7 +68,7 @@ class RequestIdentity:
         if not self.is_from_here(request) or not is_same(secret, session.csrf):
             raise cross_site()
 
-    def is_from_here(self, request: Request) -> bool:
+    def is_from_here(self, request: HTTPConnection) -> bool:
         """Whether a browser says that a page of this gateway, or its user, asks for it.
 
         A program that says neither passes here; it has no cookie that it was not given.
@@ -62,11 +77,15 @@ class RequestIdentity:
         if site is not None and site not in ("same-origin", "none"):
             return False
         origin = request.headers.get("origin")
-        ours = self._origin or f"{request.url.scheme}://{request.headers.get('host', '')}"
-        return origin is None or origin == ours
+        return origin is None or origin == self.origin_of(request)
+
+    def origin_of(self, request: HTTPConnection) -> str:
+        """Return how clients call this gateway, without a path."""
+        scheme = request.url.scheme.replace("ws", "http")
+        return self._origin or f"{scheme}://{request.headers.get('host', '')}"
 
 
-def address_of(request: Request) -> str:
+def address_of(request: HTTPConnection) -> str:
     """Return the address of the client, for the audit log."""
     return request.client.host[: NAME.most] if request.client is not None else "?"
 

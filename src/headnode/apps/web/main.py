@@ -8,6 +8,7 @@ import os
 import socket
 import ssl
 import sys
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Final
 
@@ -15,10 +16,11 @@ import msgspec
 import uvicorn
 from starlette.applications import Starlette
 
-from headnode.adapters.wire.frames import BACKLOG, allow_many
+from headnode.adapters.wire.frames import allow_many, listen_at
 from headnode.apps.web.application import application
 from headnode.apps.web.console.door import console_routes
 from headnode.apps.web.control import ControlSocket
+from headnode.apps.web.conversations import Conversations
 from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.head_client import HeadClient
 from headnode.apps.web.host_check import LOOPBACK_NAMES, host_without_port
@@ -26,15 +28,17 @@ from headnode.apps.web.http_server import BoundedHttp
 from headnode.apps.web.identity import RequestIdentity
 from headnode.apps.web.login.choices import LOCAL, OPENID, OWN_USER, PAM, OpenidOptions, login_routes
 from headnode.apps.web.login.one_time import OneTimeLogins
+from headnode.apps.web.pilot.routes import pilot_routes
 from headnode.apps.web.request_body import BodyRoom
 from headnode.apps.web.sessions import WebSessions
-from headnode.core.model.bounds import WEB_CONNECTIONS, WEB_HEAD
+from headnode.core.model.bounds import WEB_CONNECTIONS, WEB_HEAD, WEB_MESSAGE
 from headnode.core.model.errors import BadRequest, HeadnodeError, Unavailable
 
 log = logging.getLogger("headnode.web")
 
 DEFAULT_PORT: Final = 8170
 LOOPBACK: Final = "127.0.0.1"
+COLOURS: Final = ("blue", "green", "amber", "red", "purple", "grey")
 _LAST_ANSWERS: Final = 5  # seconds that requests may take when the gateway ends
 _KEEP_ALIVE: Final = 30  # seconds that a client may keep a connection without a request
 
@@ -49,8 +53,10 @@ class WebOptions(msgspec.Struct, frozen=True):
     certificate: str = ""  # file in PEM; empty: no TLS
     key: str = ""
     url: str = ""  # as browsers call it, where that is not the address
+    proxies: tuple[str, ...] = ()  # addresses and networks of proxies whose X-Forwarded-For is believed
     login: str = OWN_USER  # its own user; LOCAL: every user, by hn web; PAM, OPENID: that, and by these
     openid: OpenidOptions | None = None
+    colour: str = COLOURS[0]  # of the cluster's name in the console
     verbose: bool = False
 
 
@@ -66,6 +72,10 @@ def read_options(arguments: list[str]) -> WebOptions:
         parser.error("--url begins with http:// or https://")
     if read.login == OPENID and not (read.oidc_issuer and read.oidc_client):
         parser.error("--login oidc needs --oidc-issuer and --oidc-client")
+    try:
+        proxies = [str(ip_network(each.strip())) for each in read.trusted_proxy.split(",") if each.strip()]
+    except ValueError as error:
+        parser.error(f"--trusted-proxy has addresses and networks: {error}")
     openid = OpenidOptions(
         read.oidc_issuer, read.oidc_client, read.oidc_secret_file, read.oidc_claim, read.oidc_users
     )
@@ -78,8 +88,10 @@ def read_options(arguments: list[str]) -> WebOptions:
         certificate=read.certificate,
         key=read.key,
         url=read.url.rstrip("/"),
+        proxies=tuple(proxies),
         login=read.login,
         openid=openid if read.login == OPENID else None,
+        colour=read.colour,
         verbose=read.verbose,
     )
 
@@ -96,6 +108,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--key", default="", metavar="FILE", help="private key of the certificate, PEM")
     parser.add_argument("--url", default="", help="how browsers call this gateway, behind a proxy")
     parser.add_argument(
+        "--trusted-proxy", default="", metavar="ADDRESS,...", help="proxies that say where a client is"
+    )
+    parser.add_argument(
         "--login",
         choices=(OWN_USER, LOCAL, PAM, OPENID),
         default=OWN_USER,
@@ -106,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--oidc-secret-file", default="", metavar="FILE", help="secret of the client")
     parser.add_argument("--oidc-claim", default="preferred_username", help="names the user (%(default)s)")
     parser.add_argument("--oidc-users", default="", metavar="FILE", help="lines: value of the claim, user")
+    parser.add_argument("--colour", choices=COLOURS, default=COLOURS[0], help="of the name of the cluster")
     parser.add_argument("--verbose", action="store_true", help="log more")
     return parser
 
@@ -165,8 +181,12 @@ class WebServer:
         options = self._options
         encrypted = address.startswith("https://")
         identity = RequestIdentity(WebSessions(secure=encrypted), options.url)
-        gateway = Gateway(self._head, identity, BodyRoom())
-        more = [*login_routes(gateway, options.login, options.openid, address), *console_routes(gateway)]
+        gateway = Gateway(self._head, identity, BodyRoom(), Conversations(self._head, identity))
+        more = [
+            *pilot_routes(gateway, options.directory),
+            *login_routes(gateway, options.login, options.openid, address),
+            *console_routes(gateway, options.colour),
+        ]
         return application(gateway, self._logins, hosts=_hosts(options), encrypted=encrypted, more=more)
 
     def _settings(self, served: Starlette) -> uvicorn.Config:
@@ -174,11 +194,14 @@ class WebServer:
         return uvicorn.Config(
             served,
             http=BoundedHttp,
-            ws="none",
+            ws="wsproto",
+            ws_max_size=WEB_MESSAGE.most,
+            ws_per_message_deflate=False,  # a small message could become a large one
             lifespan="off",
             log_config=None,
             access_log=False,
-            proxy_headers=False,
+            proxy_headers=bool(options.proxies),
+            forwarded_allow_ips=[*options.proxies],
             server_header=False,
             h11_max_incomplete_event_size=WEB_HEAD.most,
             limit_concurrency=WEB_CONNECTIONS.most,
@@ -236,15 +259,5 @@ def _listen(address: str, port: int | None) -> socket.socket:
     """
     if port is None:
         with contextlib.suppress(Unavailable):
-            return _listen(address, DEFAULT_PORT)
-    try:
-        family, _, _, _, where = socket.getaddrinfo(
-            address, port or 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        return socket.create_server(where[:2], family=family, backlog=BACKLOG, reuse_port=False)
-    except OSError as error:
-        raise Unavailable(
-            code="listen",
-            what=f"no connections can be accepted at {address} port {port or 0}: {error.strerror or error}",
-            fix="choose another with --address and --port; --port 0 is a free one",
-        ) from None
+            return listen_at(address, DEFAULT_PORT)
+    return listen_at(address, port or 0)

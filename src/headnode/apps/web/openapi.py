@@ -27,7 +27,7 @@ _REFERENCE: Final = "#/components/schemas/{name}"
 @cache
 def document() -> Schema:
     """Return the OpenAPI document."""
-    answers = [route.answer for route in ROUTES if route.form is not RestForm.BYTES]
+    answers = [route.answer for route in ROUTES]
     _, schemas = msgspec.json.schema_components([*answers, Problem], ref_template=_REFERENCE)
     paths: dict[str, Schema] = {}
     for route in ROUTES:
@@ -153,10 +153,11 @@ def _body(route: RestRoute) -> Schema:
 
 def _answer(route: RestRoute) -> Schema:
     """Return what the document says of the answer that is no problem."""
-    if route.form is RestForm.BYTES:
-        return {"description": "The bytes", "content": {"text/plain": {"schema": {"type": "string"}}}}
     kind = "application/x-ndjson" if route.form is RestForm.LINES else JSON
     reference = {"$ref": f"#/components/schemas/{route.answer.__name__}"}
+    if route.form is RestForm.BYTES:
+        content = {"text/plain": {"schema": {"type": "string"}}, kind: {"schema": reference}}
+        return {"description": "The bytes; or a part of them as JSON", "content": content}
     return {"description": route.summary, "content": {kind: {"schema": reference}}}
 
 

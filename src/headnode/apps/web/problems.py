@@ -18,7 +18,6 @@ from headnode.core.model.errors import (
     NotAllowed,
     Path,
     Unavailable,
-    WrongState,
 )
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -138,11 +137,6 @@ def cross_site() -> NotAllowed:
 def wrong(code: str, what: str, fix: str = "", path: Path = ()) -> BadRequest:
     """Return the refusal of a wrong request."""
     return BadRequest(code=code, what=what, fix=fix, path=path)
-
-
-def changed(what: str) -> WrongState:
-    """Return the refusal of a change to something that has changed since it was read."""
-    return WrongState(code="changed", what=what, fix="read it again, then repeat the change")
 
 
 def too_slow(seconds: float) -> Unavailable:

@@ -37,9 +37,9 @@ class BodyRoom:
                         pieces.append(piece)
             except TimeoutError:
                 raise too_slow(WEB_BODY_TIME.most) from None
-            body = b"".join(pieces)
-            pieces.clear()  # a large body is in memory once
-            yield body
+            whole = [b"".join(pieces)]
+            pieces.clear()  # a large body is in memory once, and only as long as its reader keeps it
+            yield whole.pop()
         finally:
             self._held -= held
 

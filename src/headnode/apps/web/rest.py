@@ -1,8 +1,10 @@
 """The handlers of the REST API: each carries out the verb of its route for the user of the request."""
 
+import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from functools import partial
 from typing import Any, Final
 
@@ -11,10 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from headnode.apps.web.event_streams import SILENCE
 from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.head_client import WebCaller
-from headnode.apps.web.problems import answering, changed
-from headnode.apps.web.request_fields import Fields, fields_of
+from headnode.apps.web.head_connection import without_ok
+from headnode.apps.web.problems import answering
+from headnode.apps.web.request_fields import JSON, Fields, fields_of
 from headnode.apps.web.task_files import output_response
 from headnode.core.model.errors import HeadnodeError
 from headnode.protocol.rest_routes import PREFIX, ROUTES, RestForm, RestRoute
@@ -46,16 +50,18 @@ async def _answer(gateway: Gateway, route: RestRoute, request: Request) -> Respo
         if (key := request.headers.get("idempotency-key")) is not None:
             fields["idempotency"] = key
         if (tags := request.headers.get("if-match")) is not None and route.guard:
-            await _refuse_changed(gateway, caller, route, fields, tags)
+            fields["if_match"] = _guard_of(route, fields, tags)
         match route.form:
-            case RestForm.BYTES:
+            case RestForm.BYTES if JSON not in request.headers.get("accept", ""):
                 return await output_response(gateway.head, caller, request, fields)
             case RestForm.LINES:
-                updates = gateway.head.update_fields(caller, route.verb, fields)
+                updates = _updates(gateway, caller, route, fields)
                 first = await anext(updates)
                 return StreamingResponse(_lines(first, updates), media_type="application/x-ndjson")
-        answer = await gateway.head.ask_fields(caller, route.verb, fields)
-    return _object_response(route, request, b"{" + answer[len(b'{"ok":true') :].lstrip(b","))
+        asked = gateway.head.ask_fields(caller, route.verb, fields)
+        del fields  # they may hold a large body, which is encoded once more by now
+        answer = await asked
+    return _object_response(route, request, without_ok(answer))
 
 
 def _object_response(route: RestRoute, request: Request, body: bytes) -> Response:
@@ -71,14 +77,45 @@ def _object_response(route: RestRoute, request: Request, body: bytes) -> Respons
     return Response(body, route.status, headers, media_type="application/json")
 
 
-async def _lines(first: dict[str, Any], more: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
-    """Yield answers, each as a line; an error that ends them is the last line."""
+def _updates(
+    gateway: Gateway, caller: WebCaller, route: RestRoute, fields: Fields
+) -> AsyncGenerator[dict[str, Any], None]:
+    if route.verb == "run_on_nodes":
+        return gateway.conversations.run_on_nodes(caller, fields)
+    return gateway.head.update_fields(caller, route.verb, fields)
+
+
+async def _lines(
+    first: dict[str, Any], more: AsyncGenerator[dict[str, Any], None]
+) -> AsyncGenerator[bytes, None]:
+    """Yield answers, each as a line; an error that ends them is the last line.
+
+    An empty line in between shows clients and proxies that more may come.
+    """
     yield msgspec.json.encode(first) + b"\n"
-    try:
-        async for each in more:
-            yield msgspec.json.encode(each) + b"\n"
-    except HeadnodeError as error:
-        yield msgspec.json.encode({"problem": error.as_fields()}) + b"\n"
+    following: asyncio.Task[dict[str, Any] | None] | None = None
+    async with aclosing(more):
+        try:
+            while True:
+                following = following or asyncio.create_task(_next_of(more))
+                done, _ = await asyncio.wait((following,), timeout=SILENCE)
+                if not done:
+                    yield b"\n"
+                    continue
+                if (answer := following.result()) is None:
+                    return
+                following = None
+                yield msgspec.json.encode(answer) + b"\n"
+        except HeadnodeError as error:
+            yield msgspec.json.encode({"problem": error.as_fields()}) + b"\n"
+        finally:
+            if following is not None:
+                following.cancel()
+                await asyncio.wait((following,))
+
+
+async def _next_of(answers: AsyncGenerator[dict[str, Any], None]) -> dict[str, Any] | None:
+    return await anext(answers, None)
 
 
 _TAG: Final = re.compile(r'(?:W/)?"([\x21\x23-\x7e\x80-\xff]*)"')
@@ -94,16 +131,10 @@ def _names(tags: str, tag: str) -> bool:
     return tags.strip() == "*" or tag.strip('"') in _TAG.findall(tags)
 
 
-async def _refuse_changed(
-    gateway: Gateway, caller: WebCaller, route: RestRoute, fields: Fields, tags: str
-) -> None:
-    """Refuse a change if the thing is another than the one that the user has read.
-
-    Raises:  WrongState ``changed``.
-    """
+def _guard_of(route: RestRoute, fields: Fields, tags: str) -> Fields:
+    """Return the condition of a change: the head compares the tags of what the user has read."""
     guard = _BY_PLACE["GET", route.guard]
     wanted = {field.name for field in msgspec.structs.fields(guard.request)}
     asked = {name: value for name, value in fields.items() if f"{{{name}}}" in route.guard and name in wanted}
-    answer = await gateway.head.ask_fields(caller, guard.verb, asked)
-    if not _names(tags, entity_tag(b"{" + answer[len(b'{"ok":true') :].lstrip(b","))):
-        raise changed(f"{PREFIX}{route.guard.format(**asked)} has changed since you read it")
+    known = ["*"] if tags.strip() == "*" else _TAG.findall(tags)
+    return {"verb": guard.verb, "fields": asked, "tags": known}

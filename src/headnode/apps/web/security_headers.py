@@ -12,6 +12,12 @@ POLICY: Final = (
 )
 """What pages may load: only files of this gateway, and no script or style inside a page."""
 
+
+def policy_with_nonce(nonce: str) -> str:
+    """Return the policy of a page whose scripts make style elements with this nonce."""
+    return POLICY.replace("style-src 'self'", f"style-src 'self' 'nonce-{nonce}'")
+
+
 SANDBOX: Final = "default-src 'none'; sandbox; frame-ancestors 'none'"
 """The policy for bytes that users made: output of tasks, job files."""
 

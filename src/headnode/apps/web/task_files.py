@@ -29,6 +29,9 @@ async def output_response(
 
     Raises:  NotFound ``no-output``; BadRequest ``bad-range``; what refuses it.
     """
+    if taken := fields.keys() & {"offset", "limit"}:
+        what = f"{min(taken)!r} is for answers in JSON"
+        raise wrong("field", what, "send Accept: application/json, or use Range", (min(taken),))
     asked = msgspec.convert(dict(fields), ReadOutputRequest)
     begin = await _read(head, caller, asked, 0, 1)
     if begin.missing is True:

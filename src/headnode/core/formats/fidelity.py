@@ -25,6 +25,8 @@ class Fidelity(StrEnum):
     NOT_SUPPORTED = "not-supported"  # no effect
     NOTE = "note"  # nothing is lost, but it is good to know
 
+    __hash__ = str.__hash__  # each finding is counted by its kind, and the hash of an Enum is slow
+
 
 class Awareness(StrEnum):
     """What to do with a job that holds something Headnode does not understand."""
@@ -88,7 +90,7 @@ def apply_awareness(policy: Awareness, items: Iterable[ReportItem], path: Path =
         raise BadRequest(
             code="not-understood",
             what="; ".join([f"{first.where}: {first.what}", *map(describe, others)]) + more,
-            fix="correct them, or read the job with awareness policy Warn or Ignore",
+            fix="correct them, or submit the job with awareness warn or ignore: /awareness:warn",
             path=path,
             place=TextPosition(first.line, first.column) if first.line else None,
         )
@@ -205,10 +207,9 @@ class CountedItems:
         """Whether no more findings are listed, but only counted."""
         return len(self._items) >= MOST_REPORT_ITEMS
 
-    def count(self, kinds: Iterable[Fidelity]) -> None:
+    def count(self, kind: Fidelity, times: int = 1) -> None:
         """Count findings without keys that are not listed, because there are too many: `is_full`."""
-        for kind in kinds:
-            self._unlisted[kind] += 1
+        self._unlisted[kind] += times
 
     def again(self, key: Hashable, times: int = 1) -> bool:
         """Count a finding so many times if one of its key was made before, and return whether it was."""

@@ -231,7 +231,7 @@ def _choice(what: str, words: Mapping[str, Any], *, any_case: bool = False) -> V
             hint = f"did you mean {meant!r}? " if meant else ""
             raise BadRequest(
                 code=what.replace(" ", "-"),
-                what=f"{text!r} is no {what}",
+                what=f"{text!r} is not a valid {what}",
                 fix=f"{hint}write {', '.join(words)}",
             )
         return known[word]

@@ -19,7 +19,7 @@ from headnode.core.model.errors import BadRequest, Broken
 from headnode.core.model.field_rows import JobOption
 from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
 from headnode.core.model.quantities import Instant, parse_time_limit
-from headnode.core.model.task import Distribution, ResourceLimit
+from headnode.core.model.task import Distribution, ResourceLimit, StagedFile
 
 
 class SlashOption(NamedTuple):
@@ -192,10 +192,44 @@ def read_limits(text: str) -> tuple[ResourceLimit, ...]:
 
     Raises:  BadRequest ``resource-limit``.
     """
-    from headnode.core.formats.native.resource_values import LIMITS
+    from headnode.core.formats.native.keys import LIMITS
 
     limits: tuple[ResourceLimit, ...] = LIMITS.read([*parse_names(text)])
     return limits
+
+
+def read_staged_in(text: str) -> tuple[StagedFile, ...]:
+    """Read ``URL=NAME``, a line each; without a name the file has the last part of its URL.
+
+    Raises:  BadRequest ``staging``.
+    """
+    return tuple(_staged(line, *_divided(line, at_last=True)) for line in text.splitlines() if line.strip())
+
+
+def read_staged_out(text: str) -> tuple[StagedFile, ...]:
+    """Read ``NAME=URL``, a line each.
+
+    Raises:  BadRequest ``staging``.
+    """
+    pairs = [(line, *_divided(line, at_last=False)) for line in text.splitlines() if line.strip()]
+    return tuple(_staged(line, url, name) for line, name, url in pairs)
+
+
+def _divided(line: str, *, at_last: bool) -> tuple[str, str]:
+    before, equals, after = line.rpartition("=") if at_last else line.partition("=")
+    return (before, after) if equals else (line, "")
+
+
+def _staged(line: str, url: str, name: str) -> StagedFile:
+    from headnode.core.formats.native.keys import name_in
+
+    if not url.strip() or not (name or name_in(url)):
+        raise BadRequest(
+            code="staging",
+            what=f"{line[:80]!r} does not name a file and a URL",
+            fix="write --stage-in URL=NAME, --stage-out NAME=URL",
+        )
+    return StagedFile(name or name_in(url), url)
 
 
 def _amount(text: str) -> int:
@@ -213,6 +247,8 @@ _READERS: Mapping[str, ReadValue] = {
     "type": TASK_TYPE_TERM.read,
     "features": read_features,
     "limits": read_limits,
+    "staged_in": read_staged_in,
+    "staged_out": read_staged_out,
     "distribution": read_distribution,
 }
 """How values that fill one field are read, by their form in the catalogue."""

@@ -228,7 +228,7 @@ def _refuse_name(name: str, table: Mapping[str, SlashOption], whose: str) -> Non
     if name.lower() == "password":
         raise BadRequest(
             code="no-passwords",
-            what="a password on a command line can be read by everybody",
+            what="all users of the machine can read a password on a command line",
             fix="leave it out: the user is known from the login",
         )
     meant = nearest_name(name, table)

@@ -234,7 +234,7 @@ def _bad_line(line: int, text: str) -> BadRequest:
     shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
     return BadRequest(
         code="workload-line",
-        what=f"line {line} is no job in the Standard Workload Format: {shown!r}",
+        what=f"line {line} is not a job in the Standard Workload Format: {shown!r}",
         fix="write 18 numbers with blanks between them, -1 for unknown, and ; before comments",
     )
 

@@ -105,6 +105,7 @@ class LaunchContext(msgspec.Struct, frozen=True, kw_only=True):
     machine_processors: tuple[int, ...] = ()  # what the node's machine calls its processors
     parts: tuple[NodeCores, ...] = ()  # of a gang: the processors of each task
     state_directory: str = ""  # of the head: `hn` in a task finds it there
+    scripts: str = ""  # where the scripts of its tasks are
     agent: str = ""  # socket of the agent, by which `hn` reaches a head on another machine
 
     @property

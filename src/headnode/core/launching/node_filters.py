@@ -129,7 +129,7 @@ def _text(start: Mapping[str, Any], name: str, before: str) -> str:
     if value is None:
         return before
     if not isinstance(value, str):
-        raise _wrong(f"writes {name} that is no text")
+        raise _wrong(f"writes {name} that is not text")
     return value
 
 
@@ -158,7 +158,7 @@ def _processors(start: Mapping[str, Any], before: tuple[int, ...]) -> tuple[int,
     if not isinstance(value, list) or not all(
         type(word) is int and -limit // 2 <= word < limit for word in value
     ):
-        raise _wrong("writes affinity that is no list of numbers of 64 bits")
+        raise _wrong("writes affinity that is not a list of 64-bit numbers")
     return tuple(at * _WORD + bit for at, word in enumerate(value) for bit in range(_WORD) if word >> bit & 1)
 
 

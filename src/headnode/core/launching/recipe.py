@@ -6,6 +6,7 @@ import posixpath
 
 import msgspec
 
+from headnode.core.launching.batch_variables import batch_variables
 from headnode.core.launching.environment import (
     TASK_MARKER,
     LaunchContext,
@@ -14,7 +15,8 @@ from headnode.core.launching.environment import (
     users_variables,
 )
 from headnode.core.launching.expansion import expand_path, expand_percent
-from headnode.core.model.task import TaskSpec, TaskType, argv_of, substitute
+from headnode.core.model.staging import FileTransfer
+from headnode.core.model.task import TaskSpec, TaskType, argv_of, is_far, script_argv, substitute
 from headnode.core.state.job_events import NodeCores
 
 _SPREAD = 1000  # files in one directory, so that a sweep of a million stays quick to list
@@ -39,6 +41,7 @@ def captured_name(task: int, instance: int) -> str:
 
 
 TEMPORARY = "/tmp"  # noqa: S108 - where directories of tasks are made; who makes one there must find none
+_LONGEST_NAME = 60  # characters of the name of a script in that of its file
 _MARKER_LENGTH = 8  # of the shepherd's marker: enough to tell two heads on one machine apart
 
 
@@ -54,42 +57,63 @@ class Recipe(msgspec.Struct, frozen=True):
     private: bool = False  # the work directory is to be made, and removed when the attempt is over
     append_stdout: bool = False  # what the file holds already stays before what is written
     append_stderr: bool = False
+    transfers: tuple[FileTransfer, ...] = ()  # with paths below the work directory
 
 
 class RecipeBuilder:
     """Builds the recipes of a task at a place; what its instances share is computed once."""
 
     def __init__(self, around: LaunchContext, number: int, task: TaskSpec, place: NodeCores) -> None:
-        self._around, self._number, self._task = around, number, task
+        self._around, self._number, self._task, self._place = around, number, task, place
         self._variables = {
             **users_variables(around, task),
             **task_variables(around, number, task, place),
         }
+
+    @property
+    def script_path(self) -> str:
+        """The file with the script of the task."""
+        words = self._task.command.split(None, 1)
+        name = posixpath.basename(words[0].strip("'\"")) if words else ""
+        return f"{self._around.scripts}/{self._around.job}.{self._number}.{name[:_LONGEST_NAME]}"
 
     def recipe(self, instance: int, attempt: int) -> Recipe:
         """Return the recipe of one attempt of one instance."""
         task, around = self._task, self._around
         variables = self._variables.copy()
         variables.update(instance_variables(around.job, self._number, task, instance, attempt))
+        variables.update(batch_variables(around, task, self._place, instance, attempt))
         work_directory = self._path(task.work_directory, instance, around.home, variables)
-        if task.private_directory:
+        if task.private_directory or task.stages:
             work_directory = self._private(work_directory, variables)
         work_directory = work_directory or around.home
         variables["CCP_WORKDIR"] = variables["CCP_MPI_WORKDIR"] = work_directory
         stdin, stdout, stderr = (
-            self._path(name, instance, work_directory, variables)
-            for name in (task.standard_input, task.standard_output, task.standard_error)
+            self._stream(key, name, instance, work_directory, variables)
+            for key, name in (
+                ("stdin", task.standard_input),
+                ("stdout", task.standard_output),
+                ("stderr", task.standard_error),
+            )
         )
         variables.update(CCP_STDIN=stdin, CCP_STDOUT=stdout, CCP_STDERR=stderr)
-        command = expand_percent(self._swept(task.command, instance), variables)
+        command = self._swept(task.command, instance)
+        transfers: tuple[FileTransfer, ...] = ()
+        if task.stages:
+            from headnode.core.launching.staging import staged_command, staged_transfers
+
+            transfers = staged_transfers(around.spec, task, instance, variables)
+            command = staged_command(command, transfers)
+        command = expand_percent(command, variables)
         return Recipe(
-            argv_of(command),
+            script_argv(task.script, self.script_path, command) if task.script else argv_of(command),
             variables,
             work_directory,
             stdin,
             stdout,
             stderr,
-            private=task.private_directory,
+            private=task.private_directory or task.stages,
+            transfers=transfers,
             append_stdout=task.append_output,
             append_stderr=task.append_error,
         )
@@ -103,6 +127,14 @@ class RecipeBuilder:
         if self._task.kind is not TaskType.SWEEP:
             return text
         return substitute(text, self._task.value(instance))
+
+    def _stream(self, key: str, text: str, instance: int, below: str, variables: dict[str, str]) -> str:
+        """Return the file of a standard stream; one that is a URL has a file in the scratch directory."""
+        if not is_far(text):
+            return self._path(text, instance, below, variables)
+        from headnode.core.launching.staging import staged_stream
+
+        return staged_stream(key, below)
 
     def _path(self, text: str, instance: int, below: str, variables: dict[str, str]) -> str:
         if not text:

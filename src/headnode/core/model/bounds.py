@@ -1,7 +1,7 @@
 """The bounds of everything that comes from outside, in one table: what is bounded, how, and why.
 
 Every door uses these rows: requests of clients, job files, greetings and reports of nodes, connections.
-`docs/security.md` prints them.
+`docs/security.md` prints them, in the order of `tests/documents/bounds_page.py`.
 """
 
 from typing import NamedTuple
@@ -48,10 +48,18 @@ NAME = Bound(
 NOTE = Bound("descriptions, messages, reasons, comments", 4096, "characters", "they are in lists")
 WORDS = Bound("a sentence that a node reports", 4096, "characters", "longer ones are cut")
 COMMAND = Bound("a command line", 131_071, "bytes", "the longest argument of a program on Linux")
+SECRET = Bound("a delegated proxy or token", 32_768, "characters", "a chain of certificates has about 8,000")
+SCRIPT = Bound("the text of a script", MB, "characters", "it is sent to nodes with its job")
 PATH = Bound("a path", 4095, "bytes", "the longest path that Linux opens")
 PATTERN = Bound("a regular expression for names", 1024, "characters", "each is tried on every node")
 ADDRESS = Bound("an e-mail address", 320, "characters", "RFC 3696")
 VARIABLE = Bound("an environment variable with its value", 131_071, "bytes", "as a command line")
+JOB_FILE = Bound(
+    "a job file that is kept with its jobs",
+    65_536,
+    "characters",
+    "it stays in the journal; of longer ones none",
+)
 WORD = Bound("any other text of a description", 65_536, "characters", "kept for the export of a job")
 
 # Lists
@@ -66,6 +74,9 @@ SHORT_LIST = Bound(
 GEOMETRY = Bound("processes in a distribution that is drawn", 100_000, "entries", "each has its place")
 TASKS = Bound("tasks in one request", 3000, "tasks", "takes the head about 0.1 s; add more with hn job add")
 TASKS_OF_FILE = Bound("tasks in one job file", 20_000, "tasks", "other requests wait about 0.3 s")
+SCRIPT_OPTIONS = Bound(
+    "options of a batch script, all lines together", 65_536, "characters", "other requests wait 0.5 s at most"
+)
 TASKS_OF_JOB = Bound(
     "tasks of a job, or of a group that is submitted in one step",
     20_000,
@@ -74,7 +85,7 @@ TASKS_OF_JOB = Bound(
 )
 DESCRIPTION = Bound("a job with all its tasks", 16 * MB, "bytes, encoded", "it is sent to nodes as a whole")
 DESCRIPTIONS = Bound(
-    "descriptions of the jobs of a user that are not over", 64 * MB, "bytes, encoded", "memory"
+    "descriptions of the jobs of a user that have not ended", 64 * MB, "bytes, encoded", "memory"
 )
 SMALL_DESCRIPTION = Bound("a description that is not counted there", 4096, "bytes, encoded", "quick to count")
 JOBS = Bound("jobs in one request", 1000, "jobs", "all are made in one step")
@@ -87,6 +98,16 @@ UNFINISHED = Bound(
     "large requests of a user that are not answered yet", 32 * MB, "bytes", "two of the largest"
 )
 UNFINISHED_OF_ALL = Bound("large requests of all users that are not answered yet", 64 * MB, "bytes", "memory")
+DECODED = Bound(
+    "decoded requests of a user that are not answered yet",
+    48 * MB,
+    "bytes",
+    "memory; one request that is larger is carried out alone",
+)
+DECODED_OF_ALL = Bound("decoded requests of all users that are not answered yet", 96 * MB, "bytes", "memory")
+SMALL_DECODED = Bound(
+    "a decoded request that counts as small", 256 * 1024, "bytes", "not counted in the next two"
+)
 SMALL_REQUEST = Bound("a request that counts as small", 64 * 1024, "bytes", "not counted in the next two")
 ANSWERS = Bound("answers that a user has not read", 8 * MB, "bytes", "further requests of the user wait")
 PAGE = Bound("jobs on one page of a list", 1000, "jobs", "others are answered between pages")
@@ -109,7 +130,7 @@ TASK_PAGE = Bound("tasks, or instances of one, on a page of a list", 2000, "task
 TASK_COMMAND = Bound("a command line in a list of tasks", 4096, "characters", "cut; a task shows all of it")
 CONNECTIONS = Bound("connections of a user", 256, "connections", "one of each process is enough")
 CONNECTIONS_OF_ADMINISTRATOR = Bound(
-    "connections of an administrator", 1024, "connections", "hn clusrun has one for each of 512 nodes"
+    "connections of an administrator", 1024, "connections", "hn run has one for each of 512 nodes"
 )
 CONNECTIONS_OF_ALL = Bound(
     "connections of all users but administrators", 2048, "connections", "20 KB of memory each"
@@ -121,7 +142,7 @@ UNREAD_TIME = Bound("the time that an answer stays unread", 300, "seconds", "a p
 
 # The gateway
 WEB_BODY = Bound("the body of a request", 16 * MB, "bytes", "as a request of the local protocol")
-WEB_BODIES = Bound("bodies that are being received or passed on", 32 * MB, "bytes", "memory; more get 503")
+WEB_BODIES = Bound("bodies that are being received or passed on", 24 * MB, "bytes", "memory; more get 503")
 WEB_BODY_TIME = Bound(
     "the time from the header of a request to the end of its body", 60, "seconds", "slow clients"
 )
@@ -134,7 +155,35 @@ WEB_SESSIONS = Bound("sessions of all users", 10_000, "sessions", "then the olde
 WEB_SESSIONS_OF_USER = Bound("sessions of a user", 50, "sessions", "then the oldest ends")
 EVENT_STREAMS = Bound("event streams of all users", 512, "streams", "memory; more get 503")
 EVENT_STREAMS_OF_USER = Bound("event streams of a user", 256, "streams", "fairness")
+WEB_UPDATES = Bound("answers of several lines, of all users", 512, "answers", "a connection to the head each")
+WEB_UPDATES_OF_USER = Bound("answers of several lines, of a user", 64, "answers", "fairness")
+WEB_CONVERSATIONS = Bound(
+    "shells and commands on nodes, of all users", 128, "conversations", "memory; more get 503"
+)
+WEB_CONVERSATIONS_OF_USER = Bound("shells and commands on nodes, of a user", 16, "conversations", "fairness")
+WEB_RUN_NODES = Bound("nodes on which a command runs at a time", 32, "nodes", "a connection to the head each")
+WEB_MESSAGE = Bound("a message of a shell", MB, "bytes", "as a frame of the local protocol")
 STREAM_QUEUE = Bound("events that a stream has not read", 20_000, "events", "memory; then it ends")
+
+# SSSRMAP
+RMAP_MESSAGE = Bound("an SSSRMAP message", 4 * MB, "bytes", "larger job files have other doors")
+RMAP_PARTS = Bound("elements of an SSSRMAP message", 50_000, "elements", "memory")
+RMAP_ANSWER = Bound("an SSSRMAP answer that hn sss reads", 32 * MB, "bytes", "as other answers")
+RMAP_ANSWER_PARTS = Bound("elements of an SSSRMAP answer that hn sss reads", 300_000, "elements", "memory")
+RMAP_HEAD = Bound("the header of an SSSRMAP message", 8192, "bytes", "peers send 100")
+RMAP_TIME = Bound("the time for an SSSRMAP message", 20, "seconds", "what deployed servers wait")
+RMAP_CONNECTIONS = Bound("SSSRMAP connections of all peers", 1024, "connections", "memory; more get 234")
+RMAP_CONNECTIONS_OF_ADDRESS = Bound(
+    "SSSRMAP connections of one address, but loopback", 64, "connections", "fairness"
+)
+RMAP_BODIES = Bound("SSSRMAP messages that are being received", 16 * MB, "bytes", "memory; more get 234")
+RMAP_CONDITIONS = Bound(
+    "Get, Set, Where and Option of a request", 200, "entries", "each is tried on every object"
+)
+RMAP_ROWS = Bound("objects that an SSSRMAP query looks at", 10_000, "objects", "then it is answered with 146")
+RMAP_DETAILS = Bound(
+    "jobs whose whole description a query reads", 500, "jobs", "each is a request to the head"
+)
 
 # Strangers at the port for other machines
 STRANGERS = Bound(
@@ -179,121 +228,5 @@ BYTES_MOVED = Bound(
     "bytes that a task has read or written", 2**63 - 1, "bytes", "the kernel's counter", least=0
 )
 TIME_USED = Bound("processor time of a task", 10**12, "seconds", "16,384 processors for two years", least=0)
-
-BOUNDS: tuple[tuple[str, tuple[Bound, ...]], ...] = (
-    (
-        "Numbers",
-        (INTEGER, CODE, SIZE, SWEEP, INSTANCES, RUN_TIME, TIME),
-    ),
-    (
-        "Texts",
-        (NAME, NOTE, COMMAND, PATH, PATTERN, ADDRESS, VARIABLE, WORD),
-    ),
-    (
-        "Jobs",
-        (
-            TASKS,
-            TASKS_OF_FILE,
-            JOBS,
-            TASKS_OF_JOB,
-            DESCRIPTION,
-            DESCRIPTIONS,
-            SMALL_DESCRIPTION,
-            ENVIRONMENT,
-            KEPT,
-            LIST,
-            SHORT_LIST,
-            GEOMETRY,
-        ),
-    ),
-    (
-        "Requests and connections of clients",
-        (
-            REQUEST,
-            VALUES,
-            DEPTH,
-            SMALL_REQUEST,
-            UNFINISHED,
-            UNFINISHED_OF_ALL,
-            ANSWERS,
-            PAGE,
-            PAGE_BYTES,
-            GROUP_BYTES,
-            EVENT_BYTES,
-            TASK_PAGE,
-            TASK_COMMAND,
-            CONNECTIONS,
-            CONNECTIONS_OF_ADMINISTRATOR,
-            CONNECTIONS_OF_ALL,
-            REQUEST_TIME,
-            UNREAD_TIME,
-        ),
-    ),
-    (
-        "Gateway: REST API and console",
-        (
-            WEB_BODY,
-            WEB_BODIES,
-            WEB_BODY_TIME,
-            WEB_HEAD,
-            WEB_HEAD_TIME,
-            WEB_QUERY,
-            WEB_CONNECTIONS,
-            WEB_CONNECTIONS_OF_ADDRESS,
-            WEB_SESSIONS,
-            WEB_SESSIONS_OF_USER,
-            EVENT_STREAMS,
-            EVENT_STREAMS_OF_USER,
-            STREAM_QUEUE,
-        ),
-    ),
-    (
-        "Unauthenticated connections at the port for other machines",
-        (
-            STRANGERS,
-            STRANGERS_OF_ADDRESS,
-            WAITING,
-            WAITING_OF_ADDRESS,
-            HANDSHAKE_TIME,
-            GREETING_TIME,
-            IDLE_TIME,
-            GREETING,
-            CLIENT_GREETING,
-            STRANGER_LINES,
-        ),
-    ),
-    (
-        "Nodes",
-        (
-            PROCESSORS,
-            SOCKETS,
-            MEMORY,
-            SPEED,
-            NODE_LIST,
-            REPORT,
-            ATTEMPTS,
-            RESULTS,
-            LAUNCHES,
-            SIGNAL,
-            MEMORY_USED,
-            BYTES_MOVED,
-            TIME_USED,
-            WORDS,
-        ),
-    ),
-)
-"""All rows, by what they are about."""
-
-
-def bounds_tables() -> str:
-    """Return the tables as the page on security prints them."""
-    parts = []
-    for title, rows in BOUNDS:
-        lines = [f"### {title}", "", "| what | at most | why |", "|---|---|---|"]
-        lines += [f"| {row.what} | {row} | {row.why} |" for row in rows]
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts)
-
-
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError)
 """Wrong JSON or MessagePack, or of another shape; no UTF-8; too deep; a number that is too large."""

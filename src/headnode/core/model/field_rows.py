@@ -12,7 +12,7 @@ if TYPE_CHECKING:
         "text", "flag", "whole", "names", "nodes", "patterns", "pairs", "jobs", "named_jobs", "edges",
         "span", "moment", "memory", "speed", "priority", "bounds", "at_least", "memory_bounds",
         "codes", "licences", "order", "group_op", "type", "sweep", "held", "features", "limits",
-        "distribution", "hold", "own",
+        "distribution", "hold", "staged_in", "staged_out", "own",
     ]  # fmt: skip
 
 QUEUED, RUNNING, OPERATORS, TEMPLATES = "queued", "running", "operators", "templates"

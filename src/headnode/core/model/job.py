@@ -47,13 +47,13 @@ class Condition(StrEnum):
 class NamedParent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
     """A parent job given by name: the newest job of the same owner with that name."""
 
-    called: str
-    by_id: bool = False  # `called` is the Id that the job was submitted with, not its name
+    name: str
+    by_id: bool = False  # `name` is the Id that the job was submitted with, not its name
     condition: Condition = Condition.ON_SUCCESS
 
     def __str__(self) -> str:
         """Return how messages call it."""
-        return f"the id {self.called!r}" if self.by_id else f"the name {self.called!r}"
+        return f"the id {self.name!r}" if self.by_id else f"the name {self.name!r}"
 
 
 class UnitType(StrEnum):
@@ -175,6 +175,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, for
     holds: tuple[str, ...] = ()  # names; the job waits until each is released
     end_by: Instant | None = None  # latest end of the job: it is canceled if it cannot end by then
     reservation: str = ""  # name of the one in which it runs, and nowhere else
+    resource: str = ""  # the place with its own scheduler to which it is handed over; empty: own nodes
     suspendable: bool = False
     preemptable: bool = True  # the job may be preempted by jobs of higher priority
     interactive: bool = False  # its one task is a program in a terminal, which somebody comes to
@@ -189,6 +190,9 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, for
     properties: dict[str, str] = {}  # ExtendedTerms and custom properties: the user's own words
     extensions: dict[str, str] = {}  # attributes of the dialect we keep but do not act on
     dialect: str = ""  # where it was read from: ccs, hpcpack-2008, hpcpack, terms; "" for native
+    storage_base: str = ""  # URL; paths of staged files are below it, where a task has none of its own
+    transfer_attempts: int | None = None  # how often the transfer of a file is tried; None: 5 times
+    credential: str = ""  # name of the owner's credential for storage, where a task has none of its own
 
 
 class RequestPart(msgspec.Struct, frozen=True, gc=False):
@@ -247,6 +251,7 @@ class JobRequest(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     reservation: str = ""  # it runs nowhere but in this one; in lower case
     welcome: tuple[str, ...] = ()  # reservations that do not keep it out; in lower case, ascending
     user: str = ""  # whose it is, where some nodes serve one user only; empty: it does not matter
+    resource: str = ""  # it runs at this resource, and no pass starts it; in lower case
 
     def option(self, number: int) -> "JobRequest":
         """Return what is asked for under an option: 0 for this itself, n for the n-th of the others.

@@ -116,7 +116,7 @@ _good_last: list[JobSpec | None] = [None]
 
 
 def check_runnable(spec: JobSpec) -> None:
-    """Refuse a job that can be kept but not run: a task has no command line.
+    """Refuse a job that can be kept but not run: a task has no program that a node could start.
 
     Raises:  BadRequest ``no-command``, ``interactive``.
     """
@@ -124,8 +124,8 @@ def check_runnable(spec: JobSpec) -> None:
     for number, task in enumerate(spec.tasks, 1):
         if spec.interactive:
             continue  # without one it is the login shell
+        part = task_part(number, task)
         if not task.command.strip():
-            part = task_part(number, task)
             part.refuse("no-command", f"{part} has no command line", "write a command line", "command")
 
 
@@ -169,8 +169,8 @@ def _check_size(spec: JobSpec) -> None:
         what = f"the job's maximum {high} is below its minimum {low}"
         THE_JOB.refuse("max-below-min", what, "raise the maximum", "maximum")
     if spec.single_node and spec.unit == "node" and (low or 1) > 1:
-        what = f"a job on a single node asks for {low} nodes"
-        THE_JOB.refuse("single-node", what, "ask for 1 node", "minimum")
+        what = f"a job on a single node requests {low} nodes"
+        THE_JOB.refuse("single-node", what, "request 1 node", "minimum")
 
 
 _LIMITED = [option for option in OPTIONS_OF_JOBS if option.limits]
@@ -231,19 +231,21 @@ def _check_words(spec: JobSpec) -> None:
                 what = f"parent job ids {ids} are not all valid"
                 THE_JOB.refuse("parents", what, "ids count from 1", field, at)
     for at, named in enumerate(spec.named_parents):
-        if not named.called.strip():
+        if not named.name.strip():
             fix = "write the name of the job, or remove the dependency"
             what = "a dependency on a job by name has no name"
-            THE_JOB.refuse("parents", what, fix, "named_parents", at, "called")
+            THE_JOB.refuse("parents", what, fix, "named_parents", at, "name")
 
 
 def _check_licences(spec: JobSpec) -> None:
+    if not spec.licences:
+        return
     features = [wish.feature for wish in spec.licences]
     for feature, times in Counter(features).items():
         part = THE_JOB.inside("licences", features.index(feature))
         check_listed(part, "licence feature", feature, "feature")
         if times > 1:
-            what = f"licence {feature!r} is asked for {times} times"
+            what = f"licence {feature!r} is requested {times} times"
             part.refuse("licence", what, "request it once, with the sum")
     for at, wish in enumerate(spec.licences):
         if wish.amount is not None and wish.amount < 1:
@@ -256,6 +258,8 @@ def _check_exit_codes(spec: JobSpec) -> None:
 
 
 def _check_kinds(spec: JobSpec) -> None:
+    if len(spec.tasks) == 1 and not spec.together:
+        return  # one of each kind is possible
     kinds = Counter(task.kind for task in spec.tasks)
     if kinds[TaskType.SWEEP] > MOST_SWEEPS:
         what = f"{kinds[TaskType.SWEEP]} sweeps in a job"

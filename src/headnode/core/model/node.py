@@ -14,7 +14,7 @@ import msgspec
 
 from headnode.core.model import bounds as b
 from headnode.core.model.bounds import Bound
-from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
+from headnode.core.model.outcome import AttemptOutcome, ResourceUsage, TransferUsage
 
 
 class NodeState(StrEnum):
@@ -49,7 +49,6 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     enforced: tuple[str, ...] = ()  # what the system keeps for each task: memory, processes, processors
     version: str = ""  # of Headnode there; empty: not said
     address: str = ""  # where its agent dials from, as the head sees it; empty: the head's own machine
-    hooks: bool = True  # its agent knows of prologs, epilogs and node filters; one of before does not
 
 
 LATEST_AHEAD = 86400.0  # seconds that the clock of a node may be ahead of the head's
@@ -115,6 +114,7 @@ def outcome_objection(outcome: AttemptOutcome, now: float) -> str:
             return problem
     return (
         usage_objection(outcome.usage)
+        or (outcome.transfers is not None and _transfers_objection(outcome.transfers))
         or time_objection(outcome.started, now)
         or time_objection(outcome.ended, now)
     )
@@ -124,6 +124,14 @@ def usage_objection(usage: ResourceUsage) -> str:
     """Return what is impossible in what a node says was used; empty if nothing is."""
     for (what, bound), amount in zip(_USAGE, usage, strict=True):
         if problem := _number(what, amount, bound):
+            return problem
+    return ""
+
+
+def _transfers_objection(said: TransferUsage) -> str:
+    for span, size in ((said.in_time, said.in_bytes), (said.out_time, said.out_bytes)):
+        problem = _number("time of transfers", span, b.RUN_TIME) or _number("bytes", size, b.BYTES_MOVED)
+        if problem:
             return problem
     return ""
 

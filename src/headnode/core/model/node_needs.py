@@ -67,7 +67,7 @@ def meets(needs: NodeNeeds, node: NodeFacts) -> bool:
 def _by_name(needs: NodeNeeds, name: str) -> str:
     folded = name.casefold()
     if needs.names and folded not in _folded(needs.names):
-        return "is not among the nodes asked for"
+        return "is not among the requested nodes"
     if folded in _folded(needs.excluded):
         return "is excluded"
     if needs.patterns and not any(_matches(pattern, (name,)) for pattern in needs.patterns):
@@ -106,7 +106,7 @@ def _by_machine(needs: NodeNeeds, node: NodeFacts) -> str:
         (needs.minimum_processors, node.processors, "processors"),
     ):
         if amount < least:
-            return f"has {amount} {what}; at least {least} are asked for"
+            return f"has {amount} {what}; at least {least} are requested"
     return ""
 
 

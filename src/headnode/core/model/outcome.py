@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from headnode.core.model.quantities import Instant, Seconds
 
-Ending = Literal["exited", "timed-out", "stopped", "not-started", "never-ran", "lost"]
+Ending = Literal["exited", "timed-out", "stopped", "not-started", "never-ran", "lost", "not-staged"]
 """How an attempt ended, as its node has it.
 
 ``exited``       the program ended by itself: exit code or signal says how
@@ -18,6 +18,7 @@ Ending = Literal["exited", "timed-out", "stopped", "not-started", "never-ran", "
 ``not-started``  it could not be started
 ``never-ran``    it was taken back before it started
 ``lost``         its shepherd died: the result is unknown, but it does not run any more
+``not-staged``   its files could not be brought, so it was not started, or its results were not taken away
 """
 
 
@@ -55,6 +56,18 @@ NOT_MEASURED = ResourceUsage()
 NOT_COUNTS = frozenset({"user_time", "system_time", "peak_memory", "average_memory"})
 
 
+class TransferUsage(NamedTuple):
+    """The time that the transfers of an attempt took, and the bytes that were transferred.
+
+    Times are in seconds, from the first transfer to the end of the last; they are no part of its run time.
+    """
+
+    in_time: float = 0.0
+    in_bytes: int = 0
+    out_time: float = 0.0
+    out_bytes: int = 0
+
+
 class AttemptOutcome(NamedTuple):
     """The outcome of one attempt.
 
@@ -70,6 +83,7 @@ class AttemptOutcome(NamedTuple):
     message: str = ""
     fault: str = ""
     usage: ResourceUsage = ResourceUsage()
+    transfers: TransferUsage | None = None  # None: nothing was staged
 
     @property
     def lasted(self) -> Seconds | None:

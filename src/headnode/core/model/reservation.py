@@ -92,8 +92,8 @@ def check_reservation(wish: NodeReservation, now: Instant) -> None:
     if not 0 <= wish.start < wish.end < _LATEST or wish.end <= now:
         raise BadRequest(
             code="reservation-time",
-            what=f"reservation {wish.name!r} would not end after it begins, or is over already",
-            fix="choose an end that is still to come, and after the beginning",
+            what=f"reservation {wish.name!r} ends before it begins, or has ended already",
+            fix="choose an end in the future and after the beginning",
         )
     if bool(wish.nodes) == bool(wish.count) or wish.count < 0:
         raise BadRequest(

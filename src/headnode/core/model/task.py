@@ -99,6 +99,22 @@ class Distribution(
         return count == len(named) == processes and named == set(range(1, processes + 1))
 
 
+class StagedFile(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
+    """A file that is brought to a task or taken from it; with a slash at the end, a directory with all in it.
+
+    `path` is that on the node: absolute, or below the scratch directory of the task.  `url` says where it
+    comes from or goes to: a URL, or a path below the storage base.  `checksum` is ``sha256:`` (md5, sha1,
+    sha512) and hexadecimal digits.  `credential` is the name of a file of the owner on the node.
+    """
+
+    path: str
+    url: str
+    mode: int | None = None  # permission bits of what is brought; None: as usual for its user
+    size: int | None = None  # bytes that it must have
+    checksum: str = ""
+    credential: str = ""  # in place of the task's
+
+
 class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
     """A task description: all options of a task, as its owner set them.
 
@@ -110,6 +126,7 @@ class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, fo
 
     name: str = ""
     command: str = ""
+    script: str = ""  # text of the program; the words of the command are its name and arguments
     kind: TaskType = TaskType.BASIC
     minimum: int = 1
     maximum: int = 1
@@ -139,10 +156,22 @@ class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, fo
     environment: dict[str, str] = {}
     properties: dict[str, str] = {}
     extensions: dict[str, str] = {}
+    stage_in: tuple[StagedFile, ...] = ()  # brought before the program starts
+    stage_out: tuple[StagedFile, ...] = ()  # taken away after it has ended, also if it failed
+    storage_base: str = ""  # URL; paths of staged files are below it; "": the job's
+    transfer_attempts: int | None = None  # how often the transfer of a file is tried; None: as the job says
+    credential: str = ""  # name of the owner's file with what storage wants to know of him; "": the job's
 
     def process_limits(self, job: Iterable[ResourceLimit]) -> tuple[ResourceLimit, ...]:
         """Return the limits of every process: the job's, with its own in place of those of the same name."""
         return tuple({limit.name: limit for limit in (*job, *self.resource_limits)}.values())
+
+    @property
+    def stages(self) -> bool:
+        """Whether files are transferred for it.  Then it runs in a scratch directory of its own."""
+        if self.stage_in or self.stage_out or program_url(self.command):
+            return True
+        return any(map(is_far, (self.standard_input, self.standard_output, self.standard_error)))
 
     @property
     def instances(self) -> int:
@@ -156,6 +185,61 @@ class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, fo
     def value(self, instance: int) -> int:
         """Return the swept value that stands for `instance` (from 1)."""
         return self.start + (instance - 1) * self.increment
+
+
+_MPI = ["mpiexec", "-n"]  # and a number, before the program
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+def is_far(name: str) -> bool:
+    """Whether the name of a file is a URL.
+
+    >>> is_far("https://example.org/x"), is_far("/data/x"), is_far("A=ftp://x")
+    (True, False, False)
+    """
+    return "://" in name and _URL.match(name) is not None
+
+
+def program_url(command: str) -> str:
+    """Return the URL of the program that a command line runs; "" when its program is on the node.
+
+    >>> program_url("https://example.org/solve -n 3"), program_url("curl https://example.org/x")
+    ('https://example.org/solve', '')
+    >>> program_url("mpiexec -n 4 https://example.org/solve")
+    'https://example.org/solve'
+    """
+    if "://" not in command:
+        return ""
+    try:
+        words = words_of(command)
+    except ValueError:  # an open quote
+        return ""
+    behind = len(_MPI) + 1
+    first = words[behind] if words[: len(_MPI)] == _MPI and len(words) > behind else words[0]
+    return first if is_far(first) else ""
+
+
+ARRAY_INDEX = {
+    "slurm": "SLURM_ARRAY_TASK_ID",
+    "pbs": "PBS_ARRAY_INDEX",
+    "gridengine": "SGE_TASK_ID",
+    "lsf": "LSB_JOBINDEX",
+}
+"""The variable with the number of a task of an array, in each dialect of batch scripts."""
+
+
+class ScriptOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The origin of a batch script: its name and arguments, and the directory and variables of the shell.
+
+    `options` are those of the command that submits it; they count more than those of the script.  `system` is
+    the dialect; empty: that of the first option in the script.
+    """
+
+    words: tuple[str, ...] = ()
+    directory: str = ""
+    environment: dict[str, str] = {}
+    options: tuple[str, ...] = ()
+    system: str = ""
 
 
 _PIECE = re.compile(r"\^([*^])|(\*+)")
@@ -176,6 +260,7 @@ SHELL = "/bin/sh"
 
 _SHELL_CHARACTERS = re.compile(r"[|&;<>()$`\\*?\[#~{}!\n]")
 _PLAIN = re.compile(r"[!#-&(-\[\]-~ \t\r\n]*")  # no quote, no backslash, no white space beyond a shell's
+_QUOTED = re.compile(r"'[^']*'|\"[^\"$`\\]*\"")  # a shell changes nothing between these
 _ASSIGNMENT = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_]*=")
 _SHELL_WORDS = frozenset(
     """. : alias bg break case cd command continue eval exec exit export fg for getopts hash if jobs read
@@ -191,15 +276,34 @@ def words_of(text: str) -> list[str]:
     return text.split() if _PLAIN.fullmatch(text) else shlex.split(text)
 
 
+def script_argv(script: str, path: str, command: str) -> tuple[str, ...]:
+    """Return the words that run a script that is in the file `path`: its first line names the program.
+
+    >>> script_argv("#!/usr/bin/env python3\\n", "/run/x.py", "x.py 'a b'")
+    ('/usr/bin/env', 'python3', '/run/x.py', 'a b')
+    """
+    first = script.partition("\n")[0].rstrip("\r")
+    named = first[2:] if first.startswith("#!") else ""
+    program, _, argument = named.strip().partition(" ")
+    runs = [program or SHELL, *([argument.strip()] if argument.strip() else [])]
+    return (*runs, path, *words_of(command)[1:])
+
+
 def argv_of(command: str) -> tuple[str, ...]:
     """Split a command line; one that needs a shell is handed to ``/bin/sh -c`` whole.
 
-    >>> argv_of("prog 'one two' 3"), argv_of("a | b"), argv_of("exit 3")
-    (('prog', 'one two', '3'), ('/bin/sh', '-c', 'a | b'), ('/bin/sh', '-c', 'exit 3'))
+    A shell would hide the signal that ended the program: it turns signal 9 into exit code 137.
+
+    >>> argv_of("prog 'one two' 3"), argv_of("a | b"), argv_of("exit 3"), argv_of("prog '$x; *'")
+    (('prog', 'one two', '3'), ('/bin/sh', '-c', 'a | b'), ('/bin/sh', '-c', 'exit 3'), ('prog', '$x; *'))
     """
     through_shell = (SHELL, "-c", command)
-    if _SHELL_CHARACTERS.search(command) or _ASSIGNMENT.match(command):
+    if _ASSIGNMENT.match(command):
         return through_shell
+    if _SHELL_CHARACTERS.search(command):
+        outside = _QUOTED.sub("", command)
+        if '"' in outside or "'" in outside or _SHELL_CHARACTERS.search(outside):
+            return through_shell
     try:
         words = words_of(command)
     except ValueError:  # a quote without its partner: the shell says so in the output of the task

@@ -46,6 +46,8 @@ def check_limits(part: JobPart, limits: tuple[ResourceLimit, ...]) -> None:
 
     Raises:  BadRequest ``resource-limit``.
     """
+    if not limits:
+        return
     names = [limit.name for limit in limits]
     for name, times in Counter(names).items():
         at = names.index(name)
@@ -260,8 +262,8 @@ def _check_task_nodes(spec: JobSpec, task: TaskSpec, part: JobPart) -> None:
     if task.node_group and (spec.node_groups or task.required_nodes):
         part.refuse(
             "task-node-group",
-            f"{part} asks for node group {task.node_group!r} beside groups of the job or required nodes",
-            "ask for one of them",
+            f"{part} requests node group {task.node_group!r} beside groups of the job or required nodes",
+            "request one of them",
             "node_group",
         )
 
@@ -353,6 +355,14 @@ _OF_ORDINARY_TASKS = {
 }
 """What special tasks cannot have, as messages call it."""
 
+
+def _check_task_staging(spec: JobSpec, task: TaskSpec, part: JobPart) -> None:
+    if task.stages or task.credential or spec.credential:
+        from headnode.core.model.staging import check_staging
+
+        check_staging(spec, task, part)
+
+
 _RULES: tuple[Callable[[JobSpec, TaskSpec, JobPart], None], ...] = (
     _check_task_size,
     _check_task_limits,
@@ -362,4 +372,5 @@ _RULES: tuple[Callable[[JobSpec, TaskSpec, JobPart], None], ...] = (
     _check_task_sweep,
     _check_task_special,
     check_task_processes,
+    _check_task_staging,
 )

@@ -1,8 +1,10 @@
 """The user of a request, and the receipt of a request with an idempotency key."""
 
 from enum import StrEnum
+from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from headnode.core.model.quantities import Instant
 
@@ -13,6 +15,17 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
     key: str
     digest: bytes
     verb: str
+
+
+class ExpectedState(msgspec.Struct, frozen=True):
+    """What a request may change only as long as it is as the user has read it.
+
+    `kind`: job, node, reservation, template or parameters; `state` as `state_of` in core/state/decide has it.
+    """
+
+    kind: str
+    name: str
+    state: bytes
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -39,6 +52,10 @@ class UserRole(StrEnum):
     ADMINISTRATOR = "administrator"  # changes everything: jobs, nodes, parameters, who may log in
 
 
+TokenRole = Literal["all", "operator", "user", "reader"]
+"""What a token gives of the rights of its user: all; those of an operator or a user; only to read."""
+
+
 class User(msgspec.Struct, frozen=True):
     """A user who gives commands, with the names and numbers of the operating system.
 
@@ -56,6 +73,8 @@ class User(msgspec.Struct, frozen=True):
     origin: str = ""  # where the request comes from, as in the audit log; empty: unknown
     host: str = ""  # the host of the request: its name, or its address; empty: unknown
     once: IdempotencyKey | None = None  # the current request must be carried out only once
+    expected: ExpectedState | None = None  # the current request changes something only if it is so
+    reads_only: bool = False  # the token of the request lets its user change nothing
 
     @property
     def oversees(self) -> bool:
@@ -68,3 +87,10 @@ class User(msgspec.Struct, frozen=True):
         if self.administrator:
             return UserRole.ADMINISTRATOR
         return UserRole.OPERATOR if self.operator else UserRole.USER
+
+    def limited_to(self, role: TokenRole) -> "User":
+        """Return the user with no more rights than a role has."""
+        if role == "all":
+            return self
+        operator = self.oversees and role == "operator"
+        return replace(self, administrator=False, operator=operator, reads_only=role == "reader")

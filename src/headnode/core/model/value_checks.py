@@ -68,7 +68,7 @@ def check_whole_numbers(part: JobPart, spec: JobSpec | TaskSpec, options: Iterab
     for option in options:
         value = getattr(spec, option.fields[0])
         low, high = option.limits or (value, value)
-        if not low <= value <= high:
+        if value is not None and not low <= value <= high:
             key = option.key
             what = f"{key.replace('_', ' ')} {value} of {part} is not between {low} and {high}"
             part.refuse(key.replace("_", "-"), what, f"write {low} to {high}", option.fields[0])
@@ -166,7 +166,10 @@ _NAMES = (
     "node_group",
     "feature",
 )
-_PATHS = ("standard_input", "standard_output", "standard_error", "work_directory")
+_PATHS = (
+    *("standard_input", "standard_output", "standard_error", "work_directory"),
+    *("path", "url", "storage_base"),
+)
 _SHORT = (
     "licences", "order_by", "alternatives", "holds", "resource_limits", "valid_exit_codes", "patterns",
     "excluded_patterns", "feature_patterns",
@@ -178,6 +181,7 @@ _TEXTS: Mapping[str, Bound] = {
     "description": b.NOTE,
     "email": b.ADDRESS,
     "command": b.COMMAND,
+    "script": b.SCRIPT,
 }
 _encode = msgspec.msgpack.Encoder().encode
 _SMALLEST = b.NAME.most  # bytes of an encoded job in which nothing can be beyond a bound

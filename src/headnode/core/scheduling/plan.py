@@ -27,6 +27,7 @@ class Why(StrEnum):
     PREEMPTION = "preemption"  # others are being preempted for it, or it was preempted itself
     ALTERNATIVE = "alternative"  # another request that it would do with does not help either, as it says
     SHARE = "share"  # others give up in its favour what they have beyond their minimum
+    RESOURCE = "resource"  # it is for a resource with its own scheduler, which has not started it
     RESERVED = "reserved"  # nodes that it could have are kept for others, or it may run on these alone
     NEVER_FITS = "never-fits"  # not with the nodes there are
 

@@ -2,7 +2,6 @@
 
 `explain` asks the same placement code as the pass did, on the nodes as the plan leaves them."""
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import nsmallest
 from math import inf
@@ -11,7 +10,7 @@ import msgspec
 
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.node import folded_names, natural_order
-from headnode.core.model.quantities import JobId, QueuePosition
+from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.free_resources import FreeResources
 from headnode.core.scheduling.node_table import NodeOrder, NodeTable, node_objection, rules_of
 from headnode.core.scheduling.node_view import NodeView, typed_span
@@ -30,13 +29,17 @@ _TOGETHER = Reason(
 
 
 def never_fits(
-    request: JobRequest, nodes: Mapping[str, NodeView], licences: Mapping[str, tuple[int, int]] = _NONE
+    request: JobRequest,
+    nodes: Mapping[str, NodeView],
+    licences: Mapping[str, tuple[int, int]] = _NONE,
+    reopened: NodeTable | None = None,
 ) -> tuple[Reason, ...]:
     """Return why the job could not run even on the whole cluster when empty; nothing if it could.
 
     Closed nodes count, because they may open again; removed ones do not.
+    reopened:  the table of the nodes with the closed ones open, if there is one already
     """
-    node_table = NodeTable(nodes, reopened=True)
+    node_table = NodeTable(nodes, reopened=True) if reopened is None else reopened
     resources = FreeResources.empty(node_table, {feature: total for feature, (total, _) in licences.items()})
     need = resolve(request, node_table)
     if find_placement(need, resources) is not None:
@@ -306,13 +309,33 @@ def with_alternatives(told: Iterable[Reasons]) -> Reasons:
     return (*own, *(_line(number, reasons) for number, reasons in enumerate(others, start=1)))
 
 
+MOST_FOUND = 10_000  # requests of which it is remembered whether they can ever run
+
+
+class EmptyCluster:
+    """What was found of requests on these nodes without jobs, with so many licences in all."""
+
+    def __init__(self) -> None:
+        self.node_table: NodeTable | None = None
+        self.found: dict[tuple[JobRequest, tuple[tuple[str, int], ...]], Reasons] = {}
+
+
 def never_with_any(request: JobRequest, view: View) -> Reasons:
     """Return why the job could not run even on the whole cluster when empty, under none of its options.
 
-    Nothing if it could under one.
+    Nothing if it could under one.  It is worked out once for equal requests, as long as the nodes stay.
     """
-    found = [never_fits(request.option(n), view.nodes, view.licences) for n in range(len(request.others) + 1)]
-    return with_alternatives(found) if all(found) else ()
+    empty = view.node_table().cache.of(EmptyCluster)
+    asked = request, tuple((feature, total) for feature, (total, _) in view.licences.items())
+    known = empty.found.get(asked)
+    if known is None:
+        if len(empty.found) >= MOST_FOUND:
+            empty.found.clear()
+        table = empty.node_table = empty.node_table or NodeTable(view.nodes, reopened=True)
+        options = map(request.option, range(len(request.others) + 1))
+        found = [never_fits(option, view.nodes, view.licences, table) for option in options]
+        known = empty.found[asked] = with_alternatives(found) if all(found) else ()
+    return known
 
 
 def _line(number: int, reasons: Reasons) -> Reason:
@@ -335,20 +358,6 @@ def explain(view: View, plan: Plan, request: JobRequest) -> tuple[Reason, ...]:
     resources = FreeResources.now(node_table, nodes, {})  # what licences remain, the pass itself has told
     told = tuple(reason for reason in wait.reasons if reason.why is not Why.NODE or not reason.what)
     return (*told, *node_by_node(resolve(request, node_table), request, resources))
-
-
-def first_ahead(view: View, turn: QueuePosition, most: int) -> tuple[list[QueuePosition], int]:
-    """Return the first `most` turns that queue before this one, and how many there are in all.
-
-    Cost:  O(classes * (most + log(jobs of a class))).
-    """
-    count = 0
-    first: list[QueuePosition] = []
-    for waiting in view.queue:
-        ahead = bisect_left(waiting.turns, turn)
-        count += ahead
-        first += waiting.turns[: min(ahead, most)]
-    return sorted(first)[:most], count
 
 
 def _nodes_after(view: View, plan: Plan) -> dict[str, NodeView]:

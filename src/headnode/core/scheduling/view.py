@@ -1,5 +1,6 @@
 """What a policy sees of the cluster at one instant.  Made by the engine, and never changed."""
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from math import inf
@@ -114,3 +115,17 @@ class View(msgspec.Struct, frozen=True, gc=False):
         return (
             ground.node_table if ground is not None and ground.nodes is self.nodes else NodeTable(self.nodes)
         )
+
+
+def first_ahead(view: View, turn: QueuePosition, most: int) -> tuple[list[QueuePosition], int]:
+    """Return the first `most` turns that queue before this one, and how many there are in all.
+
+    Cost:  O(classes * (most + log(jobs of a class))).
+    """
+    count = 0
+    first: list[QueuePosition] = []
+    for waiting in view.queue:
+        ahead = bisect_left(waiting.turns, turn)
+        count += ahead
+        first += waiting.turns[: min(ahead, most)]
+    return sorted(first)[:most], count

@@ -19,7 +19,8 @@ from headnode.core.state.job_record import JobRecord, RunEnd
 from headnode.core.state.node_faults import job_retries, requeue_held_for_prologs
 from headnode.core.state.preempt import give_up_recalled
 from headnode.core.state.prep_release import prepare_nodes, release_tasks, released_first, spare_processors
-from headnode.core.state.stop import cancel_queued, stop_live, tasks_of
+from headnode.core.state.resources import dispatch_there, hand_over
+from headnode.core.state.stop import cancel_queued, stop_live
 from headnode.core.state.suspend import suspended_if_stopped
 from headnode.core.state.task_graph import TaskGraph
 from headnode.core.state.transitions import JobState, NodePhase
@@ -41,8 +42,8 @@ def advance_job(cluster: ClusterState, command: AdvanceJob, now: Instant) -> lis
     if record is None:
         return []
     if record.state is JobState.QUEUED:
-        return _cancel_in_vain(cluster, record, now)
-    rules = RULES.get(record.state, ())
+        return _cancel_in_vain(cluster, record, now) or hand_over(cluster, record, now)
+    rules = (RULES_ELSEWHERE if record.is_elsewhere else RULES).get(record.state, ())
     if not rules:
         return []
     graph = cluster.graph(record.id)
@@ -56,7 +57,7 @@ def advance_job(cluster: ClusterState, command: AdvanceJob, now: Instant) -> lis
 def _cancel_in_vain(cluster: ClusterState, record: JobRecord, now: Instant) -> list[Event]:
     """End a job that waits for what can never happen any more."""
     skipped = cancel_if_in_vain(cluster, record, now)
-    canceled = cancel_queued(record, tasks_of(cluster, record), now, skipped[0].message) if skipped else []
+    canceled = cancel_queued(record, now, skipped[0].message) if skipped else []
     return [*canceled, *skipped]
 
 
@@ -90,7 +91,7 @@ def tend_nodes(
     cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant
 ) -> list[Event] | None:
     """Nodes are prepared before their first task and released after their last."""
-    if not graph.tends_nodes:
+    if not graph.tends_nodes or cluster.agenda.closing:
         return None
     return prepare_nodes(cluster, record, now) or None
 
@@ -114,9 +115,35 @@ def end_when_stopped(
         return [returned, *requeue_held_for_prologs(cluster, record, message, now)]
     message = f"{record.message}, after {run.auto_requeues} returns to the queue"
     return [
-        *cancel_queued(record, run.tasks, now, message),
+        *cancel_queued(record, now, message),
         e.JobEnded(at=now, job=record.id, outcome="failed", message=message),
     ]
+
+
+def detach(cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant) -> list[Event] | None:
+    """A job of which nothing is left but transfers from its nodes gives back all its processors.
+
+    Not where a node has something to do after the job, or where a task may be tried again.
+    """
+    run, spec = graph.run, graph.spec
+    if not run.stages or not run.allocation or graph.ready or graph.blocks or run.end is not None:
+        return None
+    if graph.tends_nodes or run.holdings or spec.run_until_canceled or spec.task_retry_limit:
+        return None
+    lives = [live for progress in run.tasks for live in progress.live.values()]
+    if not lives or any(live.staging != "out" for live in lives) or cleans_nodes(cluster):
+        return None
+    return [e.AllocationReleased(at=now, job=record.id)]
+
+
+def requeue_detached(
+    _cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant
+) -> list[Event] | None:
+    """A job that has given back its processors, and is to run tasks after all, waits in the queue again."""
+    if not graph.run.detached or not graph.ready or graph.lanes:
+        return None
+    message = "it had released its processors, and tasks of it are to run again"
+    return [e.JobAutoRequeued(at=now, job=record.id, message=message, uncounted=True)]
 
 
 def leave_reduced_nodes(
@@ -128,7 +155,7 @@ def leave_reduced_nodes(
 
 def dispatch(cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant) -> list[Event] | None:
     """Instances that may run are dispatched to free processors of the job."""
-    if not graph.ready or graph.run.end is not None:
+    if not graph.ready or graph.run.end is not None or cluster.agenda.closing:
         return None
     return list(dispatches(cluster, record, now)) or None
 
@@ -192,8 +219,10 @@ RULES: Mapping[JobState, tuple[Rule, ...]] = MappingProxyType(
             give_back_recalled,
             tend_nodes,
             end_when_stopped,
+            requeue_detached,
             leave_reduced_nodes,
             dispatch,
+            detach,
             give_back_spare,
             give_back_overdue,
         ),
@@ -207,6 +236,16 @@ RULES: Mapping[JobState, tuple[Rule, ...]] = MappingProxyType(
 
 The events of a rule make the job dirty, so the first rule is tried again after them.
 """
+
+
+RULES_ELSEWHERE: Mapping[JobState, tuple[Rule, ...]] = MappingProxyType(
+    {
+        JobState.HANDED: (end_when_done, end_when_stopped, dispatch_there),
+        JobState.RUNNING: (end_when_done, end_when_stopped, dispatch_there),
+        JobState.ENDING: (wait_for_attempts, end_run),
+    }
+)
+"""The same for a job that was handed over to a resource."""
 
 
 def _over(record: JobRecord, graph: TaskGraph, now: Instant) -> e.JobEnded:

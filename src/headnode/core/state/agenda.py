@@ -68,6 +68,7 @@ class Agenda:
         self.dirty_job_views: set[JobId] = set()  # running jobs whose view for the policy may be out of date
         self.dirty_node_views: set[str] = set()  # nodes whose view may be out of date
         self.pass_needed = True
+        self.closing = False  # the head ends: nothing starts any more
         self.children_released = False  # the end of a job let others into the queue; no plan has them yet
         self.for_archive: dict[JobId, JobRecord] = {}  # ended jobs that the archive does not have yet
         self.deadlines: Timers[JobId] = Timers()  # run time limits

@@ -9,8 +9,9 @@ from typing import Any
 
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.user import Receipt
-from headnode.core.state import events as e
 from headnode.core.state import (
+    bank,
+    elastic,
     filters,
     hold,
     hooks,
@@ -20,6 +21,7 @@ from headnode.core.state import (
     nodes,
     preempt,
     reservations,
+    resources,
     start,
     submit,
     suspend,
@@ -27,6 +29,7 @@ from headnode.core.state import (
     templates,
     tokens,
 )
+from headnode.core.state import events as e
 from headnode.core.state import job_events as j
 from headnode.core.state.cluster_state import ClusterState
 
@@ -48,7 +51,7 @@ def pass_time(cluster: ClusterState, now: Instant) -> None:
 
 
 def _clock_set(cluster: ClusterState, event: e.ClockSet) -> None:
-    for job in cluster.running | cluster.suspended:
+    for job in cluster.running | cluster.detached | cluster.resource_index.elsewhere:
         record = cluster.jobs[job]
         run = start.run_of(cluster, record)
         if run.started is None or not record.state.is_active:
@@ -60,6 +63,7 @@ def _clock_set(cluster: ClusterState, event: e.ClockSet) -> None:
         cluster.agenda.set_deadline(job, run.deadline)
         cluster.agenda.dirty_job_views.add(job)
     cluster.usage.shift(event.seconds)
+    cluster.bank.shift(event.seconds)
     cluster.agenda.pass_needed = True
 
 
@@ -88,33 +92,38 @@ APPLY: Mapping[type, Callable[[ClusterState, Any], None]] = MappingProxyType(
         j.JobValidated: filters.job_validated,
         j.FilterAnswered: filters.filter_answered,
         j.JobConfiguring: submit.job_configured,
-        j.JobStarted: start.job_started,
-        j.AllocationGrown: start.allocation_grown,
-        j.AllocationShrunk: start.allocation_shrunk,
-        j.AllocationLost: start.allocation_lost,
+        j.JobStarted: bank.counted(start.job_started),
+        j.AllocationGrown: bank.counted(start.allocation_grown),
+        j.AllocationShrunk: bank.counted(start.allocation_shrunk),
+        j.AllocationReleased: bank.counted(start.allocation_released),
+        j.AllocationLost: bank.counted(start.allocation_lost),
         j.NodePrepared: hooks.readied,
         j.NodesCleaning: hooks.cleaning,
         j.ProcessorsRecalled: preempt.processors_recalled,
         j.InstancesDispatched: task_progress.instances_dispatched,
+        j.InstancesStaging: task_progress.instances_staging,
+        e.InstancesHanded: task_progress.instances_handed,
         j.InstancesStarted: task_progress.instances_started,
         j.InstancesEnded: task_progress.instances_ended,
         j.InstancesStopping: task_progress.instances_stopping,
         j.InstancesCanceled: task_progress.task_canceled,
+        j.TasksCanceled: task_progress.tasks_canceled,
         j.InstancesRequeued: task_progress.task_requeued,
         j.JobEnding: job_end.job_ending,
         j.DispatchStopped: job_end.dispatch_stopped,
-        j.JobEnded: job_end.job_ended,
-        j.JobRequeued: job_end.job_requeued,
-        j.JobAutoRequeued: job_end.job_returned,
+        j.JobEnded: bank.counted(job_end.job_ended),
+        j.JobRequeued: bank.counted(job_end.job_requeued),
+        j.JobAutoRequeued: bank.counted(job_end.job_returned),
         j.JobUnarchived: job_end.job_revived,
         j.JobHeld: hold.hold_set,
         j.JobReleased: hold.hold_released,
         j.JobSuspending: suspend.suspending,
         j.ProcessesStopped: suspend.processes_stopped,
-        j.JobSuspended: suspend.suspended,
+        j.JobSuspended: bank.counted(suspend.suspended),
         j.JobResuming: suspend.resuming,
-        j.JobResumed: suspend.resumed,
+        j.JobResumed: bank.counted(suspend.resumed),
         j.ProgressSet: modify.progress_set,
+        e.BankNoted: bank.bank_noted,
         e.NodeRegistered: nodes.node_registered,
         e.NodeApproved: nodes.node_state_changed,
         e.NodePaused: nodes.node_state_changed,
@@ -139,6 +148,15 @@ APPLY: Mapping[type, Callable[[ClusterState, Any], None]] = MappingProxyType(
         e.ReservationModified: reservations.reservation_kept,
         e.ReservationCanceled: reservations.reservation_gone,
         e.ReservationEnded: reservations.reservation_gone,
+        e.ResourceSet: resources.resource_set,
+        e.ResourceRemoved: resources.resource_removed,
+        e.ElasticPoolSet: elastic.pool_set,
+        e.ElasticPoolPaused: elastic.pool_paused,
+        e.ElasticPoolResumed: elastic.pool_resumed,
+        e.ElasticPoolRemoved: elastic.pool_removed,
+        e.ElasticNodeWanted: elastic.node_wanted,
+        e.ElasticNodeLeaving: elastic.node_leaving,
+        e.ElasticNodeGone: elastic.node_gone,
         e.TemplateSet: templates.template_set,
         e.TemplateRemoved: templates.template_removed,
     }

@@ -5,16 +5,16 @@
 
 from math import inf, nextafter
 
-import msgspec
 from msgspec.structs import replace
 
 from headnode.core.model.errors import NotFound
 from headnode.core.model.job import JobRequest, JobSpec
 from headnode.core.model.quantities import Instant, JobId, QueuePosition, Seconds, queue_position
 from headnode.core.model.reservation import NodeReservation
-from headnode.core.model.template import JobTemplate
 from headnode.core.model.user import Receipt
 from headnode.core.state.agenda import Agenda
+from headnode.core.state.bank_ledger import BankLedger
+from headnode.core.state.elastic_record import ElasticIndex
 from headnode.core.state.events import SuspectJob
 from headnode.core.state.indexes import FreeCores, JobQueue
 from headnode.core.state.job_record import JobRecord, decode_spec, spec_of, started_run
@@ -29,37 +29,13 @@ from headnode.core.state.job_request import (
     suspension_of,
     without_refused,
 )
-from headnode.core.state.node_record import (
-    InvitationRecord,
-    LoginRecord,
-    NodeRecord,
-    PrologSuccesses,
-    StartFailures,
-    TokenRecord,
-)
-from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER, OwnerUsage, UsageAccount
+from headnode.core.state.node_record import NodeRecord, PrologSuccesses, StartFailures
+from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER, OwnerUsage
 from headnode.core.state.reservation_index import ReservationIndex, admitted, admitted_owner
+from headnode.core.state.resource_index import ResourceIndex
+from headnode.core.state.snapshot import Snapshot
 from headnode.core.state.task_graph import TaskGraph
 from headnode.core.state.transitions import JobState, set_recalled
-
-
-class Snapshot(msgspec.Struct, forbid_unknown_fields=True):
-    """The state that a restart needs, without the events before it."""
-
-    jobs: list[JobRecord] = []
-    nodes: list[NodeRecord] = []
-    parameters: dict[str, str] = {}
-    templates: list[JobTemplate] = []
-    reservations: list[NodeReservation] = []
-    invitations: list[InvitationRecord] = []
-    logins: list[LoginRecord] = []
-    tokens: list[TokenRecord] = []
-    receipts: list[Receipt] = []
-    usage: list[UsageAccount] = []
-    next_token: int = 1
-    next_job: int = 1
-    next_order: int = 1
-    version: int = 1
 
 
 class ClusterState:
@@ -86,6 +62,8 @@ class ClusterState:
         self.next_token, self.next_job, self.next_order = kept.next_token, kept.next_job, kept.next_order
         half_life = float(self.parameters.get(HALF_LIFE_PARAMETER, HALF_LIFE))
         self.usage = OwnerUsage(kept.usage, half_life)
+        self.resource_index = ResourceIndex(kept.resources, self.jobs, self.agenda)
+        self.bank, self.elastic = BankLedger(kept.bank), ElasticIndex(kept.elastic)
         self._derive_nothing()
         for reservation in kept.reservations:
             self.keep_reservation(reservation)
@@ -106,7 +84,7 @@ class ClusterState:
         self.waiting: set[JobId] = set()  # jobs with a graph that have tasks to dispatch
         self.cores = FreeCores(self.jobs, self.nodes, self.agenda)
         self.running: set[JobId] = set()  # jobs that hold an allocation
-        self.suspended: set[JobId] = set()  # suspended, or ending after it: they hold nothing where they are
+        self.detached: set[JobId] = set()  # jobs that hold nothing where their processes are
         self.releasing: set[JobId] = set()  # running jobs that end, or of which processors were recalled
         self.counts: dict[JobState, int] = {}
         self.personal = False  # some node serves one user only
@@ -128,6 +106,9 @@ class ClusterState:
             tokens=list(self.tokens.values()),
             receipts=[receipt for each in self.receipts.values() for receipt in each.values()],
             usage=self.usage.accounts(),
+            resources=list(self.resource_index.named.values()),
+            bank=list(self.bank.entries.values()),
+            elastic=list(self.elastic.named.values()),
             next_token=self.next_token,
             next_job=self.next_job,
             next_order=self.next_order,
@@ -176,17 +157,15 @@ class ClusterState:
 
     def request(self, record: JobRecord) -> JobRequest:
         """Return the resource request of a job; of a running job, the request that it started with."""
-        known = self._granted.get(record.id)
-        if known is None:
-            known = self.queue.requests.get(record.id)
+        known = self._granted.get(record.id) or self.queue.requests.get(record.id)
         if known is not None:
             return known
         return self.given(record) if record.state.is_active else request_in(record.spec)
 
     def given(self, record: JobRecord) -> JobRequest:
         """Return what a job was given that was started, also when it is suspended and waits to go on."""
-        request = request_taken(record.spec, record.run.alternative if record.run is not None else 0)
-        return self.admit_request(record, without_refused(request, record.run))
+        option = record.run.alternative if record.run is not None else 0
+        return self.admit_request(record, without_refused(request_taken(record.spec, option), record.run))
 
     def turn(self, record: JobRecord) -> QueuePosition:
         """Return the place of a job in the queue: smaller goes first."""
@@ -204,12 +183,17 @@ class ClusterState:
     def adopt(self, record: JobRecord) -> None:
         """Take a record in, with everything that follows from it."""
         record.owner, record.submit_host = self.shared(record.owner), self.shared(record.submit_host)
+        if record.state is JobState.RUNNING and record.is_elsewhere and started_run(record).started is None:
+            record.state = JobState.HANDED  # older snapshots do not have it
         self.jobs[record.id] = record
         self.counts[record.state] = self.counts.get(record.state, 0) + 1
         if record.state is JobState.QUEUED:
             self.enqueue(record)
-        elif record.is_suspended:
-            self.open_suspended(record)
+        elif record.is_elsewhere:
+            if record.state in (JobState.HANDED, JobState.RUNNING, JobState.ENDING):
+                self.open_elsewhere(record)
+        elif record.is_detached:
+            self.open_detached(record)
             if record.state is JobState.RESUMING:
                 self.enqueue(record)
         elif record.state in (JobState.RUNNING, JobState.SUSPENDING, JobState.ENDING):
@@ -230,7 +214,7 @@ class ClusterState:
 
     def enqueue(self, record: JobRecord) -> None:
         """Put a queued job where passes find it, unless it is held or waits for parents."""
-        for parent in (*record.waits_for, *record.met):
+        for parent in (*record.waits_for, *record.satisfied):
             self.children.setdefault(parent, set()).add(record.id)
         if record.state is JobState.QUEUED and record.last_start is not None:
             over = nextafter(record.last_start, inf)  # at that very instant it may start still
@@ -245,7 +229,11 @@ class ClusterState:
     def _insert_in_queue(self, record: JobRecord) -> None:
         if record.waits_for or record.holds:
             return
-        self.queue.insert(self.turn(record), self._asked(record))
+        asked = self._asked(record)
+        if asked.resource and record.state is JobState.QUEUED:
+            self.resource_index.go_out(record.id, asked.resource)
+            return
+        self.queue.insert(self.turn(record), asked)
         self.agenda.pass_needed = True
 
     def _asked(self, record: JobRecord) -> JobRequest:
@@ -282,12 +270,13 @@ class ClusterState:
     def dequeue(self, record: JobRecord) -> None:
         """Take a job out of everything that `enqueue` put it in."""
         self.filtered.discard(record.id)
-        for parent in (*record.waits_for, *record.met):
+        for parent in (*record.waits_for, *record.satisfied):
             waiting = self.children.get(parent, set())
             waiting.discard(record.id)
             if not waiting:
                 self.children.pop(parent, None)
         self.agenda.last_starts.drop(record.id)
+        self.resource_index.outbound.pop(record.id, None)
         self.queue.remove(self.turn(record))
         self.agenda.pass_needed = True
 
@@ -311,6 +300,16 @@ class ClusterState:
         self.agenda.dirty_jobs.add(record.id)
         self.usage.count(record, self.spec(record).project)
 
+    def open_elsewhere(self, record: JobRecord) -> None:
+        """Update the indexes for a job that was handed over; it holds nothing here."""
+        run = started_run(record)
+        self.resource_index.elsewhere.add(record.id)
+        self.graphs[record.id] = TaskGraph(record, run, self.waiting)
+        live = sum(len(progress.live) for progress in run.tasks)
+        self.resource_index.count(run.resource, live, self.waiting)
+        self.agenda.set_deadline(record.id, run.deadline)
+        self.agenda.dirty_jobs.add(record.id)
+
     def update_releasing(self, record: JobRecord) -> None:
         """Update whether a job is releasing processors: recalled ones, or all because it is ending."""
         recalled = record.run is not None and bool(record.run.recalled)
@@ -320,7 +319,7 @@ class ClusterState:
             self.releasing.discard(record.id)
 
     def release_allocation(self, record: JobRecord) -> None:
-        """Release the allocation of a suspended job; its processes stay on their nodes."""
+        """Release the allocation of a job whose processes stay on their nodes."""
         run = started_run(record)
         for node, processors in run.allocation.items():
             self.cores.give_back(record.id, node, processors)
@@ -332,35 +331,37 @@ class ClusterState:
         self.releasing.discard(record.id)
         self._granted.pop(record.id, None)
 
-    def open_suspended(self, record: JobRecord) -> None:
-        """Update the indexes for a suspended job, whose processes are on nodes without an allocation."""
+    def open_detached(self, record: JobRecord) -> None:
+        """Update the indexes for a job whose processes are on nodes without an allocation."""
         run = started_run(record)
-        self.suspended.add(record.id)
+        self.detached.add(record.id)
         self.graphs[record.id] = TaskGraph(record, run, self.waiting)
         self.agenda.set_deadline(record.id, run.deadline)
-        self.agenda.dirty_node_views.update(suspension_of(run).allocation)
+        self.agenda.dirty_node_views.update(run.places)
         self.agenda.dirty_jobs.add(record.id)
 
     def on_node(self, node: str) -> set[JobId]:
-        """Return the jobs that hold something of a node, or whose stopped processes are there."""
-        suspended = {job for job in self.suspended if node in suspension_of(self.jobs[job].run).allocation}
-        return self.cores.holders.get(node, set()) | suspended
+        """Return the jobs that hold something of a node, or whose processes are there without that."""
+        detached = {job for job in self.detached if node in started_run(self.jobs[job]).places}
+        return self.cores.holders.get(node, set()) | detached
 
     def close_run(self, record: JobRecord) -> None:
         """Give back everything a job holds."""
         self.agenda.dirty_job_views.add(record.id)
         if record.state is JobState.RESUMING:
             self.dequeue(record)
-        if record.id in self.suspended:
-            self.agenda.dirty_node_views.update(suspension_of(record.run).allocation)
-            self.suspended.discard(record.id)
+        if record.id in self.detached:
+            self.agenda.dirty_node_views.update(started_run(record).places)
+            self.detached.discard(record.id)
         if record.run is not None:
+            record.run.detached = {}
             for node, processors in record.run.allocation.items():
                 self.cores.give_back(record.id, node, processors)
             record.run.allocation, record.run.parts, record.run.holdings = {}, (), {}
             record.run.recalled_for, record.run.end = (), None
             self.usage.count(record, self.spec(record).project)
         self.running.discard(record.id)
+        self.resource_index.elsewhere.discard(record.id)
         self.releasing.discard(record.id)
         self.graphs.pop(record.id, None)
         self.waiting.discard(record.id)
@@ -393,7 +394,7 @@ class ClusterState:
 
     def update_personal(self) -> None:
         """Update whether any node serves one user only, and the requests of jobs if that has changed."""
-        personal = any(node.facts.only_user for node in self.nodes.values())
+        personal = self.elastic.is_personal or any(node.facts.only_user for node in self.nodes.values())
         if personal != self.personal:
             self.personal = personal
             self._reservations_changed(set())

@@ -9,12 +9,16 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+import msgspec
+
 from headnode.core.model.errors import BadRequest, WrongState
-from headnode.core.model.quantities import Instant
-from headnode.core.model.user import IdempotencyKey, Receipt, User
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.user import ExpectedState, IdempotencyKey, Receipt, User
 from headnode.core.state import (
     advance_job,
+    bank,
     drain,
+    elastic,
     filters,
     groups,
     hold,
@@ -27,6 +31,7 @@ from headnode.core.state import (
     preempt,
     report,
     reservations,
+    resources,
     start,
     stop,
     submit,
@@ -111,11 +116,44 @@ def receipt_event(
     return RequestCarriedOut(at=now, receipt=receipt)
 
 
+def state_of(cluster: ClusterState, kind: str, name: str) -> bytes:
+    """Return what users decide of a thing, as bytes to compare; b"" if it is not there, or has ended."""
+    found: Any = None
+    match kind:
+        case "job" if (job := cluster.jobs.get(JobId(int(name)))) is not None:
+            found = (job.spec, job.state, job.priority, job.hold_until, job.holds, job.group)
+        case "node" if (node := cluster.nodes.get(name)) is not None:
+            found = (node.state, node.groups, node.features, node.comment, node.drains, node.key)
+        case "reservation":
+            found = cluster.reservation_index.named.get(name.lower())
+        case "template":
+            found = cluster.templates.get(name.lower())
+        case "parameters":
+            found = sorted(cluster.parameters.items())
+    return b"" if found is None else msgspec.msgpack.encode(found)
+
+
+def refuse_changed(cluster: ClusterState, expected: ExpectedState) -> None:
+    """Refuse a change of what has changed since the user has read it.
+
+    Raises:  WrongState ``changed``.
+    """
+    if state_of(cluster, expected.kind, expected.name) != expected.state:
+        raise WrongState(
+            code="changed",
+            what=f"{expected.kind} {expected.name}".strip() + " has changed since you read it",
+            fix="read it again, then repeat the change",
+        )
+
+
 def decide(cluster: ClusterState, command: Command, now: Instant) -> list[Event]:
     """Return the events that `command` causes now.
 
     Raises:  Refused, with what to do about it; then nothing happens.
     """
+    by = getattr(command, "by", None)
+    if isinstance(by, User) and by.expected is not None:
+        refuse_changed(cluster, by.expected)
     asked = once_of(command)
     if asked is None:
         return _DECIDE[type(command)](cluster, command, now)
@@ -151,6 +189,7 @@ _DECIDE: Mapping[type, Callable[[ClusterState, Any, Instant], list[Event]]] = Ma
         hold.ReleaseJob: hold.release,
         stop.StopTask: stop.stop_task,
         job_end.RequeueTask: job_end.requeue_task,
+        report.ReportStaging: report.staging,
         report.ReportStarted: report.started,
         report.ReportEnded: report.ended,
         node_loss.GiveUpNode: node_loss.give_up_node,
@@ -177,6 +216,19 @@ _DECIDE: Mapping[type, Callable[[ClusterState, Any, Instant], list[Event]]] = Ma
         nodes.SetParameter: nodes.set_parameter,
         nodes.ShiftLimits: nodes.shift_limits,
         nodes.SkipNumbers: nodes.skip_numbers,
+        resources.SetResource: resources.set_resource,
+        resources.RemoveResource: resources.remove_resource,
+        resources.ReportHanded: resources.handed,
+        bank.AskBank: bank.ask,
+        bank.NoteBank: bank.note,
+        bank.RefundRuns: bank.refund,
+        elastic.SetElasticPool: elastic.set_pool,
+        elastic.PauseElasticPool: elastic.pause_pool,
+        elastic.ResumeElasticPool: elastic.resume_pool,
+        elastic.RemoveElasticPool: elastic.remove_pool,
+        elastic.MakeElasticNode: elastic.make_node,
+        elastic.GiveBackNode: elastic.give_back_node,
+        elastic.SettleElasticNode: elastic.settle_node,
         templates.SetTemplate: templates.set_template,
         templates.RemoveTemplate: templates.remove_template,
     }

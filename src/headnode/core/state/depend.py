@@ -6,14 +6,7 @@ from enum import Enum
 import msgspec
 
 from headnode.core.model.errors import BadRequest, NotFound, Path, Refused, WrongState
-from headnode.core.model.job import (
-    DEPENDENCY_FIELDS,
-    Condition,
-    JobSpec,
-    dependencies,
-    find_cycle,
-    parents,
-)
+from headnode.core.model.job import DEPENDENCY_FIELDS, Condition, JobSpec, dependencies, find_cycle, parents
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
@@ -39,7 +32,7 @@ class DependencyState(Enum):
 
     MET = "it is met"
     OPEN = "it may still be met"
-    NEVER = "it can never be met: the job is over"
+    NEVER = "it can never be met: the job has ended"
 
 
 def outcome_of(record: JobRecord) -> ParentOutcome:
@@ -238,12 +231,7 @@ def cancel_if_in_vain(cluster: ClusterState, record: JobRecord, now: Instant) ->
         message = _in_vain(parent, condition, fates[parent])
         return [
             e.JobEnded(
-                at=now,
-                job=record.id,
-                outcome="canceled",
-                message=message,
-                skipped=True,
-                parent=JobId(parent),
+                at=now, job=record.id, outcome="canceled", message=message, skipped=True, parent=JobId(parent)
             )
         ]
     return []
@@ -332,7 +320,7 @@ def _circle(cluster: ClusterState, specs: Mapping[JobId, JobSpec]) -> list[int]:
         job = ahead.pop()
         record = cluster.jobs.get(JobId(job))
         if job not in graph and record is not None:
-            graph[job] = (*record.waits_for, *record.met)
+            graph[job] = (*record.waits_for, *record.satisfied)
             ahead += graph[job]
     return find_cycle(graph)
 
@@ -340,7 +328,7 @@ def _circle(cluster: ClusterState, specs: Mapping[JobId, JobSpec]) -> list[int]:
 def set_awaited(cluster: ClusterState, record: JobRecord, awaited: tuple[int, ...]) -> None:
     """Set the dependencies that are still open; the others are satisfied, but a requeue may reopen them."""
     record.waits_for = awaited
-    record.met = tuple(parent for parent in parents(cluster.spec(record)) if parent not in awaited)
+    record.satisfied = tuple(parent for parent in parents(cluster.spec(record)) if parent not in awaited)
 
 
 def update_children(cluster: ClusterState, parent: JobRecord) -> None:

@@ -169,10 +169,10 @@ def _depth(progress: TaskProgress, waiting: int, graph: TaskGraph, room: TaskPla
 
     Never more than half of what would be a fair share, so that all places end together.
     """
-    if not progress.ended:
+    if not progress.attempts_ended:
         return 1
     lanes = max(1, len(graph.lanes) + room.count_places())
-    mean = max(progress.ended_time / progress.ended, AHEAD / MOST_AHEAD)
+    mean = max(progress.ended_run_time / progress.attempts_ended, AHEAD / MOST_AHEAD)
     return max(1, min(int(AHEAD / mean), MOST_AHEAD, waiting // (2 * lanes)))
 
 

@@ -1,11 +1,8 @@
 """Which nodes drain, and what jobs give up of a node that is taken out of service."""
 
-from collections.abc import Mapping
-
 from msgspec.structs import replace
 
-from headnode.core.model.errors import BadRequest, WrongState
-from headnode.core.model.node import NodeFacts, NodeState
+from headnode.core.model.errors import BadRequest
 from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import NEVER, Instant
 from headnode.core.model.task import SPECIAL
@@ -15,7 +12,7 @@ from headnode.core.state import job_events as job_events_e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import AttemptReport, Command
 from headnode.core.state.events import Event
-from headnode.core.state.hooks import cleaned_first, has_hooks
+from headnode.core.state.hooks import cleaned_first
 from headnode.core.state.job_record import JobRecord, LiveAttempt
 from headnode.core.state.node_loss import LOST, goes_on_with
 from headnode.core.state.node_record import LONGEST_REASON, Drain, NodeRecord
@@ -50,9 +47,6 @@ class ReportNonsense(Command, frozen=True):
 
     node: str
     reason: str
-
-
-OLD_AGENT_REASON = "its agent is older than the hooks of this cluster and runs none: update Headnode there"
 
 
 def drain(cluster: ClusterState, command: DrainNode, now: Instant) -> list[Event]:
@@ -121,39 +115,17 @@ def health(cluster: ClusterState, command: ReportHealth, now: Instant) -> list[E
 def nonsense(cluster: ClusterState, command: ReportNonsense, now: Instant) -> list[Event]:
     """Close a node that says what cannot be, until an administrator resumes it."""
     known = cluster.nodes.get(command.node)
-    if known is None or _of("report", known) is not None:
+    if known is None or _of("bad-report", known) is not None:
         return []
     reason = f"it sent an impossible report: {command.reason}"[:LONGEST_REASON]
-    return [e.NodeDrained(at=now, node=command.node, closes=now, cause="report", reason=reason)]
-
-
-def drain_for_age(
-    known: NodeRecord | None, facts: NodeFacts, parameters: Mapping[str, str | None], now: Instant
-) -> list[Event]:
-    """Close a node whose agent cannot do what these parameters ask of it, and open it when it can."""
-    closed = known is not None and _of("agent", known) is not None
-    unfit = has_hooks(parameters) and not facts.hooks
-    if unfit == closed:
-        return []
-    if closed:
-        return [e.NodeDrainLifted(at=now, node=facts.name, cause="agent")]
-    return [e.NodeDrained(at=now, node=facts.name, closes=now, cause="agent", reason=OLD_AGENT_REASON)]
+    return [e.NodeDrained(at=now, node=command.node, closes=now, cause="bad-report", reason=reason)]
 
 
 def lift_drains(known: NodeRecord, by: User, now: Instant) -> list[Event]:
-    """Return the events that lift all drains of a node, whatever their cause.
-
-    Raises:  WrongState ``old-agent`` if the only cause is the age of its agent, which cannot be lifted.
-    """
-    name, causes = known.facts.name, [each.cause for each in known.drains]
-    if causes == ["agent"] and known.state is NodeState.READY:
-        raise WrongState(
-            code="old-agent",
-            what=f"node {name!r} stays drained: its agent is older than the hooks of this cluster",
-            fix="update Headnode on the node, or clear PrologProgram, EpilogProgram and NodeFilterDirectory",
-        )
+    """Return the events that lift all drains of a node, whatever their cause."""
     return [
-        e.NodeDrainLifted(at=now, node=name, cause=cause, by=by.name) for cause in causes if cause != "agent"
+        e.NodeDrainLifted(at=now, node=known.facts.name, cause=each.cause, by=by.name)
+        for each in known.drains
     ]
 
 

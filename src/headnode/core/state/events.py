@@ -9,11 +9,14 @@ from typing import Literal
 
 import msgspec
 
+from headnode.core.model.bank import BankStep
+from headnode.core.model.elastic import ElasticPool
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.reservation import NodeReservation
-from headnode.core.model.user import Receipt
-from headnode.core.state.job_events import StateEvent
+from headnode.core.model.resource import BatchResource
+from headnode.core.model.user import Receipt, TokenRole
+from headnode.core.state.job_events import JobEvent, StateEvent
 
 
 class NodeRegistered(StateEvent, frozen=True, gc=False, tag="NodeRegistered"):
@@ -47,9 +50,9 @@ class NodeResumed(NodeEvent, frozen=True, gc=False, tag="NodeResumed"):
     by: str = ""
 
 
-DrainCause = Literal["request", "health", "hook", "agent", "report", "fault", "failures"]
-"""Who lets a node drain: an administrator, its health check, a prolog or an epilog that failed, the age of
-its agent, an impossible report, a fault of its own, or attempts that fail to start there again and again."""
+DrainCause = Literal["request", "health", "hook", "bad-report", "fault", "failures"]
+"""Who lets a node drain: an administrator, its health check, a prolog or an epilog that failed, an
+impossible report, a fault of its own, or attempts that fail to start there again and again."""
 
 
 class SuspectJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -133,6 +136,8 @@ class LoginOffered(StateEvent, frozen=True, gc=False, tag="LoginOffered"):
     expires: Instant
     lifetime: Seconds
     by: str = ""
+    name: str = ""  # of the token
+    role: TokenRole = "all"  # of the token
 
 
 class TokenCreated(StateEvent, frozen=True, gc=False, tag="TokenCreated"):
@@ -144,6 +149,8 @@ class TokenCreated(StateEvent, frozen=True, gc=False, tag="TokenCreated"):
     expires: Instant
     login: str = ""
     address: str = ""
+    name: str = ""
+    role: TokenRole = "all"
 
 
 class TokenUsed(StateEvent, frozen=True, gc=False, tag="TokenUsed"):
@@ -171,6 +178,99 @@ class TemplateRemoved(StateEvent, frozen=True, gc=False, tag="TemplateRemoved"):
     """A job template is removed."""
 
     name: str
+    by: str = ""
+
+
+class ResourceSet(StateEvent, frozen=True, gc=False, tag="ResourceSet"):
+    """A resource with its own scheduler is added or changed."""
+
+    resource: BatchResource
+    by: str = ""
+
+
+class ResourceRemoved(StateEvent, frozen=True, gc=False, tag="ResourceRemoved"):
+    """A resource is removed; nothing of ours is there any more."""
+
+    name: str
+    by: str = ""
+
+
+class ElasticPoolSet(StateEvent, frozen=True, gc=False, tag="ElasticPoolSet"):
+    """An elastic pool is added or changed."""
+
+    pool: ElasticPool
+    by: str = ""
+
+
+class ElasticPoolEvent(StateEvent, frozen=True, gc=False):
+    """The base of all other events of elastic pools."""
+
+    name: str
+
+
+class ElasticPoolPaused(ElasticPoolEvent, frozen=True, gc=False, tag="ElasticPoolPaused"):
+    """The pool makes no allocations any more; if it is `removing`, it is removed once it has none."""
+
+    reason: str
+    by: str = ""
+    removing: bool = False
+
+
+class ElasticPoolResumed(ElasticPoolEvent, frozen=True, gc=False, tag="ElasticPoolResumed"):
+    """The pool may make allocations again; its failures are forgotten."""
+
+    by: str = ""
+
+
+class ElasticPoolRemoved(ElasticPoolEvent, frozen=True, gc=False, tag="ElasticPoolRemoved"):
+    """The pool is removed; nothing of it is left."""
+
+    by: str = ""
+
+
+class ElasticNodeWanted(ElasticPoolEvent, frozen=True, gc=False, tag="ElasticNodeWanted"):
+    """The pool makes an allocation: the job was submitted to its resource in the same batch."""
+
+    job: JobId
+    node: str
+    digest: str  # of the secret with which its agent joins
+
+
+class ElasticNodeLeaving(ElasticPoolEvent, frozen=True, gc=False, tag="ElasticNodeLeaving"):
+    """The head gives an allocation back: its job is canceled in the same batch."""
+
+    job: JobId
+    reason: str
+
+
+class ElasticNodeGone(ElasticPoolEvent, frozen=True, gc=False, tag="ElasticNodeGone"):
+    """An allocation is over, and its node is no node any more."""
+
+    job: JobId
+
+
+class InstanceHandOff(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """One attempt that another scheduler has, and its id there."""
+
+    task: int
+    instance: int
+    attempt: int
+    id: str
+
+
+class InstancesHanded(JobEvent, frozen=True, gc=False, tag="InstancesHanded"):
+    """The scheduler of a resource has accepted attempts that were dispatched to it."""
+
+    handed: tuple[InstanceHandOff, ...]
+
+
+class BankNoted(JobEvent, frozen=True, gc=False, tag="BankNoted"):
+    """The bank is to be asked about a run of the job, or has answered.  See `BankStep`."""
+
+    run: int
+    step: BankStep
+    amount: int = 0  # millionths of the bank's unit
+    owner: str = ""  # of the job, for a refund: the job may be over
     by: str = ""
 
 

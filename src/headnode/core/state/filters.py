@@ -17,10 +17,11 @@ from headnode.core.state.depend import ParentOutcome, waits
 from headnode.core.state.events import Event
 from headnode.core.state.job_record import FilterReply, JobRecord, decode_spec
 from headnode.core.state.job_request import check_end_by, last_start
+from headnode.core.state.resources import check_may_be_handed
 from headnode.core.state.start import StartJob
-from headnode.core.state.stop import cancel_queued, tasks_of
+from headnode.core.state.stop import cancel_queued
 from headnode.core.state.submit import check_hold, checked
-from headnode.core.state.templates import templated_spec
+from headnode.core.state.templates import queued_spec
 from headnode.core.state.transitions import JobState, job_target
 
 
@@ -74,11 +75,12 @@ def validate(cluster: ClusterState, command: ValidateJob, now: Instant) -> list[
     before = cluster.written(record)
     spec = command.spec or before
     refuse_changed_tasks(before, spec)
-    spec = templated_spec(cluster.templates, command.by, spec)
+    spec = queued_spec(cluster, command.by, spec)
     encoded = checked(spec)
     check_hold(spec, now)
     check_end_by(spec, now)
     check_runnable(spec)
+    check_may_be_handed(cluster.resource_index.named, spec)
     what = changes(before, spec)
     return [
         e.JobValidated(
@@ -120,7 +122,7 @@ def changes(before: JobSpec, after: JobSpec) -> tuple[str, ...]:
 def reject(cluster: ClusterState, command: RejectJob, now: Instant) -> list[Event]:
     """Fail a job at its submission; nothing happens if it is not that submission any more."""
     record = _asked_about(cluster, command.job, command.order)
-    return [] if record is None else _fail(cluster, record, command.message, now)
+    return [] if record is None else _fail(record, command.message, now)
 
 
 def _asked_about(cluster: ClusterState, job: JobId, order: int) -> JobRecord | None:
@@ -130,9 +132,9 @@ def _asked_about(cluster: ClusterState, job: JobId, order: int) -> JobRecord | N
     return record
 
 
-def _fail(cluster: ClusterState, record: JobRecord, message: str, now: Instant) -> list[Event]:
+def _fail(record: JobRecord, message: str, now: Instant) -> list[Event]:
     return [
-        *cancel_queued(record, tasks_of(cluster, record), now, message),
+        *cancel_queued(record, now, message),
         e.JobEnded(at=now, job=record.id, outcome="failed", message=message),
     ]
 
@@ -145,11 +147,7 @@ def take_verdict(cluster: ClusterState, command: TakeVerdict, now: Instant) -> l
     if command.verdict is ActivationVerdict.START:
         return []
     answered = e.FilterAnswered(
-        at=now,
-        job=record.id,
-        verdict=command.verdict.value,
-        filter=command.filter,
-        message=command.words,
+        at=now, job=record.id, verdict=command.verdict.value, filter=command.filter, message=command.words
     )
     if command.kept is not None:
         given = command.kept
@@ -160,7 +158,7 @@ def take_verdict(cluster: ClusterState, command: TakeVerdict, now: Instant) -> l
     ):
         return [answered] if _is_news(record, answered) else []
     if command.verdict is ActivationVerdict.FAIL:
-        return [answered, *_fail(cluster, record, command.words, now)]
+        return [answered, *_fail(record, command.words, now)]
     wished = cluster.written(record).hold_until
     ahead = wished if wished is not None and wished > now else Instant(now + command.hold)
     return [replace(answered, until=ahead)]
@@ -183,7 +181,7 @@ def job_validated(cluster: ClusterState, event: e.JobValidated) -> None:
     spec = cluster.written(record)
     record.unvalidated = False
     record.waits_for = event.waits_for
-    record.met = tuple(parent for parent in parents(spec) if parent not in event.waits_for)
+    record.satisfied = tuple(parent for parent in parents(spec) if parent not in event.waits_for)
     record.hold_until, record.last_start = spec.hold_until, last_start(spec)
     cluster.move(record, state)
     cluster.enqueue(record)

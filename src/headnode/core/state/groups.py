@@ -33,6 +33,7 @@ class CreateJobs(Command, frozen=True):
     """Create several jobs in one step, and submit them if `submit` is set: all of them, or none.
 
     `links` say which of them wait for which; `parents` as in `SubmitJob`, `known` as in `CreateJob`.
+    `source` is the job file that they were read from, compressed; empty: none is kept.
     """
 
     by: User
@@ -41,6 +42,7 @@ class CreateJobs(Command, frozen=True):
     submit: bool = False
     parents: Mapping[int, ParentOutcome] = {}
     known: Mapping[str, User] = {}
+    source: bytes = b""
 
 
 class SubmitJobs(Command, frozen=True):
@@ -64,7 +66,9 @@ def create_several(cluster: ClusterState, command: CreateJobs, now: Instant) -> 
             if command.submit:
                 specs[number] = spec = submitted_spec(cluster, command.by, spec)
             job = JobId(cluster.next_job + number)
-            made.append(created_event(command.by, job, spec, checked(spec), command.known, now))
+            first = cluster.next_job if number and command.source else 0
+            source = (b"" if first else command.source, first)
+            made.append(created_event(command.by, job, spec, checked(spec), command.known, now, source))
         except Refused as no:
             raise about(no, spec, number, len(specs)) from None
     check_description_memory_of(cluster, made)

@@ -33,7 +33,9 @@ class ReleaseJob(Command, frozen=True):
 
 
 LONGEST_MESSAGE = 320  # characters; Compute Cluster's width of a message
-_CAN_WAIT = frozenset({JobState.CONFIGURING, JobState.QUEUED, JobState.SUSPENDED, JobState.RESUMING})
+_CAN_WAIT = frozenset(
+    {JobState.CONFIGURING, JobState.QUEUED, JobState.HANDED, JobState.SUSPENDED, JobState.RESUMING}
+)
 
 
 def hold(cluster: ClusterState, command: HoldJob, now: Instant) -> list[Event]:
@@ -147,5 +149,7 @@ def _have_holds(
     if state.is_queued:
         cluster.dequeue(record)
     record.holds = holds
+    if state is JobState.HANDED:
+        cluster.agenda.dirty_jobs.add(record.id)
     if state.is_queued:
         cluster.enqueue(record)

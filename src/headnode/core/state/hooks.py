@@ -1,7 +1,5 @@
 """Prologs, epilogs and node filters: what a site does on a node around a job, and what the head waits for."""
 
-from collections.abc import Mapping
-
 from msgspec.structs import replace
 
 from headnode.core.model.quantities import Instant, JobId, Seconds
@@ -44,10 +42,6 @@ class ReportClosed(Command, frozen=True):
     job: JobId
 
 
-OLD_AGENT = "old agent"
-"""In place of a hook: a node that never says that it is ready for a job, because its agent knows no hooks."""
-
-
 class ReportHook(Command, frozen=True):
     """Node: the prolog or the epilog (`hook`) of the job failed there; `reason` describes it.
 
@@ -71,19 +65,13 @@ MARGIN = 60.0
 
 _BEFORE = ("PrologProgram", "NodeFilterDirectory")
 _AFTER = ("EpilogProgram", "NodeFilterDirectory")
-HOOKS = frozenset((*_BEFORE, *_AFTER))
-"""The parameters that name what nodes run."""
+"""The parameters that name what nodes run before a job comes and after it has gone."""
 
 
 def readies_nodes(cluster: ClusterState) -> bool:
     """Whether nodes do something before a job that comes to them may start anything there."""
     values = cluster.parameters
     return bool(values) and any(values.get(name) for name in _BEFORE)
-
-
-def has_hooks(parameters: Mapping[str, str | None]) -> bool:
-    """Whether a site with these parameters does anything around jobs."""
-    return any(parameters.get(name) for name in HOOKS)
 
 
 def cleans_nodes(cluster: ClusterState) -> bool:
@@ -123,24 +111,21 @@ def epilog_ended(cluster: ClusterState, command: ReportClosed, now: Instant) -> 
 def hook_failed(cluster: ClusterState, command: ReportHook, now: Instant) -> list[Event]:
     """A hook failed: the node takes no new jobs, and a job for which it is not ready goes on without it.
 
-    A job that needs the node goes back to the queue; that does not count as one of its returns.  The same
-    becomes of a job whose node has an agent that knows no prolog: that closes the node by itself.
+    A job that needs the node goes back to the queue; that does not count as one of its returns.
     """
     if command.node not in cluster.nodes:
         return []
     record = cluster.jobs.get(command.job)
     if command.hook == "prolog" and not command.of_node and is_held_for_prologs(record):
         return []
-    events: list[Event] = []
-    if command.hook != OLD_AGENT:
-        reason = f"the {command.hook} of job {command.job} failed: {command.reason}"
-        of_job = command.hook == "prolog" and not command.of_node
-        doubt = in_doubt(cluster, command.node, command.job, now) if of_job else None
-        events = _drained(cluster, command.node, reason, now, doubt)
-        if doubt is not None and (record is None or not record.state.is_active):  # else when it goes back
-            doubts = {**cluster.suspects, command.node: doubt}
-            events += blame_for_prolog(cluster, doubt.owner, command.reason, now, doubts)
-    if command.hook not in ("prolog", OLD_AGENT) or record is None or record.run is None:
+    reason = f"the {command.hook} of job {command.job} failed: {command.reason}"
+    of_job = command.hook == "prolog" and not command.of_node
+    doubt = in_doubt(cluster, command.node, command.job, now) if of_job else None
+    events = _drained(cluster, command.node, reason, now, doubt)
+    if doubt is not None and (record is None or not record.state.is_active):  # else when it goes back
+        doubts = {**cluster.suspects, command.node: doubt}
+        events += blame_for_prolog(cluster, doubt.owner, command.reason, now, doubts)
+    if command.hook != "prolog" or record is None or record.run is None:
         return events
     run = record.run
     if not record.state.is_active or command.node not in run.unready or command.node not in run.places:
@@ -252,7 +237,7 @@ def _given_back(record: JobRecord, run: JobRun, nodes: tuple[str, ...], now: Ins
     removed = tuple((node, run.places[node]) for node in nodes if node in run.places)
     if not removed:
         return []
-    if record.state in (JobState.RUNNING, JobState.ENDING) and not record.is_suspended:
+    if record.state in (JobState.RUNNING, JobState.ENDING) and not record.is_detached:
         return [AllocationShrunk(at=now, job=record.id, removed=removed)]
     if record.state.is_active:  # what is suspended has nothing that could shrink
         return [AllocationLost(at=now, job=record.id, removed=removed, message="the job released the node")]

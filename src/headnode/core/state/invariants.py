@@ -2,9 +2,10 @@
 
 from headnode.core.model.errors import Broken
 from headnode.core.model.quantities import JobId
+from headnode.core.model.resource import PLACE_MARK
 from headnode.core.model.task import SPECIAL
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.job_record import JobRecord, JobRun, TaskProgress
+from headnode.core.state.job_record import JobRecord, JobRun, TaskProgress, started_run
 from headnode.core.state.task_graph import TaskGraph
 from headnode.core.state.transitions import Holding, JobState, NodePhase, phase_on
 
@@ -24,6 +25,17 @@ def check_cluster(cluster: ClusterState) -> None:
     _check_usage(cluster)
     _check_children(cluster)
     _check_processors(cluster)
+    _check_handed(cluster)
+
+
+def _check_handed(cluster: ClusterState) -> None:
+    """The attempts at each resource are counted."""
+    wanted: dict[str, int] = {}
+    for job in cluster.resource_index.elsewhere:
+        run = started_run(cluster.jobs[job])
+        wanted[run.resource] = wanted.get(run.resource, 0) + sum(len(each.live) for each in run.tasks)
+    there = {name: count for name, count in cluster.resource_index.handed.items() if count}
+    _must(there == {name: count for name, count in wanted.items() if count}, f"handed {there}, is {wanted}")
 
 
 def _must(holds: bool, what: str) -> None:
@@ -34,16 +46,20 @@ def _must(holds: bool, what: str) -> None:
 def _check_record(cluster: ClusterState, record: JobRecord) -> None:
     alive = record.state is JobState.ENDING or record.state.is_active
     _must(not record.state.is_final, f"job {record.id} is over and still in memory")
-    running = alive and not record.is_suspended
+    there = alive and record.is_elsewhere
+    _must(there == (record.id in cluster.resource_index.elsewhere), f"job {record.id}: at a resource or not?")
+    running = alive and not record.is_detached and not there
     _must(running == (record.id in cluster.running), f"job {record.id}: running or not?")
-    _must((alive and not running) == (record.id in cluster.suspended), f"job {record.id}: suspended or not?")
+    apart = alive and not running and not there
+    _must(apart == (record.id in cluster.detached), f"job {record.id}: detached or not?")
     _must(alive == (record.id in cluster.graphs), f"job {record.id}: graph or not?")
     if record.run is not None:
         specs = zip(cluster.spec(record).tasks, record.run.tasks, strict=True)
-        instances = [task.instances if p.created is None else p.created for task, p in specs]
+        instances = [task.instances if p.instances_made is None else p.instances_made for task, p in specs]
         for task, progress in zip(cluster.spec(record).tasks, record.run.tasks, strict=True):
             _must(
-                (progress.created is not None) == (task.kind in SPECIAL), f"job {record.id}: special or not?"
+                (progress.instances_made is not None) == (task.kind in SPECIAL),
+                f"job {record.id}: special or not?",
             )
         _must(len(record.run.tasks) == len(instances), f"job {record.id}: tasks without progress")
         for progress, count in zip(record.run.tasks, instances, strict=True):
@@ -72,8 +88,9 @@ def _check_flow(cluster: ClusterState, record: JobRecord, run: JobRun) -> None:
         _must(kept == made, f"job {record.id}: {name} is {kept}, should be {made}")
     for place in graph.lanes:
         for node, numbers in place:
+            there = (record.run.resource and PLACE_MARK + record.run.resource) if record.run else ""
             _must(
-                set(numbers) <= set(run.places.get(node, ())),
+                node == there or set(numbers) <= set(run.places.get(node, ())),
                 f"job {record.id}: {place} outside allocation",
             )
     _check_stays(record, graph)
@@ -125,7 +142,7 @@ def _check_stays(record: JobRecord, graph: TaskGraph) -> None:
             f"{mine}: {node} is {phase} and has {there}",
         )
         _must(
-            (phase is NodePhase.LEAVING) == (graph.release in there),
+            (phase is NodePhase.RELEASING) == (graph.release in there),
             f"{mine}: {node} is {phase} and has {there}",
         )
         alone = not {graph.prep, graph.release} & there or len(there) == 1
@@ -141,6 +158,7 @@ def _check_queue(cluster: ClusterState) -> None:
         and record.id not in cluster.queue.held
         and not record.waits_for
         and not record.holds
+        and record.id not in cluster.resource_index.outbound
     )
     _must(found == wanted, f"the queue has {found}, should have {wanted}")
     for turns in cluster.queue.by_request.values():
@@ -161,7 +179,7 @@ def _check_children(cluster: ClusterState) -> None:
     wanted: dict[int, set[JobId]] = {}
     for record in cluster.jobs.values():
         if record.state is JobState.QUEUED:
-            for parent in (*record.waits_for, *record.met):
+            for parent in (*record.waits_for, *record.satisfied):
                 wanted.setdefault(parent, set()).add(record.id)
     _must(cluster.children == wanted, f"children {cluster.children}, should be {wanted}")
 

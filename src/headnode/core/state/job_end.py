@@ -14,7 +14,14 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.depend import revived_with_parent, set_awaited, update_children, waits
 from headnode.core.state.events import Event
-from headnode.core.state.job_record import JobRecord, JobRun, RunEnd, decode_record, encode_record
+from headnode.core.state.job_record import (
+    JobRecord,
+    JobRun,
+    RunEnd,
+    canceled_untouched,
+    decode_record,
+    encode_record,
+)
 from headnode.core.state.job_request import check_end_by
 from headnode.core.state.modify import living_or_archived_job
 from headnode.core.state.permissions import may_change
@@ -208,7 +215,7 @@ def _wait_again(cluster: ClusterState, record: JobRecord, event: e.JobRequeued) 
     if record.state.is_final:
         set_awaited(cluster, record, event.waits_for)
     else:
-        record.waits_for, record.met = event.waits_for, ()
+        record.waits_for, record.satisfied = event.waits_for, ()
 
 
 def job_returned(cluster: ClusterState, event: e.JobAutoRequeued) -> None:
@@ -226,7 +233,7 @@ def job_returned(cluster: ClusterState, event: e.JobAutoRequeued) -> None:
 def _back_in_queue(
     cluster: ClusterState, record: JobRecord, run: JobRun, state: JobState, message: str
 ) -> None:
-    run.deadline, run.started, run.ended = None, None, None
+    run.deadline, run.started, run.ended, run.resource = None, None, None, ""
     take_option(record, run, 0)
     run.requeues += 1
     record.message, record.filter_reply = message, None
@@ -237,4 +244,7 @@ def _back_in_queue(
 def job_revived(cluster: ClusterState, event: e.JobUnarchived) -> None:
     if event.job in cluster.jobs:
         raise Broken(code="job-twice", what=f"job {event.job} came back from the archive and was there")
-    cluster.adopt(decode_record(event.record))
+    record = decode_record(event.record)
+    if record.run is not None and not record.run.tasks:  # canceled before anything of it was touched
+        record.run.tasks = [canceled_untouched(task) for task in cluster.written(record).tasks]
+    cluster.adopt(record)

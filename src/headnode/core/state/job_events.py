@@ -15,13 +15,15 @@ Cause = Literal["program", "system", "request", "preempted"]
 NodeCores = tuple[tuple[str, tuple[int, ...]], ...]
 """Where something runs: node names, each with the numbers of the processors taken there."""
 
+TaskSpans = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
+"""Numbers of tasks, each with inclusive spans of its instances."""
+
 
 class StateEvent(
     msgspec.Struct,
     frozen=True,
     tag=True,
     omit_defaults=True,
-    array_like=False,
     gc=False,
     forbid_unknown_fields=True,
 ):
@@ -44,6 +46,8 @@ class JobCreated(JobEvent, frozen=True, gc=False, tag="JobCreated"):
     gid: int
     spec: bytes
     by: str = ""  # the administrator who made it for its owner; empty: the owner did
+    source: bytes = b""  # the job file that it was read from, compressed; empty: none, or it is too long
+    source_job: int = 0  # the job of the same file whose event has the text; 0: this one
 
 
 class JobOwnerChanged(JobEvent, frozen=True, gc=False, tag="JobOwnerChanged"):
@@ -110,8 +114,7 @@ class JobConfiguring(JobEvent, frozen=True, gc=False, tag="JobConfiguring"):
 class JobStarted(JobEvent, frozen=True, gc=False, tag="JobStarted"):
     """The job starts with its allocation; `backfilled` if it starts before the first job of the queue.
 
-    `alternative` is the request it was given: 0 its own, n its n-th alternative.  `parts` says for a gang
-    which processors are for which task.
+    `alternative` is the request it was given: 0 its own, n its n-th.  `parts` of a gang: those of each task.
     """
 
     allocation: NodeCores
@@ -119,6 +122,7 @@ class JobStarted(JobEvent, frozen=True, gc=False, tag="JobStarted"):
     alternative: int = 0
     parts: tuple[NodeCores, ...] = ()
     prolog: bool = False  # its nodes must say that they are ready before anything of it is dispatched to them
+    resource: str = ""  # it is handed over to this resource and holds nothing here; nothing of it runs yet
 
 
 class AllocationGrown(JobEvent, frozen=True, gc=False, tag="AllocationGrown"):
@@ -135,11 +139,14 @@ class AllocationShrunk(JobEvent, frozen=True, gc=False, tag="AllocationShrunk"):
     message: str = ""
 
 
+class AllocationReleased(JobEvent, frozen=True, gc=False, tag="AllocationReleased"):
+    """Nothing is left of the job but transfers from its nodes: it releases all its processors."""
+
+
 class AllocationLost(JobEvent, frozen=True, gc=False, tag="AllocationLost"):
     """The job loses the processors of a node that was given up.
 
-    `too_small`: the rest is too small for the job.  It starts nothing new, and is requeued when what runs
-    has ended.
+    `too_small`: too few are left for it.  It starts nothing new, and is requeued when what runs has ended.
     """
 
     removed: NodeCores
@@ -202,6 +209,22 @@ class InstancesStarted(JobEvent, frozen=True, gc=False, tag="InstancesStarted"):
     started: tuple[InstanceStart, ...]
 
 
+class InstanceStage(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """The transfers of one attempt, in to its node or out of it, have begun."""
+
+    task: int
+    instance: int
+    attempt: int
+    direction: Literal["in", "out"]
+    at: Instant
+
+
+class InstancesStaging(JobEvent, frozen=True, gc=False, tag="InstancesStaging"):
+    """Files of live instances are transferred: before their programs start, or after they have ended."""
+
+    staging: tuple[InstanceStage, ...]
+
+
 class InstanceEnd(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """The end of one attempt of an instance; the message of the outcome is written by the head."""
 
@@ -224,8 +247,7 @@ class InstancesEnded(JobEvent, frozen=True, gc=False, tag="InstancesEnded"):
 class InstancesStopping(JobEvent, frozen=True, gc=False, tag="InstancesStopping"):
     """Live instances of one task are being stopped; `outcome` is their outcome when they have ended.
 
-    With the cause ``system``, they run again if they are rerunnable.  With ``preempted``, they run again, and
-    that is not counted.
+    With the cause ``system``, they run again if rerunnable; with ``preempted``, always, and uncounted.
     """
 
     task: int
@@ -244,6 +266,16 @@ class InstancesCanceled(JobEvent, frozen=True, gc=False, tag="InstancesCanceled"
     outcome: Outcome = "canceled"
     message: str = ""
     withdrawn: bool = False  # canceled singly by request: requeueing the job leaves them out
+
+
+class TasksCanceled(JobEvent, frozen=True, gc=False, tag="TasksCanceled"):
+    """All that is queued of a job is canceled: of each task its number, and inclusive spans of instances.
+
+    Without `tasks`, nothing of the job was ever dispatched or changed, and all its instances are canceled.
+    """
+
+    tasks: TaskSpans = ()
+    message: str = ""
 
 
 class InstancesRequeued(JobEvent, frozen=True, gc=False, tag="InstancesRequeued"):

@@ -2,89 +2,19 @@
 
 A queued job is small: its description stays encoded until it is needed."""
 
-from collections.abc import Mapping
 from functools import lru_cache
+from typing import Literal
 
 import msgspec
 
 from headnode.core.model.errors import Broken, UnknownDescription
 from headnode.core.model.job import JobSpec, with_option
-from headnode.core.model.outcome import ResourceUsage
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.ranges import Ranges
 from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
-from headnode.core.state.job_events import Cause, InstanceEnd, NodeCores, Outcome
+from headnode.core.state.job_events import Cause, NodeCores, Outcome
+from headnode.core.state.job_usage import Usage
 from headnode.core.state.transitions import Holding, JobState, TaskState
-
-BY_SIGNAL = 128
-"""The offset that shells add to the number of a signal for the exit code."""
-
-Held = Mapping[str, tuple[int, ...]]
-"""The numbers of the processors that are held on each node."""
-
-
-class Usage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """The allocation of a job in its last run, and the resources that all its runs used.
-
-    Times are those of instances (`used`) and runs (`wall_time`) that are over.  Memory is in kB, and that of
-    one instance.
-    """
-
-    processors: int = 0  # the most that it held at once
-    nodes: tuple[str, ...] = ()  # all that it held, in the order in which it got them
-    used: ResourceUsage = ResourceUsage()  # by all instances; memory is the most that one of them had
-    wall_time: Seconds = Seconds(0.0)  # without the time in which it was suspended
-    memory_time: float = 0.0  # kB times seconds
-    measured_time: Seconds = Seconds(0.0)
-    exit_code: int | None = None  # of the first instance that failed, else of the last; of its last run
-    failed: bool = False  # the exit code is that of a failure
-
-    @property
-    def cpu_time(self) -> Seconds:
-        """What its instances had of processors, for themselves and in the system."""
-        return Seconds(self.used.user_time + self.used.system_time)
-
-    @property
-    def average_memory(self) -> int:
-        """What its instances had on average over the time that they ran, each for itself."""
-        return (
-            round(self.memory_time / self.measured_time) if self.measured_time > 0 else self.used.peak_memory
-        )
-
-    def begin(self, held: Held) -> None:
-        """A run of the job begins."""
-        self.processors, self.nodes = sum(map(len, held.values())), tuple(held)
-        self.forget_outcome()
-
-    def forget_outcome(self) -> None:
-        """What failed will run again."""
-        self.exit_code, self.failed = None, False
-
-    def grow(self, held: Held) -> None:
-        """The job holds more."""
-        self.processors = max(self.processors, sum(map(len, held.values())))
-        fresh = tuple(node for node in held if node not in self.nodes)
-        if fresh:
-            self.nodes += fresh
-
-    def end(self, started: Instant | None, stood_still: Seconds, at: Instant) -> None:
-        """A run of the job is over."""
-        if started is not None:
-            self.wall_time = Seconds(self.wall_time + max(0.0, at - started - stood_still))
-
-    def add(self, how: InstanceEnd) -> None:
-        """An attempt is over."""
-        said = how.outcome
-        used = said.usage
-        self.used = self.used.after(used)
-        lasted = said.lasted
-        if lasted is not None and used.peak_memory:
-            self.memory_time += (used.average_memory or used.peak_memory) * lasted
-            self.measured_time = Seconds(self.measured_time + lasted)
-        if how.state != "queued" and not self.failed:
-            code = said.exit_code if said.signal is None else BY_SIGNAL + said.signal
-            if code is not None:
-                self.exit_code, self.failed = code, how.state == "failed"
 
 
 class LiveAttempt(msgspec.Struct, forbid_unknown_fields=True):
@@ -98,6 +28,8 @@ class LiveAttempt(msgspec.Struct, forbid_unknown_fields=True):
     message: str = ""
     cause: Cause = "request"  # why it is being stopped
     moved: bool = False  # it has had other processors there; nothing is handed over to run behind it
+    staging: Literal["", "in", "out"] = ""  # which way files are transferred for it, if they are
+    foreign: str = ""  # its id at a resource that has accepted it
 
 
 class TaskProgress(msgspec.Struct, forbid_unknown_fields=True):
@@ -110,22 +42,22 @@ class TaskProgress(msgspec.Struct, forbid_unknown_fields=True):
     withdrawn: Ranges = msgspec.field(default_factory=Ranges)  # those of `canceled` that were canceled singly
     live: dict[int, LiveAttempt] = {}
     attempts: dict[int, int] = {}  # how many attempts an instance that runs again has used
-    used: int = 0  # how many attempts every instance may have used, whatever `attempts` says
+    attempts_used: int = 0  # how many attempts every instance may have used, whatever `attempts` says
     retries: dict[int, int] = {}  # how often a failure of the program has been forgiven
-    losses: dict[int, int] = {}  # how often one of the system has
-    ended: int = 0  # how many attempts ran to their end, and how long they took in all
-    ended_time: Seconds = Seconds(0.0)
-    created: int | None = None  # how many instances a special task has had; None: it is none
+    system_retries: dict[int, int] = {}  # how often one of the system has
+    attempts_ended: int = 0  # how many attempts ran to their end, and how long they took in all
+    ended_run_time: Seconds = Seconds(0.0)
+    instances_made: int | None = None  # how many instances a special task has had; None: it is none
     endless: bool = False  # of a service: more instances are made wherever there is room
 
     @property
     def made_so_far(self) -> int:
         """How many instances of a special task were made."""
-        return self.created or 0
+        return self.instances_made or 0
 
     def used_by(self, instance: int) -> int:
         """Return how many attempts an instance may have used: the next has a greater number."""
-        return max(self.used, self.attempts.get(instance, 0))
+        return max(self.attempts_used, self.attempts.get(instance, 0))
 
     @property
     def is_done(self) -> bool:
@@ -204,15 +136,22 @@ class JobRun(msgspec.Struct, forbid_unknown_fields=True):
     recalled_for: tuple[int, ...] = ()  # the jobs that are to have what was recalled
     preempted_by: int = 0  # in the queue: the job by which it was preempted
     clock_shift: Seconds = Seconds(0.0)  # by how much the clock was set while it ran
+    stages: bool = False  # files are transferred for its tasks
+    staged_since: Instant | None = None  # since when nothing of it runs but transfers
+    staged_time: Seconds = Seconds(0.0)  # how long that was before
+    detached: dict[str, tuple[int, ...]] = {}  # what it held, once only transfers from there are left of it
+    resource: str = ""  # the resource that it was handed over to; it holds nothing here
 
     @property
     def not_run(self) -> Seconds:
         """What is no run time of what has gone by since it started: it stood still, or the clock was set."""
-        return Seconds(self.suspended_time + self.clock_shift)
+        return Seconds(self.suspended_time + self.staged_time + self.clock_shift)
 
     @property
     def places(self) -> dict[str, tuple[int, ...]]:
-        """Where its processes are: what it holds, or held before it was suspended."""
+        """Where its processes are: what it holds, or held before it was suspended or detached."""
+        if self.detached:
+            return self.detached
         return self.allocation if self.suspension is None else self.suspension.allocation or self.allocation
 
     @property
@@ -251,7 +190,7 @@ class JobRecord(msgspec.Struct, forbid_unknown_fields=True):
     hold_until: Instant | None = None
     waits_for: tuple[int, ...] = ()  # jobs of which something must come true first
     group: str = ""  # name of the job group of the job
-    met: tuple[int, ...] = ()  # jobs of which it has, as long as this one has not started
+    satisfied: tuple[int, ...] = ()  # jobs of which it has, as long as this one has not started
     skipped: bool = False  # canceled because the end of a job that it waited for was not the one
     skipped_jobs: tuple[int, ...] = ()  # jobs that were canceled in that way because of how this one ended
     message: str = ""
@@ -264,13 +203,22 @@ class JobRecord(msgspec.Struct, forbid_unknown_fields=True):
     submit_host: str = ""  # from which it was submitted; "" until it is
 
     @property
-    def is_suspended(self) -> bool:
-        """Whether its processes are where it holds nothing: it is suspended, or ends after it was."""
+    def is_elsewhere(self) -> bool:
+        """Whether the job was handed over to a resource: it holds nothing here."""
+        return self.run is not None and bool(self.run.resource)
+
+    @property
+    def is_detached(self) -> bool:
+        """Whether its processes are where it holds nothing: it is suspended, or ends after it was.
+
+        Or only transfers are left of it.
+        """
         if self.state in (JobState.SUSPENDED, JobState.RESUMING):
             return True
-        return (
-            self.run is not None and self.run.suspension is not None and bool(self.run.suspension.allocation)
-        )
+        run = self.run
+        if run is None:
+            return False
+        return bool(run.detached) or (run.suspension is not None and bool(run.suspension.allocation))
 
 
 SMALL = 4096  # bytes of an encoded description, such as jobs have that come by the thousand
@@ -297,26 +245,7 @@ def decode_spec(data: bytes) -> JobSpec:
         raise UnknownDescription(str(error)) from None
 
 
-class _ProjectOnly(msgspec.Struct):
-    project: str = ""
-
-
-_project_decoder = msgspec.msgpack.Decoder(_ProjectOnly)
-
-
-def project_in(data: bytes) -> str:
-    """Return the project of the description that `data` holds, without reading the rest of it."""
-    return _project_in_small(data) if len(data) <= SMALL else _project_decoder.decode(data).project
-
-
-@lru_cache(MOST_REMEMBERED)
-def _project_in_small(data: bytes) -> str:
-    return _project_decoder.decode(data).project
-
-
-@lru_cache(MOST_REMEMBERED)
-def _decode_small(data: bytes) -> JobSpec:
-    return _spec_decoder.decode(data)
+_decode_small = lru_cache(MOST_REMEMBERED)(_spec_decoder.decode)
 
 
 def spec_of(record: JobRecord) -> JobSpec:
@@ -351,12 +280,19 @@ def untouched(spec: JobSpec) -> list[TaskProgress]:
     return [not_begun(task) for task in spec.tasks]
 
 
+def canceled_untouched(task: TaskSpec) -> TaskProgress:
+    """Return the progress of a task of a job whose run has no tasks (`TasksCanceled`)."""
+    progress = not_begun(task)
+    progress.queued, progress.canceled = progress.canceled, progress.queued
+    return progress
+
+
 def have_instances(progress: TaskProgress, count: int) -> None:
     """Let a task of which nothing is live have so many instances: each request of a job may ask for others.
 
     Attempt numbers of those that go are not used again, should they come back.  A special task makes its own.
     """
-    if progress.created is not None:
+    if progress.instances_made is not None:
         return
     kinds = (progress.queued, progress.finished, progress.failed, progress.canceled)
     before = sum(len(numbers) for numbers in kinds)
@@ -366,10 +302,10 @@ def have_instances(progress: TaskProgress, count: int) -> None:
         return
     ran = any(numbers.lasts and numbers.lasts[-1] > count for numbers in kinds[1:])
     gone = [used for instance, used in progress.attempts.items() if instance > count]
-    progress.used = max(progress.used, int(ran), *gone)
+    progress.attempts_used = max(progress.attempts_used, int(ran), *gone)
     for numbers in (*kinds, progress.withdrawn):
         numbers.discard_span(count + 1, before)
-    for noted in (progress.attempts, progress.retries, progress.losses):
+    for noted in (progress.attempts, progress.retries, progress.system_retries):
         for instance in [instance for instance in noted if instance > count]:
             del noted[instance]
 
@@ -377,7 +313,7 @@ def have_instances(progress: TaskProgress, count: int) -> None:
 def not_begun(task: TaskSpec) -> TaskProgress:
     """Return the progress of one task that has not run."""
     if task.kind in SPECIAL:
-        return TaskProgress(queued=Ranges(), created=0, endless=task.kind is TaskType.SERVICE)
+        return TaskProgress(queued=Ranges(), instances_made=0, endless=task.kind is TaskType.SERVICE)
     return all_queued(task.instances)
 
 

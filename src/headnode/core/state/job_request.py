@@ -3,6 +3,7 @@
 from functools import lru_cache
 from math import ceil, floor, log2
 
+import msgspec
 from msgspec.structs import replace
 
 from headnode.core.model.errors import BadRequest, Broken
@@ -18,6 +19,7 @@ from headnode.core.model.job import (
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER, NEVER, Instant, Seconds, format_time_limit
+from headnode.core.model.resource import is_elsewhere
 from headnode.core.model.task import MOST_INSTANCES, TaskSpec, TaskType
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import MOST_REMEMBERED, SMALL, JobRun, JobSuspension, decode_spec
@@ -40,6 +42,24 @@ def processors_for(unit: UnitType, units: int, facts: NodeFacts) -> int:
     if unit is UnitType.SOCKET:
         return -(-units * facts.processors // min(facts.sockets, facts.processors))
     return units
+
+
+class JobNames(msgspec.Struct, frozen=True):
+    """The names in a description."""
+
+    name: str = ""
+    project: str = ""
+
+
+_names_decoder = msgspec.msgpack.Decoder(JobNames)
+
+
+def job_names(data: bytes) -> JobNames:
+    """Return the names in the description that `data` holds, without reading the rest of it."""
+    return _small_names(data) if len(data) <= SMALL else _names_decoder.decode(data)
+
+
+_small_names = lru_cache(MOST_REMEMBERED)(_names_decoder.decode)
 
 
 def request_of(spec: JobSpec) -> JobRequest:
@@ -87,6 +107,7 @@ def _plain(spec: JobSpec) -> JobRequest:
         run_time=spec.run_time,
         licences=spec.licences,
         node_groups=spec.node_groups,
+        resource=spec.resource.lower() if is_elsewhere(spec.resource) else "",
         node_group_op=spec.node_group_op,
         requested_nodes=spec.requested_nodes,
         required_nodes=tuple(required),
@@ -212,7 +233,9 @@ MINUTE = 60
 
 def limit_end(spec: JobSpec, run: JobRun) -> Instant:
     """Return when the run time limit of a started job is over, without the time that it stood still."""
-    return NEVER if run.started is None else Instant(run.started + spec.run_time + run.not_run)
+    if run.started is None or run.staged_since is not None:
+        return NEVER
+    return Instant(run.started + spec.run_time + run.not_run)
 
 
 def deadline_of(spec: JobSpec, run: JobRun) -> Instant | None:

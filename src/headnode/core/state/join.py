@@ -7,7 +7,8 @@ from headnode.core.model.user import User
 from headnode.core.state import events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import AttemptKey, Command
-from headnode.core.state.drain import drain_for_age, vacate_node
+from headnode.core.state.drain import vacate_node
+from headnode.core.state.elastic_record import closing
 from headnode.core.state.events import Event
 from headnode.core.state.node_loss import rebooted
 from headnode.core.state.node_record import InvitationRecord, valid_secret
@@ -111,7 +112,9 @@ def admit(cluster: ClusterState, command: AdmitNode, now: Instant) -> list[Event
         events.append(e.NodeRegistered(at=now, facts=command.facts, approved=invitation.approve))
         if invitation.approve:  # it takes jobs once its agent is here
             events.append(e.NodeUnreachable(at=now, node=name))
-    return [*events, e.NodeKeyPinned(at=now, node=name, key=command.key, invitation=invitation.digest)]
+    events.append(e.NodeKeyPinned(at=now, node=name, key=command.key, invitation=invitation.digest))
+    elastic = cluster.elastic.of_secret(invitation.digest)
+    return events if elastic is None else [*events, closing(*elastic, now, now)]
 
 
 def _shown(cluster: ClusterState, command: AdmitNode, now: Instant) -> InvitationRecord:
@@ -177,9 +180,8 @@ def register(cluster: ClusterState, command: RegisterNode, now: Instant) -> list
             what=f"node {name!r} is not known with this key",
             fix="join again with a new invitation: hn node invite",
         )
-    aged = drain_for_age(known, command.facts, cluster.parameters, now)
     if known is None:
-        return [e.NodeRegistered(at=now, facts=command.facts, approved=command.approved), *aged]
+        return [e.NodeRegistered(at=now, facts=command.facts, approved=command.approved)]
     events: list[Event] = []
     if known.facts != known.with_settings(command.facts):
         events.append(e.NodeRegistered(at=now, facts=command.facts))
@@ -188,7 +190,6 @@ def register(cluster: ClusterState, command: RegisterNode, now: Instant) -> list
     elif command.facts.processors < known.facts.processors:
         message = f"node {name} came back with {command.facts.processors} processors"
         events += vacate_node(cluster, name, command.facts.processors, message, now)
-    events += aged
     if known.state in (NodeState.UNREACHABLE, NodeState.LOST_PAUSED):
         events.append(e.NodeReachable(at=now, node=name))
     return events

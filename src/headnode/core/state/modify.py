@@ -32,6 +32,7 @@ from headnode.core.state.job_record import (
 from headnode.core.state.job_request import check_end_by, check_still_ahead, last_start, limit_end
 from headnode.core.state.permissions import may_change, may_rewrite, owner_change_event
 from headnode.core.state.reservation_index import check_may_go_in, check_stays_clear
+from headnode.core.state.resources import check_may_be_handed
 from headnode.core.state.start import run_of
 from headnode.core.state.submit import check_description_memory, check_hold, check_privileges
 from headnode.core.state.task_placement import check_could_run
@@ -48,6 +49,7 @@ class ModifyJob(Command, frozen=True):
     fields: tuple[str, ...]
     archived: JobRecord | None = None  # the job, when it is over
     known: Mapping[str, User] = {}  # as in `CreateJob`
+    replaced: bool = False  # a job that was never submitted is described anew, with other tasks
     changed_task: int | None = None  # the number of the one task that changes, of a job not yet submitted
     parents: Mapping[int, ParentOutcome] = {}  # as in `RequeueJob`
     skipped: tuple[JobRecord, ...] = ()
@@ -96,11 +98,7 @@ def modify(cluster: ClusterState, command: ModifyJob, now: Instant) -> list[Even
     encoded = encode_spec(spec)
     check_description_memory(cluster, record.owner, len(encoded) - len(record.spec))
     modified = e.JobModified(
-        at=now,
-        job=record.id,
-        spec=encoded,
-        by=command.by.name,
-        changed=", ".join(command.fields),
+        at=now, job=record.id, spec=encoded, by=command.by.name, changed=", ".join(command.fields)
     )
     if record.state in (JobState.FAILED, JobState.CANCELED):
         revived = e.JobUnarchived(at=now, job=record.id, record=encode_record(record), by=command.by.name)
@@ -131,6 +129,7 @@ def _check_change(
             refuse_modified(cluster, spec)
         if "reservation" in command.fields:
             check_may_go_in(cluster.reservation_index.named, spec, command.by, now)
+        check_may_be_handed(cluster.resource_index.named, spec)
         check_hold(spec, now)
         check_runnable(spec)
 
@@ -145,7 +144,9 @@ def _merged(record: JobRecord, now: JobSpec, command: ModifyJob) -> JobSpec:
             fix="see `hn help job modify`",
             path=(unknown[0],),
         )
-    if command.changed_task is not None:
+    if command.replaced:
+        _check_never_submitted(record)
+    elif command.changed_task is not None:
         _check_changed(record, now, command.spec, command.changed_task)
     elif "tasks" in command.fields:
         _check_added(record, now, command.spec)
@@ -168,6 +169,16 @@ def _followed(record: JobRecord, merged: JobSpec, command: ModifyJob) -> tuple[A
         limit = command.spec.run_time if limited else other.run_time
         found.append(msgspec.structs.replace(other, tasks=other.tasks + fresh, run_time=limit))
     return tuple(found)
+
+
+def _check_never_submitted(record: JobRecord) -> None:
+    """Refuse to describe a job anew that has tasks with a state of their own."""
+    if record.state is not JobState.CONFIGURING or record.run is not None:
+        raise WrongState(
+            code="already-submitted",
+            what=f"job {record.id} cannot be replaced: it, or a task of it, has left the state configuring",
+            fix="create a new job",
+        )
 
 
 def _check_changed(record: JobRecord, now: JobSpec, wished: JobSpec, task: int) -> None:

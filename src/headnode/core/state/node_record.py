@@ -12,6 +12,7 @@ from headnode.core.model.errors import NotAllowed
 from headnode.core.model.faults import may_be_fault_of_node
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
+from headnode.core.model.user import TokenRole
 from headnode.core.state import job_events as e
 from headnode.core.state.events import DrainCause, SuspectJob
 
@@ -86,6 +87,8 @@ class LoginRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     user: str
     expires: Instant
     lifetime: Seconds
+    name: str = ""  # of the token
+    role: TokenRole = "all"  # of the token
 
 
 class TokenRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -98,6 +101,8 @@ class TokenRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expires: Instant
     last_used: Instant | None = None
     address: str = ""  # from where it was made, or used last
+    name: str = ""  # what it is for
+    role: TokenRole = "all"  # the rights of the user that it gives
 
 
 class OneTimeSecret(Protocol):

@@ -7,9 +7,9 @@ from headnode.core.model.user import User
 from headnode.core.state import events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
-from headnode.core.state.drain import drain_for_age, lift_drains
+from headnode.core.state.drain import lift_drains
 from headnode.core.state.events import Event
-from headnode.core.state.hooks import HOOKS, start_anew
+from headnode.core.state.hooks import start_anew
 from headnode.core.state.node_record import Drain, InvitationRecord, NodeRecord
 from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER
 from headnode.core.state.permissions import must_administer
@@ -106,7 +106,8 @@ def change_node(cluster: ClusterState, command: ChangeNode, now: Instant) -> lis
 
 def shift_limits(cluster: ClusterState, command: ShiftLimits, now: Instant) -> list[Event]:
     """Record that the head's clock was set, if any job runs or is suspended."""
-    return [e.ClockSet(at=now, seconds=command.by)] if cluster.running | cluster.suspended else []
+    there = cluster.resource_index.elsewhere
+    return [e.ClockSet(at=now, seconds=command.by)] if cluster.running | cluster.detached | there else []
 
 
 def skip_numbers(cluster: ClusterState, command: SkipNumbers, now: Instant) -> list[Event]:
@@ -122,14 +123,7 @@ def set_parameter(cluster: ClusterState, command: SetParameter, now: Instant) ->
     if cluster.parameters.get(command.name) == command.value:
         return []
     by = command.by
-    events: list[Event] = [
-        e.ParameterSet(at=now, name=command.name, value=command.value, by=by.name, origin=by.origin)
-    ]
-    if command.name in HOOKS:
-        parameters = {**cluster.parameters, command.name: command.value}
-        for known in cluster.nodes.values():
-            events += drain_for_age(known, known.facts, parameters, now)
-    return events
+    return [e.ParameterSet(at=now, name=command.name, value=command.value, by=by.name, origin=by.origin)]
 
 
 def node_registered(cluster: ClusterState, event: e.NodeRegistered) -> None:
@@ -174,6 +168,7 @@ def key_pinned(cluster: ClusterState, event: e.NodeKeyPinned) -> None:
     """A node is known by its key, and its invitation is used up."""
     cluster.node(event.node).key = event.key
     cluster.invitations.pop(event.invitation, None)
+    cluster.elastic.note_joined(event.invitation, event.at)
 
 
 def node_set(cluster: ClusterState, event: e.NodeModified) -> None:

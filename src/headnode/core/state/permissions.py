@@ -113,9 +113,15 @@ def owner_of(by: User, spec: JobSpec, known: Mapping[str, User]) -> User:
 
 
 def created_event(
-    by: User, job: JobId, spec: JobSpec, encoded: bytes, known: Mapping[str, User], now: Instant
+    by: User,
+    job: JobId,
+    spec: JobSpec,
+    encoded: bytes,
+    known: Mapping[str, User],
+    now: Instant,
+    source: tuple[bytes, int] = (b"", 0),
 ) -> e.JobCreated:
-    """Return that a job was made.
+    """Return that a job was made.  `source`: its job file, compressed, or the job that has it.
 
     Raises:  NotAllowed ``run-as``; NotFound ``no-such-user``.
     """
@@ -128,6 +134,8 @@ def created_event(
         gid=owner.gid,
         spec=encoded,
         by=by.name if owner is not by else "",
+        source=source[0],
+        source_job=source[1],
     )
 
 
@@ -155,24 +163,29 @@ def owner_change_event(
 
 
 def may_see(by: User, record: JobRecord, *, private: bool) -> bool:
-    """Return whether `by` may see the environment of a job."""
+    """Return whether `by` may see the environment and the scripts of a job."""
     return not private or by.uid == record.uid or by.administrator
 
 
 def may_copy(by: User, record: JobRecord, *, private: bool) -> bool:
-    """Whether a copy of a job carries its environment.
+    """Whether a copy of a job carries its environment and its scripts.
 
-    Administrators see the environments of others, but their own jobs do not run with them.
+    Administrators see those of others, but their own jobs do not run with them.
     """
     return not private or by.uid == record.uid
 
 
-def has_environment(spec: JobSpec) -> bool:
-    """Whether a job or one of its tasks has variables of its own."""
-    return bool(spec.environment) or any(task.environment for task in spec.tasks)
+def private_parts(spec: JobSpec) -> tuple[str, ...]:
+    """Return the private parts that a job or one of its tasks has: `environment`, `script`."""
+    environment = bool(spec.environment) or any(task.environment for task in spec.tasks)
+    script = any(task.script for task in spec.tasks)
+    return ("environment",) * environment + ("script",) * script
 
 
-def without_environment(spec: JobSpec) -> JobSpec:
-    """Return a job without the variables of the job and of its tasks."""
-    tasks = tuple(replace(task, environment={}) if task.environment else task for task in spec.tasks)
+def without_private_parts(spec: JobSpec) -> JobSpec:
+    """Return a job without variables and scripts of its own."""
+    tasks = tuple(
+        replace(task, environment={}, script="") if task.environment or task.script else task
+        for task in spec.tasks
+    )
     return replace(spec, environment={}, tasks=tasks)

@@ -55,12 +55,7 @@ def preempt(cluster: ClusterState, command: PreemptJob, now: Instant) -> list[Ev
         raise WrongState(code="stale-plan", what=f"job {record.id} cannot be stopped to run again")
     message = f"preempted by job {command.for_job}"
     ending = e.JobEnding(
-        at=now,
-        job=record.id,
-        outcome="canceled",
-        message=message,
-        requeue=True,
-        preempted_by=command.for_job,
+        at=now, job=record.id, outcome="canceled", message=message, requeue=True, preempted_by=command.for_job
     )
     return [ending, *stop_live(record, cluster.graph(record.id), "canceled", message, now)]
 
@@ -68,7 +63,7 @@ def preempt(cluster: ClusterState, command: PreemptJob, now: Instant) -> list[Ev
 def runs_once(graph: TaskGraph) -> bool:
     """Whether something runs, or has been handed to a node, that may not run twice."""
     return any(
-        progress.live and progress.created is None and not graph.spec.tasks[index].rerunnable
+        progress.live and progress.instances_made is None and not graph.spec.tasks[index].rerunnable
         for index, progress in enumerate(graph.run.tasks)
     )
 

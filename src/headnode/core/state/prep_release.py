@@ -134,7 +134,7 @@ def prepare_nodes(cluster: ClusterState, record: JobRecord, now: Instant) -> lis
             return events
     if graph.run.end is not None:
         return list(release_tasks(cluster, record, now))
-    if NodePhase.LEFT in phases.values():
+    if NodePhase.RELEASED in phases.values():
         given = cleaned_first(cluster, record, list(spare_processors(cluster, record, now)))
         if given:
             return given
@@ -164,7 +164,7 @@ def _preparations(
     wanted = [
         node
         for node in graph.run.allocation
-        if phase_on(graph.run.holdings, node) in (NodePhase.ASSIGNED, NodePhase.LEFT)
+        if phase_on(graph.run.holdings, node) in (NodePhase.ASSIGNED, NodePhase.RELEASED)
         and graph.is_entered(node)
         and _takes_tasks(cluster, node)
     ]
@@ -240,15 +240,17 @@ SHORT_SERVICE = Seconds(1.0)
 def make_special_instance(progress: TaskProgress, instance: int) -> None:
     """An instance of a special task comes into being, with the next number."""
     if instance != progress.made_so_far + 1:
-        raise Broken(code="not-next", what=f"instance {instance} of a task that has {progress.created}")
-    progress.created = instance
+        raise Broken(
+            code="not-next", what=f"instance {instance} of a task that has {progress.instances_made}"
+        )
+    progress.instances_made = instance
     if instance >= MOST_INSTANCES:
         progress.endless = False
 
 
 def prep_or_release_dispatched(graph: TaskGraph, index: int, event: e.InstancesDispatched) -> None:
     """An instance was handed to nodes: one of a usual task makes them nodes that the job has used."""
-    phase = {graph.prep: NodePhase.PREPARING, graph.release: NodePhase.LEAVING}.get(index, NodePhase.READY)
+    phase = {graph.prep: NodePhase.PREPARING, graph.release: NodePhase.RELEASING}.get(index, NodePhase.READY)
     for node, _ in event.placement:
         if phase is not phase_on(graph.run.holdings, node):
             set_phase(graph.run.holdings, node, event, phase)
@@ -262,7 +264,7 @@ def prep_or_release_ended(
     if node not in run.places or index not in (graph.prep, graph.release):
         return
     after = {"finished": NodePhase.READY, "failed": NodePhase.REFUSED}
-    phase = NodePhase.LEFT if index == graph.release else after.get(how.state, NodePhase.ASSIGNED)
+    phase = NodePhase.RELEASED if index == graph.release else after.get(how.state, NodePhase.ASSIGNED)
     set_phase(run.holdings, node, event, phase)
     if phase is NodePhase.REFUSED:
         run.refused[node] = how.outcome.message

@@ -12,7 +12,7 @@ from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import AttemptReport, Command
 from headnode.core.state.events import Event
-from headnode.core.state.job_events import InstanceEnd, InstanceStart
+from headnode.core.state.job_events import InstanceEnd, InstanceStage, InstanceStart
 from headnode.core.state.job_record import JobRecord, JobRun, LiveAttempt
 from headnode.core.state.node_faults import (
     drain_for_failures,
@@ -33,6 +33,14 @@ class ReportStarted(Command, frozen=True):
     begun: tuple[InstanceStart, ...]
 
 
+class ReportStaging(Command, frozen=True):
+    """Node: files of these attempts are transferred."""
+
+    node: str
+    job: JobId
+    staging: tuple[InstanceStage, ...]
+
+
 class ReportEnded(Command, frozen=True):
     """Node: these attempts have ended."""
 
@@ -50,6 +58,20 @@ def started(cluster: ClusterState, command: ReportStarted, now: Instant) -> list
     said = [b for b in command.begun if _is_fresh(run, b, command.node)]
     fresh = tuple({(b.task, b.instance): b for b in said}.values())
     return [e.InstancesStarted(at=now, job=record.id, started=fresh)] if fresh else []
+
+
+def staging(cluster: ClusterState, command: ReportStaging, now: Instant) -> list[Event]:
+    """Note for which attempts files are transferred."""
+    record = cluster.jobs.get(command.job)
+    if record is None or record.run is None:
+        return []
+    fresh: dict[tuple[int, int], InstanceStage] = {}
+    for stage in command.staging:
+        live = _live(record.run, stage.task, stage.instance, stage.attempt, command.node)
+        goes_on = live is not None and (stage.direction == "out" or live.started is None)
+        if live is not None and goes_on and live.staging != stage.direction:
+            fresh[stage.task, stage.instance] = stage
+    return [e.InstancesStaging(at=now, job=record.id, staging=tuple(fresh.values()))] if fresh else []
 
 
 def _is_fresh(run: JobRun, begun: e.InstanceStart, node: str) -> bool:
@@ -177,15 +199,15 @@ def _verdict(
         return "canceled", "request", live.message
     if again:
         return "queued", "request", live.message
-    if stopping is not None and said.kind in ("stopped", "exited", "lost", "timed-out", "not-started"):
+    if stopping is not None:
         if live.cause == "preempted":
             return "queued", "preempted", live.message
         if live.cause == "system":
-            return _after_loss(task, live.message, progress.losses.get(report.instance, 0), allowed)
+            return _after_loss(task, live.message, progress.system_retries.get(report.instance, 0), allowed)
         return stopping, "request", live.message
     if said.kind == "lost":
         words = said.message or "the node lost the task"
-        return _after_loss(task, words, progress.losses.get(report.instance, 0), allowed)
+        return _after_loss(task, words, progress.system_retries.get(report.instance, 0), allowed)
     return _after_failure(spec, said, progress.retries.get(report.instance, 0))
 
 

@@ -128,11 +128,10 @@ def _inside(cluster: ClusterState, known: NodeReservation) -> Iterator[JobRecord
 
 
 def _canceled(cluster: ClusterState, record: JobRecord, known: NodeReservation, now: Instant) -> list[Event]:
-    message = f"reservation {known.name} is over"
-    tasks = record.run.tasks if record.run is not None else []
+    message = f"reservation {known.name} has ended"
     return [
         JobEnding(at=now, job=record.id, outcome="canceled", message=message),
-        *cancel_queued(record, tasks, now, message),
+        *cancel_queued(record, now, message),
         *stop_live(record, cluster.graph(record.id), "failed", message, now),
     ]
 

@@ -207,21 +207,27 @@ def run_of(cluster: ClusterState, record: JobRecord) -> JobRun:
 
 def job_started(cluster: ClusterState, event: e.JobStarted) -> None:
     record = cluster.job(event.job)
-    state = job_target(record.state, event)
+    state = job_target(record.state, event, JobState.HANDED if event.resource else JobState.RUNNING)
     cluster.dequeue(record)
     clear_hold(record)
     run = run_of(cluster, record)
     take_option(record, run, event.alternative)
     run.allocation, run.parts = dict(event.allocation), event.parts
     run.usage.begin(run.allocation)
-    run.started, run.ended, run.backfilled = event.at, None, event.backfilled
+    run.resource = event.resource
+    run.started, run.ended, run.backfilled = None if event.resource else event.at, None, event.backfilled
     run.preempted_by = 0
-    run.starts, run.suspended_time, run.clock_shift = run.starts + 1, Seconds(0.0), Seconds(0.0)
+    run.starts += not event.resource
+    run.suspended_time, run.clock_shift = Seconds(0.0), Seconds(0.0)
+    run.stages, run.staged_since, run.staged_time = False, None, Seconds(0.0)
     run.refused = {}
     hooks.wait_for_prologs(run, event.prolog)
-    record.hold_until, record.met, record.filter_reply = None, (), None
+    record.hold_until, record.satisfied, record.filter_reply = None, (), None
     job_request.set_limits(run, spec_of(record))
     cluster.move(record, state)
+    if run.resource:
+        cluster.open_elsewhere(record)
+        return
     cluster.open_run(record)
     update_children(cluster, record)
 
@@ -277,12 +283,26 @@ def allocation_shrunk(cluster: ClusterState, event: e.AllocationShrunk | e.Alloc
     _allocation_changed(cluster, event)
 
 
+def allocation_released(cluster: ClusterState, event: e.AllocationReleased) -> None:
+    """Give back all processors; the job stays on the nodes where files of it are transferred."""
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    run = run_of(cluster, record)
+    lives = (live for progress in run.tasks for live in progress.live.values())
+    staying = {node for live in lives for node, _ in live.placement}
+    run.detached = {node: numbers for node, numbers in run.allocation.items() if node in staying}
+    cluster.agenda.dirty_job_views.add(record.id)
+    cluster.release_allocation(record)
+    cluster.open_detached(record)
+    cluster.agenda.pass_needed = True
+
+
 def allocation_lost(cluster: ClusterState, event: e.AllocationLost) -> None:
     record = cluster.job(event.job)
     run = run_of(cluster, record)
-    if record.id in cluster.suspended:
+    if record.id in cluster.detached:
         job_target(record.state, event)
-        suspend.suspended_node_lost(cluster, record, run, event)
+        suspend.detached_node_lost(cluster, record, run, event)
     else:
         allocation_shrunk(cluster, event)
         if run.suspension is not None:

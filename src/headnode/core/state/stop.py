@@ -103,7 +103,7 @@ def stop_job(cluster: ClusterState, command: StopJob, now: Instant) -> list[Even
         )
     if record.state in (JobState.CONFIGURING, JobState.VALIDATING, JobState.QUEUED):
         return [
-            *cancel_queued(record, tasks_of(cluster, record), now, message),
+            *cancel_queued(record, now, message),
             e.JobEnded(at=now, job=record.id, outcome=command.outcome, message=message),
         ]
     if command.graceful and record.state.is_active and not command.force:
@@ -118,23 +118,26 @@ def tasks_of(cluster: ClusterState, record: JobRecord) -> list[TaskProgress]:
     return untouched(cluster.spec(record))
 
 
-def cancel_queued(record: JobRecord, tasks: list[TaskProgress], now: Instant, message: str) -> list[Event]:
-    """Return the events that cancel every queued instance."""
-    return [
-        e.InstancesCanceled(
-            at=now, job=record.id, task=index + 1, spans=tuple(progress.queued.spans()), message=message
-        )
-        for index, progress in enumerate(tasks)
+def cancel_queued(record: JobRecord, now: Instant, message: str) -> list[Event]:
+    """Return the event that cancels every queued instance, however many there are; none if none is queued.
+
+    A job of which nothing was ever dispatched or changed must end with it.
+    """
+    if record.run is None:
+        return [e.TasksCanceled(at=now, job=record.id, message=message)]
+    queued = tuple(
+        (index + 1, tuple(progress.queued.spans()))
+        for index, progress in enumerate(record.run.tasks)
         if progress.queued
-    ]
+    )
+    return [e.TasksCanceled(at=now, job=record.id, tasks=queued, message=message)] if queued else []
 
 
 def _stop_gracefully(record: JobRecord, command: StopJob, message: str, now: Instant) -> list[Event]:
     stopped = e.DispatchStopped(
         at=now, job=record.id, outcome=command.outcome, message=message, by=command.by.name
     )
-    tasks = record.run.tasks if record.run else []
-    return [stopped, *cancel_queued(record, tasks, now, message)]
+    return [stopped, *cancel_queued(record, now, message)]
 
 
 def _is_requeued(record: JobRecord) -> bool:
@@ -159,10 +162,9 @@ def _stop_running(
         "the task's job has been canceled" if command.outcome == "canceled" else "the task's job was finished"
     )
     outcome: Outcome = "failed" if command.outcome == "canceled" else "finished"
-    tasks = record.run.tasks if record.run else []
     return [
         ending,
-        *cancel_queued(record, tasks, now, message),
+        *cancel_queued(record, now, message),
         *stop_live(record, cluster.graph(record.id), outcome, why, now, command.force),
     ]
 
@@ -171,7 +173,7 @@ def fail_job(record: JobRecord, graph: TaskGraph, message: str, now: Instant) ->
     """Return the events that stop a running job because a task of it failed."""
     return [
         e.JobEnding(at=now, job=record.id, outcome="failed", message=message),
-        *cancel_queued(record, graph.run.tasks, now, message),
+        *cancel_queued(record, now, message),
         *stop_live(record, graph, "canceled", message, now),
     ]
 
@@ -189,7 +191,7 @@ def end_overdue(cluster: ClusterState, command: EndOverdue, now: Instant) -> lis
     why = "the job's deadline has passed" if late else "the job's run time expired"
     return [
         e.JobEnding(at=now, job=record.id, outcome="canceled", message=message),
-        *cancel_queued(record, record.run.tasks, now, message),
+        *cancel_queued(record, now, message),
         *stop_live(record, cluster.graph(record.id), "failed", why, now),
     ]
 
@@ -208,7 +210,7 @@ def end_late(cluster: ClusterState, command: EndLate, now: Instant) -> list[Even
         else "its deadline has passed, and it has not started"
     )
     return [
-        *cancel_queued(record, tasks_of(cluster, record), now, message),
+        *cancel_queued(record, now, message),
         e.JobEnded(at=now, job=record.id, outcome="failed", message=message),
     ]
 
@@ -273,7 +275,7 @@ def _progress(cluster: ClusterState, record: JobRecord, task: int, instance: int
             what=f"job {record.id} has no task {task}",
             fix=f"it has tasks 1 to {len(tasks)}" if tasks else "it has no tasks",
         )
-    made = tasks[task - 1].created
+    made = tasks[task - 1].instances_made
     count = cluster.spec(record).tasks[task - 1].instances if made is None else made
     if instance is not None and not 1 <= instance <= count:
         raise NotFound(

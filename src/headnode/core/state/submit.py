@@ -29,6 +29,7 @@ from headnode.core.state.job_record import (
 from headnode.core.state.job_request import check_end_by, last_start
 from headnode.core.state.permissions import created_event, may_change
 from headnode.core.state.reservation_index import check_may_go_in
+from headnode.core.state.resources import check_may_be_handed
 from headnode.core.state.templates import submission_filters, submitted_spec
 from headnode.core.state.transitions import JobState, job_target
 
@@ -133,6 +134,7 @@ def submission(
     check_hold(spec, now)
     check_end_by(spec, now)
     check_may_go_in(cluster.reservation_index.named, spec, command.by, now)
+    check_may_be_handed(cluster.resource_index.named, spec)
     may_hold(command.by, spec.holds, ("holds",))
     check_privileges(spec, command.by)
     check_runnable(spec)
@@ -215,7 +217,7 @@ def already_submitted(record: JobRecord) -> WrongState:
     again = record.state.is_active or record.state in (JobState.FAILED, JobState.CANCELED)
     return WrongState(
         code="already-submitted",
-        what=f"job {record.id} is {record.state.value}: only a job that was not submitted can be",
+        what=f"job {record.id} is {record.state.value}: it was submitted before",
         fix=f"submit a copy: hn job clone {record.id}"
         + (f"; or run it again: hn job requeue {record.id}" if again else ""),
     )
@@ -269,7 +271,13 @@ def job_configured(cluster: ClusterState, event: e.JobConfiguring) -> None:
     record = cluster.job(event.job)
     state = job_target(record.state, event)
     record.run = _fresh_run(cluster, record)
-    record.waits_for, record.met, record.skipped, record.skipped_jobs, record.message = (), (), False, (), ""
+    record.waits_for, record.satisfied, record.skipped, record.skipped_jobs, record.message = (
+        (),
+        (),
+        False,
+        (),
+        "",
+    )
     record.filter_reply = None
     cluster.move(record, state)
     update_children(cluster, record)
@@ -284,5 +292,7 @@ def _fresh_run(cluster: ClusterState, record: JobRecord) -> JobRun | None:
     fresh.suspensions, fresh.usage = before.suspensions, before.usage
     fresh.usage.forget_outcome()
     for old, new in zip(before.tasks, fresh.tasks, strict=True):
-        new.used = max(1, old.used, *old.attempts.values())  # not one by one: there may be a million
+        new.attempts_used = max(
+            1, old.attempts_used, *old.attempts.values()
+        )  # not one by one: there may be a million
     return fresh

@@ -43,6 +43,12 @@ def suspend(cluster: ClusterState, command: SuspendJob, now: Instant) -> list[Ev
         return []
     if record.state is JobState.RESUMING:
         return [e.JobSuspended(at=now, job=record.id, by=command.by.name)]
+    if record.is_elsewhere and record.state.is_active:
+        raise WrongState(
+            code="elsewhere",
+            what=f"job {record.id} is at a resource, which decides when it runs",
+            fix=f"hold it before it starts, cancel it, or requeue it: hn job requeue {record.id}",
+        )
     if record.state is not JobState.RUNNING or record.run is None:
         raise WrongState(
             code="not-running",
@@ -50,6 +56,12 @@ def suspend(cluster: ClusterState, command: SuspendJob, now: Instant) -> list[Ev
             fix=f"hold it instead: hn job hold {record.id}"
             if record.state in (JobState.CONFIGURING, JobState.QUEUED)
             else "",
+        )
+    if record.run.detached:
+        raise WrongState(
+            code="only-transfers",
+            what=f"nothing is left of job {record.id} but transfers, which hold no processors",
+            fix=f"wait for their end: hn job wait {record.id}",
         )
     if not cluster.spec(record).suspendable:
         raise WrongState(
@@ -137,7 +149,7 @@ def suspended(cluster: ClusterState, event: e.JobSuspended) -> None:
     set_limits(run, cluster.spec(record))
     cluster.move(record, state)
     cluster.release_allocation(record)
-    cluster.open_suspended(record)
+    cluster.open_detached(record)
 
 
 def resuming(cluster: ClusterState, event: e.JobResuming) -> None:
@@ -164,7 +176,7 @@ def resumed(cluster: ClusterState, event: e.JobResumed) -> None:
     end_suspension(run, event.at)
     set_limits(run, spec)
     cluster.move(record, state)
-    cluster.suspended.discard(record.id)
+    cluster.detached.discard(record.id)
     cluster.open_run(record)
 
 
@@ -181,14 +193,14 @@ def _move_in(run: JobRun, suspension: JobSuspension, allocation: dict[str, tuple
     run.parts = tuple(moved_place(part, to) for part in run.parts)
 
 
-def suspended_node_lost(
+def detached_node_lost(
     cluster: ClusterState, record: JobRecord, run: JobRun, event: e.AllocationLost
 ) -> None:
-    """Processors of a suspended job's nodes are gone; it waits only for those it has left."""
+    """Processors of a detached job's nodes are gone; a suspended one waits only for those it has left."""
     waiting = record.state is JobState.RESUMING
     if waiting:
         cluster.dequeue(record)
-    places = suspension_of(run).allocation
+    places = run.places
     for node, numbers in event.removed:
         left = tuple(number for number in places[node] if number not in numbers)
         if left:

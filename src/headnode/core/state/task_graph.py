@@ -81,7 +81,7 @@ class TaskGraph:
         self.release: int | None = None
         self.service: int | None = None
         self.tends_nodes = False  # something is to be done on each node before its tasks, or after them
-        if all(progress.created is None for progress in self.run.tasks):
+        if all(progress.instances_made is None for progress in self.run.tasks):
             return
         found = {task.kind: index for index, task in enumerate(self.spec.tasks) if task.kind in SPECIAL}
         self.prep, self.release = found.get(TaskType.NODE_PREP), found.get(TaskType.NODE_RELEASE)
@@ -109,7 +109,7 @@ class TaskGraph:
         if not self.tends_nodes:
             return True
         phase = phase_on(self.run.holdings, node)
-        if self.prep is None and phase in (NodePhase.ASSIGNED, NodePhase.LEFT):
+        if self.prep is None and phase in (NodePhase.ASSIGNED, NodePhase.RELEASED):
             return True
         return phase is NodePhase.READY
 

@@ -295,7 +295,7 @@ def _required_nodes(graph: TaskGraph, task: TaskSpec) -> TaskReason:
 def _unready(graph: TaskGraph, nodes: list[str]) -> TaskReason:
     """Tasks wait for nodes that are being prepared, or released."""
     phase = phase_on(graph.run.holdings, nodes[0])
-    leaving = phase in (NodePhase.LEAVING, NodePhase.LEFT, NodePhase.CLEANING)
+    leaving = phase in (NodePhase.RELEASING, NodePhase.RELEASED, NodePhase.CLEANING)
     index, done = (graph.release, "released") if leaving else (graph.prep, "prepared")
     task = f" by task {index + 1}" if index is not None else ""
     which = f"{', '.join(nodes)} {'are' if len(nodes) > 1 else 'is'}"

@@ -3,18 +3,22 @@
 from collections.abc import Sequence
 
 from headnode.core.model.errors import Broken
-from headnode.core.model.quantities import Seconds
+from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.ranges import Ranges
 from headnode.core.state import job_events as e
 from headnode.core.state import prep_release as stays
 from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.depend import update_children
+from headnode.core.state.events import InstancesHanded
 from headnode.core.state.job_record import (
+    JobRecord,
     JobRun,
     LiveAttempt,
     TaskProgress,
     started_run,
     untouched,
 )
+from headnode.core.state.job_request import set_limits
 from headnode.core.state.task_graph import TaskGraph
 from headnode.core.state.transitions import TaskState, instance_target, job_target
 
@@ -36,32 +40,88 @@ def instances_dispatched(cluster: ClusterState, event: e.InstancesDispatched) ->
     progress = started_run(record).tasks[index]
     instance_target(TaskState.QUEUED, event, TaskState.DISPATCHED)
     for instance, attempt in event.attempts:
-        if progress.created is not None:
+        if progress.instances_made is not None:
             stays.make_special_instance(progress, instance)
         elif instance not in progress.queued:
             raise Broken(code="not-queued", what=f"task {event.job}.{event.task}.{instance} is not queued")
         progress.queued.discard(instance)
         progress.live[instance] = LiveAttempt(attempt=attempt, placement=event.placement)
+    _keep_limit(cluster, record, started_run(record), event.at)
     graph = cluster.graph(event.job)
     graph.occupy(event.placement, len(event.attempts))
     graph.task_changed(index)
+    if record.is_elsewhere:  # after the job has left those that wait, so that another one goes on
+        cluster.resource_index.count(started_run(record).resource, len(event.attempts), cluster.waiting)
     if graph.tends_nodes:
         stays.prep_or_release_dispatched(graph, index, event)
     if any(graph.free.values()):
         cluster.agenda.dirty_jobs.add(event.job)  # what is idle now may be more than it needs
 
 
+def instances_staging(cluster: ClusterState, event: e.InstancesStaging) -> None:
+    """Files of live instances are transferred."""
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    for stage in event.staging:
+        live = _live(started_run(record).tasks[stage.task - 1], event.job, stage.task, stage.instance)
+        instance_target(live.state, event, live.state)
+        live.staging = stage.direction
+    started_run(record).stages = True
+    cluster.agenda.dirty_jobs.add(event.job)
+    _keep_limit(cluster, record, started_run(record), event.at)
+
+
+def _keep_limit(cluster: ClusterState, record: JobRecord, run: JobRun, at: Instant) -> None:
+    """The run time limit of a job does not count while nothing of it runs but transfers."""
+    if not run.stages:
+        return
+    lives = [live.staging for progress in run.tasks for live in progress.live.values()]
+    only_transfers = bool(lives) and all(lives)
+    if only_transfers is (run.staged_since is not None):
+        return
+    if run.staged_since is None:
+        run.staged_since = at
+    else:
+        run.staged_time = Seconds(run.staged_time + max(0.0, at - run.staged_since))
+        run.staged_since = None
+    set_limits(run, cluster.spec(record))
+    cluster.agenda.set_deadline(record.id, run.deadline)
+
+
 def instances_started(cluster: ClusterState, event: e.InstancesStarted) -> None:
     """Dispatched instances run."""
     record = cluster.job(event.job)
-    job_target(record.state, event)
+    state = job_target(record.state, event)
     run = started_run(record)
     for begun in event.started:
         live = _live(run.tasks[begun.task - 1], event.job, begun.task, begun.instance)
         wanted = TaskState.ENDING if live.state is TaskState.ENDING else TaskState.RUNNING
         live.state = instance_target(live.state, event, wanted)
-        live.started = begun.at
-        cluster.start_failures.started(live.placement[0][0], record.owner, event.at)
+        live.started, live.staging = begun.at, ""
+        if not run.resource:
+            cluster.start_failures.started(live.placement[0][0], record.owner, event.at)
+    if run.resource and run.started is None:
+        cluster.move(record, state)
+        _first_start(cluster, record, run, event)
+    _keep_limit(cluster, record, run, event.at)
+
+
+def _first_start(cluster: ClusterState, record: JobRecord, run: JobRun, event: e.InstancesStarted) -> None:
+    """The first of a job begins to run at a resource: its run time limit counts from now."""
+    run.started, run.starts = min(begun.at for begun in event.started), run.starts + 1
+    set_limits(run, cluster.spec(record))
+    cluster.agenda.set_deadline(record.id, run.deadline)
+    update_children(cluster, record)
+
+
+def instances_handed(cluster: ClusterState, event: InstancesHanded) -> None:
+    """A resource has accepted attempts."""
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    for each in event.handed:
+        live = _live(started_run(record).tasks[each.task - 1], event.job, each.task, each.instance)
+        instance_target(live.state, event, live.state)
+        live.foreign = each.id
 
 
 def instances_stopping(cluster: ClusterState, event: e.InstancesStopping) -> None:
@@ -88,17 +148,22 @@ def instances_ended(cluster: ClusterState, event: e.InstancesEnded) -> None:
         instance_target(live.state, event, _STATES[how.state])
         del progress.live[how.instance]
         graph.vacate(live.placement)
-        cluster.start_failures.ended(record.id, record.owner, how, event.at)
+        if not run.resource:
+            cluster.start_failures.ended(record.id, record.owner, how, event.at)
         _file(progress, how)
-        if progress.created is not None:
+        if progress.instances_made is not None:
             _special_ended(cluster, graph, event, how, live)
         run.usage.add(how)
         changed[how.task - 1] = None
+    _keep_limit(cluster, record, run, event.at)
     for index in changed:
         graph.task_changed(index)
         if run.tasks[index].is_done and graph.counts(index):
             graph.task_done(index)
             cluster.agenda.pass_needed = True  # others may be ready now, and the job may want to grow
+    if run.resource:
+        cluster.resource_index.count(run.resource, -len(event.ended), cluster.waiting)
+        cluster.elastic.note_end(record.id, event.ended[0].outcome, event.at)
     cluster.agenda.dirty_jobs.add(event.job)
 
 
@@ -117,12 +182,12 @@ def _file(progress: TaskProgress, how: e.InstanceEnd) -> None:
     """Put an ended instance where it belongs."""
     lasted = how.outcome.lasted
     if lasted is not None:
-        progress.ended += 1
-        progress.ended_time = Seconds(progress.ended_time + lasted)
+        progress.attempts_ended += 1
+        progress.ended_run_time = Seconds(progress.ended_run_time + lasted)
     if how.state == "queued":
         progress.queued.add(how.instance)
         progress.attempts[how.instance] = how.attempt
-        forgiven = {"program": progress.retries, "system": progress.losses}.get(how.cause)
+        forgiven = {"program": progress.retries, "system": progress.system_retries}.get(how.cause)
         if forgiven is not None:
             forgiven[how.instance] = forgiven.get(how.instance, 0) + 1
         return
@@ -141,21 +206,46 @@ def task_canceled(cluster: ClusterState, event: e.InstancesCanceled) -> None:
     job_target(record.state, event)
     if record.run is None:
         record.run = JobRun(tasks=untouched(cluster.spec(record)))
-    progress = record.run.tasks[event.task - 1]
     instance_target(TaskState.QUEUED, event, TaskState(event.outcome))
-    was_done, progress.endless = progress.is_done, False
-    spans = event.spans if progress.created is None else ()  # special tasks were queued before they ran
-    _take_out(progress.queued, spans, "queued")
-    for first, last in spans:
-        _set_of(progress, event.outcome).add_span(first, last)
-        if event.withdrawn:
+    progress = record.run.tasks[event.task - 1]
+    _leave_queue(cluster, record, event.task - 1, event.spans, _set_of(progress, event.outcome))
+    if event.withdrawn and progress.instances_made is None:
+        for first, last in event.spans:
             progress.withdrawn.add_span(first, last)
-    graph = cluster.graphs.get(event.job)
-    if graph is not None:
-        graph.task_changed(event.task - 1)
-        if progress.is_done and not was_done:
-            graph.task_done(event.task - 1)
     cluster.agenda.dirty_jobs.add(event.job)
+
+
+def tasks_canceled(cluster: ClusterState, event: e.TasksCanceled) -> None:
+    """Nothing that is queued of a job will run."""
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    instance_target(TaskState.QUEUED, event, TaskState.CANCELED)
+    if not event.tasks:
+        if record.run is not None:
+            raise Broken(code="touched", what=f"job {event.job} is canceled as if nothing of it was touched")
+        record.run = JobRun(tasks=[])  # it ends now; thousands of tasks need no entries to be canceled
+        return
+    run = started_run(record)
+    for task, spans in event.tasks:
+        _leave_queue(cluster, record, task - 1, spans, run.tasks[task - 1].canceled)
+    cluster.agenda.dirty_jobs.add(event.job)
+
+
+def _leave_queue(
+    cluster: ClusterState, record: JobRecord, index: int, spans: Sequence[tuple[int, int]], to: Ranges
+) -> None:
+    """Put queued instances of a task among those that are over; a service makes no more."""
+    progress = started_run(record).tasks[index]
+    was_done, progress.endless = progress.is_done, False
+    if progress.instances_made is None:  # special tasks were queued before they ran
+        _take_out(progress.queued, spans, "queued")
+        for first, last in spans:
+            to.add_span(first, last)
+    graph = cluster.graphs.get(record.id)
+    if graph is not None:
+        graph.task_changed(index)
+        if progress.is_done and not was_done:
+            graph.task_done(index)
 
 
 def _take_out(numbers: Ranges, spans: Sequence[tuple[int, int]], what: str) -> None:
@@ -197,7 +287,7 @@ def _again(progress: TaskProgress, over: TaskState, first: int, last: int) -> No
     if over is not TaskState.CANCELED:
         for instance in range(first, last + 1):
             progress.attempts.setdefault(instance, 1)
-    for kept in (progress.retries, progress.losses):
+    for kept in (progress.retries, progress.system_retries):
         for instance in [instance for instance in kept if first <= instance <= last]:
             del kept[instance]
     progress.queued.add_span(first, last)
@@ -210,7 +300,7 @@ def run_again(progress: TaskProgress, event: e.JobRequeued) -> None:
     """
     if progress.live:
         raise Broken(code="still-live", what="a job was requeued while instances of it were live")
-    if progress.created is not None:
+    if progress.instances_made is not None:
         return
     withdrawn = tuple(progress.withdrawn.spans())
     for first, last in withdrawn:

@@ -6,10 +6,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from headnode.core.filtering import Filter, FilterChain, chain_for, read_filters
+from headnode.core.filtering import BANK_FILTER, Filter, FilterChain, chain_for, read_filters
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, Priority, format_priority
+from headnode.core.model.resource import is_elsewhere
 from headnode.core.model.template import (
     DEFAULT_TEMPLATE,
     UNSAID,
@@ -20,12 +21,14 @@ from headnode.core.model.template import (
 )
 from headnode.core.model.user import User
 from headnode.core.state import events as e
+from headnode.core.state.bank_ledger import BANK
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.events import Event
 from headnode.core.state.job_record import JobRecord
 from headnode.core.state.job_request import own_request
 from headnode.core.state.permissions import must_administer
+from headnode.core.state.resources import with_resource
 
 
 class SetTemplate(Command, frozen=True):
@@ -203,11 +206,16 @@ SUBMISSION, ACTIVATION = "SubmissionFilterProgram", "ActivationFilterProgram"
 def submission_filters(cluster: ClusterState, spec: JobSpec) -> FilterChain:
     """Return what a job passes before it comes into the queue, in order."""
     text = cluster.parameters.get(SUBMISSION, "")
+    bank = () if is_elsewhere(spec.resource) else _bank(cluster)
     if not text and not cluster.templates:
-        return ()
+        return bank
     template = template_named(cluster.templates, spec.template)
     own = read_filters(template.submission_filters) if template is not None else ()
-    return chain_for(text, spec.template, own)
+    return chain_for(text, spec.template, own) + bank
+
+
+def _bank(cluster: ClusterState) -> FilterChain:
+    return (BANK_FILTER,) if cluster.parameters.get(BANK) else ()
 
 
 def activation_filters(cluster: ClusterState, record: JobRecord) -> tuple[Filter, ...]:
@@ -216,16 +224,16 @@ def activation_filters(cluster: ClusterState, record: JobRecord) -> tuple[Filter
     name = cluster.written(record).template
     template = template_named(cluster.templates, name) if cluster.templates else None
     own = read_filters(template.activation_filters) if template is not None else ()
-    return chain_for(text, name, own)
+    return chain_for(text, name, own) + _bank(cluster)
 
 
 def activation_rules(cluster: ClusterState) -> tuple[tuple[str, str], ...]:
     """Return all that says which activation filters there are; nothing if there are none."""
-    text = cluster.parameters.get(ACTIVATION, "")
-    if not text and not cluster.templates:
+    text, bank = cluster.parameters.get(ACTIVATION, ""), cluster.parameters.get(BANK, "")
+    if not text and not bank and not cluster.templates:
         return ()
     found = [(name, each.activation_filters) for name, each in cluster.templates.items()]
-    found.append(("", text))
+    found += [("", text), (BANK, bank)]
     return tuple(rule for rule in found if rule[1])
 
 
@@ -277,7 +285,15 @@ def submitted_spec(cluster: ClusterState, by: User, spec: JobSpec) -> JobSpec:
 
     Raises:  what `templated_spec` does.
     """
-    return spec if submission_filters(cluster, spec) else templated_spec(cluster.templates, by, spec)
+    return spec if submission_filters(cluster, spec) else queued_spec(cluster, by, spec)
+
+
+def queued_spec(cluster: ClusterState, by: User, spec: JobSpec) -> JobSpec:
+    """Return the description with the defaults of its template and of the cluster.
+
+    Raises:  what `templated_spec` does.
+    """
+    return with_resource(cluster.resource_index.named, templated_spec(cluster.templates, by, spec))
 
 
 def refuse_modified(cluster: ClusterState, spec: JobSpec) -> None:

@@ -4,7 +4,7 @@ import msgspec
 
 from headnode.core.model.errors import BadRequest, NotFound
 from headnode.core.model.quantities import Instant, Seconds
-from headnode.core.model.user import User
+from headnode.core.model.user import TokenRole, User
 from headnode.core.state import events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
@@ -19,6 +19,8 @@ class OfferLogin(Command, frozen=True):
     digest: str
     user: str
     lifetime: Seconds
+    name: str = ""
+    role: TokenRole = "all"
 
 
 class TakeLogin(Command, frozen=True):
@@ -83,6 +85,8 @@ def offer(cluster: ClusterState, command: OfferLogin, now: Instant) -> list[e.Ev
             expires=Instant(now + LOGIN_LIFETIME),
             lifetime=command.lifetime,
             by=command.by.name,
+            name=command.name,
+            role=command.role,
         )
     ]
 
@@ -102,6 +106,8 @@ def take(cluster: ClusterState, command: TakeLogin, now: Instant) -> list[e.Even
             expires=Instant(now + login.lifetime),
             login=login.digest,
             address=command.address,
+            name=login.name,
+            role=login.role,
         )
     ]
 
@@ -155,7 +161,9 @@ def offered(cluster: ClusterState, event: e.LoginOffered) -> None:
     """Apply: a login can be taken; those that have expired are forgotten."""
     for digest in [each.digest for each in cluster.logins.values() if each.expires <= event.at]:
         del cluster.logins[digest]
-    cluster.logins[event.digest] = LoginRecord(event.digest, event.user, event.expires, event.lifetime)
+    cluster.logins[event.digest] = LoginRecord(
+        event.digest, event.user, event.expires, event.lifetime, event.name, event.role
+    )
 
 
 def made(cluster: ClusterState, event: e.TokenCreated) -> None:
@@ -170,6 +178,8 @@ def made(cluster: ClusterState, event: e.TokenCreated) -> None:
         created=event.at,
         expires=event.expires,
         address=event.address,
+        name=event.name,
+        role=event.role,
     )
     cluster.next_token = event.number + 1
 

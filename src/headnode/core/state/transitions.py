@@ -21,6 +21,7 @@ class JobState(StrEnum):
     CONFIGURING = "configuring"  # created, not yet submitted
     VALIDATING = "validating"  # submitted; submission filters have not let it into the queue yet
     QUEUED = "queued"  # waiting for resources
+    HANDED = "handed"  # a resource has it, and nothing of it has started there
     RUNNING = "running"  # holds its allocation
     SUSPENDING = "suspending"  # its processes are being stopped; it holds its allocation until they are
     SUSPENDED = "suspended"  # its processes stand still; it holds nothing
@@ -74,18 +75,21 @@ class NodePhase(StrEnum):
     PREPARING = "preparing"  # its task that prepares nodes is there
     REFUSED = "refused"  # it could not be prepared: the job does not use it
     READY = "ready"  # prepared, or used where nothing prepares it
-    LEAVING = "leaving"  # its task that releases nodes is there
-    LEFT = "left"  # released, and not given back yet
+    RELEASING = "releasing"  # its task that releases nodes is there
+    RELEASED = "released"  # released, and not given back yet
     CLEANING = "cleaning"  # nothing of the job is there any more; the epilog of the site runs
 
 
-ACTIVE = frozenset({JobState.RUNNING, JobState.SUSPENDING, JobState.SUSPENDED, JobState.RESUMING})
-"""States of jobs that have started and are not yet ending."""
+ACTIVE = frozenset(
+    {JobState.HANDED, JobState.RUNNING, JobState.SUSPENDING, JobState.SUSPENDED, JobState.RESUMING}
+)
+"""States of jobs that have left the queue and are not yet ending."""
 
 STATE_NAMES = {
     JobState.CONFIGURING: "Configuring",
     JobState.VALIDATING: "Queued",
     JobState.QUEUED: "Queued",
+    JobState.HANDED: "Queued",
     JobState.RUNNING: "Running",
     JobState.SUSPENDING: "Running",
     JobState.SUSPENDED: "Suspended",
@@ -112,29 +116,38 @@ SUSPENDED_STATES = frozenset({JobState.SUSPENDING, JobState.SUSPENDED, JobState.
 _SUSPENDED = (JobState.SUSPENDING, JobState.SUSPENDED, JobState.RESUMING)
 _ENDED = frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCELED})
 _WHILE_SUSPENDED = (
-    j.JobModified, j.AllocationLost, j.NodePrepared, j.InstancesStarted, j.InstancesStopping,
-    j.InstancesEnded, j.InstancesCanceled, j.InstancesRequeued, j.DispatchStopped, j.ProgressSet,
+    j.JobModified, j.AllocationLost, j.NodePrepared, j.InstancesStaging, j.InstancesStarted,
+    j.InstancesStopping, j.InstancesEnded, j.InstancesCanceled, j.InstancesRequeued, j.DispatchStopped,
+    j.ProgressSet, j.TasksCanceled,
 )  # fmt: skip
 """What may happen to a job that is suspended, in any of its three states, and leaves it there."""
 
 _STAYING: Mapping[JobState, tuple[type, ...]] = {
     JobState.CONFIGURING: (
-        j.JobModified, j.JobOwnerChanged, j.InstancesCanceled, j.ProgressSet, j.JobHeld, j.JobReleased),
-    JobState.VALIDATING: (j.InstancesCanceled, j.ProgressSet),
+        j.JobModified, j.JobOwnerChanged, j.InstancesCanceled, j.ProgressSet, j.JobHeld, j.JobReleased,
+        j.TasksCanceled),
+    JobState.VALIDATING: (j.InstancesCanceled, j.TasksCanceled, j.ProgressSet),
     JobState.QUEUED: (
         j.FilterAnswered, j.JobModified, j.JobHeld, j.JobReleased, j.InstancesCanceled, j.InstancesRequeued,
-        j.ProgressSet),
-    JobState.RUNNING: (
-        j.FilterAnswered, j.JobModified, j.AllocationGrown, j.AllocationShrunk, j.AllocationLost,
-        j.NodePrepared, j.NodesCleaning, j.ProcessorsRecalled, j.InstancesDispatched, j.InstancesStarted,
+        j.ProgressSet, j.TasksCanceled),
+    JobState.HANDED: (
+        j.JobModified, j.JobHeld, j.JobReleased, j.InstancesDispatched, e.InstancesHanded,
         j.InstancesStopping, j.InstancesEnded, j.InstancesCanceled, j.InstancesRequeued, j.DispatchStopped,
-        j.ProgressSet),
+        j.ProgressSet, j.TasksCanceled),
+    JobState.RUNNING: (
+        j.FilterAnswered, j.JobModified, j.AllocationGrown, j.AllocationShrunk, j.AllocationReleased,
+        j.AllocationLost,
+        j.NodePrepared, j.NodesCleaning, j.ProcessorsRecalled, j.InstancesDispatched, j.InstancesStaging,
+        e.InstancesHanded, j.InstancesStarted,
+        j.InstancesStopping, j.InstancesEnded, j.InstancesCanceled, j.InstancesRequeued, j.DispatchStopped,
+        j.ProgressSet, j.TasksCanceled),
     JobState.SUSPENDING: (*_WHILE_SUSPENDED, j.NodesCleaning, j.ProcessesStopped),
     JobState.SUSPENDED: (*_WHILE_SUSPENDED, j.JobHeld, j.JobReleased),
     JobState.RESUMING: (*_WHILE_SUSPENDED, j.JobHeld, j.JobReleased),
     JobState.ENDING: (  # dispatched are the releases of its nodes; it shrinks by nodes that are clean
-        j.InstancesDispatched, j.NodesCleaning, j.AllocationShrunk, j.InstancesStarted, j.InstancesStopping,
-        j.InstancesEnded, j.InstancesCanceled, j.ProgressSet, j.JobEnding),
+        j.InstancesDispatched, j.NodesCleaning, j.AllocationShrunk, j.InstancesStaging, e.InstancesHanded,
+        j.InstancesStarted, j.InstancesStopping, j.InstancesEnded, j.InstancesCanceled, j.ProgressSet,
+        j.JobEnding, j.TasksCanceled),
 }  # fmt: skip
 """What may happen to a job in each state, and leaves it there."""
 
@@ -145,7 +158,10 @@ JOB_TRANSITIONS: Mapping[tuple[JobState, type], frozenset[JobState]] = MappingPr
         (JobState.CONFIGURING, j.JobEnded): frozenset({JobState.CANCELED}),
         (JobState.VALIDATING, j.JobValidated): frozenset({JobState.QUEUED}),
         (JobState.VALIDATING, j.JobEnded): frozenset({JobState.FAILED, JobState.CANCELED}),
-        (JobState.QUEUED, j.JobStarted): frozenset({JobState.RUNNING}),
+        (JobState.QUEUED, j.JobStarted): frozenset({JobState.HANDED, JobState.RUNNING}),
+        (JobState.HANDED, j.InstancesStarted): frozenset({JobState.RUNNING}),
+        (JobState.HANDED, j.JobEnding): frozenset({JobState.ENDING}),
+        (JobState.HANDED, j.JobEnded): _ENDED,
         (JobState.QUEUED, j.JobEnded): _ENDED,
         (JobState.RUNNING, j.JobSuspending): frozenset({JobState.SUSPENDING}),
         (JobState.RUNNING, j.JobEnding): frozenset({JobState.ENDING}),
@@ -173,7 +189,15 @@ JOB_TRANSITIONS: Mapping[tuple[JobState, type], frozenset[JobState]] = MappingPr
 INSTANCE_TRANSITIONS: Mapping[tuple[TaskState, type], frozenset[TaskState]] = MappingProxyType(
     {
         (TaskState.QUEUED, j.InstancesDispatched): frozenset({TaskState.DISPATCHED}),
+        (TaskState.QUEUED, j.TasksCanceled): frozenset({TaskState.CANCELED}),
         (TaskState.QUEUED, j.InstancesCanceled): frozenset({TaskState.CANCELED, TaskState.FAILED}),
+        **{
+            (state, e.InstancesHanded): frozenset({state})
+            for state in (TaskState.DISPATCHED, TaskState.RUNNING, TaskState.ENDING)
+        },
+        (TaskState.DISPATCHED, j.InstancesStaging): frozenset({TaskState.DISPATCHED}),
+        (TaskState.RUNNING, j.InstancesStaging): frozenset({TaskState.RUNNING}),
+        (TaskState.ENDING, j.InstancesStaging): frozenset({TaskState.ENDING}),
         (TaskState.DISPATCHED, j.InstancesStarted): frozenset({TaskState.RUNNING}),
         (TaskState.DISPATCHED, j.InstancesStopping): frozenset({TaskState.ENDING}),
         (TaskState.DISPATCHED, j.InstancesEnded): frozenset(
@@ -229,13 +253,13 @@ PHASE_TRANSITIONS: Mapping[tuple[NodePhase, type], frozenset[NodePhase]] = Mappi
         (NodePhase.PREPARING, j.InstancesEnded): frozenset(
             {NodePhase.ASSIGNED, NodePhase.READY, NodePhase.REFUSED}
         ),
-        (NodePhase.READY, j.InstancesDispatched): frozenset({NodePhase.LEAVING}),
+        (NodePhase.READY, j.InstancesDispatched): frozenset({NodePhase.RELEASING}),
         (NodePhase.READY, e.NodeRegistered): frozenset({NodePhase.ASSIGNED}),  # it booted
-        (NodePhase.LEAVING, j.InstancesEnded): frozenset({NodePhase.LEFT}),
-        (NodePhase.LEFT, j.InstancesDispatched): frozenset({NodePhase.PREPARING, NodePhase.READY}),
+        (NodePhase.RELEASING, j.InstancesEnded): frozenset({NodePhase.RELEASED}),
+        (NodePhase.RELEASED, j.InstancesDispatched): frozenset({NodePhase.PREPARING, NodePhase.READY}),
         **{
             (phase, j.NodesCleaning): frozenset({NodePhase.CLEANING})
-            for phase in (NodePhase.ASSIGNED, NodePhase.READY, NodePhase.REFUSED, NodePhase.LEFT)
+            for phase in (NodePhase.ASSIGNED, NodePhase.READY, NodePhase.REFUSED, NodePhase.RELEASED)
         },
     }
 )

@@ -1,15 +1,23 @@
-"""A cluster as an object: submit jobs, see them, wait for them."""
+"""A cluster and its jobs as objects: submit jobs, see them, wait for them, control them."""
 
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import Literal, Unpack
 
-from headnode.protocol.answers import ListedJob
+from headnode.core.model.errors import WrongState
+from headnode.protocol.answers import (
+    DetailedJob,
+    HistoryEntry,
+    JobStateAnswer,
+    ListedJob,
+    RequeuedJob,
+    TaskObject,
+    WatchedJob,
+)
 from headnode.protocol.cluster_answers import ClusterObject
 from headnode.protocol.explanation_answers import CheckAnswer, Explanation
 from headnode.protocol.node_answers import NodeObject
-from headnode.sdk.asynchronous.job_handle import AsyncJobHandle
 from headnode.sdk.asynchronous.session import AsyncSession, job_number
 from headnode.sdk.description import (
     COMMAND,
@@ -18,8 +26,151 @@ from headnode.sdk.description import (
     Command,
     job_description,
     job_text,
+    task_description,
 )
 from headnode.sdk.options import NumberedJob, SingleTaskOptions, TaskOptions
+
+Stream = Literal["captured", "standard_output", "standard_error"]
+OUTPUT_LIMIT = 16 << 20
+"""Bytes of output that are read at most, unless the caller says otherwise."""
+
+
+class AsyncJobHandle:
+    """A job of the cluster, by its number.  To make one asks the head nothing."""
+
+    def __init__(self, session: AsyncSession, id: int) -> None:  # noqa: A002  (the word of the protocol)
+        self.session, self.id = session, id
+
+    def __repr__(self) -> str:
+        return f"<job {self.id}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AsyncJobHandle) and (other.session, other.id) == (self.session, self.id)
+
+    def __hash__(self) -> int:
+        return hash((id(self.session), self.id))
+
+    async def show(self) -> DetailedJob:
+        """Return the job with everything that the user may know of it."""
+        return (await self.session.verbs.job(self.id)).job
+
+    async def wait(self, *, timeout: float | None = None, check: bool = False) -> WatchedJob:
+        """Wait for the end of the job; return it.  The head reports changes: nothing is polled.
+
+        Unit:    seconds (`timeout`).
+        Raises:  TimeoutError; WrongState ``job-not-finished`` with `check` if it has failed or was canceled.
+        """
+        (job,) = await self.session.wait(self, timeout=timeout)
+        if check and job.state != "Finished":
+            raise WrongState(
+                code="job-not-finished",
+                what=f"job {self.id} is {job.state}" + (f": {job.message}" if job.message else ""),
+                fix=f"see why: hn job view {self.id}; hn task output {self.id}.1",
+            )
+        return job
+
+    def watch(self, *, timeout: float | None = None) -> AsyncGenerator[WatchedJob, None]:
+        """Return an iterator over the job now, and again whenever it changes, up to its end.
+
+        Raises:  TimeoutError, from the iterator.
+        """
+        return self.session.watch(self, timeout=timeout)
+
+    async def tasks(
+        self, *, states: Sequence[str] = (), expand: int | None = None
+    ) -> AsyncGenerator[TaskObject, None]:
+        """Yield the tasks in order; with `expand` the instances of the sweep with that number."""
+        after: int | None = 0
+        while after is not None:
+            page = await self.session.verbs.tasks(self.id, after=after, states=list(states), expand=expand)
+            for task in page.tasks:
+                yield task
+            after = page.more
+
+    async def output(
+        self,
+        task: int = 1,
+        instance: int | None = None,
+        *,
+        stream: Stream = "captured",
+        limit: int = OUTPUT_LIMIT,
+    ) -> str:
+        """Return the last `limit` bytes that a task has written, as text.
+
+        Bytes that are not UTF-8 are replaced; `output_bytes` returns them.
+        """
+        return (await self.output_bytes(task, instance, stream=stream, limit=limit)).decode(errors="replace")
+
+    async def output_bytes(
+        self,
+        task: int = 1,
+        instance: int | None = None,
+        *,
+        stream: Stream = "captured",
+        limit: int = OUTPUT_LIMIT,
+    ) -> bytes:
+        """Return the last `limit` bytes that a task has written: captured, or in the files that it named."""
+        read = self.session.verbs.read_output
+        size = (await read(self.id, task, instance=instance, limit=0, stream=stream)).size
+        end, parts = size, []
+        offset = max(0, size - limit)
+        while offset < end:
+            piece = (await read(self.id, task, instance=instance, offset=offset, stream=stream)).data
+            if not piece:
+                break  # the file is shorter now
+            parts.append(piece)
+            offset += len(piece)
+        return b"".join(parts)[:limit]
+
+    async def explain(self) -> Explanation:
+        """Return why the job waits, when it may start, and what would let it start sooner."""
+        return await self.session.verbs.explain_job(self.id)
+
+    async def history(self, *, limit: int = 200) -> list[HistoryEntry]:
+        """Return what happened to the job, oldest first."""
+        return (await self.session.verbs.job_history(self.id, limit=limit)).history
+
+    async def add_tasks(self, *tasks: TaskOptions) -> list[int]:
+        """Add tasks at the end; return their numbers.
+
+        Raises:  BadRequest; WrongState ``job-over``.
+        """
+        text = job_text(
+            {TASKS: [await self.session.complete_task(task_description(None, each)) for each in tasks]}
+        )
+        return (await self.session.verbs.add_tasks(self.id, jobfile=text)).tasks
+
+    async def cancel(self, message: str = "", *, force: bool = False) -> JobStateAnswer:
+        """Cancel the job; with `force` its processes are killed at once."""
+        return await self.session.verbs.cancel_job(self.id, message=message, force=force)
+
+    async def finish(self, message: str = "") -> JobStateAnswer:
+        """Stop the job, and count it as finished."""
+        return await self.session.verbs.finish_job(self.id, message=message)
+
+    async def requeue(self) -> RequeuedJob:
+        """Run the job again, except for what has finished."""
+        return await self.session.verbs.requeue_job(self.id)
+
+    async def suspend(self) -> JobStateAnswer:
+        """Stop the processes of the running job, and release its processors."""
+        return await self.session.verbs.suspend_job(self.id)
+
+    async def resume(self) -> JobStateAnswer:
+        """Let the suspended job go on when its processors are free."""
+        return await self.session.verbs.resume_job(self.id)
+
+    async def hold(self, message: str = "") -> None:
+        """Keep the job from starting until the hold is released."""
+        await self.session.verbs.hold_job(self.id, message=message)
+
+    async def release(self) -> None:
+        """Release all holds of the job."""
+        await self.session.verbs.release_job(self.id, all=True)
+
+    async def export(self, dialect: str | None = None) -> str:
+        """Return the job as a job file; `dialect` as `hn job export` has it."""
+        return (await self.session.verbs.export_job(self.id, dialect=dialect)).text
 
 
 class AsyncHeadnodeClient(AsyncSession):

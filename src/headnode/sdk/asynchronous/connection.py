@@ -13,7 +13,7 @@ from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
 from headnode.apps.client.client import KEY, RETRY_PAUSE, RETRY_TIME, lost_answer
 from headnode.apps.client.connection import LARGEST_FRAME, PATIENCE, Connection, granted
 from headnode.apps.client.failures import failure_of
-from headnode.apps.client.local_addresses import SOCKET_NAME, AgentRoute
+from headnode.apps.client.local_addresses import SOCKET_NAME, AgentRoute, WebRoute
 from headnode.core.model.errors import HeadnodeError
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class AsyncConnection:
             from headnode.apps.client.agent_connection import connect_through_agent
 
             return await cls._on(await asyncio.to_thread(connect_through_agent, head))
+        if isinstance(head, WebRoute):
+            return await AsyncWebConnection.to_gateway(head)
         from headnode.apps.client.tls_connection import open_streams
 
         connection = cls(*await open_streams(head))
@@ -94,6 +96,63 @@ class AsyncConnection:
         self._writer.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
+
+
+class AsyncWebConnection(AsyncConnection):
+    """A connection to the REST API of a gateway."""
+
+    def __init__(self, route: WebRoute, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from headnode.apps.client.web_connection import WebExchange
+
+        super().__init__(reader, writer)
+        self._exchange = WebExchange(route)
+
+    @classmethod
+    async def to_gateway(cls, route: WebRoute) -> "AsyncWebConnection":
+        """Connect to a gateway.
+
+        Raises:  Unavailable ``head-away``; NotAllowed ``wrong-gateway``; BadRequest ``certificate``.
+        """
+        from headnode.apps.client import web_connection as web
+
+        context = web.tls_context(route)
+        try:
+            async with asyncio.timeout(web.CONNECT_TIME):
+                streams = await asyncio.open_connection(route.host, route.port, ssl=context)
+        except OSError as error:  # also when it takes too long
+            raise web.unreached(route, error) from None
+        return cls(route, *streams)
+
+    async def send(self, request: dict[str, Any]) -> None:
+        """Send one request.
+
+        Raises:  as `WebExchange.request`; OSError.
+        """
+        self._writer.write(self._exchange.request(request))
+        await self._writer.drain()
+
+    async def receive(self, patience: float | None = PATIENCE) -> dict[str, Any]:
+        """Return the next answer.
+
+        Unit:    seconds (`patience`; None waits as long as the gateway shows that it is there).
+        Raises:  TimeoutError; EOFError; ValueError.
+        """
+        from headnode.apps.client.web_connection import PIECE, SILENCE
+
+        async with asyncio.timeout(patience):
+            while (answer := self._exchange.answer()) is None:
+                reading = asyncio.ensure_future(self._reader.read(PIECE))
+                done, _ = await asyncio.wait((reading,), timeout=SILENCE)
+                if not done:
+                    reading.cancel()
+                    raise EOFError(f"the gateway was silent for {SILENCE:g} seconds")
+                self._exchange.receive(reading.result())
+        return answer
+
+    @property
+    def ended(self) -> bool:
+        """Whether no other request can follow on this connection."""
+        return super().ended or not self._exchange.may_be_used_again
 
 
 class AsyncHeadTransport:

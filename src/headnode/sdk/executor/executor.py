@@ -20,8 +20,7 @@ from headnode.apps.client.submitter import quoted_line
 from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.sdk.description import COMMAND, task_description
 from headnode.sdk.executor.call_files import CALL, CallDirectory, CallHeader
-from headnode.sdk.executor.calls import OpenCalls
-from headnode.sdk.executor.futures import HeadnodeFuture
+from headnode.sdk.executor.calls import HeadnodeFuture, OpenCalls
 from headnode.sdk.executor.jobs_of_calls import JobsOfCalls
 from headnode.sdk.options import SingleTaskOptions, TaskOptions
 from headnode.sdk.synchronous.client import HeadnodeClient

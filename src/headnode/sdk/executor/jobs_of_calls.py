@@ -10,11 +10,10 @@ from headnode.protocol.answers import TaskObject, VerbAnswer, WatchedJob
 from headnode.sdk.description import DIALECT, TASKS, job_text
 from headnode.sdk.executor.call_files import NO_VALUE
 from headnode.sdk.executor.calls import OpenCalls
-from headnode.sdk.messages import Answer
 from headnode.sdk.patience import Patience
 from headnode.sdk.synchronous.client import HeadnodeClient
 from headnode.sdk.synchronous.connection import pause
-from headnode.sdk.synchronous.verb_calls import new_key
+from headnode.sdk.verbs.verb_methods import Answer, new_key
 
 MOST_JOBS = 8  # of an executor at the same time
 RESULT_PATIENCE = 60.0  # seconds until a result that a task has written is seen in the directory
@@ -206,7 +205,7 @@ def _least(task: dict[str, Any]) -> int:
 
 def _without_result(task: TaskObject) -> HeadnodeError:
     name = f"{task.job}.{task.task}.{task.instance}"
-    if task.state == "Canceled":
+    if task.state == "Canceled" or task.cause == "request":
         what = f"the task {name} of the call was canceled" + (f": {task.message}" if task.message else "")
         return WrongState(code="call-canceled", what=what, fix=f"see hn job view {task.job}")
     how = f"killed by signal {task.signal}" if task.signal else f"exit status {task.exit_code}"

@@ -8,7 +8,7 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Self
 
-from headnode.apps.client.head_location import head_to_ask
+from headnode.apps.client.head_location import head_for_program
 from headnode.apps.client.submitter import CURRENT, below, current_directory, variables_for_tasks
 from headnode.core.model.errors import NotFound, Unavailable
 from headnode.protocol.answers import WatchedJob
@@ -18,7 +18,30 @@ from headnode.sdk.description import SWEEP, WORK_DIRECTORY
 from headnode.sdk.options import NumberedJob
 from headnode.sdk.patience import Patience
 from headnode.sdk.synchronous.connection import HeadTransport, pause
-from headnode.sdk.synchronous.verbs import Verbs
+from headnode.sdk.verbs.cluster_verbs import ClusterVerbs
+from headnode.sdk.verbs.job_verbs import JobVerbs
+from headnode.sdk.verbs.job_view_verbs import JobViewVerbs
+from headnode.sdk.verbs.node_verbs import NodeVerbs
+from headnode.sdk.verbs.task_verbs import TaskVerbs
+from headnode.sdk.verbs.verb_methods import Answer, VerbCaller, typed_answer
+
+
+class Verbs(JobVerbs, JobViewVerbs, TaskVerbs, NodeVerbs, ClusterVerbs, VerbCaller):
+    """Asks a head for verbs: each is a method with the fields of its request, and returns its answer."""
+
+    def __init__(self, transport: HeadTransport) -> None:
+        self._transport = transport
+
+    def _ask(self, verb: str, fields: dict[str, Any], answer: type[Answer]) -> Answer:
+        return typed_answer(self._transport.ask(verb, fields), answer)
+
+    def _follow(
+        self, verb: str, fields: dict[str, Any], answer: type[Answer], timeout: float | None
+    ) -> Generator[Answer, None, None]:
+        with closing(self._transport.follow(verb, fields, timeout)) as answers:
+            for found in answers:
+                yield typed_answer(found, answer)
+
 
 if TYPE_CHECKING:
     from headnode.apps.client.head_location import Head
@@ -36,17 +59,25 @@ class Session:
         state: str | os.PathLike[str] | None = None,
         *,
         scheduler: str | None = None,
+        url: str | None = None,
+        token: str | None = None,
+        ca_file: str | os.PathLike[str] | None = None,
         patience: float = 600.0,
     ) -> None:
-        """Choose the head as `hn` does; `state` or `scheduler` name it.
+        """Choose the head as `hn` does; `state`, `scheduler` or `url` name it.
 
-        state:     the state directory of a head on this machine
+        state:     the state directory of a head on this machine; or the `url` of a gateway
         scheduler: a head by its cluster, host or address, to which the user has logged in: `hn login`
+        url:       https://HOST:PORT of a gateway; None: HEADNODE_URL, if nothing else is named
+        token:     of `hn token new --web`, for the gateway; None: HEADNODE_TOKEN
+        ca_file:   certificates of the authorities that vouch for the gateway, in PEM; None: HEADNODE_CA_FILE,
+                   else those of the system
         patience:  seconds for which waiting goes on while the head is away
-        Raises:    NotFound ``not-logged-in``, BadRequest ``several-heads``.
+        Raises:    NotFound ``not-logged-in``, BadRequest ``several-heads``, ``gateway-address``; NotAllowed
+                   ``token``.
         """
         named = None if state is None else os.fspath(state)
-        self.head: Head = head_to_ask(os.environ, os.getuid(), state=named, scheduler=scheduler)
+        self.head: Head = head_for_program(named, scheduler, url, token, ca_file)
         self.patience = patience
         self._transport = HeadTransport(self.head)
         self._defaults: DefaultsAnswer | None = None

@@ -21,7 +21,6 @@ from headnode.core.scheduling.prediction.replays import (
     ReplayInput,
     Replays,
     RunAhead,
-    predict_waits,
     replay_quantile,
 )
 from headnode.core.scheduling.prediction.run_times import JobTraits, RunTimeHistory
@@ -204,7 +203,7 @@ def test_one_who_joins_behind_all_others_is_foreseen_as_in_a_new_look() -> None:
     for job in range(20, 30):
         policy.arrived(0.0, job)
         old.joined(job)
-        assert old.foresee(Instant(0.0), [job]) == predict_waits(scene, RunTimeHistory(), [job])
+        assert old.foresee(Instant(0.0), [job]) == Replays(scene, RunTimeHistory()).foresee(scene.now, [job])
 
 
 def test_a_running_job_past_what_its_like_took_counts_from_now() -> None:
@@ -215,7 +214,7 @@ def test_a_running_job_past_what_its_like_took_counts_from_now() -> None:
     running = dict.fromkeys(policy.starts(0.0), Instant(0.0))
     scene = ReplayInput(Instant(7.0), policy, running, lambda _job: JobTraits("", "", Seconds(10.0)))
     assert RunAhead(scene, lambda _job: 4.0).starts([1]) == {1: 7.0}
-    foreseen = predict_waits(scene, RunTimeHistory(), [1])[1]
+    foreseen = Replays(scene, RunTimeHistory()).foresee(scene.now, [1])[1]
     assert (foreseen.middle, foreseen.longest, foreseen.by_limits) == (3, 3, 3)
 
 

@@ -31,7 +31,7 @@ def log_in(asked: Arguments, client: Client, out: Output) -> int:  # noqa: ARG00
         told,
     )
     if isinstance(head := head_to_ask(os.environ, os.geteuid()), str):
-        out.note(f"commands go to the head in {head} if you do not say: --scheduler {login.host}")
+        out.note(f"commands still go to the head in {head}; for this cluster add: --scheduler {login.host}")
     out.note(f"the token is in {path}, for you alone; hn logout ends it")
     return 0
 
@@ -90,7 +90,7 @@ def who_am_i(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
-TOKEN_COLUMNS = ("Token", "User", "Created", "Expires", "Last Used", "From")
+TOKEN_COLUMNS = ("Token", "User", "Name", "Role", "Created", "Expires", "Last Used", "From")
 
 
 def new_token(asked: Arguments, client: Client, out: Output) -> int:
@@ -103,6 +103,7 @@ def new_token(asked: Arguments, client: Client, out: Output) -> int:
     wish: dict[str, object] = {"user": asked.text("user")}
     if expires:
         wish["lifetime"] = parse_span(expires)
+    wish |= {name: value for name in ("name", "role") if (value := asked.text(name))}
     if asked.flag("web"):
         return _new_web_token(client, wish, out)
     made = client.ask("create_token", **wish)
@@ -139,6 +140,8 @@ def list_tokens(asked: Arguments, client: Client, out: Output) -> int:
         {
             "Token": str(token["token"]),
             "User": token["user"],
+            "Name": token.get("name", ""),
+            "Role": token.get("role", "all"),
             "Created": instant(token["created"]),
             "Expires": instant(token["expires"]),
             "Last Used": instant(token["last_used"]) if token["last_used"] is not None else "never",
@@ -183,20 +186,8 @@ COMMANDS = (
             "--workdir.",
         ),
     ),
-    CliCommand(
-        "logout",
-        "[HEAD]",
-        "Revoke and delete the token of hn login",
-        log_out,
-        example="hn logout",
-    ),
-    CliCommand(
-        "whoami",
-        "",
-        "Show your user name and role at the head",
-        who_am_i,
-        example="hn whoami",
-    ),
+    CliCommand("logout", "[HEAD]", "Revoke and delete the token of hn login", log_out, example="hn logout"),
+    CliCommand("whoami", "", "Show your user name and role at the head", who_am_i, example="hn whoami"),
     CliCommand(
         "new",
         "",
@@ -205,9 +196,13 @@ COMMANDS = (
         options=(
             CliOption("user", "NAME", "For another user; administrators only"),
             CliOption(
-                "expires",
-                "SPAN",
-                "How long the token is valid, such as 30d (default: 90d; at most 366d)",
+                "expires", "SPAN", "How long the token is valid, such as 30d (default: 90d; at most 366d)"
+            ),
+            CliOption("name", "TEXT", "What the token is for; it is in hn token list"),
+            CliOption(
+                "role",
+                "ROLE",
+                "Rights that the token gives: reader (to change nothing), user, operator, all (default)",
             ),
             CliOption("web", "", "Print a token for the REST API instead: Authorization: Bearer TOKEN"),
         ),
@@ -224,18 +219,12 @@ COMMANDS = (
         "List your tokens, and when each was used last",
         list_tokens,
         options=(
-            CliOption("user", "NAME", "Those of another user; administrators only"),
-            CliOption("all", "", "Those of all users; administrators only"),
+            CliOption("user", "NAME", "List the tokens of another user; administrators only"),
+            CliOption("all", "", "List the tokens of all users; administrators only"),
             FORMAT,
         ),
         example="hn token list",
         notes=("The time of the last use is exact to ten minutes.",),
     ),
-    CliCommand(
-        "revoke",
-        "NUMBER...",
-        "Revoke tokens at once",
-        revoke_token,
-        example="hn token revoke 3",
-    ),
+    CliCommand("revoke", "NUMBER...", "Revoke tokens at once", revoke_token, example="hn token revoke 3"),
 )

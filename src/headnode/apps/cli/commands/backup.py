@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from headnode.adapters.journal.backup import CheckedBackup
     from headnode.adapters.journal.checking import TableCheck
+    from headnode.core.state.cluster_state import ClusterState
 
 MOST_NAMED = 5  # damaged rows of a table; --json has all
 
@@ -78,7 +79,7 @@ def restore(asked: Arguments, client: Client, out: Output) -> int:
         raise usage("no backup is named", "write: hn restore FILE")
     backup, state = Path(asked.words[0]).absolute(), Path(_directory(asked, client))
     if not backup.is_file():
-        raise NotFound(code="no-backup", what=f"there is no backup {str(backup)!r}", fix="see the path")
+        raise NotFound(code="no-backup", what=f"there is no backup {str(backup)!r}", fix="correct the path")
     skip = asked.number("skip")
     skipped = SKIPPED if skip is None else skip
     checked = restore(backup, state, Instant(time.time()), skipped)
@@ -120,13 +121,22 @@ def _restored_text(state: "Path", checked: "CheckedBackup", listen: str, skipped
     made = datetime.fromtimestamp(manifest.created, UTC).isoformat(timespec="seconds")
     lines = [
         f"Cluster {manifest.cluster} is in {state} as it was at {made}: "
-        f"{counted(len(cluster.jobs), 'job')} not over, {counted(len(cluster.nodes), 'node')}."
+        f"{_live_jobs(cluster)}, {counted(len(cluster.nodes), 'node')}."
     ]
     if listen:
-        lines.append(f"Nodes of other machines look for it at {listen}: this machine must have that address.")
+        from headnode.adapters.nodes.membership import DEFAULT_PORT, read_address
+
+        _, port = read_address(listen, "listen")
+        place = listen if listen.endswith(f":{port}") else f"{listen}:{DEFAULT_PORT}"
+        lines.append(f"Nodes of other machines connect to {place}: this machine must have that address.")
     lines.append(f"The next job gets number {cluster.next_job + skipped}.")
     start = f"hn --state {state} up" if str(state) else "hn up"
     return "\n".join([*lines, f"Start it with: {start}"])
+
+
+def _live_jobs(cluster: "ClusterState") -> str:
+    count = len(cluster.jobs)
+    return f"{counted(count, 'job')} that {'has' if count == 1 else 'have'} not ended"
 
 
 def back_up(asked: Arguments, client: Client, out: Output) -> int:
@@ -194,10 +204,12 @@ def _packed(target: "Path", state: "Path", copy: "Path") -> "CheckedBackup":
 
 def _saved_text(target: "Path", checked: "CheckedBackup", seconds: float) -> str:
     manifest, cluster = checked
-    keys = "keys of nodes" if any(kept.name.startswith("authority/") for kept in manifest.files) else ""
+    keys = (
+        "the keys of its nodes" if any(kept.name.startswith("authority/") for kept in manifest.files) else ""
+    )
     holds = [
         counted(manifest.events, "event"),
-        counted(len(cluster.jobs), "job") + " not over",
+        _live_jobs(cluster),
         counted(len(cluster.nodes), "node"),
         *([keys] if keys else []),
     ]
@@ -238,7 +250,7 @@ COMMANDS = (
         restore,
         options=(
             CliOption(
-                "skip", "N", "Job numbers to leave out, for jobs made after the backup (10000 if not given)"
+                "skip", "N", "Job numbers to leave out, for jobs made after the backup (default: 10000)"
             ),
         ),
         example="hn restore /backup/headnode-monday.tar.gz",

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 FIDELITY_GROUPS = {
     "not-supported": "not supported: without effect there",
-    "approximated": "approximated: the nearest that can be written",
-    "translated": "translated: other words for the same",
+    "approximated": "approximated: replaced by the nearest value",
+    "translated": "translated: another word with the same meaning",
     "note": "good to know",
 }
 """The kinds that are told, and what each means; the rest was kept as it stood."""
@@ -32,7 +32,7 @@ def fidelity_page(report: "dict[str, Any]") -> str:
     """Return the report of a conversion."""
     items: list[Item] = report["items"]
     lost = any(item["kind"] in ("not-supported", "approximated") for item in items)
-    verdict = "not all of it is the same there" if lost else "nothing is lost"
+    verdict = "parts of it are changed or without effect there" if lost else "nothing is lost"
     lines = [f"{report['file']}, from {report['from']} to {report['to']}: {verdict}"]
     for kind, title in FIDELITY_GROUPS.items():
         found = [item for item in items if item["kind"] == kind]
@@ -70,9 +70,7 @@ def _print_schema(dialect: str, asked: Arguments, out: Output) -> int:
     from headnode.apps.cli.schemas import schema_of
 
     if asked.words:
-        raise usage(
-            f"{asked.words[0]!r} stands beside --schema, which needs no file", "leave one of them out"
-        )
+        raise usage(f"--schema needs no file, and {asked.words[0]!r} was given", "leave one of them out")
     out.raw(schema_of(dialect))
     return 0
 
@@ -124,7 +122,9 @@ def _is_repair(finding: "dict[str, Any]") -> bool:
 
 def _guess(file: str, taken_for: str) -> "list[str]":
     """Tell what a wrong file was taken for: another language may have been meant."""
-    return [f"{file}: taken for {taken_for}; --from LANGUAGE takes it for another"] if taken_for else []
+    return (
+        [f"{file}: read as {taken_for}; to read it as another language: --from LANGUAGE"] if taken_for else []
+    )
 
 
 def _data(file: str, taken_for: str, valid: bool, found: "list[dict[str, Any]]") -> "dict[str, Any]":
@@ -209,7 +209,7 @@ def _wanted(asked: Arguments) -> str:
         raise usage("one job file is converted at a time", "write: hn convert FILE --to LANGUAGE")
     wanted = asked.text("to")
     if wanted is None:
-        raise usage("it was not said into which job language", f"add --to and one of: {', '.join(DIALECTS)}")
+        raise usage("the target language is missing", f"add --to and one of: {', '.join(DIALECTS)}")
     return dialect_named(wanted).name
 
 
@@ -273,7 +273,8 @@ COMMANDS = (
             CliOption(
                 "to",
                 "LANGUAGE",
-                "ccs, hpcpack-2008, hpcpack, sss, sss-3.0, grid, grid-task, native or native-json",
+                "ccs, hpcpack-2008, hpcpack, sss, sss-3.0, grid, grid-task, native, native-json, slurm, pbs, "
+                "gridengine or lsf",
             ),
             CliOption("directory", "DIRECTORY", "Write each job of the file into a file of its own there"),
             CliOption("report", "FILE", "Write the report there too, as JSON"),

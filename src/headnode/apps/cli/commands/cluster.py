@@ -107,7 +107,7 @@ def show(asked: Arguments, client: Client, out: Output) -> int:
     if asked.flag("predictions"):
         return _show_predictions(asked, client, out)
     if "days" in asked.options:
-        raise usage("only predictions are those of some days", "give --predictions too, or leave out --days")
+        raise usage("option --days needs --predictions", "give --predictions too, or leave out --days")
     cluster = client.ask("cluster")["cluster"]
     out.show_table(RecordTable("Name", [cluster_view(cluster)], cluster))
     return 0
@@ -169,7 +169,7 @@ def history(asked: Arguments, client: Client, out: Output) -> int:
 
     path, whole = asked.text("swf"), asked.flag("whole-seconds")
     if whole and path is None:
-        raise usage("only a log has seconds that could be rounded", "give --swf FILE too, or leave it out")
+        raise usage("option --whole-seconds needs --swf", "give --swf FILE too, or leave it out")
     found = ask_history(client, *period(asked), history_progress())
     if path is None:
         told = summary(found)
@@ -214,7 +214,7 @@ COMMANDS = (
             CliOption("job", "ID", "Only about this job"),
             CliOption("user", "NAME", "Only changes by this user, or of jobs made for this user"),
             CliOption("since", "TIME", f"Only from this date and time on (UTC), {AGO}"),
-            CliOption("limit", "N", "The newest N (1000 if not given)"),
+            CliOption("limit", "N", "The newest N (default: 1000)"),
             FORMAT,
         ),
         example="hn cluster audit --since 7d",

@@ -1,43 +1,82 @@
-"""``hn compat``: links to `hn` with the names of the programs of HPC Pack and CCS."""
+"""``hn compat``: links to `hn` with the names of the programs of HPC Pack, Slurm, PBS and Grid Engine.
+
+The name `qsub` serves two systems: the link leads to `hn` by a second one, ``qsub.pbs``, which says whose.
+"""
 
 import os
 import sys
 from pathlib import Path
 
-from headnode.apps.cli.catalogue import CliCommand
-from headnode.apps.cli.hpc_pack_programs import PROGRAMS
-from headnode.apps.cli.options import Arguments, usage
+from headnode.apps.cli.catalogue import PBS, SLURM, CliCommand
+from headnode.apps.cli.hpc_pack_programs import PROGRAMS as HPC_PACK
+from headnode.apps.cli.options import Arguments, CliOption, usage
 from headnode.apps.cli.output import Output
 from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headnode.core.model.errors import HeadnodeError
+
+
+FAMILIES = {"hpcpack": (*HPC_PACK,), "slurm": SLURM, "qsub": PBS}
+QSUB = ("pbs", "gridengine")
 
 
 def install(asked: Arguments, _client: Client, out: Output) -> int:
     """Make the links; a file of the same name that is no such link is left alone and told."""
-    folder, target = _folder(asked), _program()
+    folder, target, links = _folder(asked), _program(), _wanted_links(asked)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if taken := [name for name in PROGRAMS if not _may_stand(folder / name)]:
+        if taken := [name for name in links if not _may_stand(folder / name)]:
             raise _taken(folder / taken[0])
-        for name in PROGRAMS:
-            link = folder / name
+        for name, leads_to in links.items():
+            link, end = folder / name, leads_to or str(target)
             link.unlink(missing_ok=True)
-            link.symlink_to(target)
-            out.said(f"{link} is a link to {target}.", {"link": str(link), "target": str(target)}, link)
+            link.symlink_to(end)
+            out.said(f"{link} is a link to {end}.", {"link": str(link), "target": end}, link)
     except OSError as trouble:
         raise _trouble(folder, trouble) from trouble
-    if str(folder) not in os.environ.get("PATH", "").split(os.pathsep):
-        out.note(f"{folder} is not in PATH: add it with: export PATH={folder}:$PATH")
+    _note_others(folder, links, out)
     return 0
+
+
+def _wanted_links(asked: Arguments) -> "dict[str, str]":
+    """Return the names of the links, and to which other each leads; empty: to `hn`."""
+    families = (asked.text("only") or ",".join(FAMILIES)).split(",")
+    for family in families:
+        if family not in FAMILIES:
+            raise usage(f"there are no programs {family!r}", f"choose from: {', '.join(FAMILIES)}")
+    system = asked.text("qsub") or QSUB[0]
+    if system not in QSUB:
+        raise usage(f"qsub is of pbs or gridengine, not of {system!r}", f"choose from: {', '.join(QSUB)}")
+    names = [name for family in families if family != "qsub" for name in FAMILIES[family]]
+    links = dict.fromkeys(names, "")
+    for name in FAMILIES["qsub"] if "qsub" in families else ():
+        links |= {f"{name}.{system}": "", name: f"{name}.{system}"}
+    return links
+
+
+def _note_others(folder: Path, links: "Mapping[str, str]", out: Output) -> None:
+    """Note what keeps the links from being found, and which programs of others they hide."""
+    paths = os.environ.get("PATH", "").split(os.pathsep)
+    if str(folder) not in paths:
+        out.note(f"{folder} is not in PATH: add it with: export PATH={folder}:$PATH")
+    others = [Path(path, name) for path in paths if path for name in (*SLURM, *PBS) if name in links]
+    hidden = [path for path in others if path.parent != folder and path.exists() and not _is_ours(path)]
+    if hidden:
+        out.note(f"{hidden[0]} is the program of another scheduler: which one starts is decided by PATH")
+
+
+_SECOND_LINKS = tuple(f"{name}.{system}" for name in PBS for system in QSUB)
+EVERY_LINK = (*HPC_PACK, *SLURM, *PBS, *_SECOND_LINKS)
 
 
 def remove(asked: Arguments, _client: Client, out: Output) -> int:
     """Remove the links of a directory."""
     folder = _folder(asked)
-    links = [folder / name for name in PROGRAMS if _is_ours(folder / name)]
+    links = [folder / name for name in EVERY_LINK if _is_ours(folder / name)]
     try:
         for link in links:
             link.unlink()
@@ -52,7 +91,7 @@ def remove(asked: Arguments, _client: Client, out: Output) -> int:
 def show(_asked: Arguments, _client: Client, out: Output) -> int:
     """List the links that the directories of PATH have."""
     folders = dict.fromkeys(os.environ.get("PATH", "").split(os.pathsep))
-    links = [Path(folder, name) for folder in folders if folder for name in PROGRAMS]
+    links = [Path(folder, name) for folder in folders if folder for name in EVERY_LINK]
     found = [link for link in links if _is_ours(link)]
     for link in found:
         out.said(f"{link} -> {link.readlink()}", {"link": str(link), "target": str(link.readlink())}, link)
@@ -77,8 +116,21 @@ def _program() -> Path:
 
 
 def _is_ours(path: Path) -> bool:
-    """Return True for a link to a program called `hn`, whether that exists or not."""
-    return path.is_symlink() and path.readlink().name == "hn"
+    """Return True for a link to a program called `hn`, whether that exists or not; also by a second link."""
+    if not path.is_symlink():
+        return False
+    target = path.readlink()
+    return target.name == "hn" or str(target) in _SECOND_LINKS
+
+
+def run_program(asked: Arguments, client: Client, _out: Output) -> int:
+    """Run a program that needs no link."""
+    if not asked.words or asked.words[0] not in (*SLURM, *PBS):
+        known = ", ".join((*SLURM, *PBS))
+        raise usage(f"{' '.join(asked.words[:1])!r} is not one of the programs", f"choose from: {known}")
+    from headnode.apps.cli.batch_programs.programs import run_as
+
+    return run_as(asked.words[0], asked.words[1:], client, system=asked.text("qsub") or "")
 
 
 def _may_stand(path: Path) -> bool:
@@ -86,7 +138,7 @@ def _may_stand(path: Path) -> bool:
 
 
 def _taken(path: Path) -> "HeadnodeError":
-    return usage(f"{path} exists, and is no link to hn", "choose another directory, or remove it")
+    return usage(f"{path} exists and is not a link to hn", "choose another directory, or remove it")
 
 
 def _trouble(folder: Path, trouble: OSError) -> "HeadnodeError":
@@ -97,14 +149,28 @@ COMMANDS = (
     CliCommand(
         "install",
         "DIRECTORY",
-        "Make the programs job, task, node, cluscfg and clusrun in a directory",
+        "Make the programs of HPC Pack, Slurm and PBS or Grid Engine in a directory",
         install,
-        example="hn compat install ~/bin",
+        options=(
+            CliOption("only", "NAME,...", f"Only these: {', '.join(FAMILIES)} (default: all)"),
+            CliOption("qsub", "pbs|gridengine", "Whose qsub, qstat and qdel they are (default pbs)"),
+        ),
+        example="hn compat install ~/bin --only slurm",
         notes=(
-            "They are links to hn that take the command lines of HPC Pack and Compute Cluster Server.",
+            "They are links to hn. Those of HPC Pack and Compute Cluster Server are job, task, node, cluscfg "
+            "and clusrun; those of Slurm sbatch, squeue, scancel, sinfo, sacct, srun and scontrol.",
             "The cluster parameter CommandSentences chooses whose sentences they print: HPCPack or CCS.",
             "job /? lists every option and what becomes of it; so do the others.",
         ),
+    ),
+    CliCommand(
+        "run",
+        "[--qsub pbs|gridengine] PROGRAM [ARGUMENT...]",
+        "Run one of the programs of Slurm, PBS or Grid Engine without a link",
+        run_program,
+        options=(CliOption("qsub", "pbs|gridengine", "Whose command line it is (default pbs)"),),
+        example="hn compat run squeue --me",
+        positionals=0,
     ),
     CliCommand("list", "", "List these programs in the directories of PATH", show, example="hn compat list"),
     CliCommand(

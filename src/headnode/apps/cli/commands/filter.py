@@ -1,9 +1,7 @@
 """``hn filter``: which filters the cluster has, and what one of them would do to a job."""
 
-import os
-
-from headnode.adapters.files.opening import open_named
 from headnode.apps.cli.catalogue import FORMAT, CliCommand
+from headnode.apps.cli.job_files import read_job_file
 from headnode.apps.cli.options import Arguments, CliOption, usage
 from headnode.apps.cli.output import Output
 from headnode.apps.cli.table import RecordTable
@@ -49,7 +47,7 @@ def test(asked: Arguments, client: Client, out: Output) -> int:
     told = client.ask(
         "test_filter",
         filter=name,
-        jobfile=_text(path),
+        jobfile=read_job_file(path),
         kind=asked.text("kind") or "",
         dialect=asked.text("from"),
         running=asked.flag("running"),
@@ -77,14 +75,6 @@ def _lines(told: "Mapping[str, Any]") -> "list[str]":
     return lines
 
 
-def _text(path: str) -> str:
-    try:
-        with os.fdopen(open_named(path), "rb") as file:
-            return file.read().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise usage(f"{path} cannot be read: {error}", "name a job file of UTF-8 text") from None
-
-
 COMMANDS = (
     CliCommand(
         "list",
@@ -101,7 +91,7 @@ COMMANDS = (
         test,
         options=(
             CliOption("kind", "KIND", "submission or activation, for what is not registered"),
-            CliOption("from", "LANGUAGE", "The language of the job file, if it cannot be told"),
+            CliOption("from", "LANGUAGE", "The language of the job file, if it is not detected"),
             CliOption("resources", "N", "Number of units passed to an activation filter (default: 1)"),
             CliOption("backfill", "", "As if the job would be backfilled"),
             CliOption("running", "", "As if the job were running and would grow"),
@@ -109,8 +99,8 @@ COMMANDS = (
         example="hn filter test /opt/filters/names.sh job.xml",
         notes=(
             "FILTER is the name of a registered one, or what would be registered: /PATH/PROGRAM "
-            "[ARGUMENT ...] in quotes, or plugin:NAME. It is called again to undo what it did.",
-            "Exit status 0 when the job would go on, else 1.",
+            "[ARGUMENT ...] in quotes, or plugin:NAME. It is called again to undo its changes.",
+            "Exit status 0 if the filter would accept the job, else 1.",
         ),
     ),
 )

@@ -23,7 +23,7 @@ WIDTH = 100  # columns, where the terminal is not narrower
 NARROWEST = 60  # columns
 INTRODUCTION = "Headnode: a workload manager for compute clusters."
 ALONE = {
-    "Start and stop": ("up", "down", "agent", "web", "backup", "restore"),
+    "Start and stop": ("up", "down", "agent", "web", "sss", "backup", "restore"),
     "Job files and policies": ("check", "convert", "simulate"),
     "Other machines": ("run", "login", "logout", "whoami"),
 }
@@ -32,7 +32,7 @@ THIS_PROGRAM = "This program"
 SPELLINGS = (
     "Options have two spellings, --runtime 1h30m and /runtime:1h30m, and come in any order before a program. "
     "Some have a short form, -t 1h30m. "
-    "!! stands for the last job this shell made. "
+    "'!!' stands for the last job of this shell; quote it, or bash and zsh replace it. "
     "Exit status: 0 done, 1 refused or failed, 2 wrong usage or bad input."
 )
 
@@ -239,7 +239,7 @@ def show_manual(asked: Arguments, _client: Client, out: Output) -> int:
     if (directory := asked.text("directory")) is not None:
         return _write_pages(directory, asked, out)
     if len(asked.words) > 2:
-        raise usage(f"{' '.join(asked.words)!r} is no command", "write: hn man job submit, for example")
+        raise usage(f"{' '.join(asked.words)!r} is not a command", "write: hn man job submit, for example")
     page = man_page(asked.words)
     if out.width is not None and not asked.flag("source"):
         return _show_page(page)
@@ -300,7 +300,7 @@ COMMANDS = (
         "Show the manual page of hn or of a command",
         show_manual,
         options=(
-            CliOption("source", "", "Print the page for the typesetter, as a pipe gets it"),
+            CliOption("source", "", "Print the source of the page for man(1), as in a pipe"),
             CliOption(
                 "directory", "DIRECTORY", "Write all pages into this directory, such as /usr/share/man/man1"
             ),

@@ -1,4 +1,5 @@
-"""``hn job cancel``, ``finish``, ``requeue``, ``clone``, ``suspend``, ``resume``, ``hold``, ``release``."""
+"""``hn job cancel``, ``finish``, ``requeue``, ``clone``, ``suspend``, ``resume``, ``hold``, ``release``,
+``refund``."""
 
 from headnode.apps.cli.arguments import (
     GROUP_OPTIONS,
@@ -13,6 +14,15 @@ from headnode.apps.cli.options import Arguments, CliOption
 from headnode.apps.cli.output import Output, for_each, note_losses
 from headnode.apps.client.client import Client
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from headnode.apps.cli.catalogue import Run
+
+    Fields = dict[str, str | bool | None]
+
 MOST_NAMED = 8  # jobs that are in the queue again with another
 
 _ENDING = (
@@ -22,38 +32,41 @@ _ENDING = (
 )
 
 
-def cancel(asked: Arguments, client: Client, out: Output) -> int:
-    """Cancel each job."""
-    if group_named(asked) is not None:
-        return _stop_group("cancel_group", "canceled", asked, client, out)
-
-    def deed(job: int) -> None:
-        answer = client.ask("cancel_job", job=job, **_end_fields(asked))
-        out.said(f"Job {job} has been canceled." + _still_ending(answer), answer, job)
-
-    return for_each(job_ids(asked.words), deed, out)
+def _no_fields(_asked: Arguments) -> "Fields":
+    return {}
 
 
-def finish(asked: Arguments, client: Client, out: Output) -> int:
-    """End each job as finished, whatever its tasks still do."""
-    if group_named(asked) is not None:
-        return _stop_group("finish_group", "finished", asked, client, out)
+def _change_jobs(
+    verb: str,
+    told: "Callable[[dict[str, Any]], str]",
+    fields: "Callable[[Arguments], Fields]" = _no_fields,
+    *,
+    one_by_one: bool = False,
+) -> "Run":
+    """Return a command that asks `verb` for each job and says what was done; `one_by_one`: of ids only."""
 
-    def deed(job: int) -> None:
-        answer = client.ask("finish_job", job=job, **_end_fields(asked))
-        out.said(f"Job {job} has been finished." + _still_ending(answer), answer, job)
+    def run(asked: Arguments, client: Client, out: Output) -> int:
+        def deed(job: int) -> None:
+            answer = client.ask(verb, job=job, **fields(asked))
+            out.said(f"Job {job} has been {told(answer)}", answer, job)
 
-    return for_each(job_ids(asked.words), deed, out)
+        return for_each(job_ids(asked.words) if one_by_one else selected_jobs(asked, client, out), deed, out)
+
+    return run
 
 
-def requeue(asked: Arguments, client: Client, out: Output) -> int:
-    """Put each job back into the queue."""
+def _end_jobs(verb: str, word: str) -> "Run":
+    """Return a command that ends jobs, or all jobs of a group in one step."""
+    end = _change_jobs(
+        f"{verb}_job", lambda answer: f"{word}.{_still_ending(answer)}", _end_fields, one_by_one=True
+    )
 
-    def deed(job: int) -> None:
-        answer = client.ask("requeue_job", job=job)
-        out.said(f"Job {job} has been requeued.{_with(answer['reopened'])}", answer, job)
+    def run(asked: Arguments, client: Client, out: Output) -> int:
+        if group_named(asked) is not None:
+            return _stop_group(f"{verb}_group", word, asked, client, out)
+        return end(asked, client, out)
 
-    return for_each(job_ids(asked.words), deed, out)
+    return run
 
 
 def _with(jobs: "list[int]") -> str:
@@ -91,7 +104,7 @@ def clone(asked: Arguments, client: Client, out: Output) -> int:
     return for_each(job_ids(asked.words), deed, out)
 
 
-def _end_fields(asked: Arguments) -> "dict[str, str | bool | None]":
+def _end_fields(asked: Arguments) -> "Fields":
     return {
         "message": asked.text("message"),
         "force": asked.flag("force") or None,
@@ -106,47 +119,30 @@ def _still_ending(answer: "dict[str, object]") -> str:
 _HOLD_NAME = CliOption("name", "NAME", "Name of the hold (default: user)")
 
 
-def suspend(asked: Arguments, client: Client, out: Output) -> int:
-    """Stop the processes of each job, and let others have what it holds."""
-
-    def deed(job: int) -> None:
-        answer = client.ask("suspend_job", job=job)
-        still = " Its processes are being stopped." if answer["state"] == "suspending" else ""
-        out.said(f"Job {job} has been suspended.{still}", answer, job)
-
-    return for_each(selected_jobs(asked, client, out), deed, out)
+def _hold_fields(asked: Arguments) -> "Fields":
+    return {"name": asked.text("name"), "message": asked.text("message")}
 
 
-def resume(asked: Arguments, client: Client, out: Output) -> int:
-    """Let each suspended job go on."""
-
-    def deed(job: int) -> None:
-        answer = client.ask("resume_job", job=job)
-        waits = " It goes on when what it held is free again." if answer["state"] == "resuming" else ""
-        out.said(f"Job {job} has been resumed.{waits}", answer, job)
-
-    return for_each(selected_jobs(asked, client, out), deed, out)
+def _release_fields(asked: Arguments) -> "Fields":
+    return {"name": asked.text("name"), "all": asked.flag("all") or None}
 
 
-def hold(asked: Arguments, client: Client, out: Output) -> int:
-    """Keep each job from starting."""
-
-    def deed(job: int) -> None:
-        answer = client.ask("hold_job", job=job, name=asked.text("name"), message=asked.text("message"))
-        out.said(f"Job {job} has been held.", answer, job)
-
-    return for_each(selected_jobs(asked, client, out), deed, out)
+def _suspended(answer: "dict[str, Any]") -> str:
+    return "suspended." + (" Its processes are being stopped." if answer["state"] == "suspending" else "")
 
 
-def release(asked: Arguments, client: Client, out: Output) -> int:
-    """Release a hold of each job, or all of them."""
+def _refunded(answer: "dict[str, Any]") -> str:
+    return f"put down for a refund of {answer['amount']:.15g}."
 
-    def deed(job: int) -> None:
-        answer = client.ask("release_job", job=job, name=asked.text("name"), all=asked.flag("all") or None)
-        left = ", ".join(hold["name"] for hold in answer["holds"])
-        out.said(f"Job {job} has been released." + (f" It still has: {left}." if left else ""), answer, job)
 
-    return for_each(selected_jobs(asked, client, out), deed, out)
+def _resumed(answer: "dict[str, Any]") -> str:
+    waits = " It continues when its processors are free." if answer["state"] == "resuming" else ""
+    return f"resumed.{waits}"
+
+
+def _released(answer: "dict[str, Any]") -> str:
+    left = ", ".join(hold["name"] for hold in answer["holds"])
+    return "released." + (f" It still has: {left}." if left else "")
 
 
 COMMANDS = (
@@ -154,7 +150,7 @@ COMMANDS = (
         "cancel",
         "ID... | --group NAME",
         "Cancel jobs",
-        cancel,
+        _end_jobs("cancel", "canceled"),
         options=(*_ENDING, *GROUP_OPTIONS),
         example='hn job cancel 12 14-17 /message:"wrong input"',
     ),
@@ -162,7 +158,7 @@ COMMANDS = (
         "finish",
         "ID... | --group NAME",
         "Stop jobs and count them as finished",
-        finish,
+        _end_jobs("finish", "finished"),
         options=(*_ENDING, *GROUP_OPTIONS),
         example="hn job finish 12",
     ),
@@ -170,15 +166,28 @@ COMMANDS = (
         "requeue",
         "ID...",
         "Run failed or canceled jobs again, or running ones",
-        requeue,
+        _change_jobs("requeue_job", lambda answer: f"requeued.{_with(answer['reopened'])}", one_by_one=True),
         example="hn job requeue 12",
     ),
-    CliCommand("clone", "ID...", "Make a new job like an old one", clone, example="hn job clone 12"),
+    CliCommand(
+        "refund",
+        "ID...",
+        "Ask the bank to refund what jobs were charged (administrators)",
+        _change_jobs("refund_job", _refunded, one_by_one=True),
+        example="hn job refund 12",
+    ),
+    CliCommand(
+        "clone",
+        "ID...",
+        "Make a new job with the description of an old one",
+        clone,
+        example="hn job clone 12",
+    ),
     CliCommand(
         "suspend",
         "ID... | --group NAME",
         "Suspend running jobs; their processors are free for other jobs",
-        suspend,
+        _change_jobs("suspend_job", _suspended),
         options=GROUP_OPTIONS,
         example="hn job suspend 12",
         notes=("Only jobs with --suspendable can be suspended.",),
@@ -187,7 +196,7 @@ COMMANDS = (
         "resume",
         "ID... | --group NAME",
         "Resume suspended jobs",
-        resume,
+        _change_jobs("resume_job", _resumed),
         options=GROUP_OPTIONS,
         example="hn job resume 12",
     ),
@@ -195,7 +204,7 @@ COMMANDS = (
         "hold",
         "ID... | --group NAME",
         "Hold queued jobs until they are released",
-        hold,
+        _change_jobs("hold_job", lambda _: "held.", _hold_fields),
         options=(_HOLD_NAME, CliOption("message", "TEXT", "Reason, shown with the hold"), *GROUP_OPTIONS),
         example='hn job hold 12 --name data --message "the input is not there yet"',
         notes=("A job may have several holds; it starts when all are released.",),
@@ -204,7 +213,7 @@ COMMANDS = (
         "release",
         "ID... | --group NAME",
         "Release held jobs",
-        release,
+        _change_jobs("release_job", _released, _release_fields),
         options=(_HOLD_NAME, CliOption("all", "", "Every hold"), *GROUP_OPTIONS),
         example="hn job release 12 --name data",
     ),

@@ -100,8 +100,10 @@ def modify_job(asked: Arguments, client: Client, out: Output) -> int:
     if percent is not None or message is not None:
         client.ask("set_progress", job=job, percent=percent, message=message)
         changed.append("progress")
-    said = ", ".join(changed) if changed else "it was so already"
-    out.said(f"Job {job} has been modified: {said}.", {"job": job, "changed": changed}, job)
+    said = (
+        f"has been modified: {', '.join(changed)}" if changed else "is unchanged: it has these values already"
+    )
+    out.said(f"Job {job} {said}.", {"job": job, "changed": changed}, job)
     return 0
 
 
@@ -114,7 +116,8 @@ PROGRESS = (
 TO = CliOption(
     "to",
     "LANGUAGE",
-    "ccs, hpcpack-2008, hpcpack, sss, sss-3.0, grid, grid-task, native or native-json",
+    "ccs, hpcpack-2008, hpcpack, sss, sss-3.0, grid, grid-task, native, native-json, slurm, pbs, gridengine, "
+    "lsf; or submitted, the file that the job was read from",
     ("dialect",),
 )
 
@@ -125,14 +128,14 @@ def export_job(asked: Arguments, client: Client, out: Output) -> int:
 
 
 def print_job_file(job: int, dialect: str | None, client: Client, out: Output) -> int:
-    """Print a job in a job language, or the one it came in.
+    """Print a job in a job language, or the one it came in; `submitted`: the file that it was read from.
 
     Raises:  BadRequest ``dialect`` when there is no such language, and what its writer refuses.
     """
     if dialect is not None:
-        from headnode.core.formats.dialects import dialect_named
+        from headnode.core.formats.dialects import SUBMITTED, dialect_named
 
-        dialect = dialect_named(dialect).name
+        dialect = SUBMITTED if dialect.lower() == SUBMITTED else dialect_named(dialect).name
     answer = client.ask("export_job", job=job, dialect=dialect)
     note_losses(answer["report"], f"job {job}", out)
     out.text(answer["text"], answer)
@@ -190,6 +193,6 @@ COMMANDS = (
         export_job,
         options=(TO,),
         example="hn job export 12 --to hpcpack > job.xml",
-        notes=("Without --to it is the language in which the job came.",),
+        notes=("Default of --to: the language in which the job was submitted.",),
     ),
 )

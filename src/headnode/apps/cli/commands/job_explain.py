@@ -47,7 +47,7 @@ def _pages(answer: "dict[str, Any]", width: int) -> str:
     count = answer["count"]
     told = [f"Job {number} of {count}. {text}" for number, text in enumerate(pages, 1)]
     if count > len(pages):
-        told.append(f"The other {count - len(pages)} jobs would be taken too.\n")
+        told.append(f"The other {count - len(pages)} jobs would be accepted too.\n")
     return "\n".join(told)
 
 
@@ -60,7 +60,7 @@ def _answer(request: "Callable[[], dict[str, Any]]", file: str | None, client: C
         without = f"; without a head the file alone can be checked: hn check {file}" if file else ""
         raise Unavailable(
             code=away.code,
-            what=f"only a head can tell what would become of the job, and {away.what}",
+            what=f"a dry run needs a head, and {away.what}",
             fix=away.fix + without,
         ) from away
 

@@ -30,11 +30,17 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
     if asked.words:
         raise usage(f"{asked.words[0]!r} is not understood", "one job: hn job view ID")
     limit = asked.number("limit")
+    if asked.flag("site"):
+        from headnode.apps.cli.site import show_jobs
+
+        return show_jobs(asked, client, out, PAGE if limit is None else limit)
     answer = _fetched(asked, client, PAGE if limit is None else limit)
     data = answer["jobs"] if "group" not in answer else {"group": answer["group"], "jobs": answer["jobs"]}
     out.show_table(_sheet(answer, data, out.width))
     if not answer["jobs"] and out.for_people and _default(asked) and answer.get("total"):
-        out.note("none of your jobs is queued or running; those that are over: hn job list --state '*'")
+        out.note(
+            "none of your jobs is queued or running; to list those that have ended: hn job list --state '*'"
+        )
     if found := answer.get("damage"):
         rows_found = counted(len(found), "damaged row")
         out.note(f"the journal has {rows_found}, which lists leave out ({found[0]}); see: hn cluster view")
@@ -181,8 +187,14 @@ COMMANDS = (
                 f"Only jobs made before this date and time (UTC), {AGO}; in all states",
                 short="E",
             ),
+            CliOption(
+                "site",
+                "",
+                "The queue of the site over which this head runs (hn up --over); with --state ended: its "
+                "newest ended jobs",
+            ),
             CliOption("sort", "KEY", f"Sort by {', '.join(ORDERS)}; -KEY backwards"),
-            CliOption("limit", "N", f"How many at most ({PAGE} if not given)"),
+            CliOption("limit", "N", f"How many at most (default: {PAGE})"),
             CliOption("before", "ID", "Only jobs with a smaller id: the next page"),
             FORMAT,
         ),

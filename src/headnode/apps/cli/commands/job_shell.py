@@ -117,7 +117,7 @@ COMMANDS = (
             "Submits a job, waits until it starts, and opens a terminal on its first node, with the job's "
             "environment, processors and limits; mpiexec there uses all nodes of the job.",
             "The job ends with its program. Closing this terminal ends both.",
-            "Without a program the login shell runs. Standard input that is no terminal is passed to it: "
+            "Without a program the login shell runs. Standard input that is not a terminal is passed to it: "
             "echo hostname | hn job shell",
             "Enter ~ . (at the beginning of a line) disconnects at once; ~~ sends a tilde.",
             "Exit status: that of the program; 255 if it could not be run or its status is unknown.",
@@ -177,16 +177,17 @@ def terminal_size() -> tuple[int, int, str]:
     return size.lines or 24, size.columns or 80, os.environ.get("TERM", "dumb").replace(" ", "")
 
 
-def join_terminal(conversation: ClientConversation) -> dict[str, Any]:
+def join_terminal(conversation: ClientConversation, *, notices: bool = True) -> dict[str, Any]:
     """Pass on what is typed and written, until the head says how it ended; return that.
 
+    `notices`: also what the head says of the job meanwhile.
     Raises:  Left; Unavailable ``head-gone``.
     """
     with _raw_mode() as changed:
-        return _pass_on(conversation, changed)
+        return _pass_on(conversation, changed, notices=notices)
 
 
-def _pass_on(conversation: ClientConversation, changed: int) -> dict[str, Any]:
+def _pass_on(conversation: ClientConversation, changed: int, *, notices: bool) -> dict[str, Any]:
     escapes = EscapeFilter() if os.isatty(0) else None
     head, typing, ahead = conversation.fileno(), True, 0
     while True:
@@ -204,7 +205,7 @@ def _pass_on(conversation: ClientConversation, changed: int) -> dict[str, Any]:
             if answer.get("done"):
                 return answer
             ahead -= int(answer.get("consumed", 0))
-            _show(answer)
+            _show(answer, notices=notices)
 
 
 def _pass_input_on(conversation: ClientConversation, escapes: EscapeFilter | None) -> int | None:
@@ -224,13 +225,13 @@ def _pass_input_on(conversation: ClientConversation, escapes: EscapeFilter | Non
     return len(rest)
 
 
-def _show(answer: dict[str, Any]) -> None:
+def _show(answer: dict[str, Any], *, notices: bool) -> None:
     for kind, descriptor in (("out", 1), ("err", 2)):
         if kind in answer:
             left = memoryview(from_base64(answer[kind]))
             while left:
                 left = left[os.write(descriptor, left) :]
-    if "notice" in answer:
+    if notices and "notice" in answer:
         os.write(2, f"\r\nhn: {answer['notice']}\r\n".encode())
 
 

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_BEGINNING = 65_536  # bytes of a script, in which the options for another scheduler stand
+_BEGINNING = 65_536  # bytes of a script, in which its first options for a scheduler are
 _FIRST = "What to submit, and what to do with it"
 _JOB_SPELLINGS = {spelling for option in JOB_OPTIONS for spelling in option.spellings}
 OPTIONS = (
@@ -25,15 +25,9 @@ OPTIONS = (
         CliOption("jobfile", "FILE", "Submit the job of this file; options on the command line override it"),
         *HOW_TO_READ,
         CliOption(
-            "awareness",
-            "WORD",
-            "For unsupported requests of the job file: reject, warn (default) or ignore",
+            "awareness", "WORD", "For unsupported requests of the job file: reject, warn (default) or ignore"
         ),
-        CliOption(
-            "dryrun",
-            "",
-            "Submit nothing; show where the job would start or why it would wait",
-        ),
+        CliOption("dryrun", "", "Submit nothing; show where the job would start or why it would wait"),
         CliOption(
             "wait", "", "Wait for the end and print captured output; exit status 0 only if the job finished"
         ),
@@ -50,8 +44,6 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
     """Submit one job; remember its id for this shell; wait for its end if told to.  Or only say what if."""
     if "jobfile" not in asked.options and (file := job_file_among(asked.words)):
         asked.options["jobfile"], asked.words = [file], []
-    if asked.words:
-        _refuse_batch_script(asked.words)
     if "password" in asked.options:
         out.note("the password was not needed and is ignored; others can read it on a command line")
     if "group" in asked.options:
@@ -66,7 +58,7 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
     if answer.get("report"):
         from headnode.apps.cli.output import note_losses
 
-        note_losses(answer["report"], asked.text("jobfile") or "job", out)
+        note_losses(answer["report"], _source(asked, request), out)
     waits = asked.flag("wait")
     if not (waits and asked.flag("json")):  # then the document at the end holds the id
         _tell_submitted(jobs, answer, out)
@@ -75,20 +67,30 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
     return _wait(jobs, client, out) if waits else 0
 
 
-def _refuse_batch_script(words: "list[str]") -> None:
-    """Refuse a file with the options of another scheduler in it, which would be ignored in silence."""
-    program = words[0].split(None, 1)[0] if words[0].strip() else ""
+def _source(asked: Arguments, request: "dict[str, Any]") -> str:
+    """Return the file that describes the job, as a report names it."""
+    return asked.text("jobfile") or (asked.words[0] if "script" in request else "job")
+
+
+def _batch_script(asked: Arguments, client: Client) -> "dict[str, Any] | None":
+    """Return what the head is told of the program, if that is a file with options for another scheduler."""
+    program = asked.words[0] if asked.words else ""
     if not os.path.isfile(program):  # noqa: PTH113 (pathlib costs 6 ms)
-        return
+        return None
     try:
         with open(program, "rb") as file:  # noqa: PTH123
             start = file.read(_BEGINNING)
     except OSError:
-        return  # the node says what is wrong with it
-    if start.startswith(b"#") and any(mark in start for mark in (b"\n#SBATCH", b"\n#PBS", b"\n#$ -")):
-        from headnode.apps.cli.slurm_and_pbs import refuse_batch_script
+        return None  # the node says what is wrong with it
+    if not start.startswith(b"#"):
+        return None
+    from headnode.core.formats.option_words import SCRIPT_MARKS
 
-        refuse_batch_script(program, start, words)
+    if not any(f"\n{mark}".encode() in start for mark in SCRIPT_MARKS.values()):
+        return None
+    from headnode.apps.cli.batch_scripts import described_script
+
+    return described_script(program, asked, client)
 
 
 def _submit_group(asked: Arguments, client: Client, out: Output) -> int:
@@ -127,6 +129,9 @@ def _dry_run(asked: Arguments, client: Client, out: Output) -> int:
 
 
 def _request(asked: Arguments, client: Client) -> "dict[str, Any]":
+    if (script := _batch_script(asked, client)) is not None:
+        _refuse_task_options(asked)
+        return {**script, "awareness": _awareness(asked), "terms": job_terms(asked) or None}
     made, file, words = asked.text("id"), asked.text("jobfile"), asked.words
     if made is None and file is None and not words and asked.text("rununtilcanceled"):
         _refuse_task_options(asked)
@@ -161,10 +166,14 @@ def _refuse_task_options(asked: Arguments) -> None:
 
 
 def _file_fields(asked: Arguments, file: str) -> "dict[str, Any]":
+    return {**described_by(asked, file), "awareness": _awareness(asked)}
+
+
+def _awareness(asked: Arguments) -> str:
     awareness = (asked.text("awareness") or "warn").lower()
     if awareness not in ("reject", "warn", "ignore"):
         raise usage(f"awareness {awareness!r} is unknown", "choose reject, warn or ignore")
-    return {**described_by(asked, file), "awareness": awareness}
+    return awareness
 
 
 def _wait(jobs: "list[int]", client: Client, out: Output, *, together: bool = False) -> int:
@@ -183,7 +192,7 @@ COMMANDS = (
         example="hn job submit -n 4 -t 1h30m mpiexec ./solve input.dat",
         notes=(
             "Words from the program on belong to its command line; a single word is a whole command line.",
-            "A word that ends in .xml, .toml, .json or .js and is no executable file is a job file; - is "
+            "A word that ends in .xml, .toml, .json or .js and is not an executable file is a job file; - is "
             "standard input. The job language is detected from the content.",
             "/numprocessors, /numnodes and /numsockets are the size of the job and of its task. With "
             "/parametric each instance of the sweep takes one.",

@@ -27,12 +27,7 @@ PAUSE = 0.25  # seconds between two attempts to reach it
 
 
 def wait_for_jobs(
-    jobs: "Sequence[int]",
-    client: Client,
-    out: Output,
-    *,
-    show_output: bool = False,
-    together: bool = False,
+    jobs: "Sequence[int]", client: Client, out: Output, *, show_output: bool = False, together: bool = False
 ) -> int:
     """Wait until all of these jobs are over; tell how each ended; return 0 if all finished, else 1.
 
@@ -43,7 +38,7 @@ def wait_for_jobs(
     ended: list[dict[str, Any]] = []
     try:
         with _display(out) as shown:
-            for ended in _states(list(jobs), client):
+            for ended in states_of(list(jobs), client):
                 shown(ended)
     except KeyboardInterrupt:
         out.note(_left_alone(jobs))
@@ -81,7 +76,7 @@ def _tell_why(ended: "dict[str, Any]", client: Client, out: Output) -> None:
         out.note(f"all that failed: hn job listtasks {job} /state:failed /expandparametric")
 
 
-def _states(jobs: "list[int]", client: Client) -> "Iterator[list[dict[str, Any]]]":
+def states_of(jobs: "list[int]", client: Client) -> "Iterator[list[dict[str, Any]]]":
     """Yield all job objects whenever one changed, across restarts of the head."""
     from headnode.core.model.errors import Unavailable
 

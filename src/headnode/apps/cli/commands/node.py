@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from headnode.apps.cli.catalogue import Run
+
 MOST_NODES = 100_000
 _SET_CHARACTERS = frozenset("[]!&^")
 ALL_NODES = CliOption("all", "", "All nodes of the cluster, in place of names")
@@ -55,7 +57,9 @@ def _expand_set(text: str) -> list[str]:
             raise NodeSetException(f"it names more than {MOST_NODES} nodes")
     except NodeSetException as error:
         raise BadRequest(
-            code="nodes", what=f"{text!r} is no set of nodes: {error}", fix="write names as in node[1-8,12]"
+            code="nodes",
+            what=f"{text!r} is not a set of nodes: {error}",
+            fix="write names as in node[1-8,12]",
         ) from None
     return [str(name) for name in found]
 
@@ -120,35 +124,20 @@ def list_cores(asked: Arguments, client: Client, out: Output) -> int:
     return 0
 
 
-def approve(asked: Arguments, client: Client, out: Output) -> int:
-    """Let each node take jobs for the first time."""
-    return _change_each(asked, client, out, "approve_node", "approved")
+def _change_nodes(verb: str, done: str) -> "Run":
+    """Return a command that asks `verb` for each node."""
 
+    def run(asked: Arguments, client: Client, out: Output) -> int:
+        names = all_or_named(asked, client)
+        if not names:
+            raise usage("no node was given", "give the names of one or more nodes")
 
-def pause(asked: Arguments, client: Client, out: Output) -> int:
-    """Give each node no new jobs; those it runs go on."""
-    return _change_each(asked, client, out, "pause_node", "paused")
+        def deed(name: str) -> None:
+            out.said(f"Node {name} has been {done}.", client.ask(verb, node=name), name)
 
+        return for_each(names, deed, out)
 
-def resume(asked: Arguments, client: Client, out: Output) -> int:
-    """Let each node take jobs again."""
-    return _change_each(asked, client, out, "resume_node", "resumed")
-
-
-def remove(asked: Arguments, client: Client, out: Output) -> int:
-    """Let each node be part of the cluster no longer."""
-    return _change_each(asked, client, out, "remove_node", "removed")
-
-
-def _change_each(asked: Arguments, client: Client, out: Output, question: str, done: str) -> int:
-    names = all_or_named(asked, client)
-    if not names:
-        raise usage("no node was given", "give the names of one or more nodes")
-
-    def deed(name: str) -> None:
-        out.said(f"Node {name} has been {done}.", client.ask(question, node=name), name)
-
-    return for_each(names, deed, out)
+    return run
 
 
 def drain_nodes(asked: Arguments, client: Client, out: Output) -> int:
@@ -169,9 +158,9 @@ def _drain_text(node: "dict[str, Any]") -> str:
     if node["state"] == "Drained":
         return "has been drained; nothing runs there"
     if node["state"] == "Draining" and any(drain["force"] for drain in node["drains"]):
-        return "is draining; what runs there is being stopped"
+        return "is draining; its tasks are being stopped"
     if node["state"] == "Draining":
-        return "is draining; what runs there goes on"
+        return "is draining; running tasks continue"
     return "will start only jobs that end by then"
 
 
@@ -219,9 +208,13 @@ COMMANDS = (
         "Show a node",
         view_node,
         options=(
-            CliOption("history", "", "Show what happened to it, instead: drained and why, away, rebooted"),
+            CliOption(
+                "history",
+                "",
+                "Show the history of the node instead: drains with their reasons, absences, reboots",
+            ),
             CliOption("jobhistory", "", "List the newest jobs that used the node, instead"),
-            CliOption("lastrows", "N", f"With /jobhistory: how many ({SHOWN_JOBS} if not given)"),
+            CliOption("lastrows", "N", f"With /jobhistory: how many (default: {SHOWN_JOBS})"),
             CliOption("detailed", "", "Accepted from older commands; everything is shown anyway"),
             FORMAT,
         ),
@@ -239,21 +232,21 @@ COMMANDS = (
         "approve",
         "NODE...",
         "Approve new nodes, so that they accept jobs",
-        approve,
+        _change_nodes("approve_node", "approved"),
         example="hn node approve node03",
     ),
     CliCommand(
         "pause",
         "NODE...",
         "Start only jobs of administrators on nodes; running jobs continue",
-        pause,
+        _change_nodes("pause_node", "paused"),
         example="hn node pause node03",
     ),
     CliCommand(
         "resume",
         "NODE...",
         "Make paused and drained nodes accept jobs again",
-        resume,
+        _change_nodes("resume_node", "resumed"),
         options=(ALL_NODES,),
         example="hn node resume node03",
     ),
@@ -261,7 +254,7 @@ COMMANDS = (
         "remove",
         "NODE...",
         "Remove nodes from the cluster; to return they need a new invitation",
-        remove,
+        _change_nodes("remove_node", "removed"),
         example="hn node remove node03",
     ),
     CliCommand(

@@ -10,7 +10,13 @@ from headnode.apps.client.client import Client
 
 def run(asked: Arguments, client: Client, out: Output) -> int:
     """List the nodes."""
+    if asked.flag("site"):
+        from headnode.apps.cli.site import show_nodes
+
+        return show_nodes(client, out)
     nodes = client.ask("nodes", states=read_states(asked.text("state"), NODE_STATES))["nodes"]
+    if not nodes and any(one["overlay"] for one in client.ask("resources")["resources"]):
+        out.note("this head has no nodes of its own; those of the site: hn node list --site")
     group = asked.text("group")
     if group is not None:
         nodes = [node for node in nodes if group in node["groups"]]
@@ -31,6 +37,7 @@ COMMANDS = (
         options=(
             STATE,
             CliOption("group", "NAME", "Only nodes of this group"),
+            CliOption("site", "", "The nodes of the site over which this head runs (hn up --over)"),
             CliOption("all", "", "Accepted from older commands; all nodes are listed anyway"),
             FORMAT,
         ),

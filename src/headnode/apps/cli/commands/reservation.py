@@ -84,7 +84,9 @@ def cancel(asked: Arguments, client: Client, out: Output) -> int:
 
 def _name(asked: Arguments) -> str:
     if len(asked.words) != 1:
-        raise usage("one reservation is wanted", "give its name, for example: hn reservation view upgrade")
+        raise usage(
+            "this command needs the name of one reservation", "give it before the options, such as upgrade"
+        )
     return asked.words[0]
 
 
@@ -112,7 +114,7 @@ def _wished(asked: Arguments) -> "dict[str, Any]":
         if (text := asked.text(option)) is not None:
             fields[field] = text.lower() if option == "atend" else text
     if fields.get("at_end", "limit") not in ("limit", "run-on", "cancel"):
-        raise usage(f"{fields['at_end']!r} is no end of jobs", "write limit, run-on or cancel")
+        raise usage(f"{fields['at_end']!r} is not an end of jobs", "write limit, run-on or cancel")
     if asked.number("count") is not None:
         fields["count"] = asked.number("count")
     if asked.text("automatic") is not None:
@@ -158,7 +160,7 @@ COMMANDS = (
         "Reserve nodes for users or projects, or, if none are named, for maintenance",
         new,
         options=_OPTIONS,
-        example="hn reservation new upgrade --nodes node[01-04] --from 2030-01-31T18:00 --for 2h",
+        example="hn reservation new upgrade --nodes 'node[01-04]' --from 2030-01-31T18:00 --for 2h",
         notes=(
             "Without --from it begins at once. Submit jobs to it with hn job submit /reservation:NAME. "
             "Other jobs start on its nodes only if they end before it begins.",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 OPTIONS = (
     CliOption("all", "", "On all nodes (default)"),
     CliOption(
-        "nodes", "NODES", "On these: a,b or node[1-8,12] or @GROUP, also with ! & ^ (not, both, either)"
+        "nodes", "NODES", "On these nodes: a,b or node[1-8,12] or @GROUP; ! & ^: not, both, one of both"
     ),
     CliOption("nodegroup", "GROUP,...", "On the nodes that are in any of these groups"),
     CliOption(
@@ -23,15 +23,17 @@ OPTIONS = (
     CliOption("job", "ID", "On the nodes of a running job"),
     CliOption("task", "ID.TASK", "On the nodes that a task runs on"),
     CliOption("template", "NAME", "Refused: use --nodegroup"),
-    CliOption("exclude", "NODES", "But not on these"),
+    CliOption("exclude", "NODES", "Not on these nodes"),
     CliOption("workdir", "DIRECTORY", "Work directory (default: the home directory of the user)"),
-    CliOption("env", "NAME=VALUE[;...]", "A variable for it; may be repeated", repeats=True),
+    CliOption(
+        "env", "NAME=VALUE[;...]", "Environment variable of the command; may be repeated", repeats=True
+    ),
     CliOption("stdin", "FILE", "Standard input of the command on every node; - is your standard input"),
     CliOption("outputdir", "DIRECTORY", "Write the output to DIRECTORY/NODE.txt instead"),
-    CliOption("interleaved", "", "Show each line as it comes, after the name of its node"),
-    CliOption("sorted", "", "Show the output in the order of the nodes"),
+    CliOption("interleaved", "", "Print each line at once, after the name of its node"),
+    CliOption("sorted", "", "Print the output in the order of the nodes"),
     CliOption("timeout", "SECONDS", "Kill it after this time; these nodes count as failed"),
-    CliOption("fanout", "NUMBER", "Run it on so many nodes at a time (default 32)"),
+    CliOption("fanout", "NUMBER", "Run it on this many nodes at a time (default: 32)"),
     CliOption("user", "NAME", "Run it as this user"),
     CliOption("password", "TEXT", "Not needed, and ignored"),
 )
@@ -113,7 +115,7 @@ def _environment(given: "list[str]") -> "dict[str, str] | None":
     pairs = [pair.partition("=") for text in given for pair in text.split(";") if pair]
     for name, equals, _ in pairs:
         if not name or not equals:
-            raise usage(f"{name!r} is no variable with a value", "write /env:NAME=VALUE")
+            raise usage(f"{name!r} is not a variable with a value", "write /env:NAME=VALUE")
     return {name: value for name, _, value in pairs}
 
 
@@ -165,13 +167,13 @@ COMMANDS = (
         "Run a command on many nodes at once, outside the queue (administrators)",
         run,
         options=OPTIONS,
-        example="hn run /nodes:node[1-8] /interleaved uptime",
+        example="hn run '/nodes:node[1-8]' /interleaved uptime",
         notes=(
-            "Nodes that are ready, paused or draining run it at once, whatever else they do; one that cannot "
-            "be reached counts as failed, with exit status 255.",
-            "Options that choose nodes narrow each other: those count that all of them mean.",
+            "Ready, paused and draining nodes run it at once, beside their jobs. An unreachable node counts "
+            "as failed, with exit status 255.",
+            "Several options that select nodes select the intersection; without one, all nodes.",
             "A single word is a command line for the shell: hn run 'df -h / | tail -n 1'.",
-            "Ctrl-C, or the end of hn, ends it on all nodes, with all that it has started.",
+            "Ctrl-C, or the end of hn, ends the command and its processes on all nodes.",
             "Exit status 0: it succeeded (returned 0) on all nodes.",
         ),
         positionals=0,

@@ -31,7 +31,11 @@ def end_head(asked: Arguments, client: Client, out: Output) -> int:
     if running:
         from headnode.apps.readable_values import counted
 
-        said += f" {counted(running, 'task goes', 'tasks go')} on without it; hn up takes up where it was."
+        said += (
+            f" {counted(running, 'task continues', 'tasks continue')} without it; the next hn up reconnects."
+        )
+    for job in answer.get("unended_jobs", ()):  # a head of before has none
+        said += f"\nJob {job['id']} is canceled, but has not ended at {', '.join(job['places'])}."
     out.said(said, answer)
     return 0
 
@@ -115,20 +119,38 @@ def start_head_and_agents(asked: Arguments, client: Client, out: Output) -> int:
     settings = {name: asked.text(name) for name in _HEAD_SETTINGS}
     if asked.number("processors") == 0:
         raise usage("a node without processors runs nothing", "leave --processors out for all of the machine")
+    over = asked.text("over")
+    if over is not None:
+        from headnode.apps.cli.site import check_site
+
+        check_site(over)
+        settings["nodes"] = settings["nodes"] or "0"
     client = daemons.client_of(directory)
     running = daemons.ping(client)
     if running:
         said, told = _console(asked, directory)
+        if over is not None:
+            said, settings["nodes"] = said + _over(client), asked.text("nodes")
         out.said(_runs_already(running) + said, running | told, running["cluster"])
         for lost in [name for name, given in settings.items() if given is not None]:
             out.note(f"--{lost} has no effect on a head that runs: hn down first, then this again")
         return 0
     if asked.flag("foreground"):
         daemons.become_head(directory, settings)
-    started = daemons.start_head(directory, settings, nodes=_nodes(asked, directory))
+    nodes = 0 if over is not None and asked.number("nodes") is None else _nodes(asked, directory)
+    started = daemons.start_head(directory, settings, nodes=nodes)
     said, told = _console(asked, directory)
+    if over is not None:
+        said = _over(client) + said
     out.text(_welcome(started, directory) + said, started | told)
     return 0
+
+
+def _over(client: Client) -> str:
+    """Make the head an overlay of the site; return what people read about it."""
+    from headnode.apps.cli.site import set_overlay
+
+    return f"\n{set_overlay(client)}\n"
 
 
 def _console(asked: Arguments, directory: str) -> "tuple[str, dict[str, Any]]":
@@ -183,7 +205,7 @@ def _welcome(started: "dict[str, Any]", directory: str) -> str:
         "\n"
         "  first job    hn job submit --wait echo hello from job %CCP_JOBID%\n"
         "  a sweep      hn job submit --wait /parametric:1-100 echo '*'\n"
-        "  your jobs    hn job list /state:*\n"
+        "  your jobs    hn job list '/state:*'\n"
         "  the nodes    hn node list\n"
         "  stop it      hn down\n"
     )
@@ -214,9 +236,7 @@ COMMANDS = (
             CliOption("memory", "MB", "Memory (default: the machine's)"),
             CliOption("speed", "MHZ", "Speed of a processor (default: the machine's)"),
             CliOption(
-                "disk",
-                "MB",
-                "Disk space for tasks (default: that of the directory for temporary files)",
+                "disk", "MB", "Disk space for tasks (default: that of the directory for temporary files)"
             ),
             CliOption("swap", "MB", "Swap (default: the machine's)"),
             CliOption("groups", "A,B", "Node groups that this node is in"),
@@ -251,15 +271,18 @@ COMMANDS = (
                 "Processors of each node (default: as before; the machine's if only /nodes is given)",
             ),
             CliOption(
-                "listen",
-                "HOST[:PORT]",
-                "Listen on this address for nodes and clients on other machines",
+                "listen", "HOST[:PORT]", "Listen on this address for nodes and clients on other machines"
+            ),
+            CliOption(
+                "over",
+                "slurm",
+                "Run no node here, send jobs to the Slurm of this site, and show its queue and nodes",
             ),
             CliOption("web", "", "Start the gateway too, and print an address that opens the console"),
             CliOption(
                 "gateway-user",
                 "NAME",
-                "Account whose gateway may speak for all users (default: as before; none: no account)",
+                "Account whose gateway may act for all users (default: as before; none: no account)",
             ),
             CliOption("foreground", "", "Stay in the foreground, for service managers"),
         ),

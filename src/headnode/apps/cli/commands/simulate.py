@@ -272,14 +272,14 @@ COMMANDS = (
     CliCommand(
         "simulate",
         "LOG | --history | --example",
-        "Tell what a policy would have done to the jobs of a log, or to the cluster's own",
+        "Replay past jobs, of a log or of this cluster, under other scheduling policies",
         run,
         options=(
-            CliOption("history", "", "Instead of a log, the jobs of the running cluster that are over"),
+            CliOption("history", "", "Replay the ended jobs of the running cluster instead of a log"),
             CliOption(
                 "example",
                 "",
-                "Instead of a log, a week of made-up jobs on 64 processors; --example=FILE keeps the log",
+                "Replay a generated week of jobs on 64 processors; --example=FILE also saves its log",
             ),
             SINCE,
             UNTIL,
@@ -287,64 +287,69 @@ COMMANDS = (
             CliOption(
                 "compare",
                 "POLICY,...",
-                "Run these as well and show all side by side; each may have parameters of its own, such as "
-                "easy+PreemptionType=Graceful, or these alone: PreemptionType=Graceful",
+                "Replay under each of these, and show the results side by side. With parameters: "
+                "easy+PreemptionType=Graceful, or PreemptionType=Graceful alone",
                 repeats=True,
             ),
             CliOption(
                 "set",
                 "NAME=VALUE",
-                "With --engine or --nodes: a parameter as of hn cluster params, for all that is compared",
+                "With --engine or --nodes: set a parameter of hn cluster params for the whole comparison",
                 repeats=True,
             ),
             CliOption(
                 "priority",
                 "WHICH=PRIORITY",
-                "With --engine or --nodes: of jobs by queue, group, user or size, such as "
-                "user:7,12-15=Highest; the first that fits a job counts, others are Normal; queue: what "
-                "hn cluster history wrote, and with --history the priorities that jobs had",
+                "With --engine or --nodes: set the priority of jobs by queue, group, user or size: "
+                "user:7,12-15=Highest. The first match is used; other jobs are Normal. WHICH alone, queue: "
+                "take the priorities that hn cluster history wrote, or that jobs of --history had",
                 repeats=True,
             ),
             CliOption(
                 "least",
                 "PERCENT",
-                "With --engine or --nodes: how much of their processors jobs are content with, such as 50%",
+                "With --engine or --nodes: the minimum of each job, as a part of its processors, such as 50%",
             ),
             CliOption(
                 "once",
                 "WHICH",
-                "With --engine or --nodes: jobs that may not run twice, such as queue:3; all others may",
+                "With --engine or --nodes: these jobs are not rerunnable, such as queue:3; all others are",
                 repeats=True,
             ),
-            CliOption("processors", "NUMBER", "Size of the machine; without it, what the log's header says"),
             CliOption(
-                "ties", "ORDER", "What goes first at one instant: ends-first (the default), arrivals-first"
+                "processors", "NUMBER", "Size of the machine (default: MaxProcs in the header of the log)"
             ),
-            CliOption("nodes", "NODES", "Machine of nodes: 100x16, big[1-8]x64:512000 (MB), or a TOML file"),
-            CliOption("whole-nodes", "", "With --nodes: every job takes whole nodes, and shares none"),
+            CliOption(
+                "ties", "ORDER", "Order of simultaneous events: ends-first (default) or arrivals-first"
+            ),
+            CliOption(
+                "nodes", "NODES", "Nodes of the machine: 100x16, big[1-8]x64:512000 (MB), or a TOML file"
+            ),
+            CliOption("whole-nodes", "", "With --nodes: each job takes whole nodes and shares none"),
             CliOption(
                 "reservation",
                 "NODES@AFTER+LASTS",
-                "With --nodes: keep them free for maintenance, such as node[1-4]@1:18:00+2:00, counted from "
-                "the first job on",
+                "With --nodes: reserve these nodes for maintenance, such as node[1-4]@1:18:00+2:00: one day "
+                "and 18 hours after the first job, for 2 hours",
                 repeats=True,
             ),
-            CliOption("engine", "", "Replay a pool, too, through the whole head: the same starts, slower"),
-            CliOption("html", "FILE", "Write a report to look at in a browser: one file, no network needed"),
+            CliOption("engine", "", "Replay a pool through the whole head, too: the same starts, slower"),
+            CliOption("html", "FILE", "Write a report for a browser: one file, no network needed"),
             CliOption(
                 "predictions",
                 "",
-                "Instead of figures: tell every job that must wait when it starts, and how often that held",
+                "Predict the start of each job, and show how often the predictions held",
             ),
             CliOption("starts", "FILE", "Write job,submit,start,end,processors of every job, in seconds"),
         ),
         example="hn simulate SDSC-SP2.swf.gz --processors 128 --compare fcfs,easy,conservative",
         notes=(
-            "The log is in the Standard Workload Format, plain or packed with gzip or xz. Processors are a "
-            "pool of equal ones, unless --nodes describes a cluster: then jobs go through the head itself, "
-            "with its scheduler and life cycles. Jobs have one size, but with --least, and the scheduler "
-            "sees only their estimates. Jobs that cannot be replayed are left out, and counted on standard "
-            "error. See docs/policy-lab.md.",
+            "To try it without a log: hn simulate --example --compare fcfs,easy",
+            "The log is in the Standard Workload Format, plain or packed with gzip or xz. Without --nodes "
+            "the processors are one pool. With --nodes the jobs go through the head itself, with its "
+            "scheduler and life cycles. Each job has one size, unless --least is given. The scheduler sees "
+            "only the estimates of run times. Jobs that cannot be replayed are left out, and counted on "
+            "standard error. See docs/policy-lab.md.",
         ),
     ),
 )

@@ -97,10 +97,10 @@ def modify_task(asked: Arguments, client: Client, out: Output) -> int:
     if not terms:
         raise usage("nothing is to be changed", "give options that are to be different, such as /stdout:FILE")
     changed = client.ask("modify_task", job=job, task=task, terms=terms)["changed"]
-    said = ", ".join(changed) if changed else "it was so already"
-    out.said(
-        f"Task {job}.{task} has been modified: {said}.", {"job": job, "changed": changed}, f"{job}.{task}"
+    said = (
+        f"has been modified: {', '.join(changed)}" if changed else "is unchanged: it has these values already"
     )
+    out.said(f"Task {job}.{task} {said}.", {"job": job, "changed": changed}, f"{job}.{task}")
     return 0
 
 
@@ -168,7 +168,7 @@ COMMANDS = (
             CliOption(
                 "expandparametric", "", "List the instances of sweeps, services and tasks of nodes, too"
             ),
-            CliOption("limit", "N", f"How many at most ({PAGE} if not given)"),
+            CliOption("limit", "N", f"How many at most (default: {PAGE})"),
             CliOption("after", "TASK", "Only tasks with a larger number: the next page"),
             FORMAT,
         ),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("Name", "Rules", "For", "Description")
 _RULE_COLUMNS = ("Property", "Default", "Read Only", "Least", "Most", "Allowed", "Required")
-_FORM = CliOption("to", "FORM", "toml (if not given), or hpcpack: the XML that HPC Pack imports")
+_FORM = CliOption("to", "FORM", "toml (default), or hpcpack: the XML that HPC Pack imports")
 
 
 def listing(asked: Arguments, client: Client, out: Output) -> int:
@@ -50,8 +50,8 @@ def view(asked: Arguments, client: Client, out: Output) -> int:
             "Property": key,
             "Default": _shown(rule.get("default")),
             "Read Only": "yes" if rule.get("read_only") else "",
-            "Least": _shown(rule.get("minimum")),
-            "Most": _shown(rule.get("maximum")),
+            "Least": _shown(rule.get("least")),
+            "Most": _shown(rule.get("most")),
             "Allowed": _shown(rule.get("allowed")),
             "Required": _shown(rule.get("required")),
         }
@@ -101,7 +101,8 @@ def _text(path: str) -> str:
         with os.fdopen(open_named(path), "rb") as file:
             return file.read().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise usage(f"{path} cannot be read: {error}", "name a file of UTF-8 text") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise usage(f"template file {path!r} cannot be read: {reason}", "name a file of UTF-8 text") from None
 
 
 def remove(asked: Arguments, client: Client, out: Output) -> int:
@@ -117,7 +118,7 @@ def remove(asked: Arguments, client: Client, out: Output) -> int:
 
 def _name(asked: Arguments) -> str:
     if len(asked.words) != 1:
-        raise usage("one template is looked at", "give its name: hn template list")
+        raise usage("this command needs the name of one template", "hn template list shows the names")
     return asked.words[0]
 
 

@@ -1,12 +1,18 @@
 """``hn web``: start the gateway of the console and the REST API, and log in."""
 
+import os
+
 from headnode.apps.cli.catalogue import CliCommand
 from headnode.apps.cli.options import Arguments, CliOption, usage
 from headnode.apps.cli.output import Output
 from headnode.apps.client.client import Client
 
 _OPENID = ("oidc-issuer", "oidc-client", "oidc-secret-file", "oidc-claim", "oidc-users")
-_SETTINGS = ("address", "port", "certificate", "key", "url", "login", *_OPENID)
+_SETTINGS = (
+    *("address", "port", "certificate", "key", "url", "trusted-proxy", "login", "colour"),
+    *_OPENID,
+)
+_FILES = ("certificate", "key", "oidc-secret-file", "oidc-users")
 
 
 def open_console(asked: Arguments, client: Client, out: Output) -> int:
@@ -21,6 +27,9 @@ def open_console(asked: Arguments, client: Client, out: Output) -> int:
     if asked.flag("stop"):
         return _stop(state, out)
     settings = {name: asked.text(name) for name in _SETTINGS}
+    for name in _FILES:  # the gateway works in another directory
+        if (given := settings[name]) is not None:
+            settings[name] = os.path.abspath(given)  # noqa: PTH100  (pathlib would be imported for it)
     if asked.flag("foreground"):
         web_gateway.become_gateway(state, settings)
     if (running := web_gateway.ask_gateway(state, "login")) is not None:
@@ -62,6 +71,9 @@ COMMANDS = (
             CliOption("key", "FILE", "Private key of the certificate (PEM)"),
             CliOption("url", "URL", "Address of the gateway for browsers, if a proxy is before it"),
             CliOption(
+                "trusted-proxy", "ADDRESS,...", "Proxies (or networks) whose X-Forwarded-For names the client"
+            ),
+            CliOption(
                 "login",
                 "one-user|local|pam|oidc",
                 "Who may log in: you (default); all users, by hn web; and by password, or OpenID Connect",
@@ -71,6 +83,11 @@ COMMANDS = (
             CliOption("oidc-secret-file", "FILE", "File with the secret of the client"),
             CliOption("oidc-claim", "CLAIM", "Claim that names the user (default: preferred_username)"),
             CliOption("oidc-users", "FILE", "Lines with a value of the claim and a user of this machine"),
+            CliOption(
+                "colour",
+                "blue|green|amber|red|purple|grey",
+                "Colour of the cluster's name in the console, to tell clusters apart (default: blue)",
+            ),
             CliOption("stop", "", "Stop the gateway; jobs are not affected"),
             CliOption("foreground", "", "Stay in the foreground, for service managers"),
         ),

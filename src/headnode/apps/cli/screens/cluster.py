@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 RESERVATION_COLUMNS = ("Name", "State", "From", "To", "Nodes", "For")
 _AT_END = {
-    "limit": "jobs inside are over by then",
+    "limit": "jobs inside must end by then",
     "run-on": "jobs inside go on",
     "cancel": "jobs inside are canceled",
 }
@@ -60,7 +60,7 @@ def _admitted(told: "Mapping[str, Any]") -> str:
 
 
 CHANGE_COLUMNS = ("When", "Name", "Before", "After", "By", "From")
-PARAM_COLUMNS = ("Name", "Value", "Default", "Unit", "What it means")
+PARAM_COLUMNS = ("Name", "Value", "Default", "Unit", "Meaning")
 
 
 def change_row(change: "Mapping[str, Any]") -> dict[str, str]:
@@ -168,7 +168,7 @@ def param_row(param: "Mapping[str, Any]") -> dict[str, str]:
         "Value": _text(param["value"]),
         "Default": _text(param["default"]),
         "Unit": param["unit"],
-        "What it means": _meaning(param),
+        "Meaning": _meaning(param),
     }
 
 
@@ -253,10 +253,10 @@ def _policy_rows(told: "Mapping[str, Any]") -> "Iterator[dict[str, str]]":
 
 
 def how_to_read(warm_up: float) -> str:
-    """Return what the numbers mean; jobs of the first `warm_up` seconds only taught."""
+    """Return what the numbers mean; the jobs of the first `warm_up` seconds are only learnt from."""
     return (
         "P50 should hold for half of the jobs that had to wait, P90 for nine of ten; the promise is the\n"
         "plan by the limits users gave. Off by: the median distance from the start. Any or none: with the\n"
         "jobs that started at once. Only jobs that came after "
-        f"{warm_up / DAY:.3g} days count; those before taught."
+        f"{warm_up / DAY:.3g} days count; earlier ones are learnt from."
     )

@@ -104,7 +104,12 @@ _ADVICE: "dict[str, Callable[[Told], list[str]]]" = {
 
 
 NARROW, WIDE = 40, 100  # columns a page keeps to
-OUTSIDE = ("hold", "dependency", "filter")  # kinds of reason for which a job is not considered at all
+OUTSIDE = (
+    "hold",
+    "dependency",
+    "filter",
+    "resource",
+)  # kinds of reason for which a job is not considered at all
 OVER = ("Finished", "Failed", "Canceled")
 
 

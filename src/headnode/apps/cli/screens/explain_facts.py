@@ -118,6 +118,7 @@ def facts(told: "Told", job: "Told", now: float) -> "Iterator[tuple[str, str]]":
         "turn": _turn(told),
         "expected": _expected(told, now),
         "promised": _promised(told),
+        "site": _site_start(told, now),
         "deadline": _deadline(told),
         "holds": _holds(job),
         "share": f"{counted(job['share'], 'processor')} in balanced mode" if job.get("share") else "",
@@ -133,11 +134,7 @@ def _deadline(told: "Told") -> str:
     if not deadline:
         return ""
     said = f"it must end by {instant(deadline['at'])}"
-    words = {
-        "expected": "as things stand",
-        "at_worst": "in 1 of 10 cases",
-        "by_limits": "by run time limits",
-    }
+    words = {"expected": "as things stand", "at_worst": "in 1 of 10 cases", "by_limits": "by run time limits"}
     late = next(((how, deadline[how]) for how in words if (deadline[how] or 0) > 0), None)
     if late is None:
         return said
@@ -158,7 +155,9 @@ def _waits(told: "Told") -> bool:
 
 
 def _turn(told: "Told") -> str:
-    if not _waits(told):
+    if site := told.get("site"):
+        return _turn_there(site)
+    if not _waits(told) or _is_elsewhere(told):
         return ""
     if not told["ahead"]:
         return "first in the queue"
@@ -166,6 +165,43 @@ def _turn(told: "Told") -> str:
     more = told["ahead"] - len(told["jobs_ahead"])
     some = f": {named}" + (f" and {more} more" if more else "") if named else ""
     return f"{counted(told['ahead'], 'job')} ahead of it in the queue{some}"
+
+
+def _is_elsewhere(told: "Told") -> bool:
+    return any(reason["kind"] == "resource" for reason in told["reasons"])
+
+
+def _turn_there(site: "Told") -> str:
+    """Return the jobs that go first at the site."""
+    where = f"of {site['resource']}, partition {','.join(site['partitions'])}, priority {site['priority']}"
+    if not site["ahead"]:
+        return printable(f"no job is ahead of it in the queue {where}")
+    named = ", ".join(map(_there, site["jobs_ahead"]))
+    more = site["ahead"] - len(site["jobs_ahead"])
+    some = f": {named}" + (f" and {more} more" if more > 0 else "") if named else ""
+    return printable(f"{counted(site['ahead'], 'job')} ahead of it in the queue {where}{some}")
+
+
+def _there(job: "Told") -> str:
+    return f"{job['id']} of {job['user']} ({counted(job['processors'], 'core')}, {_short(job['run_time'])})"
+
+
+def _site_start(told: "Told", now: float) -> str:
+    """Return the start that the site itself expects, and what is known of ours."""
+    site, expected = told.get("site"), told["expected"]
+    if not site:
+        return ""
+    at = site["site_start"]
+    own = (
+        "expects no start yet" if at is None else f"expects {instant(at)} (in {duration(max(0.0, at - now))})"
+    )
+    if not expected or expected["p50"] is None:
+        why = f"; no start of ours: {expected['reason']}" if expected and expected["reason"] else ""
+        return printable(f"{site['resource']} itself {own}{why}")
+    learned = (
+        f"corrected by {counted(site['judged'], 'start')} seen" if site["judged"] else "not corrected yet"
+    )
+    return printable(f"{site['resource']} itself {own}; our times are {learned}")
 
 
 def _other(job: "Told") -> str:
@@ -193,7 +229,7 @@ def _alike(one: float, other: float | None) -> bool:
 
 
 def _promised(told: "Told") -> str:
-    if not _waits(told):
+    if not _waits(told) or _is_elsewhere(told):
         return ""
     expected = told["expected"] or {"promise": None}
     at = told["planned_start"] or expected["promise"]

@@ -27,16 +27,19 @@ _MOST_TASKS = 4  # of an alternative, told one by one
 
 def requested(spec: "Spec") -> dict[str, str]:
     """Return what else the owner asked for, each wish under its name."""
-    return {
-        _title(name): _requested_value(name, value) for name, value in spec.items() if name not in _TITLES
-    }
+    return {_title(name): option_in_words(name, value) for name, value in spec.items() if name not in _TITLES}
 
 
 def _title(name: str) -> str:
     return name.replace("_", " ").title()
 
 
-def _requested_value(name: str, value: "Any") -> str:
+def option_in_words(name: str, value: "Any") -> str:
+    """Return the value of an option of a job or a task in words; "" for none."""
+    if value is None:
+        return ""
+    if name == "run_time":
+        return time_limit(value)
     if name == "alternatives":
         return "\n".join(f"{number}: {_alternative(one)}" for number, one in enumerate(value, start=1))
     if name in _TIMES:
@@ -131,6 +134,13 @@ def view(job: "Job", *, detailed: bool = False, history: bool = False) -> dict[s
     return told
 
 
+def _at_resource(job: "Mapping[str, Any]") -> str:
+    """Return the resource that a job is for, and its ids there."""
+    ids = job.get("resource_jobs") or []
+    there = f" (there {', '.join(ids[:5])}{' and others' if len(ids) > 5 else ''})" if ids else ""
+    return f"{job.get('resource') or ''}{there}"
+
+
 def _course(job: "Job") -> dict[str, str]:
     ended = job["ended"]
     took = elapsed(job["started"], ended)
@@ -156,6 +166,8 @@ def _course(job: "Job") -> dict[str, str]:
         "Start Count": str(job.get("starts") or ""),
         "Requeue Count": str(job.get("requeues") or ""),
         "Reservation": job.get("reservation") or "",
+        **_bank(job.get("bank") or {}),
+        "Resource": _at_resource(job),
         "Deadline": instant(job.get("end_by")),
         "Holds": "\n".join(_hold(hold) for hold in job.get("holds") or ()),
         "Suspended Since": instant(job.get("suspended_since")),
@@ -171,12 +183,19 @@ def _course(job: "Job") -> dict[str, str]:
     }
 
 
+def _bank(told: "Mapping[str, Any]") -> dict[str, str]:
+    """Return what the bank has reserved and charged for a job."""
+    amounts = {name: told.get(name.lower()) for name in ("Reserved", "Charged")}
+    shown = {name: "" if amount is None else f"{amount:.15g}" for name, amount in amounts.items()}
+    return {"Account": told.get("account") or "", **shown, "Due At Bank": told.get("due") or ""}
+
+
 def alternative(job: "Job") -> str:
     """Return which request a job was given that would do with several; empty for all other jobs."""
     option, others = job.get("alternative"), job.get("alternatives") or 0
     if option is None or not others:
         return ""
-    return f"{option} of {others}" if option else "none: it has what it asked for first"
+    return f"{option} of {others}" if option else "none: it has its first request"
 
 
 def _hold(hold: "Mapping[str, Any]") -> str:

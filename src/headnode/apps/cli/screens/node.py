@@ -74,8 +74,8 @@ def view(node: "Node") -> dict[str, str]:
         "Operating System": node["system"],
         "Machine Processors": _numbers(node.get("machine_processors") or ()),
         "Control Groups": _GROUPS.get(node.get("control_groups") or "", ""),
-        "Kept By System": _prep_text(node),
-        "Looked At": _looked_at(node),
+        "Enforced By Kernel": _enforced_text(node),
+        "Checked By Agent": _checked_text(node),
         "Comment": node.get("comment", ""),
         "Version": node.get("version", ""),
         "Address": node.get("address", ""),
@@ -97,8 +97,8 @@ _GROUPS = {"v2": "version 2", "v1": "version 1", "none": "none"}
 _BOUNDS = ("memory", "processes", "processors")
 
 
-def _prep_text(node: "Node") -> str:
-    """Return what the system of a node holds tasks to; an affinity binds also where no group does."""
+def _enforced_text(node: "Node") -> str:
+    """Return the limits that the kernel of a node enforces; an affinity binds without control groups too."""
     if not node.get("control_groups"):
         return ""
     bound = ("processors",) if node.get("machine_processors") else ()
@@ -106,8 +106,8 @@ def _prep_text(node: "Node") -> str:
     return ", ".join(name for name in _BOUNDS if name in kept) or "nothing"
 
 
-def _looked_at(node: "Node") -> str:
-    """Return what is only looked at now and then, because the system of a node does not keep it."""
+def _checked_text(node: "Node") -> str:
+    """Return the limits that the agent of a node checks periodically; its kernel does not enforce them."""
     if not node.get("control_groups") or "memory" in node.get("enforced", ()):
         return ""
     return "memory"
@@ -144,12 +144,11 @@ def _oversubscribed(node: "Mapping[str, Any]") -> str:
     )
 
 
-_PREP_STATES = ("hook", "fault", "failures", "report")  # causes that nobody lifts but an administrator
+_PREP_STATES = ("hook", "fault", "failures", "bad-report")  # causes that nobody lifts but an administrator
 _BY = {
     "health": "by its health check",
     "hook": "by a hook",
-    "agent": "by the age of its agent",
-    "report": "by what it reported",
+    "bad-report": "for an impossible report",
     "fault": "by a fault of the node",
     "failures": "because attempts fail to start there",
 }

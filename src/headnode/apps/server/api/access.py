@@ -13,7 +13,7 @@ from headnode.adapters.identity.users import account
 from headnode.adapters.nodes.entrance import digest_of
 from headnode.apps.server.api.verbs import CREATES, READS, VerbAccess, VerbUsers, secret_again, verb
 from headnode.apps.server.server_context import ServerContext
-from headnode.core.model.errors import NotFound, Unavailable, WrongState
+from headnode.core.model.errors import BadRequest, NotFound, Unavailable, WrongState
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.user import User
 from headnode.core.state import tokens as c
@@ -24,6 +24,7 @@ from headnode.protocol import requests as w
 from headnode.protocol.user_answers import (
     AuditAnswer,
     LoginAnswer,
+    NewTokenRequest,
     RequestingUser,
     RevokedToken,
     TokenObject,
@@ -39,9 +40,12 @@ DONE = "done"
 
 
 def audit_entry(
-    now: Instant, user: User | None, origin: str, verb: str, fields: dict[str, Any], outcome: str
+    now: Instant, user: User | None, origin: str, verb: str, about: dict[str, Any], outcome: str
 ) -> dict[str, Any]:
-    """Return the audit line of a request; `user` is None if the user is unknown."""
+    """Return the audit line of a request; `user` is None if the user is unknown.
+
+    about:  `audited_fields` of the request, and `audited_answer` of its answer
+    """
     said: dict[str, Any] = {
         "when": datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"),
         "user": user.name if user is not None else "",
@@ -49,7 +53,12 @@ def audit_entry(
         "from": origin,
         "verb": verb,
     }
-    said |= {name: fields[name] for name in _AUDITED_FIELDS if _is_plain(fields.get(name))}
+    return said | about | {"outcome": outcome}
+
+
+def audited_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the small part of a request that the audit log keeps: what the request is about."""
+    said = {name: fields[name] for name in _AUDITED_FIELDS if name in fields and _is_plain(fields[name])}
     if isinstance(values := fields.get("values"), dict):
         some = list(values.items())[:_LONGEST_VALUE]
         said["parameters"] = {
@@ -59,7 +68,7 @@ def audit_entry(
     for whom in (fields.get("user"), terms.get("user") if isinstance(terms, dict) else None):
         if _is_plain(whom):  # `user` is always the requesting user
             said.setdefault("owner", whom)
-    return said | {"outcome": outcome}
+    return said
 
 
 def audited_answer(answer: object) -> dict[str, Any]:
@@ -160,8 +169,8 @@ async def whoami(context: ServerContext, by: User, request: w.VerbRequest) -> Re
     return RequestingUser(by.name, by.uid, by.role.value, context.name)
 
 
-@verb(VerbAccess(VerbUsers.EVERYBODY, changes=True, near=True), again=secret_again)
-async def create_token(context: ServerContext, by: User, request: w.NewTokenRequest) -> LoginAnswer:
+@verb(VerbAccess(VerbUsers.EVERYBODY, changes=True, near=True, by_session=True), again=secret_again)
+async def create_token(context: ServerContext, by: User, request: NewTokenRequest) -> LoginAnswer:
     """Offer a login: a client of another machine exchanges it once for a token."""
     if context.network is None and not request.web:
         raise WrongState(
@@ -175,7 +184,17 @@ async def create_token(context: ServerContext, by: User, request: w.NewTokenRequ
         user = account(request.user).name
     secret = secrets.token_urlsafe(18)
     lifetime = Seconds(request.lifetime)
-    await context.ask(c.OfferLogin(by=by, digest=digest_of(secret), user=user, lifetime=lifetime))
+    if not request.name.isprintable():
+        raise BadRequest(code="name", what="the name of the token is not printable text", path=("name",))
+    offer = c.OfferLogin(
+        by=by,
+        digest=digest_of(secret),
+        user=user,
+        lifetime=lifetime,
+        name=request.name,
+        role=request.role,
+    )
+    await context.ask(offer)
     offered = secret if context.network is None or request.web else context.network.offer(secret)
     expires = Instant(context.now() + LOGIN_LIFETIME)
     return LoginAnswer(offered, user, expires, request.lifetime)
@@ -196,7 +215,16 @@ async def tokens(context: ServerContext, by: User, request: w.ListTokensRequest)
 
 
 def _token_object(token: TokenRecord) -> TokenObject:
-    return TokenObject(token.number, token.user, token.created, token.expires, token.last_used, token.address)
+    return TokenObject(
+        token.number,
+        token.user,
+        token.created,
+        token.expires,
+        token.last_used,
+        token.address,
+        token.name,
+        token.role,
+    )
 
 
 @verb(CREATES)

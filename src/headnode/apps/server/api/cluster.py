@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from headnode import __version__
 from headnode.apps.server.api import nodes as show
@@ -15,6 +16,7 @@ from headnode.apps.server.api.access import whoami
 from headnode.apps.server.api.filters_templates import check_programs
 from headnode.apps.server.api.job_objects import Object, count_by_state
 from headnode.apps.server.api.verbs import ADMINISTERS, READS, VerbAccess, VerbUsers, verb
+from headnode.apps.server.cancel_all_jobs import cancel_all_jobs
 from headnode.apps.server.predicted_starts import judged_predictions, prediction_scores
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.quantities import FOREVER, Instant
@@ -22,7 +24,6 @@ from headnode.core.model.user import User
 from headnode.core.state.events import ParameterSet
 from headnode.core.state.nodes import SetParameter
 from headnode.core.state.permissions import must_administer
-from headnode.core.state.stop import StopJob
 from headnode.core.state.transitions import ACTIVE, STATE_NAMES, JobState
 from headnode.engine.policy_registry import PolicyRegistry
 from headnode.engine.settings import check_parameter, parameters_with
@@ -161,6 +162,7 @@ async def set_parameters(
     await check_programs(context, {parameter.name: value for parameter, value in known})
     for parameter, value in known:
         await context.ask(SetParameter(by=by, name=parameter.name, value=value))
+        by = replace(by, expected=None)  # a condition is for the first change
     return await parameters(context, by, w.VerbRequest())
 
 
@@ -184,16 +186,10 @@ async def backup(context: ServerContext, by: User, request: w.VerbRequest) -> Ba
 async def stop_head(context: ServerContext, by: User, request: w.StopHeadRequest) -> DownAnswer:
     """End the head. Running tasks go on, and the next head learns how they ended."""
     must_administer(by, "stop the head")
-    if request.cancel_jobs:
-        active = (JobState.QUEUED, JobState.ENDING, *ACTIVE)
-        jobs = [job for job, record in sorted(context.cluster.jobs.items()) if record.state in active]
-        why = "the cluster went down"
-        await context.ask_together([StopJob(by=by, job=job, outcome="canceled", message=why) for job in jobs])
-        while context.cluster.graphs:
-            await asyncio.sleep(0.02)
+    left = await cancel_all_jobs(context, by) if request.cancel_jobs else []
     running = show.cluster_counts(context.cluster, context.now()).tasks_running
     context.going_down = True
-    return DownAnswer(running)
+    return DownAnswer(running, left)
 
 
 LONGEST_PAGE = 5000  # ended jobs looked at for one answer
@@ -275,8 +271,8 @@ def _about(context: ServerContext) -> Object:
         "processors": sum(node.facts.processors for node in nodes),
         "nodes": len(nodes),
         "ended": sum(context.lookups.archive.count_ended(owner=None).values()),
-        "queued": counts.get(JobState.QUEUED, 0),
-        "running": sum(counts.get(state, 0) for state in (JobState.ENDING, *ACTIVE)),
+        "queued": counts.get(JobState.QUEUED, 0) + counts.get(JobState.HANDED, 0),
+        "running": sum(counts.get(state, 0) for state in {JobState.ENDING, *ACTIVE} - {JobState.HANDED}),
     }
 
 

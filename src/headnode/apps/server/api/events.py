@@ -2,18 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec import UNSET
 
+from headnode.apps.server.api.elastic import ELASTIC_EVENTS
 from headnode.apps.server.api.job_views import event_sentence
 from headnode.apps.server.api.nodes import node_sentences
 from headnode.apps.server.api.streams import description_bytes
 from headnode.apps.server.api.verbs import READS, verb
-from headnode.apps.server.api.watch import WatchingClient
+from headnode.apps.server.api.watch import WatchingClient, all_instances, state_changes
+from headnode.apps.server.job_lookup import JobLookup
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.bounds import PAGE_BYTES
@@ -26,9 +27,25 @@ from headnode.core.state import job_events as j
 from headnode.core.state.events import Event
 from headnode.core.state.job_events import JobEvent, NodeCores
 from headnode.core.state.transitions import JobState
-from headnode.protocol.event_answers import EventObject, EventsAnswer, EventsRequest, TaskChange
+from headnode.protocol.event_answers import (
+    EventObject,
+    EventsAnswer,
+    EventsRequest,
+    JobStatesAnswer,
+    JobStatesRequest,
+    TaskChange,
+)
 
 Data = dict[str, Any]
+
+
+def _started(one: j.JobStarted) -> Data:
+    return {"state": JobState.RUNNING.value, **_shares(one.allocation)}
+
+
+def _handed(one: j.JobStarted) -> Data:
+    """Return what is told of a job that a resource has: nothing of it runs yet."""
+    return {"state": QUEUED, "resource": one.resource}
 
 
 def _shares(place: NodeCores) -> Data:
@@ -37,6 +54,11 @@ def _shares(place: NodeCores) -> Data:
 
 def _begun(event: j.InstancesStarted) -> Data:
     return {"tasks": [TaskChange(one.task, one.instance, "running") for one in event.started]}
+
+
+def _staging(event: j.InstancesStaging) -> Data:
+    words = {"in": "staging in", "out": "staging out"}
+    return {"tasks": [TaskChange(one.task, one.instance, words[one.direction]) for one in event.staging]}
 
 
 def _ended(event: j.InstancesEnded) -> Data:
@@ -84,10 +106,11 @@ EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingPr
         j.JobConfiguring: ("job.configuring", _job(state=JobState.CONFIGURING.value)),
         j.JobStarted: (
             "job.started",
-            lambda one: {"state": JobState.RUNNING.value, **_shares(one.allocation)},
+            lambda one: _handed(one) if one.resource else _started(one),
         ),
         j.AllocationGrown: ("job.grown", lambda one: _shares(one.added)),
         j.AllocationShrunk: ("job.shrunk", lambda one: _shares(one.removed)),
+        j.AllocationReleased: ("job.detached", _nothing),
         j.AllocationLost: ("job.node_lost", lambda one: _shares(one.removed)),
         j.ProcessorsRecalled: ("job.recalled", lambda one: {"nodes": dict(one.processors)}),
         j.JobEnding: ("job.ending", _job(state=JobState.ENDING.value)),
@@ -105,10 +128,13 @@ EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingPr
             "job.resumed",
             lambda one: {"state": JobState.RUNNING.value, **_shares(one.allocation)},
         ),
+        e.BankNoted: ("job.bank", _nothing),
         j.ProgressSet: ("job.progress", lambda one: {"percent": one.percent}),
+        j.InstancesStaging: ("task.staging", _staging),
         j.InstancesStarted: ("task.started", _begun),
         j.InstancesEnded: ("task.ended", _ended),
         j.InstancesCanceled: ("task.canceled", _nothing),
+        j.TasksCanceled: ("job.tasks_canceled", _nothing),
         j.InstancesRequeued: ("task.requeued", _nothing),
         e.NodeRegistered: ("node.registered", _nothing),
         e.NodeApproved: ("node.approved", _nothing),
@@ -125,6 +151,9 @@ EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingPr
         e.ReservationModified: ("reservation.modified", _reservation),
         e.ReservationCanceled: ("reservation.canceled", _named),
         e.ReservationEnded: ("reservation.ended", _named),
+        e.ResourceSet: ("resource.set", lambda one: {"name": one.resource.name}),
+        e.ResourceRemoved: ("resource.removed", _named),
+        **ELASTIC_EVENTS,
         e.TemplateSet: ("template.set", lambda one: {"name": decode_template(one.template).name}),
         e.TemplateRemoved: ("template.removed", _named),
     }
@@ -135,6 +164,7 @@ INTERNAL_EVENTS: Final[Mapping[type, str]] = MappingProxyType(
     {
         j.InstancesDispatched: "a step between two nodes: task.started follows",
         j.InstancesStopping: "task.ended follows",
+        e.InstancesHanded: "a step at a resource: task.started follows",
         j.NodePrepared: "a step of the start: task.started follows",
         j.NodesCleaning: "a step of the end: job.shrunk or job.ended follows",
         j.ProcessesStopped: "a step of suspending: job.suspended follows",
@@ -228,8 +258,8 @@ class EventPages:
     def _following(self) -> Iterable[Numbered]:
         recent = self._context.feed.after(self.after)
         if recent is None:
-            return islice(self._context.engine.journal.replay(self.after), MOST_SEEN)
-        return recent[:MOST_SEEN]
+            recent = self._context.engine.journal.replay(self.after)
+        return islice(recent, MOST_SEEN)
 
     def _skip_to_jobs(self, jobs: Sequence[int]) -> None:
         """Leave out the events before the first of these jobs, which are those of others."""
@@ -242,24 +272,44 @@ class EventPages:
 def _condition(context: ServerContext, request: EventsRequest) -> Callable[[int, Event], EventObject | None]:
     """Return what gives the object of an event that the request asks for, None for another."""
     types = _types_named(request.types)
-    jobs = frozenset(request.jobs)
-
-    @lru_cache(maxsize=MOST_OWNERS)
-    def owner(job: int) -> str:
-        record = context.lookups.record(job)
-        return record.owner if record is not None else ""
+    jobs, owners = frozenset(request.jobs), _Owners(context.lookups)
 
     def fits(number: int, event: Event) -> EventObject | None:
+        owners.note(event)
         if type(event) not in types:
             return None
         if jobs or request.owner:
             if not isinstance(event, JobEvent) or (jobs and event.job not in jobs):
                 return None
-            if request.owner and owner(event.job) != request.owner:
+            if request.owner and owners.of(event.job) != request.owner:
                 return None
-        return event_object(number, event, owner)
+        return event_object(number, event, owners.of)
 
     return fits
+
+
+class _Owners:
+    """The owners of jobs.  Events tell them: a job may be in the archive when its events are shown."""
+
+    def __init__(self, lookups: JobLookup) -> None:
+        self._lookups, self._known = lookups, dict[int, str]()
+
+    def note(self, event: Event) -> None:
+        """Learn the owner that an event names."""
+        if type(event) is j.JobCreated or type(event) is j.JobOwnerChanged:
+            self._remember(event.job, event.owner)
+
+    def of(self, job: int) -> str:
+        """Return the owner of a job; "" if the job is not known."""
+        if job not in self._known:
+            record = self._lookups.record(job)
+            self._remember(job, record.owner if record is not None else "")
+        return self._known[job]
+
+    def _remember(self, job: int, owner: str) -> None:
+        if len(self._known) >= MOST_OWNERS:
+            del self._known[next(iter(self._known))]
+        self._known[job] = owner
 
 
 def _types_named(names: Sequence[str]) -> frozenset[type]:
@@ -301,12 +351,13 @@ async def watch_events(
     First come those after `after`.  An answer without events comes at once, and after 15 quiet seconds.
     """
     pages = EventPages(context, request)
-    with context.feed.following() as signal:
+    with context.feed.following() as follower:
         told = False  # that the head has begun
         while True:
             by.user()  # a token may have been revoked meanwhile
-            signal.clear()
+            follower.clear()
             answer = pages.next()
+            context.feed.seen(follower, pages.after)
             if answer.events or not told:
                 yield answer
                 told = True
@@ -315,9 +366,33 @@ async def watch_events(
                 continue
             try:
                 async with asyncio.timeout(LONGEST_SILENCE):
-                    await signal.wait()
+                    await follower.wait()
             except TimeoutError:
                 told = False
             else:
                 await asyncio.sleep(BETWEEN_ANSWERS)  # collect what belongs together
                 await by.turn()
+
+
+def _state_by(event: Event) -> str:
+    """Return the state of the job after an event; empty if the event changes none."""
+    told = EVENT_TYPES.get(type(event)) if isinstance(event, JobEvent) else None
+    return "" if told is None else told[1](event).get("state", "")
+
+
+@verb(READS)
+async def job_states(context: ServerContext, by: User, request: JobStatesRequest) -> JobStatesAnswer:  # noqa: ARG001
+    """Show when a job and the instances of its tasks came into each state, and why, oldest first."""
+    known = context.lookups.job(request.job)
+    job, whole = known.record.id, all_instances(known.spec)
+    limit = min(max(1, request.limit), MOST_EVENTS)
+    found = context.lookups.archive.job_events(job, request.after, limit)
+    changes = [
+        change
+        for number, event in found
+        for change in state_changes(number, event, _state_by(event), whole)
+        if request.task is None or change.task == request.task
+    ]
+    last = found[-1][0] if found else request.after
+    more = bool(found) and bool(context.lookups.archive.job_events(job, last, 1))
+    return JobStatesAnswer(changes, last, more)

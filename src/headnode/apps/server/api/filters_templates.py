@@ -96,7 +96,7 @@ def _why_no_filter(chain: str) -> str:
 def _why_no_credentials(path: str) -> str:
     """Return why a file with a password must not be believed; who else can read it knows the password."""
     if not Path(path).is_file():
-        return f"{path!r} is no file; write USER:PASSWORD into it"
+        return f"{path!r} is not a file; write the secret into it"
     why_not = why_not_trusted(path)
     if not why_not and Path(path).stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
         return f"{path!r} can be read by others; chmod 600 {path}"
@@ -108,6 +108,7 @@ _ON_HEAD: Mapping[str, Callable[[str], str]] = {
     "ActivationFilterProgram": _why_no_filter,
     "LicenceProgram": lambda program: why_not_run(shlex.split(program)),
     "EmailCredentialsFile": _why_no_credentials,
+    "BankKeyFile": _why_no_credentials,
 }
 
 
@@ -126,7 +127,7 @@ async def _check_on_nodes(context: ServerContext, name: str, value: str) -> None
         raise BadRequest(
             code="program",
             what=f"{name} cannot be set: on {names}{more}: {trouble}",
-            fix="correct that, or drain these nodes: hn node drain NODE",
+            fix="or drain these nodes: hn node drain NODE",
         )
 
 
@@ -260,7 +261,9 @@ def _chosen(context: ServerContext, request: w.TestFilterRequest) -> tuple[str, 
     """Return the filter that is meant: one that is registered by its name, or one that is described."""
     if request.kind not in ("", "submission", "activation"):
         raise BadRequest(
-            code="kind", what=f"{request.kind!r} is no kind of filter", fix="write submission or activation"
+            code="kind",
+            what=f"{request.kind!r} is not a kind of filter",
+            fix="write submission or activation",
         )
     registered = [
         (kind, each)
@@ -355,11 +358,11 @@ OUTCOMES = {
     ("start", False): "the job starts",
     ("start", True): "the job grows",
     ("block-queue", False): "the job waits, and so do all of its priority and below",
-    ("keep-resources", False): "the job waits, and what it was offered is kept for it",
+    ("keep-resources", False): "the job waits, and the offered processors are reserved for it",
     ("hold", False): "the job is held until its own date, or for DefaultHoldDuration",
     ("fail", False): "the job fails",
-    ("wait", False): "the job does not start in this window; it is asked about again",
-    ("wait", True): "the job does not grow; it is asked about again",
+    ("wait", False): "the job does not start in this window; the filter is called again",
+    ("wait", True): "the job does not grow; the filter is called again",
 }
 """What each verdict does, of a job that is queued and of one that runs."""
 

@@ -1,17 +1,31 @@
-"""A job of this cluster, alive or over, as a job file with everything the scheduler knows of it."""
+"""A job of this cluster, alive or over, as a job file; or the file that it was read from."""
+
+import asyncio
+import zlib
 
 from msgspec.structs import replace
 
 from headnode.adapters.identity.users import first_group
 from headnode.apps.server.api.job_objects import progress_of, unmade
+from headnode.apps.server.api.job_submission import LARGE_JOB_FILE, script_of
+from headnode.apps.server.api.private_parts import may_see_private
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
+from headnode.core.formats import dialects
+from headnode.core.formats.dialects import DIALECTS
+from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem
 from headnode.core.formats.job_views import DeliveredResources, ExportedInstance, ExportedJob, ExportedTask
-from headnode.core.model.quantities import Instant, Seconds
+from headnode.core.model.bounds import JOB_FILE
+from headnode.core.model.errors import BadRequest, NotAllowed, NotFound
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskType
+from headnode.core.model.user import User
 from headnode.core.state.groups import group_state
+from headnode.core.state.job_events import JobCreated
 from headnode.core.state.job_record import JobRun, TaskProgress
 from headnode.core.state.transitions import JobState, TaskState
+from headnode.protocol.answers import JobFileAnswer
 
 MOST_INSTANCES = 1_000
 """How many instances of all sweeps of a job are told one by one."""
@@ -149,7 +163,7 @@ def _state(found: FoundJob, progress: TaskProgress) -> TaskState:
         return TaskState.CONFIGURING
     if progress.live:
         return TaskState.RUNNING
-    if progress.created is not None and (progress.endless or not progress.created):
+    if progress.instances_made is not None and (progress.endless or not progress.instances_made):
         return unmade(found.record)
     for numbers, state in (
         (progress.queued, TaskState.QUEUED),
@@ -159,3 +173,71 @@ def _state(found: FoundJob, progress: TaskProgress) -> TaskState:
         if numbers:
             return state
     return TaskState.FINISHED
+
+
+# ---------------------------------------------------------------- the file that it was read from
+
+
+async def submitted_file(context: ServerContext, by: User, found: FoundJob) -> JobFileAnswer:
+    """Return the file that a job was read from, and what became of its words.
+
+    Raises:  NotAllowed ``not-owner``, for what is private; NotFound ``no-job-file``.
+    """
+    job = found.record.id
+    if not may_see_private(context, by, found):
+        raise NotAllowed(
+            code="not-owner",
+            what=f"the job file of job {job} is private to {found.record.owner!r}",
+            fix="see what the job asks for: hn job export --to native",
+        )
+    text = script_of(found.spec) or _kept_file(context, by, found)
+    if not text:
+        raise NotFound(
+            code="no-job-file",
+            what=f"no file of job {job} is kept: it came from none, from one of several owners,"
+            f" or from one that is longer than {JOB_FILE}",
+            fix="write the job in any language: hn job export --to native",
+        )
+    if len(text) <= LARGE_JOB_FILE:
+        return JobFileAnswer(text, _read_again(text, found.spec))
+    async with context.reading:
+        return JobFileAnswer(text, await asyncio.to_thread(_read_again, text, found.spec))
+
+
+def _kept_file(context: ServerContext, by: User, found: FoundJob) -> str:
+    """Return the text in the event that made the job, or the first job of its file; "" for none.
+
+    A job that has another owner now may come from a file with jobs that its owner may not see.
+    """
+    made = event = _creation(context, found.record.id)
+    if event is not None and event.source_job:
+        event = _creation(context, JobId(event.source_job))
+    if made is None or event is None or not event.source:
+        return ""
+    if not by.administrator and {made.owner, event.owner} != {found.record.owner}:
+        return ""
+    return zlib.decompressobj().decompress(event.source, 4 * JOB_FILE.most).decode(errors="replace")
+
+
+def _creation(context: ServerContext, job: JobId) -> JobCreated | None:
+    first = context.lookups.archive.job_events(job, 0, 1)
+    return first[0][1] if first and isinstance(first[0][1], JobCreated) else None
+
+
+def _read_again(text: str, spec: JobSpec) -> FidelityReport:
+    """Return what becomes of the words of a job file, and in what its job differs from it."""
+    dialect = DIALECTS.get(spec.dialect)
+    try:
+        read = dialects.read(text, dialects.ReadOptions(language=dialect.language if dialect else None))
+    except BadRequest as refusal:  # such as a file that was sent with others
+        return (ReportItem(Fidelity.NOTE, "document", f"alone it cannot be read: {refusal.what}"),)
+    if len(read.jobs) != 1:
+        return read.report
+    written = read.jobs[0]
+    if script_of(spec):  # its task has the words and the directory of its submission
+        written = replace(written, tasks=spec.tasks)
+    differs = [name for name in JobSpec.__struct_fields__ if getattr(written, name) != getattr(spec, name)]
+    if not differs:
+        return read.report
+    what = f"the job differs from this file in {', '.join(differs)}: options, a template or a change"
+    return (*read.report, ReportItem(Fidelity.NOTE, "job", what))

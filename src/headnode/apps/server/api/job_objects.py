@@ -1,15 +1,16 @@
 """Jobs and tasks as clients see them.  The shapes are those of the local protocol."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from headnode.apps.server.api.job_briefs import Brief, brief_of
 from headnode.core.model.bounds import TASK_COMMAND
 from headnode.core.model.job import JobSpec
 from headnode.core.model.outcome import ResourceUsage
-from headnode.core.model.quantities import FOREVER, Instant, Seconds, format_priority
+from headnode.core.model.quantities import Instant, format_priority
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_events import InstanceEnd
@@ -18,10 +19,11 @@ from headnode.core.state.job_record import (
     JobRecord,
     JobRun,
     TaskProgress,
+    canceled_untouched,
     not_begun,
     written_spec,
 )
-from headnode.core.state.job_request import own_request
+from headnode.core.state.resources import ids_there
 from headnode.core.state.transitions import STATE_NAMES, JobState, TaskState
 from headnode.protocol.answers import (
     CoresOnNode,
@@ -38,39 +40,7 @@ Object = dict[str, Any]
 ShownJob = TypeVar("ShownJob", bound=JobObject)
 
 
-LONGEST_COMMAND = 120  # characters, in lists
-
-
-class Brief(NamedTuple):
-    """What lists show of the description of a job."""
-
-    name: str
-    project: str
-    minimum: int
-    maximum: int
-    unit: str
-    run_time: Seconds | None
-    command: str  # of the first task, cut; "" of a job without tasks
-    instances: int
-
-
-def brief_of(record: JobRecord, spec: JobSpec) -> Brief:
-    """Return what lists show of a job's description.  Cost: O(tasks)."""
-    given = written_spec(record, spec)
-    request = own_request(given)
-    command = spec.tasks[0].command if spec.tasks else ""
-    if len(command) > LONGEST_COMMAND:
-        command = f"{command[: LONGEST_COMMAND - 1]}…"
-    return Brief(
-        name=spec.name,
-        project=spec.project,
-        minimum=request.minimum,
-        maximum=request.maximum,
-        unit=given.unit.value,
-        run_time=None if given.run_time == FOREVER else given.run_time,
-        command=command,
-        instances=sum(task.instances for task in spec.tasks),
-    )
+_DETACHED = "only transfers of its files are left; its processors are released"
 
 
 def job_object(
@@ -78,7 +48,6 @@ def job_object(
 ) -> ShownJob:
     """Return a job as clients see it, with `more` fields of its kind."""
     run = record.run
-    fields = {"id": record.id} | more
     return kind(
         owner=record.owner,
         name=brief.name,
@@ -96,13 +65,13 @@ def job_object(
         started=run.started if run else None,
         ended=run.ended if run else None,
         allocated=sum(map(len, run.allocation.values())) if run else 0,
-        message=record.message,
+        message=record.message or (_DETACHED if run and run.detached else ""),
         skipped=record.skipped,
         tasks=task_counts(brief.instances, run),
         pending_reason=pending_reason,
         progress=run.percent if run else None,
         progress_message=run.progress_message if run else "",
-        **fields,
+        **({"id": record.id} | more),
     )
 
 
@@ -111,7 +80,7 @@ def detailed_job(record: JobRecord, spec: JobSpec, pending_reason: str, **more: 
     from headnode.core.formats.job_views import write_job_json
 
     run = record.run
-    places = run.places if run else {}
+    places = run.places if run and not run.detached else {}
     return job_object(
         DetailedJob,
         record,
@@ -133,6 +102,8 @@ def detailed_job(record: JobRecord, spec: JobSpec, pending_reason: str, **more: 
         suspended_for=run.suspended_time if run else 0.0,
         end_by=spec.end_by,
         reservation=spec.reservation,
+        resource=spec.resource,
+        resource_jobs=ids_there(record),
         waits_for=list(record.waits_for),
         preparing=list(run.unready) if run else [],
         cleaning=list(run.cleaning) if run else [],
@@ -170,19 +141,31 @@ def delivered_object(run: JobRun | None) -> JobUsage | None:
 
 def task_counts(instances: int, run: JobRun | None) -> InstanceCounts:
     """Return how many instances of a job are in each state; `instances`: how many it has before it runs."""
-    counts = dict.fromkeys(InstanceCounts.__struct_fields__, 0)
     if run is None:
-        counts["total"] = counts["queued"] = instances
-        return InstanceCounts(**counts)
-    for progress in run.tasks:
-        for state, number in instance_counts(progress).items():
-            counts[state] += number
-    return InstanceCounts(**counts)
+        return InstanceCounts(total=instances, queued=instances, running=0, finished=0, failed=0, canceled=0)
+    queued = running = finished = failed = canceled = 0
+    if not run.tasks:  # canceled before anything of it was touched
+        canceled = instances
+    for progress in run.tasks:  # of which a job may have 100,000, and is watched: no calls, no objects
+        queued += progress.queued.count
+        finished += progress.finished.count
+        failed += progress.failed.count
+        canceled += progress.canceled.count
+        if progress.live:
+            begun = _begun(progress)
+            running += begun
+            queued += len(progress.live) - begun
+    total = queued + running + finished + failed + canceled
+    return InstanceCounts(total, queued, running, finished, failed, canceled)
+
+
+def _begun(progress: TaskProgress) -> int:
+    return sum(1 for live in progress.live.values() if live.state is not TaskState.DISPATCHED)
 
 
 def instance_counts(progress: TaskProgress) -> dict[str, int]:
     """Return how many instances of a task are in each state, as people see it."""
-    begun = sum(1 for live in progress.live.values() if live.state is not TaskState.DISPATCHED)
+    begun = _begun(progress)
     waiting = len(progress.queued) + len(progress.live) - begun
     over = {
         "finished": len(progress.finished),
@@ -196,7 +179,11 @@ def task_state(record: JobRecord, progress: TaskProgress) -> str:
     """Return the state of a whole task: running while anything runs, failed when anything failed."""
     if record.state is JobState.CONFIGURING:
         return STATE_NAMES[TaskState.CONFIGURING]
-    if progress.created is not None and not progress.live and (progress.endless or not progress.created):
+    if (
+        progress.instances_made is not None
+        and not progress.live
+        and (progress.endless or not progress.instances_made)
+    ):
         return STATE_NAMES[unmade(record)]
     counts = instance_counts(progress)
     for state in ("running", "queued", "failed", "canceled", "finished"):
@@ -214,14 +201,16 @@ def unmade(record: JobRecord) -> TaskState:
 
 def instances_of(record: JobRecord, spec: JobSpec, number: int) -> int:
     """Return how many instances a task has; of a special one, how many it has had by now."""
-    made = progress_of(record, spec, number).created
+    made = progress_of(record, spec, number).instances_made
     return written_spec(record, spec).tasks[number - 1].instances if made is None else made
 
 
 def progress_of(record: JobRecord, spec: JobSpec, number: int) -> TaskProgress:
-    """Return the progress of a task; all queued when nothing of the job was touched."""
+    """Return the progress of a task; all queued, or canceled, when nothing of the job was touched."""
     if record.run is None:
         return not_begun(spec.tasks[number - 1])
+    if not record.run.tasks:
+        return canceled_untouched(spec.tasks[number - 1])
     return record.run.tasks[number - 1]
 
 
@@ -250,6 +239,9 @@ def instance_object(
     return _shown(record, task, number, STATE_NAMES[state], reason, course, instance=instance)
 
 
+_STAGING = {"": "", "in": "its input files are being copied", "out": "its results are being copied"}
+
+
 def _course(record: JobRecord, progress: TaskProgress, instance: int, row: InstanceEnd | None) -> Object:
     """Return how an instance goes or went; of one that never ran, why."""
     live = progress.live.get(instance)
@@ -259,7 +251,7 @@ def _course(record: JobRecord, progress: TaskProgress, instance: int, row: Insta
             "processors": [list(numbers) for _, numbers in live.placement],
             "started": live.started,
             "attempt": live.attempt,
-            "message": live.message,
+            "message": live.message or _STAGING[live.staging],
         }
     if row is not None:
         return _outcome(row)
@@ -332,6 +324,7 @@ def _outcome(row: InstanceEnd) -> Object:
         **said.usage._asdict(),
         "message": said.message,
         "attempt": row.attempt,
+        "cause": row.cause,
     }
 
 
@@ -353,9 +346,8 @@ def detailed_task(shown: TaskObject, task: TaskSpec, *, private: bool) -> Detail
     """Return a task with everything there is to know of it; `private`: its environment is left out."""
     from headnode.core.formats.job_views import write_job_json
 
-    fields = msgspec.structs.asdict(shown) | {"command": task.command}
     return DetailedTask(
-        **fields,
+        **(msgspec.structs.asdict(shown) | {"command": task.command}),
         spec=write_job_json(JobSpec(tasks=(task,)))["tasks"][0],
         standard_input=task.standard_input,
         standard_output=task.standard_output,

@@ -1,24 +1,25 @@
-"""From what a client sends to jobs: files are read, parents and users found, what cannot be had is
-refused.
-"""
+"""From what a client sends to jobs: files are read, parents and users found, unfit jobs refused."""
 
 import asyncio
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from headnode.adapters.garbage import without_collection
 from headnode.adapters.identity.users import account
 from headnode.adapters.notify.outbox import DeliverySettings
 from headnode.apps.server.server_context import ServerContext, SiteFeatures
 from headnode.core.formats.fidelity import Awareness, Fidelity, ReportItem, apply_awareness, parse_awareness
 from headnode.core.formats.slash_terms import read_terms
-from headnode.core.model.bounds import JOBS, TASKS, TASKS_OF_FILE, Bound
+from headnode.core.model.bounds import JOB_FILE, JOBS, TASKS, TASKS_OF_FILE, Bound
 from headnode.core.model.errors import BadRequest, NotFound, Refused
 from headnode.core.model.job import DEPENDENCY_FIELDS, DependencyLink, JobRequest, JobSpec, NamedParent
 from headnode.core.model.job_checks import check_job
-from headnode.core.model.task import TaskSpec
+from headnode.core.model.task import ScriptOrigin, TaskSpec
 from headnode.core.model.template import DEFAULT_TEMPLATE
 from headnode.core.model.user import User
 from headnode.core.scheduling.plan import Reason
@@ -40,8 +41,8 @@ def unsupported_features(spec: JobSpec, site: SiteFeatures) -> tuple[ReportItem,
     if spec.notify_on_start or spec.notify_on_completion:
         found += [_unsupported("notification", what) for what in unsent_notices(spec, site.ways)]
     if spec.template and not site.templates and spec.template.lower() != DEFAULT_TEMPLATE.lower():
-        what = f"{spec.template!r} has no effect: this cluster has no templates (hn template import)"
-        found.append(_unsupported("job template", what))
+        why = "has no effect: this cluster has no templates (hn template import)"
+        found.append(_unsupported("job template", f"{spec.template!r} {why}"))
     if site.licences is not None:
         found += [_unsupported("licence", what) for what in _uncounted_licences(spec, site.licences)]
     if spec.dialect == "terms":  # readers of files tell it with its place
@@ -77,8 +78,7 @@ def unsent_notices(spec: JobSpec, ways: DeliverySettings) -> Iterator[str]:
         yield "this cluster sends no mail until an administrator sets EmailSmtpServer; use `hn job wait`"
 
 
-def _unsupported(where: str, what: str) -> ReportItem:
-    return ReportItem(Fidelity.NOT_SUPPORTED, where, what)
+_unsupported = partial(ReportItem, Fidelity.NOT_SUPPORTED)
 
 
 def refuse_unfit(context: ServerContext, by: User, *specs: JobSpec, owner: str = "") -> None:
@@ -132,9 +132,8 @@ def _naming_job(spec: JobSpec, number: int, of: int) -> Iterator[None]:
 
 def _refuse_grid_features(spec: JobSpec) -> None:
     if spec.extensions or any(task.extensions for task in spec.tasks):  # which a job in a few words has not
-        from headnode.core.formats.grid import refuse_other_batch, refuse_transfers
+        from headnode.core.formats.grid import refuse_other_batch
 
-        refuse_transfers(spec)
         refuse_other_batch(spec)
 
 
@@ -142,12 +141,12 @@ def _never_fits(
     context: ServerContext, requests: Sequence[JobRequest]
 ) -> dict[JobRequest, tuple[Reason, ...]]:
     """Return what is in the way of each request; equal ones are looked at once."""
-    view = context.engine.view(context.now())
+    view = context.engine.nodes_alone(context.now())
     if not view.nodes:
         return {}
     if context.engine.settings.text("LicenceProgram"):  # what it tells is how many there are for now
         view = replace(view, licences={})
-    return {request: never_with_any(request, view) for request in dict.fromkeys(requests)}
+    return {request: never_with_any(request, view) for request in set(requests) if not request.resource}
 
 
 def _request(context: ServerContext, owner: str, spec: JobSpec) -> JobRequest:
@@ -191,12 +190,13 @@ class DescribedJobs(NamedTuple):
     links: Sequence[DependencyLink]
     report: tuple[ReportItem, ...]
     awareness: Awareness | None = None  # the policy that the file names for what has no effect here
+    file: str = ""  # the job file; "" if there is none
 
 
 def create_command(
-    context: ServerContext, by: User, described: DescribedJobs, *, submit: bool
+    context: ServerContext, by: User, described: DescribedJobs, *, submit: bool, source: bytes = b""
 ) -> c.CreateJobs:
-    """Return the request to make all jobs in one step."""
+    """Return the request to make all jobs in one step; `source` as in `CreateJobs`."""
     ended = context.lookups.ended_parents(*described.specs)
     return c.CreateJobs(
         by=by,
@@ -205,7 +205,13 @@ def create_command(
         submit=submit,
         parents=ended,
         known=users_named(by, described.specs),
+        source=source,
     )
+
+
+def script_of(spec: JobSpec) -> str:
+    """Return the batch script that a job was read from; "" if it was not."""
+    return spec.tasks[0].script if len(spec.tasks) == 1 else ""
 
 
 async def create_all(
@@ -215,7 +221,12 @@ async def create_all(
 
     Raises:  what refuses one of them; then none is made.
     """
-    made = await context.ask(create_command(context, by, described, submit=submit))
+    file = described.file
+    owners = {plain_name(spec.run_as) if is_other(by, spec) else "" for spec in described.specs}
+    of_one = len(owners) == 1  # each of several would see the variables of the jobs of the others
+    is_kept = of_one and file and len(file) <= JOB_FILE.most and not script_of(described.specs[0])
+    source = zlib.compress(file.encode()) if is_kept else b""
+    made = await context.ask(create_command(context, by, described, submit=submit, source=source))
     return [event.job for event in made if isinstance(event, JobCreated)]
 
 
@@ -294,12 +305,12 @@ def _ended(context: ServerContext, owner: str) -> Iterator[_Jobs]:
 def _is_meant(parent: NamedParent, data: bytes) -> bool:
     """Whether a description is that of the job; most are told by their bytes."""
     if not parent.by_id:
-        return parent.called.encode() in data and decode_spec(data).name == parent.called
+        return parent.name.encode() in data and decode_spec(data).name == parent.name
     if _ID.encode() not in data:
         return False
     from headnode.core.formats.sss.conversion import id_read_with  # with lxml: only who asks so pays for it
 
-    return id_read_with(decode_spec(data).extensions) == parent.called
+    return id_read_with(decode_spec(data).extensions) == parent.name
 
 
 LARGE_JOB_FILE = 16_384  # characters of job files that are read beside the event loop
@@ -317,9 +328,9 @@ async def read_jobs(context: ServerContext, by: User, request: CreateJobRequest)
         described = DescribedJobs([read_terms(request.terms, request.tasks, None, now=now)], (), ())
     elif len(request.jobfile) + sum(map(len, request.files.values())) > LARGE_JOB_FILE:
         async with context.reading:  # reading takes many times the memory of the text
-            described = await asyncio.to_thread(_read_file, request.jobfile, request, site.name, by.name)
+            described = await asyncio.to_thread(_read_file, request.jobfile, request, site, by.name)
     else:
-        described = _read_file(request.jobfile, request, site.name, by.name)
+        described = _read_file(request.jobfile, request, site, by.name)
     bound = TASKS if request.jobfile is None else TASKS_OF_FILE
     refuse_too_many(sum(len(spec.tasks) for spec in described.specs), len(described.specs), bound)
     if request.jobfile is not None and (request.terms or request.tasks):
@@ -362,7 +373,7 @@ async def read_tasks(text: str) -> tuple[TaskSpec, ...]:
     return reading.only_job().tasks
 
 
-def _read_file(text: str, request: CreateJobRequest, machine: str, user: str) -> DescribedJobs:
+def _read_file(text: str, request: CreateJobRequest, site: SiteFeatures, user: str) -> DescribedJobs:
     from headnode.core.formats import dialects  # a head that reads no job files does without
 
     how = dialects.ReadOptions(
@@ -372,14 +383,18 @@ def _read_file(text: str, request: CreateJobRequest, machine: str, user: str) ->
         language=dialects.dialect_named(request.dialect).language if request.dialect else None,
         files={name: said.encode() for name, said in request.files.items()},
         values=request.values,
-        machine=machine,
+        machine=site.name,
+        resources=site.resources,
         user=user,
+        origin=ScriptOrigin(
+            words=tuple(request.script),
+            directory=request.directory,
+            environment=request.environment,
+            options=tuple(request.options),
+            system=(request.dialect or "").strip().lower(),
+        ),
     )
-    reading = dialects.read(text, how)
+    reading = without_collection(dialects.read, text, how)
     if not reading.jobs:
-        raise BadRequest(
-            code="no-jobs",
-            what="the job file has no job of its own, only references to others",
-            fix="write a Job",
-        )
-    return DescribedJobs(reading.jobs, reading.links, reading.report, reading.awareness)
+        raise BadRequest(code="no-jobs", what="the job file has only references to jobs", fix="write a Job")
+    return DescribedJobs(reading.jobs, reading.links, reading.report, reading.awareness, text)

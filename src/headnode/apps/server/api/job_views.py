@@ -1,4 +1,4 @@
-"""What clients see of jobs: pages of lists, expected starts, history, and no private environments.
+"""What clients see of jobs: pages of lists, expected starts, history.
 
 The sentences of the history are those of HPC Pack, `job view /history`.
 """
@@ -11,23 +11,23 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from headnode.apps.server.api import job_objects as show
+from headnode.apps.server.api.bank import bank_sentence
 from headnode.apps.server.api.groups import members, summary
+from headnode.apps.server.api.site import expected_there
 from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.job_lookup import FoundJob, states_named
 from headnode.apps.server.server_context import ServerContext
 from headnode.apps.server.waiting_reasons import why_unpredictable
-from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem
 from headnode.core.model.bounds import PAGE, PAGE_BYTES
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import folded_names, natural_order
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.user import User
 from headnode.core.state import job_events as e
-from headnode.core.state.events import Event
+from headnode.core.state.events import BankNoted, Event
 from headnode.core.state.job_events import JobEvent, NodeCores
 from headnode.core.state.job_record import JobRecord
 from headnode.core.state.job_request import last_start
-from headnode.core.state.permissions import has_environment, may_copy, may_see, without_environment
 from headnode.core.state.transitions import JobState
 from headnode.engine.ports import Prediction
 from headnode.engine.prediction import ExpectedStart
@@ -50,8 +50,8 @@ async def expected_start(context: ServerContext, record: JobRecord) -> ExpectedS
     Waits a little for an answer that knows of all that has happened.  Times in seconds since 1970; None if
     unknown.
     """
-    if not is_in_queue(context, record):
-        return None
+    if record.is_elsewhere or not is_in_queue(context, record):
+        return expected_object(context, record)
     await context.predicted_starts.fresh()
     return expected_object(context, record)
 
@@ -64,6 +64,8 @@ def is_in_queue(context: ServerContext, record: JobRecord) -> bool:
 
 def expected_object(context: ServerContext, record: JobRecord) -> ExpectedStartObject | None:
     """Return what is known already of the start of a queued job."""
+    if record.is_elsewhere:
+        return expected_there(context, record)
     if not is_in_queue(context, record):
         return None
     foreseer = context.predicted_starts.foreseer
@@ -131,32 +133,17 @@ def deadline_object(
     )
 
 
-def seen_by(context: ServerContext, by: User, found: FoundJob) -> tuple[JobSpec, FidelityReport]:
-    """Return the part of a job that `by` may see, and what was left out."""
-    if may_see(by, found.record, private=_are_private(context)) or not has_environment(found.spec):
-        return found.spec, ()
-    return without_environment(found.spec), (_left_out(found.record),)
-
-
-def copied_by(context: ServerContext, by: User, found: FoundJob) -> tuple[JobSpec, FidelityReport]:
-    """Return the part of a job that `by` may copy, and what was left out."""
-    if may_copy(by, found.record, private=_are_private(context)) or not has_environment(found.spec):
-        return found.spec, ()
-    return without_environment(found.spec), (_left_out(found.record),)
-
-
-def _are_private(context: ServerContext) -> bool:
-    return context.engine.settings.text("PrivateEnvironments") == "yes"
-
-
-def _left_out(record: JobRecord) -> ReportItem:
-    what = f"the environment of job {record.id} is private to {record.owner!r}, and was left out"
-    return ReportItem(Fidelity.NOT_SUPPORTED, "environment", what)
-
-
 def event_sentence(event: Event) -> str:
     """Return what happened, in words; empty for events that a reader of a job's history does not miss."""
+    if isinstance(event, e.InstancesStarted | e.InstancesEnded):
+        return ""  # most events; the patterns below are tried one after the other, the frequent ones first
     match event:
+        case e.JobStarted(allocation=place, backfilled=backfilled):
+            return f"Started on {_cores(place)}" + (" (backfilled)" if backfilled else "")
+        case e.JobEnded(outcome=outcome, message=message):
+            return f"Job {outcome.capitalize()}" + (f": {message}" if message else "")
+        case e.AllocationShrunk(removed=place, message=message):
+            return f"Allocation reduced by {_cores(place)}" + (f": {message}" if message else "")
         case e.JobCreated(owner=owner, by=by):
             return f"Created by {by} for {owner}" if by else f"Created by {owner}"
         case e.JobOwnerChanged(owner=owner, by=by):
@@ -172,12 +159,10 @@ def event_sentence(event: Event) -> str:
             return f"Modified by {by}: {what}" if by else f"Changed: {what}"
         case e.JobConfiguring(by=by):
             return f"Reconfigured by {by}"
-        case e.JobStarted(allocation=place, backfilled=backfilled):
-            return f"Started on {_cores(place)}" + (" (backfilled)" if backfilled else "")
         case e.AllocationGrown(added=place):
             return f"Allocation increased by {_cores(place)}"
-        case e.AllocationShrunk(removed=place, message=message):
-            return f"Allocation reduced by {_cores(place)}" + (f": {message}" if message else "")
+        case e.AllocationReleased():
+            return "All processors released: only transfers of files are left"
         case e.AllocationLost(removed=place, message=message):
             return f"Lost {_cores(place)}: {message}" if place else message[:1].upper() + message[1:]
         case e.ProcessorsRecalled(processors=()):
@@ -192,6 +177,8 @@ def event_sentence(event: Event) -> str:
 
 def _waiting(event: Event) -> str:
     match event:
+        case BankNoted():
+            return bank_sentence(event)
         case e.JobHeld(name=name, by=by, message=message):
             return f"Hold {name} set by {by}" + (f": {message}" if message else "")
         case e.JobReleased(names=names, by=by):
@@ -229,10 +216,12 @@ def _stopping(event: Event) -> str:
             return f"Requeued by {by}" + (f": {message}" if message else "")
         case e.JobRequeued():
             return "Requeued"
-        case e.JobEnded(outcome=outcome, message=message):
-            return f"Job {outcome.capitalize()}" + (f": {message}" if message else "")
         case e.InstancesCanceled(task=task, message=message):
             return f"Task {task} canceled: {message}"
+        case e.TasksCanceled(tasks=((task, _),), message=message):
+            return f"Task {task} canceled: {message}"
+        case e.TasksCanceled(tasks=tasks, message=message) if tasks:
+            return f"{len(tasks)} tasks canceled: {message}"
         case e.InstancesRequeued(task=task, by=by):
             return f"Task {task} requeued by {by}"
         case _:
@@ -318,26 +307,30 @@ Listed = TypeVar("Listed", bound=ListedJob)
 
 def job_in_list(kind: type[Listed], context: ServerContext, found: FoundJob, **more: Any) -> Listed:
     """Return a job as lists show it, with `more` fields of its kind."""
-    brief, record = context.briefs.of(found), found.record
+    brief, record, reason = context.briefs.of(found), found.record, context.reason_to_wait(found.record)
+    nodes = _nodes_of(found)
     return show.job_object(
         kind,
         record,
         brief,
-        context.pending_reason(record),
+        reason.text if reason else "",
+        pending_kind=reason.why.value if reason else "",
+        array=brief.array,
+        node_groups=list(brief.node_groups),
+        template=brief.template,
+        node_count=len(nodes) or brief.nodes,
         command=brief.command,
-        nodes=_nodes_of(found),
+        nodes=",".join(folded_names(nodes)),
         held=record.state.is_queued and bool(record.holds or record.id in context.cluster.queue.held),
         expected=expected_object(context, record),
         **more,
     )
 
 
-def _nodes_of(found: FoundJob) -> str:
-    """Return the nodes that a job has, or had when it ended, as a node set."""
+def _nodes_of(found: FoundJob) -> list[str]:
+    """Return the nodes that a job has, or had when it ended."""
     run = found.record.run
-    if run is None:
-        return ""
-    return ",".join(folded_names(sorted(run.allocation or run.usage.nodes, key=natural_order)))
+    return [] if run is None else sorted(run.allocation or run.usage.nodes, key=natural_order)
 
 
 @verb(READS)

@@ -4,6 +4,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from headnode.apps.server.api import job_objects as show
+from headnode.apps.server.api.bank import bank_of
 from headnode.apps.server.api.groups import dependencies_of, dependents_of
 from headnode.apps.server.api.job_objects import hold_object
 from headnode.apps.server.api.job_submission import (
@@ -17,13 +18,8 @@ from headnode.apps.server.api.job_submission import (
     users_named,
     with_parents,
 )
-from headnode.apps.server.api.job_views import (
-    copied_by,
-    expected_object,
-    history_of,
-    prediction_object,
-    seen_by,
-)
+from headnode.apps.server.api.job_views import expected_object, history_of, prediction_object
+from headnode.apps.server.api.private_parts import copied_by, hides_environment, seen_by
 from headnode.apps.server.api.verbs import CREATES, OVERSEES, READS, VerbAccess, VerbUsers, verb
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
@@ -108,8 +104,8 @@ async def _submit_created(
 ) -> SubmitAnswer:
     refuse_description(request)
     if request.terms:
-        change = w.ModifyJobRequest(job=job, terms=request.terms)
-        await modify_job(context, replace(by, once=None), change)  # an idempotency key is for the submission
+        await modify_job(context, replace(by, once=None), w.ModifyJobRequest(job=job, terms=request.terms))
+        by = replace(by, expected=None)  # a condition is for the change, a key for the submission
     found = context.lookups.job(job)
     refuse_submitted(found)
     refuse_unfit_now(context, by, found.spec, owner=found.record.owner)
@@ -266,7 +262,7 @@ async def _stop_job(
             return JobStateAnswer(request.job, found.record.state.value)
         raise WrongState(
             code="job-over",
-            what=f"job {request.job} is {found.record.state.value} already",
+            what=f"job {request.job} has already ended: it is {found.record.state.value}",
             fix="only jobs that have not ended can be canceled or finished",
         )
     command = StopJob(
@@ -318,7 +314,8 @@ async def job(context: ServerContext, by: User, request: w.JobIdRequest) -> JobA
         spec,
         context.pending_reason(found.record),
         history=history_of(context, found.record.id, 200),
-        environment_hidden=bool(left_out),
+        bank=bank_of(context, found),
+        environment_hidden=hides_environment(left_out),
         expected=expected_object(context, found.record),
         prediction=prediction_object(context.predictions.prediction(found.record.id)),
         share=None if plan is None or found.ended else plan.shares.get(found.record.id),
@@ -330,11 +327,13 @@ async def job(context: ServerContext, by: User, request: w.JobIdRequest) -> JobA
 
 @verb(READS)
 async def export_job(context: ServerContext, by: User, request: w.ExportJobRequest) -> JobFileAnswer:
-    """Write a job in one of the dialects."""
+    """Write a job in one of the dialects, or show the file that it was read from."""
     from headnode.apps.server.api import job_export  # with lxml: only who exports pays for it
     from headnode.core.formats import dialects
 
     found = context.lookups.job(request.job)
+    if request.dialect == dialects.SUBMITTED:
+        return await job_export.submitted_file(context, by, found)
     own = found.spec.dialect or "native"
     dialect = request.dialect or (own if own in dialects.DIALECTS else "hpcpack")
     spec, left_out = seen_by(context, by, found)
@@ -367,7 +366,7 @@ def _live_record(context: ServerContext, request: w.JobIdRequest) -> JobId:
     if found.ended:
         raise WrongState(
             code="job-over",
-            what=f"job {request.job} is {found.record.state.value} already",
+            what=f"job {request.job} has already ended: it is {found.record.state.value}",
             fix=f"run it again with hn job requeue {request.job}, "
             f"or make a copy with hn job clone {request.job}",
         )

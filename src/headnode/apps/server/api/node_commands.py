@@ -63,8 +63,8 @@ def chosen_nodes(context: ServerContext, request: w.RunOnNodesRequest) -> list[s
     if not meant:
         raise WrongState(
             code="no-nodes",
-            what="no node is meant by what was asked",
-            fix="see hn node list for names, groups and states",
+            what="these options together select no node",
+            fix="leave out one of them; hn node list shows names, groups and states",
         )
     return [str(name) for name in NodeSet.fromlist(map(_escaped, meant), resolver=RESOLVER_NOGROUP)]
 
@@ -100,7 +100,7 @@ def _nodes_named(
     except NodeSetException as error:
         raise BadRequest(
             code="nodes",
-            what=f"{text!r} is no set of nodes: {error}",
+            what=f"{text!r} is not a set of nodes: {error}",
             fix="write names as in node[1-8,12],@gpu",
         ) from None
     strangers = sorted(names - known.keys()) if known is not None else []
@@ -234,19 +234,30 @@ async def _on_node(
 @contextlib.asynccontextmanager
 async def _open_on_node(context: ServerContext, run: RunOnNodes, node: str) -> AsyncIterator[LaunchStream]:
     """Let a node be ready for the run as long as its part there lasts."""
+    part = (node, run.number)
     context.links[node].send(run.open_on(node))
+    context.open_on_nodes.add(part)
     stream = context.sessions.begin(node, run.number, BESIDE, run.launch)
     try:
         yield stream
     finally:
         left_early = not stream.over
         await context.sessions.end(stream)
-
-        def close() -> None:
-            if node in context.links:
-                context.links[node].send(m.CloseJob(job=run.number))
-
         if left_early:
-            asyncio.get_running_loop().call_later(_GRACE, close)
+            asyncio.get_running_loop().call_later(_GRACE, _close, context, part)
         else:
-            close()
+            _close(context, part)
+
+
+def _close(context: ServerContext, part: tuple[str, JobId]) -> None:
+    """Let a node keep nothing of a run any more."""
+    node, number = part
+    context.open_on_nodes.discard(part)
+    if node in context.links:
+        context.links[node].send(m.CloseJob(job=number))
+
+
+def close_all(context: ServerContext) -> None:
+    """End all commands on nodes: they belong to connections, which end with the head."""
+    for part in list(context.open_on_nodes):
+        _close(context, part)

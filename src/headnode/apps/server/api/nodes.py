@@ -169,8 +169,7 @@ _TOLD_LATER = ("version", "address")  # a machine that joins has not dialed as a
 _DRAINED = {
     "health": "Drained by its health check",
     "hook": "Drained by a hook",
-    "agent": "Drained by the age of its agent",
-    "report": "Drained by what it reported",
+    "bad-report": "Drained for an impossible report",
     "fault": "Drained by a fault of the node",
     "failures": "Drained by start failures",
 }

@@ -43,7 +43,7 @@ async def shell(context: ServerContext, by: User, request: w.ShellRequest) -> St
     if found.ended:
         raise WrongState(
             code="job-over",
-            what=f"job {request.job} is {found.record.state.value} already",
+            what=f"job {request.job} has already ended: it is {found.record.state.value}",
             fix="start another with hn job shell",
         )
     if not (0 <= request.rows <= _LARGEST and 0 <= request.columns <= _LARGEST) or " " in request.kind:
@@ -191,7 +191,9 @@ class _TerminalVisit:
                 if left_to_tell and left <= left_to_tell[0]:
                     left_to_tell = [each for each in left_to_tell if each < left]
                     if left > 1:
-                        await client.say(ShellNotice(f"the time of job {self._job} is over in {left:.0f} s"))
+                        await client.say(
+                            ShellNotice(f"the time limit of job {self._job} ends in {left:.0f} s")
+                        )
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_BETWEEN_LOOKS):
                         await signal.wait()

@@ -7,9 +7,11 @@ Source:  docs/contracts/01-local-protocol.md, "Conversations".
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from itertools import islice
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
 
 from msgspec import UNSET
 
@@ -199,28 +201,44 @@ MOST_RECENT = 20_000  # events in memory; a client that is further behind reads 
 MOST_BYTES = 8 * 1024 * 1024  # of the descriptions in them
 
 
+_DESCRIPTIONS: Final[Mapping[type, tuple[str, ...]]] = MappingProxyType(
+    {
+        JobCreated: ("spec", "source"),
+        JobModified: ("spec",),
+        JobValidated: ("spec",),
+        JobUnarchived: ("record",),
+    }
+)
+"""The fields of events with encoded descriptions; most events have none, and a stream looks at every one."""
+
+
 def description_bytes(event: Event) -> int:
-    """Return the bytes of the job description in an event, if it has one."""
-    match event:
-        case JobCreated(spec=spec) | JobModified(spec=spec) | JobValidated(spec=spec):
-            return len(spec or b"")
-        case JobUnarchived(record=record):
-            return len(record)
-        case _:
-            return 0
+    """Return the bytes of the job description in an event, and of its job file, if it has them."""
+    fields = _DESCRIPTIONS.get(type(event))
+    return 0 if fields is None else sum(len(getattr(event, field) or b"") for field in fields)
+
+
+class Follower(asyncio.Event):
+    """A client that follows events; it is set at each new one."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__()
+        self.position = position  # the number of the last event that it has looked at
 
 
 class EventFeed:
-    """Wakes the clients that follow events, and has the newest events for them.
+    """Wakes the clients that follow events, and has the events for them that they have not looked at.
 
-    Without such a client it costs one test for each step of the engine.
+    Without such a client it costs one test for each step of the engine.  Events that all have looked at are
+    dropped: thousands that stay in memory make the allocation of the next ones slow.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._followers: set[asyncio.Event] = set()
-        self._recent: deque[tuple[int, Event]] = deque()
-        self._bytes = 0  # of the descriptions in these events
+        self._followers: set[Follower] = set()
+        self._recent: deque[Event] = deque()
+        self._newest = 0  # the number of the last of them
+        self._bytes = 0  # of their descriptions
 
     @property
     def followed(self) -> bool:
@@ -228,37 +246,47 @@ class EventFeed:
         return bool(self._followers)
 
     @contextmanager
-    def following(self) -> Iterator[asyncio.Event]:
+    def following(self) -> Iterator[Follower]:
         """Give a signal that is set at each new event."""
-        signal = asyncio.Event()
-        self._followers.add(signal)
+        follower = Follower(self._engine.number)
+        self._followers.add(follower)
         try:
-            yield signal
+            yield follower
         finally:
-            self._followers.discard(signal)
-            if not self._followers:
-                self._recent.clear()
-                self._bytes = 0
+            self._followers.discard(follower)
+            self._drop_seen()
 
-    def after(self, number: int) -> list[tuple[int, Event]] | None:
+    def seen(self, follower: Follower, number: int) -> None:
+        """Note that a client has looked at all events up to a number."""
+        follower.position = number
+        self._drop_seen()
+
+    def _drop_seen(self) -> None:
+        needed = min((each.position for each in self._followers), default=self._newest)
+        while self._recent and self._newest - len(self._recent) < needed:
+            self._drop()
+
+    def _drop(self) -> None:
+        self._bytes -= description_bytes(self._recent.popleft())
+
+    def after(self, number: int) -> Iterable[tuple[int, Event]] | None:
         """Return the events after a number; None when they are not all in memory."""
         if number >= self._engine.number:
-            return []
-        if not self._recent or self._recent[0][0] > number + 1:
+            return ()
+        ahead = self._newest - number
+        if not 0 < ahead <= len(self._recent):
             return None
-        ahead = self._recent[-1][0] - number
-        newest = list(self._recent)
-        return newest[len(newest) - ahead :]
+        return enumerate(list(islice(reversed(self._recent), ahead))[::-1], number + 1)
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
         """Remember the events and wake the clients."""
         if not self._followers:
             return
-        first = self._engine.number - len(events) + 1
-        for number, event in enumerate(events, first):
-            self._recent.append((number, event))
+        self._newest = self._engine.number
+        for event in events:
+            self._recent.append(event)
             self._bytes += description_bytes(event)
         while len(self._recent) > MOST_RECENT or (self._bytes > MOST_BYTES and self._recent):
-            self._bytes -= description_bytes(self._recent.popleft()[1])
-        for signal in self._followers:
-            signal.set()
+            self._drop()
+        for follower in self._followers:
+            follower.set()

@@ -20,7 +20,8 @@ from headnode.core.model.user import User
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord
 from headnode.engine.engine import Engine
-from headnode.protocol.task_answers import OutputBytesAnswer
+from headnode.protocol.requests import TaskIdRequest
+from headnode.protocol.task_answers import OutputAnswer, OutputBytesAnswer
 
 
 def output_paths(
@@ -70,7 +71,7 @@ async def read_own_file(
 ) -> OutputBytesAnswer:
     """Read a file that a task has named, on its node and as its user; `span`: offset, and how many bytes.
 
-    Raises:  Unavailable ``node-away``, ``old-agent``; NotFound ``no-output``.
+    Raises:  Unavailable ``node-away``; NotFound ``no-output``.
     """
     link = context.links.get(node)
     if link is None:
@@ -85,6 +86,36 @@ async def read_own_file(
             fix="see: hn task view",
         )
     return OutputBytesAnswer(read.data, read.size, missing=read.missing)
+
+
+def output_at_resource(
+    context: ServerContext,
+    by: User,
+    found: FoundJob,
+    request: TaskIdRequest,
+    instance: int,
+    attempt: int,
+    node: str,
+    state: str,
+) -> OutputAnswer:
+    """Say where a task at a resource writes; the head reads it there, as its user."""
+    from headnode.core.batch.dialect import AttemptPlace
+
+    hand_off = context.hand_off
+    key = AttemptPlace(found.record.id, request.task, instance, attempt)
+    files = ("", "", "") if hand_off is None else hand_off.output_files(found.record, found.spec, key)
+    out, err, rest = files
+    return OutputAnswer(
+        out or None,
+        err or None,
+        captured=rest in (out, err),
+        captured_path=rest or None,
+        state=state,
+        node=node,
+        requesting_user=by.name,
+        remote=True,
+        removed="",
+    )
 
 
 def output_removed(job: JobId) -> str:

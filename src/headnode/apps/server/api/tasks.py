@@ -7,9 +7,11 @@ from typing import Literal
 from headnode.adapters.nodes.link import node_away
 from headnode.apps.server.api import job_objects as show
 from headnode.apps.server.api.job_objects import instances_of, progress_of
-from headnode.apps.server.api.job_views import seen_by
+from headnode.apps.server.api.job_submission import read_jobs, users_named, with_parents
 from headnode.apps.server.api.jobs import live_job
+from headnode.apps.server.api.private_parts import hides_environment, seen_by
 from headnode.apps.server.api.task_output import (
+    output_at_resource,
     output_is_kept,
     output_paths,
     output_removed,
@@ -18,12 +20,15 @@ from headnode.apps.server.api.task_output import (
 from headnode.apps.server.api.verbs import OVERSEES, READS, VerbAccess, VerbUsers, verb
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
+from headnode.apps.server.waiting_reasons import with_transfers
 from headnode.core.formats.slash_terms import with_changed_task
 from headnode.core.model.bounds import TASK_PAGE
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
+from headnode.core.model.resource import PLACE_MARK
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.user import User
 from headnode.core.state import modify as c
+from headnode.core.state.filters import changes
 from headnode.core.state.job_end import RequeueTask
 from headnode.core.state.job_events import InstanceEnd
 from headnode.core.state.job_record import TaskProgress
@@ -45,6 +50,7 @@ from headnode.protocol.task_answers import (
     InstanceCountsRequest,
     OutputAnswer,
     OutputBytesAnswer,
+    ReplacedJob,
     SweepPart,
 )
 
@@ -62,6 +68,28 @@ async def modify_task(context: ServerContext, by: User, request: w.ModifyTaskReq
         )
         await context.ask(command)
     return ModifiedTask(request.job, request.task, fields)
+
+
+@verb(VerbAccess(VerbUsers.OWNER, changes=True))
+async def replace_job(context: ServerContext, by: User, request: w.ReplaceJobRequest) -> ReplacedJob:
+    """Describe a job anew that was created and never submitted; its number stays."""
+    found = live_job(context, request.job)
+    described = await with_parents(context, by, await read_jobs(context, by, request))
+    if len(described.specs) != 1 or described.links:
+        raise BadRequest(
+            code="several-jobs",
+            what=f"the job file describes {len(described.specs)} jobs, and job {request.job} is one",
+            fix="send a file with one job",
+        )
+    (spec,) = described.specs
+    fields = changes(found.spec, spec)
+    if fields:
+        known = users_named(by, described.specs)
+        record = found.record
+        await context.ask(
+            c.ModifyJob(by=by, job=record.id, spec=spec, fields=fields, known=known, replaced=True)
+        )
+    return ReplacedJob(request.job, list(fields), described.report)
 
 
 @verb(READS)
@@ -110,10 +138,11 @@ def _instances(
     page = chosen[:limit]
     rows = _rows(context, found, number, page)
     pending = _pending(context, found, number)
-    shown = [
-        show.instance_object(found.record, found.spec, number, instance, rows.get(instance), pending)
-        for instance in page
-    ]
+    shown = []
+    for instance in page:
+        row = rows.get(instance)
+        one = show.instance_object(found.record, found.spec, number, instance, row, pending)
+        shown.append(with_transfers(context.links, found.record, one))
     return TasksAnswer(shown, page[-1] if len(chosen) > limit else None)
 
 
@@ -147,7 +176,8 @@ def _task(context: ServerContext, found: FoundJob, number: int) -> TaskObject:
     row = None
     if found.spec.tasks[number - 1].kind is TaskType.BASIC:
         row = context.lookups.archive.instance(found.record.id, number, 1)
-    return show.task_object(found.record, found.spec, number, row, _pending(context, found, number))
+    shown = show.task_object(found.record, found.spec, number, row, _pending(context, found, number))
+    return with_transfers(context.links, found.record, shown)
 
 
 def _pending(context: ServerContext, found: FoundJob, number: int) -> str:
@@ -166,7 +196,8 @@ def _task_answer(
     check_instance(found, request)
     row = context.lookups.archive.instance(found.record.id, request.task, request.instance)
     pending = _pending(context, found, request.task)
-    return task, show.instance_object(found.record, found.spec, request.task, request.instance, row, pending)
+    shown = show.instance_object(found.record, found.spec, request.task, request.instance, row, pending)
+    return task, with_transfers(context.links, found.record, shown)
 
 
 def check_instance(found: FoundJob, request: w.TaskIdRequest) -> None:
@@ -186,7 +217,7 @@ async def task(context: ServerContext, by: User, request: w.TaskIdRequest) -> Ta
     found = context.lookups.job(request.job)
     seen, left_out = seen_by(context, by, found)
     spec, shown = _task_answer(context, FoundJob(found.record, seen, ended=found.ended), request)
-    return TaskAnswer(show.detailed_task(shown, spec, private=bool(left_out)))
+    return TaskAnswer(show.detailed_task(shown, spec, private=hides_environment(left_out)))
 
 
 @verb(OVERSEES)
@@ -266,6 +297,9 @@ async def task_output(context: ServerContext, by: User, request: w.TaskIdRequest
     state = show.instance_state(found.record, progress, instance)
     if state in (TaskState.CONFIGURING, TaskState.QUEUED) or not node:
         return OutputAnswer(None, None, captured=False, captured_path=None, state=state.value)
+    if node.startswith(PLACE_MARK):
+        attempt = live.attempt if live is not None else row.attempt if row is not None else 1
+        return output_at_resource(context, by, found, request, instance, attempt, node, state.value)
     place = live.placement if live is not None else ((node, ()),)
     record = context.cluster.nodes.get(node)
     remote = record is not None and bool(record.key)
@@ -295,6 +329,9 @@ async def read_output(context: ServerContext, by: User, request: w.ReadOutputReq
     )
     node = where.node or ""
     own = getattr(where, request.stream) if request.stream != "captured" else None
+    if node.startswith(PLACE_MARK) and context.hand_off is not None:
+        span = request.offset, request.limit
+        return await context.hand_off.read(found.record, own or where.captured_path or "", span)
     if own is not None and own != where.captured_path:
         return await read_own_file(context, found.record, node, own, (request.offset, request.limit))
     if not where.captured:

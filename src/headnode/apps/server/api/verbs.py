@@ -36,11 +36,15 @@ class VerbAccess(NamedTuple):
 
     changes: it is written to the audit log, and refused when that cannot be written
     near:    only from the head's own machine
+    by_session: then also by the gateway for a browser that has logged in, but not for a token
+    by_task: then also by a task of the user on any node
     """
 
     who: VerbUsers
     changes: bool = False
     near: bool = False
+    by_session: bool = False
+    by_task: bool = False
 
 
 READS: Final = VerbAccess(VerbUsers.EVERYBODY)
@@ -97,13 +101,22 @@ class Verb(Generic[Arguments, Result]):
         """Carry out a request of a user that was admitted."""
         return self.function(*arguments, **named)
 
-    def admit(self, by: User, *, near: bool) -> None:
-        """Refuse a user that may not use the verb at all; `near`: the user is on the head's machine.
+    def admit(self, by: User, *, near: bool, session: bool = False) -> None:
+        """Refuse a user that may not use the verb at all.
 
+        near:    the user is on the head's machine
+        session: the user has logged in at the gateway with a browser
         Rights of owners are checked where the job is known, in core.
-        Raises:  NotAllowed ``not-administrator``, ``not-operator`` or ``not-here``.
+        Raises:  NotAllowed ``not-administrator``, ``not-operator``, ``reads-only`` or ``not-here``.
         """
         name = self.name.replace("_", " ")
+        if by.reads_only and (self.access.changes or self.kind is VerbKind.STREAM):
+            raise NotAllowed(
+                code="reads-only",
+                what=f"the token of this request only reads, and {name!r} is more",
+                fix="use a token with another role: hn token new",
+            )
+        near = near or (session and self.access.by_session) or (by.by_node and self.access.by_task)
         if self.access.near and not near:
             raise NotAllowed(
                 code="not-here",
@@ -138,6 +151,17 @@ RequestFields = dict[str, Any]
 
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")  # a field, or an index
 _FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+_VALUE = 230  # bytes of memory that a value takes at most, beside its text
+
+
+def decoded_size(data: bytes) -> int:
+    """Return how many bytes of memory a request takes when it is decoded, at most.
+
+    The elements and lines of a job file count as values: each may become a task.
+    """
+    return len(data) + _VALUE * sum(map(data.count, (b",", b"[", b"{", b"<", b"\\n")))
 
 
 def read_value(data: bytes) -> Any:
@@ -232,6 +256,12 @@ def _path_in(message: str) -> Path:
     _, _, path = message.partition(" - at `$")
     found = _STEP.findall(path.rstrip("`"))
     return tuple(int(index) if index else name for name, index in found)
+
+
+def without_frames(error: HeadnodeError) -> HeadnodeError:
+    """Return a refusal without the stack and the cause: their frames would keep the request in memory."""
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+    return error
 
 
 def refusal(error: HeadnodeError) -> dict[str, Any]:

@@ -6,6 +6,8 @@ Source:  docs/contracts/01-local-protocol.md.
 
 import asyncio
 import contextlib
+import select
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -28,14 +30,31 @@ HANG_UP_TIME = 300.0  # seconds for a client to read the last answers, for examp
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def serve_client(context: ServerContext, caller: Caller, streams: Streams) -> None:
-    """Answer the requests of a client on a stream until it goes away.
+async def serve_client(
+    context: ServerContext, caller: Caller, streams: Streams, greeting: dict[str, Any] | None = None
+) -> None:
+    """Answer the requests of a client on a stream until it goes away; `greeting` tells it that it may ask.
 
     Raises:  BadRequest ``frame``; NotAllowed if the client has no valid user;
              Unavailable ``too-many-connections``; ConnectionError; TimeoutError if the client is too slow.
     """
-    with client_session(context, caller, streams[1].is_closing) as session:
+    with client_session(context, caller, partial(has_hung_up, streams[1])) as session:
+        if greeting is not None:
+            send(streams[1], greeting)
         await ServedConversation(session, streams).go_on()
+
+
+def has_hung_up(writer: asyncio.StreamWriter) -> bool:
+    """Return whether a client has closed its connection, so that nobody reads an answer.
+
+    The end of its requests is not that: it may still read.
+    """
+    if writer.is_closing():
+        return True
+    connection = writer.get_extra_info("socket")
+    look = select.poll()
+    look.register(connection.fileno(), 0)  # POLLHUP and POLLERR are always told
+    return bool(look.poll(0))
 
 
 class ServedConversation:
@@ -89,14 +108,15 @@ class ServedConversation:
         del request
         try:
             reply = await carried_out
-            if isinstance(reply, VerbAnswer):
-                await self._send(encode_answer(reply))
-            elif callable(reply):
+            if callable(reply):
                 return reply
-            else:
+            if not isinstance(reply, VerbAnswer):
                 await self._send_updates(reply)
+                return None
+            answer = encode_answer(reply)
         except HeadnodeError as error:
-            await self._send(msgspec.json.encode(refusal(error)))
+            answer = msgspec.json.encode(refusal(error))
+        await self._send(answer)  # not above: what fails here would hold on to the refusal
         return None
 
     async def _send_updates(self, updates: Updates) -> None:
@@ -122,14 +142,17 @@ class ServedConversation:
 
         Raises:  ConnectionError; TimeoutError when it is not.
         """
-        if self._writer.is_closing():
-            return
         data = frame(answer)
-        with self._session.sending(len(data)):
+        try:
+            if self._writer.is_closing():
+                return
             self._writer.write(data)
-            async with asyncio.timeout(b.UNREAD_TIME.most):
-                await self._writer.drain()
-        self._session.answered()
+            if self._writer.transport.get_write_buffer_size():  # else the socket has taken all of it
+                with self._session.sending(len(data)):
+                    async with asyncio.timeout(b.UNREAD_TIME.most):
+                        await self._writer.drain()
+        finally:
+            self._session.answered()
 
 
 async def _next_update(updates: Updates) -> VerbAnswer | None:

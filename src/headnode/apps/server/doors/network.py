@@ -63,6 +63,11 @@ class NetworkListener:
         secret = secrets.token_urlsafe(18)
         return self.offer(secret), digest_of(secret)
 
+    def allocation_invitation(self, node: str) -> tuple[str, str]:
+        """Return the invitation of an allocation, always the same, and the digest of its secret."""
+        secret = self._authority.derived_secret(f"allocation {node}")
+        return self.offer(secret), digest_of(secret)
+
     def offer(self, secret: str) -> str:
         """Return for people where this head is, how it is recognised, and a secret that it knows."""
         return str(Invitation(*self.place(), secret, self.fingerprint))

@@ -49,6 +49,7 @@ class TaskCaller:
     """
 
     near = False
+    session = False
 
     def __init__(self, context: ServerContext, node: str, key: str, attempt: TaskAttempt) -> None:
         """`key` is the digest of the key that the node has shown.

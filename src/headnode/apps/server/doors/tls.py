@@ -11,10 +11,9 @@ from typing import Any
 from headnode.adapters.identity.users import account
 from headnode.adapters.nodes.entrance import KnownPeers, digest_of
 from headnode.adapters.wire.frames import keep_alive, read_frame
-from headnode.apps.server.api.access import audit_entry
-from headnode.apps.server.api.pipeline import client_session
+from headnode.apps.server.api.access import audit_entry, audited_fields
 from headnode.apps.server.api.verbs import read_fields, read_request, refusal
-from headnode.apps.server.doors.conversation import ServedConversation, send
+from headnode.apps.server.doors.conversation import send, serve_client
 from headnode.apps.server.doors.user_shares import Roles
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.bounds import CLIENT_GREETING, GREETING_TIME
@@ -66,6 +65,7 @@ class TokenCaller:
     """A client on another machine, authenticated by a token."""
 
     near = False
+    session = False
 
     def __init__(self, context: ServerContext, roles: Roles, digest: str, address: str) -> None:
         """Look up the user of the token.
@@ -89,8 +89,8 @@ class TokenCaller:
 
         Raises:  NotAllowed ``token``.
         """
-        valid(self._context.cluster, self._digest, self._context.now())
-        return self._roles.of(self._account)
+        token = valid(self._context.cluster, self._digest, self._context.now())
+        return self._roles.of(self._account).limited_to(token.role)
 
 
 log = logging.getLogger("headnode.clients")
@@ -155,7 +155,7 @@ class TokenDesk:
         self, address: str, verb: str, outcome: str, more: dict[str, int] | None = None, **about: object
     ) -> None:
         try:
-            line = audit_entry(self._context.now(), None, address, verb, about, outcome)
+            line = audit_entry(self._context.now(), None, address, verb, audited_fields(about), outcome)
             await self._context.audit.append(line | (more or {}))
         except Unavailable as error:
             log.critical("%s", error)
@@ -177,9 +177,8 @@ class TlsDoor:
             caller = await self._greet(reader, writer, address)
             if caller is not None:
                 known()
-                with client_session(self._context, caller, writer.is_closing) as session:
-                    send(writer, {"ok": True, "user": caller.user().name, "cluster": self._context.name})
-                    await ServedConversation(session, (reader, writer)).go_on()
+                greeting = {"ok": True, "user": caller.user().name, "cluster": self._context.name}
+                await serve_client(self._context, caller, (reader, writer), greeting)
         except HeadnodeError as error:
             strangers_log.warning("a client at %s was turned away: %s", address, error)
             send(writer, refusal(error))

@@ -15,7 +15,7 @@ from headnode.adapters.identity.users import Account, account
 from headnode.adapters.nodes.entrance import digest_of
 from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.peers import peer_ids, user_name
-from headnode.apps.server.api.access import audit_entry
+from headnode.apps.server.api.access import audit_entry, audited_fields
 from headnode.apps.server.api.verbs import read_fields, read_request, refusal
 from headnode.apps.server.doors.conversation import send, serve_client
 from headnode.apps.server.doors.tls import FailedLogins, TokenCaller, TokenDesk
@@ -36,6 +36,7 @@ class UnixCaller:
     """A process of this machine, at the other end of a Unix socket."""
 
     near = True
+    session = False
 
     def __init__(self, roles: Roles, writer: asyncio.StreamWriter) -> None:
         pid, uid, gid = peer_ids(writer.get_extra_info("socket"))
@@ -73,20 +74,25 @@ class SpeakForUserRequest(VerbRequest, frozen=True):
     address: Name  # of the user's browser or program
     user: Name | None = None
     token: Name | None = None
+    by_key: bool = False  # the user is whom a peer with the site key names: it has a role only if told so
 
 
 class SpokenForUser:
     """A user for whom the gateway speaks."""
 
     near = False  # what the gateway says comes from anywhere
+    session = True
 
-    def __init__(self, roles: Roles, spoken_for: Account, address: str) -> None:
-        self.origin, self.host = f"web {address}", address
-        self._roles, self._account = roles, spoken_for
+    def __init__(self, roles: Roles, spoken_for: Account, request: SpeakForUserRequest) -> None:
+        self.origin, self.host = f"{'sss' if request.by_key else 'web'} {request.address}", request.address
+        self._roles, self._account, self._by_key = roles, spoken_for, request.by_key
 
     def user(self) -> User:
-        """Return the current user."""
-        return self._roles.of(self._account)
+        """Return the current user.
+
+        Raises:  NotAllowed ``no-root-by-key``.
+        """
+        return self._roles.of(self._account, by_key=self._by_key)
 
 
 class GatewayDoor:
@@ -103,8 +109,8 @@ class GatewayDoor:
         try:
             caller = await self._greet(reader, writer)
             if caller is not None:
-                send(writer, {"ok": True, "user": caller.user().name, "cluster": self._context.name})
-                await serve_client(self._context, caller, (reader, writer))
+                greeting = {"ok": True, "user": caller.user().name, "cluster": self._context.name}
+                await serve_client(self._context, caller, (reader, writer), greeting)
         except HeadnodeError as error:
             send(writer, refusal(error))
         except (ConnectionError, TimeoutError) as error:
@@ -118,7 +124,7 @@ class GatewayDoor:
     ) -> SpokenForUser | TokenCaller | None:
         """Return the user of a connection; None if it needs no further answer.
 
-        Raises:  NotAllowed ``not-gateway``, ``no-root-by-web`` or ``token``; BadRequest.
+        Raises:  NotAllowed ``not-gateway``, ``no-root-by-web``, ``no-root-by-key`` or ``token``; BadRequest.
         """
         async with asyncio.timeout(GREETING_TIME.most):
             data = await read_frame(reader, CLIENT_GREETING.most)
@@ -137,7 +143,9 @@ class GatewayDoor:
         try:
             if request.token is not None:
                 return await self._of_token(uid, request.token, request.address)
-            return SpokenForUser(self._context.roles, self._admitted(uid, request.user), request.address)
+            caller = SpokenForUser(self._context.roles, self._admitted(uid, request.user), request)
+            caller.user()  # refuses root by a site key
+            return caller
         except (NotAllowed, NotFound) as error:
             await self._note_failure(f"pid {pid} of {user_name(uid)}", request, error.code)
             raise
@@ -180,7 +188,7 @@ class GatewayDoor:
         if before is None:
             return
         more = {"unwritten_before": before} if before else {}
-        about = {"user": request.user} if request.user else {}
+        about = audited_fields({"user": request.user} if request.user else {})
         line = audit_entry(self._context.now(), None, place, "act_for_user", about, outcome)
         try:
             await self._context.audit.append(line | {"address": request.address} | more)

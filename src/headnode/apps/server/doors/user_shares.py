@@ -10,11 +10,11 @@ import resource
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 
 from headnode.adapters.identity.users import Account, groups_of
 from headnode.core.model import bounds as b
-from headnode.core.model.errors import Unavailable
+from headnode.core.model.errors import NotAllowed, Unavailable
 from headnode.core.model.user import User
 from headnode.engine.settings import Settings
 
@@ -32,13 +32,20 @@ class Roles:
         self._settings, self._groups_matter = settings, groups_matter
         self._groups: dict[Account, tuple[float, frozenset[str]]] = {}  # since when they are known
 
-    def of(self, account: Account) -> User:
-        """Return the user of an account, with its current roles."""
+    def of(self, account: Account, *, by_key: bool = False) -> User:
+        """Return the user of an account, with its current roles.
+
+        by_key:  somebody with the key of a site says so; only users in `SiteKeyRoles` have their role then
+        Raises:  NotAllowed ``no-root-by-key``.
+        """
         settings = self._settings()
         administrators, operators = settings.people("Administrators"), settings.people("Operators")
-        named = any(name.startswith("@") for name in (*administrators, *operators))
+        keep_roles = settings.people("SiteKeyRoles")
+        named = any(name.startswith("@") for name in (*administrators, *operators, *keep_roles))
         groups = self._groups_of(account) if named or self._groups_matter() else frozenset[str]()
         called = {account.name, *(f"@{group}" for group in groups)}
+        if by_key and called.isdisjoint(keep_roles):
+            return _without_role(account, groups)
         administers = account.uid in (0, os.geteuid()) or not called.isdisjoint(administrators)
         return User(
             name=account.name,
@@ -59,6 +66,16 @@ class Roles:
             groups = groups_of(account)
             self._groups[account] = (now, groups)
         return groups
+
+
+def _without_role(account: Account, groups: frozenset[str]) -> User:
+    if account.uid == 0:
+        raise NotAllowed(
+            code="no-root-by-key",
+            what="a site key does not speak for root",
+            fix="name another user; the cluster parameter SiteKeyRoles names those who keep their role",
+        )
+    return User(name=account.name, uid=account.uid, gid=account.gid, groups=tuple(sorted(groups)))
 
 
 SHORT_ROUND = 0.01  # seconds of a round in which further requests of a user may begin
@@ -139,6 +156,7 @@ class UserShare:
         self.user = user
         self.connections = 0
         self.unfinished = 0  # bytes of large requests
+        self.decoded = 0  # bytes that decoded requests take
         self.unread = 0  # bytes of answers
 
 
@@ -150,8 +168,10 @@ class UserShares:
         self._of: dict[int, UserShare] = {}
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._most_common = min(b.CONNECTIONS_OF_ALL.most, descriptors // 2)
-        self._common = 0  # connections of users who do not administer
+        self._connections = 0
+        self._common = 0  # of these, of users who do not administer
         self._unfinished = 0
+        self._decoded = 0
         self._freed = asyncio.Event()  # something was given back; replaced by a new one then
 
     @contextmanager
@@ -167,22 +187,24 @@ class UserShares:
             raise _too_many(most, full=full)
         self._of[user] = share
         share.connections += 1
+        self._connections += 1
         self._common += not administrator
         try:
             yield share
         finally:
             share.connections -= 1
+            self._connections -= 1
             self._common -= not administrator
             if not share.connections:
                 self._of.pop(user, None)
             self._give_back()
 
-    @asynccontextmanager
-    async def room_for(self, share: UserShare, size: int) -> AsyncIterator[None]:
+    def room_for(self, share: UserShare, size: int) -> AbstractAsyncContextManager[None]:
         """Wait until there is room for a request of so many bytes, and hold it; small ones need none."""
-        if size <= b.SMALL_REQUEST.most:
-            yield
-            return
+        return nullcontext() if size <= b.SMALL_REQUEST.most else self._room_for(share, size)
+
+    @asynccontextmanager
+    async def _room_for(self, share: UserShare, size: int) -> AsyncIterator[None]:
         while share.unfinished + size > b.UNFINISHED.most or (
             self._unfinished + size > b.UNFINISHED_OF_ALL.most
         ):
@@ -196,11 +218,35 @@ class UserShares:
             self._unfinished -= size
             self._give_back()
 
+    @asynccontextmanager
+    async def room_to_decode(self, share: UserShare, size: int) -> AsyncIterator[None]:
+        """Wait until there is room for a decoded request of so many bytes, and hold it.
+
+        A request above the bound of its user waits until the user has no other; one above that of all, until
+        nobody has one.
+        """
+        while (share.decoded and share.decoded + size > b.DECODED.most) or (
+            self._decoded and self._decoded + size > b.DECODED_OF_ALL.most
+        ):
+            await self._freed.wait()
+        share.decoded += size
+        self._decoded += size
+        try:
+            yield
+        finally:
+            share.decoded -= size
+            self._decoded -= size
+            self._give_back()
+
     async def turn(self, share: UserShare) -> None:
-        """Wait until the user has read most of the answers so far, and it is the user's turn."""
+        """Wait until the user has read most of the answers so far, and it is the user's turn.
+
+        The only connection has no others to wait for: it saves two turns of the event loop (15 us).
+        """
         while share.unread > b.ANSWERS.most:
             await self._freed.wait()
-        await self.turns.take(share.user)
+        if self._connections > 1:
+            await self.turns.take(share.user)
 
     @contextmanager
     def unread(self, share: UserShare, size: int) -> Iterator[None]:

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from headnode.apps.server.api.job_objects import brief_of, job_object
+from headnode.apps.server.api.job_briefs import brief_of
+from headnode.apps.server.api.job_objects import job_object
 from headnode.apps.server.api.job_submission import (
     DescribedJobs,
     create_command,
@@ -28,6 +29,8 @@ from headnode.apps.server.explain.explain_job import (
     latest_start,
     outside_queue,
     queue_standing,
+    reason_object,
+    would_be_handed,
 )
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
@@ -45,6 +48,7 @@ from headnode.core.state.job_events import JobSubmitted
 from headnode.core.state.job_record import JobRecord
 from headnode.core.state.modify import ModifyJob
 from headnode.core.state.permissions import owner_of
+from headnode.core.state.resources import with_resource
 from headnode.core.state.submit import CreateJob, SubmitJob
 from headnode.core.state.transitions import JobState
 from headnode.protocol import requests as w
@@ -81,15 +85,18 @@ async def dry_run(context: ServerContext, by: User, request: w.SubmitJobRequest)
 
 
 async def _predicted(context: ServerContext, by: User, candidate: _DryRunJob) -> PredictedJob:
-    spec = candidate.spec
+    spec = with_resource(context.cluster.resource_index.named, candidate.spec)
     turn = new_turn(context.cluster, spec)._replace(job=candidate.job or JobId(context.cluster.next_job))
     owner = owner_of(by, spec, users_named(by, (spec,)))
     request = context.cluster.request_if_queued(owner.name, spec)
-    snapshot = await snapshot_with(context, Subject(turn, request, owner.name, spec.project))
-    answer = empty_explanation(context) | queue_standing(context, snapshot)
-    answer |= {"job": candidate.job, "name": spec.name}
     now = context.now()
     outside = _reasons_outside(candidate, now)
+    answer = empty_explanation(context) | {"job": candidate.job, "name": spec.name}
+    if request.resource:
+        answer["reasons"] = [reason_object(each) for each in (would_be_handed(spec.resource), *outside)]
+        return PredictedJob(_job_object(context, by, candidate), Explanation(**answer))
+    snapshot = await snapshot_with(context, Subject(turn, request, owner.name, spec.project))
+    answer |= queue_standing(context, snapshot)
     if outside:
         answer |= outside_queue(answer, outside, spec.hold_until if _held(spec, now) else None, None)
     else:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from headnode.apps.server.api.groups import dependencies_of
 from headnode.apps.server.api.job_objects import Object
 from headnode.apps.server.api.job_views import deadline_object, expected_start
+from headnode.apps.server.api.site import site_explanation
 from headnode.apps.server.explain.applicable_changes import (
     ChangeCommand,
     PolicySnapshot,
@@ -28,17 +29,19 @@ from headnode.apps.server.waiting_reasons import preemption_reasons, reserved_fo
 from headnode.core.model.errors import Refused
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import FOREVER, Instant, JobId, format_priority
+from headnode.core.model.resource import is_elsewhere
 from headnode.core.model.user import User
 from headnode.core.scheduling.explain.change_words import changes_in_words
 from headnode.core.scheduling.explain.changes import ChangeLimits, Subject, planned_start
 from headnode.core.scheduling.explain.counterfactual import Suggestion
 from headnode.core.scheduling.node_table import node_objection, rules_of
 from headnode.core.scheduling.plan import Reason, Shares, Why
-from headnode.core.scheduling.reasons import explain, first_ahead
-from headnode.core.scheduling.view import View
+from headnode.core.scheduling.reasons import explain
+from headnode.core.scheduling.view import View, first_ahead
 from headnode.core.state import submit as c
 from headnode.core.state.decide import decide
 from headnode.core.state.job_request import request_of
+from headnode.core.state.resources import with_resource
 from headnode.core.state.task_placement import task_reasons
 from headnode.core.state.transitions import STATE_NAMES, JobState
 from headnode.protocol.answers import ExpectedStartObject, ProcessorCount
@@ -104,14 +107,22 @@ async def explanation_of(context: ServerContext, by: User, job: int) -> Explanat
     """Return why a job waits, when it may start, and which changes would let it start now or sooner."""
     found = context.lookups.job(job)
     answer = empty_explanation(context)
-    answer |= {"job": found.record.id, "name": found.spec.name, "state": STATE_NAMES[found.record.state]}
+    answer |= {
+        "job": found.record.id,
+        "name": found.spec.name,
+        "state": STATE_NAMES[found.record.state],
+    }
     if not found.ended or found.record.skipped:
         answer["dependencies"] = dependencies_of(context, found)
     if found.ended:
         return Explanation(**answer)
     answer["tasks"] = _waiting_tasks(context, found)
     preempted = [reason_object(each) for each in preemption_reasons(context.engine.last_plan, found.record)]
-    if found.record.state.is_queued:
+    if found.record.is_elsewhere or found.record.id in context.cluster.resource_index.outbound:
+        answer["reasons"] = [reason_object(reason) for reason in context.reasons_elsewhere(found.record)]
+        answer["site"] = site_explanation(context, by, found.record)
+        answer["expected"] = await expected_start(context, found.record)
+    elif found.record.state.is_queued:
         answer |= await _queued(context, by, found)
     elif found.record.state in (JobState.SUSPENDED, JobState.VALIDATING):
         answer["reasons"] = [reason_object(reason) for reason in context.reasons_outside_queue(found.record)]
@@ -144,6 +155,7 @@ def empty_explanation(context: ServerContext) -> Object:
         "deadline": None,
         "tasks": [],
         "dependencies": [],
+        "site": None,
     }
 
 
@@ -167,6 +179,7 @@ async def _queued(context: ServerContext, by: User, found: FoundJob) -> Object:
         return change_of_job(context.cluster, record, spec, offer, by, context.now())
 
     answer |= await helpful_changes(context, snapshot, room, way)
+    answer["reasons"] = [*answer["reasons"], *map(reason_object, context.reasons_of_pools(record))]
     return answer | {"expected": await expected_start(context, record)}
 
 
@@ -186,6 +199,9 @@ async def _draft(context: ServerContext, by: User, found: FoundJob) -> Object:
         decide(context.cluster, c.SubmitJob(by=by, job=record.id, parents=parents), context.now())
     except Refused as no:
         return {"refused": RefusalObject(no.code, no.what, no.fix)}
+    spec = with_resource(context.cluster.resource_index.named, spec)
+    if is_elsewhere(spec.resource):
+        return {"reasons": [reason_object(would_be_handed(spec.resource))]}
     turn = new_turn(context.cluster, spec)._replace(job=record.id)
     snapshot = await snapshot_with(
         context,
@@ -345,6 +361,12 @@ def outside_queue(answer: Object, outside: list[Reason], held: Instant | None, j
         command="" if job is None else modify_command(job, options),
     )
     return different | {"planned_start": held, "changes": [lifted]}
+
+
+def would_be_handed(resource: str) -> Reason:
+    """Return what would become of a job for a resource."""
+    words = f"it would be handed over to {resource}, whose scheduler decides when it starts"
+    return Reason(Why.RESOURCE, words, resource)
 
 
 def reason_object(reason: Reason) -> ReasonObject:

@@ -7,7 +7,7 @@ Source: HPC filters: a filter may change properties of the job, and none of a ta
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,12 +78,16 @@ async def changed_spec(spec: JobSpec, before: bytes, after: bytes | None, form: 
 
 
 def _merged(spec: JobSpec, before: bytes, after: bytes, form: FilterDialect) -> JobSpec:
-    old, new = _read(before, form), _read(after, form)
+    old, new = read_document(before, form), read_document(after, form)
     refuse_changed_tasks(old, new)
     return msgspec.structs.replace(spec, **{name: getattr(new, name) for name in changes(old, new)})
 
 
-def _read(paper: bytes, form: FilterDialect) -> JobSpec:
+def read_document(paper: bytes, form: FilterDialect) -> JobSpec:
+    """Return the description in a document.
+
+    Raises:  BadRequest when it is no job.
+    """
     from headnode.core.formats import dialects
 
     if form == "native-json":
@@ -111,9 +115,12 @@ class FilterCaller:
         self._environment = dict(os.environ) | {"CCP_SCHEDULER": cluster, "CCP_HOME": sys.prefix}
         self._programs: Programs | None = None  # until the first call
         self._plug_ins: dict[str, PlugIn] = {}
+        self.bank: Callable[[FilterRequest], Awaitable[FilterReturn]] | None = None
 
     async def call(self, call: FilterRequest) -> FilterReturn:
         """Call one filter."""
+        if call.filter == filtering.BANK_FILTER and self.bank is not None:
+            return await self.bank(call)
         if self._programs is None:
             self._programs = self._prepared()
         name = call.filter.plug_in

@@ -35,7 +35,7 @@ from headnode.core.state.events import Event
 from headnode.core.state.filters import RejectJob, ValidateJob
 from headnode.core.state.job_events import JobEnded, JobSubmitted, JobValidated
 from headnode.core.state.job_record import JobRecord
-from headnode.core.state.templates import submission_filters, templated_spec
+from headnode.core.state.templates import queued_spec, submission_filters
 from headnode.core.state.transitions import JobState
 
 if TYPE_CHECKING:
@@ -160,7 +160,8 @@ class SubmissionFilters(SubmissionChain):
                         future.set_result(message)
 
     async def wait(self, jobs: Collection[int]) -> None:
-        messages = await asyncio.gather(*(self._message(JobId(job)) for job in jobs))
+        asked = [self._message(JobId(job)) for job in jobs]
+        messages = [await each for each in asked]  # without a turn of the loop for what is known already
         failed = [(job, message) for job, message in zip(jobs, messages, strict=True) if message]
         if failed:
             told = "; ".join(f"job {job} failed: {message}" for job, message in failed[:5])
@@ -277,7 +278,7 @@ class SubmissionFilters(SubmissionChain):
             return "it was canceled"
         by = self._context.roles.of(Account(record.owner, record.uid, record.gid))
         try:
-            made = templated_spec(self._context.cluster.templates, by, spec)
+            made = queued_spec(self._context.cluster, by, spec)
             refuse_unfit_change(self._context, record.owner, made)
             await self._insist(self._validation(record, order, chain, spec, by))
         except Refused as no:

@@ -142,7 +142,7 @@ def _levels(changes: Mapping[float, int], steps: TimeGrid) -> Iterator[tuple[flo
 
 
 _FEW, _MANY = 200, 1600  # steps: to see the year at a glance, and to look into it
-_TITLES = ("Processors in use (%)", "Jobs waiting", "Processors asked for")
+_TITLES = ("Processors in use (%)", "Jobs waiting", "Processors requested")
 _LEVELS = "%{customdata[0]:,} (%{customdata[1]:,} to %{customdata[2]:,})"
 _HOVER = ("%{customdata[0]:,} % (%{customdata[1]:,} to %{customdata[2]:,} %)", _LEVELS, _LEVELS)
 

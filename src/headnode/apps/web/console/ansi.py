@@ -27,10 +27,25 @@ _ATTRIBUTES: Final = frozenset((1, 2, 3, 4, 7, 9))
 _ENDS: Final = {22: (1, 2), 23: (3,), 24: (4,), 27: (7,), 29: (9,)}
 
 
-def styled(output: str) -> list[StyledText]:
-    """Return the pieces of an output, in order; those without an attribute have no class."""
+Attributes = dict[str, int]
+"""The attributes that are on: ``attribute 1`` and the like, and ``colour``, each with its number."""
+
+
+def attributes(words: str) -> Attributes:
+    """Return the attributes of numbers with points between, such as ``1.32``; others are left out."""
+    on: Attributes = {}
+    for number in (int(each) for each in words[:64].split(".") if each.isascii() and each.isdigit()):
+        _apply(on, str(number))
+    return on
+
+
+def styled(output: str, on: Attributes | None = None) -> list[StyledText]:
+    """Return the pieces of an output, in order; those without an attribute have no class.
+
+    `on` has the attributes at its beginning, and afterwards those at its end.
+    """
     pieces: list[StyledText] = []
-    on: dict[str, int] = {}
+    on = {} if on is None else on
     at = 0
     for found in _SEQUENCE.finditer(output):
         _add(pieces, on, output[at : found.start()])
@@ -41,7 +56,7 @@ def styled(output: str) -> list[StyledText]:
     return pieces
 
 
-def _add(pieces: list[StyledText], on: dict[str, int], text: str) -> None:
+def _add(pieces: list[StyledText], on: Attributes, text: str) -> None:
     if not text:
         return
     classes = " ".join(f"a{number}" for number in sorted(on.values()))
@@ -58,7 +73,7 @@ def _line(line: str) -> str:
     return "\t".join(printable(part) for part in kept.split("\t"))
 
 
-def _apply(on: dict[str, int], parameters: str) -> None:
+def _apply(on: Attributes, parameters: str) -> None:
     """Change the attributes that are on; those that the console has no style for are left out."""
     numbers = [int(part) if part else 0 for part in re.split("[;:]", parameters)]
     while numbers:

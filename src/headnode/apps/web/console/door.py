@@ -1,6 +1,7 @@
 """The console in the gateway: who visits it, forms within the bounds of bodies, and where to log in."""
 
 from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
@@ -12,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
-from headnode.apps.web.console.serving import ConsoleSite, Visitor
-from headnode.apps.web.console.visit import Told
+from headnode.apps.web.console.serving import ConsoleSite
+from headnode.apps.web.console.visit import Told, Visitor
 from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.head_client import WebCaller
 from headnode.apps.web.identity import CSRF_FIELD, address_of
@@ -24,9 +25,9 @@ MOST_FIELDS = 5000  # of a form: a page of 1,000 jobs and their filter
 LARGEST_FIELD = 16 * 1024 * 1024  # bytes: a job file
 
 
-def console_routes(gateway: Gateway) -> list[BaseRoute]:
-    """Return the routes of the console's pages and actions."""
-    return ConsoleSite(SessionDoor(gateway), gateway.head.state).routes()
+def console_routes(gateway: Gateway, colour: str) -> list[BaseRoute]:
+    """Return the routes of the console's pages and actions; `colour` is that of the cluster's name."""
+    return ConsoleSite(SessionDoor(gateway), gateway.head.state, colour).routes()
 
 
 class SessionDoor:
@@ -48,7 +49,9 @@ class SessionDoor:
             del told["ok"]
             return told
 
-        return Visitor(ask, session.csrf)
+        head, conversations = self._gateway.head, self._gateway.conversations
+        run_on_nodes = partial(conversations.run_on_nodes, caller)
+        return Visitor(ask, run_on_nodes, session.csrf, head.redeem, session.began)
 
     async def form(self, request: Request) -> FormData:
         """Return the form of a request.

@@ -2,6 +2,7 @@
 
 from headnode.apps.cli.screens import explain
 from headnode.apps.cli.screens.explain_facts import facts, nodes_by_reason, places
+from headnode.apps.readable_values import duration
 from headnode.apps.web.console.visit import Model, Told
 
 OVER = explain.OVER
@@ -41,7 +42,7 @@ def explained(told: Told, job: Told, now: float, *, dry_run: bool = False) -> Mo
 def _change(change: Told, now: float) -> Model:
     """Return a change with what it does, and the options that a press sends."""
     where = f", on {places(change['nodes'])}" if change["nodes"] else ""
-    effect = f"starts now{where}" if change["now"] else explain.sooner_in_words(change, now)
+    effect = f"starts now{where}" if change["now"] else f"in {duration(max(0.0, change['at'] - now))}"
     return {
         "text": change["text"],
         "effect": effect,
@@ -56,19 +57,21 @@ WIDTH, LEFT, RIGHT = 640.0, 8.0, 632.0  # of the drawing
 
 
 def _when(told: Told, now: float) -> Model | None:
-    """Return the drawing of when a job may start: half, nine of ten, the promise.  None: nothing is known."""
+    """Return the drawing of when a job may start: half, nine of ten, the promise; or why nothing is known."""
     expected = told["expected"] or {}
     promise = expected.get("promise") or told["planned_start"]
     named = {"half": expected.get("p50"), "nine": expected.get("p90"), "promise": promise}
     known = {name: at for name, at in named.items() if at is not None}
-    if not known or told["state"] in OVER or told["state"] == "Running":
+    why = expected.get("reason") or ""
+    if not (known or why) or told["state"] in OVER or told["state"] == "Running":
         return None
-    span = max(1.0, max(known.values()) - now) * 1.05
+    span = max([1.0, *(at - now for at in known.values())]) * 1.05
     return {
         **dict.fromkeys(named),
         **{
             name: {"at": at, "x": round(LEFT + (RIGHT - LEFT) * min(1.0, max(0.0, at - now) / span), 1)}
             for name, at in known.items()
         },
-        "why": expected.get("reason") or "",
+        "known": bool(known),
+        "why": why,
     }

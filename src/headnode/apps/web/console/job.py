@@ -1,12 +1,16 @@
 """The page of one job: what it does, why it waits and when it starts, its times, tasks and output."""
 
+from functools import partial
 from typing import Any, Final
 
 from headnode.apps.cli.screens.job import view
 from headnode.apps.readable_values import duration, elapsed, memory
 from headnode.apps.web.console.explained import explained
-from headnode.apps.web.console.job_output import END_OF_OUTPUT, output_of
+from headnode.apps.web.console.job_failures import advice, failures_of
+from headnode.apps.web.console.job_graph import task_graph
+from headnode.apps.web.console.job_output import END_OF_OUTPUT, OutputOf, output_of
 from headnode.apps.web.console.job_rows import job_row
+from headnode.apps.web.console.job_timeline import timeline
 from headnode.apps.web.console.marks import job_mark
 from headnode.apps.web.console.site import ConsolePage
 from headnode.apps.web.console.visit import Model, Told, Visit
@@ -19,7 +23,9 @@ TABS: Final = (
     ("history", "History"),
 )
 TASKS_SHOWN: Final = 20
-FAILED_SHOWN: Final = 3
+MOST_DRAWN: Final = 1000  # tasks of a job with dependencies
+FORECASTS_KEPT: Final = 60.0  # seconds
+SHELL_TAB: Final = (("shell", "Shell"),)
 HISTORY_SHOWN: Final = 200
 OVER: Final = ("Finished", "Failed", "Canceled")
 
@@ -28,6 +34,8 @@ async def frame(visit: Visit, tab: str = "") -> Model:
     """Return what all pages of a job have: its head, its actions, its tabs."""
     number = visit.request.path_params["job"]
     job = (await visit.ask("job", job=number))["job"]
+    if tab or job["state"] not in ("Queued", "Configuring"):  # others wait for what all jobs do
+        visit.news = f"?job={number}"
     name = job["name"] or next((str(task.get("command", "")) for task in job["spec"].get("tasks", ())), "")
     return {
         "title": f"Job {number}",
@@ -40,9 +48,14 @@ async def frame(visit: Visit, tab: str = "") -> Model:
         "mine": visit.oversees or job["owner"] == visit.you["user"],
         "tabs": [
             {"path": f"/jobs/{number}" + (f"/{word}" if word else ""), "name": title, "here": word == tab}
-            for word, title in TABS
+            for word, title in (*TABS, *SHELL_TAB * may_open_shell(visit, job))
         ],
     }
+
+
+def may_open_shell(visit: Visit, job: Told) -> bool:
+    """Return whether the user may open a shell in a job, which runs."""
+    return bool(job["state"] == "Running" and may_read(visit, job))
 
 
 def actions_of(job: Told) -> list[str]:
@@ -68,17 +81,44 @@ async def show_job(visit: Visit) -> Model:
     tasks = await visit.ask("tasks", job=number, limit=TASKS_SHOWN)
     shown |= {
         "why": explained(told, job, now),
-        "timeline": timeline(job, now),
+        "timeline": timeline(job, now, job["history"]),
         "tasks": tasks["tasks"],
         "more_tasks": tasks["more"] is not None,
         "delivered": delivered(job, now),
         "facts": [(key, value) for key, value in view(job).items() if key not in _SAID_ELSEWHERE],
-        "failures": await _failures(visit, job) if job["state"] == "Failed" else [],
+        "failures": [],
+        "advice": [],
+        "forecasts": await _forecasts(visit) if told["expected"] else "",
+        "graph": await graph_of(visit, job),
         "output": None,
     }
-    if not shown["failures"]:
+    if job["state"] in ("Failed", "Canceled") and job["tasks"]["failed"]:
+        shown["failures"] = await failures_of(visit, job, may_read=may_read(visit, job))
+        shown["advice"] = advice(job, (each["task"] for each in shown["failures"]))
+    else:
         shown["output"] = await _latest_output(visit, shown)
     return shown
+
+
+async def graph_of(visit: Visit, job: Told) -> Model | None:
+    """Return the drawing of a job's tasks, if some depend on others."""
+    tasks = job["spec"].get("tasks", ())
+    if len(tasks) > MOST_DRAWN or not any(task.get("depends_on") for task in tasks):
+        return None
+    told = (await visit.ask("tasks", job=job["id"], limit=MOST_DRAWN))["tasks"]
+    return task_graph(tasks, {task["task"]: task["state"].lower() for task in told})
+
+
+async def _forecasts(visit: Visit) -> str:
+    """Return how often predictions of starts have held here; "" if there were none."""
+    answer = await visit.kept("predictions", FORECASTS_KEPT, partial(visit.ask, "predictions"))
+    score = answer["all"]
+    if not score["jobs"] or score["p90_held"] is None:
+        return ""
+    return (
+        f"Of the last {score['jobs']:,} predicted starts here, {100 * score['p90_held']:.0f} % came no later "
+        "than “9 of 10” said."
+    )
 
 
 _SAID_ELSEWHERE: Final = frozenset(
@@ -95,7 +135,7 @@ async def _latest_output(visit: Visit, shown: Model) -> Model | None:
     begun = [task for task in shown["tasks"] if task["state"] not in ("Queued", "Configuring")]
     if len(shown["tasks"]) != 1 or not begun or "instances" in begun[0] or not may_read(visit, shown["job"]):
         return None
-    return await output_of(visit, shown["id"], begun[0]["task"], None, END_OF_OUTPUT)
+    return await output_of(visit, OutputOf(shown["id"], begun[0]["task"]), END_OF_OUTPUT)
 
 
 def may_read(visit: Visit, job: Told) -> bool:
@@ -103,76 +143,7 @@ def may_read(visit: Visit, job: Told) -> bool:
     return visit.administers or bool(job["owner"] == visit.you["user"])
 
 
-async def _failures(visit: Visit, job: Told) -> list[Model]:
-    """Return the first failed tasks or instances, each with its node, its exit code and its last lines."""
-    failed: list[Told] = (await visit.ask("tasks", job=job["id"], states=["Failed"], limit=FAILED_SHOWN))[
-        "tasks"
-    ]
-    found = []
-    for task in failed:
-        one = task
-        if "instances" in task:
-            page = await visit.ask("tasks", job=job["id"], expand=task["task"], states=["Failed"], limit=1)
-            one = page["tasks"][0] if page["tasks"] else task
-        output = None
-        if may_read(visit, job):
-            output = await output_of(visit, job["id"], one["task"], one["instance"], END_OF_OUTPUT // 4)
-        found.append({"task": one, "output": output})
-    return found
-
-
-# ---------------------------------------------------------------- times and amounts
-
-
-def timeline(job: Told, now: float) -> Model | None:
-    """Return the drawing of a job's times; None before it was submitted.
-
-    Its parts are in the order of time, each with its share of the width.
-    """
-    begun, submitted, ended = job["created"], job["submitted"], job["ended"]
-    if submitted is None or (ended or now) <= begun:
-        return None
-    spans = _spans(job, now)
-    scale = 640.0 / (spans[-1][3] - begun)
-    return {
-        "parts": [
-            {
-                "kind": kind,
-                "words": f"{words}: {duration(until - since)}",
-                "x": round((since - begun) * scale, 2),
-                "width": round(max(0.0, until - since) * scale, 2),
-            }
-            for kind, words, since, until in spans
-            if until > since
-        ],
-        "now": None if ended else round((now - begun) * scale, 2),
-        "points": [
-            (name, at)
-            for name, at in (
-                ("made", begun),
-                ("submitted", submitted),
-                ("started", job["started"]),
-                ("ended", ended),
-            )
-            if at is not None
-        ],
-    }
-
-
-def _spans(job: Told, now: float) -> list[tuple[str, str, float, float]]:
-    """Return the parts of a job's life: kind, words, beginning, end; the last one may lie ahead."""
-    begun, submitted, started, ended = job["created"], job["submitted"], job["started"], job["ended"]
-    last = ended or now
-    spans = [("set-up", "being made", begun, submitted), ("waited", "waiting", submitted, started or last)]
-    if started:
-        spans.append(("ran", "running", started, last))
-    if ended:
-        return spans
-    limit = started + job["run_time"] if started and job["run_time"] else None
-    end = limit if started else (job.get("expected") or {}).get("p50")
-    if end is not None and end > last:
-        spans.append(("ahead", "until its time limit" if started else "until its expected start", last, end))
-    return spans
+# ---------------------------------------------------------------- amounts
 
 
 def delivered(job: Told, now: float) -> list[Model]:
@@ -192,7 +163,7 @@ def delivered(job: Told, now: float) -> list[Model]:
         pairs.append(_pair("Memory of a process", asked * 1024, used["peak_memory"], memory))
     for pair in pairs:
         if job["state"] == "Finished" and pair["used"] < 0.5 * pair["asked"]:
-            pair["advice"] = "less than half of it was used: ask for less, and it starts sooner"
+            pair["advice"] = "less than half was used; a smaller request starts sooner"
     return pairs
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from starlette.datastructures import FormData
 
+from headnode.apps.web.console.job_form import IN_ROW
 from headnode.apps.web.console.site import ConsoleAction, GoTo, numbers, texts
 from headnode.apps.web.console.visit import PageMessage, Visit
 from headnode.core.model.errors import BadRequest
@@ -13,7 +14,7 @@ SIMPLE: Final[Mapping[str, tuple[str, str]]] = {
     "submit": ("submit_job", "Job {job} has been submitted."),
     "requeue": ("requeue_job", "Job {job} is queued again; what has finished is not repeated."),
     "suspend": ("suspend_job", "Job {job} is being suspended."),
-    "resume": ("resume_job", "Job {job} goes on when its processors are free."),
+    "resume": ("resume_job", "Job {job} continues when its processors are free."),
 }
 """The word of the address -> the verb, and the message."""
 
@@ -70,11 +71,7 @@ async def release(visit: Visit, form: FormData) -> GoTo:
 
 async def change(visit: Visit, form: FormData) -> GoTo:
     """Give a job other options: those of the fields whose names begin with ``term-``."""
-    terms = {
-        key.removeprefix("term-"): value.strip()
-        for key, value in form.multi_items()
-        if key.startswith("term-") and isinstance(value, str)
-    }
+    terms = terms_of(form)
     if not terms:
         raise BadRequest(code="field", what="no option was changed", fix="name at least one option")
     if texts(form, "again"):
@@ -85,10 +82,13 @@ async def change(visit: Visit, form: FormData) -> GoTo:
 
 
 async def _submit_again(visit: Visit, terms: dict[str, str]) -> GoTo:
-    """Submit a copy of a job with other options, then cancel the job."""
+    """Submit a copy of a job with other options, then cancel the job if it is not over."""
     job = _job(visit)
+    state = (await visit.ask("job", job=job))["job"]["state"]
     copy = (await visit.ask("clone_job", job=job))["job"]
     await visit.ask("submit_job", job=copy, terms=terms)
+    if state in ("Finished", "Failed", "Canceled"):
+        return GoTo(f"/jobs/{copy}", PageMessage(f"Job {copy} is a copy of job {job} with these options."))
     await visit.ask("cancel_job", job=job, message=f"submitted again as job {copy}")
     return GoTo(f"/jobs/{copy}", PageMessage(f"Job {copy} replaces job {job}, which is canceled."))
 
@@ -113,6 +113,38 @@ async def act_on_task(visit: Visit, form: FormData) -> GoTo:
     return GoTo(f"/jobs/{job}/tasks", PageMessage(f"Task {which}: {verb} is requested."))
 
 
+async def add_task(visit: Visit, form: FormData) -> GoTo:
+    """Add a task to a job, also to one that runs."""
+    row = {name: texts(form, name) for name in IN_ROW if texts(form, name)}
+    if "command" not in row:
+        raise BadRequest(code="empty", what="there is no command", fix="write the command of the new task")
+    await visit.ask("add_tasks", job=_job(visit), tasks=[row])
+    return GoTo(f"/jobs/{_job(visit)}/tasks", PageMessage(f"A task is added to job {_job(visit)}."))
+
+
+async def change_task(visit: Visit, form: FormData) -> GoTo:
+    """Give a task that waits other options."""
+    job, task = _job(visit), visit.request.path_params["task"]
+    terms = terms_of(form)
+    if not terms:
+        raise BadRequest(code="field", what="no option was changed", fix="name at least one option")
+    await visit.ask("modify_task", job=job, task=task, terms=terms)
+    return GoTo(f"/jobs/{job}/tasks", PageMessage(f"Task {job}.{task} is changed."))
+
+
+def terms_of(form: FormData) -> dict[str, str]:
+    """Return the options of a form: the fields whose names begin with ``term-``.
+
+    A form that says `only` leaves out empty fields; elsewhere an empty one sets the option to nothing.
+    """
+    only = bool(texts(form, "only"))
+    return {
+        key.removeprefix("term-"): value.strip()
+        for key, value in form.multi_items()
+        if key.startswith("term-") and isinstance(value, str) and (value.strip() or not only)
+    }
+
+
 JOB_ACTIONS: Final = (
     *(ConsoleAction(f"/jobs/{{job:int}}/{word}", simply) for word in SIMPLE),
     ConsoleAction("/jobs/{job:int}/cancel", cancel),
@@ -121,5 +153,7 @@ JOB_ACTIONS: Final = (
     ConsoleAction("/jobs/{job:int}/release", release),
     ConsoleAction("/jobs/{job:int}/change", change),
     ConsoleAction("/jobs/{job:int}/clone", clone),
+    ConsoleAction("/jobs/{job:int}/tasks", add_task),
     ConsoleAction("/jobs/{job:int}/tasks/{task:int}", act_on_task),
+    ConsoleAction("/jobs/{job:int}/tasks/{task:int}/change", change_task),
 )

@@ -1,7 +1,7 @@
 """The form of a new job, in tabs: its fields are those of the catalogue of options."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ _TAB_OF_HEADING: Final = {
     "time": "Processors",
     "nodes": "Nodes",
     "files": "Files",
+    "staging": "Files",
 }
 _TAB_OF_KEY: Final = {
     "priority": "General",
@@ -35,9 +36,15 @@ _TAB_OF_KEY: Final = {
     "end_by": "Advanced",
     "run_until_canceled": "Processors",
 }
-_PRIORITIES: Final = ("", "Lowest", "BelowNormal", "Normal", "AboveNormal", "Highest")
-_IN_ROW: Final = ("command", "name", "parametric", "depend", "numprocessors", "runtime")
+_PRIORITIES: Final = ("", "Lowest", "BelowNormal", "Normal")
+_PRIORITIES_OF_OPERATORS: Final = (*_PRIORITIES, "AboveNormal", "Highest")
+IN_ROW: Final = ("command", "name", "parametric", "depend", "numprocessors", "runtime")
 _IN_FILES: Final = ("workdir", "stdin", "stdout", "stderr")
+_IN_MORE: Final = (
+    *("requirednodes", "exclusive", "rerunnable", "env", "type", "numnodes"),
+    *("memorypernode", "feature", "failjobonfailure", "validexitcodes", "stagein", "stageout"),
+)
+_OF_TASK: Final = (*IN_ROW, *_IN_FILES, *_IN_MORE)
 _SWEEP: Final = re.compile(r"\s*(?:(-?\d{1,10})\s*-\s*)?(-?\d{1,10})\s*(?::\s*(\d{1,10})\s*)?", re.ASCII)
 
 
@@ -46,7 +53,9 @@ def _tab(option: JobOption) -> str:
     return _TAB_OF_KEY.get(option.key) or _TAB_OF_HEADING.get(heading, "Advanced")
 
 
-def _field(option: JobOption, prefix: str, values: Mapping[str, str]) -> Model:
+def _field(
+    option: JobOption, prefix: str, values: Mapping[str, str], priorities: Sequence[str] = ()
+) -> Model:
     """Return a field of the form: its name, its label, its help and its value."""
     slash = option.slash
     assert slash is not None  # only options with a name are fields
@@ -58,17 +67,22 @@ def _field(option: JobOption, prefix: str, values: Mapping[str, str]) -> Model:
         "hint": slash.summary or option.help.replace("{whose}", "the job"),
         "placeholder": slash.value,
         "kind": "priority" if option.key == "priority" else kind,
-        "choices": _PRIORITIES if option.key == "priority" else (),
+        "choices": priorities if option.key == "priority" else (),
         "value": values.get(name, ""),
     }
 
 
-def form_model(values: Mapping[str, str], *, more: bool = False) -> Model:
-    """Return the fields of the form by tab, and the rows of tasks; `more`: with one row more."""
+def form_model(values: Mapping[str, str], *, oversees: bool, more: bool = False) -> Model:
+    """Return the fields of the form by tab, and the rows of tasks.
+
+    oversees:  the user may give jobs a priority above Normal
+    more:      with one row more
+    """
+    priorities = _PRIORITIES_OF_OPERATORS if oversees else _PRIORITIES
     tabs: dict[str, list[Model]] = {tab: [] for tab in FORM_TABS}
     for option in OPTIONS_OF_JOBS:
         if option.slash is not None and option.key != "hold":
-            tabs[_tab(option)].append(_field(option, "job-", values))
+            tabs[_tab(option)].append(_field(option, "job-", values, priorities))
     count = min(MOST_TASKS, _rows_in(values) + (1 if more else 0))
     return {"tabs": tabs, "tasks": [_row(number, values) for number in range(1, count + 1)]}
 
@@ -84,8 +98,10 @@ def _row(number: int, values: Mapping[str, str]) -> Model:
     command, sweep = values.get(f"{prefix}command", ""), values.get(f"{prefix}parametric", "")
     return {
         "number": number,
-        "fields": [_field(options[name], prefix, values) for name in _IN_ROW],
+        "fields": [_field(options[name], prefix, values) for name in IN_ROW],
         "files": [_field(options[name], prefix, values) for name in _IN_FILES],
+        "more": [_field(options[name], prefix, values) for name in _IN_MORE],
+        "is_more": any(values.get(f"{prefix}{name}") for name in _IN_MORE),
         "preview": preview(command, sweep),
     }
 
@@ -110,7 +126,7 @@ def form_request(form: FormData) -> Model:
 
     Raises:  BadRequest ``empty`` when it has neither a task nor a job without tasks.
     """
-    terms = {
+    terms: dict[str, Any] = {
         option.slash.name: value
         for option in OPTIONS_OF_JOBS
         if option.slash and (value := texts(form, f"job-{option.slash.name}"))
@@ -118,9 +134,11 @@ def form_request(form: FormData) -> Model:
     tasks: list[dict[str, Any]] = []
     filled = {key: value for key, value in form.multi_items() if isinstance(value, str) and value.strip()}
     for number in range(1, _rows_in(filled) + 1):
-        row = {
-            name: value for name in (*_IN_ROW, *_IN_FILES) if (value := texts(form, f"task-{number}-{name}"))
+        row: dict[str, Any] = {
+            name: value for name in _OF_TASK if (value := texts(form, f"task-{number}-{name}"))
         }
+        if "env" in row:
+            row["env"] = pairs_in(row["env"])
         if row:
             tasks.append(row)
     if not tasks and terms.get("rununtilcanceled") != "true":
@@ -131,5 +149,27 @@ def form_request(form: FormData) -> Model:
             path=("tasks", 0, "command"),
         )
     if "jobenv" in terms:
-        terms["jobenv"] = ";".join(line.strip() for line in terms["jobenv"].splitlines() if line.strip())
+        terms["jobenv"] = pairs_in(terms["jobenv"])
     return {"terms": terms, "tasks": tasks}
+
+
+def pairs_in(text: str) -> dict[str, str] | str:
+    """Return the variables of lines as NAME=VALUE; text with another line as it is, for the head to refuse.
+
+    >>> pairs_in("A=1\\nB=2;3")
+    {'A': '1', 'B': '2;3'}
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not all("=" in line for line in lines):
+        return ";".join(lines)
+    return {name.strip(): value for name, _, value in (line.partition("=") for line in lines)}
+
+
+def moved_up(values: Mapping[str, str], task: int) -> dict[str, str]:
+    """Return the values of a form with a task before the one that was before it."""
+    other = {f"task-{task}-": f"task-{task - 1}-", f"task-{task - 1}-": f"task-{task}-"}
+    moved = {}
+    for key, value in values.items():
+        prefix = key[: key.rfind("-") + 1]
+        moved[other.get(prefix, prefix) + key[len(prefix) :]] = value
+    return moved

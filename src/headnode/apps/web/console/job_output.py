@@ -1,60 +1,175 @@
-"""The output of tasks in the page: its end, with colours, and the whole of it as a download."""
+"""The output of tasks: its end or any other part in the page, what has come since, lines with a text."""
 
 import base64
-from typing import Final
+import codecs
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
+import msgspec
+from markupsafe import Markup
 from starlette.responses import Response
 
-from headnode.apps.web.console.ansi import styled
-from headnode.apps.web.console.rendering import plain_text
-from headnode.apps.web.console.visit import Model, Visit
+from headnode.apps.readable_values import size_of_bytes
+from headnode.apps.web.console.ansi import Attributes, StyledText, attributes, styled
+from headnode.apps.web.console.visit import Model, Told, Visit
 from headnode.core.model.errors import HeadnodeError
+from headnode.protocol.rest_routes import PREFIX
 
 END_OF_OUTPUT: Final = 16 * 1024  # bytes on the first page of a job
 MOST_IN_PAGE: Final = 256 * 1024  # bytes, at once
-MOST_IN_DOWNLOAD: Final = 8 * 1024 * 1024  # bytes
+MOST_BEHIND: Final = 1024 * 1024  # bytes that a page catches up with; else it goes on near the end
+PIECE: Final = 256 * 1024  # bytes that the head is asked for at once
+MOST_SEARCHED: Final = 32 * 1024 * 1024  # bytes of one search; a link searches on
+MOST_LINES: Final = 200  # that a search shows
+LONGEST_LINE: Final = 400  # characters of a line that a search shows
 STREAMS: Final = {
     "captured": "Output",
     "standard_output": "Standard output",
     "standard_error": "Standard error",
 }
+OVER: Final = ("Finished", "Failed", "Canceled")
+_BEGUN_SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}|\][^\x07\x1b]{0,4096})?\Z")
 
 
-async def output_of(
-    visit: Visit, job: int, task: int, instance: int | None, most: int, stream: str = "captured"
-) -> Model:
-    """Return the end of an output as pieces with colours; or why there is none, in a sentence."""
+class OutputOf(NamedTuple):
+    """The output that is meant: of a task or an instance of it, captured or in a file of its own."""
+
+    job: int
+    task: int
+    instance: int | None = None
+    stream: str = "captured"
+
+    async def read(self, visit: Visit, offset: int, limit: int) -> tuple[bytes, int]:
+        """Return up to `limit` bytes from `offset` on (negative: from the end), and the size of all.
+
+        Raises:  HeadnodeError.
+        """
+        answer = await visit.ask("read_output", **self._asdict(), offset=offset, limit=limit)
+        return base64.b64decode(answer["data"]), answer["size"]
+
+    @property
+    def query(self) -> str:
+        """The parameters of its addresses."""
+        instance = "" if self.instance is None else f"&instance={self.instance}"
+        return f"stream={self.stream}{instance}"
+
+
+async def output_of(visit: Visit, output: OutputOf, most: int, at: int | None = None) -> Model:
+    """Return the end of an output, or what is at an offset; or why there is none, in a sentence."""
+    task = f"/jobs/{output.job}/tasks/{output.task}"
+    which = "" if output.instance is None else f"?instance={output.instance}"
     shown: Model = {
-        "job": job, "task": task, "instance": instance, "stream": stream,
-        "pieces": [], "size": 0, "cut": False, "problem": "", "fix": "",
+        **output._asdict(), "pieces": [], "size": 0, "begin": 0, "next": 0, "style": "", "problem": "",
+        "fix": "", "follow": f"{task}/output.part?{output.query}", "ends": at is None,
+        "whole": f"{PREFIX}{task}/output/{output.stream}{which}",
     }  # fmt: skip
     try:
-        answer = await visit.ask(
-            "read_output", job=job, task=task, instance=instance, offset=-most, limit=most, stream=stream
-        )
+        data, size = await output.read(visit, -most if at is None else at, most)
     except HeadnodeError as error:
         return shown | {"problem": error.what, "fix": error.fix}
-    text = base64.b64decode(answer["data"]).decode(errors="replace")
+    begin = size - len(data) if at is None else min(at, size)
+    if at is None and begin and (cut := data.find(b"\n")) >= 0:
+        data, begin = data[cut + 1 :], begin + cut + 1  # from the beginning of a line
+    on: Attributes = {}
+    text, used = whole_text(data, over=False)
     return shown | {
-        "pieces": [piece._asdict() for piece in styled(text)],
-        "size": answer["size"],
-        "cut": answer["size"] > most,
+        "pieces": [piece._asdict() for piece in styled(text, on)],
+        "size": size,
+        "begin": begin,
+        "next": begin + used,
+        "style": style_words(on),
     }
 
 
-async def download(visit: Visit) -> Response:
-    """Return up to 8 MB of an output, from the offset in the address on, as a file of plain text."""
-    job, task = visit.request.path_params["job"], visit.request.path_params["task"]
+def whole_text(data: bytes, *, over: bool) -> tuple[str, int]:
+    """Return the text of bytes, and how many of them it is: an incomplete character or sequence is left.
+
+    `over`: nothing follows that would complete it.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    text = decoder.decode(data, final=over)
+    left = len(decoder.getstate()[0])
+    if not over and (begun := _BEGUN_SEQUENCE.search(text)):
+        left += len(begun[0].encode())
+        text = text[: begun.start()]
+    return text, len(data) - left
+
+
+def style_words(on: Attributes) -> str:
+    """Return the attributes that are on as they are in an address: their numbers with points between."""
+    return ".".join(str(number) for number in sorted(on.values()))
+
+
+def markup(pieces: Iterable[StyledText]) -> Markup:
+    """Return pieces of output as the inside of their box."""
+    span = Markup('<span class="{}">{}</span>')
+    return Markup("").join(span.format(*piece) if piece.classes else piece.text for piece in pieces)
+
+
+async def follow_output(visit: Visit) -> Response:
+    """Return what was written since an offset, for the page that shows what was before it."""
+    path = visit.request.path_params
     stream = visit.query.get("stream", "captured")
-    answer = await visit.ask(
-        "read_output",
-        job=job,
-        task=task,
-        instance=visit.number("instance"),
-        offset=visit.number("offset") or 0,
-        limit=MOST_IN_DOWNLOAD,
-        stream=stream,
-    )
-    instance = visit.query.get("instance", "")
-    name = f"job-{job}.{task}" + (f".{instance}" if instance else "") + ".txt"
-    return plain_text(base64.b64decode(answer["data"]), name)
+    output = OutputOf(path["job"], path["task"], visit.number("instance"), stream)
+    task = (await visit.ask("task", job=output.job, task=output.task, instance=output.instance))["task"]
+    asked = visit.number("from") or 0
+    data, size = await output.read(visit, asked, MOST_IN_PAGE)
+    begin = asked
+    if asked > size or size - asked > MOST_BEHIND:
+        data, size = await output.read(visit, -MOST_IN_PAGE, MOST_IN_PAGE)
+        begin = size - len(data)
+    on = attributes(visit.query.get("style", "")) if begin == asked else {}
+    ended = task["state"] in OVER and begin + len(data) >= size
+    text, used = whole_text(data, over=ended)
+    told = {
+        "from": begin,
+        "next": begin + used,
+        "html": str(markup(styled(text, on))),
+        "style": style_words(on),
+        "over": ended,
+    }
+    return Response(msgspec.json.encode(told), media_type="application/json")
+
+
+# ---------------------------------------------------------------- search
+
+
+async def search_output(visit: Visit, output: OutputOf, word: str, begin: int) -> Model:
+    """Return the lines with a text from an offset on, and where a search goes on that is not at the end."""
+    found: list[Model] = []
+    at, rest, size = begin, b"", begin + 1
+    problem: Told = {"what": "", "fix": ""}
+    try:
+        while at < size and at - begin < MOST_SEARCHED and len(found) < MOST_LINES:
+            data, size = await output.read(visit, at, PIECE)
+            if not data:
+                break
+            lines = (rest + data).split(b"\n")
+            line_at = at - len(rest)
+            at += len(data)
+            rest = b"" if at >= size or len(lines[-1]) > PIECE else lines.pop()
+            for line in lines:
+                if word.lower() in (text := line.decode(errors="replace")).lower():
+                    found.append(
+                        {"at": line_at, "text": _around(text, word), "where": size_of_bytes(line_at)}
+                    )
+                line_at += len(line) + 1
+    except HeadnodeError as error:
+        problem = {"what": error.what, "fix": error.fix}
+    return {
+        "lines": found[:MOST_LINES],
+        "next": found[MOST_LINES]["at"] if len(found) > MOST_LINES else at - len(rest) if at < size else None,
+        "searched": at - begin,
+        "size": size,
+        "problem": problem,
+    }
+
+
+def _around(text: str, word: str) -> str:
+    """Return a line without its colours; of a long one the part around the word."""
+    clean = "".join(piece.text for piece in styled(text))
+    if len(clean) <= LONGEST_LINE:
+        return clean
+    first = max(0, clean.lower().find(word.lower()) - LONGEST_LINE // 2)
+    return ("…" if first else "") + clean[first : first + LONGEST_LINE] + "…"

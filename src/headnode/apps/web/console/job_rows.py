@@ -1,11 +1,50 @@
-"""Jobs as rows of a table: the words are those of ``hn job list``."""
+"""Jobs as rows of a table with columns of the reader's choice: the words are those of ``hn job list``."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from headnode.apps.cli.screens import job_table
 from headnode.apps.web.console.marks import job_mark
 from headnode.apps.web.console.visit import Model, Told
+
+
+class JobColumn(NamedTuple):
+    """A column of a table of jobs: its title, and the word of its order; "" if jobs are not sorted by it."""
+
+    title: str
+    order: str = ""
+
+
+COLUMNS: Final = {
+    "id": JobColumn("Job", "id"),
+    "name": JobColumn("Name", "name"),
+    "owner": JobColumn("Owner", "user"),
+    "project": JobColumn("Project"),
+    "group": JobColumn("Group"),
+    "state": JobColumn("State", "state"),
+    "priority": JobColumn("Priority", "priority"),
+    "tasks": JobColumn("Tasks"),
+    "progress": JobColumn("Progress"),
+    "size": JobColumn("Size"),
+    "created": JobColumn("Created"),
+    "submitted": JobColumn("Submitted", "submitted"),
+    "start": JobColumn("Start", "start"),
+    "ended": JobColumn("Ended", "ended"),
+    "time": JobColumn("Time", "elapsed"),
+    "remark": JobColumn("Where or why"),
+}
+USUAL: Final = ("id", "name", "owner", "project", "tasks", "size", "time", "remark")
+
+
+def chosen_columns(words: Iterable[str]) -> list[str]:
+    """Return the columns that were chosen, in the order of the table; the usual ones if none is known."""
+    chosen = set(words) & set(COLUMNS)
+    return ["id", *(word for word in COLUMNS if word in (chosen or USUAL) and word != "id")]
+
+
+def columns_named(words: Iterable[str]) -> list[dict[str, str]]:
+    """Return columns as a table needs them."""
+    return [{"word": word, "title": COLUMNS[word].title} for word in words]
 
 
 def job_row(job: Told, now: float) -> Model:
@@ -25,7 +64,11 @@ def job_row(job: Told, now: float) -> Model:
         "tasks_words": cells["Tasks"],
         "size": cells["Cores"],
         "time": f"{elapsed or '–'} / {limit}",
+        "group": job["group"],
+        "progress": job["progress"],
+        "created": job["created"],
         "submitted": job["submitted"],
+        "start": job["started"] or (job.get("expected") or {}).get("p50"),
         "started": job["started"],
         "ended": job["ended"],
         "remark": cells[job_table.LAST],
@@ -35,3 +78,19 @@ def job_row(job: Told, now: float) -> Model:
 def job_rows(jobs: Iterable[Told], now: float) -> list[dict[str, Any]]:
     """Return the rows of jobs, in their order."""
     return [job_row(job, now) for job in jobs]
+
+
+def task_actions(task: Told) -> list[str]:
+    """Return what can be done with a task, or an instance, in its state."""
+    counts = task.get("instances")
+    alive = counts["queued"] + counts["running"] if counts else task["state"] in ("Queued", "Running")
+    again = counts["failed"] + counts["canceled"] if counts else task["state"] in ("Failed", "Canceled")
+    running = counts["running"] if counts else task["state"] == "Running"
+    return ["cancel"] * bool(alive) + ["finish"] * bool(running) + ["requeue"] * bool(again)
+
+
+def as_listed(job: Told) -> Told:
+    """Return a job as lists have it."""
+    tasks = job["spec"].get("tasks", ())
+    nodes = ", ".join(share["node"] for share in job["allocation"][:3])
+    return {**job, "command": str(tasks[0].get("command", "")) if tasks else "", "nodes": nodes}

@@ -3,8 +3,8 @@
 from typing import Final
 
 from headnode.apps.cli.screens.job import tasks_in_words
-from headnode.apps.web.console.job import frame, may_read
-from headnode.apps.web.console.job_output import MOST_IN_PAGE, STREAMS, output_of
+from headnode.apps.web.console.job import frame, graph_of, may_read
+from headnode.apps.web.console.job_output import MOST_IN_PAGE, STREAMS, OutputOf, output_of, search_output
 from headnode.apps.web.console.site import ConsolePage
 from headnode.apps.web.console.visit import Model, Told, Visit
 
@@ -26,6 +26,7 @@ async def show_tasks(visit: Visit) -> Model:
         if limit == CELLS and not (after or chosen or visit.query.get("part"))
         else []
     )
+    sole = len(shown["job"]["spec"].get("tasks", ())) == 1
     answer: Told = {"tasks": [], "more": None}
     if not parts:
         answer = await visit.ask(
@@ -33,6 +34,7 @@ async def show_tasks(visit: Visit) -> Model:
         )
     return shown | {
         "tasks": answer["tasks"],
+        "graph": await graph_of(visit, shown["job"]) if sweep is None and not after and not chosen else None,
         "parts": parts,
         "sweep": sweep,
         "cells": sweep is not None and view != "table",
@@ -40,16 +42,25 @@ async def show_tasks(visit: Visit) -> Model:
         "as_cells": visit.here(view=None, after=None),
         "next": visit.here(after=answer["more"]) if answer["more"] is not None else None,
         "first": visit.here(after=None) if after else None,
-        "chips": [
-            {
-                "name": word or "All",
-                "path": visit.here(state=word.lower() or None, after=None),
-                "here": word == state,
-            }
-            for word in STATES
-        ],
+        "chips": _chips(visit, state, shown["job"]["tasks"] if sweep is None or sole else {}),
         "may_read": may_read(visit, shown["job"]),
+        "may_add": shown["mine"]
+        and sweep is None
+        and shown["job"]["state"] in ("Configuring", "Queued", "Running"),
     }
+
+
+def _chips(visit: Visit, state: str, counts: Told) -> list[Model]:
+    """Return the filters by state; with `counts` of the tasks, how many are in it."""
+    return [
+        {
+            "name": word or "All",
+            "path": visit.here(state=word.lower() or None, after=None),
+            "count": counts.get(word.lower() or "total"),
+            "here": word == state,
+        }
+        for word in STATES
+    ]
 
 
 async def _parts(visit: Visit, job: int, sweep: int | None) -> list[Model]:
@@ -74,41 +85,44 @@ def part_state(counts: Told) -> str:
 
 
 async def show_output(visit: Visit) -> Model:
-    """Return the end of the output of one task or instance."""
+    """Return the end of the output of a task or instance, the part at an offset, or the lines with a text."""
     shown = await frame(visit, "output")
-    task, instance = visit.number("task") or 1, visit.number("instance")
-    stream = visit.query.get("stream", "captured")
+    stream, find, at = visit.query.get("stream", "captured"), visit.query.get("find", ""), visit.number("at")
+    output = OutputOf(shown["id"], visit.number("task") or 1, visit.number("instance"), stream)
     shown |= {
-        "task": task,
-        "instance": instance,
+        "task": output.task,
+        "instance": output.instance,
         "stream": stream,
         "streams": [
             {
                 "name": name,
-                "path": visit.here(stream=None if word == "captured" else word),
+                "path": visit.here(stream=None if word == "captured" else word, at=None),
                 "here": word == stream,
             }
             for word, name in STREAMS.items()
         ],
         "output": None,
-        "search": visit.query.get("find", ""),
+        "search": find,
+        "found": None,
         "may_read": may_read(visit, shown["job"]),
     }
-    if shown["may_read"] and stream in STREAMS:
-        shown["output"] = await output_of(visit, shown["id"], task, instance, MOST_IN_PAGE, stream)
-        if shown["search"]:
-            shown["lines"] = _lines_with(shown["output"], shown["search"])
-    return shown
-
-
-def _lines_with(output: Model, word: str) -> list[Model]:
-    """Return the lines of an output that have a word in them, with their numbers from the first shown."""
-    text = "".join(piece["text"] for piece in output["pieces"])
-    return [
-        {"number": number, "text": line}
-        for number, line in enumerate(text.split("\n"), start=1)
-        if word.lower() in line.lower()
-    ]
+    if not shown["may_read"] or stream not in STREAMS:
+        return shown
+    if find:
+        found = await search_output(visit, output, find, at or 0)
+        following = visit.here(at=found["next"]) if found["next"] is not None else None
+        lines = [{**line, "path": visit.here(find=None, at=line["at"])} for line in found["lines"]]
+        return shown | {
+            "found": found | {"lines": lines, "following": following, "first": visit.here(at=None)}
+        }
+    part = await output_of(visit, output, MOST_IN_PAGE, at)
+    earlier = max(0, part["begin"] - MOST_IN_PAGE)
+    return shown | {
+        "output": part,
+        "earlier": visit.here(at=earlier) if part["begin"] else None,
+        "later": visit.here(at=part["next"]) if part["next"] < part["size"] and at is not None else None,
+        "end": visit.here(at=None) if at is not None else None,
+    }
 
 
 TASK_PAGES: Final = (

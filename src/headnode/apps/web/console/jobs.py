@@ -1,14 +1,23 @@
 """The page of all jobs, living and ended: filters in the address, pages by cursor, actions on several."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final
+from heapq import nlargest, nsmallest
+from typing import Any, Final, NamedTuple, Self, cast
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import FormData
 
 from headnode.apps.cli.screens.job_table import ORDERS
 from headnode.apps.readable_values import counted
-from headnode.apps.web.console.job_rows import job_rows
+from headnode.apps.web.console.job_rows import (
+    COLUMNS,
+    USUAL,
+    as_listed,
+    chosen_columns,
+    columns_named,
+    job_rows,
+)
 from headnode.apps.web.console.site import ConsoleAction, ConsolePage, GoTo, numbers, texts
 from headnode.apps.web.console.visit import Model, PageMessage, Told, Visit
 from headnode.core.model.errors import BadRequest, HeadnodeError
@@ -25,7 +34,9 @@ SHOWN: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The word of the filter -> the states of the jobs that it shows."""
 _NAMES: Final = {"": "Not ended", "ended": "Ended", "all": "All"}
-_SORTED_BY: Final = {"Job": "id", "Name": "name", "Owner": "user", "Time": "elapsed"}
+MOST_SORTED: Final = 10_000  # of the newest jobs that fit
+SORTED_AT_ONCE: Final = 1000
+SORTED_KEPT: Final = 10.0  # seconds
 
 
 def question(visit: Visit) -> dict[str, Any]:
@@ -59,39 +70,103 @@ def _instant(text: str) -> float | None:
         return datetime.fromisoformat(text.strip()).timestamp()
     except (ValueError, OverflowError):
         raise BadRequest(
-            code="time", what=f"{text!r} is no date", fix="write it as 2026-12-31 or 2026-12-31T18:00"
+            code="time", what=f"{text!r} is not a date", fix="write it as 2026-12-31 or 2026-12-31T18:00"
         ) from None
 
 
 async def show_jobs(visit: Visit) -> Model:
-    """Return a page of jobs that fit the address, newest first."""
+    """Return a page of jobs that fit the address: newest first, or sorted over all pages."""
     asked = question(visit)
-    answer = await visit.ask("jobs", **asked, before=visit.number("before"), limit=ROWS)
+    order = SortOrder.of(visit.query.get("sort", ""))
     cluster = (await visit.ask("cluster"))["cluster"]
-    jobs = answer["jobs"]
-    sort = visit.query.get("sort", "")
-    if sort in ORDERS:
-        key, downwards = ORDERS[sort]
-        jobs = sorted(jobs, key=key, reverse=downwards)
+    columns = chosen_columns(visit.request.query_params.getlist("col"))
+    if order is None:
+        answer = await visit.ask("jobs", **asked, before=visit.number("before"), limit=ROWS)
+        following = {"before": answer["more"], "skip": None} if answer["more"] is not None else None
+    else:
+        answer = await _sorted_page(visit, asked, order)
+        following = {"skip": answer["skip"] + ROWS} if answer["more"] else None
     return {
         "title": "Jobs",
-        "rows": job_rows(jobs, visit.now),
-        "more": answer["more"],
+        "rows": job_rows(answer["jobs"], visit.now),
+        "columns": columns_named(columns),
+        "all_columns": [
+            {"word": word, "title": each.title, "on": word in columns} for word, each in COLUMNS.items()
+        ],
+        "usual_columns_chosen": tuple(columns) == USUAL,
+        "cut": answer.get("cut", False),
+        "most_sorted": MOST_SORTED,
         "total": answer["total"],
         "damage": answer.get("damage") or [],
         "group": answer.get("group"),
         "chips": _chips(visit, cluster["jobs"]),
-        "query": {
-            name: visit.query.get(name, "")
-            for name in ("state", "owner", "name", "project", "since", "until", "group")
-        },
-        "filtered": any(
-            visit.query.get(name) for name in ("owner", "name", "project", "since", "until", "group")
-        ),
-        "sort": _sorting(visit, sort),
-        "next": visit.here(before=answer["more"]) if answer["more"] is not None else None,
-        "first": visit.here(before=None) if visit.number("before") is not None else None,
+        "query": {name: visit.query.get(name, "") for name in ("state", *_FILTERS)},
+        "kept": [(key, value) for key, value in visit.request.query_params.multi_items() if key in _KEPT],
+        "filtered": any(visit.query.get(name) for name in _FILTERS),
+        "no_filter": visit.here(**dict.fromkeys((*_FILTERS, "before", "skip"))),
+        "sort": _sorting(visit, order),
+        "next": visit.here(**following) if following is not None else None,
+        "first": visit.here(before=None, skip=None)
+        if visit.query.get("before") or visit.number("skip")
+        else None,
     }
+
+
+_FILTERS: Final = ("owner", "name", "project", "since", "until", "group")
+_KEPT: Final = ("state", "group", "sort", "col")
+"""Parameters of the address that other filters do not change."""
+
+
+class SortOrder(NamedTuple):
+    """An order of jobs; `reverse`: the other way round than it usually is."""
+
+    word: str
+    reverse: bool
+
+    @classmethod
+    def of(cls, text: str) -> Self | None:
+        """Return the order that an address names, such as ``elapsed`` or ``-elapsed``; None: newest first."""
+        word = text.removeprefix("-")
+        return cls(word, text.startswith("-")) if word in ORDERS else None
+
+    @property
+    def downwards(self) -> bool:
+        """Whether the largest is first."""
+        return ORDERS[self.word][1] != self.reverse
+
+    def first_of(self, jobs: Iterable[Told], most: int) -> list[Told]:
+        """Return the first jobs in this order."""
+        choose = nlargest if self.downwards else nsmallest
+        return choose(most, jobs, key=ORDERS[self.word][0])
+
+
+async def _sorted_page(visit: Visit, asked: dict[str, Any], order: SortOrder) -> Model:
+    """Return a page of all jobs that fit, sorted; of many the newest, see `MOST_SORTED`.
+
+    It is kept for some seconds: the head reads all of these jobs for it.
+    """
+    skip = min(visit.number("skip") or 0, MOST_SORTED)
+
+    async def find() -> Model:
+        best: list[Told] = []
+        before, examined, total, fit = None, 0, 0, 0
+        while True:
+            answer = await visit.ask("jobs", **asked, before=before, limit=SORTED_AT_ONCE)
+            fit += len(answer["jobs"])
+            best = order.first_of([*best, *answer["jobs"]], skip + ROWS)
+            before, total, examined = answer["more"], answer["total"], examined + SORTED_AT_ONCE
+            if before is None or examined >= MOST_SORTED:
+                break
+        page = {"jobs": best[skip:], "more": fit > skip + ROWS, "cut": before is not None}
+        return page | {
+            "total": total,
+            "skip": skip,
+            "damage": answer.get("damage"),
+            "group": answer.get("group"),
+        }
+
+    words = f"sorted for {visit.you['user']} {sorted(asked.items(), key=str)} {order} {skip}"
+    return cast("Model", await visit.kept(words, SORTED_KEPT, find))
 
 
 def _chips(visit: Visit, counts: Mapping[str, int]) -> list[Model]:
@@ -101,23 +176,25 @@ def _chips(visit: Visit, counts: Mapping[str, int]) -> list[Model]:
         {
             "name": _NAMES.get(word, states[0]),
             "count": sum(counts.get(state, 0) for state in states),
-            "path": visit.here(state=word or None, before=None),
+            "path": visit.here(state=word or None, before=None, skip=None),
             "here": word == now,
         }
         for word, states in SHOWN.items()
     ]
 
 
-def _sorting(visit: Visit, sort: str) -> Model:
-    column = next((title for title, word in _SORTED_BY.items() if word == sort), "")
-    ways = {word: "descending" if ORDERS[word][1] else "ascending" for word in _SORTED_BY.values()}
-    return {
-        "column": column,
-        "way": ways.get(sort, "none"),
-        "links": {
-            title: visit.here(sort=None if word == sort else word) for title, word in _SORTED_BY.items()
-        },
-    }
+def _sorting(visit: Visit, order: SortOrder | None) -> Model:
+    """Return the order of the table, and the addresses of others: one way, the other way, newest first."""
+    links = {}
+    for word, column in COLUMNS.items():
+        if column.order:
+            now = order.reverse if order is not None and order.word == column.order else None
+            following = {None: column.order, False: f"-{column.order}", True: None}[now]
+            links[word] = visit.here(sort=following, before=None, skip=None)
+    if order is None:
+        return {"column": "", "way": "none", "links": links}
+    by = next((word for word, each in COLUMNS.items() if each.order == order.word), "")
+    return {"column": by, "way": "descending" if order.downwards else "ascending", "links": links}
 
 
 # ---------------------------------------------------------------- several at once
@@ -154,9 +231,16 @@ async def show_choice(visit: Visit) -> Model:
         "effect": effect,
         "rows": job_rows(fit, visit.now),
         "left_out": job_rows(rest, visit.now),
+        "back": _back(visit.request.url.query),
         "cut": len(jobs) >= MOST_AT_ONCE,
         "most": MOST_AT_ONCE,
     }
+
+
+def _back(query: str) -> str:
+    """Return the address of the list from which jobs were chosen."""
+    kept = [(key, value) for key, value in parse_qsl(query) if key not in ("do", "job", "all") and value]
+    return "/jobs" + (f"?{urlencode(kept)}" if kept else "")
 
 
 async def _chosen(visit: Visit) -> list[Told]:
@@ -165,7 +249,7 @@ async def _chosen(visit: Visit) -> list[Told]:
         return list((await visit.ask("jobs", **question(visit), limit=MOST_AT_ONCE))["jobs"])
     found = []
     for job in numbers(visit.request.query_params.getlist("job"))[:MOST_AT_ONCE]:
-        found.append((await visit.ask("job", job=job))["job"])
+        found.append(as_listed((await visit.ask("job", job=job))["job"]))
     return found
 
 
@@ -185,12 +269,12 @@ async def act_on_jobs(visit: Visit, form: FormData) -> GoTo:
             done += 1
         except HeadnodeError as error:
             refused.append((job, error))
-    said = f"{button}: {counted(done, 'job')}"
+    said, back = f"{button}: {counted(done, 'job')}", _back(texts(form, "back").partition("?")[2])
     if not refused:
-        return GoTo("/jobs", PageMessage(f"{said}."))
+        return GoTo(back, PageMessage(f"{said}."))
     job, why = refused[0]
     return GoTo(
-        "/jobs",
+        back,
         PageMessage(f"{said}; {len(refused)} refused. Job {job}: {why.what}.", "problem", why.fix),
     )
 

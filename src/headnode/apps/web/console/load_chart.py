@@ -1,17 +1,20 @@
-"""The load of the cluster as a drawing: processors in use over the last day, and what is planned ahead."""
+"""What charts show: the load of the cluster, past and planned, and the jobs of a node over a day."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Final, NamedTuple
 
+from headnode.apps.web.console.plan_rows import node_names
 from headnode.apps.web.console.visit import Model, Told, Visit
 
-PAST: Final = 24 * 3600.0  # seconds
-AHEAD: Final = 6 * 3600.0
-BUCKETS: Final = 120  # of the drawing
+HOUR: Final = 3600.0
+PAST: Final = 24 * HOUR  # seconds
+AHEAD: Final = 6 * HOUR
+STEP: Final = 900.0  # seconds of a step of a chart
+ROWS_EVERY: Final = 4  # steps to a row of the table
+NEWEST: Final = 1000  # of the jobs that have ended, for the chart of a node
 LOOKED_AT: Final = 3000  # of the newest jobs
 KEPT: Final = 60.0  # seconds that the past is kept
-WIDTH: Final = 960.0
-HEIGHT: Final = 140.0
 LONGEST: Final = 1e12
 
 
@@ -23,11 +26,39 @@ class ProcessorSpan(NamedTuple):
     processors: int
 
 
+class Series(NamedTuple):
+    """A line of a chart; `colour` is a colour of tokens.css."""
+
+    label: str
+    values: Sequence[float | None]
+    colour: str
+    filled: bool = False
+    dashed: bool = False
+
+
+def chart(name: str, x: Sequence[float], lines: Sequence[Series], words: str, **more: float | str) -> Model:
+    """Return what a page needs to draw lines over `x`, and to show them as a table.
+
+    more:  `top`, the least height; `now`, an instant that is marked; `unit`, of `x` if it is no time;
+    `parts`, if values are no counts
+    """
+    rows = range(0, len(x), max(1, ROWS_EVERY if len(x) > 4 * ROWS_EVERY else 1))
+    return {
+        "name": name,
+        "words": words,
+        "data": {"x": x, "series": [line._asdict() for line in lines], **more},
+        "columns": [line.label for line in lines],
+        "unit": more.get("unit", ""),
+        "rows": [{"x": x[row], "values": [line.values[row] for line in lines]} for row in rows],
+    }
+
+
 async def load_chart(visit: Visit, running: list[Told], waiting: list[Told], total: int) -> Model:
-    """Return the drawing: the load of the past as one line, the load that is planned as another."""
+    """Return the processors in use over the last day, and those that are planned for the next hours."""
     now = visit.now
     past = await visit.kept("past load", KEPT, lambda: _past(visit))
-    began, end = now - PAST, now + AHEAD
+    began = (now - PAST) // STEP * STEP
+    before, after = round((now - began) / STEP + 0.5), round(AHEAD / STEP)
     in_use = [ProcessorSpan(job["started"] or now, now, job["allocated"]) for job in running]
     planned = [
         ProcessorSpan(now, (job["started"] or now) + (job["run_time"] or LONGEST), job["allocated"])
@@ -38,26 +69,17 @@ async def load_chart(visit: Visit, running: list[Told], waiting: list[Told], tot
         start = expected.get("promise") or expected.get("p50")  # running jobs are planned to their limits too
         if start is not None:
             planned.append(ProcessorSpan(start, start + (job["run_time"] or LONGEST), job["minimum"]))
-    step = (end - began) / BUCKETS
-    values = _in_buckets([*past, *in_use], began, step, 0, round(PAST / step))
-    ahead = [
-        min(value, float(total)) for value in _in_buckets(planned, began, step, round(PAST / step), BUCKETS)
-    ]
-    most = max([total, *values, *ahead, 1])
-    x_now = WIDTH * PAST / (PAST + AHEAD)
-    return {
-        "past": _line(values, 0, most),
-        "ahead": _line(ahead, len(values), most),
-        "now": round(x_now, 1),
-        "total": total,
-        "top": round(HEIGHT * (1 - total / most), 1),
-        "hours": [
-            {"x": round(WIDTH * (PAST + hours * 3600) / (PAST + AHEAD), 1), "at": now + hours * 3600}
-            for hours in (-24, -18, -12, -6, 6)
-        ],
-        "words": _words(values, ahead, total),
-        "used": sum(job["allocated"] for job in running),
-    }
+    values = mean_in_use([*past, *in_use], began, before, until=now)
+    here = began + before * STEP
+    ahead = [min(value, float(total)) for value in mean_in_use(planned, here, after)]
+    none: list[float | None] = [None]
+    lines = (
+        Series("In use", [*values, *none * after], "running", filled=True),
+        Series("Planned", [*none * (before - 1), values[-1], *ahead], "queued", filled=True, dashed=True),
+        Series("Processors", [float(total)] * (before + after), "idle", dashed=True),
+    )
+    x = [began + step * STEP for step in range(before + after)]
+    return chart("load", x, lines, _words(values, ahead, total), top=total, now=now)
 
 
 async def _past(visit: Visit) -> list[ProcessorSpan]:
@@ -65,7 +87,7 @@ async def _past(visit: Visit) -> list[ProcessorSpan]:
     newest = (await visit.ask("jobs", limit=1))["jobs"]
     after = max(0, newest[0]["id"] - LOOKED_AT) if newest else 0
     jobs = (await visit.ask("ended_jobs", after=after, limit=LOOKED_AT))["jobs"]
-    since = visit.now - PAST
+    since = visit.now - PAST - STEP
     return [
         ProcessorSpan(job["started"], job["ended"], job["processors"])
         for job in jobs
@@ -73,37 +95,42 @@ async def _past(visit: Visit) -> list[ProcessorSpan]:
     ]
 
 
-def _in_buckets(
-    spans: Iterable[ProcessorSpan], began: float, step: float, first: int, last: int
+def mean_in_use(
+    spans: Iterable[ProcessorSpan],
+    began: float,
+    steps: int,
+    until: float | None = None,
+    step_of: float = STEP,
 ) -> list[float]:
-    """Return the mean number of processors in use in each bucket from `first` to before `last`.
+    """Return the mean number of processors in use in each step from `began` on.
 
-    Cost:  O(spans + buckets) for spans within a bucket; a span that covers many adds to each.
+    until:   the instant at which the last step ends, if it is a shorter one
+    step_of: seconds of a step
+    Cost:  O(spans + steps).
     """
-    used = [0.0] * (last - first)
-    for since, until, processors in spans:
-        low = max(float(first), (since - began) / step)
-        high = min(float(last), (until - began) / step)
-        for bucket in range(int(low), min(last, int(high) + 1)):
-            share = min(high, bucket + 1) - max(low, bucket)
-            if share > 0:
-                used[bucket - first] += share * processors
-    return used
-
-
-def _line(values: list[float], first: int, most: float) -> str:
-    """Return the outline of an area as the points of an SVG polygon."""
-    width = WIDTH / BUCKETS
-    points = [(first * width, HEIGHT)]
-    for number, value in enumerate(values, start=first):
-        y = HEIGHT * (1 - value / most)
-        points += [(number * width, y), ((number + 1) * width, y)]
-    points.append(((first + len(values)) * width, HEIGHT))
-    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    used, whole = [0.0] * steps, [0] * (steps + 1)  # `whole`: changes of what is held for whole steps
+    for since, end, processors in spans:
+        low = max(0.0, (since - began) / step_of)
+        high = min(float(steps), (end - began) / step_of)
+        if high <= low:
+            continue
+        first, last = int(low), int(high)
+        if first == last:
+            used[first] += (high - low) * processors
+            continue
+        used[first] += (first + 1 - low) * processors
+        whole[first + 1] += processors
+        whole[last] -= processors
+        if last < steps:
+            used[last] += (high - last) * processors
+    used = [part + held for part, held in zip(used, accumulate(whole), strict=False)]
+    if until is not None and steps:
+        used[-1] /= max(0.01, (until - began) / step_of - (steps - 1))
+    return [round(value, 2) for value in used]
 
 
 def _words(values: list[float], ahead: list[float], total: int) -> str:
-    """Return what the drawing shows, for those that do not see it."""
+    """Return what the chart shows, for those that do not see it."""
     if not total:
         return "There are no processors."
     mean = 100 * sum(values) / (len(values) * total)
@@ -112,3 +139,29 @@ def _words(values: list[float], ahead: list[float], total: int) -> str:
         f"{mean:.0f} % of {total:,} processors were in use over the last 24 hours; "
         f"{coming:.0f} % are planned for the next 6 hours."
     )
+
+
+async def node_chart(visit: Visit, node: str, running: Iterable[Told], processors: int) -> Model:
+    """Return how many jobs a node had over the last day, and its processors that they use now."""
+    newest = await visit.kept(f"newest {visit.you['user']}", KEPT, lambda: _newest_ended(visit))
+    began = (visit.now - PAST) // STEP * STEP
+    steps = round((visit.now - began) / STEP + 0.5)
+    spans = [
+        ProcessorSpan(job["started"], job["ended"], 1)
+        for job in newest
+        if job["ended"] > began and node in node_names(job["nodes"])
+    ]
+    spans += [ProcessorSpan(job["started"], visit.now, 1) for job in running if job["started"] is not None]
+    values = mean_in_use(spans, began, steps, until=visit.now)
+    mean = sum(values) / len(values)
+    words = f"{mean:.1f} jobs ran at a time over the last 24 hours, on {processors} processors."
+    x = [began + step * STEP for step in range(steps)]
+    return chart("node", x, (Series("Jobs", values, "running", filled=True),), words, now=visit.now)
+
+
+async def _newest_ended(visit: Visit) -> list[Told]:
+    """Return of the newest jobs that have ended when and where they ran."""
+    states = ["Finished", "Failed", "Canceled"]
+    jobs = (await visit.ask("jobs", states=states, limit=NEWEST))["jobs"]
+    names = ("started", "ended", "nodes")
+    return [{name: job[name] for name in names} for job in jobs if job["started"] is not None]

@@ -1,14 +1,17 @@
 """A new job: one command, a form with every option, or a file of any job language; each can be checked."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from starlette.datastructures import FormData, UploadFile
+from starlette.responses import Response
 
 from headnode.apps.readable_values import duration
 from headnode.apps.web.console.explained import explained
-from headnode.apps.web.console.job_form import FORM_TABS, form_model, form_request
-from headnode.apps.web.console.site import ConsoleAction, ConsolePage, FormAgain, GoTo, texts
+from headnode.apps.web.console.job_form import FORM_TABS, form_model, form_request, moved_up
+from headnode.apps.web.console.job_graph import task_graph
+from headnode.apps.web.console.rendering import plain_text
+from headnode.apps.web.console.site import ConsoleAction, ConsolePage, FormAgain, GoTo, numbers, texts
 from headnode.apps.web.console.visit import Model, PageMessage, Told, Visit
 from headnode.core.formats.dialects import DIALECTS, ReadOptions, convert, write
 from headnode.core.formats.slash_terms import read_terms
@@ -22,10 +25,10 @@ _SIMPLE: Final = ("command", "jobname", "numprocessors", "runtime", "parametric"
 async def show_new(visit: Visit) -> Model:
     """Return the empty form of one of the three ways."""
     way = visit.query.get("way", "")
-    return blank(way if way in WAYS else "") | {"filled": {}}
+    return blank(way if way in WAYS else "", oversees=visit.oversees) | {"filled": {}}
 
 
-def blank(way: str) -> Model:
+def blank(way: str, *, oversees: bool) -> Model:
     """Return what all three ways have."""
     return {
         "title": "New job",
@@ -36,11 +39,12 @@ def blank(way: str) -> Model:
         ],
         "dialects": [(name, each.title) for name, each in DIALECTS.items()],
         "tabs": FORM_TABS,
-        "form": form_model({}) if way == "form" else None,
+        "form": form_model({}, oversees=oversees) if way == "form" else None,
         "filled": {},
         "errors": {},
         "error": None,
         "checked": None,
+        "graph": None,
         "file": None,
     }
 
@@ -110,18 +114,20 @@ async def _filled(form: FormData) -> Mapping[str, str]:
 # ---------------------------------------------------------------- check, show, submit
 
 
-async def act_on_new(visit: Visit, form: FormData) -> GoTo | FormAgain:
-    """Check a description, show it as a file, add a row, or submit it."""
+async def act_on_new(visit: Visit, form: FormData) -> GoTo | FormAgain | Response:
+    """Check a description, show or save it as a file, add or move a row, or submit it."""
     do = texts(form, "do")
-    if do in ("check", "show", "row"):
+    if do in ("check", "show", "row") or do.startswith("up-"):
         return await _again(visit, form, do)
     try:
         request = await described(form)
+        if do == "save":
+            return saved(request, texts(form, "as") or "native", visit.now)
         answer = await visit.ask("create_job" if do == "create" else "submit_job", **request)
     except HeadnodeError as error:
         return await _again(visit, form, "", error)
     jobs = answer.get("jobs") or [answer["job"]]
-    what = "made; submit it when it is complete" if do == "create" else "submitted"
+    what = "created; submit it when it is complete" if do == "create" else "submitted"
     said = f"Job {jobs[-1]} is {what}." if len(jobs) == 1 else f"Jobs {jobs[0]} to {jobs[-1]} are {what}."
     lost = [item for item in answer["report"] if item["kind"] in ("not-supported", "approximated")]
     message = (
@@ -135,13 +141,16 @@ async def act_on_new(visit: Visit, form: FormData) -> GoTo | FormAgain:
 async def _again(visit: Visit, form: FormData, do: str, error: HeadnodeError | None = None) -> FormAgain:
     """Return the form as it was filled in, with what was asked for beside it."""
     way = texts(form, "way")
-    model = blank(way if way in WAYS else "") | {"filled": await _filled(form)}
+    model = blank(way if way in WAYS else "", oversees=visit.oversees) | {"filled": await _filled(form)}
     if way == "form":
-        model["form"] = form_model(model["filled"], more=do == "row")
-    if do != "row" and error is None:
+        if task := next(iter(numbers([do.removeprefix("up-")])), 0):
+            model["filled"] = moved_up(model["filled"], task)
+        model["form"] = form_model(model["filled"], oversees=visit.oversees, more=do == "row")
+    if do in ("", "check", "show") and error is None:
         try:
             request = await described(form)
             model["checked"] = checked(await visit.ask("check_job", **request), visit.now)
+            model["graph"] = flow_of(request.get("tasks", ()))
             if do == "show":
                 model["file"] = as_file(request, texts(form, "as") or "native", visit.now)
         except HeadnodeError as wrong:
@@ -149,7 +158,8 @@ async def _again(visit: Visit, form: FormData, do: str, error: HeadnodeError | N
     if error is not None:
         model["error"] = {"what": error.what, "fix": error.fix}
         model["errors"] = field_errors(error)
-    model["marked"] = list(_marked(model)) if way == "file" else []
+    if model["checked"] is not None:
+        model["checked"]["report"] = list(_with_lines(model["checked"]["report"], model["filled"]))
     return FormAgain("new.html", model, 200 if do else 422)
 
 
@@ -166,12 +176,12 @@ def field_errors(error: HeadnodeError) -> dict[str, str]:
     return {}
 
 
-def _marked(model: Model) -> Iterator[Model]:
-    """Yield the lines of the file that have a finding, with the findings."""
-    lines = model["filled"].get("jobfile", "").splitlines()
-    for item in (model["checked"] or {}).get("report", ()):
-        if 0 < item["line"] <= len(lines):
-            yield {**item, "text": lines[item["line"] - 1][:200]}
+def _with_lines(report: Iterable[Told], filled: Mapping[str, str]) -> Iterator[Model]:
+    """Yield the findings about a file, each with the text of its line; "" for those without a line."""
+    lines = filled.get("jobfile", "").splitlines()
+    for item in report:
+        number = item["line"] or 0
+        yield {**item, "text": lines[number - 1][:200].strip() if 0 < number <= len(lines) else ""}
 
 
 def checked(answer: Told, now: float) -> Model:
@@ -192,6 +202,15 @@ def checked(answer: Told, now: float) -> Model:
     }
 
 
+def flow_of(tasks: Iterable[Told]) -> Model | None:
+    """Return the drawing of the tasks of a form; None if none of them waits for another."""
+    names = [
+        {"name": task.get("name"), "depends_on": [name.strip() for name in task.get("depend", "").split(",")]}
+        for task in tasks
+    ]
+    return task_graph(names, {})
+
+
 def cost(job: Told) -> str:
     """Return what a job takes at most: its processors for its run time limit."""
     least, most, unit = job["minimum"], job["maximum"], job["unit"]
@@ -200,6 +219,15 @@ def cost(job: Told) -> str:
         return f"{size} {unit}s, without a run time limit"
     hours = most * job["run_time"] / 3600
     return f"{size} {unit}s for {duration(job['run_time'])}: at most {hours:,.1f} {unit} hours"
+
+
+def saved(request: Told, dialect: str, now: float) -> Response:
+    """Return the description as a file to keep, from which a job can be submitted again.
+
+    Raises:  as `as_file`.
+    """
+    file = as_file(request, dialect, now)
+    return plain_text(file["text"].encode(), f"job{DIALECTS[file['dialect']].suffix}")
 
 
 def as_file(request: Told, dialect: str, now: float) -> Model:

@@ -4,17 +4,19 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from starlette.datastructures import FormData
 
 from headnode.apps.cli.screens import node as node_screen
 from headnode.apps.readable_values import counted
-from headnode.apps.web.console.job_rows import job_rows
+from headnode.apps.web.console.job_rows import as_listed, job_rows
+from headnode.apps.web.console.load_chart import node_chart
 from headnode.apps.web.console.marks import node_mark
 from headnode.apps.web.console.site import ConsoleAction, ConsolePage, GoTo, texts
 from headnode.apps.web.console.visit import Model, PageMessage, Told, Visit
 from headnode.core.model.errors import BadRequest, HeadnodeError
+from headnode.core.model.node import folded_names, natural_order
 
 STATES: Final = ("", "Ready", "Pending", "Paused", "Draining", "Drained", "Unreachable", "Not-ready")
 METRICS: Final[Mapping[str, str]] = {
@@ -131,6 +133,10 @@ def _metric(node: Told, word: str) -> float:
 
 # ---------------------------------------------------------------- one node
 
+_TITLES: Final = {"Max": "Processors", "Run": "In Use", "Idle": "Free"}
+"""The words of ``hn node view``, which are those of HPC Pack -> those of the page."""
+_ELSEWHERE: Final = ("Jobs", "Node Name", "Availability")
+
 
 async def show_node(visit: Visit) -> Model:
     """Return what is known of a node, who uses it, and what happened to it."""
@@ -147,20 +153,12 @@ async def show_node(visit: Visit) -> Model:
         "mark": node_mark(node),
         "reason": node_row(node)["reason"],
         "actions": actions_of(node),
-        "jobs": job_rows([_as_listed(job) for job in jobs], visit.now),
+        "jobs": job_rows([as_listed(job) for job in jobs], visit.now),
+        "chart": await node_chart(visit, node["name"], jobs, node["processors"]),
         "more_jobs": max(0, len(node["jobs"]) - JOBS_SHOWN),
-        "facts": [
-            (key, value) for key, value in facts.items() if key not in ("Jobs", "Node Name", "Availability")
-        ],
+        "facts": [(_TITLES.get(key, key), value) for key, value in facts.items() if key not in _ELSEWHERE],
         "history": history[::-1],
     }
-
-
-def _as_listed(job: Told) -> Told:
-    """Return a job as lists have it."""
-    tasks = job["spec"].get("tasks", ())
-    nodes = ", ".join(share["node"] for share in job["allocation"][:3])
-    return {**job, "command": str(tasks[0].get("command", "")) if tasks else "", "nodes": nodes}
 
 
 def actions_of(node: Told) -> list[str]:
@@ -229,7 +227,9 @@ def _drain_fields(form: FormData) -> dict[str, Any]:
     try:
         closes = datetime.fromisoformat(at).timestamp() if at else None
     except (ValueError, OverflowError):
-        raise BadRequest(code="time", what=f"{at!r} is no date", fix="write it as 2026-12-31T18:00") from None
+        raise BadRequest(
+            code="time", what=f"{at!r} is not a date", fix="write it as 2026-12-31T18:00"
+        ) from None
     return {"closes": closes, "reason": reason, "force": bool(texts(form, "force"))}
 
 
@@ -239,11 +239,14 @@ async def act_on_nodes(visit: Visit, form: FormData) -> GoTo:
     Raises:  BadRequest ``action``.
     """
     word, done, refused = texts(form, "do"), 0, []
+    chosen = list(dict.fromkeys(each for each in form.getlist("node") if isinstance(each, str)))
+    if word == "run":
+        return GoTo(f"/run?{urlencode({'nodes': ','.join(folded_names(sorted(chosen, key=natural_order)))})}")
     if word not in ("approve", "pause", "resume", "drain"):
         raise BadRequest(
             code="action", what="no action was chosen", fix="choose approve, pause, resume or drain"
         )
-    for node in dict.fromkeys(each for each in form.getlist("node") if isinstance(each, str)):
+    for node in chosen:
         try:
             await _act(visit, node, word, form)
             done += 1

@@ -1,9 +1,10 @@
 """The first page: the cluster in four sentences, its load, what needs the user, and the user's jobs."""
 
 import math
+import os
 from typing import Final
 
-from headnode.apps.readable_values import counted, duration
+from headnode.apps.readable_values import counted, duration, size_of_bytes
 from headnode.apps.web.console.job_rows import job_rows
 from headnode.apps.web.console.jobs import LIVING
 from headnode.apps.web.console.load_chart import load_chart
@@ -12,6 +13,7 @@ from headnode.apps.web.console.visit import Model, Told, Visit
 from headnode.core.model.errors import NotFound
 
 MY_JOBS: Final = 10
+LEAST_DISK: Final = 0.1  # the part of the disk below which it needs an administrator
 HOUR: Final = 3600.0
 LOOKED_AT: Final = 100  # failed jobs, for those of the last hour
 
@@ -48,8 +50,11 @@ def _running(cluster: Told, nodes: list[Told]) -> Model:
     if not jobs:
         return _link("No job runs.", "/jobs?state=running")
     runs = "runs" if jobs == 1 else "run"
+    used, total = cluster["processors"]["used"], cluster["processors"]["total"]
     return _link(
-        f"{counted(jobs, 'job')} {runs} on {busy:,} of {counted(len(nodes), 'node')}.", "/jobs?state=running"
+        f"{counted(jobs, 'job')} {runs} on {busy:,} of {counted(len(nodes), 'node')}; "
+        f"{used:,} of {counted(total, 'processor')} are in use.",
+        "/jobs?state=running",
     )
 
 
@@ -59,8 +64,13 @@ def _waiting(queue: Told, now: float) -> Model:
         return _link("No job waits.", "/jobs?state=queued")
     starts = [(job["expected"] or {}).get("p50") for job in queue["jobs"]]
     known = [at for at in starts if at is not None]
-    soon = f"; the next starts in {duration(max(0.0, min(known) - now))}" if known else ""
-    also = f"; {held:,} more are held or wait for other jobs" if held else ""
+    first = min(known, default=now) - now
+    when = f"in {duration(first)}" if first >= 1 else "at any moment"
+    soon = f"; the next starts {when}" if known else ""
+    others = f"{held:,} {'is held or waits' if held == 1 else 'are held or wait'} for other jobs"
+    if not waiting:
+        return _link(f"No job waits for processors; {others}.", "/jobs?state=queued")
+    also = f"; {others}" if held else ""
     return _link(f"{waiting:,} {'waits' if waiting == 1 else 'wait'}{soon}{also}.", "/jobs?state=queued")
 
 
@@ -90,9 +100,7 @@ def _free_in(running: list[Told], queue: Told, now: float) -> str:
     if not ends:
         return ""
     if math.inf in ends or queue["waiting"] > len(queue["jobs"]):
-        return (
-            "When the cluster is empty is not known: jobs run without a limit, or their start is not known."
-        )
+        return "The end of the queue is not known: jobs have no run time limit, or no expected start."
     return f"If nothing is added, the cluster is empty in {duration(max(ends) - now)} at the latest."
 
 
@@ -119,7 +127,21 @@ def to_do(cluster: Told, nodes: list[Told]) -> list[Model]:
         ],
         "/audit": cluster["journal"]["damage"],
     }
+    found += [_link(text, "/settings") for text in disk_trouble(cluster["state_directory"])]
     return found + [_link(text, path) for path, texts in troubles.items() for text in texts if text]
+
+
+def disk_trouble(directory: str) -> list[str]:
+    """Return what to say of the disk of the head's state, if it runs out; nothing if it cannot be seen."""
+    try:
+        found = os.statvfs(directory)
+    except OSError:
+        return []
+    share = found.f_bavail / found.f_blocks if found.f_blocks else 1.0
+    if share >= LEAST_DISK:
+        return []
+    free = size_of_bytes(found.f_bavail * found.f_frsize)
+    return [f"The disk of the head's state has {free} free, {share:.0%}."]
 
 
 # ---------------------------------------------------------------- search

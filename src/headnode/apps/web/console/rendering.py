@@ -19,16 +19,20 @@ from headnode.apps.readable_values import (
     time_limit,
 )
 from headnode.apps.web.console import wording
+from headnode.apps.web.console.job_rows import USUAL, columns_named, task_actions
 from headnode.apps.web.console.marks import symbol_of
 from headnode.apps.web.console.visit import Model, Visit
+from headnode.apps.web.security_headers import policy_with_nonce
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
 STATIC_ADDRESS = "/static/console"
 
 _FILTERS = {
+    "as_json": lambda value: msgspec.json.encode(value).decode(),
     "count": wording.count,
     "duration": duration,
+    "instant_exact": wording.instant_exact,
     "instant_short": instant_short,
     "iso": wording.iso,
     "memory": memory,
@@ -39,6 +43,7 @@ _FILTERS = {
     "size_of_bytes": size_of_bytes,
     "symbol": symbol_of,
     "time_limit": time_limit,
+    "with_times": wording.with_times,
 }
 
 
@@ -55,6 +60,8 @@ def templates() -> Environment:
     )
     environment.filters.update(_FILTERS)
     environment.globals["asset"] = asset
+    environment.globals["task_actions"] = task_actions
+    environment.globals["usual_columns"] = columns_named(USUAL)
     return environment
 
 
@@ -71,7 +78,8 @@ def render(visit: Visit, template: str, model: Model, status: int = 200) -> Resp
         return Response(msgspec.json.encode(model), status, media_type="application/json")
     found = templates().get_template(template)
     title = str(model.get("title", "Headnode"))
-    return HTMLResponse(found.render(visit=visit, page=model, title=title, now=visit.now), status)
+    headers = {"content-security-policy": policy_with_nonce(visit.nonce)} if visit.nonce else None
+    return HTMLResponse(found.render(visit=visit, page=model, title=title, now=visit.now), status, headers)
 
 
 def plain_text(data: bytes, name: str, headers: Mapping[str, Any] | None = None) -> Response:

@@ -12,7 +12,7 @@ from headnode.core.formats.text.quantities import parse_span
 from headnode.core.model.errors import BadRequest, HeadnodeError
 
 AT_END: Final = (
-    ("limit", "jobs inside are over by then"),
+    ("limit", "jobs inside must end by then"),
     ("run-on", "jobs inside go on"),
     ("cancel", "jobs inside are canceled"),
 )
@@ -46,7 +46,7 @@ async def make_reservation(visit: Visit, form: FormData) -> GoTo | FormAgain:
         shown = {"what": error.what, "fix": error.fix}
         return FormAgain("reservations.html", model | {"filled": filled, "errors": errors, "error": shown})
     moved = "; ".join(later_start(each) for each in answer["delayed"][:5])
-    text = f"Reservation {answer['reservation']['name']} is made."
+    text = f"Reservation {answer['reservation']['name']} is created."
     return GoTo("/reservations", PageMessage(text, "warning" if moved else "", moved))
 
 
@@ -62,7 +62,10 @@ def _fields(form: FormData) -> dict[str, Any]:
     count = texts(form, "count")
     if count and not (count.isascii() and count.isdigit() and len(count) < 10):
         raise BadRequest(
-            code="count", what=f"{count!r} is no number of nodes", fix="write a whole number", path=("count",)
+            code="count",
+            what=f"{count!r} is not a number of nodes",
+            fix="write a whole number",
+            path=("count",),
         )
     lasts = texts(form, "duration")
     return {
@@ -86,7 +89,7 @@ def _instant(form: FormData, name: str) -> float | None:
         return datetime.fromisoformat(text).timestamp() if text else None
     except (ValueError, OverflowError):
         raise BadRequest(
-            code="time", what=f"{text!r} is no date", fix="write it as 2026-12-31T18:00", path=(name,)
+            code="time", what=f"{text!r} is not a date", fix="write it as 2026-12-31T18:00", path=(name,)
         ) from None
 
 

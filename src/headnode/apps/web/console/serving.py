@@ -4,9 +4,10 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -15,12 +16,13 @@ from starlette.staticfiles import StaticFiles
 from headnode.apps.web.console.job import JOB_PAGES
 from headnode.apps.web.console.job_actions import JOB_ACTIONS
 from headnode.apps.web.console.job_change import CHANGE_PAGES
-from headnode.apps.web.console.job_output import download
+from headnode.apps.web.console.job_output import follow_output
 from headnode.apps.web.console.job_source import SOURCE_PAGES, download_source
 from headnode.apps.web.console.job_tasks import TASK_PAGES
 from headnode.apps.web.console.jobs import JOBS_ACTIONS, JOBS_PAGES
 from headnode.apps.web.console.lab_runs import LabRuns
 from headnode.apps.web.console.new_job import NEW_ACTIONS, NEW_PAGES
+from headnode.apps.web.console.node_commands import COMMAND_ACTIONS, COMMAND_PAGES
 from headnode.apps.web.console.nodes import NODE_ACTIONS, NODE_PAGES
 from headnode.apps.web.console.overview import OVERVIEW_PAGES
 from headnode.apps.web.console.people import PEOPLE_ACTIONS, PEOPLE_PAGES
@@ -33,14 +35,14 @@ from headnode.apps.web.console.site import ConsoleAction, ConsolePage, FormAgain
 from headnode.apps.web.console.site_rules import RULES_ACTIONS, RULES_PAGES
 from headnode.apps.web.console.visit import (
     AnswersForAll,
-    HeadQuestions,
     Model,
     PageMessage,
     SharedByVisits,
     Visit,
+    Visitor,
 )
 from headnode.apps.web.problems import status_of
-from headnode.core.model.errors import HeadnodeError
+from headnode.core.model.errors import HeadnodeError, NotFound
 
 PAGES: Final = (
     *OVERVIEW_PAGES,
@@ -51,6 +53,7 @@ PAGES: Final = (
     *CHANGE_PAGES,
     *NEW_PAGES,
     *NODE_PAGES,
+    *COMMAND_PAGES,
     *PLAN_PAGES,
     *RESERVATION_PAGES,
     *RULES_PAGES,
@@ -63,6 +66,7 @@ ACTIONS: Final = (
     *JOB_ACTIONS,
     *NEW_ACTIONS,
     *NODE_ACTIONS,
+    *COMMAND_ACTIONS,
     *RESERVATION_ACTIONS,
     *RULES_ACTIONS,
     *SETTINGS_ACTIONS,
@@ -73,13 +77,6 @@ ACTIONS: Final = (
 MESSAGE_COOKIE: Final = "headnode-message"
 MESSAGES_KEPT: Final = 1000
 MESSAGE_TIME: Final = 60.0  # seconds until a message that was not shown is forgotten
-
-
-class Visitor(NamedTuple):
-    """The user of a request: the head, asked for that user, and the token of the session for forms."""
-
-    ask: HeadQuestions
-    csrf: str
 
 
 class ConsoleDoor(Protocol):
@@ -125,23 +122,36 @@ class MessagesForNextPage:
 class ConsoleSite:
     """Answers the requests of browsers for pages and actions."""
 
-    def __init__(self, door: ConsoleDoor, state: Path) -> None:
-        """`state`: the state directory of the head."""
+    def __init__(self, door: ConsoleDoor, state: Path, colour: str) -> None:
+        """`state`: the state directory of the head; `colour`: of the cluster's name."""
         self._door, self._messages = door, MessagesForNextPage()
-        self._shared = SharedByVisits(AnswersForAll(), LabRuns(state))
+        self._shared = SharedByVisits(AnswersForAll(), LabRuns(state), colour)
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes of all pages and actions."""
         found: list[BaseRoute] = [
             Mount(STATIC_ADDRESS, StaticFiles(directory=STATIC)),
             Route("/login", log_in),
-            Route("/jobs/{job:int}/tasks/{task:int}/output.txt", self._file(download)),
+            Route("/jobs/{job:int}/tasks/{task:int}/output.part", self._file(follow_output)),
             Route("/jobs/{job:int}/source.txt", self._file(download_source)),
         ]
         for page in PAGES:
             path = "/index" if page.path == "/" else page.path
             found += [Route(f"{path}.json", self._page(page)), Route(page.path, self._page(page))]
-        return found + [Route(each.path, self._action(each), methods=["POST"]) for each in ACTIONS]
+        found += [Route(each.path, self._action(each), methods=["POST"]) for each in ACTIONS]
+        return [*found, Route("/{path:path}", self._nothing)]
+
+    async def _nothing(self, request: Request) -> Response:
+        """Answer an address without a page: with a page to browsers, as the REST API to programs."""
+        if "text/html" not in request.headers.get("accept", ""):
+            raise HTTPException(404)
+
+        async def refuse(visit: Visit) -> Response:  # noqa: ARG001
+            raise NotFound(
+                code="no-path", what="there is nothing at this address", fix="use the menu or search"
+            )
+
+        return await self._for_visit(request, refuse)
 
     async def _for_visit(self, request: Request, answer: Callable[[Visit], Awaitable[Response]]) -> Response:
         """Return what `answer` gives the visitor of a request, or the page of the error that it raises."""
@@ -151,9 +161,9 @@ class ConsoleSite:
         try:
             you = await visitor.ask("whoami")
         except HeadnodeError as error:
-            return problem_page(Visit(request, visitor.ask, NOBODY, visitor.csrf, self._shared), error)
+            return problem_page(Visit(request, visitor, NOBODY, self._shared), error)
         messages = self._messages.take(request)
-        visit = Visit(request, visitor.ask, you, visitor.csrf, self._shared, messages)
+        visit = Visit(request, visitor, you, self._shared, messages)
         try:
             return await answer(visit)
         except HeadnodeError as error:
@@ -187,7 +197,7 @@ class ConsoleSite:
                 done = await action.carry_out(visit, form)
             finally:
                 await form.close()
-            return self._answer(visit, done, "")
+            return done if isinstance(done, Response) else self._answer(visit, done, "")
 
         async def carry_out(request: Request) -> Response:
             return await self._for_visit(request, answer)

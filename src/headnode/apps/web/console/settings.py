@@ -1,18 +1,32 @@
 """The cluster's parameters: what each means, its value, who changed it when; several change at once."""
 
+import re
+from collections.abc import Mapping
 from typing import Final
 
 from starlette.datastructures import FormData
 
 from headnode.apps.cli.screens.cluster import change_row
-from headnode.apps.web.console.site import ConsoleAction, ConsolePage, FormAgain, GoTo
-from headnode.apps.web.console.visit import Model, PageMessage, Visit
+from headnode.apps.web.console.policy_lab import SIMULATED, verdict_on
+from headnode.apps.web.console.site import ConsoleAction, ConsolePage, FormAgain, GoTo, texts
+from headnode.apps.web.console.visit import Model, PageMessage, Told, Visit
 from headnode.core.model.errors import HeadnodeError
 
 CHANGES_SHOWN: Final = 200
-OF_SCHEDULING: Final = frozenset(
-    ("SchedulingPolicy", "SchedulingDepth", "SchedulingMode", "PreemptionType", "PriorityBias")
+SUBJECTS: Final = (
+    ("Scheduling", re.compile("Scheduling|Preemption|Priority|Rebalancing|UsageHalfLife")),
+    ("Licences", re.compile("Licence")),
+    ("Filters", re.compile("Filter|DefaultHoldDuration")),
+    ("Notifications and webhooks", re.compile("^Email|^Notification|Webhook")),
+    ("Bank", re.compile("^Bank")),
+    ("File staging", re.compile("^Transfer")),
+    ("Users", re.compile("Administrators|Operators|SiteKeyRoles|UserMapping|PrivateEnvironments")),
+    ("Nodes", re.compile("^Node|^Heart|^Inact|^Health|log(Program|Timeout)$|Affinity|EnforceM|ProcessLimit")),
+    ("Jobs and tasks", re.compile("")),
 )
+"""The headings of the page, and the parameters below each: those of no earlier heading."""
+OF_SCHEDULING: Final = frozenset(("SchedulingPolicy", *SIMULATED))
+"""Parameters of which the policy lab can say what they would change."""
 
 
 async def show_settings(visit: Visit) -> Model:
@@ -27,18 +41,26 @@ async def show_settings(visit: Visit) -> Model:
         "parameters": [
             {
                 **each,
+                "subject": subject,
                 "changed": each["value"] != each["default"],
                 "latest": latest.get(each["name"]),
                 "lab": each["name"] in OF_SCHEDULING,
             }
+            for subject, _ in SUBJECTS
             for each in params
-            if word in each["name"].lower() or word in each["doc"].lower()
+            if subject_of(each["name"]) == subject
+            and (word in each["name"].lower() or word in each["doc"].lower())
         ],
         "changes": [change_row(change) | {"at": change["at"]} for change in changes[::-1]],
         "errors": {},
         "filled": {},
         "error": None,
     }
+
+
+def subject_of(parameter: str) -> str:
+    """Return the heading below which a parameter is shown."""
+    return next(subject for subject, pattern in SUBJECTS if pattern.search(parameter))
 
 
 async def change_settings(visit: Visit, form: FormData) -> GoTo | FormAgain:
@@ -56,6 +78,9 @@ async def change_settings(visit: Visit, form: FormData) -> GoTo | FormAgain:
     }
     if not changed:
         return GoTo("/settings", PageMessage("Nothing was changed."))
+    of_scheduling = {name: value or "" for name, value in changed.items() if name in OF_SCHEDULING}
+    if of_scheduling and not texts(form, "known"):
+        return await _ask_again(visit, changed, before)
     try:
         await visit.ask("set_parameters", values=changed)
     except HeadnodeError as error:
@@ -72,6 +97,28 @@ async def change_settings(visit: Visit, form: FormData) -> GoTo | FormAgain:
             },
         )
     return GoTo("/settings", PageMessage(f"Changed: {', '.join(changed)}."))
+
+
+async def _ask_again(
+    visit: Visit, changed: Mapping[str, str | None], before: Mapping[str, Told]
+) -> FormAgain:
+    """Return the page that says what the policy lab knows of a change, before it is applied."""
+    values = {name: value or before[name]["default"] for name, value in changed.items()}
+    in_lab = {name: value for name, value in values.items() if name in (*SIMULATED, "SchedulingPolicy")}
+    return FormAgain(
+        "settings_apply.html",
+        {
+            "title": "Apply changes",
+            "changes": [
+                {"name": name, "before": before[name]["value"], "after": value, "doc": before[name]["doc"]}
+                for name, value in values.items()
+            ],
+            "values": {name: value or "" for name, value in changed.items()},
+            "lab": in_lab,
+            "verdict": verdict_on(visit.lab.known.values(), before["SchedulingPolicy"]["value"], in_lab),
+        },
+        200,
+    )
 
 
 SETTINGS_PAGES: Final = (ConsolePage("/settings", "settings.html", show_settings),)

@@ -25,7 +25,7 @@ class FormAgain(NamedTuple):
 
 
 ShowPage = Callable[[Visit], Awaitable[Model | GoTo | Response]]
-CarryOut = Callable[[Visit, FormData], Awaitable[GoTo | FormAgain]]
+CarryOut = Callable[[Visit, FormData], Awaitable[GoTo | FormAgain | Response]]
 
 
 class ConsolePage(NamedTuple):

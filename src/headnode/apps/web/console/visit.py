@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlencode
 
@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from headnode.apps.web.console.lab_runs import LabRuns
 
+MOST_KEPT = 64  # answers that are kept for all users
 Told = dict[str, Any]  # an answer of the head, as JSON has it
 Model = dict[str, Any]  # what a page shows
 
@@ -65,21 +66,53 @@ class HeadQuestions(Protocol):
         ...
 
 
+class CommandRunner(Protocol):
+    """A command on many nodes, for one user."""
+
+    def __call__(self, fields: Mapping[str, Any]) -> AsyncGenerator[Told, None]:
+        """Yield what the command says; `fields` are those of the verb run_on_nodes.
+
+        Raises:  HeadnodeError.
+        """
+        ...
+
+
+class Visitor(NamedTuple):
+    """The user of a request: the head, asked for that user, and the token of the session for forms."""
+
+    ask: HeadQuestions
+    run_on_nodes: CommandRunner
+    csrf: str
+    redeem: Callable[[str], Awaitable[Told]]  # a login for its token
+    began: float  # when the session began, in seconds since 1970
+
+
+class _KeptAnswer(NamedTuple):
+    """An answer, or the task that finds it, until an instant of the monotonic clock."""
+
+    until: float
+    task: asyncio.Task[Any]
+
+    def is_fresh(self, now: float) -> bool:
+        failed = self.task.done() and (self.task.cancelled() or self.task.exception() is not None)
+        return now < self.until and not failed
+
+
 class AnswersForAll:
     """Answers that are the same for all users, kept for some seconds: many look at the same page."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[float, Any]] = {}
-        self._lock = asyncio.Lock()
+        self._kept: dict[str, _KeptAnswer] = {}
 
-    async def get(self, name: str, seconds: float, find: Callable[[], Awaitable[Any]]) -> Any:
-        """Return what `find` gave at most so many seconds ago."""
-        async with self._lock:
-            made, value = self._known.get(name, (-seconds, None))
-            if time.monotonic() - made >= seconds:
-                value = await find()
-                self._known[name] = (time.monotonic(), value)
-            return value
+    async def get(self, name: str, seconds: float, find: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Return what `find` gave at most so many seconds ago; those that ask meanwhile wait for the same."""
+        now = time.monotonic()
+        self._kept = {known: each for known, each in self._kept.items() if each.is_fresh(now)}
+        if name not in self._kept:
+            if len(self._kept) >= MOST_KEPT:
+                del self._kept[min(self._kept, key=lambda known: self._kept[known].until)]
+            self._kept[name] = _KeptAnswer(now + seconds, asyncio.create_task(find()))
+        return await asyncio.shield(self._kept[name].task)
 
 
 class SharedByVisits(NamedTuple):
@@ -87,6 +120,7 @@ class SharedByVisits(NamedTuple):
 
     answers: AnswersForAll
     lab: LabRuns
+    colour: str  # of the cluster's name
 
 
 class Visit:
@@ -95,16 +129,18 @@ class Visit:
     def __init__(
         self,
         request: Request,
-        ask: HeadQuestions,
+        visitor: Visitor,
         you: Mapping[str, Any],
-        csrf: str,
         shared: SharedByVisits,
         messages: Sequence[PageMessage] = (),
     ) -> None:
-        self.request, self.ask, self.you, self.csrf = request, ask, you, csrf
-        self.kept, self.lab = shared.answers.get, shared.lab
+        self.request, self.you = request, you
+        self.ask, self.run_on_nodes, self.csrf, self.redeem, self.began = visitor
+        self.kept, self.lab, self.colour = shared.answers.get, shared.lab, shared.colour
         self.messages = list(messages)
         self.now = time.time()
+        self.nonce = ""  # of the style elements that scripts of the page make; "": they make none
+        self.news = ""  # the query of the stream of events after which the page is fetched again
         self.path = request.url.path.removesuffix(".json") or "/"
         self.query: Mapping[str, str] = request.query_params
 

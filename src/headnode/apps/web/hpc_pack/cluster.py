@@ -4,10 +4,14 @@ import re
 import socket
 from datetime import UTC, datetime
 from typing import Any, Final
+from zlib import crc32
+
+import msgspec
 
 from headnode.apps.web.hpc_pack.pages import number_in
 from headnode.apps.web.hpc_pack.property_lists import DATE_FORMAT, read_date
 from headnode.apps.web.hpc_pack.requests import HpcReply, HpcRequest
+from headnode.core.model.errors import NotFound
 
 _ROLES: Final = {"administrator": "Administrator", "operator": "JobOperator"}
 MOST_OPERATIONS: Final = 1000
@@ -53,13 +57,22 @@ async def first_operation(request: HpcRequest) -> HpcReply:
     return HpcReply(found[-1] if found else None)
 
 
+async def operation(request: HpcRequest) -> HpcReply:
+    """Show one of these changes."""
+    wanted = request.path("operation")
+    for each in await _operations(request):
+        if each["Id"] == wanted:
+            return HpcReply(each)
+    raise NotFound(code="no-such-operation", what=f"there is no operation {wanted[:64]!r} any more")
+
+
 async def _operations(request: HpcRequest) -> list[dict[str, Any]]:
     """Return the changes of the audit log that were asked for, the newest first."""
     since, until = request.query.get("fromTime"), request.query.get("toTime")
     nodes = request.names("nodeNames")
     entries = (await request.ask("audit_log", limit=MOST_OPERATIONS))["entries"]
     found = []
-    for number, entry in enumerate(entries):
+    for entry in entries:
         at = read_date(entry["when"])
         node = str(entry.get("node") or "(cluster)")
         if (
@@ -68,13 +81,13 @@ async def _operations(request: HpcRequest) -> list[dict[str, Any]]:
             or (nodes and node not in nodes)
         ):
             continue
-        found.append(_operation(number, at, node, entry))
+        found.append(_operation(at, node, entry))
     return sorted(found, key=lambda each: str(each["UpdateTime"]), reverse=True)
 
 
-def _operation(number: int, at: float, node: str, entry: dict[str, Any]) -> dict[str, Any]:
+def _operation(at: float, node: str, entry: dict[str, Any]) -> dict[str, Any]:
     return {
-        "Id": f"{at:.6f}-{number}",
+        "Id": f"{at:.3f}-{crc32(msgspec.json.encode(entry)):08x}",
         "Name": entry["verb"],
         "Operator": entry["user"],
         "Node": node,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from headnode.apps.web.hpc_pack.nodes import members_of_groups
 from headnode.apps.web.hpc_pack.pages import MOST_ROWS, filters_of, in_order, objects, page
 from headnode.apps.web.hpc_pack.property_lists import (
     Properties,
@@ -38,10 +39,15 @@ async def jobs(request: HpcRequest) -> HpcReply:
 
 async def _rows(request: HpcRequest) -> list[Properties]:
     """Return the jobs that the filters choose."""
-    filters = filters_of(request, "JobState", "ChangeTimeFrom")
+    filters = filters_of(request, "JobState", "ChangeTimeFrom", "NodeGroup")
     since = read_date(filters["changetimefrom"]) if "changetimefrom" in filters else None
     states = [each.strip() for each in filters.get("jobstate", "").split(",") if each.strip()]
     nodes = {name.lower() for name in request.names("nodeNames")}
+    if (group := filters.get("nodegroup")) is not None:
+        members = {name.lower() for name in (await members_of_groups(request)).get(group, ())}
+        nodes = nodes & members if nodes else members
+        if not nodes:
+            return []
     owner = request.query.get("owner", "").rpartition("\\")[2] or None
     found: list[Properties] = []
     before, seen = None, 0
@@ -123,7 +129,9 @@ async def set_job(request: HpcRequest) -> HpcReply:
     await request.admit_to(number)
     state = (await request.ask("job", job=number))["job"]["state"]
     if state in ("Finished", "Failed", "Canceled"):
-        raise WrongState(code="job-over", what=f"job {number} is over: {state}", fix="requeue it first")
+        raise WrongState(
+            code="job-over", what=f"job {number} has already ended: {state}", fix="requeue it first"
+        )
     await request.ask("modify_job", job=number, terms=job_terms(read_list(request.body)))
     return DONE
 

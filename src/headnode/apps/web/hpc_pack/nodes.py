@@ -8,7 +8,7 @@ from headnode.apps.web.hpc_pack.pages import filters_of, in_order, objects, page
 from headnode.apps.web.hpc_pack.property_lists import Properties, listed
 from headnode.apps.web.hpc_pack.requests import DONE, HpcReply, HpcRequest
 from headnode.apps.web.problems import wrong
-from headnode.core.model.errors import NotFound
+from headnode.core.model.errors import NotFound, WrongState
 
 ALL_NODES: Final = "ComputeNodes"
 """The group of HPC Pack that every node belongs to."""
@@ -154,13 +154,67 @@ async def node_metrics(request: HpcRequest) -> HpcReply:
     )
 
 
-async def _groups(request: HpcRequest) -> dict[str, list[str]]:
+GROUPS: Final = "NodeGroups"
+"""The parameter with the groups that are there also without nodes."""
+
+
+async def members_of_groups(request: HpcRequest) -> dict[str, list[str]]:
     """Return the nodes of each group."""
-    members: dict[str, list[str]] = {ALL_NODES: []}
+    members: dict[str, list[str]] = {ALL_NODES: [], **{name: [] for name in await _kept_groups(request)}}
     for each in await _nodes(request):
         for group in (ALL_NODES, *each["groups"]):
             members.setdefault(group, []).append(each["name"])
     return members
+
+
+async def _kept_groups(request: HpcRequest) -> list[str]:
+    """Return the groups that are there also without nodes."""
+    known = (await request.ask("parameters"))["parameters"]
+    value: str = next(each["value"] for each in known if each["name"] == GROUPS)
+    return [name for name in value.split(",") if name]
+
+
+async def _keep_groups(request: HpcRequest, names: list[str]) -> None:
+    await request.ask("set_parameters", values={GROUPS: ",".join(dict.fromkeys(names)) or None})
+
+
+def _group_named(request: HpcRequest) -> str:
+    """Return the name in a body that describes a group.
+
+    Raises:  BadRequest ``body``.
+    """
+    body = request.body if isinstance(request.body, dict) else {}
+    name = body.get("Name")
+    if not isinstance(name, str) or not name.strip() or "," in name or name == ALL_NODES:
+        raise wrong("body", "the body has no name for a group", 'send {"Name": "fast"}', ("Name",))
+    return name.strip()
+
+
+async def create_group(request: HpcRequest) -> HpcReply:
+    """Make a group without nodes; it has no description here."""
+    name = _group_named(request)
+    if name in await members_of_groups(request):
+        raise WrongState(code="group-exists", what=f"there is a group {name[:64]!r} already")
+    await _keep_groups(request, [*await _kept_groups(request), name])
+    return HpcReply(_group(name))
+
+
+async def rename_group(request: HpcRequest) -> HpcReply:
+    """Give a group another name."""
+    before, after = request.path("group"), _group_named(request)
+    members = await _members(request)
+    if before == ALL_NODES:
+        raise WrongState(
+            code="managed-group", what=f"the group {ALL_NODES} has every node and keeps its name"
+        )
+    if before != after:
+        kept = await _kept_groups(request)
+        await _keep_groups(request, [each for each in kept if each != before] + [after])
+        for each in await _nodes(request):
+            if each["name"] in members:
+                rest = [other for other in each["groups"] if other not in (before, after)]
+                await request.ask("modify_node", node=each["name"], groups=[*rest, after])
+    return HpcReply(_group(after))
 
 
 def _group(name: str) -> dict[str, Any]:
@@ -169,12 +223,12 @@ def _group(name: str) -> dict[str, Any]:
 
 async def group_rows(request: HpcRequest) -> HpcReply:
     """List the groups as older versions do."""
-    return objects([{"Name": name, "Description": ""} for name in await _groups(request)], [], {})
+    return objects([{"Name": name, "Description": ""} for name in await members_of_groups(request)], [], {})
 
 
 async def groups(request: HpcRequest) -> HpcReply:
     """List the groups."""
-    return HpcReply([_group(name) for name in await _groups(request)])
+    return HpcReply([_group(name) for name in await members_of_groups(request)])
 
 
 async def group(request: HpcRequest) -> HpcReply:
@@ -190,14 +244,14 @@ async def group_nodes(request: HpcRequest) -> HpcReply:
 
 async def _members(request: HpcRequest) -> list[str]:
     name = request.path("group")
-    members = await _groups(request)
+    members = await members_of_groups(request)
     if name not in members:
-        raise NotFound(code="no-such-group", what=f"no node is in a group {name[:64]!r}")
+        raise NotFound(code="no-such-group", what=f"there is no group {name[:64]!r}")
     return members[name]
 
 
 async def move_nodes(request: HpcRequest) -> HpcReply:
-    """Put nodes into a group, or take them out; a group is there as long as it has nodes."""
+    """Put nodes into a group, or take them out."""
     name, body = request.path("group"), request.body if isinstance(request.body, dict) else {}
     names, operation = body.get("NodeNames"), str(body.get("Operation", "")).lower()
     if operation not in ("add", "remove") or not isinstance(names, list) or name == ALL_NODES:
@@ -208,13 +262,15 @@ async def move_nodes(request: HpcRequest) -> HpcReply:
             raise NotFound(code="no-such-node", what=f"there is no node {node_name[:64]!r}")
         rest = [each for each in known[node_name] if each != name]
         await request.ask("modify_node", node=node_name, groups=[*rest, name] if operation == "add" else rest)
-    return HpcReply((await _groups(request)).get(name, []))
+    return HpcReply((await members_of_groups(request)).get(name, []))
 
 
 async def remove_group(request: HpcRequest) -> HpcReply:
-    """Take all nodes out of a group."""
+    """Take all nodes out of a group, and forget it."""
     name = request.path("group")
     await _members(request)
+    if name in (kept := await _kept_groups(request)):
+        await _keep_groups(request, [each for each in kept if each != name])
     for each in await _nodes(request):
         if name in each["groups"]:
             rest = [other for other in each["groups"] if other != name]

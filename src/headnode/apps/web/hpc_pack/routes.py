@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from headnode.apps.web.gateway import Gateway
-from headnode.apps.web.hpc_pack import cluster, jobs, nodes, tasks
+from headnode.apps.web.hpc_pack import cluster, jobs, metrics, nodes, tasks
 from headnode.apps.web.hpc_pack.requests import HpcReply, HpcRequest, hpc_request
 from headnode.apps.web.problems import problem_response
 from headnode.core.model.errors import HeadnodeError
@@ -29,6 +29,10 @@ PATHS: Final[tuple[tuple[str, str, Function], ...]] = (
     ("GET", "/cluster/userRoles", cluster.roles),
     ("GET", "/cluster/operations", cluster.operations),
     ("GET", "/cluster/operations/first", cluster.first_operation),
+    ("GET", "/cluster/operations/{operation}", cluster.operation),
+    ("GET", "/cluster/metrics/definitions", metrics.definitions),
+    ("GET", "/cluster/metrics/history/{metric}", metrics.history),
+    ("GET", "/cluster/metrics/jobs", metrics.jobs),
     ("GET", "/cluster/nodes", nodes.nodes),
     ("GET", "/cluster/nodes/metrics", nodes.node_metrics),
     ("GET", "/cluster/nodes/stats/state", nodes.state_counts),
@@ -36,7 +40,9 @@ PATHS: Final[tuple[tuple[str, str, Function], ...]] = (
     ("GET", "/cluster/nodes/{node}", nodes.node),
     ("POST", "/cluster/nodes/{node}/operations/{operation}", nodes.operate),
     ("GET", "/cluster/nodeGroups", nodes.groups),
+    ("POST", "/cluster/nodeGroups", nodes.create_group),
     ("GET", "/cluster/nodeGroups/{group}", nodes.group),
+    ("PUT", "/cluster/nodeGroups/{group}", nodes.rename_group),
     ("DELETE", "/cluster/nodeGroups/{group}", nodes.remove_group),
     ("GET", "/cluster/nodeGroups/{group}/nodes", nodes.group_nodes),
     ("PATCH", "/cluster/nodeGroups/{group}/nodes", nodes.move_nodes),
@@ -75,6 +81,7 @@ PATHS: Final[tuple[tuple[str, str, Function], ...]] = (
         )
     ),
     ("PUT", _TASK, tasks.set_task),
+    ("PUT", _SUBTASK, tasks.set_task),
 )
 
 

@@ -19,7 +19,7 @@ from headnode.apps.web.hpc_pack.property_lists import (
 )
 from headnode.apps.web.hpc_pack.requests import DONE, HpcReply, HpcRequest
 from headnode.apps.web.problems import wrong
-from headnode.core.model.errors import NotFound
+from headnode.core.model.errors import NotFound, WrongState
 
 DEFAULT_NAMES: Final = (
     *("TaskId", "Name", "State", "CommandLine"),
@@ -114,20 +114,20 @@ async def add_task(request: HpcRequest) -> HpcReply:
 
 async def task(request: HpcRequest) -> HpcReply:
     """Show the properties of a task, or of an instance."""
+    found, names = await _properties(request), request.names()
+    if not names or "output" in {name.lower() for name in names}:
+        found["Output"] = await _output(request, *_place(request))
+    return HpcReply(listed(found, names))
+
+
+async def _properties(request: HpcRequest) -> Properties:
     job, number, instance = _place(request)
     await request.admit_to(job)
-    file = await request.job_file(job)
-    known = _task_of(file, job, number)
+    known = _task_of(await request.job_file(job), job, number)
     if instance is None:
-        found = _named(known, job, number)
-    else:
-        found = _instance(
-            known, job, (await request.ask("task", job=job, task=number, instance=instance))["task"]
-        )
-    names = request.names()
-    if not names or "output" in {name.lower() for name in names}:
-        found["Output"] = await _output(request, job, number, instance)
-    return HpcReply(listed(found, names))
+        return _named(known, job, number)
+    shown = await request.ask("task", job=job, task=number, instance=instance)
+    return _instance(known, job, shown["task"])
 
 
 def _place(request: HpcRequest) -> tuple[int, int, int | None]:
@@ -151,10 +151,23 @@ async def _output(request: HpcRequest, job: int, task: int, instance: int | None
 
 
 async def set_task(request: HpcRequest) -> HpcReply:
-    """Change properties of a task."""
-    job, number, _ = _place(request)
+    """Change properties of a task; an instance of a sweep has none of its own, and may be sent those it has.
+
+    Raises:  WrongState ``subtask-properties``.
+    """
+    job, number, instance = _place(request)
+    given = read_list(request.body)
+    if instance is not None:
+        known = {name.lower(): value for name, value in (await _properties(request)).items()}
+        if all(known.get(name.lower()) == value for name, value in given.items()):
+            return DONE
+        raise WrongState(
+            code="subtask-properties",
+            what="the instances of a sweep have the properties of their task",
+            fix=f"change those of the task: PUT /hpc/jobs/{job}/tasks/{number}",
+        )
     await request.admit_to(job)
-    await request.ask("modify_task", job=job, task=number, terms=task_terms(read_list(request.body)))
+    await request.ask("modify_task", job=job, task=number, terms=task_terms(given))
     return DONE
 
 

@@ -16,7 +16,7 @@ def user_to_log_in(name: str) -> str:
     if found is None or found.uid == 0:
         raise NotAllowed(
             code="log-in",
-            what=f"{name[:200]!r} is no user who may log in here",
+            what=f"{name[:200]!r} is not a user who may log in here",
             fix="ask an administrator, or log in as another user: /login",
         )
     return found.name

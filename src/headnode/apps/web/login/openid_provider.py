@@ -160,7 +160,7 @@ def _check_address(address: str) -> None:
         return
     raise BadRequest(
         code="openid-address",
-        what=f"{address[:200]!r} is no https address",
+        what=f"{address[:200]!r} is not an https address",
         fix="use the https address of the issuer",
     )
 

@@ -2,6 +2,7 @@
 
 from headnode.core.formats.dialects.reading import (
     DIALECTS,
+    SUBMITTED,
     JobDialect,
     JobLanguage,
     ReadJobs,
@@ -15,6 +16,7 @@ from headnode.core.formats.dialects.writing import convert, convert_each, write,
 
 __all__ = [
     "DIALECTS",
+    "SUBMITTED",
     "JobDialect",
     "JobLanguage",
     "ReadJobs",

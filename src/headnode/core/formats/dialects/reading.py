@@ -1,9 +1,9 @@
 """The table of dialects; recognise and read a job file of any of them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import msgspec
 
@@ -11,6 +11,8 @@ from headnode.core.formats.fidelity import Awareness, FidelityReport
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.errors import BadRequest, Path, TextPosition, task_number
 from headnode.core.model.job import DependencyLink, JobSpec
+from headnode.core.model.resource import BatchResource
+from headnode.core.model.task import ScriptOrigin
 
 if TYPE_CHECKING:
     from headnode.core.formats.sss import SssDocument
@@ -23,31 +25,41 @@ class JobLanguage(StrEnum):
     SSS = "SSS job object"
     GRID = "grid JSON"
     NATIVE = "native form"
+    BATCH = "batch script"
 
 
 class JobDialect(msgspec.Struct, frozen=True, gc=False):
-    """A dialect: its name in commands, the language it belongs to, and what people call it."""
+    """A dialect: its name in commands, its language, what people call it, and how names of its files end."""
 
     name: str
     language: JobLanguage
     title: str
+    suffix: str
 
 
 _XML, _GRID, _NATIVE = JobLanguage.COMPUTE_CLUSTER, JobLanguage.GRID, JobLanguage.NATIVE
 DIALECTS = {
     dialect.name: dialect
     for dialect in (
-        JobDialect("ccs", _XML, "Compute Cluster Server 2003, XML"),
-        JobDialect("hpcpack-2008", _XML, "HPC Server 2008, XML"),
-        JobDialect("hpcpack", _XML, "HPC Pack 2008 R2 and later, XML"),
-        JobDialect("sss", JobLanguage.SSS, "SSS job object 3.1.0, XML"),
-        JobDialect("sss-3.0", JobLanguage.SSS, "SSS job object 3.0.3, XML"),
-        JobDialect("grid", _GRID, "grid job description version 2, JSON"),
-        JobDialect("grid-task", _GRID, "grid task description version 2, JSON"),
-        JobDialect("native", _NATIVE, "Headnode's own form, TOML"),
-        JobDialect("native-json", _NATIVE, "Headnode's own form, JSON"),
+        JobDialect("ccs", _XML, "Compute Cluster Server 2003, XML", ".xml"),
+        JobDialect("hpcpack-2008", _XML, "HPC Server 2008, XML", ".xml"),
+        JobDialect("hpcpack", _XML, "HPC Pack 2008 R2 and later, XML", ".xml"),
+        JobDialect("sss", JobLanguage.SSS, "SSS job object 3.1.0, XML", ".xml"),
+        JobDialect("sss-3.0", JobLanguage.SSS, "SSS job object 3.0.3, XML", ".xml"),
+        JobDialect("grid", _GRID, "grid job description version 2, JSON", ".json"),
+        JobDialect("grid-task", _GRID, "grid task description version 2, JSON", ".json"),
+        JobDialect("native", _NATIVE, "Headnode's own form, TOML", ".toml"),
+        JobDialect("native-json", _NATIVE, "Headnode's own form, JSON", ".json"),
+        JobDialect("slurm", JobLanguage.BATCH, "Slurm batch script, #SBATCH", ".sh"),
+        JobDialect("pbs", JobLanguage.BATCH, "PBS job script, #PBS", ".sh"),
+        JobDialect("gridengine", JobLanguage.BATCH, "Grid Engine job script, #$", ".sh"),
+        JobDialect("lsf", JobLanguage.BATCH, "LSF job script, #BSUB", ".sh"),
     )
 }
+
+
+SUBMITTED = "submitted"
+"""What an export takes in place of a dialect: the file that the job was read from."""
 
 
 def dialect_named(name: str) -> JobDialect:
@@ -71,11 +83,6 @@ _LOOKED_AT = 65_536  # bytes or characters; the beginning of a file tells
 _KEY = re.compile(r'"([A-Za-z_]{1,40})"[ \t\r\n]*+:')
 _LIST = re.compile(r"\[\s*+\{")
 _MESSAGE = re.compile(r"<(?:\w{1,40}:)?(?:Envelope|Body|Request|Response)[\s>/]")
-_SCRIPTS = (
-    ("#SBATCH", "Slurm"),
-    ("#PBS", "PBS"),
-    ("#$ -", "Grid Engine"),
-)
 
 
 def language_of(data: bytes | str) -> JobLanguage:
@@ -86,8 +93,13 @@ def language_of(data: bytes | str) -> JobLanguage:
     text = _beginning(data).lstrip("\ufeff \t\r\n")
     if not text:
         _refuse("the file is empty", "write a job into it; hn convert writes one in every job language")
+    if text.startswith("#"):
+        from headnode.core.formats import batch
+
+        if batch.is_batch_script(text):
+            return JobLanguage.BATCH
     if text.startswith("#!"):
-        _refuse_script(text)
+        _refuse("this is a script, not a job file", "write: hn job submit [options] ./SCRIPT")
     if text.startswith("\x7fELF"):
         _refuse("this is a program, not a job file", "write: hn job submit ./PROGRAM")
     if text.startswith("<"):
@@ -127,13 +139,6 @@ def _json(text: str) -> JobLanguage:
     return JobLanguage.GRID if of_grid > of_native else JobLanguage.NATIVE
 
 
-def _refuse_script(text: str) -> NoReturn:
-    meant = next((name for mark, name in _SCRIPTS if f"\n{mark}" in text), "")
-    of = f" with options for {meant}" if meant else ""
-    way = "write: hn job submit [options] ./SCRIPT"
-    _refuse(f"this is a script{of}, not a job file", f"{way}, with its options on the command line")
-
-
 def _refuse(what: str, fix: str) -> NoReturn:
     raise BadRequest(code="not-a-job-file", what=what, fix=fix, place=TextPosition(1, 0))
 
@@ -145,7 +150,8 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     its family; `lenient` mends what is damaged beyond doubt, in SSS and grid; what one of them does not
     apply to is read the same with and without.  `files` holds the files that a grid job names, `values` what
     is put in for ``{name}`` there; given for another language, they are refused.  `machine`
-    and `user` are the cluster where the jobs are submitted, and who does; empty when they are not.
+    and `user` are the cluster where the jobs are submitted, and who does; empty when they are not.  `origin`
+    is that of a batch script.
     """
 
     awareness: Awareness = Awareness.WARN
@@ -155,7 +161,9 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     files: Mapping[str, bytes] = {}
     values: Mapping[str, str] = {}
     machine: str = ""
+    resources: tuple[BatchResource, ...] = ()
     user: str = ""
+    origin: ScriptOrigin = ScriptOrigin()
 
 
 class ReadJobs(msgspec.Struct, frozen=True):
@@ -198,7 +206,7 @@ def read(data: bytes | str, how: ReadOptions = _AS_USUAL) -> ReadJobs:
             what=f"values were given for {', '.join(how.values)}; only grid job files have such names",
             fix="leave --set out",
         )
-    return _READERS[language](data, how)
+    return _LANGUAGES[language][1](data, how)
 
 
 def locate(
@@ -222,21 +230,44 @@ def place_of(data: bytes | str, language: JobLanguage, path: Path) -> TextPositi
 
     Raises:  BadRequest when `data` cannot be read.
     """
-    if language is JobLanguage.COMPUTE_CLUSTER:
-        from headnode.core.formats import hpc_xml
+    return _LANGUAGES[language][0]().place_of(data, path)
 
-        return hpc_xml.place_of(data, path)
-    if language is JobLanguage.GRID:
-        from headnode.core.formats import grid
 
-        return grid.place_of(data, path)
-    if language is JobLanguage.NATIVE:
-        from headnode.core.formats import native
+class _LanguagePackage(Protocol):
+    """What every package of a language has."""
 
-        return native.place_of(data, path)
+    def place_of(self, data: bytes | str, path: Path) -> TextPosition:
+        """Return the position of a job or task; raises BadRequest when `data` cannot be read."""
+
+
+def _hpc_xml_package() -> _LanguagePackage:
+    from headnode.core.formats import hpc_xml
+
+    return hpc_xml
+
+
+def _sss_package() -> _LanguagePackage:
     from headnode.core.formats import sss
 
-    return sss.place_of(data, path)
+    return sss
+
+
+def _grid_package() -> _LanguagePackage:
+    from headnode.core.formats import grid
+
+    return grid
+
+
+def _native_package() -> _LanguagePackage:
+    from headnode.core.formats import native
+
+    return native
+
+
+def _batch_package() -> _LanguagePackage:
+    from headnode.core.formats import batch
+
+    return batch
 
 
 def _compute_cluster(data: bytes | str, how: ReadOptions) -> ReadJobs:
@@ -252,7 +283,7 @@ def _sss(data: bytes | str, how: ReadOptions) -> ReadJobs:
 
     document, found = sss.read_document(data, awareness=how.awareness, lenient=how.lenient)
     try:
-        asker = conversion.Asker(how.machine, how.user)
+        asker = conversion.Asker(how.machine, how.user, tuple(each.name for each in how.resources))
         meant = conversion.jobs_in(document, found, awareness=how.awareness, asker=asker)
     except BadRequest as wrong:
         place = sss.place_of(data, wrong.path)
@@ -280,7 +311,7 @@ def _grid(data: bytes | str, how: ReadOptions) -> ReadJobs:
         awareness=how.awareness, lenient=how.lenient, files=how.files, variables=how.values
     )
     spec, report = grid.read_job(data, options)
-    return ReadJobs(spec.dialect, (spec,), report)
+    return ReadJobs(spec.dialect, (grid.placed_by_batch(spec, how.resources),), report)
 
 
 def _native(data: bytes | str, how: ReadOptions) -> ReadJobs:  # noqa: ARG001  (all of it is understood)
@@ -292,9 +323,19 @@ def _native(data: bytes | str, how: ReadOptions) -> ReadJobs:  # noqa: ARG001  (
     return ReadJobs("native-json" if is_json else "native", found.jobs, report, found.links)
 
 
-_READERS = {
-    JobLanguage.COMPUTE_CLUSTER: _compute_cluster,
-    JobLanguage.SSS: _sss,
-    JobLanguage.GRID: _grid,
-    JobLanguage.NATIVE: _native,
+def _batch(data: bytes | str, how: ReadOptions) -> ReadJobs:
+    from headnode.core.formats import batch
+
+    spec, report = batch.read_script(data, how.origin, awareness=how.awareness)
+    return ReadJobs(spec.dialect, (spec,), report)
+
+
+_Row = tuple[Callable[[], _LanguagePackage], Callable[[bytes | str, ReadOptions], ReadJobs]]
+_LANGUAGES: Mapping[JobLanguage, _Row] = {
+    JobLanguage.COMPUTE_CLUSTER: (_hpc_xml_package, _compute_cluster),
+    JobLanguage.SSS: (_sss_package, _sss),
+    JobLanguage.GRID: (_grid_package, _grid),
+    JobLanguage.NATIVE: (_native_package, _native),
+    JobLanguage.BATCH: (_batch_package, _batch),
 }
+"""Of each language: its package, which is imported only when it is needed, and how a file in it is read."""

@@ -32,14 +32,10 @@ def write(spec: JobSpec, dialect: str, live: "ExportedJob | None" = None) -> Wri
              ``no-tasks``, ``one-task``, ``not-unicode``.
     """
     found = dialect_named(dialect)
-    if found.language is JobLanguage.COMPUTE_CLUSTER:
-        from headnode.core.formats import hpc_xml
-
-        return hpc_xml.write_job(spec, found.name, live=live)
-    if found.language is JobLanguage.SSS:
-        return _document(spec, found, live)
-    text, report = _description(spec, found)
-    return text, report + (_not_told(found.title) if live is not None else ())
+    writer = _WRITERS.get(found.language)
+    if writer is None:
+        raise BadRequest(code="dialect", what=f"{found.title} is only read", fix="write another job language")
+    return writer(spec, found, live)
 
 
 def version_of(wanted: JobDialect) -> "sss.SssVersion":
@@ -57,7 +53,7 @@ def _document(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> 
     identifier = str(live.id) if live is not None else ""
     document, report = conversion.document_of(spec, version, identifier=identifier)
     if live is not None:
-        from headnode.core.formats.sss.conversion.scheduler_properties import (
+        from headnode.core.formats.sss.conversion.document_writing import (
             unlisted_instances,
             with_scheduler_properties,
         )
@@ -68,22 +64,50 @@ def _document(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> 
     return text, report + more
 
 
-def _description(spec: JobSpec, wanted: JobDialect) -> Written:
-    if wanted.language is JobLanguage.GRID:
-        from headnode.core.formats import grid
+def _compute_cluster(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> Written:
+    from headnode.core.formats import hpc_xml
 
-        return grid.write_job(spec, wanted.name)
+    return hpc_xml.write_job(spec, wanted.name, live=live)
+
+
+def _grid(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> Written:
+    from headnode.core.formats import grid
+
+    text, report = grid.write_job(spec, wanted.name)
+    return text, report + _not_told(wanted, live)
+
+
+def _native(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> Written:
     from headnode.core.formats import native
 
-    return native.write_job(spec, wanted.name)
+    text, report = native.write_job(spec, wanted.name)
+    return text, report + _not_told(wanted, live)
 
 
-def _not_told(title: str) -> FidelityReport:
-    what = f"its state, times and nodes are not written: {title} describes requests only"
+def _batch(spec: JobSpec, wanted: JobDialect, live: "ExportedJob | None") -> Written:
+    from headnode.core.formats import batch
+
+    text, report = batch.write_script(spec, batch.BatchSystem(wanted.name))
+    return text, report + _not_told(wanted, live)
+
+
+_WRITERS = {
+    JobLanguage.BATCH: _batch,
+    JobLanguage.COMPUTE_CLUSTER: _compute_cluster,
+    JobLanguage.SSS: _document,
+    JobLanguage.GRID: _grid,
+    JobLanguage.NATIVE: _native,
+}
+"""How a job is written in each language; one that is not here is only read."""
+
+
+def _not_told(wanted: JobDialect, live: "ExportedJob | None") -> FidelityReport:
+    if live is None:
+        return ()
+    what = f"its state, times and nodes are not written: {wanted.title} describes requests only"
     return (ReportItem(Fidelity.NOTE, "Job", what),)
 
 
-_SUFFIXES = {JobLanguage.COMPUTE_CLUSTER: ".xml", JobLanguage.SSS: ".xml", JobLanguage.GRID: ".json"}
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST = 60  # characters of a job's name in the name of its file
 
@@ -114,7 +138,7 @@ def write_together(reading: ReadJobs, dialect: str) -> Written:
 def _one(spec: JobSpec, wanted: JobDialect) -> Written:
     """Write the only job of a file; in SSS its tasks that wait for each other become jobs of a group."""
     if wanted.language is JobLanguage.SSS:
-        from headnode.core.formats.sss.conversion.several_jobs import steps_of
+        from headnode.core.formats.sss.conversion.document_writing import steps_of
 
         steps = steps_of(spec)
         if steps is not None:
@@ -147,7 +171,7 @@ def write_each(reading: ReadJobs, dialect: str) -> tuple[list[tuple[str, bytes]]
     for number, spec in enumerate(reading.jobs, 1):
         text, found = write(spec, wanted.name)
         stem = _NO_FILE_NAME.sub("-", spec.name)[:_LONGEST].strip("-.") or "job"
-        files.append((f"{number:0{width}}-{stem}{suffix_of(wanted)}", text))
+        files.append((f"{number:0{width}}-{stem}{wanted.suffix}", text))
         report += (_of_job(item, number, spec) for item in found)
     return files, tuple(report)
 
@@ -156,17 +180,6 @@ def _refuse_none(reading: ReadJobs) -> None:
     if not reading.jobs:
         what = "the file contains no job: all of its jobs are defined elsewhere"
         raise BadRequest(code="no-jobs", what=what, fix="write a job into it")
-
-
-def suffix_of(dialect: JobDialect) -> str:
-    """Return what the name of a file in the dialect ends with.
-
-    >>> suffix_of(dialect_named("native")), suffix_of(dialect_named("grid"))
-    ('.toml', '.json')
-    """
-    if dialect.language is JobLanguage.NATIVE:
-        return ".toml" if dialect.name == "native" else ".json"
-    return _SUFFIXES[dialect.language]
 
 
 def _lost_links(reading: ReadJobs) -> Iterator[ReportItem]:

@@ -3,15 +3,17 @@
 Source: grid, "Grid job description in JSON, version 2"; schemas and behaviour of the Pilot service."""
 
 from headnode.core.formats.grid.keys import job_schema, task_schema
-from headnode.core.formats.grid.reading import JOB, TASK, GridOptions, files_named, place_of, read_job
-from headnode.core.formats.grid.requirement_reading import refuse_other_batch
-from headnode.core.formats.grid.source import Behaviour
-from headnode.core.formats.grid.transfers import (
-    FileTransfer,
-    TransferDirection,
-    refuse_transfers,
-    transfers_of,
+from headnode.core.formats.grid.reading import (
+    JOB,
+    TASK,
+    GridOptions,
+    files_named,
+    place_of,
+    read_job,
+    whole_description,
 )
+from headnode.core.formats.grid.requirement_reading import placed_by_batch, refuse_other_batch
+from headnode.core.formats.grid.source import Behaviour
 from headnode.core.formats.grid.writing import DIALECTS, write_job
 
 __all__ = [
@@ -19,16 +21,14 @@ __all__ = [
     "JOB",
     "TASK",
     "Behaviour",
-    "FileTransfer",
     "GridOptions",
-    "TransferDirection",
     "files_named",
     "job_schema",
     "place_of",
+    "placed_by_batch",
     "read_job",
     "refuse_other_batch",
-    "refuse_transfers",
     "task_schema",
-    "transfers_of",
+    "whole_description",
     "write_job",
 ]

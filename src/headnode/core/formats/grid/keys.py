@@ -123,7 +123,6 @@ class GridTable(KeyTable[GridRow]):
 
 _GRID, _JOB, _TASK = "grid: ", "Pilot service, job description: ", "Pilot service, task description: "
 _NEEDS = "Pilot service, requirements"
-_LATER = "it is kept, and has no effect until files are transferred"
 _NO_EFFECT = "it is kept, without effect"
 _NOT_LOOKED_AT = "it is kept, but it does not select nodes"
 _FORM, _KEPT, _TRANSLATED = GridRole.FORM, GridRole.KEPT, Fidelity.TRANSLATED
@@ -149,7 +148,7 @@ REQUIREMENT_ROWS = GridTable("requirements", "requirements", (
     _row("hostname", HOSTS, _GRID + "requirements: host names on which the task may run",
         "job requested_nodes, task needs.names"),
     _row("lrms", TEXT, _GRID + "requirements: type of the batch system, for example Fork, PBS, Cleo",
-        "Headnode itself starts the tasks, as Fork does", role=_KEPT),
+        "resource, if one has that scheduler or name; Fork: own nodes", role=_KEPT),
     _row("fork", FLAG, _GRID + "requirements: whether lrms Fork may be used", role=_KEPT,
         kind=Fidelity.NOTE, becomes="it is kept; it only allows what Headnode does not need: Fork"),
     _row("queue", TEXT, _GRID + "requirements: queue of the batch system",
@@ -192,16 +191,17 @@ TASK_ROWS = GridTable("task definition", "task", (
     _row("stdout", TEXT, _GRID + "stdout", "standard_output", substituted=True),
     _row("stderr", TEXT, _GRID + "stderr", "standard_error", substituted=True),
     _row("input_files", FILES, _GRID + "input_files: names on the node, with source paths or URLs",
-        role=_KEPT, substituted=True),
+        "stage_in", substituted=True),
     _row("output_files", FILES, _GRID + "output_files: names on the node, with target paths or URLs",
-        role=_KEPT, substituted=True),
+        "stage_out", substituted=True),
     _row("default_storage_base", URI,
         _GRID + "default_storage_base: paths of files are below it; the task's replaces the job's",
-        role=_KEPT, becomes="paths of files are resolved against it", substituted=True),
+        "storage_base", becomes="paths of files are resolved against it", substituted=True),
     _row("max_success_code", EXIT_CODE,
         _GRID + "max_success_code: the largest exit code, without sign, that means success; else 0",
         "valid_exit_codes", kind=_TRANSLATED, becomes="exit codes from 0 to it mean success"),
-    _kept("max_transfer_attempts", AMOUNT, _TASK + "max_transfer_attempts; else the job's, else 5", _LATER),
+    _row("max_transfer_attempts", AMOUNT, _TASK + "max_transfer_attempts; else the job's, else 5",
+        "transfer_attempts"),
     _row("requirements", _REQUIREMENTS, _GRID + "requirements: they replace the job's, key by key",
         role=_FORM),
     _kept("extensions", ANYTHING, _TASK + "extensions: handed on to the batch system"),
@@ -227,8 +227,9 @@ JOB_ROWS = GridTable("job", "job", (
     _row("description", TEXT, _JOB + "description: for people", "name", kind=_TRANSLATED,
         becomes="it is the name of the job"),
     _row("default_storage_base", URI, _GRID + "default_storage_base: paths of files are below it",
-        role=_KEPT, becomes="paths of files are resolved against it", substituted=True),
-    _kept("max_transfer_attempts", AMOUNT, _JOB + "max_transfer_attempts, for each file; else 5", _LATER),
+        "storage_base", becomes="paths of files are resolved against it", substituted=True),
+    _row("max_transfer_attempts", AMOUNT, _JOB + "max_transfer_attempts, for each file; else 5",
+        "transfer_attempts"),
     _row("tasks", objects_of(ITEM_ROWS, "a list of tasks", "write at least one task in brackets"),
         _GRID + "tasks", "tasks", role=_FORM, required=True),
     _row("groups", GROUPS, _JOB + "groups: tasks that run on the same resource",

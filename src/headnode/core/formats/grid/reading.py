@@ -7,19 +7,23 @@ from typing import Any
 import msgspec
 
 from headnode.core.formats.fidelity import Awareness, Fidelity, FidelityReport, apply_awareness
-from headnode.core.formats.grid.checking import GridChecker, called, check_graph, connects
 from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, RESOURCE_KEYS, TASK_ROWS, GridRow, GridTable
 from headnode.core.formats.grid.requirement_reading import with_tasks
 from headnode.core.formats.grid.source import (
+    ATTEMPTS,
+    BASE,
     Behaviour,
+    GridChecker,
     GridFindings,
     GridObject,
     GridText,
     as_extension,
+    called,
+    check_graph,
+    connects,
     read_grid_text,
 )
 from headnode.core.formats.grid.task_reading import GridTaskReader, check_base
-from headnode.core.formats.grid.transfers import BASE
 from headnode.core.model.errors import BadRequest, Path, TextPosition
 from headnode.core.model.job import JobSpec
 
@@ -140,6 +144,17 @@ def read_job(data: bytes | str, options: GridOptions = _AS_PUBLISHED) -> tuple[J
     return spec, apply_awareness(options.awareness, findings.report())
 
 
+def whole_description(data: bytes | str, options: GridOptions) -> Found:
+    """Return a description with values for names, and with the definitions that are in files.
+
+    Raises:  as `read_job`.
+    """
+    findings = GridFindings()
+    page = _description(read_grid_text(data), findings)
+    reader = _GridReader(page, findings, options)
+    return reader.whole_job() if "tasks" in page.value else reader.job_of_task()
+
+
 def files_named(data: bytes | str) -> tuple[str, ...]:
     """Return the files a job refers to, which `GridOptions.files` must hold; empty when it cannot be read."""
     try:
@@ -207,6 +222,24 @@ class _GridReader:
         definitions = [self._definition(item) for item in items]
         return with_tasks(spec, source, definitions, _fields(items, definitions, reader))
 
+    def whole_job(self) -> Found:
+        """Return the description of a job with nothing left to be put in."""
+        found = self._checker.job(self._page.value)
+        check_graph(self._page, found)
+        found = self._substitution.job(found)
+        return found | {"tasks": [self._whole_item(*each) for each in enumerate(found["tasks"])]}
+
+    def job_of_task(self) -> Found:
+        """Return the description of a job of the one task."""
+        task = self._substitution.task(self._checker.task(self._page.value, "task", ()), "task")
+        return {"version": 2, "tasks": [{"id": "1", "definition": task}]}
+
+    def _whole_item(self, number: int, item: Found) -> Found:
+        if "filename" not in item:
+            return item
+        source = self._source(("tasks", number), called(item), item)
+        return _without(item, "filename") | {"definition": self._from_file(source).found}
+
     def _source(self, path: tuple[str | int, ...], whose: str, found: Found) -> GridObject:
         return GridObject(self._page, path, whose, found, self._findings)
 
@@ -214,6 +247,7 @@ class _GridReader:
         found = source.found
         extensions = source.kept(JOB_ROWS)
         fields: Found = {"name": found.get("description", ""), "extensions": extensions}
+        fields |= {"storage_base": found.get(BASE, ""), "transfer_attempts": found.get(ATTEMPTS)}
         if "groups" in found:
             fields |= self._groups(source, extensions)
         return fields | _properties(source, extensions)

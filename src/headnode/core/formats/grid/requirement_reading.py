@@ -1,7 +1,7 @@
 """The requirements of a job and of its tasks as node requirements of the model."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from headnode.core.formats.grid.source import GridObject, as_extension
 from headnode.core.model.errors import BadRequest, Path
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
+from headnode.core.model.resource import BatchResource, is_elsewhere
 from headnode.core.model.task import TaskSpec
 
 _PACKAGE = re.compile(r"\s*([^\s<>=!,]+)\s*(?:(<=|>=|==|!=|<|>)\s*([^\s<>=!,]+)\s*)?\Z")
@@ -308,25 +309,48 @@ def _batch(source: GridObject, prefix: str, queue: str) -> dict[str, str]:
             inside.tell(Fidelity.KEPT, "lrms", "Headnode itself starts the tasks, as Fork does")
         else:
             inside.tell(
-                Fidelity.NOT_SUPPORTED, "lrms", "the job is not run here: Headnode starts tasks itself"
+                Fidelity.NOT_SUPPORTED, "lrms", "own nodes do not run it: only a resource of that kind does"
             )
     return found
 
 
+def _batch_systems(spec: JobSpec) -> Iterator[tuple[str, Path]]:
+    """Yield each batch system that a job or a task of it asks for, and where."""
+    yield spec.extensions.get(f"{JOB_PREFIX}{LRMS}", ""), ()
+    for number, task in enumerate(spec.tasks):
+        yield task.extensions.get(f"{TASK_PREFIX}{LRMS}", ""), ("tasks", number)
+
+
+_ALSO_CALLED = {"sge": "gridengine", "ge": "gridengine", "grid engine": "gridengine"}
+
+
+def placed_by_batch(spec: JobSpec, resources: Iterable[BatchResource]) -> JobSpec:
+    """Return the job with the resource that has its batch system, or has that name.
+
+    It is as it was if it names a resource itself, or if there is not one that fits all of it.
+    """
+    asked = {name.lower() for name, _ in _batch_systems(spec)} - {"", FORK.lower()}
+    if spec.resource or len(asked) != 1:
+        return spec
+    wanted = asked.pop()
+    wanted = _ALSO_CALLED.get(wanted, wanted)
+    found = [each.name for each in resources if wanted in (each.key, each.system.value)]
+    return msgspec.structs.replace(spec, resource=found[0]) if len(found) == 1 else spec
+
+
 def refuse_other_batch(spec: JobSpec) -> None:
-    """Refuse a job for another batch system: Headnode does not pass jobs on, and must not run them itself.
+    """Refuse a job for another batch system that names no resource: own nodes must not run it.
 
     Raises:  BadRequest ``batch-system``.
     """
-    asked: list[tuple[str, Path]] = [(spec.extensions.get(f"{JOB_PREFIX}{LRMS}", ""), ())]
-    for number, task in enumerate(spec.tasks):
-        asked.append((task.extensions.get(f"{TASK_PREFIX}{LRMS}", ""), ("tasks", number)))
-    other, path = next(((name, path) for name, path in asked if name not in ("", FORK)), ("", ()))
+    if is_elsewhere(spec.resource):
+        return
+    other, path = next(((name, at) for name, at in _batch_systems(spec) if name not in ("", FORK)), ("", ()))
     if other:
         raise BadRequest(
             code="batch-system",
-            what=f"the job is for the batch system {other!r} (lrms), and Headnode does not pass jobs on",
-            fix=f"submit it there, or write {FORK!r} so that Headnode itself runs it",
+            what=f"the job is for the batch system {other!r} (lrms), and no one resource has it",
+            fix=f"name a resource: hn job submit --resource NAME; or write {FORK!r} to run it on own nodes",
             path=path,
         )
 
@@ -357,10 +381,14 @@ class _RequirementReport:
 
     def tell(self, kind: Fidelity, number: int, key: str, what: str) -> None:
         """Add a finding about a requirement of task `number` (from 0), or of the job (-1)."""
+        findings, alike = self._job.findings, (kind, key, what)
+        if findings.again(alike):
+            return
         source = self._definitions[number] if number >= 0 else self._whose(key)
         source = source or self._job
         at = source if key in _needs(source) else self._job
-        source.findings.add_at(at.page, kind, source.whose, f"{key}: {what}", (*at.path, KEY, key))
+        path = (*at.path, KEY, key)
+        findings.add_at(at.page, kind, source.whose, f"{key}: {what}", path, alike)
 
     def _whose(self, key: str) -> GridObject:
         """Return who says it: the job, or the first task that does."""

@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import starmap
 from typing import Any
 
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.grid.command_lines import join, mpi, with_directory
 from headnode.core.formats.grid.keys import MOST_CODE, MOST_COUNT, TASK_ROWS
-from headnode.core.formats.grid.source import Behaviour, GridObject, as_extension
-from headnode.core.formats.grid.transfers import BASE, STREAMS, StorageBase, is_url, local_path
-from headnode.core.model.task import Distribution
+from headnode.core.formats.grid.source import ATTEMPTS, BASE, Behaviour, GridObject, as_extension
+from headnode.core.model.staging import SCHEMES, STREAMS, StorageBase, is_url, local_path, scheme_of
+from headnode.core.model.task import Distribution, StagedFile
 
 Fields = dict[str, Any]
 PREFIX = "definition."
@@ -18,8 +19,7 @@ ONE_PROCESS = ("single", "openmp")
 """Values of jobtype with which a task is one process, whatever its count."""
 
 _SIZES = frozenset(("count", "jobtype", "nodes", "ppn"))
-_SHOWN = 3
-_LATER = "a head that cannot transfer files refuses the task"
+_STAGED = {"input_files": "stage_in", "output_files": "stage_out"}
 
 
 class GridTaskReader:
@@ -37,8 +37,12 @@ class GridTaskReader:
             check_base(source, base.url)
         fields = _program(source, extensions) | _exit_codes(source.found)
         fields |= self._streams(source, base, extensions)
-        self._files(source, base, extensions)
+        fields |= self._files(source, base, extensions)
         fields["private_directory"] = True
+        if BASE in source.found:
+            fields["storage_base"] = source.found[BASE]
+        if ATTEMPTS in source.found:
+            fields["transfer_attempts"] = source.found[ATTEMPTS]
         return fields | {"environment": self._environment(source, extensions), "extensions": extensions}
 
     def _environment(self, source: GridObject, extensions: dict[str, str]) -> dict[str, str]:
@@ -77,19 +81,32 @@ class GridTaskReader:
             reference = source.found.get(key, "")
             if not reference:
                 continue
-            is_far = base.is_far_below(reference)
-            url = "" if is_far else base.resolve(reference)
+            url = base.far_url(reference)
+            if url:
+                fields[field] = url
+                extensions[PREFIX + key] = reference
+                self._tell_transfer(source, key, scheme_of(url))
+                continue
+            url = base.resolve(reference)
             path = local_path(url)
             if path:
                 fields[field] = path
                 self._tell_path(source, key, path)
                 continue
-            extensions[PREFIX + key] = reference
-            if is_far or is_url(url):
-                source.tell(Fidelity.NOT_SUPPORTED, key, f"it needs a transfer; {_LATER}")
+            if is_url(url):
+                fields[field] = url
+                self._tell_transfer(source, key, scheme_of(url))
             else:
                 self._ignore(source, key, reference)
+            if url != reference or not is_url(url):
+                extensions[PREFIX + key] = reference
         return fields
+
+    def _tell_transfer(self, source: GridObject, key: str, scheme: str) -> None:
+        if scheme in SCHEMES:
+            source.tell(Fidelity.KEPT, key, "files are transferred")
+        else:
+            source.tell(Fidelity.NOT_SUPPORTED, key, f"files cannot be transferred by {scheme[:20]!r}")
 
     def _tell_path(self, source: GridObject, key: str, path: str) -> None:
         if _EXPANDED.search(path):
@@ -105,21 +122,25 @@ class GridTaskReader:
         what = f"a path without {BASE} is ignored, as the specification says"
         source.tell(Fidelity.NOT_SUPPORTED, key, what)
 
-    def _files(self, source: GridObject, base: StorageBase, extensions: dict[str, str]) -> None:
-        for key in ("input_files", "output_files"):
-            files: Mapping[str, str] = source.found.get(key, {})
+    def _files(self, source: GridObject, base: StorageBase, extensions: dict[str, str]) -> Fields:
+        """Return what is staged; paths that no base makes URLs of are kept, and ignored."""
+        fields: Fields = {}
+        for key, field in _STAGED.items():
+            files: Mapping[str, str] | None = source.found.get(key)
             if not files:
                 continue
-            extensions[PREFIX + key] = as_extension(files)
-            moved = [name for name, reference in files.items() if base.makes_url(reference)]
-            same = f"{key}: they need a transfer"
-            if moved and not source.findings.again((Fidelity.NOT_SUPPORTED, same)):
-                shown = ", ".join(map(repr, moved[:_SHOWN])) + (", ..." if len(moved) > _SHOWN else "")
-                what = f"{shown} need{'s' if len(moved) == 1 else ''} a transfer; {_LATER}"
-                source.tell(Fidelity.NOT_SUPPORTED, key, what, same)
+            moved = files
+            if not base.is_set:
+                moved = {path: url for path, url in files.items() if is_url(url)}
+            if moved:
+                fields[field] = tuple(starmap(StagedFile, moved.items()))
+                first = next(iter(moved.values()))
+                self._tell_transfer(source, key, scheme_of(first if is_url(first) else base.url))
             if len(moved) < len(files):
-                ignored = next(each for each in files.values() if not base.makes_url(each))
-                self._ignore(source, key, ignored)
+                ignored = {path: url for path, url in files.items() if path not in moved}
+                extensions[PREFIX + key] = as_extension(ignored)
+                self._ignore(source, key, next(iter(ignored.values())))
+        return fields
 
 
 def check_base(source: GridObject, base: str) -> None:

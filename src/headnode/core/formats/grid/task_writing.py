@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from headnode.core.formats.fidelity import Fidelity, LossReport, lost_fields
+from headnode.core.formats.fidelity import Fidelity, LossReport, WrittenParts, lost_fields
 from headnode.core.formats.grid.command_lines import SHELL, split
 from headnode.core.formats.grid.keys import MOST_COUNT, REQUIREMENT_ROWS, TASK_ROWS, GridRole, GridTable
 from headnode.core.formats.grid.requirement_reading import (
@@ -18,13 +18,13 @@ from headnode.core.formats.grid.requirement_reading import (
     packages,
     software_of,
 )
-from headnode.core.formats.grid.source import from_extension
+from headnode.core.formats.grid.source import ATTEMPTS, BASE, from_extension
 from headnode.core.formats.grid.task_reading import ONE_PROCESS, PREFIX, max_success_code
-from headnode.core.formats.grid.transfers import STREAMS, file_url, joined_path, local_path
 from headnode.core.formats.job_views import unwritten_needs
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
-from headnode.core.model.task import Distribution, TaskSpec
+from headnode.core.model.staging import STREAMS, StorageBase, file_url, joined_path, local_path
+from headnode.core.model.task import Distribution, StagedFile, TaskSpec, is_far
 
 _WORDS = {"platform": "architectures", "os_name": "systems"}
 _CHOICES = ("names", *_WORDS.values())
@@ -159,7 +159,9 @@ _WRITTEN_FIELDS = {
     *("name", "command", "kind", "minimum", "maximum", "standard_input", "standard_output", "standard_error"),
     *("required_nodes", "depends_on", "start", "end", "increment", "valid_exit_codes", "environment"),
     *("properties", "extensions", "group", "needs", "distribution", "private_directory"),
+    *("stage_in", "stage_out", "storage_base", "transfer_attempts"),
 }
+_WRITTEN_INSIDE: WrittenParts = {StagedFile: frozenset({"path", "url"})}
 _DEFAULTS = TaskSpec()
 _ONE_NODE = Distribution(nodes=1)
 _EXPANDED = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%|\$\{?[A-Za-z_]")
@@ -184,7 +186,8 @@ class DefinitionWriter:
         if not task.private_directory:
             what = "private_directory: a grid task always runs in a directory of its own"
             self._tell(Fidelity.APPROXIMATED, where, what)
-        values |= self._program(task, values, where) | self._streams(task, where)
+        values |= self._program(task, values, where) | self._streams(task, values, where)
+        values |= self._staging(task, values, where)
         values |= {
             "version": 2,
             "environment": self._environment(task, values.get("environment", {}), where),
@@ -197,7 +200,7 @@ class DefinitionWriter:
         self._losses.add(kind, where, what)
 
     def _tell_unsaid(self, task: TaskSpec, where: str) -> None:
-        for field in lost_fields(task, _DEFAULTS, _WRITTEN_FIELDS):
+        for field in lost_fields(task, _DEFAULTS, _WRITTEN_FIELDS, _WRITTEN_INSIDE):
             self._tell(Fidelity.NOT_SUPPORTED, where, f"{field}: a grid task has no such property")
 
     def _program(self, task: TaskSpec, kept: Found, where: str) -> Found:
@@ -266,9 +269,15 @@ class DefinitionWriter:
                 )
         return {_as_spelled(name, spelled): value for name, value in environment.items()}
 
-    def _streams(self, task: TaskSpec, where: str) -> Found:
+    def _streams(self, task: TaskSpec, kept: Found, where: str) -> Found:
         values: Found = {}
+        base = StorageBase(task.storage_base or self._spec.storage_base)
         for key, field in STREAMS.items():
+            url = getattr(task, field)
+            if is_far(url):
+                said = kept.get(key, "")
+                values[key] = said if base.resolve(said) == url else url
+                continue
             path = joined_path(task.work_directory, getattr(task, field)) if getattr(task, field) else ""
             if path.startswith("/") and local_path(file_url(path)) != path:
                 self._tell(
@@ -282,6 +291,16 @@ class DefinitionWriter:
                     )
             elif path:
                 what = f"{field}: it is below the home directory, so it has no URL"
+                self._tell(Fidelity.NOT_SUPPORTED, where, what)
+        return values
+
+    def _staging(self, task: TaskSpec, kept: Found, where: str) -> Found:
+        """Return what is staged, beside what is ignored because no base makes URLs of it."""
+        values: Found = {BASE: task.storage_base, ATTEMPTS: task.transfer_attempts}
+        for key, files in (("input_files", task.stage_in), ("output_files", task.stage_out)):
+            values[key] = kept.get(key, {}) | {one.path: one.url for one in files}
+            if len({one.path for one in files}) < len(files):
+                what = f"{key}: one file can go to one place only: the last is written"
                 self._tell(Fidelity.NOT_SUPPORTED, where, what)
         return values
 

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 
 from headnode.core.formats.fidelity import Fidelity, FidelityReport, LossReport, WrittenParts, lost_fields
-from headnode.core.formats.grid.checking import connects
 from headnode.core.formats.grid.keys import ID, ITEM_ROWS, JOB_ROWS, TASK_ROWS
 from headnode.core.formats.grid.reading import JOB, TASK
 from headnode.core.formats.grid.requirement_reading import merged
+from headnode.core.formats.grid.source import ATTEMPTS, BASE, connects
 from headnode.core.formats.grid.task_writing import DefinitionWriter, RequirementWriter, extended, in_order
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec
-from headnode.core.model.task import TaskSpec, TaskType, substitute
+from headnode.core.model.task import StagedFile, TaskSpec, TaskType, substitute
 
 MOST_EXPANDED = 10_000  # tasks written for one sweep
 MOST_CHILDREN = 200_000  # in one job
@@ -115,7 +115,15 @@ def _instances(number: int, task: TaskSpec, losses: LossReport) -> Iterator[Task
         value = task.value(instance)
         swept = {field: substitute(getattr(task, field), value) for field in _SWEPT}
         plain = {"kind": TaskType.BASIC, "start": 0, "end": 0, "increment": 1, "distribution": None}
+        plain |= {field: _swept_files(getattr(task, field), value) for field in ("stage_in", "stage_out")}
         yield msgspec.structs.replace(task, **swept, **plain)
+
+
+def _swept_files(files: tuple[StagedFile, ...], value: int) -> tuple[StagedFile, ...]:
+    return tuple(
+        msgspec.structs.replace(one, path=substitute(one.path, value), url=substitute(one.url, value))
+        for one in files
+    )
 
 
 def _add_children(spec: JobSpec, found: Sequence[tuple[TaskSpec, list[GridTask]]]) -> None:
@@ -152,6 +160,7 @@ _SAID = {
     *("name", "requested_nodes", "minimum_memory", "minimum_processors_per_node", "single_node", "unit"),
     *("valid_exit_codes", "environment", "tasks", "group_edges", "properties", "extensions", "dialect"),
     *("fail_on_task_failure", "fail_dependent_tasks", "needs", "template"),
+    *("storage_base", "transfer_attempts"),
 }
 _SAID_INSIDE: WrittenParts = {GroupEdge: frozenset({"parent", "child"})}
 _DEFAULTS = JobSpec()
@@ -208,6 +217,8 @@ class _GridWriter:
         values |= {
             "version": 2,
             "description": self._spec.name,
+            BASE: self._spec.storage_base,
+            ATTEMPTS: self._spec.transfer_attempts,
             "tasks": [self._item(one, number) for number, one in enumerate(tasks, 1)],
             "requirements": self._needs.job,
             "meta": {**self._spec.properties, **values.get("meta", {})},
@@ -229,6 +240,8 @@ class _GridWriter:
         needs = merged(self._needs.job, found.get("requirements", {}))
         found |= {"description": found.get("description") or self._name(task), "requirements": needs}
         found |= {"meta": self._meta(task, found.get("meta", {}))}
+        found.setdefault(BASE, self._spec.storage_base)
+        found.setdefault(ATTEMPTS, self._spec.transfer_attempts)
         if not task.command:
             raise BadRequest(
                 code="no-command",

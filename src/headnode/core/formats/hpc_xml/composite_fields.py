@@ -192,6 +192,7 @@ _HPC_WORDS = {
     "configuring": "Configuring",
     "validating": "Validating",
     "queued": "Queued",
+    "handed": "Queued",
     "dispatched": "Dispatching",
     "running": "Running",
     "suspending": "Running",  # these know no such state; its tasks are running, too
@@ -206,6 +207,7 @@ _CCS_WORDS = {
     "configuring": "NotSubmitted",
     "validating": "Queued",
     "queued": "Queued",
+    "handed": "Queued",
     "dispatched": "Queued",
     "running": "Running",
     "suspending": "Running",

@@ -115,13 +115,20 @@ def write_extensions(
 
 def split_extensions(properties: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Divide terms into the user's own and what `write_extensions` has kept among them."""
-    kept = {
-        name.removeprefix(MARK): _unquoted(text) for name, text in properties.items() if name.startswith(MARK)
-    }
-    own = (
-        {name: text for name, text in properties.items() if not name.startswith(MARK)} if kept else properties
-    )
-    return own, {name: text for name, text in kept.items() if name}
+    kept = {name.removeprefix(MARK): _unquoted(text) for name, text in properties.items() if _is_kept(name)}
+    own = {name: text for name, text in properties.items() if not _is_kept(name)} if kept else properties
+    return own, kept
+
+
+def _is_kept(name: str) -> bool:
+    """Tell whether a term has the name of an element or of an attribute that was kept."""
+    if not name.startswith(MARK):
+        return False
+    key = name.removeprefix(MARK)
+    try:
+        return key.startswith("<") or bool(etree.QName(key).localname)
+    except ValueError:
+        return False
 
 
 def _add_terms(element: XmlElement, terms: Mapping[str, str]) -> None:

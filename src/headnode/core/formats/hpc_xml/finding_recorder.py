@@ -1,7 +1,7 @@
 """Record what a reader finds, with its position, and refuse what is wrong."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import NoReturn
 
@@ -39,9 +39,9 @@ class FindingRecorder:
         """Whether findings are only counted."""
         return self._found.is_full
 
-    def count(self, kinds: Iterable[Fidelity]) -> None:
+    def count(self, kind: Fidelity, times: int = 1) -> None:
         """Count findings that are not listed, because there are too many: `is_full`."""
-        self._found.count(kinds)
+        self._found.count(kind, times)
 
     def add_once(
         self, kind: Fidelity, where: str, what: str, element: etree._Element, attribute: str = ""

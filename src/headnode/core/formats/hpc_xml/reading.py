@@ -48,7 +48,12 @@ from headnode.core.formats.hpc_xml.extensions import (
 from headnode.core.formats.hpc_xml.finding_recorder import FindingRecorder
 from headnode.core.formats.hpc_xml.writing import can_express
 from headnode.core.formats.text.source_text import nearest_name
-from headnode.core.formats.text.windows import WindowsFinding, may_have_findings, task_findings
+from headnode.core.formats.text.windows import (
+    WindowsFinding,
+    may_have_findings,
+    paths_alone,
+    task_findings,
+)
 from headnode.core.formats.text.xml_text import XmlDocument, local_name, namespace_of, parse_xml
 from headnode.core.model.errors import BadRequest, Path, TextPosition
 from headnode.core.model.job import GroupEdge, JobSpec, UnitType
@@ -190,8 +195,9 @@ class _HpcReader:
         """Put what was kept among the terms back into the extensions; return the user's own terms."""
         own, kept = split_extensions(pairs)
         for name, text in kept.items():
-            if not name.startswith("<") or checked_element(text) is not None:
-                found.keep(name, text)
+            value = checked_element(text) if name.startswith("<") else text
+            if value is not None:
+                found.keep(name, value)
                 self._recorder.add(Fidelity.NOTE, found.where, f"{name!r} was kept, without effect", child)
         return own
 
@@ -222,9 +228,10 @@ class _HpcReader:
             least = dialect == CCS and bool(job.values.get("run_until_canceled"))
             fields |= job_size_fields(job.pieces, unit, tell, least=least)
         tasks = tuple(self._task_spec(task, unit, defaults) for task in self._tasks)
+        environment = job.values.get("environment", {})
         for found, task in zip(self._tasks, tasks, strict=True):
             if may_have_findings(task):
-                self._tell_windows(found, task, job.values.get("environment", {}))
+                self._tell_windows(found, task, environment)
         return JobSpec(**(fields | job.values), tasks=tasks, group_edges=self._edges, dialect=dialect)
 
     def _task_spec(self, task: ElementValues, unit: UnitType, defaults: HpcDialect) -> TaskSpec:
@@ -242,12 +249,14 @@ class _HpcReader:
 
     def _tell_windows(self, found: ElementValues, task: TaskSpec, environment: Mapping[str, str]) -> None:
         """Report what the task means on Windows only, where it is written."""
-        findings = task_findings(task, environment, cmd=True)
-        if self._recorder.is_full:
-            self._recorder.count([finding.kind for finding in findings])
+        if self._recorder.is_full and (paths := paths_alone(task)):
+            self._recorder.count(Fidelity.NOT_SUPPORTED, paths)
             return
-        for finding in findings:
-            self._recorder.add_made(finding.kind, partial(self._windows_item, found, finding))
+        for finding in task_findings(task, environment, cmd=True):
+            if self._recorder.is_full:
+                self._recorder.count(finding.kind)
+            else:
+                self._recorder.add_made(finding.kind, partial(self._windows_item, found, finding))
 
     def _windows_item(self, found: ElementValues, finding: WindowsFinding) -> ReportItem:
         attribute = _attribute_of(found.element, finding.field)

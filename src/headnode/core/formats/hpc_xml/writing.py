@@ -141,7 +141,7 @@ class _HpcWriter:
             what = f"sizes count {spec.unit.value}s; CCS counts processors: the numbers are kept"
             self._tell(Fidelity.APPROXIMATED, "Job", what)
         if spec.minimum is None or spec.maximum is None:
-            what = "the size is calculated from the tasks; CCS has no word for that: the result is written"
+            what = "CCS cannot say that the size is calculated from the tasks: the calculated size is written"
             self._tell(Fidelity.APPROXIMATED, "Job", what)
 
     def _attributes(

@@ -151,7 +151,7 @@ def _edges(value: Any) -> tuple[GroupEdge, ...]:
 def _chain(text: str) -> tuple[GroupEdge, ...]:
     if not _CHAIN.match(text):
         fix = 'write "1 -> 2": group 2 waits for group 1'
-        refuse("group-order", f"{shown(text)} is no order of groups", fix)
+        refuse("group-order", f"{shown(text)} is not an order of groups", fix)
     return tuple(GroupEdge(first, then) for first, then in pairwise(map(int, text.split("->"))))
 
 
@@ -234,7 +234,7 @@ def _named_job(table: Any) -> NamedParent:
 
 def _write_named_jobs(parents: tuple[NamedParent, ...]) -> list[Mapping[str, str]]:
     return [
-        {"id" if one.by_id else "name": one.called}
+        {"id" if one.by_id else "name": one.name}
         | ({} if one.condition is Condition.ON_SUCCESS else {"condition": one.condition.value})
         for one in parents
     ]

@@ -43,7 +43,7 @@ from headnode.core.model.job import (
     UnitType,
 )
 from headnode.core.model.node_needs import NodeNeeds
-from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec, TaskType
+from headnode.core.model.task import Distribution, ResourceLimit, StagedFile, TaskSpec, TaskType
 
 TOML, JSON = "native", "native-json"
 """The two ways to write it."""
@@ -79,9 +79,10 @@ _WRITTEN_PARTS: WrittenParts = {
     HeldAmounts: frozenset({"memory", "disk", "swap"}),
     Distribution: frozenset({"per_node", "nodes", "round_robin", "geometry"}),
     ResourceLimit: frozenset({"name", "soft", "hard"}),
+    StagedFile: frozenset({"path", "url", "mode", "size", "checksum", "credential"}),
     Licence: frozenset({"feature", "amount"}),
     OrderKey: frozenset({"by", "ascending"}),
-    NamedParent: frozenset({"called", "by_id", "condition"}),
+    NamedParent: frozenset({"name", "by_id", "condition"}),
     GroupEdge: frozenset({"parent", "child"}),
 }
 """The fields that the keys say of the structs inside fields."""

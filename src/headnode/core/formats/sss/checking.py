@@ -78,7 +78,7 @@ class DocumentChecks:
             what = "the parentheses that group opens and closes do not match, or are too many"
             fix = 'open with group="1" on the first property and close with group="-1" on the last'
             self._findings.refuse("groups", element, what, fix)
-        what = "the signs of group are turned: a positive number opens, a negative one closes"
+        what = "the signs of group are reversed: a positive number opens, a negative one closes"
         self._findings.add(Fidelity.TRANSLATED, element, what)
         return tuple(replace(one, group=-one.group) for one in found)
 

@@ -2,22 +2,27 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any
 
+import msgspec
 from lxml import etree
 from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Awareness, Fidelity
 from headnode.core.formats.hpc_xml.extensions import element_text
-from headnode.core.formats.sss.attribute_reading import Fields, PlainName, SssAttributeReader, plain_names
-from headnode.core.formats.sss.attribute_rows import finished, is_amount
+from headnode.core.formats.sss.attributes import Fields, SssAttributeReader, finished, is_amount
 from headnode.core.formats.sss.properties import (
     Aggregation,
+    Charge,
+    Consumable,
     Environment,
     Extension,
+    Notifications,
     Selection,
     SssDistribution,
     SssProperty,
+    SssStream,
     UnknownElement,
     Value,
     Variable,
@@ -36,9 +41,64 @@ from headnode.core.formats.sss.property_rows import (
     names_in,
 )
 from headnode.core.formats.sss.source_text import SssFindings, local
-from headnode.core.formats.sss.value_types import STRING, SssVersion
+from headnode.core.formats.sss.value_types import (
+    STRING,
+    SssVersion,
+)
 from headnode.core.formats.text.xml_text import written_attributes
 from headnode.core.model.errors import BadRequest
+
+_PLAIN_SHAPES = (SssProperty, Charge, Consumable, Selection, SssStream, Notifications, Extension)
+"""The structs that need no attribute and no more than their value."""
+
+
+class PlainName(msgspec.Struct):
+    """A name of a property: its row, the version it is of, and what may stand only once; None: any number.
+
+    `called` is its name in 3.1.0; `read` is None where the text is the value; `heard` is how often the
+    document has it.  `known` are the properties of some texts: most values of a document are repeated.
+    """
+
+    name: str
+    row: SssRow
+    version: SssVersion | None
+    key: Hashable
+    called: str
+    shape: type[SssProperty]
+    read: Callable[[str], Any] | None
+    is_program: bool
+    heard: int = 0
+    known: dict[str | None, SssProperty] = {}
+
+
+def plain_names(place: ElementPlace, prefix: str) -> dict[str, PlainName]:
+    """Return the names of such properties in `place`, by the tags in a namespace that `prefix` says."""
+    return {
+        f"{prefix}{name}": PlainName(
+            name,
+            row,
+            spelling.version,
+            key_of(row.shape(name=row.name), place, row),
+            row.name,
+            row.shape,
+            None if row.type is STRING else row.type.read,
+            is_program=row.name == "Executable",
+        )
+        for name, spelling in SPELLINGS[place].items()
+        if (row := spelling.row).shape in _PLAIN_SHAPES
+        and row not in (NETWORK, ADAPTER)
+        and not spelling.alias
+    }
+
+
+def key_of(found: SssProperty, place: ElementPlace, row: SssRow) -> Hashable:
+    """Return what may stand only once in a place; None when any number of it may."""
+    if place is ElementPlace.REQUESTED:
+        return None
+    if isinstance(found, Consumable):
+        return (row.name, found.metric, getattr(found, "called", ""), getattr(found, "type", ""))
+    return None if row.many else (row.name,)
+
 
 _IN_LOWER = {place: {name.lower(): name for name in names} for place, names in SPELLINGS.items()}
 _CHILDREN_IN_LOWER = {
@@ -46,6 +106,7 @@ _CHILDREN_IN_LOWER = {
 }
 _RANGE = re.compile(r"\[(?:[0-9]{2,5}-[0-9]{1,5}|[0-9]-[0-9]{2,5})\]")
 _WRAPPING = {place for place, names in SPELLINGS.items() if "Node" in names}
+_MOST_KNOWN = 256  # values of one name that are kept while a document is read
 _ANYWHERE = {name for names in SPELLINGS.values() for name in names}
 
 
@@ -79,7 +140,7 @@ class SssElementReader:
         return child
 
     def _tell_case(self, element: etree._Element, name: str, meant: str) -> None:
-        what = f"element {name!r} is read as {meant!r}: names are told in any case"
+        what = f"element {name!r} is read as {meant!r}: letter case does not matter"
         self._findings.add(Fidelity.TRANSLATED, element, what)
 
     def children(self, place: ElementPlace) -> Mapping[str, ChildElement]:
@@ -105,8 +166,11 @@ class SssElementReader:
         if not name.heard and name.version is not None:
             self._note(name.version, name.name, element, name.row)
         name.heard += 1
-        text = element.text
-        text = text.strip() if text else ""
+        written = element.text
+        found = name.known.get(written)
+        if found is not None:
+            return found
+        text = written.strip() if written else ""
         value: Value = text
         if name.read is not None:
             try:
@@ -115,7 +179,11 @@ class SssElementReader:
                 self._findings.refuse(wrong.code, element, wrong.what, wrong.fix)
         elif name.is_program and text[:1] == "#":
             self.fragments.append((text[1:], element))
-        return name.shape(name=name.called, value=value)
+            return name.shape(name=name.called, value=value)
+        found = name.shape(name=name.called, value=value)
+        if len(name.known) < _MOST_KNOWN:
+            name.known[written] = found
+        return found
 
     def _note(self, version: SssVersion, name: str, element: etree._Element, row: SssRow) -> None:
         """Note where a name of `version` alone was heard first."""
@@ -178,7 +246,7 @@ class SssElementReader:
         """Tell that [01-12], which other tools read as twelve numbers, is one sign here."""
         found = _RANGE.search(text)
         if found:
-            what = f"{found[0]!r} is one sign in a regular expression; write each number, with | between them"
+            what = f"{found[0]!r} is one character in a pattern; write each number, with | between them"
             self._findings.add(Fidelity.NOTE, element, what)
 
     def refuse_stray_text(self, element: etree._Element) -> None:

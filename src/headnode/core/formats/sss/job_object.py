@@ -366,9 +366,9 @@ _MORE_THAN_NAMES: Mapping[type[SssProperty], Callable[[Any], Hashable]] = {
 
 def _environments(properties: tuple[SssProperty, ...]) -> tuple[SssProperty, ...]:
     """Return the properties with one environment, in which later variables replace earlier ones."""
-    found = [one for one in properties if type(one) is Environment]
-    if len(found) < 2:
+    if list(map(type, properties)).count(Environment) < 2:
         return properties
+    found = [one for one in properties if type(one) is Environment]
     variables: dict[str, Variable] = {}
     for one in found:
         variables |= {variable.name: variable for variable in one.variables}

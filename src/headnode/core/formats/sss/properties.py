@@ -178,7 +178,7 @@ MEASURED_IN_BYTES = ("Disk", "Memory", "Swap")
 class Charge(SssProperty, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """The amount charged for the job.  `units` is the currency.
 
-    Kept for its owner: Headnode charges nobody.
+    Kept for its owner: Headnode charges no accounts.
     """
 
     units: str = ""
@@ -204,8 +204,12 @@ class Consumable(SssProperty, frozen=True, kw_only=True, tag=True, omit_defaults
         """
         if self.value is None:
             return None
-        number = float(self.value)
-        amount = int(number) if number.is_integer() else Fraction(number)
+        amount: int | Fraction
+        if type(self.value) is int:
+            amount = self.value
+        else:
+            number = float(self.value)
+            amount = int(number) if number.is_integer() else Fraction(number)
         if self.name not in MEASURED_IN_BYTES:
             return amount
         size = _SIZES.get(self.units.upper() or UNWRITTEN)

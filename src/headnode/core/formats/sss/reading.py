@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Awareness, Fidelity, FidelityReport
 from headnode.core.formats.hpc_xml.attributes import BY_NAMESPACE
-from headnode.core.formats.sss.attribute_reading import Fields, key_of
+from headnode.core.formats.sss.attributes import Fields
 from headnode.core.formats.sss.checking import DocumentChecks
-from headnode.core.formats.sss.element_reading import SssElementReader
+from headnode.core.formats.sss.element_reading import SssElementReader, key_of
 from headnode.core.formats.sss.job_object import (
     Entry,
     File,
@@ -88,7 +88,7 @@ def tree_of(text: bytes | str, *, lenient: bool) -> tuple[Tree, RepairedText | N
     except BadRequest as wrong:
         raise mended.moved_back(wrong) if lenient else refusal from wrong
     if not lenient:
-        fix = f"{refusal.fix}; --lenient would mend it"
+        fix = f"{refusal.fix}; --lenient repairs it"
         raise BadRequest(code=refusal.code, what=refusal.sentence, fix=fix, place=refusal.place)
     return tree, mended
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem
 from headnode.core.formats.hpc_xml.extensions import checked_element
-from headnode.core.formats.sss.attribute_rows import BY_SHAPE, matches_by_op, reads_back_otherwise, written_of
+from headnode.core.formats.sss.attributes import BY_SHAPE, matches_by_op, reads_back_otherwise, written_of
 from headnode.core.formats.sss.job_object import (
     ENTRY_NAMES,
     Entry,
@@ -171,7 +171,7 @@ class _DocumentWriter:
     def _kept(self, found: UnknownElement) -> XmlElement | str:
         text = checked_element(found.xml)
         if text is None:
-            self._tell(found.name, "what was kept is no XML: it is left out")
+            self._tell(found.name, "a kept element is not XML: it is left out")
             return ""
         return text
 

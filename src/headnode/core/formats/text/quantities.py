@@ -150,7 +150,7 @@ def parse_span(value: Any) -> Seconds:
     total, at = 0.0, 0
     while piece := _PIECE.match(text, at):
         if piece[2] not in _UNITS:
-            refuse("run-time", f"{piece[2][:20]!r} is no unit of time", fix)
+            refuse("run-time", f"{piece[2][:20]!r} is not a unit of time", fix)
         total, at = total + float(piece[1]) * _UNITS[piece[2]], piece.end()
     if at != len(text) or not text or math.isinf(total):
         refuse("run-time", f"{shown(value)} is not a span of time", fix)
@@ -190,7 +190,7 @@ def parse_memory(value: Any) -> int:
         refuse("memory", f"{shown(value)} is not an amount of memory", fix)
     unit = found[2].lower()
     if unit not in _MEGABYTES_IN:
-        refuse("memory", f"{found[2][:20]!r} is no unit of memory", fix)
+        refuse("memory", f"{found[2][:20]!r} is not a unit of memory", fix)
     amount = float(found[1]) * _MEGABYTES_IN[unit]
     if math.isinf(amount) or amount != int(amount):
         refuse("memory", f"{shown(value)} is not a whole number of MB", fix)
@@ -282,7 +282,7 @@ def one_of(what: str, value: Any, words: Mapping[str, Any]) -> Any:
         return words[value]
     meant = nearest_name(value, words) if isinstance(value, str) else ""
     hint = f"did you mean {meant!r}? " if meant else ""
-    refuse(what.replace(" ", "-"), f"{shown(value)} is no {what}", f"{hint}write {', '.join(words)}")
+    refuse(what.replace(" ", "-"), f"{shown(value)} is not a valid {what}", f"{hint}write {', '.join(words)}")
 
 
 MOST_NODES = 100_000
@@ -345,7 +345,7 @@ def _numbers(text: str, whole: str) -> Sequence[str]:
     for part in text.split(","):
         found = _RANGE.match(part.strip())
         if found is None:
-            refuse("nodes", f"{shown(part)} in {shown(whole)} is no number or range", _FIX)
+            refuse("nodes", f"{shown(part)} in {shown(whole)} is not a number or range", _FIX)
         first, last = found[1], found[2] or found[1]
         if int(last) < int(first) or int(last) - int(first) >= MOST_NODES:
             refuse("nodes", f"range {part.strip()!r} in {shown(whole)} is empty or too long", _FIX)

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import NoReturn
 
-from headnode.core.model.errors import BadRequest, TextPosition
+from headnode.core.model.errors import BadRequest, Path, TextPosition
 
 MOST_BYTES = 32_000_000
 _BLOCK = 4096
@@ -41,12 +41,12 @@ class SourceText:
         begins = max(begins, self.text.rfind("\n", block * _BLOCK, start) + 1)
         return TextPosition(line + 1, start - begins)
 
-    def refuse(self, start: int, code: str, what: str, fix: str) -> NoReturn:
-        """Refuse the text for what stands at character number `start`.
+    def refuse(self, start: int, code: str, what: str, fix: str, about: Path = ()) -> NoReturn:
+        """Refuse the text for what stands at character number `start`; `about` is its path, if it has one.
 
         Raises:  BadRequest, always.
         """
-        raise BadRequest(code=code, what=what, fix=fix, place=self.place(start))
+        raise BadRequest(code=code, what=what, fix=fix, place=self.place(start), path=about)
 
 
 def decode(data: bytes | str) -> str:

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+
+import msgspec
 
 from headnode.core.formats.fidelity import Fidelity, ReportItem
 from headnode.core.model.job import JobSpec
@@ -38,7 +39,7 @@ _WINDOWS_VARIABLES = frozenset(
 """Variables of Windows and of HPC Pack there, which no task has here unless its job sets them."""
 
 
-class WindowsFinding(NamedTuple):
+class WindowsFinding(msgspec.Struct, frozen=True, gc=False):
     """What means something else here; `field` is that of the task.
 
     `path` is the Windows path that is meant.  Its sentence is made when needed: there may be many.
@@ -73,6 +74,22 @@ def _paths(task: TaskSpec) -> tuple[str, str, str, str]:
     return task.work_directory, task.standard_input, task.standard_output, task.standard_error
 
 
+def paths_alone(task: TaskSpec) -> int:
+    """Return how many findings a task for cmd.exe has, if all of them are paths of files; else 0.
+
+    It costs less than the findings, where there are so many that they are only counted.
+    """
+    command, found = task.command, 0
+    if "\\" in command or "%" in command or "&" in command or _may_call_cmd(command):
+        return 0
+    for text in _paths(task):
+        if "%" in text:
+            return 0
+        if "\\" in text or (":" in text and _ABSOLUTE.search(text)):
+            found += 1
+    return found
+
+
 def task_findings(task: TaskSpec, job_environment: Mapping[str, str], *, cmd: bool) -> list[WindowsFinding]:
     """Return what a task means on Windows only; `cmd`: its command line was written for cmd.exe."""
     paths, command = _paths(task), task.command
@@ -85,7 +102,7 @@ def task_findings(task: TaskSpec, job_environment: Mapping[str, str], *, cmd: bo
         path = _IN_COMMAND.search(command) or (_RELATIVE.match(command) if cmd else None)
         if path:
             found.append(WindowsFinding("command", Fidelity.NOT_SUPPORTED, path=path[path.re.groups]))
-    if cmd and ("&" in command or _may_call_cmd(command)):
+    if cmd and ("&" in command or (_may_call_cmd(command) and _CMD.match(command))):
         found += _cmd_syntax(command)
     if cmd and ("%" in command or "%" in "".join(paths)):
         found += _variables(task, job_environment)

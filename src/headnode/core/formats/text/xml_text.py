@@ -174,9 +174,10 @@ def _refuse_many_elements(text: str, size: int) -> None:
         things["tasks"] = (sum(map(text.count, _TASKS)), _EACH_TASK)
         things["names and values"] = (light, _EACH_LIGHT)
     refuse_many_parts(size, things)
-    for start in range(0, len(text), _LONG_TAG // 2):
-        if text.find("<", start, start + _LONG_TAG // 2) < 0:
-            _refuse_long_tag(text, text.rfind("<", 0, start))
+    half = _LONG_TAG // 2
+    for start in range(half, len(text), half):
+        if text.find("<", start, start + half) < 0:  # the last tag before is long, and seen here but once
+            _refuse_long_tag(text, text.rfind("<", start - half, start))
 
 
 def _refuse_long_tag(text: str, start: int) -> None:

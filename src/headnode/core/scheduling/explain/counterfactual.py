@@ -27,7 +27,6 @@ from headnode.core.scheduling.free_resources import FreeResources
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.plan import Plan
-from headnode.core.scheduling.policies import Policy
 from headnode.core.scheduling.request import resolve
 from headnode.core.scheduling.view import View
 
@@ -109,20 +108,6 @@ class _Mildest(NamedTuple):
     value: int
     subject: Subject
     outcome: PlannedStart
-
-
-def counterfactuals(
-    view: View, policy: Policy, subject: Subject, room: ChangeLimits, *, most: int = MOST_PLANS
-) -> Suggestions:
-    """Return what would make the subject, a job that queues in the view, start now, or else sooner."""
-    search = search_changes(view, policy(view), subject, room, most=most)
-    try:
-        asked = next(search)
-        while True:
-            asked = search.send(policy(asked))
-    except StopIteration as ended:
-        found: Suggestions = ended.value
-        return found
 
 
 def search_changes(

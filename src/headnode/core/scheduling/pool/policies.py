@@ -29,7 +29,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from headnode.core.model.workload import Workload
-from headnode.core.scheduling.pool.replay import ForkablePolicy, PoolPolicy, Ties
+from headnode.core.scheduling.pool.replay import ForkablePolicy, Ties
 from headnode.core.scheduling.profile import Profile
 
 
@@ -369,13 +369,6 @@ class ConservativeReplan(Conservative):
             kind = processors, estimate = self._processors[job], self._estimates[job]
             placed[kind] = self._profile.first_fit(processors, estimate, placed.get(kind, now))
             self._reserve(job, placed[kind])
-
-
-class PolicyMaker(Protocol):
-    """A factory of a policy for one replay."""
-
-    def __call__(self, workload: Workload, processors: int, ties: Ties, /) -> PoolPolicy:
-        """Return the policy before the first job; `processors` is the size of the pool."""
 
 
 class ForkablePolicyMaker(Protocol):

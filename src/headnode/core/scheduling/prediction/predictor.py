@@ -97,7 +97,7 @@ def by_predicted_wait(judged: Sequence[JudgedPrediction]) -> dict[str, Predictio
 
 REMEMBERED = 500  # outcomes for each length of wait
 FEWEST = 20  # outcomes for a length of wait, or those of all lengths are taken
-_SHORT = 600.0  # seconds added to both sides of a ratio: that a minute became two means little
+SHORT = 600.0  # seconds, of waits at which a correction is not about parts but about minutes
 _DAY = 86_400.0  # seconds
 _APART = 0.1  # of the wait
 
@@ -127,14 +127,16 @@ class CalibrationRecord(msgspec.Struct, frozen=True, array_like=True):
 class Calibration:
     """Corrections of predicted waits, learned from every job that had to wait and has started.
 
-    Its size is bounded: lengths of waits are classed by doubling.
+    Its size is bounded: lengths of waits are classed by doubling.  `short` seconds are added to both sides of
+    a ratio: that so short a wait became twice as long means little.
 
     Neighbours in a long queue share their luck for as long as they wait, so that hundreds of outcomes may
     be one.  Of waits of more than a day only those that ended a tenth of the wait apart are taken; so are
     those of waits of any length where all lengths are taken together.
     """
 
-    def __init__(self, state: Iterable[CalibrationRecord] = ()) -> None:
+    def __init__(self, state: Iterable[CalibrationRecord] = (), short: float = SHORT) -> None:
+        self._short = short
         self._ratios: dict[CalibrationKey, RecentValues] = {}
         self._last: dict[CalibrationKey, float] = {}
         for one in state:
@@ -158,9 +160,9 @@ class Calibration:
         """
         for level, wait in ((0.5, foreseen.middle), (0.9, foreseen.longest)):
             if wait < inf:
-                for length in (_length(wait), None):
+                for length in (self._length(wait), None):
                     if self._apart((level, length), wait, now):
-                        ratio = (waited + _SHORT) / (wait + _SHORT)
+                        ratio = (waited + self._short) / (wait + self._short)
                         self._ratios.setdefault((level, length), RecentValues(REMEMBERED)).add(ratio)
 
     def state(self) -> tuple[CalibrationRecord, ...]:
@@ -182,16 +184,15 @@ class Calibration:
 
     def _corrected(self, level: float, wait: float, untaught: float) -> float:
         """Return the wait that a part `level` of such jobs did not exceed."""
-        for length in (_length(wait), None) if wait < inf else ():
+        for length in (self._length(wait), None) if wait < inf else ():
             ratios = self._ratios.get((level, length))
             if ratios is not None and len(ratios) >= FEWEST:
-                return max(0.0, ratios.quantile(level) * (wait + _SHORT) - _SHORT)
+                return max(0.0, ratios.quantile(level) * (wait + self._short) - self._short)
         return untaught
 
-
-def _length(wait: float) -> int:
-    """Return the class of waits: under 10 minutes, under 30, under 70, and so on by doubles."""
-    return int(log2(wait / _SHORT + 1))
+    def _length(self, wait: float) -> int:
+        """Return the class of waits: under 10 minutes, under 30, under 70, and so on by doubles."""
+        return int(log2(wait / self._short + 1))
 
 
 _FRESH = 0.01  # of the wait foreseen: that much later it is still worth telling

@@ -44,13 +44,6 @@ class PredictedWait(NamedTuple):
     by_limits: Seconds
 
 
-def predict_waits(
-    scene: ReplayInput, history: RunTimeHistory, wanted: Collection[int], replays: int = REPLAYS
-) -> dict[int, PredictedWait]:
-    """Return when each of the wanted jobs, all of them queued, will start."""
-    return Replays(scene, history, replays).foresee(scene.now, wanted)
-
-
 class Replays:
     """The simulated futures of one state: one in which all jobs run to their limits, and the replays.
 

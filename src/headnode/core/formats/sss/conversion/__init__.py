@@ -11,9 +11,9 @@ Back, a job is fields of the model again, and these are properties by the same t
 """
 
 from headnode.core.formats.sss.conversion.document_reading import ConvertedJobs, jobs_in
+from headnode.core.formats.sss.conversion.document_writing import document_of_jobs
 from headnode.core.formats.sss.conversion.extensions import id_read_with
 from headnode.core.formats.sss.conversion.job_writing import document_of
-from headnode.core.formats.sss.conversion.several_jobs import document_of_jobs
 from headnode.core.formats.sss.conversion.simple_fields import Asker
 from headnode.core.model.job import DependencyLink
 

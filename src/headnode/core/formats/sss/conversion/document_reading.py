@@ -120,7 +120,7 @@ class _DocumentConverter:
         findings = self.findings.at(f"job group {group.id!r}")
         for one in group.properties:
             if one.name in ("State", "CreationTime") and one.value is not None:
-                findings.note(f"{one.name}: it says what became of the group elsewhere, and is not input")
+                findings.note(f"{one.name}: a result of the group on another system; not an input")
         called = group.name or group.id
         findings.translated(f"it is the group {called!r} of its jobs")
         more = {} if called == group.id else {f"{GROUP}Id": group.id}

@@ -130,7 +130,7 @@ _PART_FIELDS: tuple[tuple[type[msgspec.Struct], str], ...] = (
     (HeldAmounts, "memory disk swap"),
     (Distribution, "per_node nodes round_robin geometry"),
     (Licence, "feature amount"),
-    (NamedParent, "called by_id condition"),
+    (NamedParent, "name by_id condition"),
     (ResourceLimit, "name soft hard"),
     (
         Alternative,

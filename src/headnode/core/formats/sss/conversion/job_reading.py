@@ -7,12 +7,14 @@ from headnode.core.formats.fidelity import Awareness
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings, extensions_of, own_extensions
 from headnode.core.formats.sss.conversion.programs import limits_of
 from headnode.core.formats.sss.conversion.request_reading import AcceptedRequest, accept_request
-from headnode.core.formats.sss.conversion.requested_resources import (
+from headnode.core.formats.sss.conversion.resource_reading import (
     AlternativeFields,
     combined_alternatives,
     difference,
+    node_fields,
+    sizes_of,
+    total,
 )
-from headnode.core.formats.sss.conversion.resource_reading import node_fields, sizes_of, total
 from headnode.core.formats.sss.conversion.simple_fields import (
     Asker,
     SortedScope,
@@ -192,7 +194,7 @@ class JobReader:
             what = f"Dependency: the cluster looks up the job with {named_parent}, or refuses this one"
             self._findings.translated(what)
         taken = accept_request(scope)
-        _check_machine(taken.options[0].request.get("machine", ""), scope.asker.machine, self._where)
+        resource = _resource_of(taken.options[0].request.get("machine", ""), scope.asker, self._where)
         self._ways.append(taken.options)
         tasks = list(self._tasks(self._document.scripts))
         fields = self._asked(tasks) | self._told() | waits.fields
@@ -206,6 +208,7 @@ class JobReader:
             properties=ours.properties,
             job_group=around.job_group,
             description=ours.description or around.description,
+            resource=resource,
             dialect=self._document.dialect,
         )
 
@@ -229,8 +232,8 @@ class JobReader:
         """Return the fields that follow from what is requested, with the tasks and the alternatives."""
         choices, cut = combined_alternatives([[one.weight for one in ways] for ways in self._ways])
         if cut:
-            more = "1 more alternative is" if cut == 1 else f"{cut} more alternatives are"
-            self._findings.approximated(f"{more} left out, since it prefers all others but the last")
+            more = "1 alternative is" if cut == 1 else f"{cut} alternatives are"
+            self._findings.approximated(f"{more} left out: those with the lowest preference but the last")
         first = self._meaning(tasks, choices[0], 0, explicit=False)
         meanings, sized = [first], first.job["minimum"] is not None
         for number, choice in enumerate(choices[1:], 1):
@@ -253,14 +256,14 @@ class JobReader:
         different = tuple(dict.fromkeys(one for one in found if one is not None))
         if different:
             number = "1 alternative" if len(different) == 1 else f"{len(different)} alternatives"
-            self._findings.translated(f"Requested: {number} to what it asks for at best")
+            self._findings.translated(f"Requested: {number} beside the preferred request")
         return different
 
     def _together(self, tasks: Sequence[TaskDraft], meaning: AlternativeFields) -> bool:
         """Whether there are several tasks, which start together."""
         several = sum([one.instances for one in tasks]) > 1
         if several and any(task["minimum"] < task["maximum"] for task in meaning.tasks):
-            what = "Processors from so many to so many: tasks that start together get the least"
+            what = "Processors as a range: tasks that start together get the lower bound"
             self._findings.approximated(what)
         return several
 
@@ -350,11 +353,20 @@ _ONE_NAME = (
 )
 
 
-def _check_machine(asked: str, machine: str, where: str) -> None:
+def _resource_of(asked: str, asker: Asker, where: str) -> str:
+    """Return the resource that a job names as its Machine; empty for one of this cluster itself.
+
+    Raises:  BadRequest ``machine`` when it is neither.
+    """
+    machine = asker.machine
     if asked and machine and asked.lower() != machine.lower():
+        known = next((name for name in asker.resources if name.lower() == asked.lower()), "")
+        if known:
+            return known
         raise BadRequest(
             code="machine",
-            what=f"{where}: Machine {asked!r}: the job is for that one, and this is {machine!r}",
+            what=f"{where}: Machine {asked!r}: the job is for that cluster, and this is {machine!r}",
             fix="submit it there, or take Machine out",
             path=("Machine",),
         )
+    return ""

@@ -1,6 +1,7 @@
 """A job as a document."""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 
@@ -13,12 +14,13 @@ from headnode.core.formats.sss.conversion.extensions import (
     FIELD,
     ConversionFindings,
     TextLosses,
+    kept_group,
     kept_job,
     tell_losses,
 )
 from headnode.core.formats.sss.conversion.job_reading import dependency
-from headnode.core.formats.sss.conversion.programs import limits_back
-from headnode.core.formats.sss.conversion.requested_resources import NO_MEMORY, distribution_back
+from headnode.core.formats.sss.conversion.programs import SWEPT, limits_back, run_of
+from headnode.core.formats.sss.conversion.resource_reading import NO_MEMORY
 from headnode.core.formats.sss.conversion.resource_table import Request, distinct
 from headnode.core.formats.sss.conversion.resource_writing import (
     is_plain,
@@ -26,17 +28,111 @@ from headnode.core.formats.sss.conversion.resource_writing import (
     sized_by_task,
     written_layout,
 )
-from headnode.core.formats.sss.conversion.simple_fields import environment, holds_back, ordered, own_words
-from headnode.core.formats.sss.conversion.task_writing import run_of, task_group
+from headnode.core.formats.sss.conversion.simple_fields import (
+    distribution_back,
+    environment,
+    holds_back,
+    ordered,
+    own_words,
+)
 from headnode.core.formats.sss.conversion.write_request import written_request
-from headnode.core.formats.sss.job_object import JobGroup, SssDocument, SssJob, TaskGroup
-from headnode.core.formats.sss.properties import Designator, Extension, Notifications, SssProperty
+from headnode.core.formats.sss.job_object import JobGroup, SssDocument, SssJob, Task, TaskGroup
+from headnode.core.formats.sss.properties import (
+    Designator,
+    Extension,
+    Notifications,
+    SssProperty,
+)
 from headnode.core.formats.sss.property_rows import ElementPlace
 from headnode.core.formats.sss.value_types import MOST_SECONDS, SssVersion
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Alternative, JobSpec, TaskAlternative, dependencies, with_option
 from headnode.core.model.quantities import Instant
-from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.task import TaskSpec, TaskType, substitute
+
+MOST_WRITTEN_OUT = 1_000  # instances of a sweep whose texts differ
+
+_ESCAPED = re.compile(r"[*^]")
+
+
+def task_group(
+    spec: JobSpec, task: TaskSpec, options: Sequence[Request], findings: ConversionFindings
+) -> TaskGroup:
+    """Return the task group of a task, which asks for one of options.
+
+    A sweep whose texts differ has a Task for each instance.
+    """
+    kept = kept_group(task.extensions, findings)
+    asked = written_request(options, kept, ElementPlace.TASK_GROUP, findings)
+    written_out = _is_written_out(task, findings)
+    found = written_layout(spec, task, findings)
+    counted = task.kind is TaskType.SWEEP or (found and found.geometry)
+    TextLosses(findings).tell("name", [task.name])
+    own = [
+        *([SssProperty(name="Name", value=task.name)] if task.name else []),
+        *([SssProperty(name="TaskCount", value=task.instances)] if counted else []),
+        *([] if written_out else run_of(_first(task, findings), findings)),
+        *environment(task.environment),
+        *limits_back(task.resource_limits, findings),
+        *distribution_back(found, findings),
+        *_restartable(spec, task),
+        *own_words(task.properties, findings),
+    ]
+    names = {one.name for one in own if one.name in ("ResourceLimit", "TaskDistribution")}
+    rest = [one for one in asked.properties if one.name not in names]
+    group = TaskGroup(properties=ordered([*own, *rest]), requested=asked.requested, kept=kept.kept)
+    return replace(group, tasks=tuple(_each(task, findings))) if written_out else group
+
+
+def _restartable(spec: JobSpec, task: TaskSpec) -> list[SssProperty]:
+    """Say of a task what the job does not say of all of them."""
+    if len({each.rerunnable for each in spec.tasks}) == 1:
+        return []
+    return [SssProperty(name="Restartable", value=task.rerunnable)]
+
+
+def _texts(task: TaskSpec, value: int) -> TaskSpec:
+    """Return a task with the swept value in its texts."""
+    return replace(task, **{field: substitute(getattr(task, field), value) for field in SWEPT})
+
+
+def _is_written_out(task: TaskSpec, findings: ConversionFindings) -> bool:
+    """Whether each instance of a sweep has texts of its own, which are written."""
+    if task.kind is not TaskType.SWEEP:
+        return False
+    same = _texts(task, 1) == _texts(task, 2)
+    if (task.start, task.increment) != (1, 1) or task.instances == 1:
+        what = "start, increment: instances are numbered from 1; only the number is passed to each"
+        for field in ("start", "end", "increment", "kind"):
+            findings.approximated(f"{field}: {what}")
+    if same:
+        return False
+    if task.instances > MOST_WRITTEN_OUT:
+        what = f"kind: more than {MOST_WRITTEN_OUT} instances with different texts are not written"
+        findings.lost(what)
+        return False
+    what = f"kind: the sweep is written out, with a Task for each of its {task.instances} instances"
+    findings.translated(what)
+    return True
+
+
+def _first(task: TaskSpec, findings: ConversionFindings) -> TaskSpec:
+    """Return the texts that all instances share, without carets that take the meaning of signs away."""
+    if task.kind is not TaskType.SWEEP or _texts(task, 1) != _texts(task, 2):
+        return task
+    found = _texts(task, 1)
+    for field in SWEPT:
+        if _ESCAPED.sub(r"^\g<0>", getattr(found, field)) != getattr(task, field):
+            findings.translated(f"{field}: each caret stands for itself")
+    return found
+
+
+def _each(task: TaskSpec, findings: ConversionFindings) -> Iterator[Task]:
+    for instance in range(1, task.instances + 1):
+        found = _texts(task, task.value(instance))
+        number = SssProperty(name="Id", value=str(instance))
+        yield Task(properties=ordered([number, *run_of(found, findings)]))
+
 
 NEW = "new"
 """The Id of a job that has none yet; a job object must have one."""
@@ -99,7 +195,7 @@ def _tell_alternatives(spec: JobSpec, job: SssJob, findings: ConversionFindings)
     if back.alternatives == spec.alternatives:
         return
     if number != len(spec.alternatives):
-        what = f"alternatives: {number} can be said, of the {len(spec.alternatives)} that there were"
+        what = f"alternatives: {number} of {len(spec.alternatives)} can be written"
         findings.approximated(what)
     elif all(
         _same_sizes(with_option(spec, option), with_option(back, option)) for option in range(number + 1)
@@ -153,7 +249,7 @@ class _JobObjectWriter:
         if sized and not alone and all(is_plain(one, _written(one)) for one in sized):
             variants, alone = sized, True
             for field in ("minimum", "maximum"):
-                findings.translated(f"{field}: it is said, since alternatives have others")
+                findings.translated(f"{field}: it is written, because alternatives have other values")
         self._tell_together(tasks, alone=alone)
         scopes = self._scopes(variants, alone=alone)
         asked = written_request(scopes[0], kept, ElementPlace.JOB, findings)
@@ -229,8 +325,8 @@ class _JobObjectWriter:
             yield dependency(str(other), condition)
         for parent in spec.named_parents:
             designator = Designator.JOB_ID if parent.by_id else Designator.JOB_NAME
-            texts.tell("named_parents", [parent.called])
-            yield dependency(parent.called, parent.condition, designator)
+            texts.tell("named_parents", [parent.name])
+            yield dependency(parent.name, parent.condition, designator)
         yield from own_words(spec.properties, self.findings)
 
     def _moment(
@@ -243,7 +339,7 @@ class _JobObjectWriter:
             what = f"{field}: it is not between 1970 and 2106-02-07, which is all that can be written"
             self.findings.approximated(what)
         elif float(second) != float(at):
-            self.findings.approximated(f"{field}: it is said in whole seconds")
+            self.findings.approximated(f"{field}: it is written in whole seconds")
         yield SssProperty(name=name, value=float(min(max(second, 0), MOST_SECONDS)))
 
     def _notifications(self) -> Iterator[SssProperty]:

@@ -5,16 +5,33 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from headnode.core.formats.grid.command_lines import join, with_directory
-from headnode.core.formats.sss.conversion.extensions import ConversionFindings
+from headnode.core.formats.sss.conversion.extensions import (
+    ConversionFindings,
+    TextLosses,
+)
 from headnode.core.formats.sss.conversion.simple_fields import SortedScope
-from headnode.core.formats.sss.properties import LimitKind, Redirect, SssLimit, SssProperty, SssStream, Unit
-from headnode.core.model.task import SHELL, ResourceLimit, argv_of, words_of
+from headnode.core.formats.sss.properties import (
+    LimitKind,
+    Redirect,
+    SssLimit,
+    SssProperty,
+    SssStream,
+    Unit,
+)
+from headnode.core.model.staging import local_path
+from headnode.core.model.task import (
+    SHELL,
+    ResourceLimit,
+    TaskSpec,
+    argv_of,
+    is_far,
+    words_of,
+)
 
 ENV = "/usr/bin/env"
 """The program that looks for another one in PATH, as Headnode does for a command without a slash."""
 
 LONGEST_SCRIPT = 100_000  # characters; a system takes 128 KB in one argument
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _VARIABLE = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%")
 _PLAIN_PROGRAM = re.compile(r"[\w+.,@][\w+.,:@-]*", re.ASCII)  # neither an option nor a variable
 _SHEBANG = re.compile(r"#!\s*(\S+)(?:[ \t]+(\S+))?")
@@ -53,16 +70,18 @@ def program_of(executable: str, arguments: str, shell: str, scripts: Mapping[str
     words, changed = arguments_in(arguments)
     if executable.startswith("#"):
         return _script(executable[1:], scripts.get(executable[1:]), words, shell)
-    if _URL.match(executable):
-        return ProgramCommand(
-            "", lost=f"Executable {executable!r} would have to be fetched: there is no command"
-        )
+    if is_far(executable):
+        path = local_path(executable)
+        if not path:
+            note = changed or f"Executable {executable!r} is transferred to the node before the task starts"
+            return ProgramCommand(join([executable, *words]), changed=note)
+        executable, changed = path, changed or f"Executable {executable!r}: it is the file {path!r}"
     if not executable:
         lost = "Arguments or Shell without an Executable: there is no command" if words or shell else ""
         return ProgramCommand("", lost=lost)
     own = "" if shell else _own_line(executable, words)
     if own:
-        return ProgramCommand(own)
+        return ProgramCommand(own, changed=changed)
     line = _path(with_directory(executable))
     if words:
         line = f"{line} {join(words)}"
@@ -148,7 +167,7 @@ def _started(command: str) -> tuple[str, str]:
     if command.startswith("~/") and _PLAIN_WORDS.fullmatch(command[2:]):
         first, *rest = words_of(command)
         return first, join(rest)
-    strange = words[0] != words[0].strip() or _URL.match(words[0])
+    strange = words[0] != words[0].strip() or local_path(words[0])
     if "/" not in words[0] or strange:
         return ENV, join(words)
     return words[0], join(words[1:])
@@ -321,3 +340,45 @@ def limits_back(limits: Iterable[ResourceLimit], findings: ConversionFindings) -
 
 def _limit(word: str, kind: LimitKind | None, amount: int) -> SssLimit:
     return SssLimit(name="ResourceLimit", called=word, kind=kind, value=str(amount))
+
+
+SWEPT = ("command", "standard_input", "standard_output", "standard_error", "work_directory")
+"""The fields of a task in which an asterisk is the swept value."""
+
+
+def run_of(task: TaskSpec, findings: ConversionFindings) -> Iterator[SssProperty]:
+    """Yield what a task runs, where, and with which files."""
+    said = as_program(task.command)
+    if said.lost:
+        findings.approximated(said.lost)
+    if said.changed:
+        findings.translated(said.changed)
+    texts = TextLosses(findings)
+    for field in SWEPT[1:]:
+        texts.path(field, getattr(task, field))
+    simple = (
+        ("Executable", said.executable),
+        ("Arguments", said.arguments),
+        ("InitialWorkingDirectory", task.work_directory),
+    )
+    yield from (SssProperty(name=name, value=text) for name, text in simple if text)
+    yield from _streams(task, findings)
+
+
+def _streams(task: TaskSpec, findings: ConversionFindings) -> Iterator[SssProperty]:
+    """Yield the files of a task.  Errors in the file of the output go to the same opened file."""
+    if task.standard_input:
+        yield SssStream(name="InputFile", value=task.standard_input)
+    if task.standard_output:
+        append = (Redirect.APPEND,) if task.append_output else ()
+        yield SssStream(name="OutputFile", value=task.standard_output, redirects=append)
+    if task.standard_output and task.standard_error == task.standard_output:
+        yield SssStream(name="ErrorFile", redirects=(Redirect.MERGE,))
+        if task.append_error != task.append_output:
+            findings.translated("append_error: errors go to the file of the output as it is opened")
+    elif task.standard_error:
+        append = (Redirect.APPEND,) if task.append_error else ()
+        yield SssStream(name="ErrorFile", value=task.standard_error, redirects=append)
+    for field, path in (("append_output", task.standard_output), ("append_error", task.standard_error)):
+        if getattr(task, field) and not path:
+            findings.translated(f"{field}: there is no file to write behind")

@@ -41,20 +41,24 @@ _OF_JOB = ("Machine", "User", "Project", "Queue", "QualityOfService", "Reservati
 """What a job has once, whichever way the scheduler chooses."""
 
 
-def ways_here(ways: Sequence[ConstraintSet], machine: str) -> tuple[list[ConstraintSet], list[ConstraintSet]]:
-    """Return the ways that are for this cluster, best first, and the others.
+def ways_here(
+    ways: Sequence[ConstraintSet], machine: str, resources: Sequence[str] = ()
+) -> tuple[list[ConstraintSet], list[ConstraintSet]]:
+    """Return the ways that are for this cluster or else one of its resources, best first, and the others.
 
     What names the cluster only by a comparison, such as NE, has been decided and is left out.
     Raises:  BadRequest ``machine`` when none is for it.
     """
     if not machine:
         return list(ways), []
+    named = (machine, *resources)
+    machine = next((name for name in named if any(_is_for(way, name) for way in ways)), machine)
     here = [_decided(way) for way in ways if _is_for(way, machine)]
     if not here:
         wanted = dict.fromkeys(str(one) for way in ways for one in way.constraints if one.subject == _MACHINE)
         raise BadRequest(
             code="machine",
-            what=f"{', or '.join(wanted)}: the job is for that one, and this is {machine!r}",
+            what=f"{', or '.join(wanted)}: the job is for that cluster, and this is {machine!r}",
             fix="submit it there, or take Machine out",
             path=_MACHINE,
         )
@@ -182,7 +186,7 @@ def _is_exact(one: SssProperty) -> bool:
 def _worked_out(asking: SortedScope, found: RequestProperties) -> AcceptedRequest:
     every = (*found.outside, *found.inside)
     every_way = ways_of(_without_amounts(asking, found, every))
-    ways, elsewhere = ways_here(every_way, asking.asker.machine)
+    ways, elsewhere = ways_here(every_way, asking.asker.machine, asking.asker.resources)
     if not ways:
         raise BadRequest(
             code="request",

@@ -1,6 +1,10 @@
-"""The size of a job and of its tasks, their layout, and the nodes they may run on."""
+"""What is requested as the size of a job and of its tasks, their layout, and the nodes they may run on.
 
-from collections.abc import Sequence, Set
+Where it can be met in several ways, the job has alternatives.
+"""
+
+import math
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import msgspec
@@ -9,9 +13,84 @@ from msgspec.structs import replace
 from headnode.core.formats.sss.constraints import Bounds
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings
 from headnode.core.formats.sss.conversion.resource_table import RELATED, Request
-from headnode.core.model.job import HeldAmounts, JobSpec, UnitType
+from headnode.core.model.job import Alternative, HeldAmounts, JobSpec, TaskAlternative, UnitType
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.task import Distribution
+from headnode.core.model.task import Distribution as Placed
+from headnode.core.model.value_checks import MOST_CODE
+
+MOST_OPTIONS = 16
+"""Alternatives of one job, with what it asks for first."""
+
+Fields = Mapping[str, Any]
+
+
+class AlternativeChoices(NamedTuple):
+    """Which way is taken of each scope, for each alternative, best first; and how many are left out."""
+
+    choices: tuple[tuple[int, ...], ...]
+    cut: int
+
+
+def combined_alternatives(weights: Sequence[Sequence[int]]) -> AlternativeChoices:
+    """Return the alternatives of several scopes, each with the weights of its ways, by their sums.
+
+    Of too many the best are taken, and the one that is content with least.
+
+    >>> combined_alternatives([[2, 1], [0, 0]]).choices
+    ((0, 0), (0, 1), (1, 0), (1, 1))
+    """
+    if max(map(len, weights)) == 1:
+        return AlternativeChoices(((0,) * len(weights),), 0)
+    found: list[tuple[tuple[int, ...], int]] = [((), 0)]
+    for ways in weights:
+        more = [((*one, n), sum_ + weight) for one, sum_ in found for n, weight in enumerate(ways)]
+        found = sorted(more, key=lambda each: -each[1])[:MOST_OPTIONS]
+    cut = math.prod(len(ways) for ways in weights) - len(found)
+    choices = [one for one, _ in found]
+    last = tuple(len(ways) - 1 for ways in weights)
+    if cut and last not in choices:
+        choices[-1] = last
+    return AlternativeChoices(tuple(choices), cut)
+
+
+class AlternativeFields(NamedTuple):
+    """What one alternative makes of the job and of each task: the fields of both."""
+
+    job: Fields
+    tasks: tuple[Fields, ...]
+
+
+_OF_ALTERNATIVE = [name for name in Alternative.__struct_fields__ if name != "tasks"]
+_OF_TASK_ALTERNATIVE = TaskAlternative.__struct_fields__
+NO_MEMORY = 1
+"""MB that every node has: an alternative says so where it does not ask for memory, and the job does."""
+
+_NEUTRAL_VALUES = {
+    "minimum_memory": NO_MEMORY,
+    "maximum_memory": MOST_CODE,
+    "needs": ANY_NODE,
+    "distribution": Placed(),
+}
+"""What stands in an alternative that does not ask for what the job does."""
+
+
+def difference(base: AlternativeFields, other: AlternativeFields) -> Alternative | None:
+    """Return an alternative in which a job that means `base` means `other`; None when they are the same."""
+    job = _different(base.job, other.job, _OF_ALTERNATIVE)
+    tasks = tuple(
+        TaskAlternative(**_different(one, another, _OF_TASK_ALTERNATIVE))
+        for one, another in zip(base.tasks, other.tasks, strict=True)
+    )
+    if all(task == TaskAlternative() for task in tasks):
+        return Alternative(**job) if job else None
+    return Alternative(**job, tasks=tasks)
+
+
+def _different(base: Fields, other: Fields, names: Sequence[str]) -> dict[str, Any]:
+    found = {name: other.get(name) for name in names if other.get(name) != base.get(name)}
+    return {name: _NEUTRAL_VALUES[name] if value is None else value for name, value in found.items()}
+
 
 Counts = tuple[Bounds | None, Bounds | None]
 """Processors and nodes."""
@@ -99,7 +178,7 @@ def _alone(job: Request, findings: ConversionFindings) -> dict[str, Any]:
     if nodes == (1, 1):
         return {"single_node": True, **_bounds(processors)}
     if nodes:
-        what = "NodeCount beside Processors: without a task, the processors may be of any nodes"
+        what = "NodeCount beside Processors: without a task, the processors may be on any nodes"
         findings.approximated(what)
     return _bounds(processors)
 
@@ -119,7 +198,7 @@ def _by_processors(parts: Sequence[SizedTask], counted: Sequence[Counts]) -> lis
 def _of_part(part: SizedTask, processors: Bounds | None, nodes: Bounds | None) -> dict[str, Any]:
     """Return the size of a task that is counted in processors, on so many nodes if that is asked for."""
     if part.beside and (part.distribution or nodes):
-        what = "TaskDistribution, NodeCount: how tasks that differ lie beside each other is not kept"
+        what = "TaskDistribution, NodeCount: the placement of different tasks beside each other is not kept"
         part.findings.approximated(what)
         part, nodes = replace(part, distribution=None), None
     wanted = part.distribution
@@ -127,7 +206,7 @@ def _of_part(part: SizedTask, processors: Bounds | None, nodes: Bounds | None) -
     if total is None and part.each is None and part.instances == 1:
         total = _implied(wanted, nodes)
     if nodes and not (processors or part.each or wanted):
-        what = f"NodeCount {nodes[0]}: processors on so many nodes are taken, not whole nodes"
+        what = f"NodeCount {nodes[0]}: processors on that many nodes are allocated, not whole nodes"
         part.findings.approximated(what)
         total = total or ((nodes[0], nodes[1]) if part.instances == 1 else None)
     each = _each(part, total)
@@ -276,7 +355,11 @@ def _held(
     """Return what the job holds of each node: the most that one of its task groups asks for."""
     amounts: dict[str, int] = {}
     for name, field in _HELD.items():
-        found = {part.asked.get(field, 0) for part in parts} if field in apart else {job.get(field, 0)}
+        if field not in apart:
+            if field in job:
+                amounts[name] = job[field]
+            continue
+        found = {part.asked.get(field, 0) for part in parts}
         amounts[name] = max(found)
         if len(found) > 1:
             most = f"{amounts[name]} MB of each node, the most that a task group asks for"

@@ -345,5 +345,7 @@ def distinct(items: Iterable[Item]) -> list[Item]:
 
 def with_rest(request: Request, more: Request) -> dict[str, Any]:
     """Return `request`, and what `more` asks for of properties that `request` says nothing of."""
+    if not request or not more:
+        return {**more, **request}
     said = {each for field in request for each in RELATED.get(field, (field,))}
     return {**{field: value for field, value in more.items() if field not in said}, **request}

@@ -5,16 +5,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from headnode.core.formats.fidelity import Awareness
+from headnode.core.formats.sss.constraints import Bounds
 from headnode.core.formats.sss.conversion.extensions import (
     PROPERTY,
     ConversionFindings,
     TextLosses,
     is_own_extension,
 )
-from headnode.core.formats.sss.conversion.requested_resources import is_understood
 from headnode.core.formats.sss.expressions import request_properties
 from headnode.core.formats.sss.job_object import SssScope
 from headnode.core.formats.sss.properties import (
+    DistributionKind,
     Environment,
     Extension,
     Notifications,
@@ -36,6 +37,7 @@ from headnode.core.formats.sss.property_rows import (
 from headnode.core.formats.sss.value_types import MOST_SECONDS
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import FOREVER, HIGHEST, LOWEST, Instant, Priority, Seconds
+from headnode.core.model.task import Distribution as Placed
 
 
 class Asker(NamedTuple):
@@ -43,6 +45,7 @@ class Asker(NamedTuple):
 
     machine: str = ""
     user: str = ""
+    resources: tuple[str, ...] = ()  # with their own schedulers, to which the cluster hands jobs over
 
 
 NOBODY = Asker()
@@ -148,7 +151,7 @@ def _refuse_in_part(one: SssProperty, where: str) -> NoReturn:
     """
     raise BadRequest(
         code="part",
-        what=f"{where}: {_told(one)}: it holds for whole jobs, and all tasks of a job start together",
+        what=f"{where}: {_told(one)}: it applies to whole jobs, and all tasks of a job start together",
         fix=f"write {one.name} in the Job, or write the tasks as a job of their own",
         path=(one.name,),
     )
@@ -159,6 +162,62 @@ def _told(one: SssProperty) -> str:
         return f"{one.name} {one.kind} {one.value}"
     called = getattr(one, "called", "")
     return f"{one.name} {called} {one.value}" if called else f"{one.name} {one.value}"
+
+
+ROUND_ROBIN = "RoundRobin"
+
+
+_MOST_PER_NODE = 1_000_000
+
+
+def is_understood(one: SssDistribution) -> bool:
+    """Whether Headnode can lay tasks so: any distribution but a rule that it does not know."""
+    return one.kind is not DistributionKind.RULE or str(one.value).lower() == ROUND_ROBIN.lower()
+
+
+def _distribution(properties: Iterable[SssProperty]) -> SssDistribution | None:
+    return next((one for one in properties if isinstance(one, SssDistribution)), None)
+
+
+def each_of(properties: Iterable[SssProperty]) -> Bounds | None:
+    """Return the processors of each task, when a TaskDistribution says so."""
+    one = _distribution(properties)
+    return (one.number, one.number) if one and one.kind is DistributionKind.PROCESSORS_PER_TASK else None
+
+
+def numbered(properties: Iterable[SssProperty]) -> int:
+    """Return how many tasks a geometry numbers; 0 without one."""
+    one = _distribution(properties)
+    return sum(map(len, one.geometry)) if one else 0
+
+
+def distribution_of(properties: Iterable[SssProperty]) -> Placed | None:
+    """Return how tasks are laid on nodes; None: anyhow."""
+    one = _distribution(properties)
+    if one is None or not is_understood(one) or one.kind is DistributionKind.PROCESSORS_PER_TASK:
+        return None
+    if one.kind is DistributionKind.RULE:
+        return Placed(round_robin=True)
+    return Placed(per_node=min(one.number, _MOST_PER_NODE), geometry=one.geometry)
+
+
+def distribution_back(placed: Placed | None, findings: ConversionFindings) -> Iterator[SssProperty]:
+    """Yield the TaskDistribution that says the same; a number of nodes is said by NodeCount."""
+    if placed is None:
+        return
+    if placed.round_robin and (placed.per_node or placed.geometry):
+        findings.lost("distribution: one TaskDistribution is written, so its round robin is left out")
+    if placed.per_node:
+        yield _task_distribution(DistributionKind.TASKS_PER_NODE, str(placed.per_node))
+    elif placed.geometry:
+        blocks = ("{" + ",".join(map(str, group)) + "}" for group in placed.geometry)
+        yield _task_distribution(DistributionKind.GEOMETRY, "".join(blocks))
+    elif placed.round_robin:
+        yield _task_distribution(DistributionKind.RULE, ROUND_ROBIN)
+
+
+def _task_distribution(kind: DistributionKind, value: str) -> SssDistribution:
+    return SssDistribution(name="TaskDistribution", kind=kind, value=value)
 
 
 EVENTS = {"jobstart": "notify_on_start", "jobend": "notify_on_completion"}
@@ -188,7 +247,7 @@ def moments_of(scope: SortedScope) -> Fields:
     if holds:
         fields["holds"] = tuple(dict.fromkeys(name.casefold() for name in holds))
         if fields["holds"] != tuple(holds):
-            scope.findings.translated("Hold: holds have names in small letters, each once")
+            scope.findings.translated("Hold: names of holds are in lower case, each once")
     for name, field, becomes in _MOMENTS:
         value = scope.values.get(name)
         if value is not None:
@@ -207,7 +266,7 @@ _HOLDS = {"system": "System", "user": "User", "operator": "Operator", "batch": "
 def holds_back(names: Sequence[str], findings: ConversionFindings) -> Iterator[SssProperty]:
     """Yield the holds; the usual ones with the capitals of the documents."""
     if any(name != name.casefold() for name in names):
-        findings.translated("holds: their names come back in small letters")
+        findings.translated("holds: their names are read back in lower case")
     yield from (SssProperty(name="Hold", value=_HOLDS.get(name, name)) for name in names)
 
 
@@ -254,7 +313,7 @@ def own_words(properties: Mapping[str, str], findings: ConversionFindings) -> It
     TextLosses(findings).tell("properties", [*properties, *properties.values()])
     for name, value in properties.items():
         if not name.strip() or name.startswith("<"):
-            findings.lost(f"properties: {name!r} is no name of an Extension: it is left out")
+            findings.lost(f"properties: {name!r} is not a name of an Extension: it is left out")
         else:
             yield Extension(name="Extension", type=PROPERTY, called=name, value=value)
 
@@ -265,7 +324,7 @@ def span(field: str, limit: Seconds, findings: ConversionFindings) -> Seconds:
         return limit
     whole = Seconds(float(math.ceil(limit)))
     if whole > MOST_SECONDS:
-        findings.lost(f"{field}: more than {MOST_SECONDS} s cannot be said: there is no limit")
+        findings.lost(f"{field}: more than {MOST_SECONDS} s cannot be written: no limit is written")
         return FOREVER
     if whole != limit:
         findings.approximated(f"{field}: whole seconds, rounded up")

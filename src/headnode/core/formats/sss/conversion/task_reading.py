@@ -16,10 +16,9 @@ from headnode.core.formats.sss.conversion.request_reading import (
     RequestOption,
     accept_request,
 )
-from headnode.core.formats.sss.conversion.requested_resources import distribution_of, each_of, numbered
 from headnode.core.formats.sss.conversion.resource_reading import SizedTask
 from headnode.core.formats.sss.conversion.resource_table import with_rest
-from headnode.core.formats.sss.conversion.simple_fields import SortedScope
+from headnode.core.formats.sss.conversion.simple_fields import SortedScope, distribution_of, each_of, numbered
 from headnode.core.formats.sss.job_object import EffectiveTaskGroup, Task, TaskGroup, TaskRef
 from headnode.core.formats.sss.properties import (
     Environment,

@@ -1,0 +1,223 @@
+"""Throughput, latency and memory over size, beside peers of this machine in the same run.
+
+A sweep of equal tasks, a job of different tasks, and jobs of one task each, from submission to the last end;
+one job on a cluster with a long queue; the memory of the head with that queue.  The peers are `xargs -P2`,
+task-spooler (`tsp`) and HyperQueue (`hq`), those that are here.  ``--page DIRECTORY`` writes the page
+``speed.md`` with its picture there.
+"""
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import peers
+from heads import Head, head, machine
+
+LATENCIES = 15  # jobs of which the median is taken
+PROCESSORS = 2
+
+
+class Curve(NamedTuple):
+    """Measured values by size; `peer`: of another program."""
+
+    title: str
+    unit: str
+    values: Mapping[int, float]
+    peer: bool = False
+
+
+def wait_for(here: Head, job: int) -> None:
+    """Wait until a job has finished."""
+    for answer in here.client.follow("watch_jobs", job=job):
+        if answer["done"] and answer["jobs"][0]["state"] != "Finished":
+            sys.exit(f"job {job} ended badly: {answer['jobs'][0]}")
+
+
+def rate_of_tasks(here: Head, number: int, **described: Any) -> float:
+    """Return tasks a second of one job, from its submission to its end."""
+    begun = time.perf_counter()
+    wait_for(here, here.client.ask("submit_job", **described)["job"])
+    return number / (time.perf_counter() - begun)
+
+
+def sweep(here: Head, number: int) -> float:
+    """Return tasks a second of a sweep."""
+    return rate_of_tasks(here, number, tasks=[{"command": "/bin/true", "parametric": f"1-{number}"}])
+
+
+def different_tasks(here: Head, number: int) -> float:
+    """Return tasks a second of a job whose tasks have different commands."""
+    described = json.dumps({"tasks": [{"command": f"/bin/true {each}"} for each in range(number)]})
+    return rate_of_tasks(here, number, jobfile=described)
+
+
+def jobs(here: Head, number: int) -> float:
+    """Return jobs a second, submitted on one connection."""
+
+    def finished() -> int:
+        return int(here.client.ask("cluster")["cluster"]["jobs"].get("Finished", 0))
+
+    before, begun = finished(), time.perf_counter()
+    for each in range(number):
+        here.client.ask("submit_job", tasks=[{"command": f"/bin/true {each}"}])
+    while finished() - before < number:
+        time.sleep(0.005)
+    return number / (time.perf_counter() - begun)
+
+
+def xargs(number: int) -> float:
+    """Return how many /bin/true a second xargs runs, two at a time."""
+    begun = time.perf_counter()
+    numbers = "\n".join(map(str, range(number)))
+    subprocess.run(["xargs", "-P2", "-n1", "/bin/true"], input=numbers, text=True, check=True)
+    return number / (time.perf_counter() - begun)
+
+
+def beside_a_queue(sizes: Sequence[int]) -> tuple[Curve, Curve, Curve]:
+    """Measure the latency of one job, submissions and the memory of the head while so many jobs wait."""
+    latency: dict[int, float] = {}
+    memory: dict[int, float] = {}
+    submissions: dict[int, float] = {}
+    with head(nodes=2, processors=PROCESSORS) as here:
+        first = here.client.ask("nodes")["nodes"][0]["name"]
+        there = {"requestednodes": first}
+        busy = [{"command": "sleep 3600", "numprocessors": str(PROCESSORS)}]
+        here.client.ask("submit_job", terms=there | {"numprocessors": str(PROCESSORS)}, tasks=busy)
+        queued = 0
+        for size in sizes:
+            begun = time.perf_counter()
+            for number in range(queued, size):
+                here.client.ask("submit_job", terms=there, tasks=[{"command": f"/bin/echo {number}"}])
+            if size > queued:
+                submissions[size] = (size - queued) / (time.perf_counter() - begun)
+            queued = size
+            latency[size] = 1000 * statistics.median(latency_of(here) for _ in range(LATENCIES))
+            memory[size] = here.memory()
+    return (
+        Curve("one job, submission to end", "ms", latency),
+        Curve("submissions on one connection", "a second", submissions),
+        Curve("memory of the head", "MB", memory),
+    )
+
+
+def latency_of(here: Head) -> float:
+    """Return the seconds from the submission of one job to its end."""
+    begun = time.perf_counter()
+    wait_for(here, here.client.ask("submit_job", tasks=[{"command": "/bin/true"}])["job"])
+    return time.perf_counter() - begun
+
+
+def throughput(sizes: Sequence[int]) -> Iterator[Curve]:
+    """Measure tasks and jobs a second, of Headnode and then of each peer, size by size."""
+    ours: tuple[tuple[str, Callable[[Head, int], float], int], ...] = (
+        ("sweep of equal tasks", sweep, sizes[-1]),
+        ("job of different tasks", different_tasks, 10_000),
+        ("jobs of one task", jobs, 10_000),
+    )
+    for title, measure, most in ours:
+        with head(processors=PROCESSORS) as here:
+            yield Curve(title, "a second", {size: measure(here, size) for size in sizes if size <= most})
+    yield Curve("xargs -P2", "a second", {size: xargs(size) for size in sizes}, peer=True)
+    for name, program, start in (
+        ("task-spooler, loop", "tsp", peers.task_spooler),
+        ("HyperQueue, loop", "hq", peers.hyper_queue),
+    ):
+        if not shutil.which(program):
+            print(f"{name}: not here")
+            continue
+        with ExitStack() as stack:
+            yield Curve(name, "a second", {peers.JOBS: stack.enter_context(start())()}, peer=True)
+
+
+def rows(curves: Sequence[Curve]) -> list[str]:
+    """Return the lines of a table in Markdown."""
+    sizes = sorted({size for curve in curves for size in curve.values})
+    lines = ["| | " + " | ".join(f"{size:,}" for size in sizes) + " |", "|---" * (len(sizes) + 1) + "|"]
+    for curve in curves:
+        values = (f"{curve.values[size]:,.0f}" if size in curve.values else "" for size in sizes)
+        lines.append(f"| {curve.title} ({curve.unit}) | " + " | ".join(values) + " |")
+    return lines
+
+
+def draw(together: Sequence[Curve], queue: Sequence[Curve], file: Path) -> None:
+    """Draw the curves: throughput in one picture, what a long queue costs in three."""
+    from matplotlib import pyplot  # of the development tools, only for the picture
+
+    pyplot.rcParams["svg.hashsalt"] = "headnode"  # the same measurement is the same file
+    figure, axes = pyplot.subplots(2, 2, figsize=(10, 7), layout="constrained")
+    places = [axes[0][0]] * len(together) + [axes[0][1], axes[1][0], axes[1][1]]
+    for place, curve in zip(places, (*together, *queue), strict=True):
+        style = "o--" if curve.peer else "o-"
+        sizes = sorted(curve.values)
+        label = curve.title
+        place.plot(
+            [max(size, 1) for size in sizes], [curve.values[size] for size in sizes], style, label=label
+        )
+    for place, title, unit, below in (
+        (axes[0][0], "Throughput", "a second", "tasks or jobs"),
+        (axes[0][1], queue[0].title, "ms", "queued jobs"),
+        (axes[1][0], queue[1].title, "a second", "queued jobs"),
+        (axes[1][1], queue[2].title, "MB", "queued jobs"),
+    ):
+        place.set(title=title, ylabel=unit, xlabel=below, xscale="log")
+        place.set_ylim(0, 1.1 * place.get_ylim()[1])
+        place.grid(alpha=0.3)
+    axes[0][0].set_ylim(0, 1.4 * axes[0][0].get_ylim()[1])  # room for the names above the curves
+    axes[0][0].legend(fontsize="small", loc="upper left", ncols=2)
+    figure.savefig(file, metadata={"Date": None})
+
+
+PAGE = """# Speed over size
+
+Throughput, latency and memory of Headnode as jobs and queues grow, measured on {machine}.
+All figures are of one run of `python benchmarks/curves.py --most {most} --page docs`. The task is
+`/bin/true`. The node has two processors. The peers run in the same run: `xargs`, and a shell loop of 500
+submissions to task-spooler and HyperQueue, where they are installed.
+
+![Throughput, latency and memory over size](pictures/curves.svg)
+
+## Throughput
+
+From the submission to the last end, by the number of tasks or jobs:
+
+{together}
+
+A sweep is one task with many instances. The jobs of one task are submitted on one connection.
+
+## With a long queue
+
+By the number of jobs that wait for a busy node. The measured job runs on another node:
+
+{queue}
+
+[README](../README.md#measured) has the other benchmarks.
+"""
+
+
+def main() -> None:
+    """Print the tables; write the page if asked to."""
+    arguments = argparse.ArgumentParser(description="Throughput, latency and memory over size.")
+    arguments.add_argument("--page", type=Path, help="the directory for speed.md and pictures/curves.svg")
+    arguments.add_argument("--most", type=int, default=100_000, help="tasks and queued jobs (100000)")
+    given = arguments.parse_args()
+    sizes = [size for size in (100, 1_000, 10_000, 100_000, 1_000_000) if size <= given.most]
+    print(machine())
+    together = list(throughput(sizes))
+    queue = beside_a_queue([0, *sizes])
+    print(*rows(together), "", *rows(queue), sep="\n")
+    if given.page:
+        draw(together, queue, given.page / "pictures" / "curves.svg")
+        tables = {"together": "\n".join(rows(together)), "queue": "\n".join(rows(queue))}
+        (given.page / "speed.md").write_text(PAGE.format(machine=machine(), most=given.most, **tables))
+
+
+if __name__ == "__main__":
+    main()

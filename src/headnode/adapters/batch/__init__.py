@@ -1,0 +1,1 @@
+"""Runs the commands of other schedulers, and keeps the attempts that were handed over to them."""

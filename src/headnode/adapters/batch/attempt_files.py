@@ -1,0 +1,130 @@
+"""The directories of attempts, written and read as their owners, by shell commands that also work by ssh."""
+
+import shlex
+from base64 import b64decode
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from headnode.core.batch.dialect import CommandResult, SubmissionResult
+from headnode.core.batch.tracked import Files
+from headnode.core.model.resource import BatchResource
+
+DIRECTORY = "~/.headnode/attempts"
+NO_DIRECTORY = 73
+_HOME = 'case $d in "~/"*) d=$HOME/${d#"~/"};; esac; '
+_SUBMIT = f"""d=$1 t=$2; shift 2; {_HOME}
+umask 077; mkdir -p "$d" && cd "$d" && [ -O . ] && [ -O .. ] && mkdir -p "$@" || exit {NO_DIRECTORY}
+umask 022
+say() {{ printf '\\n%s %s %s\\n%s' "$t" "$m" "$1" "$2"; }}
+one() {{
+  m=$1 script=$2; shift 2
+  if cd "$m" && [ -O . ] && printf %s "$script" > job; then
+    said=$("$@" < job 2>&1); say $? "$said"; : > job
+  else
+    say {NO_DIRECTORY} "it is not the directory of its user, or is full"
+  fi
+  cd "$base" || exit
+}}
+keep() {{ (umask 077; cd "$1" && [ -O . ] && printf '%s\\n' "$2" > secret); }}
+base=$PWD
+"""
+"""Directories of others are refused: these could exchange what is written there.
+
+It is read from standard input: everybody can see arguments.  No program is started but those that submit.
+"""
+_LOOK = (
+    f"d=$1; shift; {_HOME}"
+    f'(umask 077; mkdir -p "$d") && cd "$d" && [ -O . ] && [ -O .. ] || exit {NO_DIRECTORY}; base=$(pwd); '
+    'for m; do s=-; x=; if cd "$base/$m" 2> /dev/null; then ls > /dev/null 2>&1; '
+    "[ -e started ] && s=S; "
+    "[ -f exit ] && x=$(dd if=exit iflag=nonblock bs=1000 count=1 2> /dev/null | head -n 1); fi; "
+    'printf "%s %s %s\\n" "$m" "$s" "$x"; done'
+)
+
+
+_READ = (
+    "d=$1; " + _HOME + 's=$(stat -Lc %s -- "$d") && [ -f "$d" ] || exit 1; o=$2; '
+    "[ $o -ge 0 ] || o=$((s + o)); [ $o -ge 0 ] || o=0; echo $s; "
+    'dd if="$d" iflag=nonblock,skip_bytes,count_bytes bs=64K skip=$o count="$3" 2> /dev/null | base64 -w0'
+)
+"""Without waiting: a user may put a pipe in the place of a file after it was looked at."""
+
+
+def read_words(path: str, offset: int, limit: int) -> list[str]:
+    """Return the command that prints the size of a file, and a part of it in base64."""
+    return ["sh", "-c", _READ, "sh", path, str(offset), str(limit)]
+
+
+def bytes_read(said: CommandResult) -> tuple[bytes, int]:
+    """Return what was read and the size of the file.
+
+    Raises:  ValueError when nothing was, with the reason.
+    """
+    size, _, data = said.out.partition("\n")
+    if said.status != 0 or not size.isdigit():
+        raise ValueError(said.complaint)
+    return b64decode(data), int(size)
+
+
+def base_directory(resource: BatchResource, owner: str) -> str:
+    """Return where a user's attempts have their directories: in the home, or where the resource says."""
+    if not resource.directory:
+        return f"{DIRECTORY}/{resource.mark}"
+    return f"{resource.directory}/{owner}/{resource.mark}"
+
+
+def submit_words(base: str, token: str, markers: Iterable[str]) -> list[str]:
+    """Return the command that makes directories, and submits what its input says (`submit_input`)."""
+    return ["sh", "-s", "--", base, token, *markers]
+
+
+def submit_input(
+    wanted: Mapping[str, tuple[str, Sequence[str]]], secrets: Mapping[str, str] = MappingProxyType({})
+) -> bytes:
+    """Return the input of `submit_words`.  `wanted`: by marker, the script and the command to submit it.
+
+    `secrets` are kept in the file ``secret`` of their attempts, for the owner only.
+    """
+    lines = [shlex.join(["keep", marker, secret]) for marker, secret in secrets.items()]
+    lines += [shlex.join(["one", marker, script, *words]) for marker, (script, words) in wanted.items()]
+    return "\n".join([_SUBMIT, *lines, "m=end; say 0 ''\n"]).encode()
+
+
+def submissions_said(said: CommandResult, token: str, markers: Iterable[str]) -> dict[str, CommandResult]:
+    """Return what each submission answered; both its streams are one text.  No answer has the `token`."""
+    if said.status == NO_DIRECTORY:
+        return dict.fromkeys(markers, said)
+    found = dict.fromkeys(markers, CommandResult(None, "", said.err))
+    whole = said.out.split(f"\n{token} ")[1:-1]  # nothing shows the end of the last
+    for part in whole:
+        head, _, text = part.partition("\n")
+        marker, _, status = head.partition(" ")
+        if marker in found and status.isdigit():
+            found[marker] = CommandResult(int(status), text, text)
+    return found
+
+
+def not_written(said: CommandResult) -> SubmissionResult | None:
+    """Return what follows if the directory could not be made: nothing was submitted."""
+    if said.status != NO_DIRECTORY:
+        return None
+    return SubmissionResult(
+        "refused", message=f"its directory is not its user's, or cannot be written: {said.complaint}"
+    )
+
+
+def look_words(base: str, markers: Sequence[str]) -> list[str]:
+    """Return the command that says what is in the directories of attempts."""
+    return ["sh", "-c", _LOOK, "sh", base, *markers]
+
+
+def files_found(said: CommandResult, markers: Sequence[str]) -> dict[str, Files | None]:
+    """Return what is in each directory; None for all if the command did not do its work."""
+    if said.status != 0:
+        return dict.fromkeys(markers)
+    found: dict[str, Files | None] = dict.fromkeys(markers)
+    for line in said.out.splitlines():
+        marker, _, rest = line.partition(" ")
+        if marker in found and found[marker] is None and rest[:2] in ("S ", "- "):
+            found[marker] = Files(rest[0] == "S", rest[2:])
+    return found

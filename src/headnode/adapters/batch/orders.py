@@ -1,0 +1,96 @@
+"""What the head tells the hand-off process, and what that answers."""
+
+import msgspec
+
+from headnode.core.batch.dialect import AttemptPlace, Submission
+from headnode.core.batch.site import SiteSnapshot
+from headnode.core.batch.tracked import HandOffNews
+from headnode.core.model.quantities import Instant
+from headnode.core.model.resource import BatchResource
+
+
+class HandOffOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One attempt to hand over, or to find again: `foreign` is its id there, if that is known.
+
+    `may_be_there`: an earlier process may have submitted it.  `problem`: why it cannot be, if it cannot.
+    """
+
+    resource: str
+    key: AttemptPlace
+    owner: str
+    uid: int
+    gid: int
+    wanted: Submission
+    script: str
+    foreign: str = ""
+    may_be_there: bool = False
+    stop: bool = False
+    held: bool = False
+    problem: str = ""
+    secret: str = ""  # for its directory: what only the owner may read
+
+
+class HandOffChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An attempt is to be held at its resource or not, and to have the time limit of `wanted`."""
+
+    key: AttemptPlace
+    held: bool
+    wanted: Submission
+
+
+class HandOffRound(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
+    """Everything new for the process; it is answered at once, or with the next news if it `waits`."""
+
+    number: int
+    resources: tuple[BatchResource, ...] | None = None  # None: as before
+    orders: tuple[HandOffOrder, ...] = ()
+    changes: tuple[HandOffChange, ...] = ()
+    stops: tuple[AttemptPlace, ...] = ()
+    drops: tuple[AttemptPlace, ...] = ()
+    look: tuple[str, ...] = ()  # somebody asks for these sites
+    waits: bool = False
+
+
+class ResourceStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the last poll of a resource went; `problem` is empty if it was answered."""
+
+    resource: str
+    polled: Instant
+    took: float  # seconds
+    ours: int = 0  # jobs with our markers
+    problem: str = ""
+
+
+class HandOffAnswer(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
+    """What has become known."""
+
+    number: int
+    news: tuple[HandOffNews, ...] = ()
+    statuses: tuple[ResourceStatus, ...] = ()
+    site: SiteSnapshot | None = None
+
+
+class AttemptFileQuestion(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
+    """Read a file at a resource as the user of a job; a negative offset counts from the end."""
+
+    number: int
+    resource: str
+    owner: str
+    uid: int
+    gid: int
+    path: str
+    offset: int
+    limit: int
+
+
+class AttemptFileAnswer(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
+    """What the file has there, and its size; or why it cannot be read."""
+
+    number: int
+    data: bytes = b""
+    size: int = 0
+    problem: str = ""
+
+
+LARGEST_ANSWER = 16 * 1024 * 1024  # bytes
+MOST_NEWS = 2000  # in one answer

@@ -1,0 +1,358 @@
+"""One resource: asks its scheduler, tells the table of attempts the answers, and does what that wants."""
+
+import queue
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from headnode.adapters.batch.attempt_files import (
+    base_directory,
+    bytes_read,
+    files_found,
+    look_words,
+    not_written,
+    read_words,
+    submissions_said,
+    submit_input,
+    submit_words,
+)
+from headnode.adapters.batch.commands import CommandUser, account_of, own_account, run_command
+from headnode.adapters.batch.orders import (
+    AttemptFileAnswer,
+    AttemptFileQuestion,
+    HandOffChange,
+    HandOffOrder,
+    ResourceStatus,
+)
+from headnode.core.batch.dialect import (
+    AttemptPlace,
+    CommandResult,
+    Dialect,
+    ForeignAction,
+    SubmissionResult,
+)
+from headnode.core.batch.hand_off import HandOffPatience, HandOffTable
+from headnode.core.batch.phases import ForeignPhase
+from headnode.core.batch.tracked import HandOffNews, Tracked, by_owner
+from headnode.core.model.quantities import Instant, Seconds
+from headnode.core.model.resource import BatchResource
+
+AT_ONCE = 32  # commands as users
+OF_ONE_USER = 3  # of these
+MOST_TOGETHER = 16  # submissions in one shell
+QUICK = 5.0  # seconds that these may take, else the next is alone
+LONGEST_COMMAND = 60.0  # seconds, of anything but a submission
+LONGEST_READ = 20.0  # seconds, of a part of a file
+LONGEST_EXIT_FILE = 60.0  # seconds until the exit file of an ended job is not waited for any more
+TICK = 1.0  # seconds between two looks at what is due
+SLOW = 5  # a poll rests so many times as long as the last one took
+SLOW_ACCOUNTING = 10.0  # seconds of an answer after which only what is missing is asked for
+REST_OF_ACCOUNTING = 600.0  # seconds that this lasts, also after no answer
+NEVER = float("inf")
+SOON = 3.0  # seconds until the next poll while something waits for it that was just canceled or searched
+
+Result = TypeVar("Result")
+News = Callable[[Sequence[HandOffNews], ResourceStatus | None], None]
+
+
+class ResourceWorker:
+    """A thread for one resource, and some that submit."""
+
+    def __init__(self, resource: BatchResource, dialect: Dialect, news: News) -> None:
+        self._resource, self._dialect, self._news = resource, dialect, news
+        self._table = HandOffTable(dialect.title, _patience(resource))
+        self._orders: dict[AttemptPlace, HandOffOrder] = {}
+        self._inbox: queue.SimpleQueue[Callable[[Instant], None]] = queue.SimpleQueue()
+        self._users = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="users")
+        self._own = ThreadPoolExecutor(2, thread_name_prefix="own")  # a poll, and a look into the history
+        self._under_way: Counter[str] = Counter()  # commands of each user
+        self._together = MOST_TOGETHER
+        self._looking: set[str] = set()
+        self._polling = self._remembering = False
+        self._next_poll, self._next_history, self._rests_until = 0.0, NEVER, 0.0
+        self._thread = threading.Thread(target=self._work, name=resource.name, daemon=True)
+        self._thread.start()
+
+    def change(self, resource: BatchResource) -> None:
+        """The resource is to be asked as this says."""
+
+        def do(_now: Instant) -> None:
+            self._resource, self._table.patience = resource, _patience(resource)
+
+        self._inbox.put(do)
+
+    def order(self, order: HandOffOrder) -> None:
+        """Hand an attempt over, or find it."""
+
+        def do(now: Instant) -> None:
+            self._orders[order.key] = order
+            self._table.add(
+                order.key,
+                order.wanted.marker,
+                order.owner,
+                job=order.foreign,
+                may_be_there=order.may_be_there,
+                now=now,
+                limit=order.wanted.limit,
+            )
+            self._table.change(order.key, held=order.held, limit=order.wanted.limit)
+            if order.stop:
+                self._table.stop(order.key)
+
+        self._inbox.put(do)
+
+    def change_attempt(self, change: HandOffChange) -> None:
+        """Hold an attempt or release it, or change its time limit."""
+
+        def do(_now: Instant) -> None:
+            order = self._orders.get(change.key)
+            if order is not None:
+                self._orders[change.key] = replace(order, wanted=change.wanted)
+                self._table.change(change.key, held=change.held, limit=change.wanted.limit)
+
+        self._inbox.put(do)
+
+    def stop(self, key: AttemptPlace) -> None:
+        """Cancel an attempt."""
+        self._inbox.put(lambda _now: self._table.stop(key))
+
+    def drop(self, key: AttemptPlace) -> None:
+        """Forget an attempt."""
+
+        def do(_now: Instant) -> None:
+            self._table.drop(key)
+            self._orders.pop(key, None)
+
+        self._inbox.put(do)
+
+    def read(self, asked: AttemptFileQuestion) -> AttemptFileAnswer:
+        """Read a file as the user of a job; any thread may ask."""
+        try:
+            account = account_of(asked.owner, asked.uid, asked.gid)
+            words = read_words(asked.path, asked.offset, asked.limit)
+            said = self._run(account, words, seconds=LONGEST_READ)
+            data, size = bytes_read(said)
+        except (LookupError, PermissionError, ValueError) as error:
+            return AttemptFileAnswer(asked.number, problem=str(error))
+        return AttemptFileAnswer(asked.number, data, size)
+
+    def _work(self) -> None:
+        while True:
+            try:
+                job: Callable[[Instant], None] | None = self._inbox.get(timeout=TICK)
+            except queue.Empty:
+                job = None
+            while job is not None:
+                job(_now())
+                try:
+                    job = self._inbox.get_nowait()
+                except queue.Empty:
+                    job = None
+            self._turn()
+
+    def _turn(self) -> None:
+        """Start what is due; nothing here waits for a command."""
+        now = _now()
+        self._tell(self._table.never_there(now))
+        for owner, attempts in by_owner(self._table.to_submit(now)).items():
+            while attempts and self._under_way[owner] < OF_ONE_USER:
+                self._submit(owner, attempts[: self._together], now)
+                attempts = attempts[self._together :]
+        for action, attempts in self._table.to_act(now).items():
+            for owner, those in by_owner(attempts).items():
+                one_by_one = action is ForeignAction.LIMIT
+                for some in [[each] for each in those] if one_by_one else [those]:
+                    if self._under_way[owner] < OF_ONE_USER:
+                        self._act(action, owner, some, now)
+        owners = self._table.owners()
+        if owners and not self._polling and time.monotonic() >= self._next_poll:
+            self._poll(owners)
+        if not self._remembering and time.monotonic() >= self._next_history:
+            self._remember()
+
+    def _tell(self, news: Sequence[HandOffNews]) -> None:
+        if news:
+            self._news(news, None)
+
+    def _run(
+        self, account: CommandUser, words: Sequence[str], stdin: bytes = b"", seconds: float = 0.0
+    ) -> CommandResult:
+        return run_command(
+            self._resource,
+            self._dialect.settings_variable,
+            account,
+            words,
+            stdin=stdin,
+            seconds=seconds or LONGEST_COMMAND,
+        )
+
+    def _beside(
+        self, owner: str, work: Callable[[], Result], then: Callable[[Result, Instant], None]
+    ) -> None:
+        """Do work for a user in another thread, and then the rest in this one."""
+        self._under_way[owner] += 1
+
+        def do() -> None:
+            result = work()
+
+            def finish(now: Instant) -> None:
+                self._under_way[owner] -= 1
+                then(result, now)
+
+            self._inbox.put(finish)
+
+        (self._users if owner else self._own).submit(do).add_done_callback(_end_if_failed)
+
+    def _run_as_owner(self, order: HandOffOrder, words: Sequence[str]) -> CommandResult | None:
+        """Run a command as the user of an attempt; None if none can be."""
+        try:
+            return self._run(account_of(order.owner, order.uid, order.gid), words)
+        except (LookupError, PermissionError):
+            return None
+
+    # Submission.
+
+    def _submit(self, owner: str, attempts: Sequence[Tracked], now: Instant) -> None:
+        """Submit some attempts of one user in one shell."""
+        orders = {one.marker: self._orders[one.key] for one in attempts}
+        for one in attempts:
+            self._table.sent(one.key, now)
+        began = time.monotonic()
+
+        def answered(answers: Mapping[str, SubmissionResult], now: Instant) -> None:
+            quick = time.monotonic() - began < QUICK
+            self._together = MOST_TOGETHER if quick and _all_clear(answers) else 1
+            news: list[HandOffNews] = []
+            for marker, order in orders.items():
+                if answers[marker].kind == "queued" and order.key in self._orders:  # nobody needs it again
+                    self._orders[order.key] = replace(order, script="", secret="")
+                news += self._table.submitted(order.key, answers[marker], now)
+            self._tell(news)
+
+        self._beside(owner, lambda: self._submitted(orders), answered)
+
+    def _submitted(self, orders: Mapping[str, HandOffOrder]) -> dict[str, SubmissionResult]:
+        found = {
+            marker: SubmissionResult("refused", message=order.problem)
+            for marker, order in orders.items()
+            if order.problem
+        }
+        wanted = {marker: order for marker, order in orders.items() if marker not in found}
+        if not wanted:
+            return found
+        order = next(iter(wanted.values()))
+        try:
+            account = account_of(order.owner, order.uid, order.gid)
+        except (LookupError, PermissionError) as error:
+            return found | dict.fromkeys(wanted, SubmissionResult("refused", message=str(error)))
+        base, token = base_directory(self._resource, order.owner), secrets.token_hex(8)
+        hidden = {marker: one.secret for marker, one in wanted.items() if one.secret}
+        commands = {m: (one.script, self._dialect.submit(one.wanted)) for m, one in wanted.items()}
+        seconds = min(LONGEST_COMMAND, self._resource.settle * 2 / 3)
+        said = self._run(account, submit_words(base, token, wanted), submit_input(commands, hidden), seconds)
+        for marker, one in submissions_said(said, token, wanted).items():
+            found[marker] = not_written(one) or self._dialect.submitted(one)
+        return found
+
+    # What is there.
+
+    def _act(self, action: ForeignAction, owner: str, attempts: Sequence[Tracked], now: Instant) -> None:
+        order, keys = self._orders[attempts[0].key], [one.key for one in attempts]
+        words = self._dialect.act(action, [one.id for one in attempts], order.wanted)
+        self._table.begun(action, attempts, now)
+
+        def acted(said: CommandResult | None, now: Instant) -> None:
+            if said is not None:
+                self._tell(self._table.acted(action, keys, said, now))
+            self._poll_soon()
+
+        self._beside(owner, lambda: self._run_as_owner(order, words), acted)
+
+    def _poll_soon(self) -> None:
+        self._next_poll = min(self._next_poll, time.monotonic() + min(SOON, self._resource.poll))
+
+    def _poll(self, owners: Sequence[str]) -> None:
+        began, clock, words = _now(), time.monotonic(), self._dialect.poll(owners)
+        self._polling = True
+
+        def polled(said: CommandResult, now: Instant) -> None:
+            took, rows = time.monotonic() - clock, self._dialect.polled(said)
+            self._polling = False
+            self._next_poll = time.monotonic() + max(self._resource.poll, SLOW * took)
+            problem = "" if rows is not None else said.complaint
+            status = ResourceStatus(self._resource.key, began, took, len(rows or ()), problem)
+            self._news(self._table.polled(rows, began, now), status)
+            self._look()
+            if any(each.phase is ForeignPhase.DOUBTFUL for each in self._table.attempts.values()):
+                wait = max(1.0, self._resource.settle / 3)
+                self._next_poll = min(self._next_poll, time.monotonic() + wait)
+
+        self._beside("", lambda: self._run(own_account(), words), polled)
+
+    def _look(self) -> None:
+        """Look at the files of attempts; a home that does not answer keeps nobody but its user waiting."""
+        for owner, attempts in by_owner(self._table.to_look_at()).items():
+            if owner in self._looking:
+                continue
+            markers = [each.marker for each in attempts]
+            words = look_words(base_directory(self._resource, owner), markers)
+            order = self._orders[attempts[0].key]
+            self._looking.add(owner)
+            looked = partial(self._looked, owner, markers)
+            self._beside(owner, partial(self._run_as_owner, order, words), looked)
+
+    def _looked(self, owner: str, markers: Sequence[str], said: CommandResult | None, now: Instant) -> None:
+        self._looking.discard(owner)
+        if said is not None:
+            self._tell(self._table.looked(files_found(said, markers), now))
+        self._next_history = 0.0
+
+    def _remember(self) -> None:
+        """Ask the accounting for attempts that have ended; where it is slow, only for what is missing."""
+        asked, clock = self._table.to_remember(), time.monotonic()
+        self._next_history = NEVER
+        if not asked:
+            return
+        if clock < self._rests_until and all(each.report is not None for each in asked):
+            self._tell(self._table.remembered(None, _now()))
+            return
+        self._remembering = True
+        words = self._dialect.history([each.marker for each in asked])
+
+        def remembered(said: CommandResult, now: Instant) -> None:
+            self._remembering = False
+            rows, took = self._dialect.remembered(said), time.monotonic() - clock
+            if rows is None or took > SLOW_ACCOUNTING:
+                self._rests_until = time.monotonic() + REST_OF_ACCOUNTING
+            self._tell(self._table.remembered(rows, now))
+            if any(each.report is not None for each in self._table.attempts.values()):
+                self._next_history = time.monotonic() + max(SOON, SLOW * took)
+
+        self._beside("", lambda: self._run(own_account(), words), remembered)
+
+
+def _all_clear(answers: Mapping[str, SubmissionResult]) -> bool:
+    return all(answer.kind != "doubtful" for answer in answers.values())
+
+
+def _end_if_failed(done: "Future[None]") -> None:
+    """Fail the process where the work of a thread has failed: else its attempts would wait for ever."""
+    error = done.exception()
+    if error is not None:
+        threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, None)))
+
+
+def _patience(resource: BatchResource) -> HandOffPatience:
+    exit_file = Seconds(min(LONGEST_EXIT_FILE, max(1.0, resource.lost_after / 5)))
+    return HandOffPatience(resource.poll, resource.settle, resource.lost_after, exit_file)
+
+
+def _now() -> Instant:
+    return Instant(time.time())

@@ -1,0 +1,141 @@
+"""Asks another scheduler for its queue and nodes, gently, and tells what they are."""
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from headnode.adapters.batch.commands import own_account, run_command
+from headnode.core.batch import slurm_site
+from headnode.core.batch.dialect import CommandResult
+from headnode.core.batch.site import SiteFacts, SiteJob, SiteNode, SiteSnapshot
+from headnode.core.batch.slurm import Slurm
+from headnode.core.model.quantities import Instant, Seconds
+from headnode.core.model.resource import BatchResource
+
+LONGEST_COMMAND = 60.0  # seconds
+SLOW = 5  # nothing is asked for so many times as long as the last answers took
+USUAL, SELDOM, RARE = 2, 20, 120  # times the poll interval: queue and nodes; if nobody asks; configuration
+"""If somebody has asked since the last look, the next one comes after one poll interval."""
+WANTED = 600.0  # seconds for which a site is polled more often after somebody has asked
+FIRST_HISTORY = "now-1day"
+OVERLAP = 300.0  # seconds that are asked for again: rows of accounting come late
+LARGEST_SNAPSHOT = 8 * 1024 * 1024  # bytes
+
+
+class SitePoller:
+    """A thread that asks one site: all its jobs in one command, all its nodes in another."""
+
+    def __init__(self, resource: BatchResource, tell: Callable[[SiteSnapshot], None]) -> None:
+        self._resource, self._tell = resource, tell
+        self._wakes = threading.Event()
+        self._wanted_until = time.monotonic() + WANTED
+        self._was_asked = True
+        self._facts, self._facts_due = SiteFacts(), 0.0
+        self._history_since, self._history_due, self._has_history = FIRST_HISTORY, 0.0, False
+        self._failures = 0
+        self._last = SiteSnapshot(resource.key, Instant(0.0), self._facts)
+        self._asked = 0.0  # monotonic
+        threading.Thread(target=self._work, name=f"{resource.name}-site", daemon=True).start()
+
+    def change(self, resource: BatchResource) -> None:
+        """The site is to be asked as this says."""
+        self._resource, self._facts_due = resource, 0.0
+        self._wakes.set()
+
+    def end(self) -> None:
+        """Ask no more."""
+        self.change(replace(self._resource, overlay=False))
+
+    def want(self) -> None:
+        """Somebody asks for the site, or jobs of ours are there."""
+        self._was_asked, self._wanted_until = True, time.monotonic() + WANTED
+        self._wakes.set()
+
+    def _work(self) -> None:
+        while True:
+            if self._resource.overlay:
+                self._tell(self._look())
+                if ended := self._history():
+                    self._tell(replace(self._last, ended=ended))
+            while (left := self._asked + self._rest() - time.monotonic()) > 0:
+                self._wakes.wait(left)
+                self._wakes.clear()
+
+    def _rest(self) -> float:
+        """Return the seconds from one look to the next."""
+        often = time.monotonic() < self._wanted_until
+        times = 1 if self._was_asked else USUAL if often else SELDOM
+        rest = self._resource.poll * min(times << min(self._failures, 8), SELDOM)
+        return max(float(rest), SLOW * self._last.took)
+
+    def _look(self) -> SiteSnapshot:
+        """Ask for what is due."""
+        self._asked = began = time.monotonic()
+        self._was_asked = False
+        now = Instant(time.time())
+        if began >= self._facts_due:
+            facts = slurm_site.read_facts(self._run(slurm_site.FACTS_WORDS))
+            self._facts, self._facts_due = facts or self._facts, began + self._resource.poll * RARE
+        word = secrets.token_hex(8)  # nobody who names a job can know it
+        said = self._run(slurm_site.queue_words(word))
+        queue = slurm_site.read_queue(said, word)
+        if queue is None:
+            return self._failed(f"squeue: {said.complaint}")
+        said = self._run(slurm_site.nodes_words(word))
+        nodes = slurm_site.read_nodes(said, word)
+        if nodes is None:
+            return self._failed(f"sinfo: {said.complaint}")
+        self._failures = 0
+        found = SiteSnapshot(
+            resource=self._resource.key,
+            at=now,
+            facts=self._facts,
+            jobs=queue[0],
+            nodes=nodes,
+            left_out=queue[1],
+            took=Seconds(time.monotonic() - began),
+            has_accounting=self._has_history,
+        )
+        self._last = bounded(found)
+        return self._last
+
+    def _failed(self, problem: str) -> SiteSnapshot:
+        self._failures += 1
+        took = Seconds(time.monotonic() - self._asked)
+        self._last = replace(self._last, facts=self._facts, ended=(), took=took, problem=problem)
+        return self._last
+
+    def _history(self) -> tuple[SiteJob, ...]:
+        """Return the jobs that have ended since the last time, if that is due."""
+        if self._last.problem or time.monotonic() < self._history_due:
+            return ()
+        self._history_due = time.monotonic() + self._resource.poll * SELDOM
+        since = time.localtime(time.time() - OVERLAP)
+        found = slurm_site.read_history(self._run(slurm_site.history_words(self._history_since)))
+        self._has_history = found is not None
+        if found is None:
+            self._history_due = time.monotonic() + self._resource.poll * RARE
+            return ()
+        self._history_since = time.strftime("%Y-%m-%dT%H:%M:%S", since)
+        return found
+
+    def _run(self, words: Sequence[str]) -> CommandResult:
+        variable = Slurm.settings_variable
+        return run_command(self._resource, variable, own_account(), words, seconds=LONGEST_COMMAND)
+
+
+def bounded(snapshot: SiteSnapshot) -> SiteSnapshot:
+    """Return the snapshot with as many jobs and nodes as one message holds."""
+    while len(msgspec.msgpack.encode(snapshot)) > LARGEST_SNAPSHOT:
+        jobs: tuple[SiteJob, ...] = snapshot.jobs[: len(snapshot.jobs) // 2]
+        nodes: tuple[SiteNode, ...] = snapshot.nodes
+        if len(jobs) < len(nodes):
+            nodes = nodes[: len(nodes) // 2]
+        left = snapshot.left_out + len(snapshot.jobs) - len(jobs)
+        ended = snapshot.ended[len(snapshot.ended) // 2 :]
+        snapshot = replace(snapshot, jobs=jobs, nodes=nodes, ended=ended, left_out=left)
+    return snapshot

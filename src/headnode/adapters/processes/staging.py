@@ -1,0 +1,338 @@
+"""The transfers of files that a shepherd runs around its attempts, each in a process of its own.
+
+Standard library only: this is loaded by the shepherd factory."""
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+from headnode.adapters.own_python import module_command
+from headnode.adapters.processes.attempts import (
+    Lanes,
+    ShepherdAttempt,
+    ended_record,
+    never_ran_record,
+    not_brought_record,
+    not_started_record,
+)
+from headnode.adapters.processes.job_journal import Key
+from headnode.adapters.processes.program_start import Removals
+from headnode.adapters.processes.shepherd_reports import ShepherdReports
+from headnode.adapters.processes.spawning import CannotStart, cannot_transfer, discard_if_empty, make_scratch
+from headnode.adapters.processes.transfer_run import TransferRun, count, order_file, pipes
+from headnode.adapters.processes.transfer_slots import TransferSlots
+
+MODULE = "headnode.adapters.staging.transfer"
+TELL_EVERY = 2.0  # seconds between two reports of how far transfers are
+MOST_DEATHS = 20  # of transfer processes of one attempt and direction, until it fails
+MOST_REFUSALS = 3  # to start one before the task: another node can do that; results are only here
+_CHUNK = 65536
+_ANSWERED_AS_USUAL = (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)
+_KEPT_VARIABLES = (
+    *("HOME", "USER", "LOGNAME", "PATH", "LANG", "TMPDIR", "HEADNODE_TASK", "HEADNODE_SHEPHERD"),
+    *("HEADNODE_AGENT", "HEADNODE_STATE"),  # where the head is asked for delegations
+    "X509_CERT_DIR",  # the authorities that the user believes, for GridFTP
+)
+
+
+class ShepherdTransfers:
+    """All transfers of one shepherd."""
+
+    def __init__(
+        self, poller: "select.poll", say: Callable[[list[Any]], None], slots: int | None = None
+    ) -> None:
+        """`slots`: the file of `open_slots`; None: other jobs do not count."""
+        self._poller, self._say = poller, say
+        self._slots = TransferSlots(slots)
+        self._running: dict[Key, TransferRun] = {}
+        self._by_process: dict[int, TransferRun] = {}
+        self._pipes: dict[int, tuple[TransferRun, int]] = {}  # by its output; and its input, which stays open
+        self._told: dict[Key, list[Any]] = {}
+        self._tell_at = 0.0  # on the monotonic clock: what is only further on is told then
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._running
+
+    def keys(self) -> set[Key]:
+        """Return the attempts for which files are transferred."""
+        return set(self._running)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is transferred."""
+        return not self._running
+
+    @property
+    def processes(self) -> set[int]:
+        """The processes that transfer, which are not orphans."""
+        return set(self._by_process)
+
+    def going(self, direction: str) -> list[ShepherdAttempt]:
+        """Return the attempts whose files go this way."""
+        return [each.attempt for each in self._running.values() if each.direction == direction]
+
+    @property
+    def next_look(self) -> float:
+        """When a process is to be started again, on the monotonic clock."""
+        waiting = [each for each in self._running.values() if each.retry_at is not None]
+        moments = [each.retry_at or 0.0 for each in waiting if self._room(each)]
+        return min([*moments, self._slots.next_look if waiting else float("inf")], default=float("inf"))
+
+    def _room(self, transfer: TransferRun) -> bool:
+        """Whether another process may transfer."""
+        most: int = (transfer.attempt.staging or {}).get("most", 1)
+        return len(self._by_process) < most and self._slots.blocked(transfer.bounds) is None
+
+    def begin(self, attempt: ShepherdAttempt, direction: str) -> None:
+        """Transfer what an attempt needs, or has made."""
+        transfer = self._running[attempt.key] = TransferRun(attempt, direction)
+        if self._room(transfer):
+            self._start(transfer)
+        else:
+            transfer.retry_at = 0.0  # as soon as there is room
+
+    def _start(self, transfer: TransferRun) -> None:
+        """Start a process if the node has slots for it; else as soon as it has."""
+        slots = self._slots.take(transfer.bounds)
+        if slots is None:
+            transfer.wait_for(self._slots.blocked(transfer.bounds) or "")
+            return
+        transfer.slots, transfer.retry_at = slots, None
+        self._spawn(transfer)
+        if transfer.process not in self._by_process:
+            self._give_back(transfer)
+
+    def _give_back(self, transfer: TransferRun) -> None:
+        self._slots.give_back(transfer.slots)
+        transfer.slots = []
+
+    def _spawn(self, transfer: TransferRun) -> None:
+        opened: list[int] = []
+        try:
+            (order, says), (hears, output) = pipes(opened)
+            told = order_file(transfer.order(), opened)
+        except OSError as error:
+            for file in opened:
+                os.close(file)
+            self._not_started(transfer, error)
+            return
+        variables = transfer.attempt.program.environment
+        environment = {name: variables[name] for name in _KEPT_VARIABLES if name in variables}
+        home = (transfer.attempt.staging or {}).get("home", "/")
+        command = module_command(MODULE, environment=environment)
+        files = [(os.POSIX_SPAWN_DUP2, file, number) for number, file in ((0, order), (1, output), (3, told))]
+        null = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
+        try:
+            os.chdir("/")
+            transfer.process = os.posix_spawn(
+                command[0],
+                command,
+                {**environment, "HOME": home},
+                file_actions=[*files, *null],
+                setsid=True,
+                setsigmask=(),
+                setsigdef=_ANSWERED_AS_USUAL,
+            )
+        except OSError as error:
+            for file in (says, hears):
+                os.close(file)
+            self._not_started(transfer, error)
+            return
+        finally:
+            for file in (order, output, told):
+                os.close(file)
+        os.set_blocking(hears, False)
+        self._by_process[transfer.process] = transfer
+        self._pipes[hears] = (transfer, says)
+        self._poller.register(hears, select.POLLIN)
+
+    def _not_started(self, transfer: TransferRun, error: OSError) -> None:
+        """Try again later, before a task a few times only; a Python that the user may not run stays so."""
+        transfer.deaths += 1
+        transfer.retry_at = time.monotonic() + min(2.0**transfer.deaths, 60.0)
+        most = MOST_REFUSALS if transfer.direction == "in" else MOST_DEATHS
+        if isinstance(error, (FileNotFoundError, PermissionError)) or transfer.deaths >= most:
+            why = cannot_transfer(error)
+            transfer.failure, transfer.trouble, transfer.over = str(why), why.trouble, True
+
+    def hear(self, descriptor: int) -> bool:
+        """Take in what a process says; False when the descriptor is none of ours."""
+        if descriptor not in self._pipes:
+            return False
+        transfer, says = self._pipes[descriptor]
+        try:
+            data = os.read(descriptor, _CHUNK)
+        except BlockingIOError:
+            return True
+        if data:
+            transfer.hear(data)
+        else:
+            self._close(descriptor, says)
+        return True
+
+    def _close(self, descriptor: int, says: int) -> None:
+        self._poller.unregister(descriptor)
+        del self._pipes[descriptor]
+        os.close(descriptor)
+        os.close(says)
+
+    def reaped(self, process: int) -> None:
+        """A child of this process has ended: one that has not said how it went is started again."""
+        transfer = self._by_process.pop(process, None)
+        if transfer is None:
+            return
+        self._give_back(transfer)
+        for descriptor, (its, says) in list(self._pipes.items()):
+            if its is transfer:
+                while data := _what_is_left(descriptor):
+                    transfer.hear(data)
+                self._close(descriptor, says)
+        if transfer.over or transfer.stopped:
+            return
+        transfer.deaths += 1
+        if transfer.deaths > MOST_DEATHS:
+            transfer.over = True
+            transfer.failure = f"the process that transfers its files died {transfer.deaths} times"
+        else:
+            transfer.retry_at = time.monotonic() + min(0.1 * 2.0**transfer.deaths, 30.0)
+
+    def stop(self, key: Key) -> None:
+        """End a transfer; `take_over` returns it when it has ended."""
+        transfer = self._running[key]
+        transfer.stopped = True
+        transfer.retry_at = None
+        if transfer.process in self._by_process:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(transfer.process, signal.SIGKILL)
+
+    def take_over(self) -> list[TransferRun]:
+        """Return the transfers that are over, once; start again what is to be."""
+        now = time.monotonic()
+        for transfer in self._running.values():
+            due = transfer.retry_at is not None and transfer.retry_at <= now and not transfer.over
+            if due and self._room(transfer):
+                self._start(transfer)
+        ended = [
+            each
+            for each in self._running.values()
+            if (each.over or each.stopped) and each.process not in self._by_process
+        ]
+        for each in ended:
+            del self._running[each.attempt.key]
+            self._told.pop(each.attempt.key, None)
+            count(each)
+        return ended
+
+    def tell(self, *, up: bool) -> None:
+        """Tell the agent what has changed, if it is there; a new one is told everything."""
+        if not up:
+            self._told = {}
+            return
+        fresh = [each.report for key, each in self._running.items() if self._told.get(key) != each.report]
+        now = time.monotonic()
+        if fresh and (now >= self._tell_at or not self._told.keys() >= self._running.keys()):
+            self._tell_at = now + TELL_EVERY
+            self._told.update({each.attempt.key: each.report for each in self._running.values()})
+            self._say(["staging", fresh])
+
+    def end_all(self) -> None:
+        """End all of them at once."""
+        for key in list(self._running):
+            self.stop(key)
+
+
+class AttemptFiles:
+    """What is done around attempts for their files: scratch directories, transfers, captured output."""
+
+    def __init__(
+        self,
+        transfers: ShepherdTransfers,
+        lanes: Lanes,
+        reports: ShepherdReports,
+        removals: Removals,
+        output: int,
+    ) -> None:
+        self._transfers, self._lanes, self._reports = transfers, lanes, reports
+        self._removals, self._output = removals, output
+        self._closing = False
+
+    def accept(self, attempt: ShepherdAttempt) -> None:
+        """Give an attempt its turn, after its files were brought."""
+        if attempt.staging is None:
+            self._lanes.add(attempt)
+            return
+        try:
+            make_scratch(attempt.program.work_directory)
+        except CannotStart as why:
+            self._reports.ended(not_started_record(self._reports.next_number(), attempt.key, why))
+            return
+        self._reports.note(["private", attempt.program.work_directory])
+        if attempt.staging["in"]:
+            self._transfers.begin(attempt, "in")
+        else:
+            self._lanes.add(attempt)
+
+    def settle(self) -> None:
+        """Go on with attempts whose files are transferred, or cannot be."""
+        for over in self._transfers.take_over():
+            attempt = over.attempt
+            if over.direction == "out":
+                self._taken_away(over)
+            elif over.failure is None and not over.stopped:
+                self._lanes.add(attempt)
+            else:
+                self._removals.begin(attempt.program.work_directory)
+                number = self._reports.next_number()
+                if over.stopped or over.failure is None:
+                    self._reports.ended(never_ran_record(number, attempt.key))
+                elif over.trouble:
+                    why = CannotStart(over.failure, over.trouble)
+                    self._reports.ended(not_started_record(number, attempt.key, why))
+                else:
+                    self._reports.ended(not_brought_record(number, attempt, over.failure))
+
+    def take_away(self, attempt: ShepherdAttempt, by_limit: str) -> bool:
+        """Take the results of an attempt away, unless it was stopped; False if there is nothing to do."""
+        if self._closing or not (attempt.staging and attempt.staging["out"]):
+            return False
+        if attempt.verdict[0] == "stopped":
+            return False
+        attempt.verdict = (attempt.verdict[0], attempt.verdict[1] or by_limit)
+        self._transfers.begin(attempt, "out")
+        return True
+
+    def _taken_away(self, over: TransferRun) -> None:
+        """Report how an attempt ended; what could not be taken away stays where it is."""
+        attempt, number = over.attempt, self._reports.next_number()
+        if over.stopped:
+            attempt.verdict = ("stopped", "")
+        elif over.failure is not None:
+            left = f"its results are in {attempt.program.work_directory} on the node"
+            before = f"{attempt.verdict[1]}; " if attempt.verdict[1] else ""
+            attempt.verdict = ("not-staged", f"{before}{over.failure}; {left}")
+            self._reports.note(["kept", attempt.program.work_directory])
+        self.tidy(attempt, keep=attempt.verdict[0] == "not-staged")
+        self._reports.ended(ended_record(number, attempt, ""))
+
+    def tidy(self, attempt: ShepherdAttempt, *, keep: bool = False) -> None:
+        """Remove what an attempt leaves behind; `keep` its directory."""
+        if attempt.program.captures:
+            discard_if_empty(attempt.program.captured, self._output)
+        if attempt.program.private and not keep:
+            self._removals.begin(attempt.program.work_directory)
+
+    def close(self) -> None:
+        """Begin no more transfers, and end all."""
+        self._closing = True
+        self._transfers.end_all()
+
+
+def _what_is_left(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, _CHUNK)
+    except OSError:
+        return b""

@@ -1,0 +1,119 @@
+"""Credentials of the user for storage: files in his own directory, which nobody else can read.
+
+Without such a file the head is asked for a delegation of that name."""
+
+import os
+import re
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from headnode.adapters.files.opening import open_plain
+from headnode.adapters.staging.delegations import delegated
+from headnode.adapters.staging.failures import NeverTransferred, reason
+
+_LARGEST = 65536  # bytes
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+KEYS = (
+    *("hosts", "user", "password", "token", "key_file", "certificate", "authority"),
+    *("access_key", "secret_key", "session_token", "endpoint", "proxy"),
+)
+PROXY_TEXT = "proxy_text"  # of a delegation: the proxy itself, not its path
+_PROXY_SCHEME = "gsiftp"
+
+
+class Credential:
+    """What storage wants to know of the user.  It is not printed."""
+
+    def __init__(self, name: str, values: dict[str, Any]) -> None:
+        self.name = name
+        self.hosts = frozenset(map(str.lower, values.get("hosts", ())))
+        self._values = values
+
+    def __repr__(self) -> str:
+        return f"Credential({self.name!r})"
+
+    def get(self, key: str) -> str:
+        """Return a value; "" when it is not said."""
+        return str(self._values.get(key, ""))
+
+    def path(self, key: str) -> str:
+        """Return a value that is a path of the user."""
+        return str(Path(self.get(key)).expanduser()) if self.get(key) else ""
+
+    def serves(self, host: str) -> bool:
+        """Whether it is meant for a host."""
+        return host.lower() in self.hosts
+
+
+NOBODY = Credential("", {})
+"""No credential: the storage does not ask, or the driver finds the user's usual keys."""
+
+
+def directory_of(home: str) -> Path:
+    """Return where credentials of a user are."""
+    return Path(home) / ".config" / "headnode" / "credentials"
+
+
+def read_credential(name: str, home: str, scheme: str, host: str) -> Credential:
+    """Return the credential of this name for a host; `NOBODY` without a name.
+
+    Raises:  NeverTransferred when it is not there, not private, not understood, or for other hosts;
+             TransferFailed when the head cannot be asked for it.
+    """
+    if not name:
+        return NOBODY
+    path = directory_of(home) / f"{name}.toml"
+    if not _NAME.fullmatch(name):
+        raise NeverTransferred("the credential has no proper name", "write the name of a file without path")
+    found = Credential(name, _read(path, name))
+    if found.get(PROXY_TEXT):  # it is shown to nobody: only its holder proves who he is
+        if scheme == _PROXY_SCHEME:
+            return found
+        what = f"the delegation {name!r} is a proxy, which {scheme} cannot use"
+        raise NeverTransferred(what, f"take {_PROXY_SCHEME}, or delegate a token")
+    if not found.serves(host):
+        hosts = ", ".join(sorted(found.hosts)) or "none"
+        raise NeverTransferred(
+            f"the credential {name!r} is not for {host} (its hosts: {hosts})",
+            f"add it to hosts in {path} if it may be sent there",
+        )
+    return found
+
+
+def _read(path: Path, name: str) -> dict[str, Any]:
+    fix = f"write {path} on this node, with mode 600"
+    try:
+        file = open_plain(str(path))
+    except FileNotFoundError as error:
+        if (values := delegated(name)) is not None:
+            return values
+        raise NeverTransferred(f"the credential {name!r} cannot be read: {reason(error)}", fix) from None
+    except OSError as error:
+        raise NeverTransferred(f"the credential {name!r} cannot be read: {reason(error)}", fix) from None
+    try:
+        about = os.fstat(file)
+        if about.st_uid != os.geteuid() or about.st_mode & _OTHERS:
+            raise NeverTransferred(f"the credential {name!r} can be read by others", f"chmod 600 {path}")
+        text = os.read(file, _LARGEST + 1)
+    finally:
+        os.close(file)
+    try:
+        if len(text) > _LARGEST:
+            raise ValueError
+        values = tomllib.loads(text.decode())
+    except ValueError:  # what is wrong may be the secret: it is not told
+        raise NeverTransferred(f"the credential {name!r} is not TOML", f"correct {path}") from None
+    wrong = next((key for key in values if key not in KEYS), None)
+    if wrong is not None:
+        raise NeverTransferred(
+            f"the credential {name!r} has an unknown key {wrong[:40]!r}", f"the keys are {', '.join(KEYS)}"
+        )
+    hosts = values.get("hosts")
+    if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
+        raise NeverTransferred(
+            f"the credential {name!r} does not say for which hosts it is", 'write hosts = ["HOST"] in it'
+        )
+    return values

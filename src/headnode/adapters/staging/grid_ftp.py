@@ -1,0 +1,96 @@
+"""GridFTP, by globus-url-copy if it is installed.
+
+Source: globus-url-copy(1): pairs of URLs are read from standard input, so none is in its arguments."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from headnode.adapters.staging.arrival import ArrivingFile
+from headnode.adapters.staging.credentials import PROXY_TEXT, Credential
+from headnode.adapters.staging.failures import NeverTransferred, TransferFailed
+from headnode.adapters.staging.storage import Seen
+from headnode.core.model.staging import file_url
+
+PROGRAM = "globus-url-copy"
+_LASTING = ("530", "550", "authentic", "credential", "expired", "no such file", "permission denied")
+
+
+class GridFtp:
+    """Servers that speak GridFTP."""
+
+    def __init__(self, credential: Credential, timeout: float) -> None:
+        self._program = shutil.which(PROGRAM)
+        if self._program is None:
+            raise NeverTransferred(
+                f"gsiftp needs {PROGRAM}, which is not installed on this node",
+                "an administrator can install globus-gass-copy-progs",
+            )
+        self._timeout = timeout
+        proxy = credential.path("proxy")
+        self._proxy: int | None = None
+        if text := credential.get(PROXY_TEXT):
+            self._proxy = os.memfd_create("proxy", os.MFD_CLOEXEC)
+            os.fchmod(self._proxy, 0o600)  # globus takes no other
+            os.write(self._proxy, text.encode())
+            proxy = f"/proc/self/fd/{self._proxy}"
+        self._environment = {**os.environ, **({"X509_USER_PROXY": proxy} if proxy else {})}
+
+    @property
+    def _passed(self) -> tuple[int, ...]:
+        return () if self._proxy is None else (self._proxy,)
+
+    def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
+        path = arrival.begin_alone()
+        self._copy(url, file_url(path))
+        seen(Path(path).stat().st_size)
+        return None
+
+    def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:  # noqa: ARG002
+        self._copy(file_url(str(Path(f"/proc/{os.getpid()}/fd/{file}").readlink())), url)
+        seen(size)
+
+    def _copy(self, source: str, target: str) -> None:
+        assert self._program is not None
+        pair = f'"{source}" "{target}"\n'
+        if any(sign in source + target for sign in '"\n\\'):
+            raise NeverTransferred("the URL has a quote or a line end", "write %22 and %0A")
+        command = [self._program, "-q", "-cd", "-stall-timeout", str(int(self._timeout)), "-f", "-"]
+        done = subprocess.run(
+            command,
+            input=pair.encode(),
+            capture_output=True,
+            env=self._environment,
+            pass_fds=self._passed,
+            check=False,
+        )
+        if done.returncode == 0:
+            return
+        said = " ".join(done.stderr.decode(errors="replace").split())[-300:]
+        if any(word in said.lower() for word in _LASTING):
+            raise NeverTransferred(f"{PROGRAM}: {said}", "correct the URL, or renew your proxy")
+        raise TransferFailed(f"{PROGRAM}: {said}")
+
+    def below(self, url: str) -> Iterator[str]:
+        assert self._program is not None
+        done = subprocess.run(
+            [self._program, "-list", url],
+            capture_output=True,
+            env=self._environment,
+            pass_fds=self._passed,
+            check=False,
+        )
+        if done.returncode:
+            raise NeverTransferred(f"{url[:200]} cannot be listed", "correct the URL, or renew your proxy")
+        for line in done.stdout.decode(errors="replace").splitlines()[1:]:
+            name = line.strip()
+            if name and not name.endswith("/") and "/" not in name:
+                yield name
+
+    def close(self) -> None:
+        """Let go of the proxy; each copy has a connection of its own."""
+        if self._proxy is not None:
+            os.close(self._proxy)
+            self._proxy = None

@@ -1,0 +1,215 @@
+"""Storage that speaks HTTP: ranges, redirects, lengths and times to wait as the server states them.
+
+Source: RFC 9110, "Range Requests", "Conditional Requests", "Retry-After"; RFC 6750, bearer tokens."""
+
+import base64
+import email.utils
+import ssl
+import time
+from collections.abc import Iterator
+from functools import partial
+from urllib.parse import urljoin, urlsplit
+
+import urllib3
+from urllib3.exceptions import HTTPError, IncompleteRead, ProtocolError
+
+from headnode.adapters.staging.arrival import CHUNK, ArrivingFile, pieces_of
+from headnode.adapters.staging.credentials import NOBODY, Credential
+from headnode.adapters.staging.failures import ChangedOnTheWay, NeverTransferred, TransferFailed, shown
+from headnode.adapters.staging.storage import Seen
+
+MOST_REDIRECTS = 10
+LONGEST_WAIT = 3600.0  # seconds that a server may ask us to wait
+_REDIRECTS = (301, 302, 303, 307, 308)
+_PASSING = (408, 425, 429)  # and all from 500, but for those that never change
+_LASTING = (501, 505, 507)
+_PARTIAL, _NOT_SATISFIABLE, _NO_ROOM = 206, 416, 507
+_LOGIN = (401, 403, 407)
+_REMEDIES = {
+    401: "name a credential for the host that has not expired",
+    403: "ask for the right to it, or name another credential",
+    404: "correct the URL",
+    405: "take a server that lets files be written, or another scheme",
+    410: "correct the URL",
+    413: "the server takes no file of this size",
+    507: "free some space there",
+}
+Headers = dict[str, str]
+
+
+class HttpStorage:
+    """Servers that speak HTTP, with their connections."""
+
+    def __init__(self, credential: Credential, timeout: float) -> None:
+        self._credential, self._timeout = credential, timeout
+        context = ssl.create_default_context(cafile=credential.path("authority") or None)
+        if credential.path("certificate"):
+            context.load_cert_chain(credential.path("certificate"))
+        self._plain = urllib3.PoolManager(ssl_context=ssl.create_default_context(), retries=False, maxsize=4)
+        self._mine = urllib3.PoolManager(ssl_context=context, retries=False, maxsize=4)
+
+    def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
+        origin, begun = arrival.kept()
+        total, _, validator = origin.partition(" ")
+        if begun and total == str(begun):  # all of it is here, and was not renamed
+            seen(arrival.begin(origin))
+            return begun
+        headers = {"Range": f"bytes={begun}-", "If-Range": validator} if begun and validator else {}
+        answer = self._ask("GET", url, headers, also=(_NOT_SATISFIABLE,) if headers else ())
+        try:
+            if answer.status == _NOT_SATISFIABLE:
+                arrival.discard()
+                raise ChangedOnTheWay("the file has become shorter")
+            if headers and answer.status == _PARTIAL and _first(answer) == begun:
+                arrival.begin(origin)
+            else:
+                begun = 0
+                if arrival.begin(_origin(answer)):
+                    arrival.restart()
+            seen(begun)
+            for data in self._pieces(answer, url):
+                seen(len(data))
+                arrival.write(data)
+            length = _length(answer)
+            return None if length is None else begun + length
+        finally:
+            answer.close()
+
+    def _pieces(self, answer: urllib3.BaseHTTPResponse, url: str) -> Iterator[bytes]:
+        try:
+            while data := answer.read1(CHUNK, decode_content=False):
+                yield data
+        except (IncompleteRead, ProtocolError) as error:
+            raise TransferFailed(f"the connection to {urlsplit(url).hostname} was cut") from error
+        except HTTPError as error:
+            raise TransferFailed(f"{urlsplit(url).hostname}: {_words(error)}") from error
+
+    def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:  # noqa: ARG002
+        body = partial(pieces_of, file, size, seen)  # anew after each redirect
+        answer = self._ask("PUT", url, {"Content-Length": str(size)}, body=body)
+        answer.drain_conn()
+
+    def below(self, url: str) -> Iterator[str]:
+        raise NeverTransferred(
+            f"{shown(url)} is a directory, and HTTP has no list of files",
+            "name the files, or use sftp or s3",
+        )
+
+    def close(self) -> None:
+        self._plain.clear()
+        self._mine.clear()
+
+    def _ask(
+        self, method: str, url: str, headers: Headers, *, also: tuple[int, ...] = (), body: object = None
+    ) -> urllib3.BaseHTTPResponse:
+        """Return the answer of the server where redirects end.
+
+        Raises:  TransferFailed.
+        """
+        seen: list[str] = []
+        while True:
+            answer = self._once(method, url, headers, body)
+            if answer.status not in _REDIRECTS:
+                break
+            answer.close()
+            seen.append(url)
+            url = _next(url, answer.headers.get("Location", ""), seen)
+        if answer.status < 300 or answer.status in also:
+            return answer
+        answer.close()
+        raise _refused(method, url, answer)
+
+    def _once(self, method: str, url: str, headers: Headers, body: object) -> urllib3.BaseHTTPResponse:
+        host = urlsplit(url).hostname or ""
+        mine = self._credential is not NOBODY and self._credential.serves(host)
+        manager = self._mine if mine else self._plain
+        said = {"Accept-Encoding": "identity", "User-Agent": "headnode", **headers}
+        if mine:
+            said |= _login(self._credential)
+        wait = urllib3.Timeout(connect=self._timeout, read=self._timeout)
+        data = body() if callable(body) else None
+        try:
+            return manager.request(
+                method, url, headers=said, body=data, redirect=False, preload_content=False, timeout=wait
+            )
+        except HTTPError as error:
+            raise TransferFailed(f"{host}: {_words(error)}") from error
+        except ValueError as error:  # a URL that no request can be made of
+            raise NeverTransferred(f"{shown(url)}: {error}", "correct the URL") from None
+
+
+def _login(credential: Credential) -> Headers:
+    """Return what tells the server who we are.  Over plain HTTP everybody on the way can read it."""
+    if credential.get("token"):
+        return {"Authorization": f"Bearer {credential.get('token')}"}
+    if credential.get("user"):
+        pair = f"{credential.get('user')}:{credential.get('password')}".encode()
+        return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
+    return {}
+
+
+def _next(url: str, location: str, seen: list[str]) -> str:
+    where = urljoin(url, location)
+    parts = urlsplit(where)
+    if not location or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise NeverTransferred(f"{shown(url)} leads to no web address", "correct the URL")
+    if where in seen or len(seen) >= MOST_REDIRECTS:
+        raise NeverTransferred(f"{shown(seen[0])} leads in a circle, or on and on", "correct the URL")
+    if urlsplit(url).scheme == "https" and parts.scheme == "http":
+        raise NeverTransferred(
+            f"{shown(url)} leads from https to http, where the file could be changed", "correct the URL"
+        )
+    return where
+
+
+def _refused(method: str, url: str, answer: urllib3.BaseHTTPResponse) -> TransferFailed:
+    what = f"{urlsplit(url).hostname} answers {method} with {answer.status} {(answer.reason or '')[:60]}"
+    passing = answer.status in _PASSING or (answer.status >= 500 and answer.status not in _LASTING)
+    if passing:
+        return TransferFailed(what.strip(), after=_wait(answer.headers.get("Retry-After", "")))
+    return NeverTransferred(what.strip(), _REMEDIES.get(answer.status, "correct the URL"))
+
+
+def _wait(said: str) -> float:
+    """Return the seconds that a server asks to be left alone for, a number or a date.
+
+    >>> _wait("120"), _wait("soon"), _wait("99999999")
+    (120.0, 0.0, 3600.0)
+    """
+    if said.isascii() and said.isdigit():
+        return min(float(said), LONGEST_WAIT)
+    try:
+        until = email.utils.parsedate_to_datetime(said).timestamp()
+    except ValueError:
+        return 0.0
+    return min(max(until - time.time(), 0.0), LONGEST_WAIT)
+
+
+def _validator(answer: urllib3.BaseHTTPResponse) -> str:
+    """Return by what a server knows whether a file is still the same; "" when it cannot."""
+    tag = answer.headers.get("ETag", "")
+    return tag if tag and not tag.startswith("W/") else answer.headers.get("Last-Modified", "")
+
+
+def _origin(answer: urllib3.BaseHTTPResponse) -> str:
+    known = _validator(answer)
+    return f"{answer.headers.get('Content-Length', '')} {known}" if known else ""
+
+
+def _length(answer: urllib3.BaseHTTPResponse) -> int | None:
+    said = answer.headers.get("Content-Length", "")
+    encoded = answer.headers.get("Content-Encoding", "identity") not in ("", "identity")
+    return int(said) if said.isascii() and said.isdigit() and len(said) < 19 and not encoded else None
+
+
+def _first(answer: urllib3.BaseHTTPResponse) -> int:
+    """Return the number of the first byte of a partial answer; -1 when it is not told."""
+    unit, _, rest = answer.headers.get("Content-Range", "").partition(" ")
+    first = rest.partition("-")[0]
+    return int(first) if unit == "bytes" and first.isascii() and first.isdigit() else -1
+
+
+def _words(error: Exception) -> str:
+    """Return what went wrong with a connection, in few words and without a URL."""
+    said = str(getattr(error, "reason", "") or error)
+    return said.rpartition(": ")[2][:200] or type(error).__name__

@@ -1,0 +1,87 @@
+"""Files of the node, or of a file system that it shares, as storage: copied as the user."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from headnode.adapters.files.opening import open_plain
+from headnode.adapters.staging.arrival import ArrivingFile, pieces_of
+from headnode.adapters.staging.failures import NeverTransferred
+from headnode.adapters.staging.storage import Seen
+from headnode.core.model.staging import local_path
+
+
+def open_source(path: str) -> int:
+    """Open a regular file of the user.  A pipe or device is refused, and blocks nobody.
+
+    As root no link of another user is followed.
+    Raises:  OSError, NeverTransferred.
+    """
+    if os.geteuid() == 0:
+        try:
+            return open_plain(path)
+        except OSError as error:
+            error.filename = path  # not only the part of it that is missing
+            raise
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise NeverTransferred(f"{path!r} is not a regular file", "name a file, or a directory with a slash")
+    return file
+
+
+def files_below(directory: str) -> Iterator[str]:
+    """Yield the regular files below a directory, relative to it; links to directories are not followed."""
+
+    def stop(error: OSError) -> None:
+        raise error
+
+    for folder, _, names in os.walk(directory, onerror=stop):
+        for name in sorted(names):
+            path = Path(folder, name)
+            if path.is_file():
+                yield str(path.relative_to(directory))
+
+
+def path_of(url: str) -> str:
+    """Return the path of a file:// URL; raises NeverTransferred for one of another machine."""
+    path = local_path(url.rstrip("/"))
+    if not path:
+        raise NeverTransferred(f"{url[:200]!r} names no file of this node", "write file:///PATH")
+    return path
+
+
+class LocalStorage:
+    """The file system of the node."""
+
+    def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
+        file = open_source(path_of(url))
+        try:
+            about = os.fstat(file)
+            begun = arrival.begin(f"{about.st_dev}:{about.st_ino}:{about.st_size}:{about.st_mtime_ns}")
+            seen(begun)
+            for data in pieces_of(file, about.st_size, seen, begun):
+                arrival.write(data)
+            return about.st_size
+        finally:
+            os.close(file)
+
+    def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:
+        arrival = ArrivingFile(path_of(url), token)
+        try:
+            arrival.begin("")
+            for data in pieces_of(file, size, seen):
+                arrival.write(data)
+            arrival.finish(size, "", None, durable=True)
+        except OSError:
+            arrival.discard()
+            raise
+        finally:
+            arrival.close()
+
+    def below(self, url: str) -> Iterator[str]:
+        return files_below(path_of(url))
+
+    def close(self) -> None:
+        """Nothing is kept open."""

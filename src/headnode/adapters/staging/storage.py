@@ -1,0 +1,34 @@
+"""What a driver of storage does."""
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from headnode.adapters.staging.arrival import ArrivingFile
+
+Seen = Callable[[int], None]
+"""Is told how many more bytes have been moved; raises when the transfer is too slow."""
+
+
+class Storage(Protocol):
+    """One place of storage, for one thread."""
+
+    def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
+        """Write a file to its arrival, from where it stopped if that can be; return its size if it is told.
+
+        Raises:  TransferFailed, OSError.
+        """
+
+    def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:
+        """Write an open file to a URL, beside its name where that can be, and rename it.
+
+        Raises:  TransferFailed, OSError.
+        """
+
+    def below(self, url: str) -> Iterator[str]:
+        """Yield the files of a directory, relative to it, at any depth.
+
+        Raises:  TransferFailed, OSError.
+        """
+
+    def close(self) -> None:
+        """Let go of connections."""

@@ -1,0 +1,343 @@
+"""The transfer process: brings the files of one attempt to its node, or takes them away, as its user.
+
+It reads an order from descriptor 3, and ends when its standard input is closed.  It says in lines of JSON how
+far it is:  ``["moved", files, of files, bytes, of bytes, host it waits for]``, ``["file", path]`` of one that
+is whole, and last ``["done", bytes]`` or ``["failed", sentence]``."""
+
+import json
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from headnode.adapters.staging.arrival import ArrivingFile
+from headnode.adapters.staging.credentials import Credential, read_credential
+from headnode.adapters.staging.failures import (
+    ChangedOnTheWay,
+    NeverTransferred,
+    TransferFailed,
+    of_error,
+    shown,
+)
+from headnode.adapters.staging.local_storage import files_below, open_source
+from headnode.adapters.staging.network_guard import NetworkGuard, networks_of, why_refused
+from headnode.adapters.staging.storage import Storage
+
+ORDER = 3  # the descriptor of a file that has the order
+MOST_FILES = 100_000  # of one attempt, those in directories counted
+LONGEST_PAUSE = 60.0  # seconds between two attempts, unless the storage asks for more
+SLOWEST = 1024  # bytes in the time that may pass without one
+_MOST_WORDS = 1500  # characters of a failure
+_TELL_EVERY = 1.0  # seconds
+
+
+class FileOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One file or directory: its path on the node, relative to the scratch directory, and its URL."""
+
+    path: str
+    url: str
+    directory: bool = False
+    mode: int | None = None
+    size: int | None = None
+    checksum: str = ""
+    credential: str = ""
+
+
+class TransferOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a transfer process does.  `done` are paths that an earlier process has transferred."""
+
+    direction: str
+    directory: str
+    token: str
+    home: str
+    files: list[FileOrder]
+    attempts: int
+    timeout: float
+    networks: list[str]
+    at_once: int
+    done: list[str] = []
+
+
+class Progress:
+    """How far the transfers are; threads add to it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.files = self.of_files = self.size = self.of_size = 0
+        self.waiting: dict[str, float] = {}  # hosts, and until when they are left alone
+        self._told: list[Any] = []
+
+    def add(self, size: int) -> None:
+        """So many bytes more were moved."""
+        with self._lock:
+            self.size += size
+
+    def finished(self, path: str) -> None:
+        """A file is whole."""
+        with self._lock:
+            self.files += 1
+            say("file", path)
+
+    def tell(self) -> None:
+        """Say how far it is, if that has changed."""
+        with self._lock:
+            waits_for = next(iter(self.waiting), "")
+            said = [self.files, self.of_files, self.size, self.of_size, waits_for]
+            if said != self._told:
+                self._told = said
+                say("moved", *said)
+
+
+class Pace:
+    """Counts the bytes of one file, and gives one up that comes too slowly."""
+
+    def __init__(self, progress: Progress, timeout: float) -> None:
+        self._progress, self._timeout = progress, timeout
+        self._since, self._moved = time.monotonic(), 0
+
+    def __call__(self, size: int) -> None:
+        self._progress.add(size)
+        self._moved += size
+        now = time.monotonic()
+        if now - self._since < self._timeout:
+            return
+        if self._moved < SLOWEST:
+            raise TransferFailed(f"less than {SLOWEST} bytes came in {self._timeout:g} s")
+        self._since, self._moved = now, 0
+
+
+class Transfers:
+    """Transfers the files of an order, several at a time."""
+
+    def __init__(self, order: TransferOrder, guard: NetworkGuard | None) -> None:
+        self._order, self._guard = order, guard
+        self.progress = Progress()
+        self._mine = threading.local()
+        self._over = threading.Event()  # nothing more is to be tried
+
+    def run(self) -> None:
+        """Transfer everything.  Raises:  TransferFailed, the first; what leaves is tried all the same."""
+        files = list(self._single_files())
+        self.progress.of_files = len(files)
+        self.progress.of_size = sum(file.size or 0 for file in files)
+        done = set(self._order.done)
+        with ThreadPoolExecutor(max(1, min(self._order.at_once, len(files)))) as pool:
+            work = {pool.submit(self._file, file) for file in files if file.path not in done}
+            self.progress.files = len(files) - len(work)
+            failure = self._watch(work)
+        self.progress.tell()
+        if failure is not None:
+            raise failure
+
+    def _watch(self, work: "set[Future[None]]") -> TransferFailed | None:
+        failure: TransferFailed | None = None
+        while work:
+            over, work = wait(work, _TELL_EVERY, FIRST_EXCEPTION)
+            self.progress.tell()
+            for each in over:
+                wrong = None if each.cancelled() else each.exception()
+                if wrong is None:
+                    continue
+                if not isinstance(wrong, TransferFailed):
+                    raise wrong
+                failure = failure or wrong
+                if self._order.direction == "in":
+                    self._over.set()
+                    for other in work:
+                        other.cancel()
+        return failure
+
+    def _single_files(self) -> Iterator[FileOrder]:
+        """Yield every file; those of directories by their own names."""
+        count = 0
+        for file in self._order.files:
+            for one in self._files_of(file) if file.directory else (file,):
+                count += 1
+                if count > MOST_FILES:
+                    raise NeverTransferred(
+                        f"there are more than {MOST_FILES:,} files", "put them into archives"
+                    )
+                yield one
+
+    def _files_of(self, file: FileOrder) -> list[FileOrder]:
+        place, url = file.path.rstrip("/"), file.url.rstrip("/")
+        if self._order.direction == "out":
+            try:
+                names = list(files_below(self._path(place)))
+            except OSError as error:
+                raise of_error(error, repr(place)) from error
+        else:
+            names = self._again(file, self._listed)
+            Path(self._path(place)).mkdir(parents=True, exist_ok=True)
+        return [
+            msgspec.structs.replace(
+                file, path=f"{place}/{name}", url=f"{url}/{quote(name)}", directory=False, size=None
+            )
+            for name in names
+        ]
+
+    def _listed(self, file: FileOrder) -> list[str]:
+        url = file.url.rstrip("/")
+        found: list[str] = []
+        for name in self._storage(file).below(f"{url}/"):
+            if name.startswith("/") or ".." in name.split("/") or "\0" in name:
+                raise NeverTransferred(f"{shown(url)} lists {name[:80]!r}, which is not below it")
+            found.append(name)
+            if len(found) > MOST_FILES:
+                raise NeverTransferred(f"{shown(url)} has more than {MOST_FILES:,} files", "name less")
+        return found
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._order.directory, name)  # noqa: PTH118 - a Path takes its slashes away
+
+    def _storage(self, file: FileOrder) -> Storage:
+        """Return the driver of this thread for a file."""
+        kept: dict[tuple[str, str, str], Storage] = self._mine.__dict__.setdefault("storages", {})
+        parts = urlsplit(file.url)
+        key = (parts.scheme, parts.netloc, file.credential)
+        if key not in kept:
+            credential = read_credential(
+                file.credential, self._order.home, parts.scheme.lower(), parts.hostname or ""
+            )
+            kept[key] = open_storage(file.url, credential, self._order.timeout)
+        return kept[key]
+
+    def _forget_storages(self) -> None:
+        kept: dict[Any, Storage] = self._mine.__dict__.pop("storages", {})
+        for storage in kept.values():
+            storage.close()
+
+    def _file(self, file: FileOrder) -> None:
+        self._again(file, self._bring if self._order.direction == "in" else self._take)
+        self.progress.finished(file.path)
+
+    def _again(self, file: FileOrder, do: Any) -> Any:
+        """Do it until it is done, or may not be tried again.
+
+        Raises:  TransferFailed with the URL, the attempt and what to do.
+        """
+        changed = 0
+        for attempt in range(1, self._order.attempts + 1):
+            if self._over.is_set():
+                raise TransferFailed("another file has failed")
+            try:
+                return do(file)
+            except (TransferFailed, OSError, EOFError) as error:
+                failure = self._failure(error, file)
+            changed += isinstance(failure, ChangedOnTheWay)
+            self._forget_storages()
+            if failure.permanent or changed > 1 or attempt == self._order.attempts:
+                raise self._last_word(failure, file, attempt)
+            self._pause(file, failure, attempt)
+        raise TransferFailed("no attempt is allowed")
+
+    def _failure(self, error: Exception, file: FileOrder) -> TransferFailed:
+        if self._guard is not None and self._guard.refused:
+            return NeverTransferred(*why_refused(self._guard.refused))
+        if isinstance(error, TransferFailed):
+            return error
+        if isinstance(error, OSError):
+            return of_error(error, (error.filename and repr(error.filename)) or shown(file.url))
+        return TransferFailed(f"{urlsplit(file.url).hostname} has ended the connection")
+
+    def _last_word(self, failure: TransferFailed, file: FileOrder, attempt: int) -> TransferFailed:
+        way = f"from {shown(file.url)}" if self._order.direction == "in" else f"to {shown(file.url)}"
+        times = f"attempt {attempt} of {self._order.attempts}"
+        fix = f"; {failure.fix}" if failure.fix else ""
+        said = f"{file.path!r} was not transferred {way} ({times}): {failure.what}{fix}"
+        return NeverTransferred(said[:_MOST_WORDS])
+
+    def _pause(self, file: FileOrder, failure: TransferFailed, attempt: int) -> None:
+        host = urlsplit(file.url).hostname or "this node"
+        pause = max(failure.after, min(2.0 ** (attempt - 1), LONGEST_PAUSE) * random.uniform(0.5, 1.0))  # noqa: S311
+        self.progress.waiting[host] = time.monotonic() + pause
+        self._over.wait(pause)
+        self.progress.waiting.pop(host, None)
+
+    def _bring(self, file: FileOrder) -> None:
+        arrival = ArrivingFile(self._path(file.path), self._order.token)
+        try:
+            told = self._storage(file).fetch(file.url, arrival, Pace(self.progress, self._order.timeout))
+            arrival.finish(told if file.size is None else file.size, file.checksum, file.mode)
+        finally:
+            arrival.close()
+
+    def _take(self, file: FileOrder) -> None:
+        opened = open_source(self._path(file.path))
+        try:
+            size = os.fstat(opened).st_size
+            pace = Pace(self.progress, self._order.timeout)
+            self._storage(file).store(opened, size, file.url, self._order.token, pace)
+        finally:
+            os.close(opened)
+
+
+def open_storage(url: str, credential: Credential, timeout: float) -> Storage:
+    """Return a driver for a URL.  `timeout` is in seconds without a byte.
+
+    Raises:  NeverTransferred when its library is not installed.
+    """
+    scheme = urlsplit(url).scheme.lower()
+    try:
+        if scheme == "file":
+            from headnode.adapters.staging.local_storage import LocalStorage
+
+            return LocalStorage()
+        if scheme in ("http", "https"):
+            from headnode.adapters.staging.http_storage import HttpStorage
+
+            return HttpStorage(credential, timeout)
+        if scheme == "gsiftp":
+            from headnode.adapters.staging.grid_ftp import GridFtp
+
+            return GridFtp(credential, timeout)
+        from headnode.adapters.staging.other_storage import open_other
+
+        return open_other(url, credential, timeout)
+    except ImportError as error:
+        raise NeverTransferred(
+            f"{scheme} needs {error.name}, which is not installed on this node",
+            "an administrator can: pip install 'headnode[staging]'",
+        ) from None
+
+
+def say(*words: Any) -> None:
+    """Say something to who has started this process."""
+    os.write(1, json.dumps(words).encode() + b"\n")
+
+
+def _end_with_parent() -> None:
+    """End at once when nobody wants the files any more."""
+    while os.read(0, 1):
+        pass
+    os._exit(1)
+
+
+def main() -> None:
+    """Do what the order on standard input says."""
+    with os.fdopen(ORDER, "rb") as file:
+        order = msgspec.json.decode(file.read(), type=TransferOrder)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    networks = networks_of(order.networks)
+    guard = None if networks is None else NetworkGuard(networks)
+    if guard is not None:
+        guard.start()
+    transfers = Transfers(order, guard)
+    try:
+        transfers.run()
+    except TransferFailed as failure:
+        text = failure.what if "was not transferred" in failure.what else f"{failure.what}; {failure.fix}"
+        say("failed", text.rstrip("; ")[:_MOST_WORDS])
+    else:
+        say("done", transfers.progress.size)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""What ``scontrol update`` changes of a job, as terms of this cluster.
+
+Source:  Slurm 22.05, scontrol(1), "SPECIFICATIONS FOR UPDATE COMMAND, JOBS".
+"""
+
+import time
+
+from headnode.apps.cli.batch_programs.moments import moment
+from headnode.apps.cli.batch_programs.values import ALL_NODES
+from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.core.formats.batch.draft import OptionPlace
+from headnode.core.formats.batch.slurm import slurm_time
+from headnode.core.formats.text.source_text import SourceText
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.quantities import FOREVER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+HIGHEST = 4000  # priority
+
+
+def unknown_parameter(told: str) -> ProgramRefusal:
+    """Return the refusal of a parameter that cannot be changed."""
+    return ProgramRefusal(
+        f"Update of this parameter is not supported: {told}", "Request aborted", prefix="bare"
+    )
+
+
+def run_time(text: str) -> float | None:
+    """Return a time limit in seconds; None: no limit.
+
+    Raises:  ProgramRefusal.
+    """
+    try:
+        seconds = slurm_time(OptionPlace(SourceText(text), 0, "TimeLimit", []), text)
+    except BadRequest:
+        raise ProgramRefusal(f"Invalid TimeLimit value: {text}", prefix="bare") from None
+    return None if seconds == FOREVER else seconds
+
+
+def _run_time(text: str) -> str:
+    limit = run_time(text)
+    return "Infinite" if limit is None else f"{int(limit // 60)}m"
+
+
+def _priority(text: str) -> str:
+    if not (text.isascii() and text.isdigit() and len(text) < 12 and int(text) <= HIGHEST):
+        raise ProgramRefusal(f"Invalid Priority value: {text}; here it is 0 to {HIGHEST}", prefix="bare")
+    return text
+
+
+def _start(text: str) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(moment(text, time.time(), ahead=True)))
+
+
+_TERMS: "Mapping[str, tuple[str, Callable[[str], str]]]" = {
+    "account": ("projectname", str),
+    "comment": ("description", str),
+    "excnodelist": ("excludednodes", str),
+    "jobname": ("jobname", str),
+    "mailuser": ("emailaddress", str),
+    "name": ("jobname", str),
+    "partition": ("nodegroup", lambda text: "" if text == ALL_NODES else text),
+    "priority": ("priority", _priority),
+    "qos": ("jobtemplate", str),
+    "reservationname": ("reservation", str),
+    "starttime": ("holduntil", _start),
+    "timelimit": ("runtime", _run_time),
+}
+
+
+def terms_of(given: "Mapping[str, str]") -> "dict[str, str]":
+    """Return the terms of what is to change.
+
+    Raises:  ProgramRefusal for what cannot be changed.
+    """
+    found = {}
+    for name, value in given.items():
+        if name not in _TERMS:
+            raise unknown_parameter(f"{name}={value}")
+        term, convert = _TERMS[name]
+        found[term] = convert(value)
+    return found

@@ -1,0 +1,90 @@
+"""The names of the programs, and how one is started and ends."""
+
+import os
+import sys
+
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, errors_of_ours
+from headnode.apps.cli.catalogue import SLURM
+from headnode.apps.client.client import Client
+from headnode.apps.client.head_location import head_to_ask
+from headnode.core.batch import HAND_OFF
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from headnode.core.model.errors import HeadnodeError
+
+
+def run_as(program: str, words: "Sequence[str]", client: Client | None = None, *, system: str = "") -> int:
+    """Run a program of another scheduler; return its exit status.
+
+    `system` is that of `qsub` and its like; empty: as the link says by which it was started.
+    """
+    if HAND_OFF in os.environ:
+        fix = "name the directory of the real one: hn resource add NAME --programs DIR"
+        return _tell(program, ProgramRefusal(f"this is Headnode's own program; {fix}"))
+    own = client or Client(lambda: head_to_ask(os.environ, os.geteuid()))
+    try:
+        return _start(program, words, own, system)
+    except ProgramRefusal as refusal:
+        return _tell(program, refusal)
+    except errors_of_ours() as error:
+        return _tell(program, _in_words_of(program, error))
+    finally:
+        own.close()
+
+
+def _start(program: str, words: "Sequence[str]", client: Client, system: str) -> int:
+    if program in SLURM and list(words[:1]) in (["--version"], ["-V"]):
+        from headnode.apps.cli.batch_programs.scontrol import version
+
+        print(version())
+        return 0
+    if program in SLURM:
+        return int(_module(program).run(words, client))
+    system = system or system_of_link(sys.argv[0])
+    if program == "qstat":
+        return int(_module(f"qstat_{system}").run(words, client))
+    qsub = _module("qsub")
+    return int((qsub.delete if program == "qdel" else qsub.submit)(words, client, system))
+
+
+def _module(name: str) -> "Any":
+    __import__(f"headnode.apps.cli.batch_programs.{name}")
+    return sys.modules[f"headnode.apps.cli.batch_programs.{name}"]
+
+
+_MOST_LINKS = 8
+
+
+def system_of_link(path: str) -> str:
+    """Return whose ``qsub`` a link is: it leads to `hn` by one named ``qsub.pbs`` or ``qsub.gridengine``."""
+    for _ in range(_MOST_LINKS):
+        for system in ("pbs", "gridengine"):
+            if path.endswith(f".{system}"):
+                return system
+        try:
+            path = os.path.join(os.path.dirname(path), os.readlink(path))  # noqa: PTH115, PTH118, PTH120
+        except OSError:
+            break
+    return "pbs"
+
+
+def _tell(program: str, refusal: ProgramRefusal) -> int:
+    sys.stdout.flush()
+    for line in refusal.lines:
+        sys.stderr.write(f"{line}\n" if refusal.prefix == "bare" else f"{program}: {refusal.prefix}{line}\n")
+    if not refusal.prefix:
+        sys.stderr.write(f'Try "{program} --help" for more information\n')
+    return refusal.status
+
+
+def _in_words_of(program: str, error: "HeadnodeError") -> ProgramRefusal:
+    """Return what the head refuses in the manner of the program."""
+    from headnode.core.model.errors import Unavailable
+
+    away = isinstance(error, Unavailable) and program in SLURM
+    known = ("Unable to contact slurm controller (connect failure)",) if away else ()
+    return ProgramRefusal(*known, error.what, error.fix)

@@ -1,0 +1,217 @@
+"""``qstat`` of Grid Engine: as text and as XML.
+
+Source:  Grid Engine 8.1, qstat(1), and what Grid Engine 8.1.9 prints.
+"""
+
+import sys
+import time
+
+from headnode.apps.cli.batch_programs.qsub import spans
+from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource, rows_of
+from headnode.apps.cli.batch_programs.squeue import own_user
+from headnode.apps.cli.batch_programs.values import FIELDS, date
+from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.apps.client.client import Client
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_FLAGS = frozenset(("-xml", "-ext", "-urg", "-pri", "-ne", "-ncb", "-help"))
+_VALUED = frozenset(("-u", "-s", "-j", "-g"))
+_QUEUE = "all.q"
+_HEAD = (
+    "job-ID  prior   name       user         state submit/start at     queue                          slots "
+    "ja-task-ID \n" + "-" * 113 + "\n"
+)
+_SCHEMAS = 'xmlns:xsd="http://arc.liv.ac.uk/repos/darcs/sge/source/dist/util/resources/schemas/qstat'
+REMEMBERED = 300.0  # seconds for which ended jobs are shown by ``-s z``
+
+
+def run(words: "Sequence[str]", client: Client) -> int:
+    """List jobs, or show some."""
+    asked = _read(words)
+    source = JobSource(client)
+    if "-j" in asked:
+        return _show(source, asked["-j"].split(","), xml="-xml" in asked)
+    rows = [row for row in _rows(source, asked) if _is_wanted(row, asked.get("-s", "prs"))]
+    sys.stdout.write(_xml(rows) if "-xml" in asked else _text(rows))
+    return 0
+
+
+def _read(words: "Sequence[str]") -> "dict[str, str]":
+    found, left = dict[str, str](), list(words)
+    while left:
+        word = left.pop(0)
+        if word in _VALUED and left:
+            found[word] = left.pop(0)
+        elif word in _FLAGS:
+            found[word] = ""
+        else:
+            raise ProgramRefusal(
+                f'invalid option argument "{word}"',
+                "here qstat has -u, -s, -j, -g d, -xml, -ext, -urg and -pri",
+                prefix="bare",
+            )
+    if found.get("-g", "d") != "d":
+        raise ProgramRefusal("-g c and -g t are not supported here; see: hn node list", prefix="bare")
+    return found
+
+
+def _rows(source: JobSource, asked: "dict[str, str]") -> "list[BatchRow]":
+    users = asked.get("-u", own_user()).split(",")
+    owner = None if "*" in users or len(users) > 1 else users[0]
+    jobs = list(source.pages(LIVING, owner=owner))
+    if "z" in asked.get("-s", ""):
+        since = time.time() - REMEMBERED
+        ended = source.pages(("Finished", "Failed", "Canceled"), owner=owner, most=1)
+        jobs += [job for job in ended if (job["ended"] or 0) >= since]
+    jobs.sort(key=lambda job: int(job["id"]))
+    rows = [row for job in jobs for row in rows_of(source, job, expand="-g" in asked)]
+    rows.sort(key=lambda row: row.state == "PENDING")
+    return [row for row in rows if owner is not None or "*" in users or row.job["owner"] in users]
+
+
+def _is_wanted(row: BatchRow, states: str) -> bool:
+    letters = set(states.replace("a", "prsz" if "z" in states else "prs"))
+    if "h" in letters and state_of(row) == "hqw":
+        return True
+    letter = {"PENDING": "p", "RUNNING": "r", "SUSPENDED": "s"}.get(row.state, "z")
+    return letter in letters
+
+
+def state_of(row: BatchRow) -> str:
+    """Return the state in the letters of Grid Engine."""
+    state = row.state
+    if state == "PENDING":
+        return "hqw" if row.reason in ("JobHeldUser", "BeginTime", "Dependency") else "qw"
+    return {"RUNNING": "r", "SUSPENDED": "s"}.get(state, "z")
+
+
+def _tasks(row: BatchRow) -> str:
+    return spans(row.numbers) if row.numbers else "" if row.number is None else str(row.number)
+
+
+def _queue(row: BatchRow) -> str:
+    node = (FIELDS["batchhost"](row) or "").partition(",")[0]
+    return f"{_QUEUE}@{node}" if node and row.state in ("RUNNING", "SUSPENDED") else ""
+
+
+def _priority(row: BatchRow) -> str:
+    return f"{row.job['priority'] / 4000:.5f}"
+
+
+def _since(row: BatchRow) -> float:
+    return float(row.started or row.job["submitted"] or row.job["created"])
+
+
+def _text(rows: "Sequence[BatchRow]") -> str:
+    lines = []
+    for row in rows:
+        when = time.strftime("%m/%d/%Y %H:%M:%S", time.localtime(_since(row)))
+        name, owner = (FIELDS["name"](row) or "")[:10], row.job["owner"][:12]
+        lines.append(
+            f"{row.id:>7} {_priority(row)} {name:<10} {owner:<12} {state_of(row):<5} {when} "
+            f"{_queue(row)[:30]:<30} {FIELDS['cpus'](row):>5} {_tasks(row)[:20]:<8}\n"
+        )
+    return _HEAD + "".join(lines) if lines else ""
+
+
+def _element(name: str, text: str) -> str:
+    clean = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return f"<{name}>{clean}</{name}>"
+
+
+def _xml(rows: "Sequence[BatchRow]") -> str:
+    running = "".join(_listed(row) for row in rows if row.state != "PENDING")
+    pending = "".join(_listed(row) for row in rows if row.state == "PENDING")
+    return (
+        f"<?xml version='1.0'?>\n<job_info  {_SCHEMAS}/qstat.xsd\">\n"
+        f"  <queue_info>\n{running}  </queue_info>\n  <job_info>\n{pending}  </job_info>\n</job_info>\n"
+    )
+
+
+def _listed(row: BatchRow) -> str:
+    waits = row.state == "PENDING"
+    at = "JB_submission_time" if waits else "JAT_start_time"
+    values = [
+        ("JB_job_number", str(row.id)),
+        ("JAT_prio", _priority(row)),
+        ("JB_name", FIELDS["name"](row) or ""),
+        ("JB_owner", str(row.job["owner"])),
+        ("state", state_of(row)),
+        (at, date(_since(row)) or ""),
+        ("queue_name", _queue(row)),
+        ("slots", FIELDS["cpus"](row) or "1"),
+    ]
+    if _tasks(row):
+        values.append(("tasks", _tasks(row)))
+    inner = "".join(f"      {_element(*value)}\n" for value in values)
+    return f'    <job_list state="{"pending" if waits else "running"}">\n{inner}    </job_list>\n'
+
+
+def _show(source: JobSource, words: "Sequence[str]", *, xml: bool) -> int:
+    """Show living jobs; one that is unknown or over makes the text form fail, as in Grid Engine."""
+    ids = [int(word) for word in words if word.isascii() and word.isdigit() and len(word) < 19]
+    jobs = [job for job in source.listed(ids) if job["state"] in LIVING]
+    found = {str(job["id"]) for job in jobs}
+    missing = [word for word in words if word not in found]
+    if xml:
+        sys.stdout.write(_unknown_xml(missing) if not jobs else _shown_xml(source, jobs))
+        return 0
+    if not jobs:
+        raise ProgramRefusal("Following jobs do not exist: ", *missing, prefix="bare")
+    for job in jobs:
+        row = rows_of(source, job, expand=False)[0]
+        print("=" * 62 + "\n" + "".join(f"{name + ':':<27} {value}\n" for name, value in _facts(row)), end="")
+    return 0
+
+
+def _facts(row: BatchRow) -> "list[tuple[str, str]]":
+    at = time.strftime("%a %b %d %H:%M:%S %Y", time.localtime(row.job["submitted"] or row.job["created"]))
+    facts = [
+        ("job_number", str(row.id)),
+        ("submission_time", at),
+        ("owner", str(row.job["owner"])),
+        ("uid", FIELDS["userid"](row)),
+        ("group", FIELDS["group"](row)),
+        ("gid", FIELDS["groupid"](row)),
+        ("sge_o_workdir", FIELDS["workdir"](row)),
+        ("account", "sge"),
+        ("project", FIELDS["account"](row)),
+        ("job_name", FIELDS["name"](row)),
+        ("stdout_path_list", f"NONE:NONE:{FIELDS['stdout'](row) or ''}"),
+        ("script_file", FIELDS["command"](row)),
+        ("job-array tasks", spans(row.job["array"]) if row.job["array"] else None),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _unknown_xml(missing: "Sequence[str]") -> str:
+    names = "".join(f"    {_element('ST_name', name)}\n" for name in missing)
+    return f"<?xml version='1.0'?>\n<unknown_jobs >\n{names}</unknown_jobs>\n"
+
+
+def _shown_xml(source: JobSource, jobs: "Sequence[dict[str, object]]") -> str:
+    names = {
+        "job_number": "JB_job_number",
+        "owner": "JB_owner",
+        "uid": "JB_uid",
+        "group": "JB_group",
+        "gid": "JB_gid",
+        "project": "JB_project",
+        "job_name": "JB_job_name",
+        "script_file": "JB_script_file",
+    }
+    elements = ""
+    for job in jobs:
+        row = rows_of(source, job, expand=False)[0]
+        facts = [(names[name], value) for name, value in _facts(row) if name in names]
+        at = str(int(row.job["submitted"] or row.job["created"]))
+        facts.insert(1, ("JB_submission_time", at))
+        inner = "".join(f"      {_element(*fact)}\n" for fact in facts)
+        elements += f"    <element>\n{inner}    </element>\n"
+    return (
+        f"<?xml version='1.0'?>\n<detailed_job_info  {_SCHEMAS}/detailed_job_info.xsd\">\n"
+        f"  <djob_info>\n{elements}  </djob_info>\n</detailed_job_info>\n"
+    )

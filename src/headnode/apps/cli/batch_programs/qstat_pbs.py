@@ -1,0 +1,268 @@
+"""``qstat`` of PBS: the table, the full form as text and as JSON.
+
+Source:  PBS Professional 22, qstat(1B) and pbs_job_attributes(7B).
+"""
+
+import sys
+import time
+
+from headnode.apps.cli.batch_programs.qsub import HISTORY, UNKNOWN_JOB, server
+from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource, rows_of
+from headnode.apps.cli.batch_programs.values import FIELDS, clock, elapsed, exit_code, limit_of
+from headnode.apps.cli.batch_programs.words import ProgramRefusal
+from headnode.apps.client.client import Client
+from headnode.apps.client.connection import write_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+_FLAGS = frozenset("fxtawrisn")
+_VALUED = frozenset("uF")
+_TITLES = (
+    "Job id            Name             User              Time Use S Queue\n"
+    "----------------  ---------------- ----------------  -------- - -----\n"
+)
+_BY_SIGNAL = 128
+_ENDINGS = {"TIMEOUT": -29, "OUT_OF_MEMORY": -27, "NODE_FAIL": -20}  # Exit_status of what PBS itself ends
+_STATES = {"PENDING": "Q", "RUNNING": "R", "SUSPENDED": "S"}
+
+
+def run(words: "Sequence[str]", client: Client) -> int:
+    """List jobs, or show some."""
+    options, ids = _read(words)
+    source = JobSource(client)
+    rows, status = _rows(source, options, ids)
+    name = server(client)
+    if "f" in options:
+        sys.stdout.write(_json(rows, name) if options.get("F") == "json" else _full(rows, name))
+    elif "a" in options or "u" in options:
+        sys.stdout.write(_wide(rows, name))
+    else:
+        sys.stdout.write(_table(rows, name))
+    return status
+
+
+def _read(words: "Sequence[str]") -> "tuple[dict[str, str], list[str]]":
+    options, ids, left = dict[str, str](), list[str](), list(words)
+    while left:
+        word = left.pop(0)
+        if not word.startswith("-") or word == "-":
+            ids.append(word)
+            continue
+        text = word[1:]
+        while text:
+            letter, text = text[0], text[1:]
+            if letter in _VALUED:
+                if not text and not left:
+                    raise ProgramRefusal(f"option requires an argument -- '{letter}'", status=2, prefix="")
+                options[letter], text = text or left.pop(0), ""
+            elif letter in _FLAGS:
+                options[letter] = ""
+            else:
+                raise ProgramRefusal(
+                    f"invalid option -- '{letter}'",
+                    "here qstat has -f, -F json, -x, -t, -u, -a, -r, -i, -s, -n and -w",
+                    status=2,
+                    prefix="",
+                )
+    if options.get("F", "json") not in ("json", "default"):
+        raise ProgramRefusal(f"-F {options['F']} is not supported here; write -F json", status=2, prefix="")
+    return options, ids
+
+
+def _rows(
+    source: JobSource, options: "dict[str, str]", words: "Sequence[str]"
+) -> "tuple[list[BatchRow], int]":
+    if words:
+        return _named(source, options, words)
+    users = [user for user in options.get("u", "").split(",") if user]
+    owner = users[0] if len(users) == 1 else None
+    jobs = list(source.pages(LIVING, owner=owner))
+    if "x" in options:
+        jobs += list(source.pages(("Finished", "Failed", "Canceled"), owner=owner, most=1))
+    jobs.sort(key=lambda job: int(job["id"]))
+    rows = [row for job in jobs for row in _of_job(source, job, options)]
+    wanted = {
+        letter for option, letters in (("r", "RSE"), ("i", "QHW")) for letter in letters if option in options
+    }
+    rows = [row for row in rows if not wanted or state_of(row) in wanted]
+    return [row for row in rows if not users or row.job["owner"] in users], 0
+
+
+def _of_job(source: JobSource, job: "dict[str, Any]", options: "dict[str, str]") -> "list[BatchRow]":
+    if job["array"] and "t" in options:
+        return [BatchRow(source, job), *rows_of(source, job, expand=True)]
+    return [BatchRow(source, job)]
+
+
+def _named(
+    source: JobSource, options: "dict[str, str]", words: "Sequence[str]"
+) -> "tuple[list[BatchRow], int]":
+    rows, status = list[BatchRow](), 0
+    for word in words:
+        job, _, rest = word.partition(".")[0].partition("[")
+        known = job.isascii() and job.isdigit() and len(job) < 19
+        listed = source.listed([int(job)]) if known else []
+        if not listed:
+            sys.stderr.write(f"qstat: Unknown Job Id {word}\n")
+            status = UNKNOWN_JOB
+        elif listed[0]["state"] not in LIVING and "x" not in options:
+            sys.stderr.write(
+                f"qstat: {word} Job has finished, use -x or -H to obtain historical job information\n"
+            )
+            status = HISTORY
+        elif number := rest.rstrip("]"):
+            rows += [row for row in rows_of(source, listed[0], expand=True) if str(row.number) == number]
+        else:
+            rows += _of_job(source, listed[0], options)
+    return rows, status
+
+
+def state_of(row: BatchRow) -> str:
+    """Return the state in the letter of PBS."""
+    state = row.state
+    if state == "PENDING" and row.reason in ("JobHeldUser", "Dependency"):
+        return "H"
+    if state == "PENDING" and row.reason == "BeginTime":
+        return "W"
+    if row.job["array"] and row.number is None and state == "RUNNING":
+        return "B"
+    return _STATES.get(state, "X" if row.number is not None else "F")
+
+
+def _id(row: BatchRow, name: str) -> str:
+    number = "" if row.number is None else str(row.number)
+    return f"{row.id}[{number}].{name}" if row.job["array"] else f"{row.id}.{name}"
+
+
+def _queue(row: BatchRow) -> str:
+    return FIELDS["qos"](row) or "Default"
+
+
+def _table(rows: "Sequence[BatchRow]", name: str) -> str:
+    lines = [
+        f"{_id(row, name)[:17]:<17} {(FIELDS['name'](row) or '')[:16]:<16} {row.job['owner'][:16]:<16}  "
+        f"{clock(elapsed(row), hours=True) if row.started else '0':>8} {state_of(row)} {_queue(row):<5}\n"
+        for row in rows
+    ]
+    return _TITLES + "".join(lines) if lines else ""
+
+
+def _wide(rows: "Sequence[BatchRow]", name: str) -> str:
+    if not rows:
+        return ""
+    head = (
+        f"\n{name}: \n{'':60}Req'd  Req'd   Elap\n"
+        "Job ID          Username Queue    Jobname    SessID NDS TSK Memory Time  S Time\n"
+        "--------------- -------- -------- ---------- ------ --- --- ------ ----- - -----\n"
+    )
+    lines = []
+    for row in rows:
+        limit = limit_of(row)
+        told = "--" if limit is None else _hours(limit)
+        used = _hours(elapsed(row)) if row.started else "--"
+        lines.append(
+            f"{_id(row, name)[:15]:<15} {row.job['owner'][:8]:<8} {_queue(row)[:8]:<8} "
+            f"{(FIELDS['name'](row) or '')[:10]:<10} {'--':>6} {FIELDS['nodecount'](row):>3} "
+            f"{FIELDS['cpus'](row):>3} {'--':>6} {told:>5} {state_of(row)} {used:>5}\n"
+        )
+    return head + "".join(lines)
+
+
+def _hours(seconds: float) -> str:
+    return f"{int(seconds // 3600):02}:{int(seconds % 3600 // 60):02}"
+
+
+def attributes(row: BatchRow, name: str) -> "dict[str, Any]":
+    """Return the attributes of a job; groups of them are dictionaries."""
+    found: dict[str, Any] = {
+        "Job_Name": FIELDS["name"](row),
+        "Job_Owner": f"{row.job['owner']}@{name}",
+        "job_state": state_of(row),
+        "queue": _queue(row),
+        "server": name,
+        "Account_Name": FIELDS["account"](row),
+        "ctime": _date(row.job["created"]),
+        "qtime": _date(row.job["submitted"] or row.job["created"]),
+        "stime": _date(row.started),
+        "mtime": _date(row.ended or row.started or row.job["created"]),
+        "Error_Path": _path(row, "stderr", name),
+        "Output_Path": _path(row, "stdout", name),
+        "Priority": row.job["priority"],
+        "array": "True" if row.job["array"] and row.number is None else None,
+        "array_indices_submitted": row.job["array"].partition("%")[0] or None,
+        "exec_host": _hosts(row),
+        "Resource_List": _requested(row),
+        "comment": row.job["pending_reason"] or None,
+    }
+    if row.started is not None:
+        found["resources_used"] = {
+            "walltime": clock(elapsed(row), hours=True),
+            "ncpus": int(FIELDS["cpus"](row) or 1),
+        }
+    if row.ended is not None:
+        found["Exit_status"] = exit_status(row)
+    return {key: value for key, value in found.items() if value not in (None, "")}
+
+
+def exit_status(row: BatchRow) -> int:
+    """Return how a job ended: its exit code, 128 and a signal, or below 0 what PBS says itself."""
+    state = row.state
+    if state in _ENDINGS:
+        return _ENDINGS[state]
+    if state == "CANCELLED":
+        return _BY_SIGNAL + 15
+    code, signal = exit_code(row)
+    return _BY_SIGNAL + signal if signal else code
+
+
+def _requested(row: BatchRow) -> "dict[str, Any]":
+    limit = limit_of(row)
+    found: dict[str, Any] = {
+        "ncpus": int(FIELDS["cpus"](row) or 1),
+        "nodect": int(FIELDS["nodecount"](row) or 1),
+    }
+    return found if limit is None else found | {"walltime": clock(limit, hours=True)}
+
+
+def _date(at: float | None) -> "str | None":
+    return None if at is None else time.strftime("%a %b %d %H:%M:%S %Y", time.localtime(at))
+
+
+def _path(row: BatchRow, field: str, name: str) -> "str | None":
+    path = FIELDS[field](row)
+    return f"{name}:{path}" if path else None
+
+
+def _hosts(row: BatchRow) -> "str | None":
+    from headnode.apps.cli.batch_programs.squeue import unfolded
+
+    names = unfolded(FIELDS["nodes"](row) or "")
+    return "+".join(f"{node}/0" for node in names) or None
+
+
+def _full(rows: "Sequence[BatchRow]", name: str) -> str:
+    text = ""
+    for row in rows:
+        text += f"Job Id: {_id(row, name)}\n"
+        for key, value in attributes(row, name).items():
+            pairs = (
+                [(f"{key}.{inner}", told) for inner, told in value.items()]
+                if isinstance(value, dict)
+                else [(key, value)]
+            )
+            text += "".join(f"    {pair[0]} = {pair[1]}\n" for pair in pairs)
+        text += "\n"
+    return text
+
+
+def _json(rows: "Sequence[BatchRow]", name: str) -> str:
+    answer = {
+        "timestamp": int(time.time()),
+        "pbs_version": "22.05.11",
+        "pbs_server": name,
+        "Jobs": {_id(row, name): attributes(row, name) for row in rows},
+    }
+    return write_json(answer) + "\n"

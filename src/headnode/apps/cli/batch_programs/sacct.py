@@ -1,0 +1,373 @@
+"""``sacct``: the jobs of the past, and those of now.
+
+Source:  Slurm 22.05, sacct(1).
+"""
+
+import os
+import sys
+import time
+
+from headnode.apps.cli.batch_programs.columns import MOST_WIDTH
+from headnode.apps.cli.batch_programs.moments import moment
+from headnode.apps.cli.batch_programs.rows import BatchRow, JobSource, refuse_other_clusters, rows_of
+from headnode.apps.cli.batch_programs.squeue import job_numbers, means, own_user, states_asked, unfolded
+from headnode.apps.cli.batch_programs.values import FIELDS, clock, exit_code
+from headnode.apps.cli.batch_programs.words import (
+    ProgramRefusal,
+    ProgramWords,
+    acted_on,
+    ignored,
+    read_words,
+    refused,
+)
+from headnode.apps.client.client import Client
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+OPTIONS = {
+    **acted_on(
+        "accounts/A allocations/X! allusers/a! array! brief/b! delimiter endtime/E format/o helpformat/e! "
+        "jobs/j long/l! name nodelist/N noheader/n! parsable/p! parsable2/P! partition/r qos/q starttime/S "
+        "state/s uid user/u version/V! help/h! usage! associations/x group gid/g"
+    ),
+    **ignored(
+        "allclusters/L! clusters/M duplicates/D! federation! local! noconvert! units truncate/T! verbose/v! "
+        "expand-patterns! env-vars! batch-script!",
+        "there is one cluster, and its values are whole",
+    ),
+    **refused("completion/c! file/f", "the head has all jobs; leave it out"),
+    **refused("json! yaml!", "use -o with --parsable2, or: hn job list --all --json"),
+    **refused(
+        "ncpus/I nnodes/i timelimit-min/k timelimit-max/K wckeys/W flags/F constraints/C reason/R",
+        "filter what is printed",
+    ),
+}
+for _name in ("associations", "group", "gid"):
+    OPTIONS[_name].refused = "filter what is printed"
+MARGIN = 7 * 86400.0  # seconds before --starttime in which a job may have been submitted that is shown
+_LENGTHS = {
+    "account": 10, "alloccpus": 10, "allocnodes": 10, "alloctres": 10, "avecpu": 10, "averss": 10,
+    "cluster": 10, "comment": 14, "consumedenergy": 14, "cputime": 10, "cputimeraw": 10,
+    "derivedexitcode": 15, "elapsed": 10, "elapsedraw": 10, "eligible": 19, "end": 19, "exitcode": 8,
+    "flags": 20, "group": 9, "jobid": -12, "jobidraw": -12, "jobname": 10, "maxrss": 10, "maxvmsize": 10,
+    "ncpus": 10, "nnodes": 8, "nodelist": 15, "ntasks": 8, "partition": 10, "priority": 10, "qos": 10,
+    "qosraw": 10, "reason": 22, "reqcpus": 8, "reqmem": 10, "reqnodes": 8, "reqtres": 10,
+    "reservation": 20, "resvcpu": 10, "start": 19, "state": 10, "submit": 19, "submitline": 20,
+    "suspended": 10, "systemcpu": 10, "timelimit": 10, "timelimitraw": 12, "totalcpu": 10, "uid": 6,
+    "user": 9, "usercpu": 10, "workdir": 20, "admincomment": 19, "associd": 7, "blockid": 16,
+    "constraints": 20, "dbindex": 10, "gid": 6, "jobidraw ": 12, "maxdiskread": 12, "maxdiskwrite": 12,
+    "avediskread": 14, "avediskwrite": 14, "wckey": 10, "layout": 9, "mcslabel": 10, "avevmsize": 10,
+    "aveve": 10,
+}  # fmt: skip
+_TITLES = {
+    "account": "Account", "alloccpus": "AllocCPUS", "allocnodes": "AllocNodes", "alloctres": "AllocTRES",
+    "avecpu": "AveCPU", "averss": "AveRSS", "cluster": "Cluster", "comment": "Comment",
+    "cputime": "CPUTime", "cputimeraw": "CPUTimeRAW", "derivedexitcode": "DerivedExitCode",
+    "elapsed": "Elapsed", "elapsedraw": "ElapsedRaw", "eligible": "Eligible", "end": "End",
+    "exitcode": "ExitCode", "group": "Group", "jobid": "JobID", "jobidraw": "JobIDRaw",
+    "jobname": "JobName", "maxrss": "MaxRSS", "ncpus": "NCPUS", "nnodes": "NNodes",
+    "nodelist": "NodeList", "ntasks": "NTasks", "partition": "Partition", "priority": "Priority",
+    "qos": "QOS", "reason": "Reason", "reqcpus": "ReqCPUS", "reqmem": "ReqMem", "reqnodes": "ReqNodes",
+    "reqtres": "ReqTRES", "reservation": "Reservation", "start": "Start", "state": "State",
+    "submit": "Submit", "suspended": "Suspended", "systemcpu": "SystemCPU", "timelimit": "Timelimit",
+    "timelimitraw": "TimelimitRaw", "totalcpu": "TotalCPU", "uid": "UID", "user": "User",
+    "usercpu": "UserCPU", "workdir": "WorkDir", "gid": "GID", "constraints": "Constraints",
+    "maxdiskread": "MaxDiskRead", "maxdiskwrite": "MaxDiskWrite",
+}  # fmt: skip
+_USUAL = "jobid,jobname,partition,account,alloccpus,state,exitcode"
+_BRIEF = "jobid,state,exitcode"
+_LONG = (
+    "jobid,jobidraw,jobname,partition,maxrss,averss,avecpu,ntasks,alloccpus,elapsed,state,exitcode,"
+    "maxdiskread,maxdiskwrite,reqmem,alloctres"
+)
+
+
+class AccountRow:
+    """A line: a job or an element, or its batch step."""
+
+    __slots__ = ("row", "step")
+
+    def __init__(self, row: BatchRow, step: str) -> None:
+        self.row, self.step = row, step
+
+
+def _of(field: str, nothing: str = "") -> "Callable[[AccountRow], str]":
+    def show(line: AccountRow) -> str:
+        found = FIELDS[field](line.row)
+        return nothing if found is None else found
+
+    return show
+
+
+def _of_job(field: str) -> "Callable[[AccountRow], str]":
+    """Return what a field shows of a job; steps show nothing."""
+    shown = _of(field)
+    return lambda line: "" if line.step else shown(line)
+
+
+def _state(line: AccountRow) -> str:
+    state = line.row.state
+    if line.step:
+        return "CANCELLED" if state == "TIMEOUT" else state
+    if state != "CANCELLED":
+        return state
+    job = line.row.job
+    _, said, by = (job if job["state"] == "Canceled" else line.row.course)["message"].partition(
+        "canceled by "
+    )
+    return f"{state} by {_number_of(by)}" if said else state
+
+
+def _number_of(user: str) -> str:
+    import pwd
+
+    try:
+        return str(pwd.getpwnam(user.partition(":")[0]).pw_uid)
+    except KeyError:
+        return "0"
+
+
+def _exit(line: AccountRow) -> str:
+    if line.step and line.row.state in ("TIMEOUT", "CANCELLED"):
+        return "0:15"
+    return "{}:{}".format(*exit_code(line.row))
+
+
+def _usage(key: str) -> "Callable[[AccountRow], float | None]":
+    def value(line: AccountRow) -> float | None:
+        course = line.row.course
+        if course.get("user_time") is None:
+            return None
+        if key == "total":
+            return float(course["user_time"] or 0) + float(course["system_time"] or 0)
+        found = course.get(key)
+        return None if found is None else float(found)
+
+    return value
+
+
+def _processor_time(key: str) -> "Callable[[AccountRow], str]":
+    value = _usage(key)
+
+    def show(line: AccountRow) -> str:
+        seconds = value(line) or 0.0
+        if not seconds:
+            return "00:00:00"
+        if seconds >= 3600:
+            return clock(seconds, hours=True)
+        return f"{int(seconds // 60):02}:{int(seconds % 60):02}.{int(seconds * 1000 % 1000):03}"
+
+    return show
+
+
+def _of_step(key: str, unit: str) -> "Callable[[AccountRow], str]":
+    value = _usage(key)
+
+    def show(line: AccountRow) -> str:
+        found = value(line) if line.step else None
+        return "" if found is None else f"{int(found)}{unit}"
+
+    return show
+
+
+def _processor_seconds(line: AccountRow) -> int:
+    return int(FIELDS["elapsedseconds"](line.row) or 0) * int(FIELDS["cpus"](line.row) or 0)
+
+
+def _nodes(line: AccountRow) -> str:
+    return FIELDS["nodes"](line.row) or "None assigned"
+
+
+def _job_id(line: AccountRow) -> str:
+    return f"{FIELDS['jobid'](line.row)}{line.step}"
+
+
+_VALUES: "dict[str, Callable[[AccountRow], str]]" = {
+    "account": _of("account"),
+    "alloccpus": lambda line: FIELDS["cpus"](line.row) or "0" if line.row.started else "0",
+    "allocnodes": lambda line: FIELDS["nodecount"](line.row) or "0" if line.row.started else "0",
+    "alloctres": lambda line: _resources(line) if line.row.started else "",
+    "avecpu": _processor_time("total"),
+    "averss": _of_step("average_memory", "K"),
+    "cluster": lambda line: _cluster_name(line.row.source.client),
+    "comment": _of_job("comment"),
+    "constraints": _of_job("features"),
+    "cputime": lambda line: clock(_processor_seconds(line), hours=True),
+    "cputimeraw": lambda line: str(_processor_seconds(line)),
+    "derivedexitcode": lambda line: "" if line.step else "0:0",
+    "elapsed": _of("elapsed"),
+    "elapsedraw": _of("elapsedseconds"),
+    "eligible": _of("eligible", "Unknown"),
+    "end": lambda line: FIELDS["ended"](line.row) or "Unknown",
+    "exitcode": _exit,
+    "gid": _of_job("groupid"),
+    "group": _of_job("group"),
+    "jobid": _job_id,
+    "jobidraw": _job_id,
+    "jobname": lambda line: "batch" if line.step else FIELDS["name"](line.row) or "",
+    "maxdiskread": _of_step("bytes_read", ""),
+    "maxdiskwrite": _of_step("bytes_written", ""),
+    "maxrss": _of_step("peak_memory", "K"),
+    "ncpus": _of("cpus"),
+    "nnodes": _of("nodecount"),
+    "nodelist": _nodes,
+    "ntasks": lambda line: "1" if line.step else "",
+    "partition": _of_job("partition"),
+    "priority": _of_job("priority"),
+    "qos": _of_job("qos"),
+    "reason": _of_job("reason"),
+    "reqcpus": _of("cpus"),
+    "reqmem": _of_job("memory"),
+    "reqnodes": _of("nodecount"),
+    "reqtres": lambda line: _resources(line),
+    "reservation": _of_job("reservation"),
+    "start": lambda line: FIELDS["start"](line.row) or ("None" if line.row.ended else "Unknown"),
+    "state": _state,
+    "submit": _of("submit"),
+    "suspended": lambda _: clock(0, hours=True),
+    "systemcpu": _processor_time("system_time"),
+    "timelimit": _of_job("limit"),
+    "timelimitraw": _of_job("limitminutes"),
+    "totalcpu": _processor_time("total"),
+    "uid": _of_job("userid"),
+    "user": _of_job("user"),
+    "usercpu": _processor_time("user_time"),
+    "workdir": _of_job("workdir"),
+}
+
+
+def _resources(line: AccountRow) -> str:
+    cpus = FIELDS["cpus"](line.row)
+    return f"billing={cpus},cpu={cpus},node={FIELDS['nodecount'](line.row)}"
+
+
+def _cluster_name(client: Client) -> str:
+    return str(client.ask("cluster")["cluster"]["name"])
+
+
+def run(words: "Sequence[str]", client: Client) -> int:
+    """List jobs."""
+    asked = read_words(words, OPTIONS)
+    refuse_other_clusters(asked, client)
+    if asked.has("helpformat"):
+        titles = [_TITLES[name] for name in _VALUES]
+        rows = [titles[at : at + 4] for at in range(0, len(titles), 4)]
+        sys.stdout.write("".join(" ".join(f"{title:<19}" for title in row).rstrip() + "\n" for row in rows))
+        return 0
+    fields = _fields(asked)
+    lines = [
+        AccountRow(row, step)
+        for row in _rows(asked, JobSource(client))
+        for step in (("",) if asked.has("allocations") or row.started is None else ("", ".batch"))
+    ]
+    sys.stdout.write(_table(asked, fields, lines))
+    return 0
+
+
+def _fields(asked: ProgramWords) -> "list[tuple[str, int]]":
+    """Return the fields and their widths; ``name%30``, and ``%-30`` to stand left.
+
+    Raises:  ProgramRefusal for one that is unknown.
+    """
+    usual = _BRIEF if asked.has("brief") else _LONG if asked.has("long") else _USUAL
+    text = asked.text("format") or os.environ.get("SACCT_FORMAT") or usual
+    found = []
+    for part in text.split(","):
+        name, percent, told = part.strip().lower().partition("%")
+        meant = [name] if name in _VALUES else [each for each in _VALUES if name and each.startswith(name)]
+        if not meant:
+            raise ProgramRefusal(f'Invalid field requested: "{name}"', prefix="")
+        width = _LENGTHS[meant[0]]
+        if percent:
+            digits = told.removeprefix("-")
+            if not (digits.isascii() and digits.isdigit()) or len(digits) > 6 or int(digits) > MOST_WIDTH:
+                raise ProgramRefusal(f'Invalid width of a field: "{part}"', prefix="")
+            width = -int(digits) if told.startswith("-") else int(digits)
+        found.append((meant[0], width))
+    return found
+
+
+def _rows(asked: ProgramWords, source: JobSource) -> "Iterator[BatchRow]":
+    ids = asked.parts("jobs")
+    now = time.time()
+    wanted = states_asked(asked.parts("state")) if asked.has("state") else None
+    since = moment(asked.text("starttime") or "", now) if asked.has("starttime") else None
+    until = moment(asked.text("endtime") or "", now) if asked.has("endtime") else None
+    if since is None and not ids:
+        since = now if wanted else moment("00:00", now)
+    jobs = source.listed(job_numbers(ids)) if ids else _jobs_since(asked, source, since or 0.0)
+    for job in sorted(jobs, key=lambda each: int(each["id"])):
+        if job["state"] == "Configuring":
+            continue
+        for row in rows_of(source, job, expand=asked.has("array")):
+            if _is_wanted(row, asked, wanted, ids) and _is_in_time(row, since, until):
+                yield row
+
+
+def _jobs_since(asked: ProgramWords, source: JobSource, since: float) -> "Iterator[dict[str, Any]]":
+    """Yield jobs that were submitted since some days before a time, and all that are alive."""
+    users, names = [*asked.parts("user"), *asked.parts("uid")], asked.parts("name")
+    own = not (asked.has("allusers") or users or os.geteuid() == 0)
+    owner = own_user() if own else users[0] if len(users) == 1 and not users[0].isdigit() else None
+    name = names[0] if len(names) == 1 else ""
+    seen = set()
+    for job in source.pages(("Queued", "Running", "Suspended"), owner=owner, name=name):
+        seen.add(job["id"])
+        yield job
+    for job in source.pages(("Finished", "Failed", "Canceled"), owner=owner, name=name, since=since - MARGIN):
+        if job["id"] not in seen:
+            yield job
+
+
+def _is_in_time(row: BatchRow, since: float | None, until: float | None) -> bool:
+    ended, submitted = row.ended, row.job["submitted"] or row.job["created"]
+    return (since is None or ended is None or ended >= since) and (until is None or submitted <= until)
+
+
+def _is_wanted(row: BatchRow, asked: ProgramWords, wanted: "set[str] | None", ids: "Sequence[str]") -> bool:
+    if wanted is not None and row.state not in wanted:
+        return False
+    if ids and not any(means(word.partition(".")[0], row) for word in ids):
+        return False
+    users = {*asked.parts("user"), *asked.parts("uid")}
+    chosen = (
+        (users, {row.job["owner"], FIELDS["userid"](row)} if users else set()),
+        ({*asked.parts("name")}, {FIELDS["name"](row)}),
+        ({*asked.parts("accounts")}, {row.job["project"]}),
+        ({*asked.parts("partition")}, {*str(FIELDS["partition"](row)).split(",")}),
+        ({*asked.parts("qos")}, {FIELDS["qos"](row)}),
+        (
+            {node for value in asked.options.get("nodelist", ()) for node in unfolded(value)},
+            {*unfolded(FIELDS["nodes"](row) or "")} if asked.has("nodelist") else set(),
+        ),
+    )
+    return all(not asked_for or asked_for & found for asked_for, found in chosen)
+
+
+def _table(asked: ProgramWords, fields: "Sequence[tuple[str, int]]", lines: "Sequence[AccountRow]") -> str:
+    rows = [[_VALUES[name](line) for name, _ in fields] for line in lines]
+    titles = [_TITLES[name] for name, _ in fields]
+    if asked.has("parsable") or asked.has("parsable2"):
+        mark = asked.text("delimiter") or "|"
+        end = "" if asked.has("parsable2") else mark
+        told = [mark.join(row) + end for row in ([] if asked.has("noheader") else [titles]) + rows]
+    else:
+        widths = [width for _, width in fields]
+        told = [_fixed(row, widths) for row in rows]
+        if not asked.has("noheader"):
+            told[:0] = [_fixed(titles, widths), _fixed(["-" * abs(width) for width in widths], widths)]
+    return "".join(f"{line}\n" for line in told)
+
+
+def _fixed(row: "Sequence[str]", widths: "Sequence[int]") -> str:
+    return "".join(_cell(text, width) + " " for text, width in zip(row, widths, strict=True))
+
+
+def _cell(text: str, width: int) -> str:
+    """Return a text in its width; a plus sign says that its end is left out."""
+    size = abs(width)
+    cut = f"{text[: size - 1]}+" if len(text) > size else text
+    return cut.rjust(size) if width > 0 else cut.ljust(size)

@@ -1,0 +1,234 @@
+"""``sbatch``: a script into the queue.  Its options are those of the scripts' dialect.
+
+Source:  Slurm 22.05, sbatch(1).
+"""
+
+import os
+import sys
+import time
+
+from headnode.apps.cli.batch_programs.moments import moment
+from headnode.apps.cli.batch_programs.words import (
+    ProgramOption,
+    ProgramRefusal,
+    ProgramWords,
+    acted_on,
+    errors_of_ours,
+    ignored,
+    read_words,
+)
+from headnode.apps.client.client import Client
+from headnode.apps.client.submitter import EVERYTHING, current_directory, variables_for_tasks
+from headnode.core.formats.option_words import SBATCH
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from headnode.core.formats.batch.lines import Word
+    from headnode.core.model.errors import HeadnodeError
+
+OF_THE_PROGRAM = (
+    "parsable",
+    "quiet",
+    "test-only",
+    "verbose",
+    "wait",
+    "wrap",
+    "ignore-pbs",
+    "version",
+    "help",
+    "usage",
+)
+OPTIONS = {
+    **{name: ProgramOption(*how) for name, how in SBATCH.items()},
+    **acted_on("wrap version/V! help/h! usage!"),
+    **ignored("ignore-pbs!", "lines of PBS are read"),
+}
+UNREADABLE = 255  # exit status for options that cannot be read
+_UNREADABLE_VALUES = ("--time", "--mem", "--mem-per-cpu", "--begin", "--deadline", "--time-min", "--tmp")
+_WRAPPED = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{}\n"
+
+
+def run(words: "Sequence[str]", client: Client) -> int:
+    """Submit a script; return 0, or with ``--wait`` the exit code of the job."""
+    asked = read_words(words, OPTIONS, stops=True, status=UNREADABLE)
+    script, names = _script(asked)
+    told = {*asked.options, *_told_in(script)}
+    request = {
+        "jobfile": script,
+        "dialect": "slurm",
+        "script": names,
+        "options": job_options(asked),
+        "directory": current_directory() if client.shares_directories else "",
+        "environment": variables_for_tasks(EVERYTHING),
+    }
+    if "test-only" in told:
+        _tell_test(client, request)
+        return 0
+    job = submitted("sbatch", client, request, quiet="quiet" in told)
+    if "parsable" in told:
+        print(job)
+    elif "quiet" not in told:
+        print(f"Submitted batch job {job}")
+    sys.stdout.flush()
+    return exit_code_of(job, client) if "wait" in told else 0
+
+
+def _script(asked: ProgramWords) -> "tuple[str, list[str]]":
+    """Return the script and its name and arguments.
+
+    Raises:  ProgramRefusal.
+    """
+    wrapped = asked.text("wrap")
+    if wrapped is not None:
+        if asked.words:
+            raise ProgramRefusal("Script arguments not permitted with --wrap option")
+        return _WRAPPED.format(wrapped), ["wrap"]
+    path = asked.words[0] if asked.words else "-"
+    text = script_at(path)
+    if not text.strip():
+        raise ProgramRefusal("Batch script is empty!")
+    if not text.startswith("#!"):
+        raise ProgramRefusal(
+            "This does not look like a batch script.  The first",
+            "line must start with #! followed by the path to an interpreter.",
+            "For instance: #!/bin/sh",
+        )
+    return text, [path, *asked.words[1:]] if asked.words else ["sbatch"]
+
+
+def script_at(path: str) -> str:
+    """Return the text of a script; of standard input for ``-``.
+
+    Raises:  ProgramRefusal.
+    """
+    from headnode.apps.cli.job_files import read_job_file
+
+    if path != "-" and not os.path.exists(path):  # noqa: PTH110 (pathlib costs 6 ms)
+        raise ProgramRefusal(f"Unable to open file {path}")
+    try:
+        return read_job_file(path)
+    except errors_of_ours() as wrong:
+        raise ProgramRefusal(wrong.what) from None
+
+
+def _told_in(script: str) -> "set[str]":
+    """Return the options of a script that are for the program; what is wrong in it is told by the head."""
+    if "#SBATCH" not in script:
+        return set()
+    from headnode.core.formats.batch.lines import BatchSystem, directives
+    from headnode.core.formats.batch.slurm_options import options_in
+    from headnode.core.formats.text.source_text import SourceText
+
+    def refuse(_word: "Word", _what: str, _fix: str) -> None:
+        raise LookupError
+
+    found = set[str]()
+    try:
+        for line in directives(SourceText(script), BatchSystem.SLURM):
+            if line.system is BatchSystem.SLURM:
+                found.update(name for name, _, _ in options_in(line.words, refuse))
+    except (LookupError, errors_of_ours()):
+        return set()
+    return found & {"parsable", "quiet", "wait"}
+
+
+def job_options(asked: ProgramWords, left_out: "Sequence[str]" = OF_THE_PROGRAM) -> "list[str]":
+    """Return the options that describe the job; times that count from now as dates.
+
+    Raises:  ProgramRefusal.
+    """
+    found = []
+    for name, value in asked.given:
+        if name in left_out:
+            continue
+        told = value
+        if name in ("begin", "deadline"):
+            try:
+                at = moment(value, time.time(), ahead=True)
+            except ProgramRefusal as wrong:
+                lines = (*wrong.lines, f"Invalid --{name} specification")
+                raise ProgramRefusal(*lines, status=UNREADABLE) from None
+            told = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
+        takes = OPTIONS[name].takes if name in OPTIONS else "always"
+        found.append(f"--{name}={told}" if takes == "always" or told else f"--{name}")
+    return found
+
+
+def submitted(
+    program: str,
+    client: Client,
+    request: "dict[str, Any]",
+    *,
+    quiet: bool = False,
+    terms: "dict[str, str] | None" = None,
+) -> int:
+    """Submit a job, and tell on standard error what has no effect; return its number.
+
+    Raises:  ProgramRefusal.
+    """
+    try:
+        answer = client.ask("submit_job", terms=terms, **request)
+    except errors_of_ours() as refused:
+        raise in_words_of_slurm(refused) from None
+    for finding in answer["report"]:
+        if finding.get("kind") in ("not-supported", "approximated") and not quiet:
+            sys.stderr.write(f"{program}: warning: {finding['where']}: {finding['what']}\n")
+    return int(answer["job"])
+
+
+def in_words_of_slurm(refused: "HeadnodeError") -> ProgramRefusal:
+    """Return the refusal of a job as sbatch says it: 255 for what it cannot read, 1 for what cannot be."""
+    from headnode.core.model.errors import Unavailable
+
+    if isinstance(refused, Unavailable):
+        away = "Unable to contact slurm controller (connect failure)"
+        return ProgramRefusal(f"Batch job submission failed: {away}", refused.what, refused.fix)
+    option = refused.path[-1] if refused.path else ""
+    unreadable = refused.code == "option" or (refused.code == "value" and option in _UNREADABLE_VALUES)
+    return ProgramRefusal(
+        f"Batch job submission failed: {refused.what}", refused.fix, status=UNREADABLE if unreadable else 1
+    )
+
+
+def _tell_test(client: Client, request: "dict[str, Any]") -> None:
+    """Tell when and where the job would start."""
+    try:
+        answer = client.ask("check_job", **request)
+    except errors_of_ours() as refused:
+        raise in_words_of_slurm(refused) from None
+    explanation = answer["explanation"]
+    if explanation["refused"] is not None:
+        raise ProgramRefusal(f"allocation failure: {explanation['refused']['what']}")
+    expected = explanation.get("expected") or {}
+    at = None if explanation["would_start"] else expected.get("p50") or expected.get("promise")
+    when = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at or time.time()))
+    nodes = ",".join(each["node"] for each in explanation["would_start"]) or "(unknown)"
+    sys.stderr.write(
+        f"sbatch: Job {answer['job']['id'] or 0} to start at {when} using {answer['job']['minimum']} "
+        f"processors on nodes {nodes} in partition {_partition(request)}\n"
+    )
+
+
+def _partition(request: "dict[str, Any]") -> str:
+    for option in reversed(request["options"]):
+        if option.startswith("--partition="):
+            return str(option.partition("=")[2])
+    return "all"
+
+
+def exit_code_of(job: int, client: Client) -> int:
+    """Wait for the end of a job; return the highest exit code of its tasks, or 1 if it did not end well."""
+    from headnode.apps.cli.commands.job_wait import states_of
+
+    state = ""
+    for (shown,) in states_of([job], client):
+        state = shown["state"]
+    if state == "Finished":
+        return 0
+    from headnode.apps.cli.batch_programs.rows import JobSource
+
+    codes = [int(task["exit_code"] or 0) for task in JobSource(client).tasks(job)]
+    return max([*codes, 1]) if not any(codes) else max(codes)

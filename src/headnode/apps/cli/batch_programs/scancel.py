@@ -1,0 +1,144 @@
+"""``scancel``: end jobs, and elements of arrays.
+
+Source:  Slurm 22.05, scancel(1).
+"""
+
+import sys
+
+from headnode.apps.cli.batch_programs.rows import (
+    LIVING,
+    BatchRow,
+    JobSource,
+    numbers_of,
+    refuse_other_clusters,
+    rows_of,
+    typed_numbers,
+)
+from headnode.apps.cli.batch_programs.scontrol import in_words
+from headnode.apps.cli.batch_programs.squeue import job_numbers, own_user, states_asked, unfolded
+from headnode.apps.cli.batch_programs.values import FIELDS
+from headnode.apps.cli.batch_programs.words import (
+    ProgramRefusal,
+    ProgramWords,
+    acted_on,
+    ignored,
+    read_words,
+    refused,
+)
+from headnode.apps.client.client import Client
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+OPTIONS = {
+    **acted_on(
+        "account/A hurry/H! jobname/n me! name nodelist/w partition/p qos/q quiet/Q! signal/s state/t user/u "
+        "verbose/v! version/V! help! usage!"
+    ),
+    **ignored("batch/b! clusters/M ctld! full/f! sibling!", "the whole job is ended"),
+    **refused("interactive/i! reservation/R wckey", "choose by -n, -u, -t, -p, -A or ids"),
+}
+UNREACHABLE = 8  # exit status of scancel where no head answers
+
+
+def run(words: "Sequence[str]", client: Client) -> int:
+    """End jobs, or elements of arrays."""
+    asked = read_words(words, OPTIONS)
+    refuse_other_clusters(asked, client)
+    signal = (asked.text("signal") or "KILL").upper().removeprefix("SIG")
+    if signal not in ("KILL", "TERM", "9", "15"):
+        raise ProgramRefusal(f"--signal={signal} is not supported here: only whole jobs are ended")
+    chooses = any(asked.has(name) for name in _CHOICES) or asked.has("me")
+    if not asked.words and not chooses:
+        raise ProgramRefusal("No job identification provided")
+    for word in asked.words:
+        if not all(part.isdigit() for part in word.partition("_")[0].split(".")):
+            raise ProgramRefusal(f"Invalid job id {word}")
+    targets = _chosen(asked, JobSource(client)) if chooses else [*asked.words]
+    return max([_end(target, client, asked) for target in targets], default=0)
+
+
+_CHOICES = ("account", "jobname", "name", "nodelist", "partition", "qos", "state", "user")
+
+
+def _chosen(asked: ProgramWords, source: JobSource) -> "list[str]":
+    """Return the ids of living jobs, and elements of arrays, that all options mean."""
+    users = {*asked.parts("user")} | ({own_user()} if asked.has("me") else set())
+    _refuse_unknown(users)
+    states = states_asked(asked.parts("state")) or {"PENDING", "RUNNING", "SUSPENDED"}
+    found = []
+    for job in source.pages(LIVING, owner=None):
+        if asked.words and str(job["id"]) not in {word.partition("_")[0] for word in asked.words}:
+            continue
+        whole = not asked.has("state")
+        rows = [BatchRow(source, job)] if whole else rows_of(source, job, expand=True)
+        found += [
+            str(row.id) if row.number is None else f"{row.id}_{row.number}"
+            for row in rows
+            if _is_meant(row, asked, users, states)
+        ]
+    return found
+
+
+def _refuse_unknown(users: "set[str]") -> None:
+    import pwd
+
+    for user in users:
+        try:
+            _ = pwd.getpwuid(int(user)) if user.isdigit() else pwd.getpwnam(user)
+        except KeyError:
+            raise ProgramRefusal(f"Invalid user name: {user}") from None
+
+
+def _is_meant(row: BatchRow, asked: ProgramWords, users: "set[str]", states: "set[str]") -> bool:
+    names = {*asked.options.get("name", ()), *asked.options.get("jobname", ())}  # of one: it may have commas
+    nodes = {node for value in asked.options.get("nodelist", ()) for node in unfolded(value)}
+    chosen = (
+        (users, {row.job["owner"], FIELDS["userid"](row)}),
+        (names, {FIELDS["name"](row)}),
+        ({*asked.parts("partition")}, {*str(FIELDS["partition"](row)).split(",")}),
+        ({*asked.parts("account")}, {row.job["project"]}),
+        ({*asked.parts("qos")}, {FIELDS["qos"](row)}),
+        (nodes, {*unfolded(FIELDS["nodes"](row) or "")}),
+    )
+    return row.state in states and all(not wanted or wanted & found for wanted, found in chosen)
+
+
+def _end(target: str, client: Client, asked: ProgramWords) -> int:
+    """End a job, or elements of an array; return the exit status."""
+    from headnode.core.model.errors import HeadnodeError, NotFound, Unavailable, WrongState
+
+    if asked.has("verbose"):
+        sys.stderr.write(f"scancel: Terminating job {target}\n")
+    try:
+        _end_parts(target, client)
+    except Unavailable as away:
+        raise ProgramRefusal(
+            "Unable to contact slurm controller (connect failure)", away.what, status=UNREACHABLE
+        ) from None
+    except (NotFound, WrongState) as refusal:  # Slurm counts what has ended, or never was, as ended
+        if asked.has("verbose"):
+            sys.stderr.write(f"scancel: error: Kill job error on job id {target}: {in_words(refusal)}\n")
+    except HeadnodeError as refusal:
+        if not asked.has("quiet"):
+            sys.stderr.write(f"scancel: error: Kill job error on job id {target}: {refusal.what}\n")
+        return 1
+    return 0
+
+
+def _end_parts(target: str, client: Client) -> None:
+    job, _, number = target.partition("_")
+    (wanted,) = job_numbers([job])
+    if not number:
+        client.ask("cancel_job", job=wanted)
+        return
+    if "." in job:
+        raise ProgramRefusal(f"{target}: parts that srun starts are not ended alone; end the job")
+    source = JobSource(client)
+    listed = source.listed([wanted])
+    numbers = typed_numbers(number)
+    for row in rows_of(source, listed[0], expand=True) if listed else ():
+        if row.number in numbers and row.state in ("PENDING", "RUNNING", "SUSPENDED"):
+            task = row.task or source.tasks(wanted)[numbers_of(listed[0]["array"]).index(row.number)]
+            client.ask("cancel_task", job=wanted, task=task["task"], instance=task["instance"])

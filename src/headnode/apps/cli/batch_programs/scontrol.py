@@ -1,0 +1,327 @@
+"""``scontrol``: what is known of jobs, nodes and partitions, and what changes them.
+
+Source:  Slurm 22.05, scontrol(1).
+"""
+
+import sys
+import time
+
+from headnode.apps.cli.batch_programs.rows import (
+    LIVING,
+    BatchRow,
+    JobSource,
+    numbers_of,
+    refuse_other_clusters,
+    rows_of,
+)
+from headnode.apps.cli.batch_programs.squeue import job_numbers, unfolded
+from headnode.apps.cli.batch_programs.values import FIELDS, clock, limit_of
+from headnode.apps.cli.batch_programs.words import (
+    ProgramRefusal,
+    ProgramWords,
+    acted_on,
+    ignored,
+    read_words,
+    refused,
+)
+from headnode.apps.client.client import Client
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+OPTIONS = {
+    **acted_on("oneliner/o! quiet/Q! version/V! help/h! usage!"),
+    **ignored(
+        "all/a! clusters/M details/d! future/F! hide! local! verbose/v! federation! sibling!", "it is shown"
+    ),
+    **refused("uid/u json! yaml!", "the user is known from the login; for JSON: hn job view --json"),
+}
+_JOB = (
+    "JobId=arrayjobid {array}JobName=name",
+    "UserId=user({userid}) GroupId=group({groupid}) MCS_label=!N/A",
+    "Priority=priority Nice=!0 Account=account QOS=qos",
+    "JobState=state Reason=reason Dependency=dependency",
+    "Requeue=requeue Restarts=restarts BatchFlag=!1 Reboot=!0 ExitCode=exit",
+    "RunTime=elapsed TimeLimit=limit TimeMin=!N/A",
+    "SubmitTime=submit EligibleTime=eligible",
+    "AccrueTime=eligible",
+    "StartTime=startorexpected EndTime=end Deadline=deadline",
+    "SuspendTime=!None SecsPreSuspend=!0 LastSchedEval=submit Scheduler=!Main",
+    "Partition=partition AllocNode:Sid=!N/A",
+    "ReqNodeList=requested ExcNodeList=excluded",
+    "NodeList=nodes",
+    "BatchHost=batchhost",
+    "NumNodes=nodecount NumCPUs=cpus NumTasks=ntasks CPUs/Task=cpuspertask ReqB:S:C:T=!0:0:*:*",
+    "TRES=!cpu={cpus},node={nodecount},billing={cpus}",
+    "Socks/Node=!* NtasksPerN:B:S:C=!0:0:*:* CoreSpec=!*",
+    "MinCPUsNode=cpuspertask MinMemoryNode=memory MinTmpDiskNode=!0",
+    "Features=features DelayBoot=!00:00:00",
+    "OverSubscribe=exclusive Contiguous=!0 Licenses=licenses Network=!(null)",
+    "Command=command",
+    "WorkDir=workdir",
+    "Comment=comment",
+    "StdErr=stderr",
+    "StdIn=stdin",
+    "StdOut=stdout",
+    "Power=!",
+)
+"""The lines of a job: a key and its field, or behind ``!`` a text; fields in braces are put in."""
+_NOTHING = {
+    "StartTime": "Unknown", "EndTime": "Unknown", "Deadline": "N/A", "NodeList": "", "AccrueTime": "Unknown",
+    "EligibleTime": "Unknown",
+}  # fmt: skip
+_ONLY_IF_THERE = ("BatchHost=", "Comment=")
+
+
+def version() -> str:
+    """Return what the programs answer to --version: that of the Slurm whose forms they have."""
+    return "slurm-wlm 22.05.8 (Headnode)"
+
+
+def run(words: "Sequence[str]", client: Client) -> int:
+    """Carry out one keyword."""
+    asked = read_words(words, OPTIONS)
+    refuse_other_clusters(asked, client)
+    if not asked.words:
+        raise ProgramRefusal("there is no prompt here: write a keyword, such as: scontrol show job 12")
+    keyword, rest = asked.words[0].lower(), asked.words[1:]
+    act = _KEYWORDS.get(keyword)
+    if act is None:
+        raise ProgramRefusal(f"invalid keyword: {asked.words[0]}", prefix="bare")
+    return act(rest, client, asked)
+
+
+def _show(rest: "Sequence[str]", client: Client, asked: ProgramWords) -> int:
+    if not rest:
+        raise ProgramRefusal("too few arguments for keyword:show", prefix="bare")
+    entity = rest[0].lower().partition("=")[0].removesuffix("s")
+    named = rest[0].partition("=")[2] or (rest[1] if len(rest) > 1 else "")
+    shows: dict[str, Callable[[str, Client, ProgramWords], str]] = {
+        "job": _jobs,
+        "jobid": _jobs,
+        "node": _nodes,
+        "nodename": _nodes,
+        "partition": _partitions,
+        "partitionname": _partitions,
+        "config": _config,
+        "hostname": lambda text, *_: "".join(f"{node}\n" for node in unfolded(text or _own_nodes())),
+        "hostlist": lambda text, *_: _folded(text) + "\n",
+        "hostlistsorted": lambda text, *_: _folded(text) + "\n",
+    }
+    show = shows.get(entity)
+    if show is None:
+        raise ProgramRefusal(f"invalid entity:{rest[0]} for keyword:show", prefix="bare")
+    sys.stdout.write(show(named, client, asked))
+    return 0
+
+
+def _own_nodes() -> str:
+    import os
+
+    return os.environ.get("SLURM_JOB_NODELIST", "")
+
+
+def _folded(text: str) -> str:
+    from headnode.apps.cli.batch_programs.sinfo import folded_nodes
+
+    return folded_nodes(unfolded(text))
+
+
+def _jobs(named: str, client: Client, asked: ProgramWords) -> str:
+    source = JobSource(client)
+    jobs = source.listed(job_numbers([named])) if named else list(source.pages(LIVING, owner=None))
+    rows = [row for job in jobs for row in rows_of(source, job, expand=False)]
+    number = named.partition("_")[2]
+    if number:
+        rows = [row for row in rows if str(row.number) == number or number in _waiting(row)]
+    if named and not rows:
+        raise ProgramRefusal("slurm_load_jobs error: Invalid job id specified", prefix="bare")
+    if not rows:
+        return "No jobs in the system\n"
+    return "".join(_told(_job_lines(row), asked) for row in rows)
+
+
+def _waiting(row: BatchRow) -> "list[str]":
+    return [str(number) for number in numbers_of(row.numbers)] if row.numbers else []
+
+
+def _job_lines(row: BatchRow) -> "list[str]":
+    lines = []
+    for form in _JOB:
+        if form.startswith(_ONLY_IF_THERE) and FIELDS[form.partition("=")[2]](row) is None:
+            continue
+        lines.append(" ".join(_pair(word, row) for word in form.split(" ")))
+    return lines
+
+
+def _pair(word: str, row: BatchRow) -> str:
+    if word.startswith("{array}"):
+        return f"{_array_words(row)}{_pair(word.removeprefix('{array}'), row)}"
+    key, _, field = word.partition("=")
+    if field.startswith("!"):
+        return f"{key}={_filled(field[1:], row)}"
+    field, paren, behind = field.partition("(")
+    found = FIELDS[field](row)
+    if key in ("TimeLimit",) and (limit := limit_of(row)) is not None:
+        found = clock(limit, hours=True)
+    text = _NOTHING.get(key, "(null)") if found is None else found
+    return f"{key}={text}{_filled(paren + behind, row)}"
+
+
+def _filled(text: str, row: BatchRow) -> str:
+    while "{" in text:
+        before, _, rest = text.partition("{")
+        field, _, after = rest.partition("}")
+        text = f"{before}{FIELDS[field](row)}{after}"
+    return text
+
+
+def _array_words(row: BatchRow) -> str:
+    number = FIELDS["arraynumber"](row)
+    return "" if number is None else f"ArrayJobId={row.id} ArrayTaskId={number} "
+
+
+def _told(lines: "Sequence[str]", asked: ProgramWords) -> str:
+    return " ".join(lines) + "\n" if asked.has("oneliner") else "\n   ".join(lines) + "\n\n"
+
+
+def _nodes(named: str, client: Client, asked: ProgramWords) -> str:
+    from headnode.apps.cli.batch_programs.sinfo import node_lines
+
+    nodes = client.ask("nodes")["nodes"]
+    wanted = unfolded(named) if named else [node["name"] for node in nodes]
+    known = {node["name"]: node for node in nodes}
+    for name in wanted:
+        if name not in known:
+            print(f"Node {name} not found")
+            raise ProgramRefusal
+    return "".join(_told(node_lines(known[name]), asked) for name in wanted)
+
+
+def _partitions(named: str, client: Client, asked: ProgramWords) -> str:
+    from headnode.apps.cli.batch_programs.sinfo import partition_lines, partitions_of
+
+    found = partitions_of(client.ask("nodes")["nodes"])
+    if named and named not in found:
+        print(f"Partition {named} not found")
+        raise ProgramRefusal
+    names = [named] if named else list(found)
+    return "".join(_told(partition_lines(name, found[name]), asked) for name in names)
+
+
+def _config(_named: str, client: Client, _asked: ProgramWords) -> str:
+    name = client.ask("cluster")["cluster"]["name"]
+    pairs = {
+        "AccountingStorageType": "accounting_storage/headnode",
+        "ClusterName": name,
+        "MaxArraySize": "100001",
+        "MaxJobCount": "10000000",
+        "MinJobAge": "300 sec",
+        "MpiDefault": "none",
+        "SelectType": "select/headnode",
+        "SLURM_VERSION": "22.05.8",
+    }
+    when = time.strftime("%Y-%m-%dT%H:%M:%S")
+    return f"Configuration data as of {when}\n" + "".join(f"{key:<23} = {pairs[key]}\n" for key in pairs)
+
+
+def _ping(_rest: "Sequence[str]", client: Client, _asked: ProgramWords) -> int:
+    from headnode.core.model.errors import Unavailable
+
+    try:
+        name = client.ask("cluster")["cluster"]["name"]
+    except Unavailable:
+        print("Slurmctld(primary) is DOWN")
+        return 1
+    print(f"Slurmctld(primary) at {name} is UP")
+    return 0
+
+
+def _of_jobs(
+    verb: str, failure: str, **fields: "Any"
+) -> "Callable[[Sequence[str], Client, ProgramWords], int]":
+    """Return what asks a verb for each job of a list; the worst exit status counts."""
+
+    def act(rest: "Sequence[str]", client: Client, asked: ProgramWords) -> int:
+        if not rest:
+            raise ProgramRefusal("too few arguments for keyword", prefix="bare")
+        from headnode.core.model.errors import HeadnodeError
+
+        status = 0
+        for job in job_numbers(part for word in rest for part in word.split(",") if part):
+            try:
+                client.ask(verb, job=job, **fields)
+            except HeadnodeError as refusal:
+                status = 1
+                if not asked.has("quiet"):
+                    sys.stderr.write(f"{in_words(refusal)} for job {job}\n{failure}: {refusal.what}\n")
+        return status
+
+    return act
+
+
+def in_words(refusal: "Any") -> str:
+    known = {"no-such-job": "Invalid job id specified", "job-over": "Job has already finished"}
+    return known.get(refusal.code, str(refusal.what))
+
+
+def _update(rest: "Sequence[str]", client: Client, _asked: ProgramWords) -> int:
+    """Change a job or a node: ``update jobid=12 timelimit=30``."""
+    given = {key.lower(): value for key, _, value in (word.partition("=") for word in rest)}
+    from headnode.core.model.errors import HeadnodeError
+
+    try:
+        if "nodename" in given:
+            return _update_node(given, client)
+        for name in ("jobid", "job"):
+            if name in given:
+                return _update_job(given.pop(name), given, client)
+    except HeadnodeError as refusal:
+        raise ProgramRefusal(f"{in_words(refusal)}: {refusal.what}", prefix="bare") from None
+    raise ProgramRefusal("No valid entity in update command: write JobId= or NodeName=", prefix="bare")
+
+
+def _update_job(jobs: str, given: "Mapping[str, str]", client: Client) -> int:
+    from headnode.apps.cli.batch_programs.changes import terms_of
+
+    terms = terms_of(given)
+    for job in job_numbers(jobs.split(",")):
+        client.ask("modify_job", job=job, terms=terms)
+    return 0
+
+
+def _update_node(given: "Mapping[str, str]", client: Client) -> int:
+    from headnode.apps.cli.batch_programs.changes import unknown_parameter
+
+    state, reason = given.get("state", "").lower(), given.get("reason", "")
+    for name, value in given.items():
+        if name not in ("nodename", "state", "reason"):
+            raise unknown_parameter(f"{name}={value}")
+    if state in ("drain", "down", "fail") and not reason:
+        raise ProgramRefusal(
+            "You must specify a reason when DOWNING or DRAINING a node. Request denied", prefix="bare"
+        )
+    if state not in ("drain", "resume", "undrain"):
+        raise unknown_parameter(f"state={state}")
+    for node in unfolded(given["nodename"]):
+        if state == "drain":
+            client.ask("drain_node", node=node, reason=reason)
+        else:
+            client.ask("resume_node", node=node)
+    return 0
+
+
+_KEYWORDS: "dict[str, Callable[[Sequence[str], Client, ProgramWords], int]]" = {
+    "show": _show,
+    "update": _update,
+    "ping": _ping,
+    "version": lambda *_: print(version()) or 0,
+    "hold": _of_jobs("hold_job", "slurm_hold error"),
+    "uhold": _of_jobs("hold_job", "slurm_hold error"),
+    "release": _of_jobs("release_job", "slurm_release error", all=True),
+    "requeue": _of_jobs("requeue_job", "slurm_requeue error"),
+    "suspend": _of_jobs("suspend_job", "slurm_suspend error"),
+    "resume": _of_jobs("resume_job", "slurm_resume error"),
+}

@@ -1,0 +1,300 @@
+"""``squeue``: the jobs that wait and run.
+
+Source:  Slurm 22.05, squeue(1).
+"""
+
+import os
+import sys
+import time
+
+from headnode.apps.cli.batch_programs.columns import Column, letters, lines, named
+from headnode.apps.cli.batch_programs.rows import (
+    ENDED,
+    LIVING,
+    REMEMBERED,
+    SHORT_STATES,
+    BatchRow,
+    JobSource,
+    numbers_of,
+    refuse_other_clusters,
+    rows_of,
+)
+from headnode.apps.cli.batch_programs.values import FIELDS
+from headnode.apps.cli.batch_programs.words import (
+    ProgramRefusal,
+    ProgramWords,
+    acted_on,
+    ignored,
+    read_words,
+    refused,
+)
+from headnode.apps.client.client import Client
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+_CLUSTER = "there is one cluster; it is asked anyway"
+OPTIONS = {
+    **acted_on(
+        "account/A array/r! array-unique! format/o Format/O jobs/j job/J long/l! me! name/n noheader/h! "
+        "nodelist/w partition/p qos/q sort/S start! states/t state/T user/u version/V! help! usage!"
+    ),
+    **ignored("all/a! hide! noconvert! verbose/v! local! federation! sibling! priority/P!", _CLUSTER),
+    **ignored("clusters/M", _CLUSTER),
+    **refused("iterate/i", "repeat the program itself, or use: hn job wait"),
+    **refused("steps/s", "parts that srun starts are not listed"),
+    **refused("json! yaml!", "use -o or -O, or: hn job list --json"),
+    **refused("licenses/L reservation/R only-job-state!", "choose by -j, -n, -u, -p, -w, -A or -t"),
+}
+_SHORT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
+_LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
+_START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
+_STEM = {
+    "a": "account", "A": "arrayjobid", "B": "batchhost", "C": "cpus", "d": "disk", "D": "nodecount",
+    "e": "end", "E": "dependency", "f": "features", "F": "arrayjobid", "g": "group", "G": "groupid",
+    "h": "exclusive", "i": "jobid", "j": "name", "k": "comment", "K": "arraynumber", "l": "limit",
+    "L": "left", "m": "memory", "M": "used", "n": "requested", "N": "nodes", "o": "command",
+    "p": "priority", "P": "partition", "q": "qos", "Q": "priority", "r": "reason", "R": "nodesorreason",
+    "S": "startorexpected", "t": "stateshort", "T": "state", "u": "user", "U": "userid", "v": "reservation",
+    "V": "submit", "W": "licenses", "x": "excluded", "Y": "scheduled", "y": "nice", "Z": "workdir",
+    "c": "cpus",
+}  # fmt: skip
+_HEADINGS = {
+    "account": "ACCOUNT", "arrayjobid": "JOBID", "arraynumber": "ARRAY_TASK_ID", "batchhost": "EXEC_HOST",
+    "command": "COMMAND", "comment": "COMMENT", "cpus": "CPUS", "dependency": "DEPENDENCY",
+    "disk": "MIN_TMP_DISK", "end": "END_TIME", "exclusive": "OVER_SUBSCRIBE", "excluded": "EXC_NODES",
+    "features": "FEATURES", "group": "GROUP", "groupid": "GROUP", "jobid": "JOBID", "left": "TIME_LEFT",
+    "licenses": "LICENSES", "limit": "TIME_LIMIT", "memory": "MIN_MEMORY", "name": "NAME", "nice": "NICE",
+    "nodecount": "NODES", "nodes": "NODELIST", "nodesorreason": "NODELIST(REASON)", "partition": "PARTITION",
+    "priority": "PRIORITY", "qos": "QOS", "reason": "REASON", "requested": "REQ_NODES",
+    "reservation": "RESERVATION", "scheduled": "SCHEDNODES", "startorexpected": "START_TIME",
+    "state": "STATE", "stateshort": "ST", "submit": "SUBMIT_TIME", "used": "TIME", "user": "USER",
+    "userid": "USER", "workdir": "WORK_DIR",
+}  # fmt: skip
+LETTERS = {letter: (field, _HEADINGS[field]) for letter, field in _STEM.items()}
+LETTERS["F"] = ("arrayjobid", "ARRAY_JOB_ID")
+NAMES = {
+    "account": "a", "arrayjobid": "F", "arraytaskid": "K", "batchhost": "B", "command": "o", "comment": "k",
+    "cpus": "C", "dependency": "E", "endtime": "e", "feature": "f", "groupid": "G", "groupname": "g",
+    "jobarrayid": "i", "jobid": "A", "licenses": "W", "minmemory": "m", "name": "j", "nice": "y",
+    "nodelist": "N", "nodes": "D", "numcpus": "C", "numnodes": "D", "oversubscribe": "h", "partition": "P",
+    "prioritylong": "Q", "priority": "p", "qos": "q", "reason": "r", "reasonlist": "R",
+    "reqnodes": "n", "reservation": "v", "schednodes": "Y", "starttime": "S", "state": "T",
+    "statecompact": "t", "submittime": "V", "timeleft": "L", "timelimit": "l", "timeused": "M",
+    "userid": "U", "username": "u", "workdir": "Z", "mincpus": "c", "excnodes": "x",
+}  # fmt: skip
+LONG_NAMES = {name: LETTERS[letter] for name, letter in NAMES.items()} | {
+    "deadline": ("deadline", "DEADLINE"),
+    "eligibletime": ("eligible", "ELIGIBLE_TIME"),
+    "exit_code": ("exitstatus", "EXIT_CODE"),
+    "numtasks": ("ntasks", "TASKS"),
+    "requeue": ("requeue", "REQUEUE"),
+    "restartcnt": ("restarts", "RESTART_COUNT"),
+    "stderr": ("stderr", "STDERR"),
+    "stdin": ("stdin", "STDIN"),
+    "stdout": ("stdout", "STDOUT"),
+    "tres-alloc": ("tres", "TRES_ALLOC"),
+    "tres": ("tres", "TRES"),
+}
+_NOTHING = dict.fromkeys(
+    ("startorexpected", "end", "eligible", "arraynumber", "deadline", "batchhost"), "N/A"
+) | {"nodes": "", "requested": "", "excluded": "", "batchhost": "n/a", "scheduled": "(null)"}
+_OWN: "dict[str, Callable[[BatchRow], str]]" = {
+    "disk": lambda _: "0",
+    "scheduled": lambda _: "(null)",
+    "exitstatus": lambda row: FIELDS["exit"](row).partition(":")[0] if FIELDS["exit"](row) else "0",  # type: ignore[union-attr]
+    "tres": lambda row: f"cpu={FIELDS['cpus'](row)},node={FIELDS['nodecount'](row)}",
+}
+
+
+def show(field: str) -> "Callable[[BatchRow], str]":
+    """Return what a field of squeue shows."""
+    if field in _OWN:
+        return _OWN[field]
+    value, nothing = FIELDS[field], _NOTHING.get(field, "(null)")
+
+    def shown(row: BatchRow) -> str:
+        found = value(row)
+        return nothing if found is None else found
+
+    return shown
+
+
+def run(words: "Sequence[str]", client: Client) -> int:
+    """List jobs."""
+    asked = read_words(words, OPTIONS)
+    refuse_other_clusters(asked, client)
+    wanted = states_asked(asked.parts("states") + asked.parts("state"))
+    source = JobSource(client)
+    ids = [part for name in ("jobs", "job") for part in asked.parts(name)]
+    jobs = _named(source, ids) if ids else _listed(source, asked, wanted)
+    rows = [
+        row
+        for job in jobs
+        for row in rows_of(source, job, expand=asked.has("array") or asked.has("array-unique"))
+    ]
+    rows = [row for row in rows if _is_wanted(row, asked, wanted, ids)]
+    sys.stdout.write(_table(asked, _sorted(rows, asked.text("sort"))))
+    return 0
+
+
+def _table(asked: ProgramWords, rows: "Sequence[BatchRow]") -> str:
+    columns: list[Column[Any]]
+    if (named_fields := asked.text("Format")) is not None:
+        columns = named("squeue", named_fields, LONG_NAMES, show)
+    else:
+        usual = _START if asked.has("start") else _LONG if asked.has("long") else _SHORT
+        text = asked.text("format") or os.environ.get("SQUEUE_FORMAT") or usual
+        columns = letters("squeue", text, LETTERS, show)
+    head = time.strftime("%a %b %d %H:%M:%S %Y\n") if asked.has("long") and not asked.has("noheader") else ""
+    return head + lines(columns, rows, heading=not asked.has("noheader"))
+
+
+def states_asked(words: "Sequence[str]") -> "set[str] | None":
+    """Return the states that were asked for, in long words; None: those of jobs that have not ended.
+
+    Raises:  ProgramRefusal for an unknown state.
+    """
+    if not words:
+        return None
+    known = {short: long for long, short in SHORT_STATES.items()}
+    found = set()
+    for word in words:
+        upper = word.upper()
+        if upper == "ALL":
+            return set(SHORT_STATES)
+        state = known.get(upper, upper if upper in SHORT_STATES else "")
+        if not state:
+            raise ProgramRefusal(
+                f"Invalid job state specified: {word}",
+                f"Valid job states include: {','.join(SHORT_STATES)}",
+            )
+        found.add(state)
+    return found
+
+
+def job_numbers(words: "Iterable[str]") -> "list[int]":
+    """Return the jobs of ids such as ``12`` and ``12_3``.
+
+    Raises:  ProgramRefusal for what is no id.
+    """
+    found = []
+    for word in words:
+        job = word.partition("_")[0].partition(".")[0].partition("+")[0]
+        if not (job.isascii() and job.isdigit() and len(job) < 19):
+            raise ProgramRefusal(f"Invalid job id: {word}")
+        found.append(int(job))
+    return found
+
+
+def _named(source: JobSource, ids: "Sequence[str]") -> "list[dict[str, Any]]":
+    found = [
+        job
+        for job in source.listed(job_numbers(ids))
+        if job["ended"] is None or time.time() - job["ended"] < REMEMBERED
+    ]
+    if not found:
+        raise ProgramRefusal("slurm_load_jobs error: Invalid job id specified", prefix="bare")
+    return found
+
+
+def _listed(source: JobSource, asked: ProgramWords, wanted: "set[str] | None") -> "Iterable[dict[str, Any]]":
+    users, names = asked.parts("user"), asked.parts("name")
+    owner = own_user() if asked.has("me") else users[0] if len(users) == 1 else None
+    if owner is not None and owner.isdigit():
+        owner = None  # it is compared below
+    name = names[0] if len(names) == 1 else ""
+    yield from source.pages(LIVING, owner=owner, name=name)
+    if wanted is not None and wanted - {"PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING"}:
+        since = time.time() - REMEMBERED
+        for job in source.pages(ENDED, owner=owner, name=name, most=1):
+            if (job["ended"] or 0) >= since:
+                yield job
+
+
+def own_user() -> str:
+    """Return the name of the user."""
+    from headnode.apps.cli.commands.job_list import own_name
+
+    return own_name()
+
+
+def _is_wanted(row: BatchRow, asked: ProgramWords, wanted: "set[str] | None", ids: "Sequence[str]") -> bool:
+    state = row.state
+    if state not in (wanted or ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING")) and not (
+        ids and wanted is None and state in ("PENDING", "RUNNING", "SUSPENDED")
+    ):
+        return False
+    if ids and not any(means(each, row) for each in ids):
+        return False
+    chosen = {
+        "user": {row.job["owner"], FIELDS["userid"](row)} if asked.has("user") else set(),
+        "name": {FIELDS["name"](row)},
+        "partition": set(str(FIELDS["partition"](row)).split(",")),
+        "account": {row.job["project"]},
+        "qos": {FIELDS["qos"](row)},
+        "nodelist": _nodes(row) if asked.has("nodelist") else set(),
+    }
+    if asked.has("me") and row.job["owner"] != own_user():
+        return False
+    return all(not asked.has(name) or found & _choice(asked, name) for name, found in chosen.items())
+
+
+def _choice(asked: ProgramWords, name: str) -> "set[str]":
+    if name != "nodelist":
+        return set(asked.parts(name))
+    return {node for value in asked.options[name] for node in unfolded(value)}
+
+
+def _nodes(row: BatchRow) -> "set[str | None]":
+    return {*unfolded(str(FIELDS["nodes"](row)))}
+
+
+def unfolded(text: str) -> "list[str]":
+    """Return the nodes of a set such as ``n[1-3,7],m``.
+
+    Raises:  ProgramRefusal for what is none.
+    """
+    if "[" not in text:
+        return [name for name in text.split(",") if name]
+    from headnode.core.formats.text.quantities import parse_nodes
+    from headnode.core.model.errors import BadRequest
+
+    try:
+        return list(parse_nodes(text))
+    except BadRequest as wrong:
+        raise ProgramRefusal(f"Invalid node name specified: {wrong.what}") from None
+
+
+def means(word: str, row: BatchRow) -> bool:
+    """Return whether an id such as ``12`` or ``12_3`` means a row."""
+    job, _, number = word.partition("_")
+    if job != str(row.id):
+        return False
+    return not number or number == str(row.number) or number in map(str, numbers_of(row.numbers or "0"))
+
+
+_KEYS: "dict[str, Callable[[BatchRow], Any]]" = {
+    "i": lambda row: (row.id, row.number or 0),
+    "A": lambda row: row.id,
+    "D": lambda row: int(FIELDS["nodecount"](row) or 0),
+    "C": lambda row: int(FIELDS["cpus"](row) or 0),
+    "Q": lambda row: row.job["priority"],
+    "p": lambda row: row.job["priority"],
+    "M": lambda row: float(FIELDS["elapsedseconds"](row) or 0),
+    "S": lambda row: FIELDS["startorexpected"](row) or "9",
+    "t": lambda row: row.state != "PENDING",
+}
+
+
+def _sorted(rows: "Sequence[BatchRow]", order: str | None) -> "list[BatchRow]":
+    """Return rows in an order such as ``-p,i``; else what waits first, by priority, and what runs then."""
+    found = sorted(rows, key=lambda row: (row.state != "PENDING", -row.job["priority"], row.id))
+    for word in reversed((order or "").split(",") if order else []):
+        letter, falling = word.lstrip("+-"), word.startswith("-")
+        if letter not in LETTERS:
+            raise ProgramRefusal(f"Invalid sort specification: {word}")
+        found.sort(key=_KEYS.get(letter, show(LETTERS[letter][0])), reverse=falling)
+    return found

@@ -1,0 +1,193 @@
+"""``srun``: in a job it starts a program on the processors of the job; else it makes a job of it and waits.
+
+Source:  Slurm 22.05, srun(1).
+"""
+
+import os
+import sys
+
+from headnode.apps.cli.batch_programs.sbatch import OPTIONS as OF_JOBS
+from headnode.apps.cli.batch_programs.sbatch import job_options, submitted
+from headnode.apps.cli.batch_programs.words import (
+    ProgramRefusal,
+    ProgramWords,
+    acted_on,
+    ignored,
+    read_words,
+    refused,
+)
+from headnode.apps.client.client import Client
+from headnode.apps.client.submitter import EVERYTHING, current_directory, quoted_line, variables_for_tasks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+UNREADABLE = 255
+_NOT_OF_SRUN = (
+    "array",
+    "batch",
+    "export-file",
+    "parsable",
+    "test-only",
+    "wait",
+    "wrap",
+    "hold",
+    "overcommit",
+)
+_OF_STEPS = acted_on(
+    "error/e export input/i job-name/J jobid label/l! open-mode output/o overcommit/O! overlap! pty! "
+    "unbuffered/u! mpi hold/H!"
+)
+OPTIONS = {
+    **{name: option for name, option in OF_JOBS.items() if name not in _NOT_OF_SRUN},
+    **_OF_STEPS,
+    **ignored(
+        "cpu-bind preserve-env/E! exact! slurmd-debug threads/T disable-status/X! quit-on-interrupt/q! "
+        "interactive! msg-timeout debugger-test! accel-bind send-libs bcast-exclude",
+        "the tasks have all that their job has",
+    ),
+    **refused(
+        "multi-prog! het-group relative/r no-allocate/Z! prolog epilog task-prolog task-epilog bcast",
+        "write a script that does it",
+    ),
+    **refused("immediate/I wait/W", "tasks start when there is room, and end by themselves"),
+}
+OPTIONS["kill-on-bad-exit"] = acted_on("kill-on-bad-exit/K")["kill-on-bad-exit"]
+OPTIONS["kill-on-bad-exit"].takes = "by ="
+_LAYOUT = (
+    *("ntasks", "nodes", "cpus-per-task", "ntasks-per-node", "tasks-per-node", "nodelist", "exclude"),
+    *("distribution", "overcommit", "overlap", "label", "kill-on-bad-exit", "export", "job-name", "quiet"),
+)
+"""Options of the tasks of a step; srun in the job that it makes gets them again."""
+_OF_HERE = (
+    *("error", "input", "output", "open-mode", "label", "unbuffered", "pty", "jobid", "mpi", "overlap"),
+    *("overcommit", "kill-on-bad-exit", "quiet", "verbose", "version", "help", "usage", "cpu-bind"),
+    *("preserve-env", "exact", "slurmd-debug", "threads", "disable-status", "quit-on-interrupt"),
+    *("interactive", "msg-timeout", "debugger-test", "accel-bind", "send-libs", "bcast-exclude"),
+)
+"""Options that do not describe the job."""
+
+
+def run(words: "Sequence[str]", client: Client) -> int:
+    """Start tasks; return the highest exit code of them."""
+    asked = read_words(words, OPTIONS, stops=True, status=UNREADABLE)
+    if asked.text("mpi") == "list":
+        print("MPI plugin types are...\n\tnone")
+        return 0
+    if (asked.text("mpi") or "none") != "none":
+        raise ProgramRefusal(
+            f"--mpi={asked.text('mpi')} is not supported here: start the program with mpiexec, which has the "
+            "processors of the job"
+        )
+    if not asked.words:
+        raise ProgramRefusal("No command given to execute.", prefix="fatal: ")
+    job = asked.text("jobid") or ""
+    own = os.environ.get("HEADNODE_JOB", "")
+    if own and job in ("", own):
+        from headnode.apps.cli.batch_programs.steps import run_step
+
+        return run_step(asked)
+    if job:
+        return _in_job_of_others(job, asked, client)
+    return _as_job(asked, client)
+
+
+def _in_job_of_others(job: str, asked: ProgramWords, client: Client) -> int:
+    """Run the program on the first node of a running job."""
+    if not (job.isascii() and job.isdigit() and len(job) < 19):
+        raise ProgramRefusal(f'Invalid numeric value "{job[:40]}" for --jobid.', status=UNREADABLE)
+    return _converse(client, {"job": int(job), "command": _command(asked)}, asked)
+
+
+def _as_job(asked: ProgramWords, client: Client) -> int:
+    """Make a job of the program, pass its streams on, and return its exit code."""
+    request = {
+        "jobfile": f"#!/bin/sh\n{_command(asked)}\n",
+        "dialect": "slurm",
+        "script": [asked.text("job-name") or os.path.basename(asked.words[0])],  # noqa: PTH119
+        "options": [*job_options(asked, _OF_HERE), "--output=", "--no-requeue"],
+        "directory": current_directory() if client.shares_directories else "",
+        "environment": variables_for_tasks(EVERYTHING),
+    }
+    job = submitted("srun", client, request, quiet=asked.has("quiet"), terms={"interactive": "true"})
+    return _converse(client, {"job": job}, asked)
+
+
+def _command(asked: ProgramWords) -> str:
+    """Return the command line: the program itself, or `hn` as srun where there is more than one task."""
+    alone = not any(
+        asked.has(name) for name in ("ntasks", "nodes", "ntasks-per-node", "tasks-per-node", "label")
+    )
+    if alone or asked.has("pty"):
+        from headnode.apps.cli.batch_programs.step_tasks import start_or_fail
+
+        return start_or_fail(asked.words)
+    step = [f"--{name}={value}" if value else f"--{name}" for name, value in asked.given if name in _LAYOUT]
+    own = quoted_line([os.path.realpath(sys.argv[0])])
+    words = quoted_line(["compat", "run", "srun", *step, "--", *asked.words])
+    return f"if [ -x {own} ]; then exec {own} {words}; else exec hn {words}; fi"
+
+
+def _converse(client: Client, question: "dict[str, Any]", asked: ProgramWords) -> int:
+    from headnode.apps.cli.commands.job_shell import join_terminal, terminal_size
+
+    rows, columns, kind = terminal_size() if asked.has("pty") else (0, 0, "")
+    if not asked.has("pty"):
+        _redirect(asked, str(question["job"]))
+    conversation = client.begin("shell", rows=rows, columns=columns, kind=kind, **question)
+    try:
+        told = False
+        while True:
+            answer = conversation.hear()
+            if "waits" in answer and not told and not asked.has("quiet"):
+                told = True
+                sys.stderr.write(f"srun: job {question['job']} queued and waiting for resources\n")
+            elif "node" in answer:
+                if told:
+                    sys.stderr.write(f"srun: job {question['job']} has been allocated resources\n")
+                return _told_end(
+                    join_terminal(conversation, notices=asked.has("pty")), str(answer["node"]), asked
+                )
+            elif answer.get("done"):
+                return _told_end(answer, "", asked)
+    finally:
+        conversation.close()
+
+
+def _redirect(asked: ProgramWords, job: str) -> None:
+    """Connect our streams with the files that were named; a terminal is not read without ``--pty``."""
+    given = asked.text("input")
+    if given not in (None, "none", "all"):
+        _onto(os.open(str(given), os.O_RDONLY), 0)
+    elif given == "none" or os.isatty(0):
+        _onto(os.open(os.devnull, os.O_RDONLY), 0)
+    for name, streams in (("output", (1, 2)), ("error", (2,))):
+        path = asked.text(name)
+        if path is None or path == "all":
+            continue
+        from headnode.apps.cli.batch_programs.step_tasks import open_output, output_name
+
+        file = open_output(
+            output_name(path, {"j": job, "A": job, "t": "0", "n": "0"}), asked.text("open-mode")
+        )
+        for stream in streams:
+            os.dup2(file, stream)
+        os.close(file)
+
+
+def _onto(file: int, stream: int) -> None:
+    os.dup2(file, stream)
+    os.close(file)
+
+
+def _told_end(answer: "dict[str, Any]", node: str, asked: ProgramWords) -> int:
+    status = int(answer["exit"])
+    if answer["problem"]:
+        raise ProgramRefusal(str(answer["problem"]), status=status or 1)
+    if status and not asked.has("quiet"):
+        from headnode.apps.cli.batch_programs.step_tasks import ending
+
+        sys.stderr.write(f"srun: error: {node}: task 0: {ending(status)}\n")
+    return status

@@ -1,0 +1,293 @@
+"""Where ``srun`` starts the tasks of a step in its job, and which processors it has for them.
+
+A step takes processors of its job from the other steps of the same program until it ends, as in Slurm.
+Source:  Slurm 22.05, srun(1), "DESCRIPTION".
+"""
+
+import fcntl
+import os
+import sys
+import time
+from typing import NamedTuple
+
+from headnode.adapters.files.opening import make_own_directory
+from headnode.apps.cli.batch_programs.squeue import unfolded
+from headnode.apps.cli.batch_programs.step_tasks import RunningStep, StepTask
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, ProgramWords
+from headnode.apps.client.local_addresses import user_state_home
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+PAUSE = 0.05  # seconds between two looks for free processors
+MOST_TASKS = 10_000
+_LOST_WORDS = "Overflow"
+
+
+class StepRequest(NamedTuple):
+    """How many tasks there are, and how they are spread over nodes."""
+
+    tasks: int
+    nodes: int | None
+    processors: int  # of each task
+    per_node: int | None
+    cyclic: bool
+
+
+def run_step(asked: ProgramWords) -> int:
+    """Start the tasks of a step and wait for them; return the highest exit code."""
+    request, nodes = _request(asked), job_nodes(os.environ)
+    _refuse_too_many(request, nodes, asked)
+    slots = ProcessorSlots() if not (asked.has("overlap") or asked.has("overcommit")) else None
+    try:
+        free = _wait_for(slots, request, nodes, asked) if slots else nodes
+        tasks = layout(request, free, overcommit=asked.has("overcommit"))
+        if slots:
+            slots.keep(tasks, request.processors)
+        return RunningStep(
+            asked, tasks, request.processors, cyclic=request.cyclic, number=next_step_number()
+        ).run()
+    finally:
+        if slots:
+            slots.close()
+
+
+def _request(asked: ProgramWords) -> StepRequest:
+    nodes = _number(asked, "nodes")
+    per_node = _number(asked, "ntasks-per-node") or _number(asked, "tasks-per-node")
+    told = _number(asked, "ntasks")
+    if told is None:
+        spread = (nodes or 1) * (per_node or 1)
+        told = spread if nodes or per_node else _own("SLURM_NTASKS") or 1
+    if nodes is None and "SLURM_NNODES" in os.environ:
+        nodes = _own("SLURM_NNODES")
+    if nodes is not None and nodes > told:
+        if asked.has("nodes"):
+            sys.stderr.write(
+                f"srun: Warning: can't run {told} processes on {nodes} nodes, setting nnodes to {told}\n"
+            )
+        nodes = told
+    processors = _number(asked, "cpus-per-task") or 1
+    order = (asked.text("distribution") or "block").partition(":")[0].partition(",")[0]
+    if order not in ("block", "cyclic", "*"):
+        raise ProgramRefusal(f"--distribution={order[:40]} is not supported here: write block or cyclic")
+    return StepRequest(told, nodes, processors, per_node, order == "cyclic")
+
+
+def _number(asked: ProgramWords, name: str) -> int | None:
+    text = (asked.text(name) or "").partition("-")[0] if name == "nodes" else asked.text(name)
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 7 and int(text)):
+        raise ProgramRefusal(f'Invalid numeric value "{text[:40]}" for --{name}.')
+    return int(text)
+
+
+def _own(name: str) -> int | None:
+    text = os.environ.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 7 and int(text) else None
+
+
+def job_nodes(environ: "Mapping[str, str]") -> "list[tuple[str, int]]":
+    """Return the nodes of the task that we belong to, and how many processors it has on each.
+
+    >>> job_nodes({"CCP_NODES_CORES": "2 n1 2 n2 1"})
+    [('n1', 2), ('n2', 1)]
+    """
+    told = environ.get("CCP_NODES_CORES", "")
+    words = told.split()
+    if told == _LOST_WORDS and (path := environ.get("CCP_MPI_HOSTFILE")):
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123
+            pairs = [line.strip().rpartition(":") for line in file]
+        found: dict[str, int] = {}
+        for name, _, count in pairs:
+            found[name] = found.get(name, 0) + int(count)
+        return list(found.items())
+    if len(words) < 3:
+        raise ProgramRefusal("the nodes of this job are not known: CCP_NODES_CORES is missing")
+    return [(words[at], int(words[at + 1])) for at in range(1, len(words) - 1, 2)]
+
+
+def _refuse_too_many(request: StepRequest, nodes: "Sequence[tuple[str, int]]", asked: ProgramWords) -> None:
+    chosen = _chosen(nodes, asked)
+    room = sum(count // request.processors for _, count in chosen)
+    if request.tasks > MOST_TASKS or (request.tasks > room and not asked.has("overcommit")):
+        what = "More processors requested than permitted"
+    elif request.nodes is not None and request.nodes > len(chosen):
+        what = "Requested node configuration is not available"
+    else:
+        return
+    raise ProgramRefusal(f"Unable to create step for job {os.environ.get('HEADNODE_JOB', '')}: {what}")
+
+
+def _chosen(nodes: "Sequence[tuple[str, int]]", asked: ProgramWords) -> "list[tuple[str, int]]":
+    only = {name for value in asked.options.get("nodelist", ()) for name in unfolded(value)}
+    never = {name for value in asked.options.get("exclude", ()) for name in unfolded(value)}
+    return [(name, count) for name, count in nodes if name not in never and (not only or name in only)]
+
+
+def layout(
+    request: StepRequest, nodes: "Sequence[tuple[str, int]]", *, overcommit: bool = False
+) -> "list[StepTask]":
+    """Return the tasks with their nodes: one on each node first, then node by node; empty if they do not fit.
+
+    >>> [task.node for task in layout(StepRequest(3, 2, 1, None, False), [("a", 2), ("b", 2)])]
+    ['a', 'a', 'b']
+    """
+    room = [count // request.processors for _, count in nodes]
+    if overcommit:
+        room = [request.tasks for _ in nodes]
+    if request.per_node is not None:
+        room = [min(each, request.per_node) for each in room]
+    usable = [at for at, each in enumerate(room) if each]
+    if request.nodes is not None:
+        usable = usable[: request.nodes]
+        if len(usable) < request.nodes:
+            return []
+        counts = dict.fromkeys(usable, 1)
+    else:
+        counts = dict.fromkeys(usable, 0)
+    left = request.tasks - sum(counts.values())
+    while left > 0 and any(counts[at] < room[at] for at in usable):
+        for at in usable:
+            more = min(left, 1 if request.cyclic else room[at] - counts[at], room[at] - counts[at])
+            counts[at], left = counts[at] + more, left - more
+    if left > 0:
+        return []
+    return _numbered([(nodes[at][0], counts[at]) for at in usable if counts[at]], cyclic=request.cyclic)
+
+
+def _numbered(counts: "Sequence[tuple[str, int]]", *, cyclic: bool) -> "list[StepTask]":
+    places = [(number, local) for number, (_, count) in enumerate(counts) for local in range(count)]
+    if cyclic:
+        places.sort(key=lambda place: (place[1], place[0]))
+    return [StepTask(rank, counts[number][0], number, local) for rank, (number, local) in enumerate(places)]
+
+
+class ProcessorSlots:
+    """The processors of a task of the job as locked files: a step holds those that its tasks have.
+
+    A file is removed while it is locked, so that nothing is left behind; who then locks it sees that.
+    """
+
+    def __init__(self) -> None:
+        self._folder = _own_folder()
+        self._held: dict[tuple[str, int], int] = {}
+
+    def take_free(self, nodes: "Sequence[tuple[str, int]]") -> "list[tuple[str, int]]":
+        """Take every processor that no other step has; return how many that are of each node."""
+        return [(name, sum(self._take(name, number) for number in range(count))) for name, count in nodes]
+
+    def _take(self, name: str, number: int) -> bool:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        while True:
+            file = os.open(_file_name(f"{name}.{number}"), flags, 0o600, dir_fd=self._folder)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(file)
+                return False
+            if os.fstat(file).st_nlink:
+                self._held[name, number] = file
+                return True
+            os.close(file)  # its step has ended since it was opened
+
+    def keep(self, tasks: "Sequence[StepTask]", processors: int) -> None:
+        """Release what these tasks do not need."""
+        needed: dict[str, int] = {}
+        for task in tasks:
+            needed[task.node] = needed.get(task.node, 0) + processors
+        for name, number in list(self._held):
+            if needed.get(name, 0) > 0:
+                needed[name] -= 1
+            else:
+                self._release(name, number)
+
+    def _release(self, name: str, number: int) -> None:
+        os.unlink(_file_name(f"{name}.{number}"), dir_fd=self._folder)
+        os.close(self._held.pop((name, number)))
+
+    def release(self) -> None:
+        """Release all processors."""
+        for name, number in list(self._held):
+            self._release(name, number)
+
+    def close(self) -> None:
+        """Release all processors, and forget them."""
+        self.release()
+        os.close(self._folder)
+
+
+def _own_folder() -> int:
+    """Return a directory that only this user can write.
+
+    Raises:  ProgramRefusal.
+    """
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    home = runtime if os.path.isabs(runtime) else user_state_home(os.environ)  # noqa: PTH117
+    path = os.path.join(home, "headnode", "steps")  # noqa: PTH118
+    try:
+        return make_own_directory(path)
+    except OSError as trouble:
+        raise ProgramRefusal(
+            f"Unable to create step: {path} cannot be used: {trouble.strerror}",
+            "set HOME or XDG_RUNTIME_DIR to a directory of yours",
+        ) from None
+
+
+def _file_name(name: str) -> str:
+    return f"{os.environ.get('HEADNODE_TASK', '0')}.{name}".replace("/", "_")
+
+
+def _wait_for(
+    slots: ProcessorSlots, request: StepRequest, nodes: "Sequence[tuple[str, int]]", asked: ProgramWords
+) -> "list[tuple[str, int]]":
+    """Return nodes with so many free processors that the step fits; other steps of the job end meanwhile."""
+    told = False
+    while True:
+        free = slots.take_free(_chosen(nodes, asked))
+        if layout(request, free):
+            return free
+        slots.release()
+        if not told and not asked.has("quiet"):
+            told = True
+            sys.stderr.write(
+                f"srun: Job {os.environ.get('HEADNODE_JOB', '')} step creation temporarily disabled, "
+                "retrying (Requested nodes are busy)\n"
+            )
+        time.sleep(PAUSE)
+
+
+FORGOTTEN = 30 * 86400.0  # seconds after its last step until the counter of a task is removed
+
+
+def next_step_number() -> int:
+    """Return the number of the step: how many the task of the job has had before."""
+    folder = _own_folder()
+    try:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        file = os.open(_file_name("steps"), flags, 0o600, dir_fd=folder)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            told = os.read(file, 12).decode("ascii", "replace")
+            number = int(told) if told.isdigit() else 0
+            os.pwrite(file, str(number + 1).encode(), 0)
+        finally:
+            os.close(file)
+        if number == 0:
+            _forget_old(folder)
+        return number
+    finally:
+        os.close(folder)
+
+
+def _forget_old(folder: int) -> None:
+    for name in os.listdir(folder):
+        if not name.endswith(".steps"):
+            continue
+        try:
+            if time.time() - os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime > FORGOTTEN:
+                os.unlink(name, dir_fd=folder)
+        except FileNotFoundError:  # another step was first
+            continue

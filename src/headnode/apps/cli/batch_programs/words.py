@@ -1,0 +1,166 @@
+"""Read the command line of a program of another scheduler by a table of its options."""
+
+from headnode.core.formats.option_words import option_words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import TypeAlias
+
+    from headnode.core.model.errors import HeadnodeError
+
+    OptionTable: TypeAlias = "Mapping[str, ProgramOption]"
+
+
+def errors_of_ours() -> "type[HeadnodeError]":
+    """Import the errors of the head when there is one: their module costs as much as a short command."""
+    from headnode.core.model.errors import HeadnodeError
+
+    return HeadnodeError
+
+
+class ProgramRefusal(Exception):
+    """Ends a program: what it prints on standard error, each line behind its name, and its exit status."""
+
+    def __init__(self, *lines: str, status: int = 1, prefix: str = "error: ") -> None:
+        super().__init__(*lines)
+        self.lines, self.status, self.prefix = lines, status, prefix
+
+
+class ProgramOption:
+    """An option: its letter, whether it has a value: ``always``, ``never`` or ``by =``; what becomes of it.
+
+    `refused` says why it is refused, `ignored` why it has no effect; both empty: it is acted on.
+    """
+
+    __slots__ = ("ignored", "letter", "refused", "takes")
+
+    def __init__(
+        self, letter: str = "", takes: str = "always", *, refused: str = "", ignored: str = ""
+    ) -> None:
+        self.letter, self.takes, self.refused, self.ignored = letter, takes, refused, ignored
+
+
+def acted_on(names: str) -> "dict[str, ProgramOption]":
+    """Return options of ``long-name``, ``long-name/l`` with its letter; ``!`` behind: it has no value.
+
+    >>> sorted(acted_on("all/a! name/n"))
+    ['all', 'name']
+    """
+    return {name: ProgramOption(*how) for name, how in option_words(names).items()}
+
+
+def ignored(names: str, why: str) -> "dict[str, ProgramOption]":
+    """Return options without effect, written as for `acted_on`."""
+    return {name: ProgramOption(one.letter, one.takes, ignored=why) for name, one in acted_on(names).items()}
+
+
+def refused(names: str, why: str) -> "dict[str, ProgramOption]":
+    """Return options that are refused, written as for `acted_on`."""
+    return {name: ProgramOption(one.letter, one.takes, refused=why) for name, one in acted_on(names).items()}
+
+
+class ProgramWords:
+    """What was typed: the values of each option, and the words that are no options."""
+
+    __slots__ = ("given", "options", "words")
+
+    def __init__(self) -> None:
+        self.options: dict[str, list[str]] = {}
+        self.words: list[str] = []
+        self.given: list[tuple[str, str]] = []  # every option in its order, with its value
+
+    def text(self, name: str) -> "str | None":
+        """Return the last value of an option; None if it was not given."""
+        found = self.options.get(name)
+        return found[-1] if found else None
+
+    def has(self, name: str) -> bool:
+        """Return whether an option was given."""
+        return name in self.options
+
+    def parts(self, name: str) -> "list[str]":
+        """Return the values of an option that takes several with commas between them, of all its uses."""
+        return [part for value in self.options.get(name, ()) for part in value.split(",") if part]
+
+
+def read_words(
+    words: "Sequence[str]", table: "OptionTable", *, stops: bool = False, status: int = 1
+) -> ProgramWords:
+    """Return what was typed, as getopt_long reads it; with `stops` the first word that is none ends it.
+
+    Raises:  ProgramRefusal with `status` for an unknown option, with 1 for a refused one.
+    """
+    found, left = ProgramWords(), list(words)
+    letters = {option.letter: name for name, option in table.items() if option.letter}
+    while left:
+        word = left.pop(0)
+        if word == "--":
+            found.words += left
+            break
+        if word.startswith("--"):
+            spelling, equals, value = word[2:].partition("=")
+            name = _whole_name(spelling, word, table, status)
+            if not equals and table[name].takes == "always":
+                value = _value(word, left, status)
+            _keep(found, name, value, table)
+        elif word.startswith("-") and len(word) > 1:
+            _read_letters(word, left, table, letters, found, status)
+        else:
+            found.words.append(word)
+            if stops:
+                found.words += left
+                break
+    return found
+
+
+def _read_letters(
+    word: str,
+    left: "list[str]",
+    table: "OptionTable",
+    letters: "Mapping[str, str]",
+    found: ProgramWords,
+    status: int,
+) -> None:
+    text = word[1:]
+    while text:
+        letter, text = text[0], text[1:]
+        if letter not in letters:
+            raise unknown(f"invalid option -- '{letter}'", status)
+        name = letters[letter]
+        if table[name].takes == "always":
+            _keep(found, name, text or _value(f"-{letter}", left, status), table)
+            return
+        _keep(found, name, "", table)
+
+
+def _value(word: str, left: "list[str]", status: int) -> str:
+    if not left:
+        raise unknown(f"option requires an argument -- '{word.lstrip('-')}'", status)
+    return left.pop(0)
+
+
+def _whole_name(name: str, word: str, table: "OptionTable", status: int) -> str:
+    if name in table:
+        return name
+    meant = [each for each in table if name and each.startswith(name)]
+    if len(meant) == 1:
+        return meant[0]
+    raise unknown(f"{'option' if meant else 'unrecognized option'} '{word}'{_choice(meant)}", status)
+
+
+def _choice(meant: "Sequence[str]") -> str:
+    listed = " ".join(f"'--{each}'" for each in meant)
+    return f" is ambiguous; possibilities: {listed}" if meant else ""
+
+
+def unknown(what: str, status: int) -> ProgramRefusal:
+    """Return the refusal of an option that the program does not have."""
+    return ProgramRefusal(what, status=status, prefix="")
+
+
+def _keep(found: ProgramWords, name: str, value: str, table: "OptionTable") -> None:
+    if table[name].refused:
+        raise ProgramRefusal(f"--{name} is not supported here: {table[name].refused}")
+    found.options.setdefault(name, []).append(value)
+    found.given.append((name, value))

@@ -1,0 +1,164 @@
+"""``hn elastic``: nodes that are allocations at another scheduler, made as jobs want them."""
+
+from headnode.apps.cli.catalogue import FORMAT, CliCommand
+from headnode.apps.cli.options import Arguments, CliOption, usage
+from headnode.apps.cli.output import Output, for_each
+from headnode.apps.cli.table import RecordTable
+from headnode.apps.client.client import Client
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from headnode.apps.cli.catalogue import Run
+
+COLUMNS = ("Name", "Resource", "Nodes", "Coming", "Node-hours", "State")
+_NUMBERS = {
+    "nodes-most": "most_nodes",
+    "queued-most": "most_queued",
+    "processors": "processors",
+    "memory": "memory",
+}
+_TIMES = {"allocation-time": "allocation_time", "idle": "idle_time", "margin": "margin", "retry": "retry"}
+
+
+def add(asked: Arguments, client: Client, out: Output) -> int:
+    """Add an elastic pool, or change one."""
+    from headnode.core.formats.text.quantities import parse_span
+
+    fields: dict[str, Any] = {
+        name: text for name in ("resource", "python") if (text := asked.text(name)) is not None
+    }
+    for option, field in _NUMBERS.items():
+        if asked.number(option) is not None:
+            fields[field] = asked.number(option)
+    for option, field in _TIMES.items():
+        if (text := asked.text(option)) is not None:
+            fields[field] = parse_span(text)
+    if asked.number("node-hours-most") is not None:
+        fields["most_node_hours"] = float(asked.number("node-hours-most") or 0)
+    answer = client.ask("set_elastic_pool", name=_name(asked), **fields)
+    name = answer["pool"]["name"]
+    out.said(f"Elastic pool {name} has been set. See it at work: hn elastic view {name}", answer, name)
+    return 0
+
+
+def listing(asked: Arguments, client: Client, out: Output) -> int:
+    """List every elastic pool."""
+    if asked.words:
+        raise usage(f"{asked.words[0]!r} is not understood", "one pool: hn elastic view NAME")
+    found = client.ask("elastic_pools")["pools"]
+    out.show_table(RecordTable("Name", list(map(_row, found)), found, columns=COLUMNS, prose=True))
+    return 0
+
+
+def _row(one: "Mapping[str, Any]") -> "dict[str, Any]":
+    states = [each["state"] for each in one["allocations"]]
+    limit = "" if one["most_node_hours"] is None else f" of {one['most_node_hours']:g}"
+    return {
+        "Name": one["name"],
+        "Resource": one["resource"],
+        "Nodes": f"{states.count('node')} of {one['most_nodes']}",
+        "Coming": str(states.count("wanted")),
+        "Node-hours": f"{one['node_hours']:.1f}{limit}",
+        "State": _state(one),
+    }
+
+
+def _state(one: "Mapping[str, Any]") -> str:
+    if one["removing"]:
+        return "is being removed"
+    return f"paused: {one['paused']}" if one["paused"] else str(one["says"])
+
+
+def view(asked: Arguments, client: Client, out: Output) -> int:
+    """Show one elastic pool."""
+    found = client.ask("elastic_pool", name=_name(asked))["pool"]
+    shown = {key.replace("_", " "): value for key, value in found.items() if key != "allocations"}
+    rows = [{"Property": key, "Value": "" if value is None else str(value)} for key, value in shown.items()]
+    for each in found["allocations"]:
+        words = f"job {each['job']}, {each['state']}" + (f": {each['leaving']}" if each["leaving"] else "")
+        rows.append({"Property": each["node"], "Value": words})
+    out.show_table(RecordTable("Property", rows, found, columns=("Property", "Value")))
+    return 0
+
+
+def _change(verb: str, done: str) -> "Run":
+    """Return a command that asks `verb` for each elastic pool."""
+
+    def run(asked: Arguments, client: Client, out: Output) -> int:
+        if not asked.words:
+            raise usage("no elastic pool was given", "give the names of one or more: hn elastic list")
+        reason = {"reason": text} if (text := asked.text("reason")) is not None else {}
+
+        def deed(name: str) -> None:
+            out.said(f"Elastic pool {name} {done}.", client.ask(verb, name=name, **reason), name)
+
+        return for_each(asked.words, deed, out)
+
+    return run
+
+
+def _name(asked: Arguments) -> str:
+    if len(asked.words) != 1:
+        raise usage("one elastic pool is wanted", "give its name: hn elastic list")
+    return asked.words[0]
+
+
+_OPTIONS = (
+    CliOption("resource", "NAME", "Resource where the allocations are jobs; see hn resource list"),
+    CliOption("nodes-most", "N", "Most allocations at a time (default: 1)"),
+    CliOption("node-hours-most", "N", "Most node-hours in all; 0: no limit (default)"),
+    CliOption("queued-most", "N", "Most allocations that have not become nodes yet (default: 2)"),
+    CliOption("allocation-time", "SPAN", "Length of an allocation, such as 4h (default: 1h)"),
+    CliOption("processors", "N", "Processors of each node (default: 1)"),
+    CliOption("memory", "MB", "Memory of each node that is asked for (default: none)"),
+    CliOption("idle", "SPAN", "A node without a job for so long is given back (default: 5m)"),
+    CliOption("margin", "SPAN", "Last part of an allocation, in which no job runs (default: 1m)"),
+    CliOption("retry", "SPAN", "Pause after a failed allocation; doubled for the next (default: 1m)"),
+    CliOption("python", "PATH", "Python with Headnode at the resource (default: that of the head)"),
+)
+COMMANDS = (
+    CliCommand(
+        "add",
+        "NAME",
+        "Add an elastic pool, or change one; administrators only",
+        add,
+        options=_OPTIONS,
+        example="hn elastic add burst --resource physics --nodes-most 8 --allocation-time 4h --processors 16",
+        notes=("The head must listen: hn up --listen HOST",),
+    ),
+    CliCommand("list", "", "List the elastic pools", listing, options=(FORMAT,), example="hn elastic list"),
+    CliCommand(
+        "view",
+        "NAME",
+        "Show one elastic pool, its allocations, and why it makes no more",
+        view,
+        options=(FORMAT,),
+        example="hn elastic view burst",
+    ),
+    CliCommand(
+        "pause",
+        "NAME...",
+        "Make no more allocations; administrators only",
+        _change("pause_elastic_pool", "has been paused"),
+        options=(CliOption("reason", "TEXT", "Reason, shown where a job waits"),),
+        example="hn elastic pause burst --reason 'the budget is spent'",
+    ),
+    CliCommand(
+        "resume",
+        "NAME...",
+        "Make allocations again, and forget failures; administrators only",
+        _change("resume_elastic_pool", "has been resumed"),
+        example="hn elastic resume burst",
+    ),
+    CliCommand(
+        "remove",
+        "NAME...",
+        "Cancel all allocations and remove the pools; administrators only",
+        _change("remove_elastic_pool", "is being removed"),
+        example="hn elastic remove burst",
+        notes=("Tasks on its nodes are stopped: those that are rerunnable run again elsewhere.",),
+    ),
+)

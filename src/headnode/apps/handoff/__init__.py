@@ -1,0 +1,1 @@
+"""The process beside the head that hands jobs over to other schedulers."""

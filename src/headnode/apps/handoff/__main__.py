@@ -1,0 +1,157 @@
+"""Hand jobs over to other schedulers for a head: gets orders on its channel, says what became of each.
+
+It keeps nothing: what it forgets when it ends, the next process finds by the markers.  It ends when the head
+has hung up, or is gone.
+"""
+
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from headnode.adapters.batch.orders import (
+    MOST_NEWS,
+    AttemptFileAnswer,
+    AttemptFileQuestion,
+    HandOffAnswer,
+    HandOffRound,
+    ResourceStatus,
+)
+from headnode.adapters.batch.resource_worker import ResourceWorker
+from headnode.adapters.batch.site_poller import SitePoller
+from headnode.adapters.wire.child_end import messages, parent_channel
+from headnode.adapters.wire.frame_codec import frame
+from headnode.core.batch.dialect import Dialect
+from headnode.core.batch.gridengine import GridEngine
+from headnode.core.batch.site import SiteSnapshot
+from headnode.core.batch.slurm import Slurm
+from headnode.core.batch.tracked import HandOffNews
+from headnode.core.model.resource import BatchResource, ResourceSystem
+
+DIALECTS: dict[ResourceSystem, Dialect] = {
+    ResourceSystem.SLURM: Slurm(),
+    ResourceSystem.GRID_ENGINE: GridEngine(),
+}
+READERS = 16  # files of attempts that are read at a time
+LONGEST_WAIT = 20.0  # seconds until an answer without news
+
+
+class HandOffProcess:
+    """The workers of the resources, and the news that the head has not heard yet."""
+
+    def __init__(self) -> None:
+        self._workers: dict[str, ResourceWorker] = {}
+        self._sites: dict[str, SitePoller] = {}
+        self._news: queue.SimpleQueue[HandOffNews | ResourceStatus | SiteSnapshot] = queue.SimpleQueue()
+
+    def carry_out(self, asked: HandOffRound) -> None:
+        """Do what the head says."""
+        for resource in asked.resources or ():
+            self._know(resource)
+        if asked.resources is not None:
+            for gone in self._sites.keys() - {resource.key for resource in asked.resources}:
+                self._sites.pop(gone).end()
+        for order in asked.orders:
+            if order.resource in self._workers:
+                self._workers[order.resource].order(order)
+        for order in asked.orders:
+            if order.resource in self._sites:
+                self._sites[order.resource].want()
+        for name in asked.look:
+            if name in self._sites:
+                self._sites[name].want()
+        for worker in self._workers.values():
+            for change in asked.changes:
+                worker.change_attempt(change)
+            for key in asked.stops:
+                worker.stop(key)
+            for key in asked.drops:
+                worker.drop(key)
+
+    def _know(self, resource: BatchResource) -> None:
+        if resource.key in self._sites:
+            self._sites[resource.key].change(resource)
+        elif resource.overlay:
+            self._sites[resource.key] = SitePoller(resource, self._news.put)
+        known = self._workers.get(resource.key)
+        if known is not None:
+            known.change(resource)
+            return
+        dialect = DIALECTS[resource.system]
+        self._workers[resource.key] = ResourceWorker(resource, dialect, self._tell)
+
+    def _tell(self, news: Sequence[HandOffNews], status: ResourceStatus | None) -> None:
+        for one in news:
+            self._news.put(one)
+        if status is not None:
+            self._news.put(status)
+
+    def read(self, asked: AttemptFileQuestion) -> AttemptFileAnswer:
+        """Read a file of an attempt."""
+        worker = self._workers.get(asked.resource)
+        if worker is None:
+            return AttemptFileAnswer(asked.number, problem="its resource was removed")
+        return worker.read(asked)
+
+    def answer(self, number: int) -> HandOffAnswer:
+        """Return what is new; wait for it if there is nothing."""
+        found: list[HandOffNews | ResourceStatus | SiteSnapshot] = []
+        try:
+            found.append(self._news.get(timeout=LONGEST_WAIT))
+            while len(found) < MOST_NEWS and not isinstance(found[-1], SiteSnapshot):
+                found.append(self._news.get_nowait())
+        except queue.Empty:
+            pass
+        news = tuple(each for each in found if isinstance(each, HandOffNews))
+        statuses = tuple(each for each in found if isinstance(each, ResourceStatus))
+        site = next((each for each in found if isinstance(each, SiteSnapshot)), None)
+        return HandOffAnswer(number, news, statuses, site)
+
+
+def _end_with(failure: threading.ExceptHookArgs) -> None:
+    """End the process where one of its threads fails: the head starts another, which finds everything."""
+    sys.excepthook(failure.exc_type, failure.exc_value or failure.exc_type(), failure.exc_traceback)
+    os._exit(70)
+
+
+def main() -> None:
+    """Carry out what the head says, until it says no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the head, which will hang up
+    threading.excepthook = _end_with
+    process, channel = HandOffProcess(), parent_channel()
+    asked_for: msgspec.msgpack.Decoder[HandOffRound | AttemptFileQuestion]
+    asked_for, speaking = msgspec.msgpack.Decoder(HandOffRound | AttemptFileQuestion), threading.Lock()
+
+    def reply(answer: HandOffAnswer | AttemptFileAnswer) -> None:
+        data = frame(msgspec.msgpack.encode(answer))
+        with speaking:
+            channel.sendall(data)
+
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def report() -> None:
+        while True:
+            reply(process.answer(waiting.get()))
+
+    threading.Thread(target=report, daemon=True).start()
+    readers = ThreadPoolExecutor(READERS)
+    for message in messages(channel):
+        asked = asked_for.decode(message)
+        if isinstance(asked, AttemptFileQuestion):
+            readers.submit(lambda asked=asked: reply(process.read(asked)))  # type: ignore[misc]
+            continue
+        process.carry_out(asked)
+        if asked.waits:
+            waiting.put(asked.number)
+        else:
+            reply(HandOffAnswer(asked.number))
+    os._exit(0)  # commands that still run end by their own time limit
+
+
+if __name__ == "__main__":
+    main()

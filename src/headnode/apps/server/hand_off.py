@@ -1,0 +1,374 @@
+"""The head's side of hand-off: tells the process beside it what to hand over, takes in what became of it."""
+
+import asyncio
+import logging
+import pwd
+import socket
+from collections.abc import Callable, Hashable, Iterator, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from headnode.adapters.batch.attempt_files import base_directory
+from headnode.adapters.batch.commands import home_of
+from headnode.adapters.batch.orders import (
+    LARGEST_ANSWER,
+    AttemptFileAnswer,
+    AttemptFileQuestion,
+    HandOffAnswer,
+    HandOffChange,
+    HandOffOrder,
+    HandOffRound,
+    ResourceStatus,
+)
+from headnode.adapters.wire.child_service import ChildProgram, ChildService
+from headnode.apps.server.command_batcher import CommandBatcher
+from headnode.apps.server.site_overlay import SiteOverlay
+from headnode.core.batch.attempt import ForeignAttempt
+from headnode.core.batch.dialect import AttemptPlace, marker_of
+from headnode.core.batch.slurm_reasons import reason_in_words
+from headnode.core.batch.tracked import HandOffNews
+from headnode.core.model.errors import NotFound, Refused, Unavailable
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import JobId
+from headnode.core.model.resource import PLACE_MARK, BatchResource, ResourceSystem
+from headnode.core.state import job_events as e
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.command import AttemptReport, Command
+from headnode.core.state.events import Event, InstanceHandOff, ResourceRemoved, ResourceSet
+from headnode.core.state.job_record import JobRecord, LiveAttempt
+from headnode.core.state.report import ReportEnded, ReportStarted
+from headnode.core.state.resources import ReportHanded
+from headnode.core.state.transitions import JobState, TaskState
+from headnode.engine.engine import Engine
+from headnode.protocol.task_answers import OutputBytesAnswer
+
+log = logging.getLogger("headnode.handoff")
+
+AFTER_TROUBLE = 2.0  # seconds until the process is started again, or the journal tried again
+ORDERS_AT_ONCE = 50  # each may have a script of a megabyte
+_Answer = HandOffAnswer | AttemptFileAnswer
+
+
+class HandOff:
+    """Attempts at resources: told, stopped and forgotten, in the order of the events."""
+
+    def __init__(
+        self, engine: Engine, batcher: CommandBatcher, name: str, secret_of: Callable[[JobRecord], str]
+    ) -> None:
+        self._engine, self._batcher, self._name, self._secret_of = engine, batcher, name, secret_of
+        self.reasons: dict[AttemptPlace, str] = {}  # why each waits at its resource
+        self.statuses: dict[str, ResourceStatus] = {}
+        self._orders: dict[AttemptPlace, None] = {}  # to tell, in this order
+        self._fresh: set[AttemptPlace] = set()  # no process was ever told of these
+        self._changed: set[JobId] = set()
+        self._stops: list[AttemptPlace] = []
+        self._drops: list[AttemptPlace] = []
+        self._resources_changed = True
+        self._looks: set[str] = set()  # sites for which somebody asks
+        self.site = SiteOverlay()
+        self._wakes = asyncio.Event()
+        self._number = 0
+        answers: msgspec.msgpack.Decoder[_Answer] = msgspec.msgpack.Decoder(_Answer)
+
+        def read(message: bytes) -> tuple[Hashable, _Answer]:
+            answer = answers.decode(message)
+            return answer.number, answer
+
+        program = ChildProgram("headnode.apps.handoff")
+        self._service = ChildService(program, read, LARGEST_ANSWER)
+
+    # What is to be told.
+
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
+        """Note what follows from durable events for attempts at resources."""
+        for event in events:
+            match event:
+                case e.InstancesDispatched() if event.placement[0][0].startswith(PLACE_MARK):
+                    keys = [AttemptPlace(event.job, event.task, *each) for each in event.attempts]
+                    self._orders.update(dict.fromkeys(keys))
+                    self._fresh.update(keys)
+                case e.InstancesStopping() if event.job in cluster.resource_index.elsewhere:
+                    self._stops += _stopped_keys(cluster, event)
+                case e.JobHeld() | e.JobReleased() | e.JobModified() if (
+                    event.job in cluster.resource_index.elsewhere
+                ):
+                    self._changed.add(event.job)
+                case e.InstancesEnded() if event.ended[0].node.startswith(PLACE_MARK):
+                    for how in event.ended:
+                        key = AttemptPlace(event.job, how.task, how.instance, how.attempt)
+                        self.reasons.pop(key, None)
+                        self._orders.pop(key, None)
+                        self._fresh.discard(key)
+                        self._drops.append(key)
+                case ResourceSet() | ResourceRemoved():
+                    self._resources_changed = True
+                case _:
+                    continue
+            self._wakes.set()
+
+    def reason(self, record: JobRecord) -> str:
+        """Return why a job waits at its resource, in one sentence."""
+        if record.run is None:
+            return ""
+        known = self._engine.cluster.resource_index.named.get(record.run.resource)
+        name = known.name if known is not None else record.run.resource
+        for index, progress in enumerate(record.run.tasks):
+            for instance, live in progress.live.items():
+                said = self.reasons.get(AttemptPlace(record.id, index + 1, instance, live.attempt), "")
+                if known is not None and known.system is ResourceSystem.SLURM:
+                    said = reason_in_words(said)
+                if not live.foreign:
+                    return f"it is being handed over to {name}" + (f": {said}" if said else "")
+                return f"it waits at {name} as job {live.foreign}" + (f": {said}" if said else "")
+        return f"it goes to {name}"
+
+    def want_site(self, resource: str) -> None:
+        """Somebody asks for the queue of a site, which is polled more often then."""
+        self._looks.add(resource)
+        self._wakes.set()
+
+    # How it is told.
+
+    async def keep(self) -> None:
+        """Tell the process and hear from it for ever; start it again when it is lost."""
+        site = asyncio.create_task(self.site.keep())
+        try:
+            while True:
+                try:
+                    await self._serve()
+                except OSError as error:
+                    log.error("the hand-off process was lost: %s", error)
+                    await self._service.end()
+                    await asyncio.sleep(AFTER_TROUBLE)
+        finally:
+            site.cancel()
+            await self._service.end()
+
+    async def _serve(self) -> None:
+        """Use one process until it is lost.
+
+        Raises:  OSError.
+        """
+        cluster = self._engine.cluster
+        self._orders = dict.fromkeys(
+            [*_live_keys(cluster, sorted(cluster.resource_index.elsewhere)), *self._orders]
+        )
+        self._resources_changed = True
+        self._stops, self._drops = [], []
+        self._changed.clear()
+        await self._say_all()
+        hearing = asyncio.ensure_future(self._hear())
+        try:
+            while True:
+                self._wakes.clear()
+                await self._say_all()
+                waking = asyncio.ensure_future(self._wakes.wait())
+                await asyncio.wait((waking, hearing), return_when=asyncio.FIRST_COMPLETED)
+                waking.cancel()
+                if hearing.done():
+                    hearing.result()
+                    return
+        finally:
+            hearing.cancel()
+
+    def _has_news(self) -> bool:
+        some = self._orders or self._changed or self._stops or self._drops or self._looks
+        return bool(some) or self._resources_changed
+
+    async def _say_all(self) -> None:
+        while self._has_news():
+            cluster = self._engine.cluster
+            keys = list(self._orders)[:ORDERS_AT_ONCE]
+            orders = tuple(order for key in keys if (order := self._order(cluster, key)) is not None)
+            resources = tuple(cluster.resource_index.named.values()) if self._resources_changed else None
+            told = len(keys) == len(self._orders)  # a change comes after the order that it is for
+            changes = tuple(self._changes(cluster)) if told else ()
+            stops, self._stops = tuple(self._stops), []
+            drops, self._drops = tuple(self._drops), []
+            self._resources_changed = False
+            looks, self._looks = tuple(self._looks), set()
+            for key in keys:
+                self._orders.pop(key, None)
+                self._fresh.discard(key)
+            await self._ask(HandOffRound(0, resources, orders, changes, stops, drops, looks))
+
+    def _changes(self, cluster: ClusterState) -> Iterator[HandOffChange]:
+        """Yield what is to change of the attempts of changed jobs, and forget that they changed."""
+        changed, self._changed = self._changed, set()
+        now = self._engine.clock.now()
+        for key in _live_keys(cluster, sorted(changed & cluster.resource_index.elsewhere)):
+            record = cluster.jobs[JobId(key.job)]
+            known = cluster.resource_index.named.get(record.run.resource if record.run is not None else "")
+            if known is not None:
+                attempt = self._attempt(record, cluster.spec(record), key, known, "/")
+                yield HandOffChange(key, _is_held(record), attempt.submission(now))
+
+    async def _ask(self, asked: HandOffRound | AttemptFileQuestion) -> _Answer:
+        self._number += 1
+        asked = replace(asked, number=self._number)
+        return await (await self._service.ask(self._number, msgspec.msgpack.encode(asked)))
+
+    async def read(self, record: JobRecord, path: str, span: tuple[int, int]) -> OutputBytesAnswer:
+        """Read a file that a task has written at its resource, as its user; `span`: offset and length.
+
+        Raises:  Unavailable ``resource-away``; NotFound ``no-output``.
+        """
+        resource = record.run.resource if record.run is not None else ""
+        question = AttemptFileQuestion(0, resource, record.owner, record.uid, record.gid, path, *span)
+        try:
+            answer = await self._ask(question) if self._service.is_up else None
+        except OSError:
+            answer = None
+        if not isinstance(answer, AttemptFileAnswer):
+            raise Unavailable(
+                code="resource-away",
+                what=f"the files at the resource {resource!r} cannot be read now",
+                fix="try again; see `hn resource list`",
+            )
+        if answer.problem:
+            raise NotFound(
+                code="no-output", what=f"{path!r} cannot be read: {answer.problem}", fix="see: hn task view"
+            )
+        return OutputBytesAnswer(answer.data, answer.size)
+
+    def output_files(self, record: JobRecord, spec: JobSpec, key: AttemptPlace) -> tuple[str, str, str]:
+        """Return the files of standard output and error of an attempt, and the one where the rest goes."""
+        known = self._engine.cluster.resource_index.named.get(record.run.resource if record.run else "")
+        home = _home_of(record.owner)
+        if known is None or not home:
+            return "", "", ""
+        base = base_directory(known, record.owner).replace("~", home, 1)
+        return self._attempt(record, spec, key, known, home).outputs(base)
+
+    async def _hear(self) -> None:
+        while True:
+            answer = await self._ask(HandOffRound(0, waits=True))
+            if not isinstance(answer, HandOffAnswer):
+                continue
+            for status in answer.statuses:
+                self._note(status)
+            if answer.site is not None:
+                self.site.observe(answer.site)
+            of_attempts: dict[AttemptPlace, list[HandOffNews]] = {}
+            for one in answer.news:
+                key = AttemptPlace(one.job, one.task, one.instance, one.attempt)
+                of_attempts.setdefault(key, []).append(one)
+            await asyncio.gather(*(self._take(key, news) for key, news in of_attempts.items()))
+
+    def _note(self, status: ResourceStatus) -> None:
+        before = self.statuses.get(status.resource)
+        self.statuses[status.resource] = status
+        if status.problem and (before is None or before.problem != status.problem):
+            log.warning("resource %s does not answer: %s", status.resource, status.problem)
+        elif not status.problem and before is not None and before.problem:
+            log.info("resource %s answers again", status.resource)
+
+    async def _take(self, key: AttemptPlace, news: Sequence[HandOffNews]) -> None:
+        """Record what has become known of an attempt, in this order."""
+        record = self._engine.cluster.jobs.get(JobId(key.job))
+        if record is None or record.run is None or not record.run.resource:
+            return
+        for one in news:
+            if one.kind == "waits":
+                self.reasons[key] = one.reason
+            for command in _commands(one, record.run.resource):
+                await self._record(command)
+
+    async def _record(self, command: Command) -> None:
+        """Carry out a command; what cannot be written is tried until it can be."""
+        while True:
+            try:
+                await self._batcher.ask(command)
+            except Unavailable:
+                await asyncio.sleep(AFTER_TROUBLE)
+            except Refused as refusal:
+                log.error("what became of an attempt was refused: %s: %s", command, refusal)
+                return
+            else:
+                return
+
+    def _order(self, cluster: ClusterState, key: AttemptPlace) -> HandOffOrder | None:
+        """Return the order for an attempt; None if it is over."""
+        record, live = _live_of(cluster, key)
+        if record is None or live is None or record.run is None:
+            return None
+        known = cluster.resource_index.named.get(record.run.resource)
+        if known is None:
+            return None
+        home = _home_of(record.owner)
+        attempt = self._attempt(record, cluster.spec(record), key, known, home or "/")
+        return HandOffOrder(
+            resource=known.key,
+            key=key,
+            owner=record.owner,
+            uid=record.uid,
+            gid=record.gid,
+            wanted=attempt.submission(self._engine.clock.now()),
+            script=attempt.script(),
+            foreign=live.foreign,
+            may_be_there=key not in self._fresh,
+            stop=live.state is TaskState.ENDING,
+            held=_is_held(record),
+            problem="" if home else f"there is no user {record.owner!r} on the head's machine",
+            secret=self._secret_of(record),
+        )
+
+    def _attempt(
+        self, record: JobRecord, spec: JobSpec, key: AttemptPlace, known: BatchResource, home: str
+    ) -> ForeignAttempt:
+        marker = marker_of(known.mark, key)
+        return ForeignAttempt(key, marker, spec, record.owner, home, known, self._name, socket.gethostname())
+
+
+def _home_of(owner: str) -> str:
+    """Return the home of a user; empty for one that is not known here."""
+    try:
+        return home_of(pwd.getpwnam(owner))
+    except KeyError:
+        return ""
+
+
+def _is_held(record: JobRecord) -> bool:
+    return bool(record.holds) and record.state is JobState.HANDED
+
+
+def _stopped_keys(cluster: ClusterState, event: e.InstancesStopping) -> Iterator[AttemptPlace]:
+    run = cluster.jobs[event.job].run
+    live = run.tasks[event.task - 1].live if run is not None else {}
+    for instance in event.instances:
+        if instance in live:
+            yield AttemptPlace(event.job, event.task, instance, live[instance].attempt)
+
+
+def _live_keys(cluster: ClusterState, jobs: Sequence[JobId]) -> Iterator[AttemptPlace]:
+    for job in jobs:
+        run = cluster.jobs[job].run
+        for index, progress in enumerate(run.tasks if run is not None else ()):
+            for instance, live in sorted(progress.live.items()):
+                yield AttemptPlace(job, index + 1, instance, live.attempt)
+
+
+def _live_of(cluster: ClusterState, key: AttemptPlace) -> tuple[JobRecord | None, LiveAttempt | None]:
+    record = cluster.jobs.get(JobId(key.job))
+    if (
+        record is None
+        or record.run is None
+        or not (record.state.is_active or record.state is JobState.ENDING)
+    ):
+        return None, None
+    live = record.run.tasks[key.task - 1].live.get(key.instance)
+    return record, live if live is not None and live.attempt == key.attempt else None
+
+
+def _commands(one: HandOffNews, resource: str) -> Iterator[Command]:
+    job, place = JobId(one.job), PLACE_MARK + resource
+    if one.id and one.kind != "waits":
+        ids = (InstanceHandOff(one.task, one.instance, one.attempt, one.id),)
+        yield ReportHanded(resource=resource, job=job, handed=ids)
+    if one.kind == "started" and one.at is not None:
+        begun = (e.InstanceStart(one.task, one.instance, one.attempt, one.at),)
+        yield ReportStarted(node=place, job=job, begun=begun)
+    if one.kind == "ended" and one.outcome is not None:
+        report = AttemptReport(task=one.task, instance=one.instance, attempt=one.attempt, outcome=one.outcome)
+        yield ReportEnded(node=place, job=job, reports=(report,))

@@ -1,0 +1,71 @@
+"""The queue and nodes of a site over which the head runs, and when jobs will start there."""
+
+import asyncio
+import contextlib
+import logging
+import time
+
+from headnode.apps.server.predicted_starts import PredictorProcess
+from headnode.core.batch.site import SiteJob, SiteSnapshot
+from headnode.core.model.errors import Unavailable
+from headnode.engine.site_prediction import SiteForecast
+
+log = logging.getLogger("headnode.site")
+
+LONGEST_PREDICTION = 8.0  # seconds of work for one look
+REST_FACTOR = 3  # times as long as a look took, nothing is done
+
+
+class SiteOverlay:
+    """What a site shows, kept with what follows from it."""
+
+    def __init__(self) -> None:
+        self.forecast = SiteForecast()
+        self._news = asyncio.Event()
+        self._looked = asyncio.Event()
+        self._problem = ""
+
+    def observe(self, snapshot: SiteSnapshot) -> None:
+        """Take in what the hand-off process has seen."""
+        if snapshot.problem != self._problem:
+            self._problem = snapshot.problem
+            log.warning("the site %s: %s", snapshot.resource, snapshot.problem or "it answers again")
+        self.forecast.observe(snapshot)
+        if not snapshot.problem:
+            self._news.set()
+
+    def job(self, number: str) -> SiteJob | None:
+        """Return a job of the site by its id there."""
+        snapshot = self.forecast.snapshot
+        jobs = () if snapshot is None else snapshot.jobs
+        return next((job for job in jobs if job.id == number), None)
+
+    async def keep(self) -> None:
+        """Look ahead whenever the site was asked."""
+        predictor = PredictorProcess()
+        try:
+            while True:
+                await self._news.wait()
+                self._news.clear()
+                began = time.monotonic()
+                try:
+                    await self._look(predictor)
+                except Unavailable as error:
+                    log.error("the starts of jobs at the site cannot be predicted: %s", error)
+                await asyncio.sleep(REST_FACTOR * (time.monotonic() - began))
+        finally:
+            await predictor.end()
+
+    async def _look(self, predictor: PredictorProcess) -> None:
+        situation = await asyncio.to_thread(self.forecast.situation)
+        if situation is None:
+            return
+        outlook = await predictor.predict(situation, LONGEST_PREDICTION)
+        self.forecast.accept(situation, outlook)
+        self._looked.set()
+        self._looked.clear()
+
+    async def looked(self, within: float) -> None:
+        """Wait for the next look ahead, not for long."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._looked.wait(), within)

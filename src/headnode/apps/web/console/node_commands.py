@@ -1,0 +1,136 @@
+"""A command on many nodes, and the shell of a job, in pages."""
+
+import base64
+import secrets
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import aclosing
+from typing import Final
+
+from starlette.datastructures import FormData
+
+from headnode.apps.web.console.ansi import styled
+from headnode.apps.web.console.job import frame
+from headnode.apps.web.console.site import ConsoleAction, ConsolePage, FormAgain, numbers, texts
+from headnode.apps.web.console.visit import Model, Told, Visit
+from headnode.core.model.errors import BadRequest, HeadnodeError
+from headnode.core.model.node import folded_names, natural_order
+
+USUAL_TIME: Final = 30  # seconds that a command may run on a node
+MOST_TIME: Final = 300
+MOST_OF_NODE: Final = 64 * 1024  # bytes of what a command says on a node
+MOST_OF_ALL: Final = 1024 * 1024
+
+
+async def show_run(visit: Visit) -> Model:
+    """Return the empty form for a command on nodes."""
+    return await _model(visit, {"nodes": visit.query.get("nodes", ""), "timeout": str(USUAL_TIME)})
+
+
+async def _model(visit: Visit, filled: Told) -> Model:
+    nodes = (await visit.ask("nodes"))["nodes"]
+    return {
+        "title": "Run a command on nodes",
+        "groups": sorted({group for node in nodes for group in node["groups"]}),
+        "filled": filled,
+        "error": None,
+        "results": None,
+        "cut": False,
+    }
+
+
+async def run(visit: Visit, form: FormData) -> FormAgain:
+    """Run a command on nodes; show what it said, nodes that said the same together."""
+    filled = {name: texts(form, name) for name in ("command", "nodes", "group", "user", "timeout")}
+    model = await _model(visit, filled)
+    try:
+        said = await _said(visit, _fields(filled))
+    except HeadnodeError as error:
+        return FormAgain("node_commands.html", model | {"error": {"what": error.what, "fix": error.fix}})
+    cut = any(one["cut"] for one in said.values())
+    return FormAgain("node_commands.html", model | {"results": same_together(said), "cut": cut}, 200)
+
+
+def _fields(filled: Told) -> Told:
+    """Return the fields of the verb that the form describes.
+
+    Raises:  BadRequest ``empty``, ``no-nodes``, ``time``.
+    """
+    if not filled["command"]:
+        raise BadRequest(code="empty", what="there is no command", fix="write the command to run")
+    if not filled["nodes"] and not filled["group"]:
+        raise BadRequest(
+            code="no-nodes", what="no node is named", fix="name nodes, such as node[1-4], or a group"
+        )
+    seconds = numbers([filled["timeout"]])
+    if not seconds or not 0 < seconds[0] <= MOST_TIME:
+        raise BadRequest(
+            code="time",
+            what=f"{filled['timeout']!r} is not a time limit for a page",
+            fix=f"write 1 to {MOST_TIME} seconds; for longer commands use hn run",
+        )
+    return {
+        "command": filled["command"],
+        "nodes": filled["nodes"],
+        "groups": [filled["group"]] if filled["group"] else [],
+        "timeout": float(seconds[0]),
+        **({"user": filled["user"]} if filled["user"] else {}),
+    }
+
+
+async def _said(visit: Visit, fields: Told) -> dict[str, Told]:
+    """Return what the command says on each node, and how it ends there.
+
+    Raises:  what refuses it.
+    """
+    said: dict[str, Told] = defaultdict(lambda: {"data": b"", "exit": None, "problem": "", "cut": False})
+    left = MOST_OF_ALL
+    async with aclosing(visit.run_on_nodes(fields)) as lines:
+        async for line in lines:
+            if "node" not in line:
+                said |= {node: said[node] for node in line.get("nodes", ())}
+                continue
+            one = said[line["node"]]
+            data = base64.b64decode(line.get("out") or line.get("err") or "")
+            room = max(0, min(MOST_OF_NODE - len(one["data"]), left))
+            one["data"] += data[:room]
+            one["cut"] = one["cut"] or len(data) > room
+            left -= min(len(data), room)
+            if "exit" in line:
+                one |= {"exit": line["exit"], "problem": line.get("problem", "")}
+    return said
+
+
+def same_together(said: dict[str, Told]) -> list[Model]:
+    """Return what was said, failures first, nodes with the same output and end as one."""
+    together: dict[tuple[bytes, int | None, str], list[str]] = defaultdict(list)
+    for node, one in said.items():
+        together[one["data"], one["exit"], one["problem"]].append(node)
+    return [
+        {
+            "nodes": ", ".join(folded_names(sorted(nodes, key=natural_order))),
+            "count": len(nodes),
+            "exit": end,
+            "problem": problem,
+            "pieces": [piece._asdict() for piece in styled(data.decode(errors="replace"))],
+        }
+        for (data, end, problem), nodes in sorted(together.items(), key=_failures_first)
+    ]
+
+
+def _failures_first(entry: tuple[tuple[bytes, int | None, str], Iterable[str]]) -> tuple[bool, int]:
+    (_, end, _), nodes = entry
+    return end == 0, -len(list(nodes))
+
+
+async def show_shell(visit: Visit) -> Model:
+    """Return the page of a shell in a job; its script opens the conversation."""
+    visit.nonce = secrets.token_urlsafe(16)
+    return await frame(visit, "shell")
+
+
+COMMAND_PAGES: Final = (
+    ConsolePage("/run", "node_commands.html", show_run),
+    ConsolePage("/jobs/{job:int}/shell", "shell.html", show_shell),
+)
+COMMAND_ACTIONS: Final = (ConsoleAction("/run", run),)

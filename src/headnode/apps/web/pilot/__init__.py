@@ -1,0 +1,1 @@
+"""The grid service: jobs in the grid description, with the paths and the states of the Pilot service."""

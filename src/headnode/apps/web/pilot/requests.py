@@ -1,0 +1,124 @@
+"""One request of the grid service: its user, its body, and the head to ask."""
+
+import base64
+import hashlib
+import re
+import time
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from starlette.requests import Request
+
+from headnode.apps.web.gateway import Gateway
+from headnode.apps.web.head_client import WebCaller
+from headnode.apps.web.pilot.records import GridRecords
+from headnode.apps.web.problems import wrong
+from headnode.core.model.bounds import UNREADABLE
+from headnode.core.model.errors import NotAllowed, NotFound
+
+PREFIX: Final = "/pilot"
+_NUMBER: Final = re.compile(r"[0-9]{1,15}")
+
+
+class GridReply(NamedTuple):
+    """An answer: what it says in JSON, its status and headers.  `...` stands for an empty body."""
+
+    body: Any = ...
+    status: int = 200
+    headers: Mapping[str, str] = {}
+
+
+class GridRequest:
+    """A request whose user is known."""
+
+    def __init__(
+        self, gateway: Gateway, records: GridRecords, request: Request, caller: WebCaller, content: bytes
+    ) -> None:
+        """Check what the client says of the body.
+
+        Raises:  BadRequest ``content-md5``.
+        """
+        self._head, self._request, self._caller, self._content = gateway.head, request, caller, content
+        self.records, self.now = records, time.time()
+        self._origin = gateway.identity.origin_of(request)
+        said = request.headers.get("content-md5")
+        if said is not None and said.strip() != content_md5(content):
+            raise wrong("content-md5", "the body is not the one that Content-MD5 tells of", "send it again")
+
+    async def ask(self, verb: str, **fields: Any) -> dict[str, Any]:
+        """Return the answer of the head to a verb.
+
+        Raises:  HeadnodeError.
+        """
+        return await self._head.ask_plain(self._caller, verb, **fields)
+
+    @property
+    def key(self) -> str | None:
+        """The idempotency key of a creation; None if the client sends none."""
+        return self._request.headers.get("idempotency-key")
+
+    def path(self, name: str) -> str:
+        """Return a part of the path."""
+        return str(self._request.path_params[name])
+
+    def number(self, name: str) -> int:
+        """Return a number in the path.
+
+        Raises:  NotFound ``no-path``.
+        """
+        if not _NUMBER.fullmatch(text := self.path(name)):
+            raise NotFound(code="no-path", what=f"{text[:64]!r} is not a number")
+        return int(text)
+
+    def job_number(self) -> int:
+        """Return the job of the path; raises as `number`."""
+        return self.number("job")
+
+    def uri(self, path: str) -> str:
+        """Return the address of something of this service."""
+        return f"{self._origin}{PREFIX}/{path}"
+
+    async def admit_owner(self, job: int, owner: str) -> None:
+        """Refuse a job of another user.
+
+        Raises:  NotAllowed ``not-owner``.
+        """
+        user = (await self.ask("whoami"))["user"]
+        if user != owner:
+            raise NotAllowed(code="not-owner", what=f"job {job} is a job of another user")
+
+    def json_object(self, *required: str, optional: tuple[str, ...] | None = None) -> dict[str, Any]:
+        """Return the body; with `optional`, other keys than these are refused.
+
+        Raises:  BadRequest ``body``.
+        """
+        found = self.decoded(self._content)
+        if not isinstance(found, dict):
+            raise wrong("body", "the body is not a JSON object")
+        for name in required:
+            if name not in found:
+                raise wrong("body", f"the body has no {name!r}", f'send {{"{name}": ...}}', (name,))
+        strange = next((name for name in found if name not in (*required, *(optional or found))), None)
+        if strange is not None:
+            known = ", ".join((*required, *(optional or ())))
+            raise wrong("body", f"{strange[:64]!r} is not known", f"the keys are {known}", (strange,))
+        return found
+
+    def decoded(self, content: bytes) -> Any:
+        """Return what a JSON text says.
+
+        Raises:  BadRequest ``body``.
+        """
+        try:
+            return msgspec.json.decode(content)
+        except UNREADABLE as error:
+            raise wrong("body", f"the body is not JSON: {error}") from None
+
+
+def content_md5(content: bytes) -> str:
+    """Return the value of Content-MD5.
+
+    Source:  RFC 1864, section 2.
+    """
+    return base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()

@@ -1,0 +1,257 @@
+"""What each path of the grid service does."""
+
+from typing import Final
+
+import msgspec
+
+from headnode.apps.web.pilot.delegations import (
+    CREDENTIALS,
+    credential_in,
+    keep_for_job,
+    refuse_unknown,
+    renew_for_job,
+)
+from headnode.apps.web.pilot.grid_jobs import OVER, PAGE, GridJob, Object, job_of, listed_job
+from headnode.apps.web.pilot.histories import (
+    GridTaskPlace,
+    task_states,
+    time_text,
+)
+from headnode.apps.web.pilot.records import MOST_OPERATIONS, GridJobKey, GridOperation
+from headnode.apps.web.pilot.requests import GridReply, GridRequest
+from headnode.apps.web.problems import wrong
+from headnode.core.model.errors import NotFound, Refused, WrongState
+from headnode.protocol.event_answers import StateChange
+
+MOST_LISTED: Final = 5_000  # jobs in the list
+NEVER: Final = 253402300799.0  # 9999-12-31T23:59:59Z: no job is removed
+_HOLD: Final = "pilot"  # the hold by which a queued job is paused
+_STOPPED: Final = ("Suspended", "Suspending")
+
+
+async def jobs(request: GridRequest) -> GridReply:
+    """List the jobs of the user, newest first."""
+    found: list[GridJobKey] = []
+    before = None
+    while len(found) < MOST_LISTED:
+        answer = await request.ask("jobs", owner="", before=before, limit=PAGE)
+        page = [GridJobKey(job["id"], job["created"]) for job in answer["jobs"]]
+        deleted = request.records.deleted_of(page)
+        found += [job for job in page if job not in deleted]
+        before = answer["more"]
+        if before is None:
+            break
+    return GridReply([listed_job(request, job.id) for job in found[:MOST_LISTED]])
+
+
+async def create_job(request: GridRequest) -> GridReply:
+    """Create a job; it starts when the operation `start` is asked for."""
+    body = request.json_object("definition", optional=CREDENTIALS)
+    credential = credential_in(body)
+    await refuse_unknown(request, credential)
+    once = {"idempotency": request.key} if request.key else {}
+    described = _described(_text_of(body["definition"]), credential["name"] if credential else "")
+    answer = await request.ask("create_job", **described, **once)
+    await keep_for_job(request, credential, answer["job"])
+    listed = listed_job(request, answer["job"])
+    return GridReply([listed], 201, {"location": listed["uri"]})
+
+
+def _described(text: str, credential: str) -> Object:
+    """Return the fields by which the head reads a description; `credential` is for all its tasks."""
+    terms = {"terms": {"credential": credential}} if credential else {}
+    return {"jobfile": text, "dialect": "grid", "strict": True, **terms}
+
+
+def _text_of(definition: object) -> str:
+    """Return the text of a description, which may be an object or a text with one."""
+    if isinstance(definition, str):
+        return definition
+    return msgspec.json.encode(definition).decode()
+
+
+async def job(request: GridRequest) -> GridReply:
+    """Show a job: its description, the history of its states, what was asked to be done with it."""
+    found = await job_of(request)
+    shown = found.shown
+    definition = await found.definition()  # first: it refuses a job with too many tasks
+    changes = await found.own_changes()
+    states = found.states(changes)
+    return GridReply(
+        {
+            "created": time_text(shown["created"]),
+            "modified": time_text(max([float(shown["created"]), *(each.at for each in changes)])),
+            "expires": time_text(NEVER),
+            "server_time": time_text(request.now),
+            "server_policy_uri": request.uri("policy/job/"),
+            "owner": shown["owner"],
+            "vo": shown["project"][:64],
+            "definition": definition,
+            "state": states,
+            "operation": [_told(each) for each in request.records.operations(found.key)],
+            "tasks": {each["id"]: _task_uri(request, found.id, each["id"]) for each in definition["tasks"]},
+            "deleted": bool(request.records.deleted_of([found.key])),
+        }
+    )
+
+
+def _told(operation: GridOperation) -> Object:
+    told: Object = {"op": operation.op, "id": operation.id, "created": time_text(operation.asked)}
+    if operation.completed is not None:
+        told |= {"completed": time_text(operation.completed), "success": operation.success}
+        told |= {"result": {"message": operation.result}} if operation.result else {}
+    return told
+
+
+def _task_uri(request: GridRequest, job: int, task: str) -> str:
+    return request.uri(f"jobs/{job}/{task}/")
+
+
+async def change_job(request: GridRequest) -> GridReply:
+    """Describe a new job anew, or start, pause or abort a job."""
+    found = await job_of(request)
+    body = request.json_object(optional=("definition", "operation", *CREDENTIALS))
+    credential = credential_in(body)
+    if "definition" in body:
+        await _replace(request, found, _text_of(body["definition"]))
+    if credential is not None:
+        await renew_for_job(request, found, credential)
+    if "operation" in body:
+        await _operate(request, found, body["operation"])
+    return GridReply()
+
+
+async def _replace(request: GridRequest, found: GridJob, text: str) -> None:
+    """Describe a job anew.
+
+    Raises:  BadRequest ``not-new`` when it was started already.
+    """
+    try:
+        described = _described(text, await found.credential())
+        await request.ask("replace_job", job=found.id, **described)
+    except WrongState as refused:
+        if refused.code not in ("already-submitted", "job-over"):
+            raise
+        what = f"job {found.id} has been started: its definition cannot change"
+        raise wrong("not-new", what, "create a new job") from None
+
+
+async def _operate(request: GridRequest, found: GridJob, operation: object) -> None:
+    """Carry out an operation once, and keep how it ended."""
+    match operation:
+        case {"op": "start" | "pause" | "abort" as op, "id": str(name)} if 0 < len(name) <= 36:
+            pass
+        case _:
+            what = "the operation is not known"
+            raise wrong("operation", what, 'send {"op": "start", "id": UUID}, or pause or abort')
+    known = {each.id: each for each in request.records.operations(found.key)}
+    before = known.get(name)
+    if before is not None and before.op != op:
+        raise wrong("operation", f"the operation {name} was to {before.op}", "use a new id")
+    if before is not None and before.completed is not None:
+        return
+    if before is None and len(known) >= MOST_OPERATIONS:
+        raise wrong("operations", f"job {found.id} has had {MOST_OPERATIONS} operations", "create a new job")
+    request.records.begin(found.key, name, op)
+    try:
+        await _OPERATIONS[op](request, found)
+    except Refused as refused:
+        request.records.complete(found.key, name, success=False, result=refused.what)
+        raise
+    request.records.complete(found.key, name, success=True)
+
+
+async def _start(request: GridRequest, found: GridJob) -> None:
+    """Submit a new job; let a paused one go on.  A job that runs or waits is left alone."""
+    state = found.shown["state"]
+    if any(hold["name"] == _HOLD for hold in found.shown["holds"]):
+        await request.ask("release_job", job=found.id, name=_HOLD)
+    if state == "Configuring":
+        await request.ask("submit_job", job=found.id)
+    elif state in _STOPPED:
+        await request.ask("resume_job", job=found.id)
+
+
+async def _pause(request: GridRequest, found: GridJob) -> None:
+    """Suspend a job that runs; hold one that waits."""
+    if found.shown["state"] in _STOPPED:
+        return
+    verb = "suspend_job" if found.shown["state"] == "Running" else "hold_job"
+    named = {} if verb == "suspend_job" else {"name": _HOLD, "message": "paused by the grid service"}
+    await request.ask(verb, job=found.id, **named)
+
+
+async def _abort(request: GridRequest, found: GridJob) -> None:
+    """Cancel a job; one that is over is left alone."""
+    if found.shown["state"] not in OVER:
+        await request.ask("cancel_job", job=found.id, message="aborted by the grid service")
+
+
+_OPERATIONS: Final = {"start": _start, "pause": _pause, "abort": _abort}
+
+
+async def delete_job(request: GridRequest) -> GridReply:
+    """Cancel a job unless it is over, and leave it out of lists."""
+    found = await job_of(request)
+    await _abort(request, found)
+    request.records.delete(found.key)
+    return GridReply(None)
+
+
+async def task(request: GridRequest) -> GridReply:
+    """Show a task: its definition and the history of its states."""
+    found = await job_of(request)
+    name = request.path("task")
+    places = await found.places()
+    item = await _item(found, name)
+    changes = await found.changes()
+    states = task_states(changes, places, [name])[name]
+    code = _exit_code(changes, places[name])
+    return GridReply(
+        {
+            "created": time_text(found.shown["created"]),
+            "modified": states[-1]["ts"] if states else time_text(found.shown["created"]),
+            "job": request.uri(f"jobs/{found.id}/"),
+            "definition": item.get("definition"),
+            "state": states,
+            "operation": [],
+            **({} if code is None else {"exit_code": code}),
+        }
+    )
+
+
+async def _item(found: GridJob, name: str) -> Object:
+    """Return a task as the description has it.
+
+    Raises:  NotFound ``no-such-task``.
+    """
+    for item in (await found.definition())["tasks"]:
+        if item["id"] == name:
+            return dict(item)
+    raise NotFound(code="no-such-task", what=f"job {found.id} has no task {name[:60]!r}")
+
+
+def _exit_code(changes: list[StateChange], place: GridTaskPlace) -> int | None:
+    codes = [
+        change.exit_code
+        for change in changes
+        if change.task == place.task and change.first == place.instance and isinstance(change.exit_code, int)
+    ]
+    return codes[-1] if codes else None
+
+
+async def define_task(request: GridRequest) -> GridReply:
+    """Give a task of a new job its definition: as an object, or in `definition`."""
+    found = await job_of(request)
+    await _item(found, request.path("task"))
+    body = request.json_object()
+    definition = body if "executable" in body else body.get("definition")
+    if isinstance(definition, str):
+        definition = request.decoded(definition.encode())
+    job = await found.definition()
+    items = [
+        item | {"definition": definition} if item["id"] == request.path("task") else item
+        for item in job["tasks"]
+    ]
+    await _replace(request, found, _text_of(job | {"tasks": items}))
+    return GridReply()

@@ -1,0 +1,356 @@
+"""Queries of jobs.
+
+Most queries are answered from the list of jobs of the head.  Properties that it does not have are read from
+the whole descriptions of the jobs that fulfil the other conditions.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, Final
+
+from ClusterShell.NodeSet import NodeSet, NodeSetException
+
+from headnode.apps.web.sssrmap.service import RmapCall, in_turn
+from headnode.core.formats.sss.sssrmap.conditions import condition_of
+from headnode.core.formats.sss.sssrmap.messages import (
+    RmapField,
+    RmapResponse,
+    RmapStatus,
+    child_of,
+    compacted,
+    elements,
+    leaf,
+    parsed,
+)
+from headnode.core.formats.sss.sssrmap.paths import read_path
+from headnode.core.formats.sss.sssrmap.queries import answer_query, options_of, unknown_options
+from headnode.core.formats.sss.sssrmap.spellings import (
+    PeerNames,
+    in_0_2_whole,
+    is_known_of_jobs,
+    renamed,
+    respelling,
+)
+from headnode.core.formats.sss.sssrmap.status import MessageFault, StatusCode
+from headnode.core.formats.text.source_text import nearest_name
+from headnode.core.formats.text.xml_text import XmlElement
+from headnode.core.model.bounds import PAGE, RMAP_DETAILS, RMAP_ROWS
+
+Row = Mapping[str, Any]
+
+OVER: Final = ("Finished", "Failed", "Canceled")
+NOT_OVER: Final = ("Configuring", "Queued", "Running", "Suspended")
+HIDDEN: Final = ("jobclass", "jobgroup")
+"""Properties, in small letters, that are told only when they are asked for."""
+_STATES: Final = {
+    "Configuring": "Hold",
+    "Queued": "Idle",
+    "Running": "Running",
+    "Suspended": "Suspended",
+    **dict.fromkeys(OVER, "Completed"),
+}
+_STATES_OF: Final = {
+    "idle": ("Queued",),
+    "hold": ("Configuring", "Queued"),
+    "held": ("Configuring", "Queued"),
+    "running": ("Running",),
+    "suspended": ("Suspended",),
+    "completed": OVER,
+}
+LISTED: Final = frozenset(
+    (
+        *("Id", "Name", "State", "User", "Project", "Priority", "SubmitTime", "StartTime", "EndTime"),
+        *("StatusMessage", "Machine", "Requested", "Delivered", "Duration", "NodeCount"),
+        *("Processors", "NodeList", "JobClass", "JobGroup"),
+    )
+)
+"""The properties that the head's list of jobs has, with their names in 3.1."""
+
+
+# ---------------------------------------------------------------- the objects
+
+
+def job_object(row: Row, machine: str, names: PeerNames) -> XmlElement:
+    """Return a job of the head's list as a peer reads it."""
+    told = [leaf("Id", row["id"])]
+    told += [leaf("JobGroup", row["group"])] if row["group"] else []
+    told += [leaf("Name", row["name"])] if row["name"] else []
+    held = row["state"] == "Queued" and row["held"]
+    state = "Hold" if held else _STATES[row["state"]]
+    old = {"Hold": "held"}.get(state, state.lower())
+    told += [leaf("State", old if names is PeerNames.V0_2 else state), leaf("User", row["owner"])]
+    told += [leaf("Project", row["project"])] if row["project"] else []
+    told += [leaf("Priority", row["priority"]), leaf("Machine", machine)]
+    for name, field in (("SubmitTime", "submitted"), ("StartTime", "started"), ("EndTime", "ended")):
+        told += [leaf(name, round(row[field]))] if row[field] is not None else []
+    message = row["message"] or row["pending_reason"]
+    told += [leaf("StatusMessage", message)] if message else []
+    told.append(leaf("JobClass", "completed" if row["state"] in OVER else "active"))
+    told += [
+        XmlElement("Requested", {}, [*_requested(row)]),
+        XmlElement("Delivered", {}, [*_delivered(row, names)]),
+    ]
+    return renamed(XmlElement("Job", {}, [one for one in told if one.children or one.text]), names)
+
+
+def _requested(row: Row) -> Iterator[XmlElement]:
+    name = {"processor": "Processors", "node": "NodeCount"}.get(row["unit"].lower())
+    if name is not None and row["minimum"] == row["maximum"]:
+        yield leaf(name, row["minimum"])
+    elif name is not None:
+        yield leaf(name, row["minimum"], op="GE")
+        yield leaf(name, row["maximum"], op="LE")
+    if row["run_time"] is not None:
+        yield leaf("Duration", round(row["run_time"]))
+
+
+def _delivered(row: Row, names: PeerNames) -> Iterator[XmlElement]:
+    if row["started"] is None:
+        return
+    if row["allocated"]:
+        yield leaf("Processors", row["allocated"])
+    nodes = [leaf("Node", node) for node in _names(row["nodes"])]
+    if names is PeerNames.V3_1:
+        yield from nodes
+    elif nodes:
+        yield XmlElement("NodeList", {}, [*nodes])
+
+
+def _names(nodes: str) -> list[str]:
+    try:
+        return [str(node) for node in NodeSet(nodes)]
+    except NodeSetException:
+        return [nodes]
+
+
+async def _objects(call: RmapCall, rows: "JobRows") -> list[XmlElement]:
+    """Return the objects of rows, made once for all queries that share the rows."""
+    if call.names not in rows.objects:
+        machine = (await call.shared(("ping",), lambda: call.ask("ping"), 60.0))["cluster"]
+        rows.objects[call.names] = [job_object(row, machine, call.names) for row in rows]
+    return rows.objects[call.names]
+
+
+class JobRows(list[Row]):
+    """Jobs of the head's list, newest first; and their objects, by whose names they have."""
+
+    def __init__(self, rows: Sequence[Row], *, whole: bool) -> None:
+        """`whole`: these are all that there are."""
+        super().__init__(rows)
+        self.whole = whole
+        self.objects: dict[PeerNames, list[XmlElement]] = {}
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Row]:
+        """The same by their ids."""
+        return {str(row["id"]): row for row in self}
+
+
+# ---------------------------------------------------------------- rows of the head
+
+
+def _sure(call: RmapCall) -> dict[str, str]:
+    """Return the properties that must have one value, by their names in 3.1; none where an Or could help."""
+    wheres = call.request.wheres
+    if any(one.conj.lower() not in ("", "and") or one.group for one in wheres):
+        return {}
+    to_3_1 = respelling("Job", PeerNames.V3_1)
+    equal = [one for one in wheres if one.op.lower() in ("", "eq") and not one.subject and not one.units]
+    plain = [one for one in equal if read_path(one.name).is_plain]
+    return {to_3_1((one.name,))[0]: one.value for one in plain}
+
+
+async def rows_of(call: RmapCall, sure: Mapping[str, str]) -> JobRows:
+    """Return the jobs of the head that may fulfil a query."""
+    if "Id" in sure:
+        polled: JobRows | None = call.known(_POLL)
+        row = polled.by_id.get(sure["Id"]) if polled is not None else None
+        if row is not None:
+            return JobRows([row], whole=True)
+        return await call.shared(("row", sure["Id"]), lambda: _row(call, sure["Id"]))
+    fields: dict[str, Any] = {}
+    if (word := sure.get("JobClass", "").lower()) in ("active", "completed"):
+        fields["states"] = list(NOT_OVER if word == "active" else OVER)
+    if (word := sure.get("State", "").lower()) in _STATES_OF:
+        fields["states"] = list(_STATES_OF[word])
+    fields |= {"owner": sure["User"]} if sure.get("User") else {}
+    fields |= {"project": sure["Project"]} if sure.get("Project") else {}
+    return await call.shared(_key(fields), lambda: _all_rows(call, fields))
+
+
+def _key(fields: Mapping[str, Any]) -> tuple[Any, ...]:
+    return "rows", tuple(sorted((name, str(value)) for name, value in fields.items()))
+
+
+_POLL: Final = _key({"states": list(NOT_OVER)})
+"""Where the jobs are that a scheduler polls."""
+
+
+async def _row(call: RmapCall, text: str) -> JobRows:
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        return JobRows([], whole=True)
+    found = (await call.ask("jobs", before=int(text) + 1, limit=1))["jobs"]
+    return JobRows([row for row in found if row["id"] == int(text)], whole=True)
+
+
+async def _all_rows(call: RmapCall, fields: Mapping[str, Any]) -> JobRows:
+    found: list[Row] = []
+    before = None
+    while len(found) < RMAP_ROWS.most:
+        answer = await call.ask("jobs", **fields, before=before, limit=PAGE.most)
+        found += answer["jobs"]
+        before = answer["more"]
+        if before is None:
+            return JobRows(found, whole=True)
+    return JobRows(found[: RMAP_ROWS.most], whole=False)
+
+
+# ---------------------------------------------------------------- queries
+
+
+async def query_jobs(call: RmapCall) -> RmapResponse:
+    """Tell which jobs fulfil the conditions, and what is asked of them."""
+    _refuse_unknown(call)
+    sure = _sure(call)
+    rows = await rows_of(call, sure)
+    found = await _objects(call, rows)
+    if not _is_listed(call):
+        found = await _described(call, rows, found, _listed_matches(call, rows, found))
+    return await answered(call, found, hidden=HIDDEN, whole=rows.whole)
+
+
+def _refuse_unknown(call: RmapCall) -> None:
+    for field in (*call.request.gets, *call.request.wheres):
+        path = read_path(field.name)
+        name = path.names[1] if path.anchored and len(path.names) > 1 else path.names[0]
+        if not (path.anchored and len(path.names) == 1) and not is_known_of_jobs(name):
+            near = nearest_name(name, LISTED)
+            raise MessageFault(
+                StatusCode.WRONG_ATTRIBUTE,
+                f"jobs have no property {name!r}",
+                f"did you mean {near}?" if near else "see the properties of the SSS job object",
+            )
+
+
+def _steps(fields: Sequence[RmapField]) -> Iterator[str]:
+    """Yield the names in 3.1 of the properties that fields begin with."""
+    to_3_1 = respelling("Job", PeerNames.V3_1)
+    for field in fields:
+        path = read_path(field.name)
+        yield to_3_1(path.names[1:] if path.anchored and len(path.names) > 1 else path.names)[0]
+
+
+def _is_listed(call: RmapCall) -> bool:
+    """Whether the list of jobs has everything that a query needs."""
+    if options_of(call.request).get("showhidden", "").lower() in ("true", "1"):
+        return False
+    return set(_steps((*call.request.gets, *call.request.wheres))) <= LISTED
+
+
+def _listed_matches(call: RmapCall, rows: Sequence[Row], found: Sequence[XmlElement]) -> list[int]:
+    """Return which jobs fulfil what the list can tell: their descriptions must be read.
+
+    Raises:  MessageFault 236 if they are many.
+    """
+    wheres = call.request.wheres
+    joined = any(one.conj.lower() not in ("", "and") or one.group for one in wheres)
+    listed = [one for one in wheres if not joined and set(_steps([one])) <= LISTED]
+    fulfils = condition_of(listed, respelling("Job", call.names))
+    chosen = [number for number in range(len(rows)) if fulfils(found[number])]
+    if len(chosen) > RMAP_DETAILS.most:
+        raise MessageFault(
+            StatusCode.TOO_LARGE,
+            f"the descriptions of {len(chosen)} jobs are needed, and a query reads {RMAP_DETAILS.most}",
+            "add conditions on Id, State, User or Project, or ask for fewer properties",
+        )
+    return chosen
+
+
+async def _described(
+    call: RmapCall, rows: Sequence[Row], found: Sequence[XmlElement], chosen: Sequence[int]
+) -> list[XmlElement]:
+    """Return jobs with all that their descriptions say, and the state and times of the list."""
+    dialect = "sss" if call.names is PeerNames.V3_1 else "sss-3.0"
+    asked = (call.ask("export_job", job=rows[number]["id"], dialect=dialect) for number in chosen)
+    texts = await asyncio.gather(*asked)
+    return [
+        _merged(call.names, compacted(parsed(answer["text"])), found[number])
+        for number, answer in zip(chosen, texts, strict=True)
+    ]
+
+
+def _merged(names: PeerNames, document: XmlElement, listed: XmlElement) -> XmlElement:
+    """Return a job of a document with what only the list has."""
+    job = _job_in(document)
+    if job is None:  # a job without a description in this language
+        return listed
+    if names is PeerNames.V0_2:
+        job = in_0_2_whole(job)
+    known = {one.name: one for one in elements(listed) if one.name not in _FROM_DOCUMENT}
+    own = [child for child in elements(job) if child.name not in known]
+    nodes = child_of(child_of(listed, "Delivered") or listed, "NodeList")
+    if nodes is not None:
+        own = [
+            XmlElement(one.name, one.attributes, [*one.children, nodes])
+            if one.name.lower() == "delivered"
+            else one
+            for one in own
+        ]
+    return XmlElement("Job", {}, [*known.values(), *own])
+
+
+_FROM_DOCUMENT: Final = ("Requested", "Delivered", "Name", "JobName", *("delivered", "jobName"))
+"""What the document of a job says better than the list."""
+
+
+def _job_in(document: XmlElement) -> XmlElement | None:
+    if document.name == "Job":
+        return document
+    return next((job for one in elements(document) if (job := _job_in(one)) is not None), None)
+
+
+async def answered(
+    call: RmapCall, found: Sequence[XmlElement], *, hidden: Sequence[str] = (), whole: bool = True
+) -> RmapResponse:
+    """Return the answer to a query over objects.
+
+    hidden: properties that are left out unless they are asked for
+    whole:  these are all objects that there are
+    """
+    request = call.request
+    work = partial(answer_query, request, found, respelling(call.kind, call.names))
+    rows = await in_turn(len(found) * (1 + len(request.gets + request.wheres)), work)
+    if not call.request.gets and hidden:
+        rows = [
+            XmlElement(
+                row.name, row.attributes, [one for one in elements(row) if one.name.lower() not in hidden]
+            )
+            for row in rows
+        ]
+    status = RmapStatus(message=f"Successfully queried {len(rows)} {call.kind}")
+    if (ignored := unknown_options(call.request)) or not whole:
+        code = StatusCode.NOT_UNDERSTOOD if ignored else StatusCode.PARTIAL
+        said = f"options without effect: {', '.join(ignored)[:200]}" if ignored else ""
+        said = said if whole else f"{said}; only the {len(found)} newest jobs were looked at".lstrip("; ")
+        status = RmapStatus(str(code), said)
+    return RmapResponse(status=status, count=len(rows), data=tuple(rows))
+
+
+def refuse_other_names(call: RmapCall, known: Iterable[str]) -> None:
+    """Refuse a query that names a property which no object of its kind has.
+
+    known:  the names of properties in 3.1, and of what is in them
+    Raises:  MessageFault 316.
+    """
+    to_3_1 = respelling(call.kind, PeerNames.V3_1)
+    names = {*known, call.kind, "*"}
+    for field in (*call.request.gets, *call.request.wheres):
+        for name in to_3_1(read_path(field.name).names):
+            if name not in names:
+                near = nearest_name(name, names)
+                raise MessageFault(
+                    StatusCode.WRONG_ATTRIBUTE,
+                    f"{call.kind} has no property {name[:64]!r}",
+                    f"did you mean {near}?" if near else f"it has {', '.join(known)}",
+                )

@@ -1,0 +1,100 @@
+"""What one attempt is in another scheduler: what it asks for, and the script that runs there."""
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from headnode.core.batch.dialect import AttemptPlace, Submission
+from headnode.core.batch.job_script import OUTPUT, Program, attempt_script
+from headnode.core.launching.environment import LaunchContext, is_schedulers
+from headnode.core.launching.recipe import Recipe, recipe
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import FOREVER, Instant, JobId
+from headnode.core.model.resource import BatchResource, ResourceSystem
+
+SHORTEST_LIMIT = 60.0  # seconds that are left for a job with a deadline
+_ID_VARIABLES = {ResourceSystem.SLURM: "SLURM_JOB_ID", ResourceSystem.GRID_ENGINE: "JOB_ID"}
+_OF_NODES = frozenset(
+    {"CCP_NODES", "CCP_NODES_CORES", "CCP_COREIDS", "HEADNODE_HOSTS", "HEADNODE_NODE", "HEADNODE_SHEPHERD"}
+)
+"""Variables of our own nodes: what is true of them there, the other scheduler says."""
+
+
+class ForeignAttempt(NamedTuple):
+    """An attempt at a resource; `scheduler` is the head's machine, `home` that of the owner."""
+
+    key: AttemptPlace
+    marker: str
+    spec: JobSpec
+    owner: str
+    home: str
+    resource: BatchResource
+    cluster: str
+    scheduler: str
+
+    def submission(self, now: Instant) -> Submission:
+        """Return what the resource is asked for."""
+        spec, task, known = self.spec, self.spec.tasks[self.key.task - 1], self.resource
+        limits = [float(each) for each in (spec.run_time, task.run_time) if each != FOREVER]
+        if spec.end_by is not None:
+            limits.append(max(SHORTEST_LIMIT, spec.end_by - now))
+        layout = task.distribution
+        return Submission(
+            marker=self.marker,
+            queue=known.queue,
+            parallel=known.parallel,
+            processors=task.minimum,
+            nodes=layout.nodes if layout is not None else 0,
+            per_node=layout.per_node if layout is not None else 0,
+            one_node=spec.single_node or (layout is None and task.minimum == 1),
+            exclusive=spec.exclusive,
+            limit=round(min(limits)) if limits else None,
+            memory=spec.held.memory or 0,
+            memory_each=spec.process_memory or 0,
+            project=spec.project,
+            features=spec.needs.features,
+        )
+
+    def recipe(self) -> Recipe:
+        """Return what is run; the other scheduler sets the variables of its own dialect."""
+        around = LaunchContext(
+            job=JobId(self.key.job),
+            spec=replace(self.spec, dialect=""),
+            node=self.resource.place,
+            cluster=self.cluster,
+            scheduler=self.scheduler,
+            base={"HOME": self.home, "USER": self.owner, "LOGNAME": self.owner},
+            scripts="",
+        )
+        task, place = self.spec.tasks[self.key.task - 1], ((self.resource.place, ()),)
+        return recipe(around, self.key.task, task, place, self.key.instance, self.key.attempt)
+
+    def script(self) -> str:
+        """Return the script that the resource runs."""
+        task, made = self.spec.tasks[self.key.task - 1], self.recipe()
+        variables = {
+            name: value
+            for name, value in made.environment.items()
+            if name not in _OF_NODES and (value or is_schedulers(name))
+        }
+        variables |= {"HEADNODE_RESOURCE": self.resource.name, "CCP_NUMCPUS": str(task.minimum)}
+        named = f"/{self.key.job}.{self.key.task}."  # how the recipe calls the file of a script
+        path = next((word for word in made.argv if task.script and word.startswith(named)), "")
+        program = Program(
+            made.argv,
+            variables,
+            made.work_directory,
+            made.stdin,
+            made.stdout,
+            made.stderr,
+            made.append_stdout,
+            made.append_stderr,
+            task.script if path else "",
+            path,
+        )
+        return attempt_script(self.marker, _ID_VARIABLES[self.resource.system], program)
+
+    def outputs(self, base: str) -> tuple[str, str, str]:
+        """Return the files of standard output and error, and the one that has what is not redirected."""
+        made, rest = self.recipe(), f"{base}/{self.marker}/{OUTPUT}"
+        return made.stdout or rest, made.stderr or made.stdout or rest, rest

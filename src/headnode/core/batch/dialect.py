@@ -1,0 +1,195 @@
+"""What every dialect of another scheduler says and reads: commands as words, answers as text.
+
+A dialect has no state and touches nothing.  To add LSF or HTCondor, write one more (`docs/hand-off.md`).
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Literal, NamedTuple, Protocol
+
+from headnode.core.model.outcome import NOT_MEASURED, ResourceUsage
+from headnode.core.model.quantities import Instant
+
+
+class ForeignState(StrEnum):
+    """Where a job is in another scheduler."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDED = "ended"
+    UNKNOWN = "unknown"  # a word of a later version: the job is there, and nothing else is learnt
+
+
+class ForeignJob(NamedTuple):
+    """One row of what another scheduler says of its jobs.
+
+    `word` is its own word for the state.  `exit_code` and `signal` are set after the end, if they are known.
+    """
+
+    id: str
+    marker: str
+    state: ForeignState
+    word: str
+    reason: str = ""
+    exit_code: int | None = None
+    signal: int | None = None
+    started: Instant | None = None
+    usage: ResourceUsage = NOT_MEASURED  # after the end, if its accounting has it
+    is_held: bool = False  # by its user
+    limit: int | None = None  # its time limit in seconds, if that is listed
+    owner: str = ""
+
+
+class ForeignAction(StrEnum):
+    """What a resource may be asked to do with jobs that it has."""
+
+    CANCEL = "cancel"
+    HOLD = "hold"
+    RELEASE = "release"
+    LIMIT = "change the time limit of"
+
+
+class CommandResult(NamedTuple):
+    """What a command answered; `status` is None if it did not end in time or was killed by a signal."""
+
+    status: int | None
+    out: str
+    err: str
+
+    @property
+    def complaint(self) -> str:
+        """What it says is wrong, in one line."""
+        lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
+        if lines:
+            return lines[-1][:LONGEST_COMPLAINT]
+        return "it gave no answer in time" if self.status is None else f"it ended with status {self.status}"
+
+
+LONGEST_COMPLAINT = 400  # characters
+
+
+class SubmissionResult(NamedTuple):
+    """What became of a submission.
+
+    ``queued``   `id` is the job there
+    ``refused``  it is not there, and never will be as it is; `message` says why
+    ``doubtful`` it may be there: search before another try
+    """
+
+    kind: Literal["queued", "refused", "doubtful"]
+    id: str = ""
+    message: str = ""
+
+
+class Submission(NamedTuple):
+    """What another scheduler is asked for, in words of none.  Memory is in MB, `limit` in seconds."""
+
+    marker: str
+    queue: str = ""
+    parallel: str = ""  # the parallel environment of Grid Engine
+    processors: int = 1
+    nodes: int = 0  # 0: any number
+    per_node: int = 0
+    one_node: bool = False
+    exclusive: bool = False
+    limit: int | None = None
+    memory: int = 0  # of each node
+    memory_each: int = 0  # of each processor
+    project: str = ""
+    features: tuple[tuple[str, ...], ...] = ()  # each is one of several
+
+
+Rows = Mapping[tuple[str, str], ForeignJob]
+"""The jobs that carry a marker of ours, by marker and owner: every user can give a job any name.
+
+None in its place: nothing is learnt.
+"""
+
+
+def rows_of(jobs: Iterable[ForeignJob]) -> Rows:
+    """Return rows by marker and owner."""
+    return {(job.marker, job.owner): job for job in jobs}
+
+
+class Dialect(Protocol):
+    """The commands of one system, and what their answers mean."""
+
+    title: str
+    settings_variable: str  # names its configuration, or where it is installed
+
+    def submit(self, wanted: Submission) -> Sequence[str]:
+        """Return the command that submits its input, to run in the current directory."""
+
+    def submitted(self, said: CommandResult) -> SubmissionResult:
+        """Say what became of a submission."""
+
+    def poll(self, users: Sequence[str]) -> Sequence[str]:
+        """Return the one command that lists the jobs of these users."""
+
+    def polled(self, said: CommandResult) -> Rows | None:
+        """Return the jobs that are there; None if the answer cannot be relied on."""
+
+    def history(self, markers: Sequence[str]) -> Sequence[str]:
+        """Return the command that lists what its accounting has of jobs that have ended."""
+
+    def remembered(self, said: CommandResult) -> Rows | None:
+        """Return what it remembers; None if it remembers nothing for anybody, or did not answer."""
+
+    def act(self, action: ForeignAction, jobs: Sequence[str], wanted: Submission) -> Sequence[str]:
+        """Return the command for jobs of one user; a new time limit is that of `wanted`, and for one job."""
+
+
+MARKER = re.compile(r"hn-[0-9a-f]{8}-\d+\.\d+\.\d+-\d+")
+
+
+class AttemptPlace(NamedTuple):
+    """Which attempt it is: job, task, instance, attempt."""
+
+    job: int
+    task: int
+    instance: int
+    attempt: int
+
+
+def marker_of(cluster: str, key: AttemptPlace) -> str:
+    """Return the name of an attempt in another scheduler; `cluster` are the eight digits of ours.
+
+    >>> marker_of("0a1b2c3d", AttemptPlace(7, 1, 3, 2))
+    'hn-0a1b2c3d-7.1.3-2'
+    """
+    return f"hn-{cluster}-{key.job}.{key.task}.{key.instance}-{key.attempt}"
+
+
+def cpu_seconds(text: str) -> float:
+    """Return the seconds of a processor time, ``[D-][[H:]M:]S[.FFF]``, also with ``s`` at its end; else 0.
+
+    >>> cpu_seconds("1-02:00:03.5"), cpu_seconds("00:00.004"), cpu_seconds("0.011s"), cpu_seconds("0m1.5s")
+    (93603.5, 0.004, 0.011, 1.5)
+    """
+    found = _CPU_TIME.fullmatch(text)
+    if found is None:
+        return 0.0
+    days, hours, minutes, seconds = (float((part or "0").replace(",", ".")) for part in found.groups())
+    return days * 86_400 + hours * 3600 + minutes * 60 + seconds
+
+
+_CPU_TIME = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)??(?:(\d{1,9})[:m])?(\d{1,9}(?:[.,]\d{1,9})?)s?")
+
+
+def size_in_kb(text: str) -> int:
+    """Return a size such as ``4504K`` or ``3.5MB`` in kB; bytes without a unit; else 0.
+
+    >>> size_in_kb("4504K"), size_in_kb("1.5M"), size_in_kb("2048"), size_in_kb("")
+    (4504, 1536, 2, 0)
+    """
+    found = _SIZE.fullmatch(text)
+    return round(float(found[1]) * 1024 ** ("KMGT".find(found[2]) if found[2] else -1)) if found else 0
+
+
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]?)B?")
+
+
+def seconds_since_1970(text: str) -> Instant | None:
+    """Return a time, or None for ``N/A``, ``None`` and ``Unknown``."""
+    return Instant(float(text)) if text.isascii() and text.isdigit() else None

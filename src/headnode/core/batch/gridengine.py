@@ -1,0 +1,172 @@
+"""Grid Engine as text: qsub, qstat, qacct, qdel.
+
+Source:  Grid Engine, qsub(1), qstat(1), qacct(1), accounting(5); recorded answers of Grid Engine 8.1.9.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from headnode.core.batch.dialect import (
+    MARKER,
+    CommandResult,
+    Dialect,
+    ForeignAction,
+    ForeignJob,
+    ForeignState,
+    Rows,
+    Submission,
+    SubmissionResult,
+    cpu_seconds,
+    rows_of,
+)
+from headnode.core.model.outcome import ResourceUsage
+
+_ID = re.compile(r"\d+")
+_LISTED = re.compile(r'<job_list state="\w+">(.*?)</job_list>', re.DOTALL)
+_CELL = re.compile(r"<(\w+)>([^<]*)</\1>")
+_WHOLE: Final = "</job_info>"
+_RUNNING: Final = frozenset("rtsST")
+_RECORDS: Final = re.compile(r"^={20,}\s*$", re.MULTILINE)
+_DAYS: Final = "14"
+_NO_DIRECTIVES: Final = "#no-directives-of-scripts "
+_REFUSALS: Final = re.compile(
+    r"Job was rejected|denied:|not a valid object name|invalid option|does not exist|no suitable queues"
+    r"|Unknown option|unknown resource|access denied",
+    re.IGNORECASE,
+)
+_LIMITS: Final = "denied: job limit|too many|job rejected: only"
+_BY_SIGNAL: Final = 128
+_STATUS = re.compile(r"\d+")
+
+
+class GridEngine(Dialect):
+    """Grid Engine 6 and its successors."""
+
+    title = "Grid Engine"
+    settings_variable = "SGE_ROOT"
+
+    def submit(self, wanted: Submission) -> Sequence[str]:
+        """Grid Engine reads directives in all of a script: with another prefix it finds none in ours."""
+        words = ["qsub", "-terse", "-C", _NO_DIRECTIVES, "-N", wanted.marker, "-cwd", "-S", "/bin/sh"]
+        words += ["-j", "y", "-o", "scheduler.log", "-r", "n", "-b", "n"]
+        for option, value in (("-q", wanted.queue), ("-P", wanted.project)):
+            words += [option, value] if value else []
+        if wanted.processors > 1:
+            words += ["-pe", wanted.parallel, str(wanted.processors)]
+        return words + _limits(wanted)
+
+    def submitted(self, said: CommandResult) -> SubmissionResult:
+        """Warnings may stand before the id, also with -terse."""
+        ids = [line.strip() for line in said.out.splitlines() if _ID.fullmatch(line.strip())]
+        if said.status == 0 and ids:
+            return SubmissionResult("queued", ids[-1])
+        text = said.err or said.out
+        limited = re.search(_LIMITS, text, re.IGNORECASE) is not None
+        if said.status is not None and not limited and _REFUSALS.search(text):
+            words = next((line for line in text.splitlines() if _REFUSALS.search(line)), said.complaint)
+            return SubmissionResult("refused", message=words.strip())
+        return SubmissionResult("doubtful", message=said.complaint)
+
+    def poll(self, users: Sequence[str]) -> Sequence[str]:
+        """Only XML has whole names."""
+        return ["qstat", "-u", ",".join(users), "-xml"]
+
+    def polled(self, said: CommandResult) -> Rows | None:
+        """What has ended is not listed."""
+        if said.status != 0 or not said.out.rstrip().endswith(_WHOLE):
+            return None
+        return rows_of(_listed(said.out))
+
+    def history(self, markers: Sequence[str]) -> Sequence[str]:
+        """Ask for all of ours at once: each call reads the whole file of the site."""
+        return ["qacct", "-d", _DAYS, "-j", f"{markers[0][:12]}*"]
+
+    def remembered(self, said: CommandResult) -> Rows | None:
+        """An unknown name is an error, and the newest jobs are written seconds late."""
+        if said.status == 0:
+            return rows_of(_accounted(said.out))
+        return {} if "not found" in said.err + said.out else None
+
+    def act(self, action: ForeignAction, jobs: Sequence[str], wanted: Submission) -> Sequence[str]:
+        """A job that is over cannot be deleted, the others are.  qalter replaces all limits together."""
+        limits = _limits(wanted._replace(limit=INFINITE if wanted.limit is None else wanted.limit))
+        return [*_ACTIONS[action], *(limits if action is ForeignAction.LIMIT else ()), *jobs]
+
+
+_ACTIONS: Final = {
+    ForeignAction.CANCEL: ("qdel",),
+    ForeignAction.HOLD: ("qhold", "-h", "u"),
+    ForeignAction.RELEASE: ("qrls", "-h", "u"),
+    ForeignAction.LIMIT: ("qalter",),
+}
+INFINITE: Final = 10**9  # seconds: qalter cannot take a limit away
+
+
+def _limits(wanted: Submission) -> list[str]:
+    limits = [f"h_rt={max(1, wanted.limit)}"] if wanted.limit is not None else []
+    limits += [f"h_vmem={wanted.memory_each}M"] if wanted.memory_each else []
+    return ["-l", ",".join(limits)] if limits else []
+
+
+def _listed(text: str) -> Iterator[ForeignJob]:
+    for found in _LISTED.finditer(text):
+        cells = dict(_CELL.findall(found[1]))
+        job, name, letters = cells.get("JB_job_number", ""), cells.get("JB_name", ""), cells.get("state", "")
+        if MARKER.fullmatch(name) and _ID.fullmatch(job):
+            state = ForeignState.RUNNING if _RUNNING & set(letters) else ForeignState.WAITING
+            yield ForeignJob(
+                job,
+                name,
+                state,
+                letters,
+                _reason(letters),
+                is_held="h" in letters,
+                owner=cells.get("JB_owner", ""),
+            )
+
+
+def _reason(letters: str) -> str:
+    """Say what the letters of a state mean.
+
+    >>> _reason("Eqw"), _reason("qw")
+    ('it is in state Eqw: an administrator there must clear the error', 'qw')
+    """
+    if "E" in letters:
+        return f"it is in state {letters}: an administrator there must clear the error"
+    return f"it is held there, in state {letters}" if "h" in letters else letters
+
+
+def _accounted(text: str) -> Iterator[ForeignJob]:
+    for record in _RECORDS.split(text):
+        cells = dict(([*line.split(None, 1), ""])[:2] for line in record.splitlines() if line.strip())
+        name, failed = cells.get("jobname", "").strip(), _STATUS.match(cells.get("failed", ""))
+        status = _STATUS.match(cells.get("exit_status", ""))
+        if not MARKER.fullmatch(name) or failed is None or status is None:
+            continue
+        word, code = f"failed {failed[0]}", int(status[0])
+        signal = code - _BY_SIGNAL if code > _BY_SIGNAL else None
+        yield ForeignJob(
+            cells.get("jobnumber", "").strip(),
+            name,
+            ForeignState.ENDED,
+            word,
+            exit_code=None if signal else code,
+            signal=signal,
+            usage=_usage(cells),
+            owner=cells.get("owner", "").strip(),
+        )
+
+
+def _usage(cells: Mapping[str, str]) -> ResourceUsage:
+    """Return what a record of the accounting has.
+
+    The memory is that of its largest process in kB; version 8 writes it as if it were in bytes: ``4.504KB``.
+    """
+    user, system, memory = (cells.get(name, "").strip() for name in ("ru_utime", "ru_stime", "ru_maxrss"))
+    found = _MEMORY.fullmatch(memory)
+    peak = float(found[1]) * 1000 ** " KMG".index(found[2] or " ") if found else 0
+    return ResourceUsage(cpu_seconds(user), cpu_seconds(system), round(peak))
+
+
+_MEMORY = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMG]?)B?")

@@ -1,0 +1,315 @@
+"""Exactly once: what is known of each attempt in one other scheduler, and what is done next.
+
+The table is in `phases`.  Nothing is submitted again unless three good answers lack the marker of the
+attempt, asked when a submission cannot be under way any more, and its script has not started.  Nothing
+counts as lost because it is not listed.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Final, NamedTuple
+
+from headnode.core.batch.dialect import (
+    AttemptPlace,
+    CommandResult,
+    ForeignAction,
+    ForeignJob,
+    ForeignState,
+    Rows,
+    SubmissionResult,
+)
+from headnode.core.batch.job_script import read_exit
+from headnode.core.batch.phases import THERE, Fact, ForeignPhase
+from headnode.core.batch.tracked import Files, HandOffNews, Tracked, ended_as, news_of, reported
+from headnode.core.model.outcome import AttemptOutcome
+from headnode.core.model.quantities import Instant, Seconds
+
+
+class HandOffPatience(NamedTuple):
+    """How long is waited, in seconds."""
+
+    poll: Seconds = Seconds(30.0)  # between two polls, at least
+    settle: Seconds = Seconds(90.0)  # for a submission that gave no answer
+    lost: Seconds = Seconds(600.0)  # for what is gone
+    exit_file: Seconds = Seconds(60.0)  # for the exit file of what is over
+    accounting: Seconds = Seconds(15.0)  # for the used time and memory of what is over
+
+
+FIRST_REST, LONGEST_REST = 5.0, 300.0  # seconds before a submission is tried again
+GOOD_ANSWERS: Final = 3  # that lack an attempt before it counts as lost, or as not queued
+MANY: Final = 3  # attempts there: an answer with none of them is not believed at once
+AT_A_TIME: Final = 200  # attempts whose files or history are asked for in one command
+
+
+class HandOffTable:
+    """The attempts in one other scheduler.  Whoever runs the commands tells it what they answered."""
+
+    def __init__(self, title: str, patience: HandOffPatience) -> None:
+        self.title, self.patience = title, patience
+        self.attempts: dict[AttemptPlace, Tracked] = {}
+        self._by_marker: dict[str, Tracked] = {}
+        self._empty_since: Instant | None = None
+
+    def add(
+        self,
+        key: AttemptPlace,
+        marker: str,
+        owner: str,
+        *,
+        job: str,
+        may_be_there: bool,
+        now: Instant,
+        limit: int | None = None,
+    ) -> None:
+        """Track an attempt; `job` is its id there, if that is known, `limit` its time limit in seconds."""
+        if key in self.attempts:
+            return
+        phase = (
+            ForeignPhase.HANDED if job else ForeignPhase.DOUBTFUL if may_be_there else ForeignPhase.INTENDED
+        )
+        one = self.attempts[key] = self._by_marker[marker] = Tracked(key, marker, owner, phase, job, now)
+        one.limit = one.limit_there = limit
+        one.held_there = False if phase is ForeignPhase.INTENDED else None
+
+    def change(self, key: AttemptPlace, *, held: bool, limit: int | None) -> None:
+        """The attempt is to be held there or not, and to have this time limit in seconds."""
+        if key in self.attempts:
+            one = self.attempts[key]
+            one.held, one.limit, one.failures = held, limit, 0
+
+    def stop(self, key: AttemptPlace) -> None:
+        """The attempt is to be canceled, wherever it is."""
+        if key in self.attempts:
+            self.attempts[key].stop = True
+
+    def drop(self, key: AttemptPlace) -> None:
+        """Forget an attempt whose outcome is recorded."""
+        found = self.attempts.pop(key, None)
+        if found is not None:
+            self._by_marker.pop(found.marker, None)
+
+    # What is to be done.
+
+    def to_submit(self, now: Instant) -> list[Tracked]:
+        """Return the attempts to submit now."""
+        intended = (each for each in self.attempts.values() if each.phase is ForeignPhase.INTENDED)
+        return [each for each in intended if not each.stop and not each.held and each.retry_at <= now]
+
+    def to_act(self, now: Instant) -> dict[ForeignAction, list[Tracked]]:
+        """Return the attempts to cancel, hold, release or limit there now."""
+        found: dict[ForeignAction, list[Tracked]] = {}
+        for one in self.attempts.values():
+            for action in one.actions(self.patience.poll, now):
+                found.setdefault(action, []).append(one)
+        return {action: each[:AT_A_TIME] for action, each in found.items()}
+
+    def to_look_at(self) -> list[Tracked]:
+        """Return attempts whose files say more than any answer."""
+        wanted = (ForeignPhase.MISSING, ForeignPhase.ENDED, ForeignPhase.DOUBTFUL)
+        found = (each for each in self.attempts.values() if each.phase in wanted and each.report is None)
+        return list(islice(found, AT_A_TIME))
+
+    def to_remember(self) -> list[Tracked]:
+        """Return attempts of which only the history may know something, or what they used."""
+        gone = [each for each in self.attempts.values() if each.phase is ForeignPhase.MISSING or each.report]
+        return gone[:AT_A_TIME]
+
+    def owners(self) -> list[str]:
+        """Return the users whose jobs are listed."""
+        there = (
+            e for e in self.attempts.values() if e.phase not in (ForeignPhase.INTENDED, ForeignPhase.OVER)
+        )
+        return sorted({each.owner for each in there})
+
+    # What has become known.
+
+    def never_there(self, now: Instant) -> list[HandOffNews]:
+        """End what was canceled before it was submitted."""
+        found = [e for e in self.attempts.values() if e.phase is ForeignPhase.INTENDED and e.stop]
+        return [self._over(each, AttemptOutcome("never-ran"), now) for each in found]
+
+    def sent(self, key: AttemptPlace, now: Instant) -> None:
+        """Its submission begins."""
+        self.attempts[key].enter(Fact.SENT, now)
+
+    def submitted(self, key: AttemptPlace, answer: SubmissionResult, now: Instant) -> list[HandOffNews]:
+        """Its submission has ended."""
+        one = self.attempts.get(key)
+        if one is None:
+            return []
+        if answer.kind == "queued":
+            one.enter(Fact.ACCEPTED, now)
+            one.id = answer.id
+            return [news_of(one, "handed", id=answer.id)]
+        if answer.kind == "refused":
+            one.enter(Fact.REFUSED, now)
+            words = f"{self.title} refused it: {answer.message}"
+            return [news_of(one, "ended", outcome=AttemptOutcome("not-started", message=words))]
+        one.enter(Fact.NO_ANSWER, now)
+        self._forget_absence(one)
+        one.retry_at = Instant(now + min(FIRST_REST * 2**one.tries, LONGEST_REST))
+        one.tries += 1
+        return self._waits(one, f"{self.title} gave no clear answer to its submission: {answer.message}")
+
+    def begun(self, action: ForeignAction, attempts: Iterable[Tracked], now: Instant) -> None:
+        """An action begins: until its answer it is not due again."""
+        for one in attempts:
+            one.acted_on(action, now, done=True)
+
+    def acted(
+        self, action: ForeignAction, keys: Iterable[AttemptPlace], said: CommandResult, now: Instant
+    ) -> list[HandOffNews]:
+        """An action has ended; one that failed is tried again some times."""
+        news: list[HandOffNews] = []
+        for one in (self.attempts[key] for key in keys if key in self.attempts):
+            if said.status == 0 or action is ForeignAction.CANCEL:
+                one.failures = 0
+                continue
+            one.acted_on(action, now, done=False)
+            if action is ForeignAction.LIMIT:
+                one.limit_there = None
+            news += self._waits(one, f"{self.title} did not {action} it: {said.complaint}")
+        return news
+
+    def polled(self, rows: Rows | None, began: Instant, now: Instant) -> list[HandOffNews]:
+        """One poll was answered that began then.  Without rows nothing is learnt."""
+        if rows is None or not self._is_believed(rows, now):
+            return []
+        others = [each for each in self.attempts.values() if each.phase is ForeignPhase.HANDED]
+        blind = bool(others) and not self._has_any(rows)
+        found: list[HandOffNews] = []
+        for one in list(self.attempts.values()):
+            if one.phase in (ForeignPhase.INTENDED, ForeignPhase.SUBMITTING, ForeignPhase.OVER):
+                continue
+            row = rows.get((one.marker, one.owner))
+            if row is not None:
+                found += self._listed(one, row, now)
+            elif one.since <= began and not (blind and one.phase is ForeignPhase.DOUBTFUL):
+                self._not_listed(one, began, now)
+        return found
+
+    def _has_any(self, rows: Rows) -> bool:
+        known = ((self._by_marker.get(marker), owner) for marker, owner in rows)
+        return any(one is not None and one.owner == owner for one, owner in known)
+
+    def _is_believed(self, rows: Rows, now: Instant) -> bool:
+        """Whether an answer with nothing of ours is good, where there should be many."""
+        there = sum(1 for each in self.attempts.values() if each.phase is ForeignPhase.HANDED)
+        if there < MANY or self._has_any(rows):
+            self._empty_since = None
+            return True
+        self._empty_since = now if self._empty_since is None else self._empty_since
+        return now - self._empty_since >= self.patience.lost
+
+    def _listed(self, one: Tracked, row: ForeignJob, now: Instant) -> list[HandOffNews]:
+        self._forget_absence(one)
+        found = [] if one.id else [news_of(one, "handed", id=row.id)]
+        one.listed_as(row)
+        one.enter(Fact.LISTED_AS_OVER if row.state is ForeignState.ENDED else Fact.LISTED, now)
+        if row.state is ForeignState.WAITING:
+            return found + self._waits(one, row.reason or row.word)
+        if row.state is ForeignState.RUNNING:
+            found += self._started(one, row.started or now)
+        return found
+
+    def _started(self, one: Tracked, at: Instant) -> list[HandOffNews]:
+        if one.said_started:
+            return []
+        one.said_started = True
+        return [news_of(one, "started", id=one.id, at=at)]
+
+    def _waits(self, one: Tracked, reason: str) -> list[HandOffNews]:
+        if reason == one.reason:
+            return []
+        one.reason = reason
+        return [news_of(one, "waits", id=one.id, reason=reason)]
+
+    def _forget_absence(self, one: Tracked) -> None:
+        one.absent_since, one.absent_for, one.good_answers = None, Seconds(0.0), 0
+
+    def _not_listed(self, one: Tracked, began: Instant, now: Instant) -> None:
+        if one.phase is ForeignPhase.DOUBTFUL and began < one.since + self.patience.settle:
+            return  # its submission may still be under way
+        if one.absent_since is None:
+            one.absent_since = began
+        one.absent_for = Seconds(began - one.absent_since)
+        one.good_answers += 1
+        if one.phase is not ForeignPhase.DOUBTFUL:
+            one.enter(Fact.NOT_LISTED, now)
+
+    def looked(self, found: Mapping[str, Files | None], now: Instant) -> list[HandOffNews]:
+        """These are the files of attempts; None where they could not be looked at."""
+        news: list[HandOffNews] = []
+        for marker, files in found.items():
+            one = self._by_marker.get(marker)
+            if one is not None and files is not None and one.phase in (*THERE, ForeignPhase.DOUBTFUL):
+                news += self._judged(one, files, now)
+        return news
+
+    def _judged(self, one: Tracked, files: Files, now: Instant) -> list[HandOffNews]:
+        said = read_exit(files.exit_text)
+        if said is not None:
+            if one.report is None:
+                one.report, one.reported = said, now
+            return self._started(one, Instant(now if said.started is None else said.started))
+        if one.phase is ForeignPhase.DOUBTFUL:
+            return self._searched(one, files, now)
+        if one.row is not None and one.row.state is ForeignState.ENDED:
+            waited = one.stop or now - one.since >= self.patience.exit_file
+            return self._ended_as(one, one.row, files, now) if waited else []
+        return self._lost(one, files, now)
+
+    def _searched(self, one: Tracked, files: Files, now: Instant) -> list[HandOffNews]:
+        """Say where an attempt is that may never have been queued."""
+        if one.good_answers < GOOD_ANSWERS:
+            return []
+        if files.has_started:
+            one.enter(Fact.HAS_RUN, now)
+            return []
+        if one.stop:
+            return [self._over(one, AttemptOutcome("never-ran"), now)]
+        one.enter(Fact.NOTTHERE, now)
+        self._forget_absence(one)
+        return []
+
+    def remembered(self, rows: Rows | None, now: Instant) -> list[HandOffNews]:
+        """These are rows of the history, for attempts that have ended; None: it is away, or was not asked."""
+        found: list[HandOffNews] = []
+        for (marker, owner), row in (rows or {}).items():
+            one = self._by_marker.get(marker)
+            if one is None or one.owner != owner or row.state is not ForeignState.ENDED:
+                continue
+            if one.report is not None:
+                one.row = row
+                found.append(self._over(one, reported(one, self.title), now))
+            elif one.phase is ForeignPhase.MISSING and now - one.since >= self.patience.exit_file:
+                found += self._ended_as(one, row, Files(one.said_started), now)
+        for one in self.attempts.values():
+            if one.report is not None and (rows is None or now - one.reported >= self.patience.accounting):
+                found.append(self._over(one, reported(one, self.title), now))
+        return found
+
+    def _ended_as(self, one: Tracked, row: ForeignJob, files: Files, now: Instant) -> list[HandOffNews]:
+        """Say how an attempt ended whose script left no exit file."""
+        ran = files.has_started or one.said_started
+        news = self._started(one, row.started or now) if ran else []
+        outcome = ended_as(one, self.title, row, ran=ran, now=now)._replace(usage=row.usage)
+        return [*news, self._over(one, outcome, now)]
+
+    def _lost(self, one: Tracked, files: Files, now: Instant) -> list[HandOffNews]:
+        patience = self.patience.lost if one.cancels is None else self.patience.exit_file
+        if one.good_answers < GOOD_ANSWERS or one.absent_for < patience:
+            return []
+        if one.stop:
+            ran = files.has_started or one.said_started
+            return [self._over(one, AttemptOutcome("stopped" if ran else "never-ran"), now)]
+        words = (
+            f"{self.title} has not listed job {one.id or one.marker} for {one.absent_for:.0f} seconds, knows "
+            "no end of it, and it left no exit file"
+        )
+        return [self._over(one, AttemptOutcome("lost", message=words), now)]
+
+    def _over(self, one: Tracked, outcome: AttemptOutcome, now: Instant) -> HandOffNews:
+        one.enter(Fact.SETTLED, now)
+        one.report = None
+        return news_of(one, "ended", id=one.id, outcome=outcome)

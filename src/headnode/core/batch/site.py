@@ -1,0 +1,105 @@
+"""What another scheduler shows of itself: its queue, nodes, partitions and ended jobs.
+
+All of it comes from commands whose answers others influence: a job may have any name.  So it is used to
+explain and to predict only.  What becomes of our own jobs is decided by `hand_off` alone.
+"""
+
+from math import inf
+from typing import Final
+
+import msgspec
+
+from headnode.core.batch.dialect import ForeignState
+from headnode.core.model.quantities import Instant, Seconds
+
+LONGEST_TEXT: Final = 64  # characters of a name that a user chose
+MOST_JOBS: Final = 20_000  # jobs of one answer that are kept
+MOST_NODES: Final = 20_000
+MOST_ENDED: Final = 5_000  # ended jobs of one answer that are kept
+
+
+class SiteJob(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """A job there, of any user.  Times are instants; memory is in MB for each node.
+
+    `elements` is more than 1 for the part of an array that waits.  `expected` is its own scheduler's.
+    """
+
+    id: str
+    user: str
+    name: str
+    state: ForeignState
+    word: str  # its scheduler's word for the state
+    reason: str = ""
+    priority: int = 0
+    partitions: tuple[str, ...] = ()
+    submitted: Instant | None = None
+    started: Instant | None = None
+    expected: Instant | None = None
+    ended: Instant | None = None
+    limit: Seconds = Seconds(inf)
+    processors: int = 1
+    node_count: int = 1
+    memory: int = 0
+    exclusive: bool = False
+    account: str = ""
+    nodes: str = ""  # where it runs, as its scheduler writes node sets
+    features: tuple[tuple[str, ...], ...] = ()  # of each inner tuple its nodes have one
+    elements: int = 1
+
+
+class SiteNode(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """A node there.  `closed` says why it starts no job; memory is in MB."""
+
+    name: str
+    partitions: tuple[str, ...]
+    state: str
+    processors: int
+    allocated: int
+    memory: int = 0
+    features: tuple[str, ...] = ()
+    closed: str = ""
+
+
+class SitePartition(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """A partition or queue there.  Limits are in seconds."""
+
+    name: str
+    is_default: bool = False
+    state: str = ""
+    most_time: Seconds = Seconds(inf)
+    default_time: Seconds | None = None
+    nodes: int = 0
+    processors: int = 0
+
+
+class SiteFacts(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """What is said there of the whole.  `policy` is ours that is most like its own."""
+
+    version: str = ""
+    cluster: str = ""
+    scheduler: str = ""
+    policy: str = "easy"
+    counts_memory: bool = False
+    whole_nodes: bool = False
+    hides_jobs: bool = False
+    partitions: tuple[SitePartition, ...] = ()
+
+    def partition(self, name: str) -> SitePartition | None:
+        """Return a partition; the default one for an empty name."""
+        found = (each for each in self.partitions if (each.name == name if name else each.is_default))
+        return next(found, None)
+
+
+class SiteSnapshot(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Everything at one instant.  `left_out` jobs were beyond `MOST_JOBS`; `problem`: why it is old."""
+
+    resource: str
+    at: Instant
+    facts: SiteFacts
+    jobs: tuple[SiteJob, ...] = ()
+    nodes: tuple[SiteNode, ...] = ()
+    ended: tuple[SiteJob, ...] = ()  # from accounting, since the last time
+    left_out: int = 0
+    took: Seconds = Seconds(0.0)
+    problem: str = ""
+    has_accounting: bool = False

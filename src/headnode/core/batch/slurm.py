@@ -1,0 +1,202 @@
+"""Slurm as text: sbatch, squeue, sacct, scancel.
+
+Source:  Slurm, sbatch(1), squeue(1), sacct(1), scancel(1); recorded answers of Slurm 22.05.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from headnode.core.batch.dialect import (
+    MARKER,
+    CommandResult,
+    Dialect,
+    ForeignAction,
+    ForeignJob,
+    ForeignState,
+    Rows,
+    Submission,
+    SubmissionResult,
+    cpu_seconds,
+    rows_of,
+    seconds_since_1970,
+    size_in_kb,
+)
+from headnode.core.model.outcome import NOT_MEASURED, ResourceUsage
+
+_ID = re.compile(r"(\d+)(?:;\S+)?")
+_WAITING = "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD SPECIAL_EXIT RESV_DEL_HOLD"
+_RUNNING = "RUNNING COMPLETING SIGNALING RESIZING STAGE_OUT STOPPED SUSPENDED"
+_ENDED = "COMPLETED FAILED TIMEOUT DEADLINE NODE_FAIL BOOT_FAIL OUT_OF_MEMORY CANCELLED PREEMPTED REVOKED"
+STATES: Final = {
+    word: state
+    for state, words in (
+        (ForeignState.WAITING, _WAITING),
+        (ForeignState.RUNNING, _RUNNING),
+        (ForeignState.ENDED, _ENDED),
+    )
+    for word in words.split()
+}
+_COLUMNS: Final = (
+    ("JobArrayID", 40), ("State", 20), ("exit_code", 12), ("StartTime", 24), ("TimeLimit", 16),
+    ("UserName", 33), ("Reason", 48), ("Name", 64),
+)  # fmt: skip
+FIELDS: Final = "\x1f"
+_EPOCH: Final = ("env", "SLURM_TIME_FORMAT=%s")
+_REFUSALS: Final = (
+    "Unable to contact", "Socket timed out", "timed out", "try again", "temporarily", "Zero Bytes",
+    "endpoint is not connected", "onnection", "submit limit", "authentication", "Slurm backup controller",
+    "Communication", "communication", "Slurmctld has", "Unexpected message",
+)  # fmt: skip
+"""Words of complaints after which a job may have been queued, or may be later: all others refuse it."""
+SINCE: Final = "now-14days"
+_ACCOUNTED: Final = "JobIDRaw,State,ExitCode,Start,UserCPU,SystemCPU,MaxRSS,AveRSS,User,JobName"
+
+
+class Slurm(Dialect):
+    """Slurm 20 and later, with or without accounting."""
+
+    title = "Slurm"
+    settings_variable = "SLURM_CONF"
+
+    def submit(self, wanted: Submission) -> Sequence[str]:
+        """Options of the command line win over those of the script and over SBATCH variables."""
+        words = [
+            "sbatch",
+            "--parsable",
+            f"--job-name={wanted.marker}",
+            f"--comment={wanted.marker}",
+            "--output=scheduler.log",
+            "--error=scheduler.log",
+            "--no-requeue",
+            "--ntasks=" + str(wanted.processors),
+        ]
+        words += [f"{name}={value}" for name, value in _sizes(wanted) if value]
+        if wanted.exclusive:
+            words.append("--exclusive")
+        return words
+
+    def submitted(self, said: CommandResult) -> SubmissionResult:
+        """Sites print lines of their own around the id: the last line that is one counts."""
+        ids = [found[1] for line in said.out.splitlines() if (found := _ID.fullmatch(line.strip()))]
+        if said.status == 0 and ids:
+            return SubmissionResult("queued", ids[-1])
+        refuses = (said.status in (1, 255) and "error:" in said.err) or said.status == 255
+        if refuses and not any(word in said.err for word in _REFUSALS):
+            return SubmissionResult("refused", message=said.complaint)
+        return SubmissionResult("doubtful", message=said.complaint)
+
+    def poll(self, users: Sequence[str]) -> Sequence[str]:
+        """Ask for all states and hidden partitions: else what has ended looks as if it were gone."""
+        columns = ",".join(f"{name}:{width}" for name, width in _COLUMNS)
+        return [*_EPOCH, "squeue", "-h", "-a", "-r", "-t", "all", "-u", ",".join(users), "-O", columns]
+
+    def polled(self, said: CommandResult) -> Rows | None:
+        """An unknown user is complained of with status 0: an answer with a complaint is none."""
+        if said.status != 0 or "error" in said.err:
+            return None
+        return rows_of(_listed(said.out))
+
+    def history(self, markers: Sequence[str]) -> Sequence[str]:
+        """Without a start time sacct knows nothing from before midnight; rows of steps have the memory."""
+        return [
+            *_EPOCH, "sacct", "-P", "-n", f"--delimiter={FIELDS}", "-S", SINCE, "--units=K",
+            "--name=" + ",".join(markers), "-o", _ACCOUNTED,
+        ]  # fmt: skip
+
+    def remembered(self, said: CommandResult) -> Rows | None:
+        """Without accounting, or when its database is away, it fails."""
+        if said.status != 0 or "error" in said.err:
+            return None
+        return rows_of(_accounted(said.out))
+
+    def act(self, action: ForeignAction, jobs: Sequence[str], wanted: Submission) -> Sequence[str]:
+        """The status of scancel is 0 also for a job that is unknown or over."""
+        words = _ACTIONS[action].format(jobs=",".join(jobs), limit=_limit(wanted.limit)).split()
+        return [*words, *jobs] if action is ForeignAction.CANCEL else words
+
+
+def _sizes(wanted: Submission) -> Iterator[tuple[str, str]]:
+    yield "--partition", wanted.queue
+    yield "--account", wanted.project
+    yield "--nodes", str(wanted.nodes or ("1" if wanted.one_node else ""))
+    yield "--ntasks-per-node", str(wanted.per_node or "")
+    yield "--mem", f"{wanted.memory}M" if wanted.memory else ""
+    yield "--mem-per-cpu", f"{wanted.memory_each}M" if wanted.memory_each else ""
+    yield "--constraint", "&".join("|".join(choice) for choice in wanted.features)
+    if wanted.limit is not None:
+        yield "--time", _limit(wanted.limit)
+
+
+def _limit(seconds: int | None) -> str:
+    minutes, rest = divmod(max(1, seconds or 0), 60)
+    return "UNLIMITED" if seconds is None else f"{minutes}:{rest:02}"
+
+
+_ACTIONS: Final = {
+    ForeignAction.CANCEL: "scancel",
+    ForeignAction.HOLD: "scontrol uhold {jobs}",
+    ForeignAction.RELEASE: "scontrol release {jobs}",
+    ForeignAction.LIMIT: "scontrol update JobId={jobs} TimeLimit={limit}",
+}
+
+
+def _listed(text: str) -> Iterator[ForeignJob]:
+    for line in text.splitlines():
+        cells, at = [], 0
+        for _, width in _COLUMNS:
+            cells.append(line[at : at + width].strip())
+            at += width
+        job, word, status, start, limit, owner, reason, name = cells
+        if job and MARKER.fullmatch(name):
+            row = _row(job, name, word, reason, _wait_status(status), start)
+            limited = round(cpu_seconds(limit)) or None
+            yield row._replace(is_held=reason == "JobHeldUser", limit=limited, owner=owner)
+
+
+def _accounted(text: str) -> Iterator[ForeignJob]:
+    rows = [cells for line in text.splitlines() if len(cells := line.split(FIELDS)) == 10]
+    used: dict[str, ResourceUsage] = {}
+    for job, _, _, _, user, system, peak, average, *_ in rows:
+        number, _, step = job.partition(".")
+        times = (0.0, 0.0) if step else (cpu_seconds(user), cpu_seconds(system))  # the job has those of steps
+        one = ResourceUsage(*times, size_in_kb(peak), size_in_kb(average))
+        used[number] = used.get(number, NOT_MEASURED).after(one)
+    for job, word, status, start, *_, owner, name in rows:
+        if MARKER.fullmatch(name):
+            code, _, signal = status.partition(":")
+            numbers = (int(code or 0), int(signal or 0)) if (code + signal).isdigit() else None
+            row = _row(job, name, word.split(" ")[0].rstrip("+"), "", numbers, start)
+            yield row._replace(usage=used[job], owner=owner)
+
+
+def _row(
+    job: str, name: str, word: str, reason: str, status: tuple[int, int] | None, start: str
+) -> ForeignJob:
+    state = STATES.get(word, ForeignState.UNKNOWN)
+    over = state is ForeignState.ENDED and status is not None
+    code, signal = status if over and status is not None else (None, None)
+    if word not in ("COMPLETED", "FAILED") and not code and not signal:
+        code = None  # 0 says nothing where the job did not end by itself
+    began = seconds_since_1970(start) if state in (ForeignState.RUNNING, ForeignState.ENDED) else None
+    return ForeignJob(
+        job,
+        name,
+        state,
+        word,
+        "" if reason == "None" else reason,
+        None if signal else code,
+        signal or None,
+        began,
+    )
+
+
+def _wait_status(text: str) -> tuple[int, int] | None:
+    """Return exit code and signal of a status as wait(2) has it.
+
+    >>> _wait_status("768"), _wait_status("9"), _wait_status("0"), _wait_status("?")
+    ((3, 0), (0, 9), (0, 0), None)
+    """
+    if not (text.isascii() and text.isdigit()):
+        return None
+    return int(text) >> 8 & 0xFF, int(text) & 0x7F

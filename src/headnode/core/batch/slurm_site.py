@@ -1,0 +1,329 @@
+"""Slurm's queue, nodes, partitions and accounting as text: squeue, sinfo, scontrol, sacct, for all users.
+
+A job may be called anything, also a line break and what looks like another row.  So every row begins with a
+word that is new for each question, and the name of the job is its last cell.
+
+Source:  Slurm, squeue(1), sinfo(1), scontrol(1), sacct(1); answers of Slurm 22.05.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from heapq import nsmallest
+from math import inf
+from typing import Final
+
+from msgspec.structs import replace
+
+from headnode.core.batch.dialect import CommandResult, ForeignState, seconds_since_1970
+from headnode.core.batch.site import (
+    LONGEST_TEXT,
+    MOST_ENDED,
+    MOST_JOBS,
+    MOST_NODES,
+    SiteFacts,
+    SiteJob,
+    SiteNode,
+    SitePartition,
+)
+from headnode.core.batch.slurm import FIELDS, STATES
+from headnode.core.model.quantities import Seconds
+
+_EPOCH: Final = ("env", "SLURM_TIME_FORMAT=%s")
+_JOB_CELLS: Final = "iuTrQPVSelCDmhNfaj"
+_NODE_CELLS: Final = "NRTCmf"
+_MOST_PARTITIONS: Final = 1000
+_MOST_ELEMENTS: Final = 1_000_000
+
+
+def queue_words(word: str) -> Sequence[str]:
+    """Return the command that lists the jobs of all users; `word` begins each row."""
+    cells = [word, *(f"%{letter}" for letter in _JOB_CELLS)]
+    return [*_EPOCH, "squeue", "-h", "-a", "-t", "all", "-o", FIELDS.join(cells)]
+
+
+def read_queue(said: CommandResult, word: str) -> tuple[tuple[SiteJob, ...], int] | None:
+    """Return the jobs, and how many more there are; None if the answer cannot be relied on.
+
+    Beyond `MOST_JOBS` those that run are kept, then those of the highest priority.
+    """
+    if said.status != 0 or "error" in said.err:
+        return None
+    rows = _rows(said.out, word, len(_JOB_CELLS))
+    jobs = [job for job in map(_job, rows) if job is not None]
+    if len(jobs) <= MOST_JOBS:
+        return tuple(jobs), 0
+    return tuple(nsmallest(MOST_JOBS, jobs, key=_importance)), len(jobs) - MOST_JOBS
+
+
+def _importance(job: SiteJob) -> tuple[bool, bool, int]:
+    return job.state is not ForeignState.RUNNING, job.state is not ForeignState.WAITING, -job.priority
+
+
+def _rows(text: str, word: str, cells: int) -> Iterator[list[str]]:
+    """Yield the cells of each row; lines that a name continues do not begin with the word."""
+    for line in text.split("\n"):
+        found = line.split(FIELDS, cells)
+        if found[0] == word and len(found) == cells + 1:
+            yield found[1:]
+
+
+def _job(cells: list[str]) -> SiteJob | None:
+    number, user, word, reason, priority, partitions, submitted, start, end, limit = cells[:10]
+    processors, nodes, memory, shared, where, features, account, name = cells[10:]
+    state = STATES.get(word)
+    if state is None or not _ID.match(number):
+        return None
+    waits = state is ForeignState.WAITING
+    return SiteJob(
+        id=number if len(number) <= LONGEST_TEXT else number[: LONGEST_TEXT - 1] + "]",
+        user=plain(user),
+        name=plain(name),
+        state=state,
+        word=word,
+        reason="" if reason == "None" else plain(reason),
+        priority=_whole(priority),
+        partitions=tuple(plain(each) for each in partitions.split(",")[:16]),
+        submitted=seconds_since_1970(submitted),
+        started=None if waits else seconds_since_1970(start),
+        expected=seconds_since_1970(start) if waits else None,
+        ended=seconds_since_1970(end) if state is ForeignState.ENDED else None,
+        limit=time_limit(limit),
+        processors=max(1, _whole(processors)),
+        node_count=max(1, _whole(nodes.partition("-")[0])),
+        memory=megabytes(memory),
+        exclusive=shared == "NO",
+        account="" if account == "(null)" else plain(account),
+        nodes=where[:_LONGEST_NODE_SET],
+        features=_features(features),
+        elements=_elements(number) if waits else 1,
+    )
+
+
+_ID: Final = re.compile(r"\d+(_(\d+|\[.*\]))?\Z")
+_LONGEST_NODE_SET: Final = 4096
+
+
+def plain(text: str) -> str:
+    r"""Return text of others in one short line without control characters.
+
+    >>> plain("a\x1b[31mb\nc")
+    'a?[31mb?c'
+    """
+    short = text[:LONGEST_TEXT]
+    return short if short.isprintable() else "".join(one if one.isprintable() else "?" for one in short)
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
+
+
+_SIZES: Final = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
+_MEMORY = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]?)[nc]?\+?")
+
+
+def megabytes(text: str) -> int:
+    """Return an amount of memory in MB; 0 for what is none.
+
+    >>> megabytes("4000M"), megabytes("2.5G"), megabytes("1000"), megabytes("N/A")
+    (4000, 2560, 1000, 0)
+    """
+    found = _MEMORY.fullmatch(text)
+    return 0 if found is None else round(float(found[1]) * _SIZES[found[2] or "M"])
+
+
+_TIME = re.compile(r"(?:(\d{1,9})-)?(\d{1,9}(?::\d{1,2}){0,2})")
+
+
+def time_limit(text: str) -> Seconds:
+    """Return a time limit as Slurm prints it in seconds; infinite if there is none.
+
+    >>> time_limit("5:00"), time_limit("1-02:00:00"), time_limit("UNLIMITED")
+    (300.0, 93600.0, inf)
+    """
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return Seconds(inf)
+    parts = [int(part) for part in found[2].split(":")]
+    if found[1] is None:  # minutes and seconds
+        parts = [0] * (3 - len(parts)) + parts
+    else:  # hours first
+        parts += [0] * (3 - len(parts))
+    hours, minutes, rest = parts
+    return Seconds(float(((int(found[1] or 0) * 24 + hours) * 60 + minutes) * 60 + rest))
+
+
+def _features(text: str) -> tuple[tuple[str, ...], ...]:
+    """Return plain constraints; what has brackets or counts is left out."""
+    if text == "(null)" or not text or set(text) & set("[]()*"):
+        return ()
+    return tuple(tuple(map(plain, each.split("|"))) for each in text.split("&")[:16])
+
+
+def _elements(number: str) -> int:
+    """Return how many elements of an array wait in one row.
+
+    >>> _elements("3_[1-6%2]"), _elements("3_[1,4-9:2]"), _elements("3")
+    (6, 4, 1)
+    """
+    inside = number.partition("_[")[2].rstrip("]").partition("%")[0]
+    count = 0
+    for part in inside.split(",") if inside else ():
+        found = _RANGE.fullmatch(part)
+        if found is None:
+            return 1  # it is cut short, or a mask
+        first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+        count += max(0, last - first) // max(1, step) + 1
+    return min(max(count, 1), _MOST_ELEMENTS)
+
+
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
+
+
+def nodes_words(word: str) -> Sequence[str]:
+    """Return the command that lists the nodes, each once for each of its partitions."""
+    return ["sinfo", "-h", "-a", "-N", "-o", FIELDS.join([word, *(f"%{letter}" for letter in _NODE_CELLS)])]
+
+
+def read_nodes(said: CommandResult, word: str) -> tuple[SiteNode, ...] | None:
+    """Return the nodes; None if the answer cannot be relied on."""
+    if said.status != 0 or "error" in said.err:
+        return None
+    found: dict[str, SiteNode] = {}
+    for name, partition, state, processors, memory, features in _rows(said.out, word, len(_NODE_CELLS)):
+        known = found.get(name)
+        if known is None and len(found) < MOST_NODES and 0 < len(name) <= LONGEST_TEXT:
+            allocated, _, _, total = (*(_whole(each) for each in processors.split("/")[:4]), 0, 0, 0, 0)[:4]
+            found[name] = SiteNode(
+                name=plain(name),
+                partitions=(plain(partition),),
+                state=plain(state),
+                processors=total,
+                allocated=allocated,
+                memory=megabytes(memory),
+                features=() if features == "(null)" else tuple(map(plain, features.split(",")[:64])),
+                closed="" if state.rstrip("*$~#@+^-!%") in _OPEN and "*" not in state else plain(state),
+            )
+        elif known is not None and len(known.partitions) < 64:
+            found[name] = replace(known, partitions=(*known.partitions, plain(partition)))
+    return tuple(found.values())
+
+
+_OPEN: Final = ("idle", "mixed", "allocated", "completing", "planned")
+
+
+FACTS_WORDS: Final = ("sh", "-c", "scontrol show config && scontrol -o show partition")
+"""One command for both: they are asked once an hour."""
+
+
+def read_facts(said: CommandResult) -> SiteFacts | None:
+    """Return what Slurm says of its configuration and partitions; None if it did not answer."""
+    if said.status != 0:
+        return None
+    config: dict[str, str] = {}
+    partitions: list[SitePartition] = []
+    for line in said.out.splitlines():
+        if line.startswith("PartitionName=") and len(partitions) < _MOST_PARTITIONS:
+            partitions.append(_partition(line))
+        elif " = " in line:
+            key, _, value = line.partition("=")
+            config[key.strip()] = value.strip()
+    backfills = config.get("SchedulerType", "sched/backfill") != "sched/builtin"
+    return SiteFacts(
+        version=plain(config.get("SLURM_VERSION", "")),
+        cluster=plain(config.get("ClusterName", "")),
+        scheduler=plain(config.get("SchedulerType", "")),
+        policy="easy" if backfills else "fcfs",
+        counts_memory="MEMORY" in config.get("SelectTypeParameters", "").upper(),
+        whole_nodes=config.get("SelectType", "") == "select/linear",
+        hides_jobs="jobs" in config.get("PrivateData", "").split(","),
+        partitions=tuple(partitions),
+    )
+
+
+def _partition(line: str) -> SitePartition:
+    cells = dict(word.partition("=")[::2] for word in line.split())
+    default = cells.get("DefaultTime", "NONE")
+    return SitePartition(
+        name=plain(cells["PartitionName"]),
+        is_default=cells.get("Default") == "YES",
+        state=plain(cells.get("State", "")),
+        most_time=time_limit(cells.get("MaxTime", "")),
+        default_time=None if default == "NONE" else time_limit(default),
+        nodes=_whole(cells.get("TotalNodes", "")),
+        processors=_whole(cells.get("TotalCPUs", "")),
+    )
+
+
+_HISTORY_CELLS: Final = (
+    "JobID,User,State,Partition,Submit,Start,End,TimelimitRaw,NCPUS,NNodes,Account,JobName"
+)
+
+
+def history_words(since: str) -> Sequence[str]:
+    """Return the command that lists the jobs of all visible users that have ended since then."""
+    return [
+        *_EPOCH, "sacct", "-a", "-X", "-P", "-n", f"--delimiter={FIELDS}", "-S", since, "-E", "now",
+        "-s", "CD,F,TO,OOM,CA,NF,PR,DL", "-o", _HISTORY_CELLS,
+    ]  # fmt: skip
+
+
+def read_history(said: CommandResult) -> tuple[SiteJob, ...] | None:
+    """Return the newest jobs that have ended, oldest first; None if there is no accounting."""
+    if said.status != 0 or "error" in said.err:
+        return None
+    columns = _HISTORY_CELLS.count(",")
+    rows = (line.split(FIELDS, columns) for line in said.out.split("\n"))
+    found = [job for cells in rows if len(cells) == columns + 1 and (job := _ended(cells)) is not None]
+    return tuple(sorted(found, key=lambda job: job.ended or 0.0)[-MOST_ENDED:])
+
+
+def _ended(cells: list[str]) -> SiteJob | None:
+    number, user, word, partition, submitted, start, end, limit, processors, nodes, account, name = cells
+    word = word.split(" ")[0].rstrip("+")
+    ended = seconds_since_1970(end)
+    if STATES.get(word) is not ForeignState.ENDED or not _ID.match(number) or ended is None:
+        return None
+    minutes = _whole(limit)
+    return SiteJob(
+        id=number,
+        user=plain(user),
+        name=plain(name),
+        state=ForeignState.ENDED,
+        word=word,
+        partitions=(plain(partition),),
+        submitted=seconds_since_1970(submitted),
+        started=seconds_since_1970(start),
+        ended=ended,
+        limit=Seconds(minutes * 60.0 if minutes else inf),
+        processors=max(1, _whole(processors)),
+        node_count=max(1, _whole(nodes)),
+        account=plain(account),
+    )
+
+
+_GROUP = re.compile(r"([^\[\],]*)(?:\[([^\[\]]*)\]([^\[\],]*))?(?:,|\Z)")
+_SPAN = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?\Z")
+
+
+def node_names(text: str, most: int) -> Iterator[str]:
+    """Yield the names of a node set, at most so many; sets of several dimensions are left out.
+
+    >>> list(node_names("n[08-10,12],login", 100))
+    ['n08', 'n09', 'n10', 'n12', 'login']
+    """
+    left = most
+    for before, inside, after in _GROUP.findall(text):
+        for name in _expanded(before, inside, after) if inside else filter(None, (before,)):
+            if left == 0:
+                return
+            left -= 1
+            yield name
+
+
+def _expanded(before: str, inside: str, after: str) -> Iterator[str]:
+    for part in inside.split(","):
+        found = _SPAN.match(part)
+        if found is not None:
+            width = len(found[1])
+            for number in range(int(found[1]), int(found[2] or found[1]) + 1):
+                yield f"{before}{number:0{width}}{after}"

@@ -1,0 +1,185 @@
+"""One attempt in another scheduler: what is known of it, how it ended there, and what is told of it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from headnode.core.batch.dialect import AttemptPlace, ForeignAction, ForeignJob, ForeignState
+from headnode.core.batch.job_script import TAKEN, ExitReport
+from headnode.core.batch.phases import PHASES, Fact, ForeignPhase
+from headnode.core.model.errors import Broken
+from headnode.core.model.outcome import NOT_MEASURED, AttemptOutcome, Ending
+from headnode.core.model.quantities import Instant, Seconds
+
+
+class HandOffNews(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """What has become known of one attempt: it was handed over, waits there, started or ended."""
+
+    job: int
+    task: int
+    instance: int
+    attempt: int
+    kind: Literal["handed", "waits", "started", "ended"]
+    id: str = ""
+    reason: str = ""
+    at: Instant | None = None
+    outcome: AttemptOutcome | None = None
+
+
+class Files(NamedTuple):
+    """What is in the directory of an attempt."""
+
+    has_started: bool
+    exit_text: str = ""
+
+
+class Tracked:
+    """One attempt, and what is known of it."""
+
+    __slots__ = (
+        "absent_for", "absent_since", "acted", "cancels", "failures", "good_answers", "held", "held_there",
+        "id", "key", "limit", "limit_there", "marker", "owner", "phase", "reason", "report", "reported",
+        "retry_at", "row", "said_started", "since", "stop", "tries",
+    )  # fmt: skip
+
+    def __init__(
+        self, key: AttemptPlace, marker: str, owner: str, phase: ForeignPhase, job: str, now: Instant
+    ) -> None:
+        self.key, self.marker, self.owner, self.phase, self.id = key, marker, owner, phase, job
+        self.since = now  # when it came into this phase
+        self.absent_since: Instant | None = None  # the first good answer in a row that lacks it
+        self.absent_for = Seconds(0.0)  # from that until the last that does
+        self.good_answers = 0  # how many do
+        self.stop = False
+        self.cancels: Instant | None = None  # when it was canceled there last
+        self.held = False  # whether it is to be held there
+        self.held_there: bool | None = None  # whether it is; None: not known
+        self.limit: int | None = None  # the time limit that it is to have there, in seconds
+        self.limit_there: int | None = None  # that it has
+        self.acted = now  # when one of these was changed last
+        self.failures = 0  # of these changes, in a row
+        self.tries = 0
+        self.retry_at = now
+        self.row: ForeignJob | None = None
+        self.report: ExitReport | None = None  # what its exit file says, while its accounting is waited for
+        self.reported = now  # since when
+        self.said_started = False
+        self.reason = ""
+
+    def actions(self, poll: Seconds, now: Instant) -> Iterator[ForeignAction]:
+        """Yield what is to be done with it now; a cancellation again as long as it is there."""
+        if self.phase is not ForeignPhase.HANDED:
+            return
+        if self.stop:
+            if self.cancels is None or self.cancels + poll <= now:
+                yield ForeignAction.CANCEL
+            return
+        waits = self.row is None or self.row.state is ForeignState.WAITING
+        if self.failures and (self.failures > MOST_FAILURES or self.acted + poll > now):
+            return
+        if waits and self.held is not bool(self.held_there):
+            yield ForeignAction.HOLD if self.held else ForeignAction.RELEASE
+        if self.limit != self.limit_there:
+            yield ForeignAction.LIMIT
+
+    def acted_on(self, action: ForeignAction, now: Instant, *, done: bool) -> None:
+        """Note whether an action succeeded."""
+        if action is ForeignAction.CANCEL:
+            self.cancels = now
+            return
+        self.acted = now
+        self.failures += not done
+        if action is ForeignAction.LIMIT and done:
+            self.limit_there = self.limit
+        elif action is not ForeignAction.LIMIT:
+            self.held_there = action is ForeignAction.HOLD if done else None
+
+    def listed_as(self, row: ForeignJob) -> None:
+        """Note what is listed of it: what another process has changed there is known only from that."""
+        self.id, self.row = row.id, row
+        if self.held_there is not None:
+            return
+        self.held_there = row.is_held
+        if row.limit is not None and self.limit is not None and row.limit != -(-self.limit // 60) * 60:
+            self.limit_there = row.limit  # Slurm counts in minutes
+
+    def enter(self, fact: Fact, now: Instant) -> None:
+        """Go to the phase that follows.
+
+        Raises:  Broken ``no-phase``.
+        """
+        to = PHASES.get((self.phase, fact))
+        if to is None:
+            raise Broken(code="no-phase", what=f"attempt {self.marker} is {self.phase}, and now {fact}")
+        if to is not self.phase:
+            self.phase, self.since = to, now
+
+
+MOST_FAILURES: Final = 5  # of a change before it is given up
+
+
+def reported(one: Tracked, title: str) -> AttemptOutcome:
+    """Return the outcome of an attempt that left an exit file; `title` is that of its scheduler.
+
+    What accounting has of its use is more than what the file has.
+    """
+    said, row = one.report, one.row
+    if said is None:
+        raise Broken(code="no-report", what=f"attempt {one.marker} has left no exit file")
+    usage = said.usage if row is None or row.usage == NOT_MEASURED else row.usage
+    if not said.signal:
+        return AttemptOutcome("exited", said.code, None, said.started, said.ended, usage=usage)
+    word = row.word if row is not None and row.state is ForeignState.ENDED else ""
+    if not word or word in ENDED_BY_ITSELF:
+        return AttemptOutcome("exited", None, said.signal, said.started, said.ended, usage=usage)
+    kind: Ending = "timed-out" if word in LATE_WORDS else "lost" if word in LOST_WORDS else "stopped"
+    message = f"{title} job {one.id} ended there as {word}"
+    return AttemptOutcome(kind, started=said.started, ended=said.ended, message=message, usage=usage)
+
+
+def ended_as(one: Tracked, title: str, row: ForeignJob, *, ran: bool, now: Instant) -> AttemptOutcome:
+    """Return the outcome of an attempt without an exit file, as its scheduler says; `ran`: its script did."""
+    said = f"{title} job {row.id} ended there as {row.word}"
+    if one.stop and not ran:
+        return AttemptOutcome("never-ran")
+    if one.stop:
+        return AttemptOutcome("stopped", started=row.started, ended=now, message=said)
+    if row.word in LOST_WORDS:
+        return AttemptOutcome("lost", started=row.started, ended=now, message=said)
+    if row.word in LATE_WORDS:
+        return AttemptOutcome("timed-out", started=row.started, ended=now, message=said)
+    if not ran:
+        return AttemptOutcome("not-started", message=f"{said} before it started")
+    if row.signal or (row.exit_code and row.exit_code != TAKEN):
+        return AttemptOutcome(
+            "exited", None if row.signal else row.exit_code, row.signal, row.started, now, said
+        )
+    if row.word in ENDED_BY_ITSELF:
+        return AttemptOutcome("lost", started=row.started, ended=now, message=f"{said}, without an exit file")
+    return AttemptOutcome("stopped", started=row.started, ended=now, message=said)
+
+
+LOST_WORDS: Final = frozenset({"NODE_FAIL", "BOOT_FAIL", "PREEMPTED"})
+LATE_WORDS: Final = frozenset({"TIMEOUT", "DEADLINE", "failed 37"})
+ENDED_BY_ITSELF: Final = frozenset({"COMPLETED", "FAILED", "failed 0"})
+
+
+def news_of(
+    one: Tracked,
+    kind: Literal["handed", "waits", "started", "ended"],
+    *,
+    id: str = "",  # noqa: A002  (the field's name)
+    reason: str = "",
+    at: Instant | None = None,
+    outcome: AttemptOutcome | None = None,
+) -> HandOffNews:
+    return HandOffNews(*one.key, kind=kind, id=id, reason=reason, at=at, outcome=outcome)
+
+
+def by_owner(attempts: Iterable[Tracked]) -> dict[str, Sequence[Tracked]]:
+    """Return attempts by the user as whom their files are read."""
+    found: dict[str, list[Tracked]] = {}
+    for each in attempts:
+        found.setdefault(each.owner, []).append(each)
+    return dict(found)

@@ -1,0 +1,293 @@
+"""What the options of a batch script ask for, collected; and the job that follows from all of them."""
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from msgspec.structs import replace
+
+from headnode.core.formats.batch.lines import RULES, BatchSystem
+from headnode.core.formats.fidelity import Fidelity, ReportItem
+from headnode.core.formats.text.source_text import SourceText
+from headnode.core.model.bounds import TASKS_OF_FILE
+from headnode.core.model.job import HeldAmounts, JobSpec
+from headnode.core.model.node_needs import ANY_NODE
+from headnode.core.model.quantities import FOREVER, Seconds
+from headnode.core.model.task import ARRAY_INDEX, Distribution, TaskSpec, TaskType, substitute
+
+_UNITS = {"": 1024**2, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4, "p": 1024**5}
+_AMOUNT = re.compile(r"(\d+)(?:\.(\d+))?([bkmgtp]?)(?:i?b)?\Z", re.IGNORECASE)
+_RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?\Z")
+MOST_NUMBER = 2**31 - 1
+
+
+class OptionPlace:
+    """Where an option stands, and under which name; refusals and findings begin from here."""
+
+    def __init__(self, script: SourceText, start: int, name: str, items: list[ReportItem]) -> None:
+        self._script, self._start, self.name, self._items = script, start, name, items
+
+    def refuse(self, what: str, fix: str, code: str = "value") -> NoReturn:
+        """Refuse the script for this option.
+
+        Raises:  BadRequest, always, with line and column.
+        """
+        self._script.refuse(self._start, code, f"{self.name}: {what}", fix, ("options", self.name))
+
+    def tell(self, kind: Fidelity, what: str) -> None:
+        """Add a finding about this option; a later one of the same option replaces it."""
+        item = ReportItem(kind, self.name, what, *self._script.place(self._start))
+        self._items[:] = [each for each in self._items if each.where != self.name]
+        self._items.append(item)
+
+    def named(self, name: str) -> "OptionPlace":
+        """Return the same place under another name: that of a part of the option."""
+        return OptionPlace(self._script, self._start, name, self._items)
+
+    def number(self, text: str, least: int = 0) -> int:
+        """Return a whole number.
+
+        Raises:  BadRequest ``value``.
+        """
+        if not (text.isascii() and text.isdigit()) or not least <= int(text[:12]) <= MOST_NUMBER:
+            self.refuse(f"{text[:60]!r} is not a number of at least {least}", "write a whole number")
+        return int(text)
+
+    def megabytes(self, text: str, *, plain: str = "m", whole: bool = False) -> int:
+        """Return an amount of memory in MB, rounded up; `plain` is the unit of a number without one.
+
+        Raises:  BadRequest ``value``.
+        """
+        found = _AMOUNT.match(text)
+        if found is None or (whole and found[2]):
+            self.refuse(f"{text[:60]!r} is not an amount of memory", "write a number with K, M, G or T: 4G")
+        unit = _UNITS[(found[3] or plain).lower()]
+        scale = 10 ** len(found[2] or "")
+        size = int(found[1] + (found[2] or "")) * unit
+        return int(min(-(-size // (scale * 1024**2)), MOST_NUMBER))
+
+    def clock(self, text: str) -> Seconds:
+        """Return a time of ``[[hours:]minutes:]seconds``.
+
+        Raises:  BadRequest ``value``.
+        """
+        fields = text.split(":")
+        if len(fields) > 3 or not all(field.isascii() and field.isdigit() for field in fields):
+            self.refuse(f"{text[:60]!r} is not a time", "write seconds, or HOURS:MINUTES:SECONDS")
+        seconds = 0
+        for field in fields:
+            seconds = seconds * 60 + int(field[:9])
+        return Seconds(float(seconds))
+
+
+class BatchDraft:
+    """What was asked for so far; the last word on an option holds."""
+
+    def __init__(self, system: BatchSystem) -> None:
+        self.system, usual = system, RULES[system]
+        self.job: dict[str, Any] = {}  # fields of the job
+        self.task: dict[str, Any] = {"rerunnable": usual.rerunnable}  # of its task
+        self.needs: dict[str, Any] = {}  # of every node
+        self.nodes: int | None = None
+        self.tasks: int | None = None
+        self.most_tasks: int | None = None  # None: as many as `tasks`
+        self.tasks_per_node: int | None = None
+        self.processors_per_task = 1
+        self.round_robin = False
+        self.memory: int | None = None  # MB of each node
+        self.run_time: Seconds = FOREVER
+        self.array: tuple[tuple[int, int, int], ...] = ()  # first, last, step
+        self.at_once: int | None = None  # instances of the array
+        self.output: str | None = None
+        self.error: str | None = None
+        self.merged = usual.merged  # errors go where output goes
+        self.own_directory = usual.of_shell  # the job runs where it was submitted
+        self.variables: dict[str, str] = {}
+        self.all_variables = usual.of_shell  # those of the submitter's shell
+        self.named_variables: list[str] = []  # of these those of the shell
+        self.shell = ""  # that runs the script; "": the one in its first line
+        self.total_memory: int | None = None  # MB of all nodes together
+        self.scattered = False  # each process has a node of its own
+        self.packed = False  # all processors are on one node
+        self.items: list[ReportItem] = []
+
+    @property
+    def processors(self) -> int:
+        """How many processors the program of the job, or of an instance, has."""
+        return self.processes * self.processors_per_task
+
+    @property
+    def processes(self) -> int:
+        """How many processes were asked for."""
+        if self.tasks is not None:
+            return self.tasks
+        return (self.nodes or 1) * (self.tasks_per_node or 1)
+
+    def spec(self, script: str, words: Sequence[str]) -> JobSpec:
+        """Return the job that runs the script; `words` are its name and arguments.
+
+        Raises:  nothing; what is wrong with the whole is found where every job is checked.
+        """
+        command = shlex.join(words)
+        task = TaskSpec(
+            **self.task,
+            command=command,
+            script=script,
+            minimum=self.processors,
+            maximum=(self.most_tasks or self.processes) * self.processors_per_task,
+            environment=self.variables,
+        )
+        tasks = self._array(task) if self.array else (replace(task, distribution=self._distribution()),)
+        fields = {"run_time": FOREVER if self.array else self.run_time, **self.job}
+        if not self.array and self._is_on_one_node():
+            fields["single_node"] = True
+        memory = self.memory or -(-(self.total_memory or 0) // (self.nodes or 1))
+        if memory:
+            fields["held"] = HeldAmounts(memory=memory)
+        if self.needs:
+            fields["needs"] = replace(ANY_NODE, **self.needs)
+        if self.array and self.at_once is not None:
+            fields |= {"minimum": self.processors, "maximum": self.processors * self.at_once}
+        return JobSpec(tasks=tasks, dialect=self.system.value, **fields)
+
+    def _is_on_one_node(self) -> bool:
+        """Whether all processors of the program must be on one node."""
+        return self.packed or self.nodes == 1 or (self.nodes is None and self.processes == 1)
+
+    def _distribution(self) -> Distribution | None:
+        """Return how the processors are distributed over nodes; None where the job is on one node."""
+        if self._is_on_one_node():
+            return None
+        if self.scattered and self.processes > 1:
+            return Distribution(nodes=self.processes)
+        if self.nodes is not None and self.nodes > 1:
+            return Distribution(nodes=self.nodes, round_robin=self.round_robin)
+        if self.tasks_per_node is not None:
+            return Distribution(
+                per_node=self.tasks_per_node * self.processors_per_task, round_robin=self.round_robin
+            )
+        return Distribution(round_robin=True) if self.round_robin else None
+
+    def _array(self, task: TaskSpec) -> tuple[TaskSpec, ...]:
+        """Return the tasks of an array: a sweep for each range, or a task for each number.
+
+        An instance of a sweep may have its processors on several nodes, so one with several is a task.
+        """
+        timed = replace(task, run_time=self.run_time)
+        if self.processors > 1:
+            numbers = (value for first, last, step in self.array for value in range(first, last + 1, step))
+            return tuple(self._of_array(timed, number) for number in numbers)
+        return tuple(
+            replace(
+                timed,
+                command=_escaped(task.command),
+                kind=TaskType.SWEEP,
+                start=first,
+                end=last,
+                increment=step,
+            )
+            for first, last, step in self.array
+        )
+
+    def _of_array(self, task: TaskSpec, number: int) -> TaskSpec:
+        files = {
+            field: substitute(getattr(task, field), number)
+            for field in ("standard_input", "standard_output", "standard_error")
+        }
+        return replace(
+            task,
+            **files,
+            name=str(number),
+            distribution=self._distribution() or Distribution(nodes=1),
+            environment={**task.environment, ARRAY_INDEX[self.system.value]: str(number)},
+        )
+
+
+Reader = Callable[[BatchDraft, OptionPlace, str], None]
+"""Reads the value of an option into a draft."""
+
+
+def job_field(field: str, what: str) -> Reader:
+    """Return the reader of a text that is a field of the job."""
+
+    def read(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+        draft.job[field] = text
+        place.tell(Fidelity.TRANSLATED, what)
+
+    return read
+
+
+def ignored(why: str, kind: Fidelity = Fidelity.NOT_SUPPORTED) -> Reader:
+    """Return the reader of an option that has no effect, and why."""
+
+    def read(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
+        place.tell(kind, why)
+
+    return read
+
+
+def refused(what: str, fix: str) -> Reader:
+    """Return the reader of an option that decides when or where a job runs, and cannot be said here."""
+
+    def read(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
+        place.refuse(what, fix, "not-supported")
+
+    return read
+
+
+def read_hold(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
+    """Hold the job until it is released."""
+    draft.job["holds"] = ("user",)
+    place.tell(Fidelity.TRANSLATED, "the job waits for: hn job release ID")
+
+
+def add_feature(draft: BatchDraft, *names: str) -> None:
+    """Require that each node has a feature, or one of several."""
+    draft.needs["features"] = (*draft.needs.get("features", ()), names)
+
+
+def array_ranges(place: OptionPlace, text: str) -> tuple[tuple[int, int, int], ...]:
+    """Return the ranges of an array, ``1,3-7:2,9``; numbers with equal steps are one range.
+
+    Raises:  BadRequest ``value``.
+    """
+    ranges: list[tuple[int, int, int]] = []
+    for part in text.split(","):
+        found = _RANGE.match(part.strip())
+        if found is None:
+            place.refuse(f"{text[:60]!r} is not an array", "write numbers and ranges: 1,3-7:2,9")
+        first, last, step = int(found[1][:10]), int((found[2] or found[1])[:10]), int((found[3] or "1")[:10])
+        if last < first or step < 1 or last > MOST_NUMBER:
+            place.refuse(f"{part[:60]!r} is an empty range", "write FIRST-LAST or FIRST-LAST:STEP")
+        ranges.append((first, last, step))
+    if (count := sum((last - first) // step + 1 for first, last, step in ranges)) > TASKS_OF_FILE.most:
+        place.refuse(f"the array has {count:,} numbers; the limit is {TASKS_OF_FILE}", "divide it")
+    return _joined(ranges)
+
+
+def _joined(ranges: Sequence[tuple[int, int, int]]) -> tuple[tuple[int, int, int], ...]:
+    """Join single numbers and ranges that go on with one step.
+
+    >>> _joined([(1, 1, 1), (3, 7, 2), (9, 9, 1)])
+    ((1, 9, 2),)
+    """
+    joined: list[tuple[int, int, int]] = []
+    for first, last, step in ranges:
+        if joined:
+            begin, end, before = joined[-1]
+            gap = first - end
+            fits = (begin == end or gap == before) and (first == last or gap == step)
+            if gap > 0 and fits:
+                joined[-1] = (begin, last, gap)
+                continue
+        joined.append((first, last, step))
+    return tuple(joined)
+
+
+_STARS = re.compile(r"[*^]")
+
+
+def _escaped(text: str) -> str:
+    """Return a text in which a sweep replaces nothing."""
+    return _STARS.sub(lambda found: f"^{found[0]}", text)

@@ -1,0 +1,222 @@
+"""What each option of bsub asks for, but the resources of -R, which are in `lsf_resources`.
+
+Source:  IBM Spectrum LSF 10.1, bsub(1), "Options"; "Job arrays"; "Job dependency scheduling".
+"""
+
+import re
+from datetime import datetime
+from typing import Final
+
+from headnode.core.formats.batch.draft import BatchDraft, OptionPlace, Reader, add_feature, array_ranges
+from headnode.core.formats.batch.lines import LIMIT_OPTIONS
+from headnode.core.formats.fidelity import Fidelity
+from headnode.core.model.job import Condition, NamedParent
+from headnode.core.model.quantities import Instant, Seconds
+from headnode.core.model.task import ResourceLimit
+
+_KEPT, _TRANSLATED, _APPROXIMATED = Fidelity.KEPT, Fidelity.TRANSLATED, Fidelity.APPROXIMATED
+_NAMED: Final = re.compile(r"([^\[\]%]*)(?:\[([^\]]*)\](?:%(\d+))?)?")
+
+
+def read_name(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    """Read a name, with the numbers of an array: ``sim[1-10:2]%5``."""
+    found = _NAMED.fullmatch(text)
+    if found is None:
+        place.refuse(f"{text[:60]!r} is not a name", "write NAME, or NAME[1-10]%5 for an array")
+    name, numbers, limit = found.groups()
+    draft.job["name"] = name
+    draft.array = array_ranges(place, numbers) if numbers is not None else ()
+    if draft.array and draft.array[0][0] < 1:
+        place.refuse("an array begins with 1", "write NAME[1-10]")
+    draft.at_once = place.number(limit, 1) if limit else None
+    place.tell(
+        _TRANSLATED if draft.array else _KEPT,
+        "an array is a sweep of one job" if draft.array else f"the name of the job is {name!r}",
+    )
+
+
+def read_processors(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    least, comma, most = text.partition(",")
+    draft.tasks = place.number(least, 1)
+    draft.most_tasks = place.number(most, draft.tasks) if comma else None
+    place.tell(_TRANSLATED, "a processor for each task of LSF")
+
+
+def read_run_time(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    """Read ``[hour:]minute[/host]``."""
+    clock, slash, _ = text.partition("/")
+    fields = clock.split(":")
+    if len(fields) > 2:
+        place.refuse(f"{text[:60]!r} is not a time", "write minutes, or HOURS:MINUTES")
+    hours, minutes = (["0", *fields])[-2:]
+    draft.run_time = Seconds(float((place.number(hours) * 60 + place.number(minutes)) * 60))
+    if not draft.run_time:
+        place.refuse("a run time limit is at least 1 minute", "write minutes, or HOURS:MINUTES")
+    if slash:
+        place.tell(_APPROXIMATED, "it is the run time limit; it is the same on slow and fast nodes")
+    else:
+        place.tell(_TRANSLATED, "it is the run time limit")
+
+
+def read_queue(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    names = text.split()
+    draft.job["template"] = names[0] if names else ""
+    if len(names) > 1:
+        place.tell(_APPROXIMATED, f"the job template is {names[0]!r}; the other queues are left out")
+    else:
+        place.tell(_TRANSLATED, "a queue is a job template here")
+
+
+def output_file(*, append: bool) -> Reader:
+    """Return the reader of ``-o`` and ``-oo``."""
+
+    def read(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+        draft.output, draft.task["append_output"] = text, append
+        if draft.merged:
+            draft.task["append_error"] = append
+        place.tell(_TRANSLATED, "it is the file of standard output")
+
+    return read
+
+
+def error_file(*, append: bool) -> Reader:
+    """Return the reader of ``-e`` and ``-eo``."""
+
+    def read(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+        draft.error, draft.task["append_error"], draft.merged = text, append, False
+        place.tell(_TRANSLATED, "it is the file of standard error")
+
+    return read
+
+
+def lsf_file(draft: BatchDraft, text: str) -> str:
+    """Return the name of a file as ours: with our variables in place of ``%J`` and ``%I``."""
+    stars = text.replace("*", "^*") if draft.array else text
+    return stars.replace("%J", "%CCP_JOBID%").replace("%I", "*" if draft.array else "0")
+
+
+def read_input(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.task["standard_input"] = lsf_file(draft, text)
+    place.tell(_KEPT, "it is the file of standard input")
+
+
+def read_directory(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    if "%" in text:
+        place.refuse(f"patterns in {text[:60]!r} cannot be said here", "write a plain path")
+    draft.task["work_directory"] = text
+    place.tell(_TRANSLATED, "it is the work directory")
+
+
+def read_variables(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    """Read ``none``, or names and values; with ``all`` those of the shell, too."""
+    draft.all_variables, draft.named_variables = False, []
+    for part in re.split(r",\s*(?=(?:~?[A-Za-z_]\w*)\s*(?:=|,|$))", text.strip()):
+        name, equals, value = part.partition("=")
+        if name == "all":
+            draft.all_variables = True
+        elif name.startswith("~"):
+            place.refuse("a variable cannot be left out here", "name those that the program needs")
+        elif equals:
+            quoted = len(value) > 1 and value[0] == value[-1] == "'"
+            draft.variables[name] = value[1:-1] if quoted else value
+        elif name != "none":
+            draft.named_variables.append(name)
+    place.tell(_TRANSLATED, "these variables are in the environment of the program")
+
+
+def read_notice(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
+    draft.job["notify_on_start" if place.name == "-B" else "notify_on_completion"] = True
+    place.tell(_TRANSLATED, "a message is sent")
+
+
+def read_exclusive(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
+    draft.job["exclusive"] = True
+    place.tell(_TRANSLATED, "the job has its nodes alone")
+
+
+def read_rerunnable(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
+    draft.task["rerunnable"] = place.name == "-r"
+    place.tell(_TRANSLATED, "it says whether the program may run again after a fault of a node")
+
+
+def read_hosts(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    """Read the hosts from which those of the job are taken."""
+    names = [re.sub(r"\+\d*\Z", "", name) for name in text.split()]
+    others = [name for name in names if re.search(r"[!~@+]", name) or name in ("all", "others", "allremote")]
+    if others or not names:
+        place.refuse(f"{text[:60]!r} cannot be said here", "write names of nodes")
+    draft.job["requested_nodes"] = tuple(names)
+    if "+" in text:
+        place.tell(_APPROXIMATED, "the job runs on some of these nodes; none of them is preferred")
+    else:
+        place.tell(_TRANSLATED, "the job runs on some of these nodes")
+
+
+def read_gpus(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
+    add_feature(draft, "gpu")
+    place.tell(_APPROXIMATED, "nodes with the feature 'gpu'; their number is not counted")
+
+
+def read_begin(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.job["hold_until"] = _date(place, text)
+    place.tell(_TRANSLATED, "the job waits until then")
+
+
+def read_end(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.job["end_by"] = _date(place, text)
+    place.tell(_TRANSLATED, "it is the latest end of the job")
+
+
+def _date(place: OptionPlace, text: str) -> Instant:
+    """Return an instant; without a year it would depend on the day on which the script is read.
+
+    Raises:  BadRequest ``value``.
+    """
+    try:
+        at = datetime.strptime(text, "%Y:%m:%d:%H:%M").astimezone()
+    except ValueError:
+        place.refuse(f"{text[:60]!r} is not a date with a year", "write YEAR:MONTH:DAY:HOUR:MINUTE")
+    return Instant(at.timestamp())
+
+
+_CONDITIONS: Final = {
+    "done": ("parents", Condition.ON_SUCCESS),
+    "exit": ("after_failure", Condition.ON_FAILURE),
+    "ended": ("after_exit", Condition.ON_EXIT),
+    "started": ("after_start", Condition.ON_START),
+}
+_TERM: Final = re.compile(
+    r"""(?:(\w+)\s*\(\s*)?(?:(\d+)|"([^"*\[\]]+)"|'([^'*\[\]]+)'|([A-Za-z][\w.-]*))(\s*\))?"""
+)
+
+
+def read_dependency(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    """Read conditions that must all hold: ``done(12) && ended("mesh")``."""
+    for term in text.split("&&"):
+        found = _TERM.fullmatch(term.strip())
+        kind = (found and found[1]) or "done"
+        if found is None or kind not in _CONDITIONS or bool(found[1]) != bool(found[6]):
+            known = ", ".join(_CONDITIONS)
+            place.refuse(f"{term.strip()[:60]!r} is not known here", f"write {known}, joined by &&: done(12)")
+        field, condition = _CONDITIONS[kind]
+        name = found[3] or found[4] or found[5]
+        if name:
+            named = NamedParent(name, condition=condition)
+            draft.job["named_parents"] = (*draft.job.get("named_parents", ()), named)
+        else:
+            draft.job[field] = (*draft.job.get(field, ()), place.number(found[2], 1))
+    place.tell(_TRANSLATED, "the job waits for those jobs")
+
+
+_LIMITS: Final = {option: name for name, option in LIMIT_OPTIONS.items()}
+
+
+def read_limit(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    """Read the limit of a process; a number without a unit is KB."""
+    found = re.fullmatch(r"(\d{1,12})([KMGT]?)B?", text, re.IGNORECASE)
+    if found is None:
+        place.refuse(f"{text[:60]!r} is not an amount of memory", "write a number with K, M, G or T: 4G")
+    size = int(found[1]) * 1024 ** (" KMGT".index(found[2].upper() or "K"))
+    limit = ResourceLimit(_LIMITS[place.name], soft=size)
+    draft.job["resource_limits"] = (*draft.job.get("resource_limits", ()), limit)
+    place.tell(_TRANSLATED, f"it is the limit {limit.name!r} of every process; a plain number is KB")

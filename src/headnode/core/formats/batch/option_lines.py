@@ -1,0 +1,346 @@
+"""The lines with options of a batch script, for each scheduler; they say what it cannot be told.
+
+Source:  Slurm, sbatch(1); PBS, qsub(1B); Grid Engine, qsub(1); IBM Spectrum LSF 10.1, bsub(1).
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Final
+
+from headnode.core.formats.batch.lines import LIMIT_OPTIONS, BatchSystem
+from headnode.core.formats.fidelity import Fidelity, LossReport
+from headnode.core.model.job import Condition, JobSpec
+from headnode.core.model.quantities import FOREVER, Instant, Seconds
+from headnode.core.model.task import TaskSpec, TaskType
+
+SWEPT: Final = re.compile(r"\^([*^])|(\*+)")
+"""The stars of a sweep in a text, and those that are only stars."""
+_JOB_ID: Final = re.compile("%CCP_JOBID%", re.IGNORECASE)
+
+
+def _word(text: str) -> str:
+    return text if re.fullmatch(r"[\w@%+=:,./$*-]+", text) else '"' + re.sub(r'(["\\])', r"\\\1", text) + '"'
+
+
+def _clock(seconds: Seconds) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}"
+
+
+def _slurm_clock(seconds: Seconds) -> str:
+    days, rest = divmod(-(-round(seconds) // 60), 1440)
+    clock = f"{rest // 60:02}:{rest % 60:02}:00"
+    return f"{days}-{clock}" if days else clock
+
+
+def _date(at: Instant) -> datetime:
+    return datetime.fromtimestamp(at).astimezone()
+
+
+_WHEN: Final = {
+    "parents": "afterok",
+    "after_failure": "afternotok",
+    "after_exit": "afterany",
+    "after_start": "after",
+}
+
+
+def _dependencies(spec: JobSpec) -> str:
+    """Return what the job waits for: ``afterok:1:2,afterany:3``."""
+    return ",".join(
+        ":".join([kind, *map(str, getattr(spec, field))])
+        for field, kind in _WHEN.items()
+        if getattr(spec, field)
+    )
+
+
+def _ranges(spec: JobSpec) -> str:
+    """Return the numbers of a sweep: ``1-9:2``."""
+    steps = (f":{task.increment}" if task.increment != 1 else "" for task in spec.tasks)
+    return ",".join(f"{task.start}-{task.end}{step}" for task, step in zip(spec.tasks, steps, strict=True))
+
+
+def _at_once(spec: JobSpec, task: TaskSpec) -> int | None:
+    """Return how many instances of a sweep run at once, where the size of the job says it."""
+    if task.kind is not TaskType.SWEEP or spec.maximum is None or spec.maximum % task.minimum:
+        return None
+    return spec.maximum // task.minimum
+
+
+def _file(text: str, task: TaskSpec, job: str, value: str) -> str:
+    named = _JOB_ID.sub(job, text)
+    if task.kind is not TaskType.SWEEP:
+        return named
+    return SWEPT.sub(lambda found: str(found[1]) if found[1] else value, named)
+
+
+def _own_error(task: TaskSpec) -> str:
+    """Return the file of standard error; "" where it goes where output goes."""
+    return "" if task.standard_error == task.standard_output else task.standard_error
+
+
+def _slurm(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
+    one = spec.single_node or (task.distribution is None and task.minimum == 1)
+    yield from _texts({"--job-name": spec.name, "--account": spec.project, "--qos": spec.template})
+    if task.minimum != task.maximum:
+        losses.add(Fidelity.APPROXIMATED, "task", f"it has {task.minimum} processors, and never more")
+    yield f"--ntasks={task.minimum}"
+    if task.distribution is not None and task.distribution.nodes:
+        yield f"--nodes={task.distribution.nodes}"
+    elif task.distribution is not None and task.distribution.per_node:
+        yield f"--ntasks-per-node={task.distribution.per_node}"
+    elif one and task.minimum > 1:
+        yield "--nodes=1"
+    if spec.run_time != FOREVER:
+        yield f"--time={_slurm_clock(spec.run_time)}"
+    if task.kind is TaskType.SWEEP:
+        limit = _at_once(spec, task)
+        yield f"--array={_ranges(spec)}" + (f"%{limit}" if limit else "")
+    if spec.held.memory:
+        yield f"--mem={spec.held.memory}M"
+    if spec.process_memory:
+        yield f"--mem-per-cpu={spec.process_memory}M"
+    yield from _texts({
+        "--partition": ",".join(spec.node_groups),
+        "--constraint": "&".join("|".join(choice) for choice in spec.needs.features),
+        "--exclude": ",".join(spec.excluded_nodes),
+        "--licenses": ",".join(f"{each.feature}:{each.amount or task.minimum}" for each in spec.licences),
+        "--reservation": spec.reservation,
+        "--dependency": _dependencies(spec),
+        "--comment": spec.description,
+        "--mail-user": spec.email,
+        "--mail-type": ",".join(_mail(spec, "BEGIN", "END,FAIL")),
+        "--chdir": task.work_directory,
+        "--input": task.standard_input,
+        "--output": _file(task.standard_output, task, "%j", "%a"),
+        "--error": _file(_own_error(task), task, "%j", "%a"),
+        "--begin": _date(spec.hold_until).strftime("%Y-%m-%dT%H:%M:%S") if spec.hold_until else "",
+        "--deadline": _date(spec.end_by).strftime("%Y-%m-%dT%H:%M:%S") if spec.end_by else "",
+    })  # fmt: skip
+    yield from _flags({"--exclusive": spec.exclusive, "--hold": bool(spec.holds)})
+    yield "--requeue" if task.rerunnable else "--no-requeue"
+
+
+def _mail(spec: JobSpec, start: str, end: str) -> Iterator[str]:
+    if spec.notify_on_start:
+        yield start
+    if spec.notify_on_completion:
+        yield end
+
+
+def _texts(options: Mapping[str, str]) -> Iterator[str]:
+    for name, value in options.items():
+        if value:
+            yield f"{name}={_word(value)}"
+
+
+def _flags(options: Mapping[str, bool]) -> Iterator[str]:
+    return (name for name, given in options.items() if given)
+
+
+def _qsub(system: BatchSystem) -> Callable[[JobSpec, TaskSpec, LossReport], Iterator[str]]:
+    """Return the writer of what PBS and Grid Engine have in common, and of their resources."""
+    resources = _pbs_resources if system is BatchSystem.PBS else _grid_engine_resources
+
+    def write(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
+        value = "$TASK_ID" if system is BatchSystem.GRID_ENGINE else "^array_index^"
+        number = "$JOB_ID" if system is BatchSystem.GRID_ENGINE else "$PBS_JOBID"
+        if task.minimum != task.maximum:
+            losses.add(Fidelity.APPROXIMATED, "task", f"it has {task.minimum} processors, and never more")
+        yield from (f"{name} {_word(text)}" for name, text in (
+            ("-N", spec.name),
+            ("-P" if system is BatchSystem.GRID_ENGINE else "-A", spec.project),
+            ("-q", spec.template),
+            ("-M", spec.email),
+            ("-m", "".join(_mail(spec, "b", "ea"))),
+            ("-o", _file(task.standard_output, task, number, value)),
+            ("-e", _file(_own_error(task), task, number, value)),
+            ("-a", _date(spec.hold_until).strftime("%Y%m%d%H%M.%S") if spec.hold_until else ""),
+            ("-wd" if system is BatchSystem.GRID_ENGINE else "-w", task.work_directory),
+        ) if text)  # fmt: skip
+        if task.standard_output and task.standard_output == task.standard_error:
+            yield "-j y" if system is BatchSystem.GRID_ENGINE else "-j oe"
+        yield from resources(spec, task, losses)
+        yield f"-r {'y' if task.rerunnable else 'n'}"
+        yield from _flags({"-h": bool(spec.holds)})
+        if task.standard_input and system is BatchSystem.PBS:
+            losses.add(Fidelity.NOT_SUPPORTED, "task", "standard_input: a PBS job script has no such option")
+        elif task.standard_input:
+            yield f"-i {_word(task.standard_input)}"
+
+    return write
+
+
+def _pbs_resources(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
+    layout = task.distribution
+    if layout is not None and layout.nodes:
+        chunks, each = layout.nodes, -(-task.minimum // layout.nodes)
+    elif layout is not None and layout.per_node:
+        chunks, each = -(-task.minimum // layout.per_node), layout.per_node
+    elif spec.single_node or task.minimum == 1:
+        chunks, each = 1, task.minimum
+    else:
+        chunks, each = task.minimum, 1
+    memory = f":mem={spec.held.memory}mb" if spec.held.memory else ""
+    features = "".join(f":{choice[0]}=true" for choice in spec.needs.features)
+    yield f"-l select={chunks}:ncpus={each}{memory}{features}"
+    scattered = "scatter" if layout is not None and layout.nodes else "free"
+    yield f"-l place={scattered}{':excl' if spec.exclusive else ''}"
+    if spec.process_memory:
+        yield f"-l pmem={spec.process_memory}mb"
+    if spec.run_time != FOREVER:
+        yield f"-l walltime={_clock(spec.run_time)}"
+    if task.kind is TaskType.SWEEP:
+        yield f"-J {_ranges(spec).partition(',')[0]}"
+        if _at_once(spec, task):
+            losses.add(
+                Fidelity.NOT_SUPPORTED, "job", "maximum: PBS does not bound how many instances run at once"
+            )
+    if when := _dependencies(spec):
+        yield f"-W depend={when}"
+
+
+def _grid_engine_resources(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
+    if task.minimum > 1:
+        name = "smp" if spec.single_node else "mpi"
+        yield f"-pe {name} {task.minimum}"
+        what = f"-pe {name}: the names of parallel environments are those of the site"
+        losses.add(Fidelity.APPROXIMATED, "task", what)
+    if task.distribution is not None:
+        losses.add(
+            Fidelity.NOT_SUPPORTED, "task", "distribution: the parallel environment of the site decides it"
+        )
+    if spec.process_memory:
+        yield f"-l h_vmem={spec.process_memory}M"
+    if spec.held.memory:
+        losses.add(Fidelity.NOT_SUPPORTED, "job", "held.memory: Grid Engine counts memory for each slot")
+    if spec.run_time != FOREVER:
+        yield f"-l h_rt={round(spec.run_time)}"
+    if spec.exclusive:
+        yield "-l exclusive=true"
+    for choice in spec.needs.features:
+        losses.add(Fidelity.NOT_SUPPORTED, "job", f"feature {'|'.join(choice)}: a resource of the site")
+    if task.kind is TaskType.SWEEP:
+        yield f"-t {_ranges(spec).partition(',')[0]}"
+        if len(spec.tasks) > 1:
+            losses.add(Fidelity.NOT_SUPPORTED, "tasks", "Grid Engine has one range: the others are left out")
+        if limit := _at_once(spec, task):
+            yield f"-tc {limit}"
+    others = [field for field in ("parents", "after_failure", "after_start") if getattr(spec, field)]
+    for field in others:
+        losses.add(
+            Fidelity.APPROXIMATED, "job", f"{field}: Grid Engine waits for the end of jobs, however it is"
+        )
+    ids = [job for field in _WHEN for job in getattr(spec, field)]
+    if ids:
+        yield f"-hold_jid {','.join(map(str, ids))}"
+
+
+def _lsf(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
+    most = f",{task.maximum}" if task.maximum != task.minimum else ""
+    limit = _at_once(spec, task)
+    numbers = f"[{_ranges(spec)}]" + (f"%{limit}" if limit else "") if task.kind is TaskType.SWEEP else ""
+    yield f"-n {task.minimum}{most}"
+    if spec.run_time != FOREVER:
+        minutes = -(-round(spec.run_time) // 60)
+        yield f"-W {minutes // 60}:{minutes % 60:02}"
+        if spec.run_time % 60:
+            losses.add(Fidelity.APPROXIMATED, "job", f"run_time: {minutes} minutes, as LSF has no seconds")
+    yield from (f"{name} {_word(text)}" for name, text in (
+        ("-J", (spec.name or ("array" if numbers else "")) + numbers),
+        ("-Jd", spec.description),
+        ("-P", spec.project),
+        ("-q", spec.template),
+        ("-g", spec.job_group),
+        ("-U", spec.reservation),
+        ("-m", " ".join(spec.requested_nodes)),
+        ("-R", " ".join(_lsf_resources(spec, task, losses))),
+        ("-w", " && ".join(_lsf_conditions(spec))),
+        ("-b", _lsf_date(spec, "hold_until", losses)),
+        ("-t", _lsf_date(spec, "end_by", losses)),
+        ("-u", spec.email),
+        ("-cwd", task.work_directory),
+        ("-i", _file(task.standard_input, task, "%J", "%I")),
+        ("-o" if task.append_output else "-oo", _file(task.standard_output, task, "%J", "%I")),
+        ("-e" if task.append_error else "-eo", _file(_own_error(task), task, "%J", "%I")),
+    ) if text)  # fmt: skip
+    yield from _flags({
+        "-x": spec.exclusive,
+        "-H": bool(spec.holds),
+        "-B": spec.notify_on_start,
+        "-N": spec.notify_on_completion,
+    })  # fmt: skip
+    yield from _lsf_limits(spec, losses)
+    yield "-r" if task.rerunnable else "-rn"
+
+
+def _lsf_limits(spec: JobSpec, losses: LossReport) -> Iterator[str]:
+    for each in spec.resource_limits:
+        option, soft = LIMIT_OPTIONS.get(each.name), each.soft
+        if option is None or soft is None or soft < 0 or soft % 1024 or each.hard is not None:
+            losses.add(
+                Fidelity.NOT_SUPPORTED, "job", f"resource_limits: {each.name} has no option of bsub so"
+            )
+        else:
+            yield f"{option} {soft // 1024}K"
+
+
+def _lsf_date(spec: JobSpec, field: str, losses: LossReport) -> str:
+    at: Instant | None = getattr(spec, field)
+    if at is None:
+        return ""
+    if at % 60:
+        losses.add(Fidelity.APPROXIMATED, "job", f"{field}: the minute of it, as LSF has no seconds")
+    return _date(at).strftime("%Y:%m:%d:%H:%M")
+
+
+def _lsf_resources(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
+    layout = task.distribution
+    chosen = ["(" + " || ".join(choice) + ")" if choice[1:] else choice[0] for choice in spec.needs.features]
+    chosen += [f"hname!='{node}'" for node in spec.excluded_nodes]
+    if chosen:
+        yield f"select[{' && '.join(chosen)}]"
+    if spec.held.memory:
+        yield f"rusage[mem={spec.held.memory}MB]"
+        if spec.process_memory:
+            losses.add(Fidelity.NOT_SUPPORTED, "job", "process_memory: LSF counts memory in one way only")
+    elif spec.process_memory:
+        yield f"rusage[mem={spec.process_memory}MB/task]"
+    if layout is not None and layout.nodes:
+        each = -(-task.minimum // layout.nodes)
+        even = Fidelity.APPROXIMATED if task.minimum % layout.nodes else Fidelity.TRANSLATED
+        losses.add(
+            even, "task", f"distribution: {each} processors on each node, which are {layout.nodes} nodes"
+        )
+        yield f"span[ptile={each}]"
+    elif layout is not None and layout.per_node:
+        yield f"span[ptile={layout.per_node}]"
+    elif task.minimum > 1 and spec.single_node:
+        yield "span[hosts=1]"
+
+
+_LSF_CONDITIONS: Final = {
+    "parents": ("done", Condition.ON_SUCCESS),
+    "after_failure": ("exit", Condition.ON_FAILURE),
+    "after_exit": ("ended", Condition.ON_EXIT),
+    "after_start": ("started", Condition.ON_START),
+}
+
+
+def _lsf_conditions(spec: JobSpec) -> Iterator[str]:
+    """Return what the job waits for: ``done(3)``, ``ended("mesh")``."""
+    for field, (word, condition) in _LSF_CONDITIONS.items():
+        yield from (f"{word}({job})" for job in getattr(spec, field))
+        named = (each for each in spec.named_parents if each.condition is condition and not each.by_id)
+        yield from (f'{word}("{each.name}")' for each in named)
+
+
+OPTION_LINES: Final[Mapping[BatchSystem, Callable[[JobSpec, TaskSpec, LossReport], Iterator[str]]]] = {
+    BatchSystem.SLURM: _slurm,
+    BatchSystem.PBS: _qsub(BatchSystem.PBS),
+    BatchSystem.GRID_ENGINE: _qsub(BatchSystem.GRID_ENGINE),
+    BatchSystem.LSF: _lsf,
+}
+"""Of each scheduler: what yields the options of a job, without the mark of the lines."""

@@ -1,0 +1,304 @@
+"""What each option of qsub asks for, that of PBS and that of Grid Engine.
+
+Source:  PBS Professional, qsub(1B) and pbs_resources(7B); Torque, qsub(1B); Grid Engine 8.1, qsub(1) and
+         complex(5).
+"""
+
+import re
+from datetime import datetime
+from typing import Final
+
+from headnode.core.formats.batch.draft import BatchDraft, OptionPlace, add_feature, array_ranges
+from headnode.core.formats.batch.lines import BatchSystem
+from headnode.core.formats.fidelity import Fidelity
+from headnode.core.model.job import Condition, NamedParent
+from headnode.core.model.quantities import Instant, Priority
+
+_NOT, _KEPT, _NOTE = Fidelity.NOT_SUPPORTED, Fidelity.KEPT, Fidelity.NOTE
+_TRANSLATED, _APPROXIMATED = Fidelity.TRANSLATED, Fidelity.APPROXIMATED
+
+
+def read_queue(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.job["template"] = text.partition("@")[0]
+    place.tell(_TRANSLATED, "a queue is a job template here")
+
+
+def read_output(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.output = _without_host(text)
+    place.tell(_TRANSLATED, "it is the file of standard output")
+
+
+def read_error(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.error = _without_host(text)
+    place.tell(_TRANSLATED, "it is the file of standard error")
+
+
+def _without_host(text: str) -> str:
+    """Return the path of ``host:path``."""
+    host, colon, path = text.partition(":")
+    return path if colon and "/" not in host else text
+
+
+def read_join(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    if text not in ("oe", "eo", "n", "y", "yes", "no"):
+        place.refuse(f"{text[:60]!r} is not known", "write -j oe for PBS, -j y for Grid Engine")
+    draft.merged = text in ("oe", "eo", "y", "yes")
+    place.tell(_TRANSLATED, "it says whether errors go where output goes")
+
+
+def read_variables(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    for part in re.split(r",(?=[A-Za-z_]\w*(?:=|,|$))", text):
+        name, equals, value = part.partition("=")
+        if equals:
+            draft.variables[name] = value
+        else:
+            draft.named_variables.append(name)
+    place.tell(_TRANSLATED, "these variables are in the environment of the program")
+
+
+def read_all_variables(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
+    draft.all_variables = True
+    place.tell(_TRANSLATED, "the variables of the shell are in the environment of the program")
+
+
+def read_mail(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.job["notify_on_start"] = "b" in text
+    draft.job["notify_on_completion"] = bool(set("ea") & set(text)) and text != "n"
+    place.tell(_TRANSLATED, "messages are sent at the start, at the end, or both")
+
+
+def read_array(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    numbers, _, limit = text.partition("%")
+    draft.array = array_ranges(place, numbers)
+    if draft.system is BatchSystem.GRID_ENGINE and draft.array[0][0] < 1:
+        place.refuse("0 is an invalid task id", "begin with 1")
+    draft.at_once = place.number(limit, 1) if limit else draft.at_once
+    place.tell(_TRANSLATED, "an array is a sweep of one job")
+
+
+def read_at_once(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.at_once = place.number(text, 1)
+    place.tell(_TRANSLATED, "at most this many tasks of the array run at once")
+
+
+def read_rerunnable(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.task["rerunnable"] = text.lower() in ("y", "yes")
+    place.tell(_TRANSLATED, "it says whether the program may run again after a fault of a node")
+
+
+def read_begin(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    digits, _, seconds = text.partition(".")
+    known = {12: "%Y%m%d%H%M", 10: "%y%m%d%H%M"}.get(len(digits))
+    try:
+        if known is None:
+            raise ValueError
+        at = datetime.strptime(f"{digits}{seconds or '00'}", f"{known}%S").astimezone()
+    except ValueError:
+        place.refuse(f"{text[:60]!r} is not a date with a year", "write CCYYMMDDhhmm")
+    draft.job["hold_until"] = Instant(at.timestamp())
+    place.tell(_TRANSLATED, "the job waits until then")
+
+
+def read_priority(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    if not re.fullmatch(r"[+-]?\d{1,4}", text):
+        place.refuse(f"{text[:60]!r} is not a priority", "write a number from -1024 to 1023")
+    draft.job["priority"] = Priority(max(0, min(4000, 2000 + int(text) * 2000 // 1024)))
+    place.tell(_APPROXIMATED, "the priority has 2,000 steps for 1,024 here")
+
+
+_WHEN: Final = {
+    "afterok": "parents",
+    "afternotok": "after_failure",
+    "afterany": "after_exit",
+    "after": "after_start",
+}
+
+
+def read_attributes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    name, _, value = text.partition("=")
+    if name == "umask":
+        place.tell(_NOT, "the umask is the node's")
+        return
+    if name != "depend":
+        place.refuse(f"attribute {name[:60]!r} is not known here", "leave it out", "not-supported")
+    for part in value.split(","):
+        kind, _, jobs = part.partition(":")
+        if kind not in _WHEN or not jobs:
+            place.refuse(f"{part[:60]!r} is not known here", f"write one of {', '.join(_WHEN)}: afterok:12")
+        ids = tuple(place.number(job.partition(".")[0], 1) for job in jobs.split(":"))
+        draft.job[_WHEN[kind]] = (*draft.job.get(_WHEN[kind], ()), *ids)
+    place.tell(_TRANSLATED, "the job waits for those jobs")
+
+
+def read_held_for(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    ids, names = [], []
+    for part in text.split(","):
+        if part.isascii() and part.isdigit():
+            ids.append(int(part[:12]))
+        elif re.search(r"[*?\[]", part):
+            place.refuse(f"{part[:60]!r} means several jobs", "write ids or whole names")
+        else:
+            names.append(NamedParent(part, condition=Condition.ON_EXIT))
+    draft.job["after_exit"], draft.job["named_parents"] = tuple(ids), tuple(names)
+    place.tell(_TRANSLATED, "the job waits for the end of those jobs")
+
+
+def read_shell(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.shell = _without_host(text)
+    place.tell(_TRANSLATED, "it runs the script")
+
+
+def read_work_directory(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.task["work_directory"] = text
+    place.tell(_TRANSLATED, "it is the work directory")
+
+
+def read_submit_directory(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
+    draft.own_directory = True
+    place.tell(_TRANSLATED, "it runs where it was submitted")
+
+
+def read_input(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.task["standard_input"] = _without_host(text)
+    place.tell(_KEPT, "it is the file of standard input")
+
+
+_SHARED_MEMORY: Final = re.compile(r"smp|shared|openmp|omp|thread|serial|multicore|local", re.IGNORECASE)
+
+
+def read_parallel(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    name, _, slots = text.partition(" ")
+    least, _, most = slots.partition("-")
+    draft.tasks = place.number(least, 1)
+    if _SHARED_MEMORY.search(name):
+        draft.nodes = 1
+        what = "the slots are processors of one node"
+    else:
+        what = f"the slots are processors of any nodes: the parallel environment {name!r} is not known here"
+    if most and most != least:
+        place.tell(_APPROXIMATED, f"{what}; the job has {least}, and never more")
+    else:
+        place.tell(_TRANSLATED if draft.nodes == 1 else _APPROXIMATED, what)
+
+
+def read_seconds(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    if draft.system is BatchSystem.GRID_ENGINE and text.count(":") == 1:
+        place.refuse(f"{text[:60]!r} is not a time", "write seconds, or HOURS:MINUTES:SECONDS")
+    draft.run_time = place.clock(text)
+    place.tell(_TRANSLATED, "it is the run time limit")
+
+
+def read_slot_memory(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.job["process_memory"] = place.megabytes(text, plain="b")
+    place.tell(_TRANSLATED, "the job holds so much memory with each of its processors")
+
+
+def read_job_memory(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.total_memory = place.megabytes(text, plain="b")
+    place.tell(_TRANSLATED, "the nodes of the job share it evenly")
+
+
+def read_processors(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.processors_per_task = place.number(text, 1)
+    place.tell(_TRANSLATED, "they are processors of one node" if place.name == "-l ncpus" else "processors")
+    if place.name == "-l procs":
+        draft.tasks, draft.processors_per_task = draft.processors_per_task, 1
+
+
+def read_torque_nodes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    if "+" in text:
+        place.refuse("nodes of several kinds cannot be said here", "write one kind: nodes=2:ppn=8")
+    first, *more = text.split(":")
+    if first.isdigit():
+        draft.nodes = place.number(first, 1)
+    else:
+        draft.nodes, draft.task["required_nodes"] = 1, (first,)
+    for part in more:
+        name, equals, value = part.partition("=")
+        if name == "ppn":
+            draft.tasks_per_node = place.number(value, 1)
+        elif name == "gpus":
+            add_feature(draft, "gpu")
+        elif equals:
+            place.refuse(f"{part[:60]!r} is not known here", "write ppn=N")
+        else:
+            add_feature(draft, part)
+    place.tell(_TRANSLATED, "this many nodes, with ppn processors each")
+
+
+def read_select(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    """Read chunks: each has its processors on a node; `place` says whether several share one."""
+    if "+" in text:
+        place.refuse("chunks of several kinds cannot be said here", "write one kind: select=2:ncpus=8")
+    first, *more = text.split(":")
+    numbered = first.isdigit()
+    draft.tasks, draft.tasks_per_node = place.number(first, 1) if numbered else 1, 1
+    counted = True
+    for part in more if numbered else [first, *more]:
+        name, _, value = part.partition("=")
+        match name:
+            case "ncpus":
+                draft.processors_per_task = place.number(value, 1)
+            case "mem":
+                draft.memory = place.megabytes(value, plain="b")
+            case "host" | "vnode":
+                draft.task["required_nodes"] = (value,)
+            case "ngpus":
+                add_feature(draft, "gpu")
+                counted = False
+            case "mpiprocs" | "ompthreads":
+                pass  # how the program uses its processors
+            case _ if value.lower() in ("true", "1", "t"):
+                add_feature(draft, name)
+            case _:
+                place.refuse(f"{part[:60]!r} is not known here", "write ncpus, mem, host or NAME=true")
+    if counted:
+        place.tell(_TRANSLATED, "each chunk has its processors and its memory on a node of its own")
+    else:
+        place.tell(_APPROXIMATED, "nodes with the feature 'gpu'; their number is not counted")
+
+
+def read_place(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    for part in text.split(":"):
+        match part:
+            case "excl" | "exclhost":
+                draft.job["exclusive"] = True
+            case "pack":
+                draft.packed = True
+            case "scatter" | "vscatter":
+                draft.scattered = True
+            case "free" | "shared":
+                pass  # chunks have nodes of their own
+            case _:
+                place.refuse(f"{part[:60]!r} is not known here", "write free, pack, scatter, excl")
+    place.tell(_TRANSLATED, "it says whether chunks share a node, and other jobs too")
+
+
+def read_host(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.task["required_nodes"] = (text,)
+    place.tell(_TRANSLATED, "the job has this node")
+
+
+def read_gpu(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
+    add_feature(draft, "gpu")
+    place.tell(_APPROXIMATED, "nodes with the feature 'gpu'; their number is not counted")
+
+
+def read_alone(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.job["exclusive"] = text.lower() in ("true", "1", "t", "")
+    place.tell(_TRANSLATED, "it says whether the job has its nodes alone")
+
+
+_GRID_ENGINE_NAMES: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+
+
+def grid_engine_file(draft: BatchDraft, text: str, name: str) -> str:
+    """Return the name of a file as ours: with our variables in place of Grid Engine's."""
+    values = {
+        "JOB_ID": "%CCP_JOBID%",
+        "TASK_ID": "*" if draft.array else "undefined",
+        "JOB_NAME": name,
+        "HOSTNAME": "%HEADNODE_NODE%",
+    }
+    stars = text.replace("*", "^*") if draft.array else text
+    return _GRID_ENGINE_NAMES.sub(lambda found: values.get(found[1] or found[2], found[0]), stars)

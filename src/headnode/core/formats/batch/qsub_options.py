@@ -1,0 +1,163 @@
+"""The options of qsub that may stand in a script, and the resources of ``-l``: of PBS and of Grid Engine.
+
+Source:  PBS Professional, qsub(1B) and pbs_resources(7B); Torque, qsub(1B); Grid Engine 8.1, qsub(1) and
+         complex(5).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, NoReturn
+
+import headnode.core.formats.batch.qsub as r
+from headnode.core.formats.batch.draft import (
+    BatchDraft,
+    OptionPlace,
+    Reader,
+    ignored,
+    job_field,
+    read_hold,
+    refused,
+)
+from headnode.core.formats.batch.lines import BatchSystem, Word
+from headnode.core.formats.fidelity import Fidelity
+
+_NOTE = Fidelity.NOTE
+
+
+class QsubOption(NamedTuple):
+    """An option: how it is read, and whether it takes an argument."""
+
+    read: Reader
+    argument: bool = True
+
+
+_LESS = "processor time has no limit of its own: the run time limit is -l walltime or -l h_rt"
+PBS_RESOURCES: Final[Mapping[str, Reader]] = {
+    "walltime": r.read_seconds,
+    "nodes": r.read_torque_nodes,
+    "ncpus": r.read_processors,
+    "procs": r.read_processors,
+    "select": r.read_select,
+    "place": r.read_place,
+    "mem": r.read_job_memory,
+    "pmem": r.read_slot_memory,
+    "pvmem": r.read_slot_memory,
+    "host": r.read_host,
+    "cput": ignored(_LESS),
+    "pcput": ignored(_LESS),
+    "vmem": ignored("memory with swap is not limited"),
+    "file": ignored("the size of files is not limited"),
+    "nice": ignored("the nice value is the node's"),
+    "ngpus": r.read_gpu,
+    "filesystems": ignored("file systems are not known here"),
+}
+GRID_ENGINE_RESOURCES: Final[Mapping[str, Reader]] = {
+    "h_rt": r.read_seconds,
+    "s_rt": ignored("the program gets no signal before its run time limit"),
+    "h_cpu": ignored(_LESS),
+    "h_vmem": r.read_slot_memory,
+    "mem_free": r.read_slot_memory,
+    "virtual_free": r.read_slot_memory,
+    "rmem": r.read_slot_memory,
+    "mem": r.read_slot_memory,
+    "hostname": r.read_host,
+    "h": r.read_host,
+    "gpu": r.read_gpu,
+    "exclusive": r.read_alone,
+}
+
+
+def _resources(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    """Read a list of resources; one that is not known could decide where the job runs, and is refused."""
+    table = GRID_ENGINE_RESOURCES if draft.system is BatchSystem.GRID_ENGINE else PBS_RESOURCES
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        inner = place.named(f"-l {name}")
+        if name not in table:
+            inner.refuse(
+                "this resource is not known here", f"the known ones are {', '.join(table)}", "resource"
+            )
+        table[name](draft, inner, value)
+
+
+_TOOL = "it is for the qsub command, not for the job"
+_COMMON: Final[Mapping[str, QsubOption]] = {
+    "A": QsubOption(job_field("project", "it is the project of the job")),
+    "N": QsubOption(job_field("name", "it is the name of the job")),
+    "M": QsubOption(job_field("email", "it is the address for messages")),
+    "P": QsubOption(job_field("project", "it is the project of the job")),
+    "S": QsubOption(r.read_shell),
+    "V": QsubOption(r.read_all_variables, argument=False),
+    "a": QsubOption(r.read_begin),
+    "e": QsubOption(r.read_error),
+    "j": QsubOption(r.read_join),
+    "l": QsubOption(_resources),
+    "m": QsubOption(r.read_mail),
+    "o": QsubOption(r.read_output),
+    "p": QsubOption(r.read_priority),
+    "q": QsubOption(r.read_queue),
+    "r": QsubOption(r.read_rerunnable),
+    "v": QsubOption(r.read_variables),
+}
+PBS_OPTIONS: Final[Mapping[str, QsubOption]] = {
+    **_COMMON,
+    "I": QsubOption(refused("an interactive job has no script", "use: hn job shell"), argument=False),
+    "J": QsubOption(r.read_array),
+    "W": QsubOption(r.read_attributes),
+    "X": QsubOption(ignored("windows are not forwarded"), argument=False),
+    "b": QsubOption(ignored(_TOOL, _NOTE)),
+    "c": QsubOption(ignored("jobs have no checkpoints")),
+    "d": QsubOption(r.read_work_directory),
+    "h": QsubOption(read_hold, argument=False),
+    "k": QsubOption(ignored("output is where -o and -e say", _NOTE)),
+    "t": QsubOption(r.read_array),
+    "w": QsubOption(r.read_work_directory),
+    "z": QsubOption(ignored(_TOOL, _NOTE), argument=False),
+}
+GRID_ENGINE_OPTIONS: Final[Mapping[str, QsubOption]] = {
+    **_COMMON,
+    "R": QsubOption(ignored("processors are always kept for the first jobs of the queue", _NOTE)),
+    "b": QsubOption(refused("this script would be a command", "leave -b out")),
+    "ac": QsubOption(ignored("the job has no context")),
+    "binding": QsubOption(ignored("processors are bound as the cluster is set")),
+    "cwd": QsubOption(r.read_submit_directory, argument=False),
+    "h": QsubOption(read_hold, argument=False),
+    "hard": QsubOption(ignored("all resources are required", _NOTE), argument=False),
+    "hold_jid": QsubOption(r.read_held_for),
+    "hold_jid_ad": QsubOption(refused("tasks do not wait for tasks of another array", "use: -hold_jid")),
+    "i": QsubOption(r.read_input),
+    "notify": QsubOption(ignored("the program gets SIGTERM, and no signal before"), argument=False),
+    "now": QsubOption(ignored("the job waits in the queue")),
+    "pe": QsubOption(r.read_parallel),
+    "shell": QsubOption(ignored("a shell runs the script", _NOTE)),
+    "soft": QsubOption(
+        refused("wishes that may be left out cannot be said here", "leave -soft out"), argument=False
+    ),
+    "sync": QsubOption(ignored("use: hn job submit --wait", _NOTE)),
+    "t": QsubOption(r.read_array),
+    "w": QsubOption(ignored(_TOOL, _NOTE)),
+    "tc": QsubOption(r.read_at_once),
+    "terse": QsubOption(ignored(_TOOL, _NOTE), argument=False),
+    "wd": QsubOption(r.read_work_directory),
+}
+
+
+def qsub_options(
+    system: BatchSystem, words: Sequence[Word], refuse: Callable[[Word, str, str], NoReturn]
+) -> Iterator[tuple[Reader, str, str, int]]:
+    """Yield each option of a line: its reader, its name, its argument, where it stands."""
+    table = GRID_ENGINE_OPTIONS if system is BatchSystem.GRID_ENGINE else PBS_OPTIONS
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        name, value = word.text.removeprefix("-"), ""
+        if name not in table and system is BatchSystem.PBS and name[:1] in table:
+            name, value = name[0], name[1:]  # glued, as getopt reads it
+        if not word.text.startswith("-") or name not in table:
+            refuse(word, f"{word.text[:60]!r} is not an option of qsub", "see qsub(1)")
+        option = table[name]
+        count = 0 if value or not option.argument else 2 if name == "pe" else 1
+        if len(left) < count:
+            refuse(word, f"{word.text[:60]} has no value", f"write {word.text[:60]} VALUE")
+        value = value or " ".join(each.text for each in left[:count])
+        del left[:count]
+        yield option.read, f"-{name}", value, word.start

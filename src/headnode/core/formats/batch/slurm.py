@@ -1,0 +1,303 @@
+"""What each option of sbatch asks for.
+
+Source:  Slurm, sbatch(1), "OPTIONS" and "filename pattern"; the long names are those of version 22.05.
+"""
+
+import re
+from typing import Final
+
+from headnode.core.formats.batch.draft import BatchDraft, OptionPlace, add_feature, array_ranges
+from headnode.core.formats.fidelity import Fidelity
+from headnode.core.formats.text.quantities import parse_date_time, parse_nodes
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import Licence
+from headnode.core.model.quantities import FOREVER, Priority, Seconds
+
+_NOT, _KEPT, _TRANSLATED, _APPROXIMATED, _NOTE = (
+    Fidelity.NOT_SUPPORTED,
+    Fidelity.KEPT,
+    Fidelity.TRANSLATED,
+    Fidelity.APPROXIMATED,
+    Fidelity.NOTE,
+)
+
+
+ALL_NODES: Final = "all"
+"""The partition of all nodes, for programs that want to name one."""
+
+
+def read_name(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.job["name"] = text
+    place.tell(_KEPT, f"the name of the job is {text!r}")
+
+
+def slurm_time(place: OptionPlace, text: str) -> Seconds:
+    """Return a time limit, rounded up to whole minutes as sbatch does.
+
+    Raises:  BadRequest ``value``.
+    """
+    if text.upper() in ("UNLIMITED", "INFINITE", "0", "-1"):
+        return FOREVER
+    days, dash, clock = text.rpartition("-")
+    fields = clock.split(":")
+    if not all(field.isascii() and field.isdigit() for field in (*fields, days or "0")) or len(fields) > 3:
+        place.refuse(
+            f"{text[:60]!r} is not a time", "write minutes, MINUTES:SECONDS, H:M:S, or DAYS-HOURS:M:S"
+        )
+    numbers = [int(field[:9]) for field in fields]
+    if dash:
+        hours, minutes, seconds = (*numbers, 0, 0)[:3]
+    else:
+        hours, minutes, seconds = ((0, numbers[0], 0), (0, *numbers), numbers)[len(numbers) - 1]
+    whole = ((int(days[:6] or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+    return FOREVER if whole == 0 else Seconds(float(-(-whole // 60) * 60))
+
+
+def read_time(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.run_time = slurm_time(place, text)
+    place.tell(_TRANSLATED, "it is the run time limit")
+
+
+def read_nodes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    least, _, most = text.partition("-")
+    draft.nodes = place.number(least, 1)
+    if most and place.number(most, 1) != draft.nodes:
+        place.tell(_APPROXIMATED, f"the job has {least} nodes, and never more")
+    else:
+        place.tell(_TRANSLATED, "the processors are on this many nodes")
+
+
+def read_processes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.tasks = place.number(text, 1)
+    place.tell(_TRANSLATED, "a processor, or --cpus-per-task, for each process")
+
+
+def read_per_node(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.tasks_per_node = place.number(text, 1)
+    place.tell(_TRANSLATED, "this many processes run on each node")
+
+
+def read_per_task(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.processors_per_task = place.number(text, 1)
+    place.tell(_TRANSLATED, "the processors are counted for the whole job")
+
+
+def read_memory(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.memory = place.megabytes(text, whole=True)
+    if draft.memory:
+        place.tell(_TRANSLATED, "the job holds so much memory of each of its nodes")
+    else:
+        draft.job["exclusive"] = True
+        place.tell(_TRANSLATED, "all memory of a node: the job has its nodes alone")
+
+
+def read_memory_per_processor(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.job["process_memory"] = place.megabytes(text, whole=True)
+    place.tell(_TRANSLATED, "the job holds so much memory with each of its processors")
+
+
+def read_groups(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    names = [name for name in text.split(",") if name and name != ALL_NODES]
+    draft.job["node_groups"] = tuple(names[:1])
+    if len(names) > 1:
+        place.tell(_APPROXIMATED, f"the job runs on nodes of group {names[0]!r}; the others are left out")
+    else:
+        place.tell(_TRANSLATED, "a partition is a node group here")
+
+
+def read_project(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.job["project"] = text
+    place.tell(_TRANSLATED, "it is the project of the job")
+
+
+def read_template(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.job["template"] = text
+    place.tell(_TRANSLATED, "a quality of service is a job template here")
+
+
+def read_directory(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.task["work_directory"] = text
+    draft.own_directory = not text.startswith("/")
+    place.tell(_TRANSLATED, "it is the work directory")
+
+
+def read_input(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.task["standard_input"] = text
+    place.tell(_KEPT, "it is the file of standard input")
+
+
+def read_output(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.output = text
+    place.tell(_TRANSLATED, "it is the file of standard output")
+
+
+def read_error(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.error, draft.merged = text, False
+    place.tell(_TRANSLATED, "it is the file of standard error")
+
+
+def read_open_mode(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    if text not in ("append", "truncate"):
+        place.refuse(f"{text[:60]!r} is not append or truncate", "write one of them")
+    draft.task["append_output"] = draft.task["append_error"] = text == "append"
+    place.tell(_TRANSLATED, "it says what becomes of what the files hold")
+
+
+def read_array(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    numbers, _, limit = text.partition("%")
+    draft.array = array_ranges(place, numbers)
+    draft.at_once = place.number(limit, 1) if limit else None
+    place.tell(_TRANSLATED, "an array is a sweep of one job")
+
+
+_WHEN: Final = {
+    "afterok": "parents",
+    "afternotok": "after_failure",
+    "afterany": "after_exit",
+    "after": "after_start",
+}
+
+
+def read_dependency(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    if "?" in text:
+        place.refuse("a dependency on any one of several jobs is not possible", "write them with commas")
+    for part in text.split(","):
+        kind, _, jobs = part.partition(":")
+        field = _WHEN.get(kind)
+        if field is None or not jobs:
+            known = ", ".join(_WHEN)
+            place.refuse(f"{part[:60]!r} is not known here", f"write one of {known}, and ids: afterok:12")
+        ids = tuple(place.number(job, 1) for job in jobs.split(":"))
+        draft.job[field] = (*draft.job.get(field, ()), *ids)
+    place.tell(_TRANSLATED, "the job waits for those jobs")
+
+
+def read_begin(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    try:
+        draft.job["hold_until"] = parse_date_time(text)
+    except BadRequest:
+        place.refuse(f"{text[:60]!r} is not a date", "write YYYY-MM-DDTHH:MM:SS")
+    place.tell(_TRANSLATED, "the job waits until then")
+
+
+def read_deadline(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    try:
+        draft.job["end_by"] = parse_date_time(text)
+    except BadRequest:
+        place.refuse(f"{text[:60]!r} is not a date", "write YYYY-MM-DDTHH:MM:SS")
+    place.tell(_TRANSLATED, "it is the latest end of the job")
+
+
+def read_exclusive(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.job["exclusive"] = True
+    if text:
+        place.tell(_APPROXIMATED, f"{text[:60]!r}: the job has its nodes alone")
+    else:
+        place.tell(_TRANSLATED, "the job has its nodes alone")
+
+
+def read_shared(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
+    draft.job["exclusive"] = False
+    place.tell(_TRANSLATED, "nodes may have other jobs too")
+
+
+def read_features(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    if not re.fullmatch(r"[\w.|&,-]+", text):
+        place.refuse(f"{text[:60]!r} cannot be said here", "write names with & and |: intel&(no brackets)")
+    draft.needs["features"] = tuple(tuple(part.split("|")) for part in re.split("[&,]", text))
+    place.tell(_TRANSLATED, "they are features of the nodes")
+
+
+def read_gpus(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    name = text.split(":")[0] if place.name == "--gres" else "gpu"
+    add_feature(draft, name)
+    place.tell(_APPROXIMATED, f"nodes with the feature {name!r}; their number is not counted")
+
+
+def read_only(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.task["required_nodes"] = _node_names(place, text)
+    place.tell(_TRANSLATED, "the job has these nodes")
+
+
+def read_excluded(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.job["excluded_nodes"] = _node_names(place, text)
+    place.tell(_TRANSLATED, "the job has none of these nodes")
+
+
+def _node_names(place: OptionPlace, text: str) -> tuple[str, ...]:
+    try:
+        return parse_nodes(text)
+    except BadRequest as wrong:
+        place.refuse(wrong.what, wrong.fix)
+
+
+def read_licences(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    found = []
+    for part in text.split(","):
+        name, _, amount = part.partition(":")
+        found.append(Licence(name.partition("@")[0], place.number(amount, 1) if amount else 1))
+    draft.job["licences"] = tuple(found)
+    place.tell(_TRANSLATED, "the job holds these licences")
+
+
+def read_reservation(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.job["reservation"] = text
+    place.tell(_TRANSLATED, "the job runs in this reservation")
+
+
+def read_requeue(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
+    draft.task["rerunnable"] = place.name == "--requeue"
+    place.tell(_TRANSLATED, "it says whether the program may run again after a fault of a node")
+
+
+def read_mail(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    kinds = {kind.strip().upper() for kind in text.split(",")}
+    draft.job["notify_on_start"] = bool(kinds & {"BEGIN", "ALL"})
+    draft.job["notify_on_completion"] = bool(kinds & {"END", "FAIL", "ALL"})
+    others = sorted(kinds - {"BEGIN", "END", "FAIL", "ALL", "NONE"})
+    if others:
+        place.tell(_NOT, f"no message is sent for {', '.join(others)}")
+    else:
+        place.tell(_TRANSLATED, "messages are sent at the start, at the end, or both")
+
+
+def read_address(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.job["email"] = text
+    place.tell(_TRANSLATED, "it is the address for messages")
+
+
+def read_comment(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.job["description"] = text
+    place.tell(_TRANSLATED, "it is the description of the job")
+
+
+def read_nice(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    low = text.lstrip("-").isdigit() and text.startswith("-")
+    draft.job["priority"] = Priority(2000 if low else 1000)
+    place.tell(_APPROXIMATED, "the priority is Normal" if low else "the priority is BelowNormal")
+
+
+def read_distribution(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    first = text.split(":")[0].split(",")[0]
+    if first not in ("block", "cyclic", "*"):
+        place.refuse(f"{text[:60]!r} cannot be said here", "write block or cyclic")
+    draft.round_robin = first == "cyclic"
+    place.tell(_TRANSLATED, "it is the order of processes over nodes")
+
+
+def read_export(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.all_variables, draft.named_variables = False, []
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if name == "ALL":
+            draft.all_variables = True
+        elif equals:
+            draft.variables[name] = value
+        elif name not in ("NONE", "NIL"):
+            draft.named_variables.append(name)
+    place.tell(_TRANSLATED, "these variables are in the environment of the program")
+
+
+def read_disk(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.needs["minimum_disk"] = place.megabytes(text)
+    place.tell(_TRANSLATED, "nodes with so much disk")

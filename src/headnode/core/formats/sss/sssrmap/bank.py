@@ -1,0 +1,143 @@
+"""Messages to a bank, and what its answers mean.
+
+Each run of a job has a name of its own at the bank, so a message that is sent again is about the same.  Gold
+charges a job as often as it is told to: before a second message the bank is asked whether it had the first.
+Source:  Gold User's Guide, "Integration with the Resource Management System"; SSSRMAP Message Format 3.0.4.
+"""
+
+import re
+from typing import Final
+
+from msgspec.structs import replace
+
+from headnode.core.filtering import last_words
+from headnode.core.formats.sss.sssrmap.messages import (
+    RmapField,
+    RmapRequest,
+    RmapResponse,
+    elements,
+    leaf,
+    text_of,
+)
+from headnode.core.formats.text.xml_text import XmlElement
+from headnode.core.model.bank import MILLION, BankOrder, BankReply
+
+_AMOUNT: Final = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,18})?\Z")
+_REFUSED: Final = re.compile(r"7[4-9][0-9]\Z")
+_SHORT_OF_MONEY: Final = re.compile(r"insufficient (?:balance|funds|credit)", re.IGNORECASE)
+_ACTIONS: Final = {
+    "quote": "Quote",
+    "reserve": "Reserve",
+    "release": "Delete",
+    "charge": "Charge",
+    "refund": "Refund",
+}
+_STAGES: Final = {"charge": ("Charge", "Refund"), "refund": ("Refund",)}
+"""The stages of a job at Gold after these, which would do it again."""
+
+
+def request_of(order: BankOrder) -> RmapRequest:
+    """Return the message that asks for something."""
+    run, asks = order.run, order.action
+    plain = RmapRequest(
+        action=_ACTIONS[asks], actor=order.actor, objects=("Job",), id=f"{order.machine}-{run.name}-{asks}"
+    )
+    if asks == "release":
+        return replace(plain, objects=("Reservation",), wheres=(RmapField(name="Name", value=run.name),))
+    if asks == "refund":
+        return replace(plain, options=(RmapField(name="JobId", value=run.name),))
+    inside = [
+        leaf("JobId", run.name),
+        *([leaf("ProjectId", run.project)] if run.project else []),
+        leaf("UserId", run.owner),
+        leaf("MachineName", order.machine),
+        *([leaf("Queue", run.queue)] if run.queue else []),
+        leaf("Processors", run.processors),
+        leaf("WallDuration", run.seconds),
+        *([leaf("StartTime", int(run.started))] if run.started is not None else []),
+        *([leaf("EndTime", int(run.ended))] if run.ended is not None else []),
+    ]
+    again = [RmapField(name="Replace", value="True")] if asks == "reserve" else []
+    return replace(
+        plain, options=tuple(again), data=(XmlElement("Data", {}, [XmlElement("Job", {}, [*inside])]),)
+    )
+
+
+def query_of(order: BankOrder) -> RmapRequest:
+    """Return the message that asks whether a run was charged or refunded before."""
+    run = order.run
+    return RmapRequest(
+        action="Query",
+        actor=order.actor,
+        objects=("Job",),
+        gets=tuple(RmapField(name=name) for name in ("JobId", "Stage", "Charge")),
+        wheres=(
+            RmapField(name="JobId", value=run.name),
+            RmapField(name="MachineName", value=order.machine),
+        ),
+    )
+
+
+def needs_query(order: BankOrder) -> bool:
+    """Whether an earlier message may have done already what this one asks for, and would do it again."""
+    return not order.first and order.action in _STAGES
+
+
+def done_before(order: BankOrder, response: RmapResponse) -> BankReply | None:
+    """Return the reply to an order that the bank has carried out already; None if it has not.
+
+    An answer that cannot be believed is a reply, too: the order must not be given.
+    """
+    if response.status.word == "Failure":
+        return _away(order, f"the bank does not tell what it has charged: {response.status.message}")
+    names = [text_of(one, "JobId") for one in response.data if one.name == "Job"]
+    if any(name != order.run.name for name in names) or len(names) != len(response.data) or len(names) > 1:
+        return _away(order, "the bank told of another job than it was asked about")
+    if not names:
+        return None
+    amount = _read_amount(text_of(response.data[0], "Charge") or "0")
+    if amount is None:
+        return _away(order, "the bank told an amount that is none")
+    nothing_left = order.action == "refund" and not amount
+    if nothing_left or text_of(response.data[0], "Stage") in _STAGES[order.action]:
+        return BankReply(order.number, "done", amount)
+    return None
+
+
+def judged(order: BankOrder, response: RmapResponse) -> BankReply:
+    """Return what an answer means."""
+    status, words = response.status, last_words(response.status.message)
+    if response.id not in ("", request_of(order).id):
+        return _away(order, "the bank answered another message than it was sent")
+    if status.word == "Failure":
+        if _REFUSED.match(status.code) or _SHORT_OF_MONEY.search(status.message):
+            done = order.action == "release"  # there is nothing to release
+            return BankReply(order.number, "done" if done else "refused", words=words)
+        return _away(order, f"the bank answered {status.code} {words}".rstrip())
+    if any(text_of(one, "JobId") not in ("", order.run.name) for one in response.data):
+        return _away(order, "the bank answered about another job than it was asked about")
+    amount = 0 if order.action == "release" else _amount(response)
+    if amount is None:
+        return _away(order, "the bank answered without an amount")
+    return BankReply(order.number, "done", amount, words)
+
+
+def _amount(response: RmapResponse) -> int | None:
+    """Return the amount in an answer: that of its object, otherwise its Count."""
+    told = [text for one in response.data for name in ("Amount", "Charge") if (text := text_of(one, name))]
+    told += [one.text.strip() for one in response.data if one.name == "Amount" and not [*elements(one)]]
+    if told:
+        found = {_read_amount(text) for text in told}
+        return found.pop() if len(found) == 1 else None
+    return None if response.count is None else _read_amount(str(response.count))
+
+
+def _read_amount(text: str) -> int | None:
+    if not _AMOUNT.match(text):
+        return None
+    whole, _, part = text.partition(".")
+    return int(whole) * MILLION + int(part[:6].ljust(6, "0"))
+
+
+def _away(order: BankOrder, words: str) -> BankReply:
+    return BankReply(order.number, "away", words=last_words(words))

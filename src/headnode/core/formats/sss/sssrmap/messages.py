@@ -1,0 +1,335 @@
+"""Requests and responses of SSSRMAP: read from XML in every spelling that peers use, written in one.
+
+What is written is canonical: no indentation, every element with its closing tag, attributes in double quotes.
+Signatures are made of exactly this text.
+Source:  SSSRMAP Message Format 3.0.4, with what Gold, Maui and Slurm send.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+from lxml import etree
+
+from headnode.core.formats.sss.sssrmap.status import MessageFault, StatusCode, value_of_code
+from headnode.core.formats.text.xml_text import (
+    XmlElement,
+    escaped,
+    local_name,
+    parse_xml,
+    written_attributes,
+)
+from headnode.core.model.bounds import RMAP_ANSWER, RMAP_ANSWER_PARTS, RMAP_MESSAGE, RMAP_PARTS
+from headnode.core.model.errors import BadRequest
+
+DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
+_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}\Z")
+_CODE: Final = re.compile(r"[0-9]{3}\Z")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,9}\Z")
+_TRUE: Final = ("true", "1", "yes")
+
+
+class RmapField(msgspec.Struct, frozen=True, kw_only=True):
+    """A Get, Set, Where or Option: a name with a value, and what is said of them.  Ops are as written."""
+
+    name: str
+    value: str = ""
+    op: str = ""
+    conj: str = ""
+    group: int = 0  # brackets opened before a condition, or closed (negative) after it
+    object: str = ""
+    subject: str = ""  # the object whose property the value names
+    units: str = ""
+    alias: str = ""
+
+
+class RmapRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request: what `actor` wants of objects."""
+
+    action: str
+    actor: str
+    objects: tuple[str, ...] = ()
+    gets: tuple[RmapField, ...] = ()
+    sets: tuple[RmapField, ...] = ()
+    wheres: tuple[RmapField, ...] = ()
+    options: tuple[RmapField, ...] = ()
+    data: tuple[XmlElement, ...] = ()  # the Data elements
+    files: tuple[XmlElement, ...] = ()
+    count: int | None = None  # at most so many objects
+    id: str = ""
+    chunk_size: int | None = None  # bytes of objects in one answer; None: one answer
+
+
+class RmapStatus(msgspec.Struct, frozen=True):
+    """How a request went."""
+
+    code: str = str(StatusCode.SUCCESS)
+    message: str = ""
+    value: str = ""  # Success, Warning or Failure; empty: that of the code
+
+    @property
+    def word(self) -> str:
+        """Success, Warning or Failure."""
+        return self.value or value_of_code(self.code)
+
+
+class RmapResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer, or one chunk of it."""
+
+    status: RmapStatus
+    count: int | None = None
+    data: tuple[XmlElement, ...] = ()  # the objects inside of Data
+    id: str = ""
+    chunk: tuple[int, int] | None = None  # its number, and how many there are
+
+
+# ---------------------------------------------------------------- elements
+
+
+def parsed(text: bytes | str) -> XmlElement:
+    """Return XML as an element with its children, all by their local names.
+
+    Raises:  MessageFault 302, 236.
+    """
+    if len(text) > RMAP_MESSAGE.most:
+        raise MessageFault(StatusCode.TOO_LARGE, f"the message is larger than {RMAP_MESSAGE}")
+    if _tags(text) > 2 * RMAP_PARTS.most:
+        raise MessageFault(StatusCode.TOO_LARGE, f"the message has more than {RMAP_PARTS}")
+    return _parsed(text)
+
+
+def parsed_answer(text: bytes) -> XmlElement:
+    """Return the message that a peer has answered with, which may be larger than one that is served.
+
+    Raises:  MessageFault 302, 236.
+    """
+    if len(text) > RMAP_ANSWER.most or _tags(text) > 2 * RMAP_ANSWER_PARTS.most:
+        raise MessageFault(
+            StatusCode.TOO_LARGE,
+            f"the answer has more than {RMAP_ANSWER} or {RMAP_ANSWER_PARTS}",
+            "ask for less, or in chunks: --chunk 1000000",
+        )
+    return _parsed(text)
+
+
+def _tags(text: bytes | str) -> int:
+    return text.count(b"<") if isinstance(text, bytes) else text.count("<")
+
+
+def _parsed(text: bytes | str) -> XmlElement:
+    try:
+        return element_of(parse_xml(text).root)
+    except BadRequest as wrong:
+        raise MessageFault(StatusCode.NOT_XML, wrong.what, wrong.fix) from None
+
+
+def element_of(found: etree._Element) -> XmlElement:
+    """Return an element of a tree, with its children, and with the text between these as it was."""
+    attributes = {local_name(str(name)): str(value) for name, value in found.attrib.items()}
+    name = local_name(str(found.tag))
+    if not len(found):
+        return XmlElement(name, attributes, [], found.text or "")
+    children: list[XmlElement | str] = [escaped(found.text)] if found.text else []
+    for child in found:
+        children.append(element_of(child))
+        if child.tail:
+            children.append(escaped(child.tail))
+    return XmlElement(name, attributes, children)
+
+
+def compacted(found: XmlElement) -> XmlElement:
+    """Return an element without the text between its children, which indents them."""
+    return XmlElement(found.name, found.attributes, [compacted(one) for one in elements(found)], found.text)
+
+
+def elements(parent: XmlElement) -> Iterator[XmlElement]:
+    """Yield the elements in an element."""
+    return (child for child in parent.children if isinstance(child, XmlElement))
+
+
+def child_of(parent: XmlElement, *names: str) -> XmlElement | None:
+    """Return the first child of one of these names, in any case."""
+    wanted = {name.lower() for name in names}
+    return next((child for child in elements(parent) if child.name.lower() in wanted), None)
+
+
+def text_of(parent: XmlElement, *names: str) -> str:
+    """Return the text of a child, without blanks around it; empty if there is none."""
+    found = child_of(parent, *names)
+    return found.text.strip() if found is not None else ""
+
+
+def canonical(element: XmlElement) -> str:
+    """Return an element as text, as signatures need it.
+
+    >>> canonical(XmlElement("Get", {"name": "a&b"}))
+    '<Get name="a&amp;b"></Get>'
+    """
+    inside = [child if isinstance(child, str) else canonical(child) for child in element.children]
+    if element.text:
+        inside.insert(0, escaped(element.text))
+    return f"<{element.name}{written_attributes(element.attributes)}>{''.join(inside)}</{element.name}>"
+
+
+def leaf(name: str, value: object, **attributes: str) -> XmlElement:
+    """Return an element with a text."""
+    return XmlElement(name, attributes, [], str(value))
+
+
+# ---------------------------------------------------------------- requests
+
+
+def read_request(body: XmlElement) -> RmapRequest:
+    """Return the request in a Body.
+
+    Old spellings are read: `actor` of the Body, `object` as an attribute of the Request.
+    Raises:  MessageFault 308, 310 to 319.
+    """
+    request = child_of(body, "Request")
+    if body.name != "Body" or request is None:
+        raise MessageFault(StatusCode.NOT_A_MESSAGE, "the Body has no Request", "send one Request")
+    said = request.attributes
+    action, actor = said.get("action", "").strip(), (said.get("actor") or body.attributes.get("actor", ""))
+    if not action or not actor.strip():
+        missing = "action" if not action else "actor"
+        raise MessageFault(StatusCode.NO_ACTION, f"the Request has no {missing}", f'write {missing}="..."')
+    if not _WORD.match(action):
+        raise MessageFault(StatusCode.WRONG_ACTION, f"{action[:64]!r} is no action")
+    fields = {kind: tuple(_fields(request, kind)) for kind in ("Get", "Set", "Where", "Option")}
+    objects = [text for one in elements(request) if one.name == "Object" and (text := one.text.strip())]
+    count, size = text_of(request, "Count"), said.get("chunkSize", "")
+    chunked = said.get("chunking", "").lower() in _TRUE
+    return RmapRequest(
+        action=action,
+        actor=actor.strip(),
+        objects=tuple(objects or filter(None, [said.get("object", "").strip()])),
+        gets=fields["Get"],
+        sets=fields["Set"],
+        wheres=fields["Where"],
+        options=fields["Option"],
+        data=tuple(one for one in elements(request) if one.name == "Data"),
+        files=tuple(one for one in elements(request) if one.name == "File"),
+        count=_count(count, "Count") if count else None,
+        id=said.get("id", "")[:256],
+        chunk_size=max(1, _count(size or "100000", "chunkSize")) if chunked else None,
+    )
+
+
+def _fields(request: XmlElement, kind: str) -> Iterator[RmapField]:
+    for one in elements(request):
+        if one.name != kind:
+            continue
+        said = one.attributes
+        if not said.get("name", "").strip():
+            raise MessageFault(StatusCode.MISSING, f"a {kind} without a name", 'write name="..."')
+        yield RmapField(
+            name=said["name"].strip(),
+            value=one.text.strip(),
+            op=said.get("op", ""),
+            conj=said.get("conj", ""),
+            group=_count(said.get("group") or said.get("groups") or "0", "group", signed=True),
+            object=said.get("object", ""),
+            subject=said.get("subject", ""),
+            units=said.get("units", ""),
+            alias=said.get("alias", ""),
+        )
+
+
+def _count(text: str, what: str, *, signed: bool = False) -> int:
+    if not _NUMBER.match(text) or (not signed and text.startswith("-")):
+        raise MessageFault(StatusCode.WRONG_VALUE, f"{what} is {text[:40]!r}", "write a whole number")
+    return int(text)
+
+
+def write_request(request: RmapRequest) -> XmlElement:
+    """Return the Body of a request."""
+    said = {"action": request.action, "actor": request.actor}
+    said |= {"id": request.id} if request.id else {}
+    if request.chunk_size is not None:
+        said |= {"chunking": "True", "chunkSize": str(request.chunk_size)}
+    inside = [
+        *(leaf("Object", name) for name in request.objects),
+        *_written("Option", request.options),
+        *_written("Get", request.gets),
+        *_written("Set", request.sets),
+        *_written("Where", request.wheres),
+        *request.data,
+        *request.files,
+        *([leaf("Count", request.count)] if request.count is not None else []),
+    ]
+    return XmlElement("Body", {}, [XmlElement("Request", said, [*inside])])
+
+
+def _written(kind: str, fields: Iterable[RmapField]) -> Iterator[XmlElement]:
+    for one in fields:
+        said = {name: getattr(one, name) for name in ("op", "conj", "object", "subject", "units", "alias")}
+        said["group"] = str(one.group) if one.group else ""
+        kept = {name: value for name, value in said.items() if value}
+        yield XmlElement(kind, {"name": one.name, **kept}, [], one.value)
+
+
+# ---------------------------------------------------------------- responses
+
+
+def write_response(response: RmapResponse) -> XmlElement:
+    """Return the Body of an answer."""
+    said = {"id": response.id} if response.id else {}
+    if response.chunk is not None:
+        said |= {"chunkNum": str(response.chunk[0]), "chunkMax": str(response.chunk[1])}
+    status = response.status
+    told = [leaf("Value", status.word), leaf("Code", status.code)]
+    told += [leaf("Message", status.message)] if status.message else []
+    inside = [XmlElement("Status", {}, [*told])]
+    inside += [leaf("Count", response.count)] if response.count is not None else []
+    inside += [XmlElement("Data", {}, [*response.data])] if response.data else []
+    return XmlElement("Body", {}, [XmlElement("Response", said, [*inside])])
+
+
+def read_response(envelope: XmlElement) -> RmapResponse:
+    """Return the answer in an Envelope.
+
+    Raises:  MessageFault 308, 321.
+    """
+    response = child_of(child_of(envelope, "Body") or envelope, "Response")
+    if response is None:
+        raise MessageFault(StatusCode.NOT_A_MESSAGE, "the answer has no Response")
+    status = child_of(response, "Status") or XmlElement("Status")
+    code, count = text_of(status, "Code"), text_of(response, "Count")
+    if not _CODE.match(code):
+        raise MessageFault(StatusCode.NO_STATUS, f"the answer has the status code {code[:40]!r}")
+    number, most = (response.attributes.get(name, "") for name in ("chunkNum", "chunkMax"))
+    return RmapResponse(
+        status=RmapStatus(code, text_of(status, "Message"), text_of(status, "Value")),
+        count=_count(count, "Count") if count else None,
+        data=tuple(found for one in elements(response) if one.name == "Data" for found in elements(one)),
+        id=response.attributes.get("id", ""),
+        chunk=(_count(number, "chunkNum"), _count(most or "0", "chunkMax", signed=True)) if number else None,
+    )
+
+
+def chunks_of(response: RmapResponse, size: int | None) -> list[RmapResponse]:
+    """Return an answer in chunks of about `size` bytes of objects, each with at least one of them."""
+    if size is None:
+        return [response]
+    groups: list[list[XmlElement]] = [[]]
+    room = size
+    for one in response.data:
+        length = len(canonical(one).encode())
+        if groups[-1] and length > room:
+            groups.append([])
+            room = size
+        groups[-1].append(one)
+        room -= length
+    if len(groups) == 1:
+        return [response]
+    return [_chunk(response, group, number, len(groups)) for number, group in enumerate(groups, 1)]
+
+
+def _chunk(response: RmapResponse, data: Sequence[XmlElement], number: int, most: int) -> RmapResponse:
+    return msgspec.structs.replace(response, data=tuple(data), count=len(data), chunk=(number, most))
+
+
+def envelope(body: str, signature: str = "") -> bytes:
+    """Return the message with a Body, and its signature if it has one."""
+    return f"{DECLARATION}<Envelope>{body}{signature}</Envelope>".encode()

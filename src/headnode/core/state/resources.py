@@ -1,0 +1,283 @@
+"""Resources with their own schedulers: added and removed, jobs handed over to them, and what they accept."""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+from msgspec.structs import replace
+
+from headnode.core.model.errors import BadRequest, NotFound, WrongState
+from headnode.core.model.job import JobSpec
+from headnode.core.model.node_needs import ANY_NODE
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.resource import BatchResource, ResourceSystem, check_resource, is_elsewhere
+from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.user import User
+from headnode.core.state import events as n
+from headnode.core.state import job_events as e
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.command import Command
+from headnode.core.state.events import Event
+from headnode.core.state.job_record import JobRecord
+from headnode.core.state.permissions import must_administer
+from headnode.core.state.task_graph import TaskGraph
+from headnode.core.state.transitions import JobState
+
+MOST_RESOURCES = 100
+_PLAIN_JOB, _PLAIN_TASK = JobSpec(), TaskSpec()
+_OURS_OF_JOBS = (
+    *("node_groups", "requested_nodes", "excluded_nodes", "minimum_memory", "maximum_memory"),
+    *("minimum_processors_per_node", "maximum_processors_per_node", "resource_limits", "reservation"),
+    *("licences", "interactive", "together", "alternatives", "run_until_canceled", "unit"),
+)
+_OURS_OF_TASKS = (
+    *("required_nodes", "node_group", "needs", "exclusive", "private_directory", "resource_limits"),
+)
+"""What only own nodes can do, and no other scheduler is told."""
+
+
+class SetResource(Command, frozen=True):
+    """Add a resource, or change the one of this name."""
+
+    by: User
+    resource: BatchResource
+
+
+class RemoveResource(Command, frozen=True):
+    """Remove a resource."""
+
+    by: User
+    name: str
+
+
+class ReportHanded(Command, frozen=True):
+    """Hand-off: a resource has accepted these attempts."""
+
+    resource: str
+    job: JobId
+    handed: tuple[n.InstanceHandOff, ...]
+
+
+def resource_named(resources: Mapping[str, BatchResource], name: str) -> BatchResource:
+    """Return a resource.
+
+    Raises:  NotFound ``no-such-resource``.
+    """
+    found = resources.get(name.lower())
+    if found is None:
+        known = ", ".join(["here", *(each.name for each in resources.values())])
+        raise NotFound(
+            code="no-such-resource",
+            what=f"there is no resource {name!r}",
+            fix=f"there are {known}; see `hn resource list`",
+            path=("resource",),
+        )
+    return found
+
+
+def overlay_of(resources: Mapping[str, BatchResource]) -> BatchResource | None:
+    """Return the resource to which jobs go that name none; None if they run on own nodes."""
+    return next((each for each in resources.values() if each.overlay), None)
+
+
+def with_resource(resources: Mapping[str, BatchResource], spec: JobSpec) -> JobSpec:
+    """Return the job with the resource where it goes if it names none."""
+    known = None if spec.resource else overlay_of(resources)
+    return spec if known is None else replace(spec, resource=known.name)
+
+
+def check_may_be_handed(resources: Mapping[str, BatchResource], spec: JobSpec) -> None:
+    """Refuse a job that its resource cannot run as it is written; own nodes run every job.
+
+    Raises:  NotFound ``no-such-resource``; BadRequest ``resource``.
+    """
+    if not is_elsewhere(spec.resource):
+        return
+    known = resource_named(resources, spec.resource)
+    for what, field in _obstacles(spec, known):
+        raise BadRequest(
+            code="resource",
+            what=f"a job at the resource {known.name!r} has {what}",
+            fix="leave that out, or run the job on own nodes: /resource:here",
+            path=(field,),
+        )
+
+
+def _obstacles(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]:
+    if any(task.kind not in (TaskType.BASIC, TaskType.SWEEP) for task in spec.tasks):
+        yield "only basic tasks and sweeps", "tasks"
+    if any(task.stages for task in spec.tasks):
+        yield "no files that are staged: it reads and writes directories that are there", "tasks"
+    if any(task.distribution is not None and task.distribution.geometry for task in spec.tasks):
+        yield "no drawn geometry", "tasks"
+    for field in _OURS_OF_JOBS:
+        if getattr(spec, field) != getattr(_PLAIN_JOB, field):
+            yield f"no {field.replace('_', ' ')}: that is for own nodes", field
+    for field in _OURS_OF_TASKS:
+        if any(getattr(task, field) != getattr(_PLAIN_TASK, field) for task in spec.tasks):
+            yield f"no {field.replace('_', ' ')} in its tasks: that is for own nodes", "tasks"
+    if replace(spec.needs, features=()) != ANY_NODE:
+        yield "no demands on nodes but features", "needs"
+    if known.system is ResourceSystem.GRID_ENGINE:
+        yield from _obstacles_of_grid_engine(spec, known)
+
+
+def _obstacles_of_grid_engine(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]:
+    if spec.needs.features:
+        yield "no features: Grid Engine has none", "needs"
+    if spec.exclusive:
+        yield "no nodes of its own: that is a complex of the site", "exclusive"
+    if spec.held.memory:
+        yield (
+            "no memory of each node: Grid Engine counts it for each slot; use /estimatedprocessmemory",
+            "held",
+        )
+    if any(task.distribution is not None for task in spec.tasks):
+        yield "no distribution: the parallel environment of the site decides it", "tasks"
+    if any(task.minimum > 1 for task in spec.tasks) and not known.parallel:
+        yield "one processor for each task: the resource has no parallel environment", "tasks"
+
+
+def set_resource(cluster: ClusterState, command: SetResource, now: Instant) -> list[Event]:
+    """An administrator adds a resource, or changes it; what is there stays there.
+
+    Raises:  NotAllowed; BadRequest as `check_resource`; WrongState ``resource-in-use``.
+    """
+    must_administer(command.by, "change resources")
+    wish = command.resource
+    check_resource(wish)
+    known = cluster.resource_index.named.get(wish.key)
+    _check_overlay(cluster.resource_index.named, wish)
+    if known == wish:
+        return []
+    if known is None and len(cluster.resource_index.named) >= MOST_RESOURCES:
+        raise WrongState(
+            code="resources", what=f"there are {MOST_RESOURCES} resources", fix="remove one first"
+        )
+    moved = known is not None and any(
+        getattr(known, field) != getattr(wish, field) for field in ("system", "host", "settings", "directory")
+    )
+    if moved and cluster.resource_index.handed.get(wish.key):
+        raise _in_use(cluster, wish.key)
+    return [n.ResourceSet(at=now, resource=wish, by=command.by.name)]
+
+
+def _check_overlay(resources: Mapping[str, BatchResource], wish: BatchResource) -> None:
+    other = overlay_of(resources)
+    if wish.overlay and wish.system is not ResourceSystem.SLURM:
+        raise BadRequest(
+            code="resource-overlay",
+            what=f"the queue of {wish.system.value} cannot be shown",
+            fix="a head can run over Slurm only; send jobs to the resource by name: /resource:NAME",
+        )
+    if wish.overlay and other is not None and other.key != wish.key:
+        raise WrongState(
+            code="resource-overlay",
+            what=f"this head runs over the resource {other.name!r} already",
+            fix="start another head for another site: hn up --state DIRECTORY --over slurm",
+        )
+
+
+def remove_resource(cluster: ClusterState, command: RemoveResource, now: Instant) -> list[Event]:
+    """An administrator removes a resource of which nothing of ours is left.
+
+    Raises:  NotAllowed; NotFound ``no-such-resource``; WrongState ``resource-in-use``.
+    """
+    must_administer(command.by, "change resources")
+    known = resource_named(cluster.resource_index.named, command.name)
+    there = [
+        job
+        for job in cluster.resource_index.elsewhere
+        if cluster.resource_index.resource_of(job) == known.key
+    ]
+    if there or known.key in cluster.resource_index.outbound.values():
+        raise _in_use(cluster, known.key)
+    for record in cluster.elastic.named.values():
+        if record.pool.resource == known.key:
+            raise WrongState(
+                code="resource-in-use",
+                what=f"the elastic pool {record.pool.name!r} has its nodes from the resource {known.name!r}",
+                fix=f"remove that first: hn elastic remove {record.pool.name}",
+            )
+    return [n.ResourceRemoved(at=now, name=known.name, by=command.by.name)]
+
+
+def _in_use(cluster: ClusterState, key: str) -> WrongState:
+    jobs = [job for job in cluster.resource_index.elsewhere if cluster.resource_index.resource_of(job) == key]
+    jobs += [job for job, wanted in cluster.resource_index.outbound.items() if wanted == key]
+    named = ", ".join(map(str, sorted(jobs)[:5])) + (" and others" if len(jobs) > 5 else "")
+    return WrongState(
+        code="resource-in-use",
+        what=f"jobs are at the resource {key!r} or go there: {named}",
+        fix="wait for their end, or cancel them",
+    )
+
+
+def resource_set(cluster: ClusterState, event: n.ResourceSet) -> None:
+    """Keep a resource; jobs may wait for it, or for the room that it has now."""
+    cluster.resource_index.named[event.resource.key] = event.resource
+    cluster.resource_index.wake(event.resource.key, cluster.waiting)
+
+
+def resource_removed(cluster: ClusterState, event: n.ResourceRemoved) -> None:
+    """Forget a resource."""
+    del cluster.resource_index.named[event.name.lower()]
+
+
+def hand_over(cluster: ClusterState, record: JobRecord, now: Instant) -> list[Event]:
+    """Start a queued job at its resource, if that has room for the first of it; nothing of it runs yet."""
+    wanted = cluster.resource_index.outbound.get(record.id)
+    if wanted is None or cluster.agenda.closing or not cluster.resource_index.room(wanted):
+        return []
+    return [e.JobStarted(at=now, job=record.id, allocation=(), resource=wanted)]
+
+
+def dispatch_there(
+    cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant
+) -> list[Event] | None:
+    """Instances that may run are dispatched to the resource, as far as it has room.
+
+    This is the intention: it is durable before anything is submitted there, and names the attempt for ever.
+    """
+    known = cluster.resource_index.named.get(graph.run.resource)
+    if not graph.ready or graph.run.end is not None or cluster.agenda.closing or known is None:
+        return None
+    if record.holds and record.state is JobState.HANDED:
+        return None
+    room, found = cluster.resource_index.room(known.key), list[Event]()
+    for index in graph.ready:
+        progress = graph.run.tasks[index]
+        next_ones = (number for number, _ in zip(progress.queued, range(room), strict=False))
+        attempts = tuple((number, progress.used_by(number) + 1) for number in next_ones)
+        if attempts:
+            place = ((known.place, ()),)
+            room -= len(attempts)
+            found.append(
+                e.InstancesDispatched(
+                    at=now, job=record.id, task=index + 1, placement=place, attempts=attempts
+                )
+            )
+    return found or None
+
+
+def handed(cluster: ClusterState, command: ReportHanded, now: Instant) -> list[Event]:
+    """Note which attempts a resource has accepted; what is known or over causes nothing."""
+    record = cluster.jobs.get(command.job)
+    if record is None or record.run is None or record.run.resource != command.resource:
+        return []
+    if record.state not in (JobState.HANDED, JobState.RUNNING, JobState.ENDING):
+        return []
+    fresh = []
+    for each in command.handed:
+        live = record.run.tasks[each.task - 1].live.get(each.instance)
+        if live is not None and live.attempt == each.attempt and live.foreign != each.id:
+            fresh.append(each)
+    return [n.InstancesHanded(at=now, job=record.id, handed=tuple(fresh))] if fresh else []
+
+
+def ids_there(record: JobRecord) -> list[str]:
+    """Return the ids of the live attempts of a job at its resource, at most 100."""
+    lives = (live for each in (record.run.tasks if record.run else ()) for live in each.live.values())
+    return list(islice((live.foreign for live in lives if live.foreign), MOST_IDS))
+
+
+MOST_IDS = 100

@@ -1,0 +1,123 @@
+"""What the dialect of every other scheduler promises: nothing asked for is lost, no silence is believed."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from headnode.apps.handoff.__main__ import DIALECTS
+from headnode.core.batch.attempt import ForeignAttempt
+from headnode.core.batch.dialect import AttemptPlace, CommandResult, ForeignAction, marker_of
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import HeldAmounts, JobSpec
+from headnode.core.model.node_needs import NodeNeeds
+from headnode.core.model.quantities import Instant, Seconds
+from headnode.core.model.resource import BatchResource, ResourceSystem
+from headnode.core.model.task import Distribution, TaskSpec
+from headnode.core.state.resources import check_may_be_handed
+
+ROOT = Path(__file__).parents[3]
+PLACE = AttemptPlace(7, 1, 1, 1)
+PLAIN = JobSpec(resource="there", tasks=(TaskSpec(command="true", minimum=2, maximum=2),))
+ASKED: dict[str, dict[str, Any]] = {
+    "run time limit": {"run_time": Seconds(90.0)},
+    "latest end": {"end_by": Instant(5000.0)},
+    "exclusive nodes": {"exclusive": True},
+    "memory of each node": {"held": HeldAmounts(memory=50)},
+    "memory of each process": {"process_memory": 50},
+    "project": {"project": "lab"},
+    "features": {"needs": NodeNeeds(features=(("gpu",),))},
+    "one node": {"single_node": True},
+    "name of a node": {"needs": NodeNeeds(names=("n1",))},
+    "processors": {"tasks": (TaskSpec(command="true", minimum=3, maximum=3),)},
+    "nodes": {"tasks": (TaskSpec(command="true", minimum=2, maximum=2, distribution=Distribution(nodes=2)),)},
+    "processors of a node": {
+        "tasks": (TaskSpec(command="true", minimum=2, maximum=2, distribution=Distribution(per_node=1)),)
+    },
+}
+OF_THE_SITE = {
+    (ResourceSystem.GRID_ENGINE, "one node"): "the parallel environment of the resource decides it"
+}
+
+
+def attempt(system: ResourceSystem, spec: JobSpec) -> ForeignAttempt:
+    there = BatchResource(name="there", system=system, mark="0a1b2c3d", queue="long", parallel="smp")
+    return ForeignAttempt(PLACE, marker_of(there.mark, PLACE), spec, "ada", "/home/ada", there, "c", "head")
+
+
+@pytest.mark.parametrize("system", ResourceSystem)
+@pytest.mark.parametrize("asked", ASKED)
+def test_what_a_job_asks_for_is_in_the_command_or_the_job_is_refused(
+    system: ResourceSystem, asked: str
+) -> None:
+    if (system, asked) in OF_THE_SITE:
+        pytest.skip(OF_THE_SITE[system, asked])
+    plain, spec = attempt(system, PLAIN), replace(PLAIN, **ASKED[asked])
+    resources = {"there": plain.resource}
+    check_may_be_handed(resources, PLAIN)
+    try:
+        check_may_be_handed(resources, spec)
+    except BadRequest:
+        return
+    submit, now = DIALECTS[system].submit, Instant(1000.0)
+    assert submit(attempt(system, spec).submission(now)) != submit(plain.submission(now))
+
+
+@pytest.mark.parametrize("system", ResourceSystem)
+def test_a_task_that_is_a_script_has_it_in_the_directory_of_its_attempt(system: ResourceSystem) -> None:
+    task = replace(PLAIN.tasks[0], script="#!/bin/sh\necho said", command="prog a")
+    script = attempt(system, replace(PLAIN, tasks=(task,))).script()
+    assert "echo said" in script
+    assert f'/bin/sh "$here"/{PLACE.job}.{PLACE.task}.prog a' in script
+
+
+@pytest.mark.parametrize("system", ResourceSystem)
+def test_a_job_carries_its_marker_and_queue_and_finds_its_id(system: ResourceSystem) -> None:
+    made = attempt(system, PLAIN)
+    words = " ".join(DIALECTS[system].submit(made.submission(Instant(1000.0))))
+    assert made.marker in words
+    assert "long" in words
+    assert made.marker in made.script()
+    assert DIALECTS[system].title
+    assert DIALECTS[system].settings_variable
+
+
+@pytest.mark.parametrize("system", ResourceSystem)
+@pytest.mark.parametrize("action", ForeignAction)
+def test_every_action_names_its_jobs_and_no_two_are_the_same(
+    system: ResourceSystem, action: ForeignAction
+) -> None:
+    wanted = attempt(system, PLAIN).submission(Instant(1000.0))._replace(limit=90)
+    commands = {each: DIALECTS[system].act(each, ["4711"], wanted) for each in ForeignAction}
+    assert "4711" in " ".join(commands[action])
+    assert [each for each in commands if commands[each] == commands[action]] == [action]
+
+
+@pytest.mark.parametrize("system", ResourceSystem)
+def test_the_help_names_every_scheduler(system: ResourceSystem) -> None:
+    assert system.value in (ROOT / "tests/golden/help/hn-resource-add.txt").read_text()
+
+
+@pytest.mark.parametrize("system", ResourceSystem)
+@given(text=st.text(max_size=200), status=st.sampled_from([None, 1, 2, 255]))
+def test_nothing_is_concluded_from_a_command_that_failed(
+    system: ResourceSystem, text: str, status: int | None
+) -> None:
+    dialect = DIALECTS[system]
+    for said in (CommandResult(status, text, ""), CommandResult(status, "", text)):
+        assert dialect.polled(said) is None
+        assert not dialect.remembered(said)
+        assert dialect.submitted(said).kind != "queued"
+    assert dialect.submitted(CommandResult(None, text, "")).kind == "doubtful"
+    assert dialect.submitted(CommandResult(0, "", "")).kind == "doubtful"
+
+
+@pytest.mark.parametrize("system", ResourceSystem)
+@given(text=st.text(max_size=300))
+def test_an_answer_of_anything_is_read_or_nothing_is_learnt(system: ResourceSystem, text: str) -> None:
+    dialect = DIALECTS[system]
+    for rows in (dialect.polled(CommandResult(0, text, "")), dialect.remembered(CommandResult(0, text, ""))):
+        assert not rows  # no row of ours is made of noise

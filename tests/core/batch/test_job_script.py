@@ -1,0 +1,118 @@
+"""The script of an attempt, run by real shells: it starts once, and says how its program ended."""
+
+import os
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from headnode.core.batch.job_script import EXIT, OUTPUT, TAKEN, ExitReport, Program, attempt_script, read_exit
+
+PATIENCE = 20.0  # seconds
+
+
+def script_in(folder: Path, *argv: str, **fields: object) -> Path:
+    program = Program(argv, fields.pop("environment", {}), str(folder), **fields)  # type: ignore[arg-type]
+    path = folder / "job.sh"
+    path.write_text(attempt_script("hn-00000000-1.1.1-1", "FOREIGN_ID", program))
+    return path
+
+
+def run(path: Path) -> int:
+    environment = {"PATH": os.environ["PATH"], "FOREIGN_ID": "42"}
+    done = subprocess.run(
+        ["/bin/sh", path.name], cwd=path.parent, env=environment, timeout=PATIENCE, check=False
+    )
+    return done.returncode
+
+
+def report(folder: Path) -> ExitReport:
+    found = read_exit((folder / EXIT).read_text())
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 127])
+def test_the_exit_file_has_the_exit_code(tmp_path: Path, code: int) -> None:
+    assert run(script_in(tmp_path, "/bin/sh", "-c", f"echo said; echo wrong >&2; exit {code}")) == code
+    said = report(tmp_path)
+    assert (said.code, said.signal) == (code, None)
+    assert said.started is not None
+    assert said.ended is not None
+    assert said.started <= said.ended
+    assert (tmp_path / OUTPUT).read_text() == "said\nwrong\n"
+
+
+def test_a_program_that_a_signal_ends_is_told_of_as_such(tmp_path: Path) -> None:
+    run(script_in(tmp_path, "/bin/sh", "-c", "kill -9 $$"))
+    assert report(tmp_path).signal == signal.SIGKILL
+
+
+def test_of_two_scripts_of_one_attempt_one_runs(tmp_path: Path) -> None:
+    path = script_in(tmp_path, "/bin/sh", "-c", "echo ran >> counted; sleep 0.2")
+    codes: list[int] = []
+    threads = [threading.Thread(target=lambda: codes.append(run(path))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sorted(codes) == [0] + [TAKEN] * 7
+    assert (tmp_path / "counted").read_text() == "ran\n"
+    assert report(tmp_path).code == 0
+
+
+def test_a_script_that_was_cut_runs_nothing(tmp_path: Path) -> None:
+    path = script_in(tmp_path, "touch", "ran")
+    path.write_text(path.read_text()[:-3])
+    assert run(path) != 0
+    assert not (tmp_path / "ran").exists()
+    assert not (tmp_path / "started").exists()
+
+
+def test_the_exit_file_has_the_processor_time_of_all_that_ran(tmp_path: Path) -> None:
+    spin = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done"
+    run(script_in(tmp_path, "/bin/sh", "-c", f"({spin}); exit 0"))
+    assert report(tmp_path).usage.user_time > 0.02
+
+
+def test_no_word_of_a_job_becomes_shell(tmp_path: Path) -> None:
+    nasty = "a'; touch stolen; echo '$(touch stolen)`touch stolen`\n#"
+    environment = {"NASTY": nasty, "not a name; touch stolen": "x"}
+    run(script_in(tmp_path, "printf", "%s", nasty, environment=environment, stdout=str(tmp_path / "o'$(x)")))
+    assert (tmp_path / "o'$(x)").read_text() == nasty
+    assert not (tmp_path / "stolen").exists()
+
+
+def test_streams_and_scripts_of_the_job_are_used(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("read")
+    (tmp_path / "out").write_text("before ")
+    script = '#!/bin/sh\ncat; echo " $1 $TOLD"; echo e >&2\n'
+    path = script_in(
+        tmp_path,
+        "/bin/sh", "/1.1.run.sh", "word",
+        environment={"TOLD": "told"},
+        script=script,
+        script_path="/1.1.run.sh",
+        stdin=str(tmp_path / "in"),
+        stdout=str(tmp_path / "out"),
+        stderr=str(tmp_path / "err"),
+        append_stdout=True,
+    )  # fmt: skip
+    assert run(path) == 0
+    assert (tmp_path / "out").read_text() == "before read word told\n"
+    assert (tmp_path / "err").read_text() == "e\n"
+
+
+def test_a_directory_that_is_not_there_is_a_failure_that_is_told(tmp_path: Path) -> None:
+    path = script_in(tmp_path, "true")
+    path.write_text(path.read_text().replace(f"cd {tmp_path} ", "cd /nowhere/at/all "))
+    assert run(path) == report(tmp_path).code == 98
+
+
+@pytest.mark.parametrize(
+    "text", ["", "code=1", "code=1 signal=0 start=1 end=2 id=x\nhost=y z w", "code=9999"]
+)
+def test_what_is_no_exit_file_is_none(text: str) -> None:
+    assert read_exit(text) is None

@@ -1,0 +1,270 @@
+"""The programs of other schedulers: how words, times and format strings are read, where srun puts tasks."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headnode.adapters.processes.attempt_limits import above_its_memory
+from headnode.adapters.processes.limits import Bounds
+from headnode.apps.cli.batch_programs import sacct, scancel, scontrol, sinfo, squeue, srun
+from headnode.apps.cli.batch_programs.columns import letters, lines, named
+from headnode.apps.cli.batch_programs.moments import moment
+from headnode.apps.cli.batch_programs.programs import system_of_link
+from headnode.apps.cli.batch_programs.rows import (
+    BatchRow,
+    JobSource,
+    folded,
+    numbers_of,
+    rows_of,
+    typed_numbers,
+)
+from headnode.apps.cli.batch_programs.step_tasks import output_name
+from headnode.apps.cli.batch_programs.steps import StepRequest, layout
+from headnode.apps.cli.batch_programs.words import ProgramRefusal, acted_on, read_words, refused
+from headnode.apps.client.client import Client
+from headnode.core.formats.option_words import SBATCH
+from headnode.core.model.outcome import AttemptOutcome
+from headnode.core.state.report import _words
+
+PAGE = Path(__file__).parents[3] / "docs/slurm-commands.md"
+RECORDED = Path(__file__).parents[4] / "shared/recorded"
+TABLES = {
+    "squeue": squeue.OPTIONS,
+    "sacct": sacct.OPTIONS,
+    "scancel": scancel.OPTIONS,
+    "scontrol": scontrol.OPTIONS,
+    "sinfo": sinfo.OPTIONS,
+    "srun": srun.OPTIONS,
+}
+
+
+def test_words_are_read_as_getopt_long_reads_them() -> None:
+    table = acted_on("all/a! name/n format/o noheader/h!")
+    asked = read_words(["-ahnx", "--form=%i", "-o", "%j", "--", "-a"], table)
+    assert asked.given == [("all", ""), ("noheader", ""), ("name", "x"), ("format", "%i"), ("format", "%j")]
+    assert asked.words == ["-a"]
+    assert read_words(["-a", "script", "-n"], table, stops=True).words == ["script", "-n"]
+
+
+@pytest.mark.parametrize("words", [["--nosuch"], ["-z"], ["--no"], ["-n"], ["--name"]])
+def test_a_word_that_is_no_option_ends_with_the_status_of_the_program(words: list[str]) -> None:
+    table = acted_on("name/n noheader! nofold!")
+    with pytest.raises(ProgramRefusal) as refusal:
+        read_words(words, table, status=255)
+    assert refusal.value.status == 255
+
+
+@pytest.mark.parametrize(
+    ("program", "option"),
+    [(program, name) for program, table in TABLES.items() for name, one in table.items() if one.refused],
+)
+def test_what_is_not_kept_is_refused_by_its_name_with_status_1(program: str, option: str) -> None:
+    table = TABLES[program]
+    word = f"--{option}" if table[option].takes == "never" else f"--{option}=x"
+    with pytest.raises(ProgramRefusal) as refusal:
+        read_words([word], table, status=255)
+    assert refusal.value.status == 1
+    assert f"--{option} " in refusal.value.lines[0]
+
+
+def test_a_letter_of_a_refused_option_is_refused_too() -> None:
+    with pytest.raises(ProgramRefusal):
+        read_words(["-i", "5"], refused("iterate/i", "it is not there"))
+
+
+def shown(text: str, row: dict[str, str]) -> str:
+    """Return a line of a format string over a row of texts."""
+    fields = {"i": ("id", "JOBID"), "j": ("name", "NAME")}
+    columns = letters("squeue", text, fields, lambda field: lambda one: str(one[field]))
+    return lines(columns, [row], heading=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("%i|%j|", "12|solve|"),
+        ("%.5i|%5i|", "   12|12   |"),
+        ("%.3j|%3j|", "sol|sol|"),
+        ("%-8j|", "%-8j|"),
+        ("a%ib", "a12b"),
+        ("%", "%"),
+    ],
+)
+def test_a_format_string_is_read_as_squeue_reads_it(text: str, line: str) -> None:
+    assert shown(text, {"id": "12", "name": "solve"}) == f"{line}\n"
+
+
+def test_long_formats_have_twenty_characters_unless_they_say_otherwise() -> None:
+    fields = {"jobid": ("id", "JOBID")}
+    columns = named("squeue", "jobid,JobID:4,jobid:.6,jobid:3x", fields, lambda _: lambda one: str(one))
+    assert lines(columns, ["12"], heading=True).splitlines() == [
+        f"{'JOBID':<20}JOBI JOBIDJOBx",
+        f"{'12':<20}12      1212 x",
+    ]
+
+
+def test_a_width_has_a_bound() -> None:
+    with pytest.raises(ProgramRefusal):
+        shown("%99999999999i", {"id": "1", "name": ""})
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("now-2days", -172800), ("now", 0), ("now+1hour", 3600), ("now-30", -30), ("now+5minutes", 300)],
+)
+def test_times_count_from_now(text: str, seconds: int) -> None:
+    assert moment(text, 1_000_000.0) == 1_000_000.0 + seconds
+
+
+def test_a_time_of_day_that_is_over_is_tomorrow_s_when_a_job_waits_for_it() -> None:
+    noon = time.mktime((2026, 6, 1, 12, 0, 0, 0, 0, -1))
+    assert moment("11:00", noon) == noon - 3600
+    assert moment("11:00", noon, ahead=True) == noon + 23 * 3600
+    assert moment("2026-06-01T12:00:00", 0.0) == noon
+    for wrong in ("nosuch", "now+", "now*2", "25:00", "2026-99-01", "now-9999999999999days"):
+        with pytest.raises(ProgramRefusal):
+            moment(wrong, noon)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "nodes", "per_node", "cyclic", "places"),
+    [
+        (3, None, None, False, "aab"),
+        (3, 2, None, False, "aab"),
+        (2, 2, None, False, "ab"),
+        (1, None, None, False, "a"),
+        (4, 2, 2, False, "aabb"),
+        (4, 2, None, True, "abab"),
+        (2, None, 1, False, "ab"),
+        (5, None, None, False, ""),
+        (2, 3, None, False, ""),
+        (3, None, 1, False, ""),
+    ],
+)
+def test_tasks_of_a_step_fill_nodes_and_never_more_than_there_is(
+    tasks: int, nodes: int | None, per_node: int | None, cyclic: bool, places: str
+) -> None:
+    request = StepRequest(tasks, nodes, 1, per_node, cyclic)
+    found = layout(request, [("a", 2), ("b", 2)])
+    assert "".join(task.node for task in found) == places
+    assert [task.rank for task in found] == list(range(len(places)))
+    for node in "ab":
+        own = [task.local for task in found if task.node == node]
+        assert own == list(range(len(own)))
+
+
+def test_names_of_files_of_tasks_have_their_numbers() -> None:
+    values = {"j": "7", "t": "2", "N": "n1"}
+    assert output_name("%j_%t_%3t_%N_%%_%q", values) == "7_2_002_n1_%_%q"
+    assert output_name("none", values) == "/dev/null"
+
+
+@pytest.mark.parametrize("numbers", ["1", "1-3", "1,3-7:2,9", "0-8:4%2"])
+def test_numbers_of_an_array_come_back_from_their_ranges(numbers: str) -> None:
+    assert numbers_of(folded(numbers_of(numbers))) == numbers_of(numbers)
+
+
+def test_elements_that_are_typed_have_bounds() -> None:
+    assert typed_numbers("[1,3-7:2]") == {1, 3, 5, 7}
+    for wrong in ("x", "1-", "-1", "1-99999999999", "1-999999", "", "1:0x"):
+        with pytest.raises(ProgramRefusal):
+            typed_numbers(wrong)
+
+
+def listed(**more: Any) -> dict[str, Any]:
+    """Return a job as the head lists it."""
+    return {
+        "id": 7, "state": "Queued", "array": "", "pending_kind": "", "pending_reason": "", "message": "",
+        "tasks": {"total": 1, "queued": 1}, "started": None, "ended": None, **more,
+    }  # fmt: skip
+
+
+def source() -> JobSource:
+    """Return a source that has no head to ask: what is asked here fails."""
+
+    def no_head() -> str:
+        raise AssertionError("the head was asked")
+
+    return JobSource(Client(no_head))
+
+
+@pytest.mark.parametrize(
+    ("more", "state", "reason"),
+    [
+        ({}, "PENDING", "None"),
+        ({"pending_kind": "processors", "pending_reason": "needs 2"}, "PENDING", "Resources"),
+        ({"pending_kind": "hold", "pending_reason": "it has the hold 'user'"}, "PENDING", "JobHeldUser"),
+        ({"pending_kind": "hold", "pending_reason": "it is held until 5"}, "PENDING", "BeginTime"),
+        ({"pending_kind": "dependency", "pending_reason": "waits"}, "PENDING", "Dependency"),
+        (
+            {"pending_kind": "policy", "pending_reason": "waits for the next scheduling pass"},
+            "PENDING",
+            "None",
+        ),
+        ({"state": "Running"}, "RUNNING", "None"),
+        ({"state": "Suspended"}, "SUSPENDED", "None"),
+        ({"state": "Finished"}, "COMPLETED", "None"),
+        ({"state": "Canceled", "message": "canceled by ada"}, "CANCELLED", "None"),
+        ({"state": "Canceled", "message": "run time expired"}, "TIMEOUT", "TimeLimit"),
+        ({"state": "Canceled", "message": "its deadline has passed"}, "DEADLINE", "DeadLine"),
+    ],
+)
+def test_states_and_reasons_have_slurm_s_words(more: dict[str, Any], state: str, reason: str) -> None:
+    row = BatchRow(source(), listed(**more))
+    assert (row.state, row.reason) == (state, reason)
+
+
+@pytest.mark.parametrize(
+    ("message", "cause", "state"),
+    [
+        (_words(AttemptOutcome("timed-out")), "program", "TIMEOUT"),
+        (_words(AttemptOutcome("exited", exit_code=3)), "program", "FAILED"),
+        (above_its_memory(Bounds((), 100, 2)), "program", "OUT_OF_MEMORY"),
+        ("node n1 was lost", "system", "NODE_FAIL"),
+        ("canceled by ada", "request", "CANCELLED"),
+    ],
+)
+def test_how_a_task_ended_is_read_from_what_the_cluster_says_of_it(
+    message: str, cause: str, state: str
+) -> None:
+    task = {"state": "Failed", "message": message, "cause": cause}
+    assert BatchRow(source(), listed(state="Running", array="1-2"), 1, task).state == state
+
+
+def test_an_array_that_waits_is_one_line_and_is_not_asked_for() -> None:
+    job = listed(array="1-3%2", tasks={"total": 3, "queued": 3})
+    assert [row.numbers for row in rows_of(source(), job, expand=False)] == ["1-3%2"]
+    assert [row.number for row in rows_of(source(), job, expand=True)] == [1, 2, 3]
+
+
+def test_a_link_says_whose_qsub_it_is(tmp_path: Path) -> None:
+    for system in ("pbs", "gridengine"):
+        folder = tmp_path / system
+        folder.mkdir()
+        (folder / f"qsub.{system}").symlink_to("/nowhere/hn")
+        (folder / "qsub").symlink_to(f"qsub.{system}")
+        (folder / "elsewhere").symlink_to(folder / "qsub")
+        assert system_of_link(str(folder / "elsewhere")) == system
+    (tmp_path / "circle").symlink_to("circle")
+    assert system_of_link(str(tmp_path / "circle")) == "pbs"
+
+
+@pytest.mark.skipif(not RECORDED.is_dir(), reason="the recorded answers of real schedulers are not here")
+def test_headings_are_those_that_slurm_prints() -> None:
+    told = (RECORDED / "slurmdb/sacct_P.txt").read_text().splitlines()
+    named_there, headings = told[0].partition("-o ")[2].split(","), told[1].split("|")
+    ours = [sacct._TITLES[name.lower()] for name in named_there]
+    assert ours == headings
+    start = (RECORDED / "slurm/squeue_start.txt").read_text().splitlines()[1]
+    columns = letters("squeue", squeue._START, squeue.LETTERS, squeue.show)
+    assert lines(columns, [], heading=True).rstrip() == start.rstrip()
+
+
+@pytest.mark.parametrize("program", TABLES)
+def test_the_page_names_every_refused_option(program: str) -> None:
+    section = PAGE.read_text().partition("## What is refused\n")[2].partition("\n## ")[0]
+    (row,) = [line for line in section.splitlines() if line.startswith(f"| `{program}`")]
+    wanted = {name for name, one in TABLES[program].items() if one.refused and name not in SBATCH}
+    assert {name for name in wanted if f"`--{name}`" not in row} == set()

@@ -1,0 +1,436 @@
+"""Jobs at resources with their own schedulers: what the head decides, and what it remembers of them."""
+
+import pytest
+from msgspec.structs import replace
+from worlds import ADA, ROOT, World
+
+from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
+from headnode.core.model.job import JobSpec, Licence
+from headnode.core.model.outcome import AttemptOutcome
+from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.resource import BatchResource, ResourceSystem
+from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.template import JobTemplate, TemplateRule
+from headnode.core.state.command import AttemptReport
+from headnode.core.state.events import InstanceHandOff
+from headnode.core.state.hold import HoldJob, ReleaseJob
+from headnode.core.state.job_end import RequeueTask
+from headnode.core.state.job_events import InstanceStart
+from headnode.core.state.job_record import decode_spec
+from headnode.core.state.modify import ModifyJob, RequeueJob, SetProgress
+from headnode.core.state.report import ReportEnded, ReportStarted
+from headnode.core.state.resources import RemoveResource, ReportHanded, SetResource
+from headnode.core.state.stop import StopJob, StopTask
+from headnode.core.state.submit import CreateJob
+from headnode.core.state.suspend import SuspendJob
+from headnode.core.state.templates import SetTemplate
+from headnode.core.state.transitions import JobState, TaskState
+
+PEER = BatchResource(name="Peer", system=ResourceSystem.SLURM, mark="0a1b2c3d", most_jobs=2)
+ONE = TaskSpec(command="x", rerunnable=True)
+
+
+def with_resource(*processors: int, resource: BatchResource = PEER) -> World:
+    world = World(*processors)
+    world.do(SetResource(by=ROOT, resource=resource))
+    return world
+
+
+def hand(world: World, job: JobId, attempt: int = 1, id_: str = "7") -> None:
+    handed = (InstanceHandOff(1, 1, attempt, id_),)
+    world.do(ReportHanded(resource="peer", job=job, handed=handed))
+
+
+def start(world: World, job: JobId, task: int = 1, instance: int = 1, attempt: int = 1) -> None:
+    begun = (InstanceStart(task, instance, attempt, world.clock.now()),)
+    world.do(ReportStarted(node="@peer", job=job, begun=begun))
+
+
+def end(
+    world: World, job: JobId, outcome: AttemptOutcome, task: int = 1, instance: int = 1, attempt: int = 1
+) -> None:
+    report = AttemptReport(task=task, instance=instance, attempt=attempt, outcome=outcome)
+    world.do(ReportEnded(node="@peer", job=job, reports=(report,)))
+
+
+def live(world: World, job: JobId) -> dict[tuple[int, int], int]:
+    """Return the attempts of a job that are at the resource, by task and instance."""
+    run = world.record(job).run
+    assert run is not None
+    return {(t, i): one.attempt for t, each in enumerate(run.tasks, 1) for i, one in each.live.items()}
+
+
+def tour_of_a_resource(world: World) -> None:
+    """Take each arrow of a job that another scheduler has."""
+    world.do(SetResource(by=ROOT, resource=PEER))
+    tour_of_what_waits_there(world)
+    first, second = (world.submit(ONE, resource="peer") for _ in range(2))
+    hand(world, first)
+    start(world, first)
+    hand(world, first, id_="8")  # an id that becomes known late
+    world.do(StopJob(by=ROOT, job=first, outcome="canceled"))
+    hand(world, first, id_="9")
+    end(world, first, AttemptOutcome("stopped"))
+    end(world, second, AttemptOutcome("exited", exit_code=0))
+    world.do(RemoveResource(by=ROOT, name="PEER"))
+
+
+def tour_of_what_waits_there(world: World) -> None:
+    sweep = TaskSpec(command="x", kind=TaskType.SWEEP, start=1, end=5, rerunnable=True)
+    job = world.submit(sweep, resource="peer")
+    world.do(HoldJob(by=ROOT, job=job, name="user"))
+    world.do(ReleaseJob(by=ROOT, job=job, name=None))
+    limited(world, job, 60.0)
+    world.do(SetProgress(by=ROOT, job=job, percent=3))
+    hand(world, job)
+    for instance in (4, 1):
+        world.do(StopTask(by=ROOT, job=job, task=1, instance=instance))
+    end(world, job, AttemptOutcome("never-ran"))
+    world.do(RequeueTask(by=ROOT, job=job, task=1, instance=1))
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled", graceful=True))
+    for (task, instance), attempt in live(world, job).items():
+        end(world, job, AttemptOutcome("never-ran"), task, instance, attempt)
+    canceled = world.submit(ONE, resource="peer")
+    world.do(StopJob(by=ROOT, job=canceled, outcome="canceled"))
+    end(world, canceled, AttemptOutcome("never-ran"))
+    failed = world.submit(TaskSpec(command="x"), resource="peer")
+    end(world, failed, AttemptOutcome("exited", exit_code=1))
+
+
+def limited(world: World, job: JobId, seconds: float) -> None:
+    spec = replace(decode_spec(world.record(job).spec), run_time=Seconds(seconds))
+    world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=("run_time",)))
+
+
+def test_a_job_for_a_resource_takes_no_processors_and_waits_for_none() -> None:
+    world = with_resource(1)
+    busy = world.submit(TaskSpec(command="x"))
+    job = world.submit(ONE, resource="PEER")
+    record = world.record(job)
+    assert record.state is JobState.HANDED
+    assert live(world, job) == {(1, 1): 1}
+    assert world.cluster.cores.free["node1"] == []
+    assert world.record(busy).state is JobState.RUNNING
+    world.check_replay()
+
+
+def test_no_change_makes_a_job_of_it_that_the_resource_cannot_run() -> None:
+    world = with_resource()
+    job = world.submit(ONE, resource="peer", hold_until=Instant(world.clock.now() + 1000.0))
+    spec = replace(decode_spec(world.record(job).spec), licences=(Licence("solver", 1),))
+    with pytest.raises(BadRequest, match="no licences"):
+        world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=("licences",)))
+
+
+def test_its_time_counts_from_its_start_there() -> None:
+    world = with_resource()
+    job = world.submit(ONE, resource="peer", run_time=Seconds(60.0))
+    world.wait(1000)
+    assert world.record(job).state is JobState.HANDED
+    hand(world, job)
+    start(world, job)
+    record = world.record(job)
+    assert record.state is JobState.RUNNING
+    assert record.run is not None
+    assert record.run.started == world.clock.now()
+    assert record.run.deadline == world.clock.now() + 60
+    world.wait(61)
+    assert world.record(job).state is JobState.ENDING
+    end(world, job, AttemptOutcome("stopped"))
+    assert world.record(job).state is JobState.CANCELED
+    world.check_replay()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "code"),
+    [
+        (AttemptOutcome("exited", exit_code=0), JobState.FINISHED, 0),
+        (AttemptOutcome("exited", exit_code=7), JobState.FAILED, 7),
+        (AttemptOutcome("exited", signal=9), JobState.FAILED, 137),
+        (AttemptOutcome("not-started", message="refused"), JobState.FAILED, None),
+        (AttemptOutcome("timed-out"), JobState.FAILED, None),
+    ],
+)
+def test_it_ends_as_its_task_did(outcome: AttemptOutcome, state: JobState, code: int | None) -> None:
+    world = with_resource()
+    job = world.submit(ONE, resource="peer")
+    hand(world, job)
+    end(world, job, outcome)
+    record = world.record(job)
+    assert record.state is state
+    assert record.run is not None
+    assert record.run.usage.exit_code == code
+
+
+def test_what_is_lost_there_runs_again_under_another_number() -> None:
+    world = with_resource()
+    job = world.submit(ONE, resource="peer")
+    hand(world, job)
+    end(world, job, AttemptOutcome("lost", message="gone"))
+    assert live(world, job) == {(1, 1): 2}
+    end(world, job, AttemptOutcome("exited", exit_code=0))  # of the first attempt: it is known to be over
+    assert live(world, job) == {(1, 1): 2}
+    end(world, job, AttemptOutcome("exited", exit_code=0), attempt=2)
+    assert world.record(job).state is JobState.FINISHED
+
+
+def test_what_may_not_run_twice_fails_when_it_is_lost() -> None:
+    world = with_resource()
+    job = world.submit(TaskSpec(command="x"), resource="peer")
+    hand(world, job)
+    end(world, job, AttemptOutcome("lost", message="gone"))
+    assert world.record(job).state is JobState.FAILED
+
+
+def test_no_more_are_handed_over_than_the_resource_takes() -> None:
+    world = with_resource()
+    sweep = TaskSpec(command="x", kind=TaskType.SWEEP, start=1, end=5)
+    job, other = world.submit(sweep, resource="peer"), world.submit(ONE, resource="peer")
+    assert live(world, job) == {(1, 1): 1, (1, 2): 1}
+    assert world.record(other).state is JobState.QUEUED
+    for instance in range(1, 6):
+        assert world.cluster.resource_index.handed == {"peer": min(2, 7 - instance)}
+        end(world, job, AttemptOutcome("exited", exit_code=0), instance=instance)
+    assert world.record(job).state is JobState.FINISHED
+    assert live(world, other) == {(1, 1): 1}
+    world.do(
+        SetResource(
+            by=ROOT, resource=BatchResource(name="peer", system=PEER.system, mark="0a1b2c3d", most_jobs=9)
+        )
+    )
+    assert set(live(world, world.submit(sweep, resource="peer"))) == {(1, n) for n in range(1, 6)}
+    world.check_replay()
+
+
+def test_all_room_is_used_when_several_end_at_once() -> None:
+    world = with_resource()
+    sweep = world.submit(TaskSpec(command="x", kind=TaskType.SWEEP, start=1, end=2), resource="peer")
+    others = [world.submit(ONE, resource="peer") for _ in range(3)]
+    done = AttemptOutcome("exited", exit_code=0)
+    reports = tuple(AttemptReport(task=1, instance=n, attempt=1, outcome=done) for n in (1, 2))
+    world.do(ReportEnded(node="@peer", job=sweep, reports=reports))
+    assert [bool(live(world, job)) for job in others] == [True, True, False]
+
+
+def test_tasks_there_wait_for_those_before_them() -> None:
+    world = with_resource()
+    second = TaskSpec(command="y", depends_on=("a",))
+    job = world.submit(TaskSpec(command="x", name="a"), second, resource="peer")
+    assert live(world, job) == {(1, 1): 1}
+    end(world, job, AttemptOutcome("exited", exit_code=0))
+    assert live(world, job) == {(2, 1): 1}
+
+
+def test_held_jobs_stay_here_until_they_are_released() -> None:
+    world = with_resource()
+    job = world.submit(ONE, resource="peer", holds=("user",))
+    assert world.record(job).state is JobState.QUEUED
+    world.do(ReleaseJob(by=ROOT, job=job, name=None))
+    assert live(world, job)
+
+
+def test_a_job_is_held_there_until_it_starts() -> None:
+    world = with_resource()
+    sweep = TaskSpec(command="x", kind=TaskType.SWEEP, start=1, end=3)
+    job = world.submit(sweep, resource="peer")
+    world.do(HoldJob(by=ROOT, job=job, name="user"))
+    end(world, job, AttemptOutcome("exited", exit_code=0))
+    assert set(live(world, job)) == {(1, 2)}  # the room is free, and nothing more goes there
+    world.do(ReleaseJob(by=ROOT, job=job, name=None))
+    assert set(live(world, job)) == {(1, 2), (1, 3)}
+    start(world, job, instance=2)
+    with pytest.raises(WrongState):
+        world.do(HoldJob(by=ROOT, job=job, name="user"))
+    world.check_replay()
+
+
+def test_a_canceled_job_ends_when_the_resource_has_ended_it() -> None:
+    world = with_resource()
+    job = world.submit(ONE, resource="peer")
+    world.do(StopJob(by=ROOT, job=job, outcome="canceled"))
+    run = world.record(job).run
+    assert world.record(job).state is JobState.ENDING
+    assert run is not None
+    assert run.tasks[0].live[1].state is TaskState.ENDING
+    end(world, job, AttemptOutcome("never-ran"))
+    assert world.record(job).state is JobState.CANCELED
+
+
+def test_a_requeued_job_goes_there_again_under_another_number() -> None:
+    world = with_resource()
+    job = world.submit(ONE, resource="peer")
+    hand(world, job)
+    start(world, job)
+    world.do(RequeueJob(by=ROOT, job=job))
+    end(world, job, AttemptOutcome("stopped"))
+    assert live(world, job) == {(1, 1): 2}
+    assert world.record(job).state is JobState.HANDED
+    world.check_replay()
+
+
+def test_single_tasks_are_stopped_and_run_again() -> None:
+    world = with_resource()
+    sweep = TaskSpec(command="x", kind=TaskType.SWEEP, start=1, end=4, rerunnable=True)
+    job = world.submit(sweep, resource="peer")
+    world.do(StopTask(by=ROOT, job=job, task=1, instance=4))
+    world.do(StopTask(by=ROOT, job=job, task=1, instance=1))
+    end(world, job, AttemptOutcome("never-ran"))
+    assert set(live(world, job)) == {(1, 2), (1, 3)}
+    world.do(RequeueTask(by=ROOT, job=job, task=1, instance=1))
+    end(world, job, AttemptOutcome("exited", exit_code=0), instance=2)
+    assert live(world, job) == {(1, 3): 1, (1, 1): 2}
+
+
+def test_a_job_at_a_resource_is_not_suspended() -> None:
+    world = with_resource()
+    job = world.submit(ONE, resource="peer", suspendable=True)
+    with pytest.raises(WrongState, match="at a resource"):
+        world.do(SuspendJob(by=ROOT, job=job))
+
+
+def test_late_ids_and_those_of_others_change_nothing() -> None:
+    world = with_resource()
+    job = world.submit(ONE, resource="peer")
+    before = world.engine.number
+    hand(world, job, attempt=2)
+    hand(world, JobId(99))
+    world.do(ReportHanded(resource="other", job=job, handed=(InstanceHandOff(1, 1, 1, "7"),)))
+    assert world.engine.number == before
+    hand(world, job)
+    hand(world, job)
+    assert world.engine.number == before + 1
+
+
+def test_a_node_cannot_speak_for_a_resource() -> None:
+    world = with_resource(1)
+    job = world.submit(ONE, resource="peer")
+    report = AttemptReport(task=1, instance=1, attempt=1, outcome=AttemptOutcome("exited", exit_code=0))
+    world.do(ReportEnded(node="peer", job=job, reports=(report,)))
+    assert live(world, job)
+
+
+@pytest.mark.parametrize(
+    ("task", "options"),
+    [
+        (TaskSpec(command="x", kind=TaskType.SERVICE), {}),
+        (TaskSpec(command="https://example.org/x"), {}),
+        (TaskSpec(command="x", required_nodes=("n1",)), {}),
+        (TaskSpec(command="x"), {"together": True}),
+        (TaskSpec(command="x"), {"licences": (Licence("a", 1),)}),
+        (TaskSpec(command="x"), {"node_groups": ("g",)}),
+        (TaskSpec(command="x"), {"run_until_canceled": True, "minimum": 1, "maximum": 2}),
+    ],
+)
+def test_what_a_resource_is_not_told_is_refused(task: TaskSpec, options: dict[str, object]) -> None:
+    world = with_resource()
+    with pytest.raises(BadRequest, match="resource 'Peer'"):
+        world.submit(task, resource="peer", **options)
+
+
+def test_here_are_own_nodes_and_what_is_unknown_is_refused() -> None:
+    world = with_resource(1)
+    job = world.submit(TaskSpec(command="x"), resource="here")
+    assert world.dispatched(job) == [(1, 1)]
+    with pytest.raises(NotFound, match="here, Peer"):
+        world.submit(ONE, resource="pear")
+
+
+def test_resources_are_changed_by_administrators_and_removed_when_nothing_is_there() -> None:
+    world = with_resource()
+    with pytest.raises(NotAllowed):
+        world.do(SetResource(by=ADA, resource=PEER))
+    job = world.submit(ONE, resource="peer")
+    with pytest.raises(WrongState, match=f": {job}"):
+        world.do(RemoveResource(by=ROOT, name="peer"))
+    with pytest.raises(WrongState):
+        world.do(
+            SetResource(
+                by=ROOT, resource=BatchResource(name="peer", system=PEER.system, mark="0a1b2c3d", host="far")
+            )
+        )
+    end(world, job, AttemptOutcome("exited", exit_code=0))
+    world.do(RemoveResource(by=ROOT, name="peer"))
+    with pytest.raises(NotFound):
+        world.do(RemoveResource(by=ROOT, name="peer"))
+    world.check_replay()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": "here"},
+        {"name": "@x"},
+        {"host": "-oProxyCommand=x"},
+        {"queue": "a b"},
+        {"programs": "bin"},
+        {"directory": "/a\nb"},
+        {"most_jobs": 0},
+        {"poll": Seconds(0.1)},
+        {"mark": "x"},
+    ],
+)
+def test_a_wrong_resource_is_refused(wrong: dict[str, object]) -> None:
+    whole: dict[str, object] = {"name": "peer", "system": ResourceSystem.SLURM, "mark": "0a1b2c3d", **wrong}
+    with pytest.raises(BadRequest):
+        World().do(SetResource(by=ROOT, resource=BatchResource(**whole)))  # type: ignore[arg-type]
+
+
+def test_a_restart_remembers_where_everything_is() -> None:
+    world = with_resource()
+    jobs = [world.submit(ONE, resource="peer") for _ in range(3)]
+    hand(world, jobs[0], id_="12")
+    start(world, jobs[0])
+    again = world.replayed()
+    assert again.resource_index.elsewhere == set(jobs[:2])
+    assert again.resource_index.outbound == {jobs[2]: "peer"}
+    assert again.resource_index.handed == {"peer": 2}
+    run = again.jobs[jobs[0]].run
+    assert run is not None
+    assert run.tasks[0].live[1].foreign == "12"
+    assert run.started == Instant(world.clock.now())
+
+
+OVER = replace(PEER, overlay=True)
+
+
+def test_a_job_that_names_no_resource_goes_to_the_one_under_the_overlay() -> None:
+    world = with_resource(1, resource=OVER)
+    job, own = world.submit(ONE), world.submit(ONE, resource="here")
+    assert decode_spec(world.record(job).spec).resource == "Peer"
+    assert live(world, job) == {(1, 1): 1}
+    assert world.dispatched(own) == [(1, 1)]
+    with pytest.raises(BadRequest, match="no licences"):
+        world.submit(ONE, licences=(Licence("solver", 1),))
+    world.check_replay()
+
+
+def test_a_template_comes_before_the_overlay() -> None:
+    other = replace(PEER, name="other", mark="0a1b2c3e")
+    world = with_resource(resource=OVER)
+    world.do(SetResource(by=ROOT, resource=other))
+    rule = TemplateRule(field="resource", default=JobSpec(resource="other"))
+    world.do(SetTemplate(by=ROOT, template=JobTemplate(name="Default", rules=(rule,))))
+    assert decode_spec(world.record(world.submit(ONE)).spec).resource == "other"
+
+
+def test_one_slurm_is_under_the_overlay() -> None:
+    world = with_resource(resource=OVER)
+    with pytest.raises(WrongState, match="over the resource 'Peer' already"):
+        world.do(SetResource(by=ROOT, resource=replace(OVER, name="other", mark="0a1b2c3e")))
+    world.do(SetResource(by=ROOT, resource=replace(OVER, most_jobs=5)))
+    with pytest.raises(BadRequest, match="over Slurm only"):
+        World().do(SetResource(by=ROOT, resource=replace(OVER, system=ResourceSystem.GRID_ENGINE)))
+
+
+def test_all_room_is_used_by_jobs_that_were_handed_over_together() -> None:
+    world = with_resource()
+    done = AttemptOutcome("exited", exit_code=0)
+    spec = JobSpec(tasks=(ONE,), resource="peer")
+    world.do(*(CreateJob(by=ROOT, spec=spec, submit=True) for _ in range(9)))
+    jobs = set(world.cluster.jobs)
+    while jobs:
+        there = {job for job in jobs if live(world, job)}
+        assert len(there) == min(len(jobs), PEER.most_jobs)
+        report = (AttemptReport(task=1, instance=1, attempt=1, outcome=done),)
+        world.do(*(ReportEnded(node="@peer", job=job, reports=report) for job in there))
+        jobs -= there

@@ -1,0 +1,52 @@
+"""The programs of `hn compat install` for live tests: made in a directory, run beside a real head."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from heads import RealHead
+
+HN = Path(sys.executable).with_name("hn")
+PATIENCE = 240.0  # seconds
+
+
+class Programs:
+    """A directory with the programs, and how they are run."""
+
+    def __init__(self, head: RealHead, folder: Path, *options: str) -> None:
+        self.head, self.folder = head, folder
+        subprocess.run(
+            [HN, "compat", "install", *options, str(folder)],
+            check=True,
+            capture_output=True,
+            timeout=PATIENCE,
+        )
+
+    def environment(self, where: Path) -> dict[str, str]:
+        """Return the variables of a shell that finds the programs first, and the head."""
+        return {
+            "PATH": f"{self.folder}:{HN.parent}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(where),
+            "USER": os.environ.get("USER", "root"),
+            "HEADNODE_STATE": str(self.head.state),
+            "HEADNODE_RESIDENT_CLIENT": "0",
+        }
+
+    def run(self, command: str, where: Path) -> "subprocess.CompletedProcess[str]":
+        """Run a command line of the shell."""
+        return subprocess.run(
+            ["/bin/bash", "-c", command],
+            cwd=where,
+            env=self.environment(where),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+
+    def said(self, command: str, where: Path) -> str:
+        """Return what a command line prints that succeeds."""
+        done = self.run(command, where)
+        assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout.rstrip("\n")

@@ -1,0 +1,253 @@
+"""sbatch, squeue, sacct, scancel, scontrol, srun, and qsub and its like, on a real head."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from batch_programs import Programs
+
+from heads import RealHead, real_head
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
+    with real_head(tmp_path_factory.mktemp("programs"), nodes=2, processors=2) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def slurm(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    return Programs(head, tmp_path_factory.mktemp("slurm"), "--only", "slurm")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(slurm: Programs, tmp_path: Path) -> Iterator[None]:
+    yield
+    slurm.run("scancel -u $(id -u)", tmp_path)
+    slurm.head.until(lambda: not slurm.said("squeue -h", tmp_path))
+
+
+def test_a_job_lives_through_all_programs(slurm: Programs, tmp_path: Path) -> None:
+    number = slurm.said("sbatch --parsable -J solve -n 2 -t 10 --comment note --wrap 'sleep 100'", tmp_path)
+    slurm.head.until(lambda: slurm.said(f"squeue -h -j {number} -o %t", tmp_path) == "R")
+    line = slurm.said(f"squeue -h -j {number} -o '%i|%j|%u|%C|%l|%P|%k|%D'", tmp_path)
+    assert line == f"{number}|solve|{os.environ.get('USER', 'root')}|2|10:00|all|note|1"
+    assert slurm.said(f"sacct -X -n -P -j {number} -o State,AllocCPUS", tmp_path) == "RUNNING|2"
+    shown = slurm.said(f"scontrol -o show job {number}", tmp_path)
+    assert f"JobId={number} JobName=solve " in shown
+    assert "JobState=RUNNING " in shown
+    assert f"StdOut={tmp_path}/slurm-{number}.out" in shown
+    slurm.said(f"scontrol update jobid={number} timelimit=20", tmp_path)
+    assert slurm.said(f"squeue -h -j {number} -o %l", tmp_path) == "20:00"
+    slurm.said(f"scancel {number}", tmp_path)
+    slurm.head.until(lambda: not slurm.said("squeue -h", tmp_path))
+    said = slurm.said(f"sacct -X -n -P -j {number} -o State,ExitCode", tmp_path)
+    assert said.startswith("CANCELLED by ")
+    assert said.endswith("|0:0")
+
+
+def test_elements_of_an_array_are_lines_of_their_own_once_they_run(slurm: Programs, tmp_path: Path) -> None:
+    number = slurm.said("sbatch --parsable --array=2-8:2%1 --wrap 'sleep 100'", tmp_path)
+    lines = f"squeue -h -j {number} -o '%i %t %r'"
+    wanted = [f"{number}_[4,6,8%1] PD JobArrayTaskLimit", f"{number}_2 R None"]
+    slurm.head.until(lambda: slurm.said(lines, tmp_path).splitlines() == wanted)
+    slurm.said(f"scancel {number}_6", tmp_path)
+    slurm.head.until(lambda: f"{number}_[4,8%1] PD" in slurm.said(lines, tmp_path))
+    assert slurm.said(f"sacct -X -n -P --array -j {number} -o JobID,State", tmp_path).splitlines()[2] == (
+        f"{number}_6|CANCELLED"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ("sbatch --wait --wrap 'exit 7'", 7),
+        ("sbatch --wait --array=1-3 --wrap 'exit $SLURM_ARRAY_TASK_ID'", 3),
+        ("sbatch --wait --wrap true", 0),
+        ("srun sh -c 'exit 5'", 5),
+        ("srun -n 3 sh -c 'exit $SLURM_PROCID'", 2),
+        ("srun sh -c 'kill -9 $$'", 137),
+        ("srun nosuchprogram", 2),
+    ],
+)
+def test_exit_codes_come_back(slurm: Programs, tmp_path: Path, command: str, status: int) -> None:
+    assert slurm.run(command, tmp_path).returncode == status
+
+
+def test_a_job_that_runs_out_of_time_is_a_timeout(slurm: Programs, tmp_path: Path) -> None:
+    number = slurm.said("sbatch --parsable --hold --wrap 'sleep 100'", tmp_path)
+    slurm.head.ask("modify_job", job=int(number), terms={"runtime": "1s"})
+    slurm.said(f"scontrol release {number}", tmp_path)
+    slurm.head.until(lambda: not slurm.said("squeue -h", tmp_path))
+    assert slurm.said(f"sacct -X -n -P -j {number} -o State,ExitCode", tmp_path) == "TIMEOUT|0:0"
+    assert slurm.said(f"squeue -h -t TO -j {number} -o '%t %r'", tmp_path) == "TO TimeLimit"
+
+
+def test_options_decide_where_a_job_runs_and_what_cannot_be_kept_makes_no_job(
+    slurm: Programs, tmp_path: Path
+) -> None:
+    nodes = slurm.said("sinfo -h -N -o %N", tmp_path).split()
+    for node in nodes:
+        slurm.said(f"sbatch --wait -o {node}.txt -w {node} --wrap 'echo $SLURMD_NODENAME'", tmp_path)
+        assert (tmp_path / f"{node}.txt").read_text() == f"{node}\n"
+    before = slurm.head.ask("jobs", limit=1)["jobs"][0]["id"]
+    for option in ("--contiguous", "--uid=3", "-M other", "--reboot"):
+        refused = slurm.run(f"sbatch {option} --wrap true", tmp_path)
+        assert refused.returncode == 1
+        assert "error: " in refused.stderr
+    assert slurm.run("sbatch --nosuch --wrap true", tmp_path).returncode == 255
+    assert slurm.head.ask("jobs", limit=1)["jobs"][0]["id"] == before
+
+
+def test_a_script_from_standard_input_has_its_own_options_and_those_of_the_line(
+    slurm: Programs, tmp_path: Path
+) -> None:
+    (tmp_path / "run.sh").write_text(
+        "#!/bin/bash\n#SBATCH -J of-script --parsable --wait -o out-%x.txt\necho $SLURM_JOB_NAME $1\n"
+    )
+    assert slurm.said("sbatch -J of-line < run.sh", tmp_path).isdigit()
+    assert (tmp_path / "out-of-line.txt").read_text() == "of-line\n"
+    assert slurm.said("sbatch run.sh arg", tmp_path).isdigit()
+    assert (tmp_path / "out-of-script.txt").read_text() == "of-script arg\n"
+
+
+STEPS = """#!/bin/bash
+#SBATCH -n 4 -N 2 -o out.txt
+srun -l sh -c 'echo $SLURM_PROCID $SLURM_LOCALID $SLURM_NODEID $SLURM_NTASKS $SLURMD_NODENAME' | sort
+srun -n 2 -o part-%t.txt echo part
+echo given | srun -n 2 cat
+srun -n 9 true
+echo too many: $?
+"""
+
+
+def test_srun_in_a_job_starts_tasks_on_all_its_nodes(slurm: Programs, tmp_path: Path) -> None:
+    (tmp_path / "steps.sh").write_text(STEPS)
+    slurm.said("sbatch --wait steps.sh", tmp_path)
+    said = (tmp_path / "out.txt").read_text().splitlines()
+    first, second = sorted({line.split()[-1] for line in said[:4]})
+    assert said[:4] == [
+        f"0: 0 0 0 4 {first}",
+        f"1: 1 1 0 4 {first}",
+        f"2: 2 0 1 4 {second}",
+        f"3: 3 1 1 4 {second}",
+    ]
+    assert [(tmp_path / f"part-{rank}.txt").read_text() for rank in (0, 1)] == ["part\n", "part\n"]
+    assert said.count("given") == 2
+    assert said[-1] == "too many: 1"
+
+
+def test_steps_of_a_job_take_turns_on_its_processors(slurm: Programs, tmp_path: Path) -> None:
+    (tmp_path / "turns.sh").write_text(
+        "#!/bin/bash\n#SBATCH -n 2 -N 1 -o turns.txt\n"
+        "for i in 1 2 3 4 5 6; do srun -Q -n 1 sh -c 'mkdir a 2>/dev/null && D=a || { mkdir b && D=b; } || "
+        "echo three at once; sleep 0.3; rmdir $D' & done\nwait\necho done\n"
+    )
+    slurm.said("sbatch --wait turns.sh", tmp_path)
+    assert (tmp_path / "turns.txt").read_text() == "done\n"
+
+
+def test_srun_outside_of_a_job_passes_streams_on(slurm: Programs, tmp_path: Path) -> None:
+    done = slurm.run("echo given | srun sh -c 'cat; echo to errors >&2'", tmp_path)
+    assert (done.returncode, done.stdout) == (0, "given\n")
+    assert "to errors\n" in done.stderr
+    slurm.said("srun -n 2 -o both.txt echo here", tmp_path)
+    assert (tmp_path / "both.txt").read_text() == "here\nhere\n"
+
+
+def test_a_list_of_jobs_survives_a_liar_about_arrays(slurm: Programs, tmp_path: Path) -> None:
+    slurm.said("sbatch --hold --export=ALL,SLURM_ARRAY_TASK_ID=x --wrap true", tmp_path)
+    slurm.said("sbatch --hold --export=ALL,SLURM_ARRAY_TASK_ID=5 -J 5 --wrap true", tmp_path)
+    assert len(slurm.said("squeue -h", tmp_path).splitlines()) == 2
+
+
+def test_who_asks_for_a_job_that_is_not_there_hears_it_as_from_slurm(slurm: Programs, tmp_path: Path) -> None:
+    for command, status, said in (
+        ("squeue -j 999999", 1, "slurm_load_jobs error: Invalid job id specified"),
+        ("scontrol show job 999999", 1, "slurm_load_jobs error: Invalid job id specified"),
+        ("scancel 999999", 0, ""),
+        ("sacct -X -n -j 999999", 0, ""),
+    ):
+        done = slurm.run(command, tmp_path)
+        assert (done.returncode, done.stderr.strip()) == (status, said)
+
+
+def test_a_head_that_is_away_is_a_controller_that_cannot_be_reached(tmp_path: Path, slurm: Programs) -> None:
+    for program, status in (("squeue", 1), ("scancel 1", 8), ("sbatch --wrap true", 1), ("sinfo", 1)):
+        done = slurm.run(f"HEADNODE_STATE={tmp_path}/none {program}", tmp_path)
+        assert done.returncode == status
+        assert "Unable to contact slurm controller (connect failure)" in done.stderr
+
+
+def test_what_a_job_waits_for_is_a_word_of_slurm(slurm: Programs, tmp_path: Path) -> None:
+    first = slurm.said("sbatch --parsable -N 2 --exclusive --wrap 'sleep 100'", tmp_path)
+    for options, reason in (
+        ("-b now+1hour", "BeginTime"),
+        ("--hold", "JobHeldUser"),
+        (f"-d afterany:{first}", "Dependency"),
+        ("-n 4", "Resources"),
+    ):
+        number = slurm.said(f"sbatch --parsable {options} --wrap true", tmp_path)
+        line = f"squeue -h -j {number} -o '%t %r'"
+        slurm.head.until(lambda line=line, reason=reason: slurm.said(line, tmp_path) == f"PD {reason}")
+
+
+def test_another_cluster_is_refused_and_not_taken_for_this_one(slurm: Programs, tmp_path: Path) -> None:
+    name = slurm.head.ask("cluster")["cluster"]["name"]
+    for command in ("squeue", "sacct", "sinfo", "scancel -n x", "scontrol ping"):
+        assert slurm.run(f"{command} --clusters=other", tmp_path).returncode == 1
+        slurm.said(f"{command} --clusters={name},all", tmp_path)
+
+
+def test_a_node_is_drained_and_resumed_by_scontrol(slurm: Programs, tmp_path: Path) -> None:
+    node = slurm.said("sinfo -h -N -o %N", tmp_path).split()[0]
+    assert slurm.run(f"scontrol update nodename={node} state=drain", tmp_path).returncode == 1
+    slurm.said(f"scontrol update nodename={node} state=drain reason=memory", tmp_path)
+    assert slurm.said(f"sinfo -h -N -n {node} -o '%t %E'", tmp_path) == "drain memory"
+    slurm.said(f"scontrol update nodename={node} state=resume", tmp_path)
+    assert slurm.said(f"sinfo -h -N -n {node} -o %t", tmp_path) == "idle"
+
+
+def test_qsub_and_qstat_speak_as_pbs_or_as_grid_engine(
+    head: RealHead, slurm: Programs, tmp_path: Path
+) -> None:
+    pbs = Programs(head, tmp_path / "pbs", "--only", "qsub")
+    engine = Programs(head, tmp_path / "sge", "--only", "qsub", "--qsub", "gridengine")
+    (tmp_path / "job.sh").write_text("#!/bin/sh\nsleep 100\n")
+    number, _, server = pbs.said("qsub -N one -l walltime=60 job.sh", tmp_path).partition(".")
+    array = pbs.said("qsub -J 1-3 -h job.sh", tmp_path)
+    assert array == f"{int(number) + 1}[].{server}"
+    head.until(lambda: f"{number}.{server}" in pbs.said("qstat -r", tmp_path))
+    jobs = json.loads(pbs.said("qstat -f -F json", tmp_path))["Jobs"]
+    assert jobs[f"{number}.{server}"]["job_state"] == "R"
+    assert jobs[f"{number}.{server}"]["Resource_List"]["walltime"] == "00:01:00"
+    assert jobs[array]["job_state"] == "H"
+    pbs.said(f"qdel {number} {array}", tmp_path)
+    head.until(lambda: not pbs.said("qstat", tmp_path))
+    assert pbs.run(f"qstat {number}", tmp_path).returncode == 35
+    assert (
+        json.loads(pbs.said(f"qstat -x -f -F json {number}", tmp_path))["Jobs"][f"{number}.{server}"][
+            "job_state"
+        ]
+        == "F"
+    )
+    assert engine.run("qsub -b y -sync y sh -c 'exit 3'", tmp_path).returncode == 3
+    said = engine.said("qsub -terse -h -t 1-6:2 -N arr job.sh", tmp_path)
+    assert said.endswith(".1-6:2")
+    assert "<state>hqw</state>" in engine.said("qstat -xml", tmp_path)
+    assert engine.said("qstat", tmp_path).splitlines()[-1].split()[-1] == "1-6:2"
+
+
+def test_the_programs_of_another_scheduler_are_never_replaced(head: RealHead, tmp_path: Path) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "squeue").symlink_to("/opt/slurm/bin/squeue")
+    programs = Programs.__new__(Programs)
+    programs.head, programs.folder = head, folder
+    refused = programs.run(f"hn compat install {folder}", tmp_path)
+    assert refused.returncode == 2
+    assert [path.name for path in folder.iterdir()] == ["squeue"]
+    assert programs.run(f"hn compat remove {folder}", tmp_path).returncode == 0
+    assert (folder / "squeue").is_symlink()

@@ -1,0 +1,274 @@
+"""Jobs handed over to a real Slurm run there as their users, and each exactly once, whatever is killed."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from depth import share_of
+from headnode.apps.client.client import Client
+from headnode.core.model.errors import HeadnodeError
+from heads import PATIENCE, RealHead, real_head
+from testbed.other_users import being, open_to_all
+from testbed.slurm_peer import SlurmPeer, slurm_peer
+
+SOON = {"poll": 1.0, "settle": 6.0, "lost_after": 30.0}
+NOBODY = 65534
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmPeer]:
+    directory = tmp_path_factory.mktemp("there")
+    open_to_all(directory)
+    with slurm_peer(directory / "slurm") as peer:
+        yield peer
+
+
+@pytest.fixture
+def peer(slurm: SlurmPeer) -> Iterator[SlurmPeer]:
+    slurm.write_programs()
+    yield slurm
+    slurm.be_rude(0.0)
+
+
+@pytest.fixture
+def head(tmp_path: Path, peer: SlurmPeer) -> Iterator[RealHead]:
+    open_to_all(tmp_path)
+    (tmp_path / "attempts").mkdir()
+    (tmp_path / "attempts").chmod(0o1777)
+    with real_head(tmp_path, nodes=0) as head:
+        add(head, peer, tmp_path)
+        yield head
+
+
+def add(head: RealHead, peer: SlurmPeer, directory: Path, **fields: Any) -> None:
+    head.ask(
+        "set_resource",
+        name="peer",
+        system="slurm",
+        settings=str(peer.settings),
+        programs=str(peer.programs),
+        directory=str(directory / "attempts"),
+        **{**SOON, **fields},
+    )
+
+
+def submit(head: RealHead, command: str, terms: dict[str, str] | None = None, **task: Any) -> int:
+    return head.submit(command, terms={"resource": "peer", **(terms or {})}, workdir="/", **task)
+
+
+@pytest.mark.parametrize(
+    ("command", "state", "code"), [("echo said", "Finished", 0), ("exit 7", "Failed", 7)]
+)
+def test_a_job_runs_there_and_ends_as_it_did(head: RealHead, command: str, state: str, code: int) -> None:
+    job = submit(head, command)
+    assert head.wait(job)["state"] == state
+    assert head.task(job)["exit_code"] == code
+    if not code:
+        read = head.ask("read_output", job=job, task=1, stream="standard_output")
+        assert read["data"] in (b"said\n", "c2FpZAo=")
+
+
+def test_a_job_gets_the_size_and_the_limit_that_it_asks_for(head: RealHead, peer: SlurmPeer) -> None:
+    job = submit(head, "sleep 60", {"runtime": "2"}, numprocessors="3", env="GREETING=hi")
+    head.wait_for(job, "Running")
+    number = head.ask("job", job=job)["job"]["resource_jobs"][0]
+    said = peer.run("scontrol", "-o", "show", "job", number)
+    assert " NumCPUs=3 " in said
+    assert " TimeLimit=00:02:00 " in said
+    assert " Requeue=0 " in said
+    head.ask("cancel_job", job=job)
+    assert head.wait(job)["state"] == "Canceled"
+    assert number not in peer.run("squeue", "-h", "-t", "pending,running", "-o", "%i").split()
+
+
+def test_a_waiting_job_is_queued_and_says_why_it_waits(head: RealHead, peer: SlurmPeer) -> None:
+    big = submit(head, "sleep 60", {"exclusive": "true"}, numprocessors="8")
+    head.wait_for(big, "Running")
+    job = submit(head, "true", numprocessors="8")
+    head.until(lambda: "Resources" in head.ask("job", job=job)["job"]["pending_reason"])
+    shown = head.ask("job", job=job)["job"]
+    assert shown["state"] == "Queued"
+    assert shown["started"] is None
+    assert f"waits at peer as job {shown['resource_jobs'][0]}" in shown["pending_reason"]
+    assert head.ask("explain_job", job=job)["reasons"][0]["kind"] == "resource"
+    assert job in [one["id"] for one in head.ask("jobs", states=["Queued"])["jobs"]]
+    for one in (big, job):
+        head.ask("cancel_job", job=one)
+    assert head.wait(job)["state"] == "Canceled"
+
+
+def test_a_job_is_held_there_released_and_given_another_limit(head: RealHead, peer: SlurmPeer) -> None:
+    big = submit(head, "sleep 60", {"exclusive": "true"}, numprocessors="8")
+    head.wait_for(big, "Running")
+    job = submit(head, "sleep 60", {"runtime": "5"})
+    head.until(lambda: head.ask("job", job=job)["job"]["resource_jobs"])
+    number = head.ask("job", job=job)["job"]["resource_jobs"][0]
+    head.ask("hold_job", job=job)
+    head.until(lambda: "JobHeldUser" in peer.run("squeue", "-h", "-j", number, "-o", "%r"))
+    head.ask("cancel_job", job=big)
+    assert head.wait(big)["state"] == "Canceled"
+    shown = head.ask("job", job=job)["job"]
+    assert shown["state"] == "Queued"
+    assert "it has the hold 'user'" in shown["pending_reason"]
+    head.ask("modify_job", job=job, terms={"runtime": "7"})
+    head.until(lambda: " TimeLimit=00:07:00 " in peer.run("scontrol", "-o", "show", "job", number))
+    assert "PENDING" in peer.run("squeue", "-h", "-j", number, "-o", "%T")
+    head.ask("release_job", job=job)
+    head.wait_for(job, "Running")
+    head.ask("modify_job", job=job, terms={"runtime": "3"})
+    head.until(lambda: " TimeLimit=00:03:00 " in peer.run("scontrol", "-o", "show", "job", number))
+    head.ask("cancel_job", job=job)
+    assert head.wait(job)["state"] == "Canceled"
+
+
+def test_what_slurm_refuses_fails_with_its_words(head: RealHead, peer: SlurmPeer, tmp_path: Path) -> None:
+    add(head, peer, tmp_path, queue="nosuch")
+    job = submit(head, "true")
+    assert head.wait(job)["state"] == "Failed"
+    assert "Slurm refused it" in head.task(job)["message"]
+    assert "nvalid partition" in head.task(job)["message"]
+
+
+def test_a_job_that_is_canceled_there_fails_here(head: RealHead, peer: SlurmPeer) -> None:
+    job = submit(head, "sleep 60", rerunnable="true")
+    head.wait_for(job, "Running")
+    peer.run("scancel", head.ask("job", job=job)["job"]["resource_jobs"][0])
+    assert head.wait(job)["state"] == "Failed"
+    assert "CANCELLED" in head.task(job)["message"]
+
+
+def test_a_job_runs_as_its_user_with_nothing_of_the_head(head: RealHead, tmp_path: Path) -> None:
+    terms, task = {"resource": "peer"}, {"command": "id -u; env; ls /proc/self/fd", "workdir": "/"}
+    with being(NOBODY), closing(Client(str(head.state))) as client:
+        job = int(client.ask("submit_job", terms=terms, tasks=[task])["job"])
+    assert head.wait(job)["state"] == "Finished"
+    (output,) = (tmp_path / "attempts").glob("nobody/*/*/output")
+    lines = output.read_text().splitlines()
+    assert lines[0] == str(NOBODY)
+    assert not [line for line in lines if "HEADNODE_STATE" in line or "PYTHON" in line or "VIRTUAL" in line]
+    assert output.stat().st_uid == NOBODY
+    assert output.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_job_of_another_user_with_the_same_name_is_not_taken_for_it(
+    head: RealHead, peer: SlurmPeer, tmp_path: Path
+) -> None:
+    """Eve sees the names of all jobs.  Her job fails at once; that of the victim goes on."""
+    job = submit(head, f"while [ ! -e {tmp_path}/end ]; do sleep 0.1; done")
+    head.wait_for(job, "Running")
+    number = head.ask("job", job=job)["job"]["resource_jobs"][0]
+    marker = peer.run("squeue", "-h", "-j", number, "-o", "%j").strip()
+    with being(NOBODY), closing(Client(str(head.state))) as client:  # from now on her jobs are polled, too
+        task = {"command": "sleep 60", "workdir": "/"}
+        hers = int(client.ask("submit_job", terms={"resource": "peer"}, tasks=[task])["job"])
+    subprocess.run(
+        ["sbatch", "-D", "/", "-o", "/dev/null", "-J", marker, "--wrap", "exit 9"],
+        env=peer.environment, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", check=True, timeout=30,
+        stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    head.until(lambda: "FAILED" in peer.run("squeue", "-h", "-t", "all", "-n", marker, "-o", "%T"))
+    seen = head.ask("resource", name="peer")["resource"]["polled"]
+    head.until(lambda: head.ask("resource", name="peer")["resource"]["polled"] > seen + 2)
+    shown = head.ask("job", job=job)["job"]
+    assert (shown["state"], shown["resource_jobs"]) == ("Running", [number])
+    (tmp_path / "end").touch()
+    head.ask("cancel_job", job=hers)
+    assert head.wait(job)["state"] == "Finished"
+
+
+def test_one_poll_serves_all_jobs(head: RealHead, peer: SlurmPeer, tmp_path: Path) -> None:
+    counter = tmp_path / "polls"
+    counter.touch()
+    squeue = peer.programs / "squeue"
+    squeue.write_text(squeue.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\necho >> {counter}\n"))
+    job = submit(head, "sleep 3", parametric="1-20")
+    assert head.wait(job)["state"] == "Finished"
+    shown = head.ask("job", job=job)["job"]
+    assert len(counter.read_text().splitlines()) <= shown["ended"] - shown["submitted"] + 3
+
+
+def hand_off_processes(head: RealHead) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            stat = (path.parent / "stat").read_text()
+            parent = int(stat.rpartition(")")[2].split()[1])
+            if parent == head.process.pid and b"headnode.apps.handoff" in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
+
+
+def test_what_is_handed_over_runs_once_whatever_is_killed(
+    head: RealHead, peer: SlurmPeer, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """More of it: make test TESTS='tests/live/test_jobs_at_slurm.py --chaos-kills 10000 --timeout 0 -s'."""
+    wanted = request.config.getoption("--chaos-kills") or share_of(300)
+    chance, codes, troubles, began = random.Random(1), dict[int, int](), Counter[str](), time.monotonic()
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    peer.be_rude(0.4)
+    while sum(troubles.values()) + peer.faults() < wanted or len(codes) < 10:
+        for _ in range(chance.randrange(1, 5)):
+            number = len(codes) + 1
+            code = chance.choice([0, 0, 1, 7])
+            command = f"echo ran >> {marks}/{number}; sleep {chance.choice([0, 0.5, 2])}; exit {code}"
+            with suppress(HeadnodeError):
+                codes[submit(head, command, {"jobname": str(number)})] = code
+        trouble(head, chance, troubles)
+        time.sleep(chance.uniform(0.2, 1.5))
+    peer.be_rude(0.0)
+    states = {job: ended(head, job) for job in codes}
+    faults = peer.faults()
+    lasted = time.monotonic() - began
+    print(f"{len(codes)} jobs, {faults} lost or late answers, {dict(troubles)}, {lasted:.0f} s")
+    wrong = {
+        job: states[job]
+        for job, code in codes.items()
+        if states[job] != ("Failed" if code else "Finished", code)
+    }
+    mark = head.ask("resource", name="peer")["resource"]["mark"]  # others have used this Slurm before
+    names = Counter(name for name in peer.names() if mark in name)
+    assert names
+    doubled = {name: count for name, count in names.items() if count > 1}
+    ran = {path.name: path.read_text() for path in marks.iterdir() if path.read_text() != "ran\n"}
+    assert (wrong, doubled, ran) == ({}, {}, {}), head.log()
+    assert len(list(marks.iterdir())) == len(codes)
+
+
+def trouble(head: RealHead, chance: random.Random, troubles: Counter[str]) -> None:
+    """Kill or freeze the hand-off process, or kill the head, or leave all alone."""
+    fate = chance.random()
+    if fate < 0.1:
+        head.kill()
+        head.start_again()
+        troubles["head killed"] += 1
+    elif fate < 0.5:
+        for process in hand_off_processes(head):
+            os.kill(process, signal.SIGKILL)
+            troubles["hand-off killed"] += 1
+    elif fate < 0.6:
+        for process in hand_off_processes(head):
+            os.kill(process, signal.SIGSTOP)
+            time.sleep(chance.uniform(0.1, 2.0))
+            os.kill(process, signal.SIGCONT)
+            troubles["hand-off frozen"] += 1
+
+
+def ended(head: RealHead, job: int) -> tuple[str, int | None]:
+    """Wait for the end of a job; return its state and the exit code of its task."""
+    until = time.monotonic() + 4 * PATIENCE
+    while time.monotonic() < until:
+        shown = head.ask("job", job=job)["job"]
+        if shown["state"] in ("Finished", "Failed", "Canceled"):
+            return shown["state"], head.task(job)["exit_code"]
+        time.sleep(0.2)
+    raise AssertionError(f"job {job} has not ended: {shown}\n{head.log()}")

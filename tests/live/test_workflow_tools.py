@@ -1,0 +1,125 @@
+"""Workflow tools for Slurm, PBS and Grid Engine run unchanged on the programs of `hn compat install`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from batch_programs import Programs
+from workflow_programs import USE_OF_DASK, needs, run_python
+
+from heads import RealHead, real_head
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
+    with real_head(tmp_path_factory.mktemp("workflows"), nodes=2, processors=2) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def slurm(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    return Programs(head, tmp_path_factory.mktemp("slurm"), "--only", "slurm")
+
+
+def run(programs: Programs, where: Path, *words: str) -> str:
+    """Return what a Python program prints that finds the programs."""
+    return run_python(words, programs.environment(where), where)
+
+
+WORKFLOW = """
+rule all:
+    input: "sum.txt"
+rule number:
+    output: "{n}.txt"
+    resources: runtime=5, mem_mb=200
+    shell: "echo {wildcards.n} $SLURM_JOB_ID > {output}"
+rule sum:
+    input: expand("{n}.txt", n=range(1, 4))
+    output: "sum.txt"
+    threads: 2
+    shell: "awk '{{s += $1}} END {{print s}}' {input} > {output}"
+"""
+
+
+@needs("snakemake_executor_plugin_slurm")
+@pytest.mark.parametrize("options", [(), ("--slurm-array-jobs", "all")], ids=["jobs", "arrays"])
+def test_snakemake_s_slurm_executor_runs_a_workflow(
+    slurm: Programs, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    (tmp_path / "Snakefile").write_text(WORKFLOW)
+    soon = ("--slurm-init-seconds-before-status-checks", "2")
+    run(slurm, tmp_path, "-m", "snakemake", "--executor", "slurm", "--jobs", "4", *soon, *options)
+    assert (tmp_path / "sum.txt").read_text() == "6\n"
+    numbers = {(tmp_path / f"{n}.txt").read_text().split()[1] for n in range(1, 4)}
+    assert len(numbers) == (1 if options else 3)
+    assert (
+        slurm.said(f"sacct -X -n -P -o State -j {','.join(numbers)}", tmp_path).split() == ["COMPLETED"] * 3
+    )
+
+
+SUBMITIT = """
+import submitit
+
+def add(a, b):
+    here = submitit.JobEnvironment()
+    return a + b, here.global_rank, here.num_tasks
+
+def fail():
+    raise RuntimeError("no")
+
+executor = submitit.AutoExecutor(folder="log")
+executor.update_parameters(timeout_min=4, slurm_partition="all")
+print(executor.submit(add, 5, 7).result())
+print([job.result() for job in executor.map_array(add, [1, 2, 3], [4, 5, 6])])
+executor.update_parameters(tasks_per_node=2)
+print(executor.submit(add, 1, 1).results())
+executor.update_parameters(tasks_per_node=1)
+try:
+    executor.submit(fail).result()
+except submitit.core.utils.FailedJobError as failed:
+    print(type(failed).__name__)
+"""
+
+
+@needs("submitit")
+def test_submitit_runs_functions_arrays_and_parallel_tasks(slurm: Programs, tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(SUBMITIT)
+    assert run(slurm, tmp_path, "work.py").splitlines() == [
+        "(12, 0, 1)",
+        "[(5, 0, 1), (7, 0, 1), (9, 0, 1)]",
+        "[(2, 0, 2), (2, 1, 2)]",
+        "FailedJobError",
+    ]
+
+
+DASK = """
+import sys
+import dask_jobqueue
+from distributed import Client
+
+with getattr(dask_jobqueue, sys.argv[1])(
+    cores=1, processes=1, memory="400 MB", walltime="00:10:00", interface="lo", nanny=False,
+    scheduler_options={"dashboard_address": None},
+) as cluster"""
+
+
+@needs("dask_jobqueue")
+@pytest.mark.parametrize(
+    ("cluster", "options"),
+    [
+        ("SLURMCluster", ("--only", "slurm")),
+        ("PBSCluster", ("--only", "qsub", "--qsub", "pbs")),
+        ("SGECluster", ("--only", "qsub", "--qsub", "gridengine")),
+    ],
+)
+def test_dask_has_its_workers_as_jobs_and_cancels_them_at_the_end(
+    head: RealHead, tmp_path: Path, cluster: str, options: tuple[str, ...]
+) -> None:
+    programs = Programs(head, tmp_path / "bin", *options)
+    (tmp_path / "work.py").write_text(DASK + USE_OF_DASK)
+    before = head.ask("jobs", limit=1)["jobs"]
+    assert "sum 285" in run(programs, tmp_path, "work.py", cluster)
+    known = before[0]["id"] if before else 0
+    workers = [job["id"] for job in head.ask("jobs", limit=10)["jobs"] if job["id"] > known]
+    assert len(workers) == 2
+    head.until(lambda: {head.ask("job", job=job)["job"]["state"] for job in workers} == {"Canceled"})

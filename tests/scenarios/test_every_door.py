@@ -1,0 +1,153 @@
+"""What every door with a stream promises.  A new one gets its row in `DOORS`."""
+
+import asyncio
+import json
+import os
+import pwd
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from test_doors import QUESTIONS, SUBMISSION
+from test_local_socket import Peer, Scene, run
+from test_who_may import entries
+
+from headnode.adapters.wire.frame_codec import frame
+from headnode.apps.server.doors.tls import TlsDoor, TokenDesk
+from headnode.apps.server.doors.unix import GatewayDoor, UnixDoor
+from headnode.apps.server.server_context import ServerContext
+from headnode.core.model import bounds
+from headnode.core.model.user import User
+from testbed.function_door import call
+
+ME = User(name=pwd.getpwuid(os.getuid()).pw_name, uid=os.getuid(), gid=os.getgid(), administrator=True)
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+async def _nothing(scene: Scene, peer: Peer) -> None:
+    """Do not greet: the kernel says who the client is."""
+
+
+async def _for_user(scene: Scene, peer: Peer) -> None:
+    peer.writer.write(frame(json.dumps({"verb": "act_for_user", "user": ME.name, "address": "::1"}).encode()))
+    assert (await peer.hear())["user"] == ME.name
+
+
+async def _with_token(scene: Scene, peer: Peer) -> None:
+    secret = (await call(scene.context, ME, "create_token", web=True))["login"]
+    token = (await TokenDesk(scene.context).take({"secret": secret}, "::1"))["token"]
+    peer.writer.write(frame(json.dumps({"verb": "log_in", "token": token}).encode()))
+    assert (await peer.hear())["user"] == ME.name
+
+
+class DoorRow(NamedTuple):
+    """How a door is made, and what a client says before its first request."""
+
+    serve: Callable[[ServerContext], Serve]
+    greet: Callable[[Scene, Peer], Awaitable[None]]
+
+
+DOORS: Mapping[str, DoorRow] = {
+    "unix": DoorRow(lambda context: UnixDoor(context).serve, _nothing),
+    "gateway": DoorRow(lambda context: GatewayDoor(context, "").serve, _for_user),
+    "tls": DoorRow(lambda context: partial(TlsDoor(context).serve, known=lambda: None), _with_token),
+}
+Connect = Callable[[], Any]
+
+
+@pytest.fixture(params=list(DOORS))
+def door(request: pytest.FixtureRequest) -> DoorRow:
+    return DOORS[request.param]
+
+
+def play(tmp_path: Path, door: DoorRow, story: Callable[[Scene, Connect], Awaitable[None]]) -> None:
+    """Play a story with clients that come through a door."""
+
+    async def with_door(scene: Scene) -> None:
+        path = tmp_path / "door"
+        server = await asyncio.start_unix_server(door.serve(scene.context), path=path)
+
+        @asynccontextmanager
+        async def connect() -> AsyncIterator[Peer]:
+            peer = Peer(*await asyncio.open_unix_connection(path))
+            try:
+                await door.greet(scene, peer)
+                yield peer
+            finally:
+                peer.writer.close()
+
+        try:
+            await story(scene, connect)
+        finally:
+            server.close()
+
+    run(tmp_path, with_door)
+
+
+def test_requests_that_were_sent_at_once_are_answered_in_order_as_a_function_call_is(
+    tmp_path: Path, door: DoorRow
+) -> None:
+    async def story(scene: Scene, connect: Connect) -> None:
+        await call(scene.context, ME, "submit_job", **SUBMISSION)
+        async with connect() as peer:
+            peer.writer.write(b"".join(frame(json.dumps(asked).encode()) for asked in QUESTIONS))
+            told = [await peer.hear() for _ in QUESTIONS]
+        for asked, answer in zip(QUESTIONS, told, strict=True):
+            if asked["verb"] != "whoami":  # says by which door
+                assert await call(scene.context, ME, **asked) == answer
+
+    play(tmp_path, door, story)
+
+
+def test_a_refused_request_leaves_the_connection_and_a_change_is_in_the_audit_log(
+    tmp_path: Path, door: DoorRow
+) -> None:
+    async def story(scene: Scene, connect: Connect) -> None:
+        async with connect() as peer:
+            assert await peer.refused(verb="submit_jbo") == "verb"
+            assert await peer.refused(verb="job", job=99) == "no-such-job"
+            job = (await peer.done(verb="submit_job", **SUBMISSION))["job"]
+        last = entries(scene)[-1]
+        assert (last["user"], last["verb"], last["outcome"], last["job"]) == (
+            ME.name,
+            "submit_job",
+            "done",
+            job,
+        )
+        assert last["from"]
+
+    play(tmp_path, door, story)
+
+
+TOO_LARGE = (bounds.REQUEST.most + 1).to_bytes(4, "big")
+
+
+@pytest.mark.parametrize("sent", [TOO_LARGE, b"\0\0\0\x05ab", frame(b"[]"), frame(b"\xff"), b""])
+def test_a_bad_client_costs_its_own_connection_and_nobody_else_anything(
+    tmp_path: Path, door: DoorRow, sent: bytes
+) -> None:
+    async def story(scene: Scene, connect: Connect) -> None:
+        async with connect() as good:
+            async with connect() as bad:
+                bad.writer.write(sent)
+                bad.writer.write_eof()
+                assert b'"ok":true' not in await bad.reader.read()  # and the door hangs up
+            async with connect() as gone:
+                gone.writer.write(frame(json.dumps({"verb": "watch_jobs", "job": [1]}).encode()))
+            assert (await good.done(verb="ping"))["cluster"] == "test"
+
+    play(tmp_path, door, story)
+
+
+def test_who_ends_the_head_has_the_answer_first(tmp_path: Path, door: DoorRow) -> None:
+    async def story(scene: Scene, connect: Connect) -> None:
+        async with connect() as peer:
+            assert (await peer.done(verb="stop_head"))["ok"]
+            async with asyncio.timeout(5):
+                while not scene.ended:
+                    await asyncio.sleep(0)
+
+    play(tmp_path, door, story)

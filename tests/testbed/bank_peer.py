@@ -1,0 +1,261 @@
+"""A small bank that answers as Gold's server does, in a process of its own that may be killed at any time.
+
+It charges as often as it is told to.  What it has done is on the disk before it answers.  The file `faults`
+of its directory says how it misbehaves.
+Source:  Gold User's Guide; SSSRMAP Wire Protocol 3.0.3, section 5.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import random
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Tree
+
+PATIENCE = 30.0  # seconds
+TABLES = """
+create table if not exists accounts (project text primary key, amount integer);
+create table if not exists reservations (name text primary key, project text, amount integer);
+create table if not exists jobs (name text, machine text, project text, user text, stage text, charge integer,
+    primary key (name, machine));
+create table if not exists told (action text, name text, amount integer, message text);
+"""
+HEADERS = 'HTTP/1.1 200 OK\r\nContent-Type: text/xml; charset="utf-8"\r\nTransfer-Encoding: chunked\r\n\r\n'
+
+
+class Refused(Exception):
+    """What the bank refuses: a code and a message."""
+
+
+class Till:
+    """The accounts, in one file.  A processor costs 1 for each second."""
+
+    def __init__(self, path: Path) -> None:
+        self.database = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)
+        self.database.execute("pragma synchronous = full")
+        self.database.executescript(TABLES)
+
+    def one(self, query: str, *values: Any) -> Any:
+        row = self.database.execute(query, values).fetchone()
+        return None if row is None else row[0]
+
+    def answer(self, request: Tree.Element) -> tuple[int, str, str]:
+        """Carry out a request; return an amount or a count, a message and the data."""
+        job = {one.tag: one.text or "" for one in request.findall("Data/Job/*")}
+        where = {one.get("name"): one.text for one in request.findall("Where")}
+        option = {one.get("name"): one.text for one in request.findall("Option")}
+        match request.get("action"), request.findtext("Object"):
+            case "Query", "Job":
+                return self.query(str(where["JobId"]), str(where["MachineName"]))
+            case "Delete", "Reservation":
+                gone = self.database.execute("delete from reservations where name = ?", (where["Name"],))
+                return gone.rowcount, f"Successfully deleted {gone.rowcount} Reservation", ""
+            case "Refund", "Job":
+                return self.refund(str(option["JobId"]))
+            case ("Quote" | "Reserve" | "Charge") as action, "Job":
+                return self.price(action, job, replaces=option.get("Replace") == "True")
+        raise Refused("313", "Invalid action")
+
+    def query(self, name: str, machine: str) -> tuple[int, str, str]:
+        rows = self.database.execute(
+            "select name, stage, charge from jobs where name = ? and machine = ?", (name, machine)
+        ).fetchall()
+        told = [
+            f"<Job><JobId>{name}</JobId><Stage>{stage}</Stage><Charge>{charge}</Charge></Job>"
+            for name, stage, charge in rows
+        ]
+        return len(rows), f"Successfully queried {len(rows)} Job", "".join(told)
+
+    def price(self, action: str, job: dict[str, str], *, replaces: bool) -> tuple[int, str, str]:
+        name, project = job["JobId"], job.get("ProjectId", "")
+        amount = int(job["Processors"]) * int(job["WallDuration"])
+        if self.one("select amount from accounts where project = ?", project) is None:
+            raise Refused("740", f"Project {project} does not exist")
+        if replaces:
+            self.database.execute("delete from reservations where name = ?", (name,))
+        if action != "Charge" and amount > self.free(project):
+            raise Refused("782", f"Insufficient balance to reserve job {name}")
+        if action == "Quote":
+            return (
+                amount,
+                f"Successfully quoted {amount} credits",
+                f"<Quote><Amount>{amount}</Amount></Quote>",
+            )
+        keep = "insert into jobs values (?, ?, ?, ?, ?, 0) on conflict do update set stage = excluded.stage"
+        self.database.execute(keep, (name, job["MachineName"], project, job["UserId"], action))
+        if action == "Reserve":
+            self.database.execute("insert into reservations values (?, ?, ?)", (name, project, amount))
+            told = f"<Reservation><Name>{name}</Name><Amount>{amount}</Amount></Reservation>"
+            return amount, f"Successfully reserved {amount} credits for job {name}", told
+        self.database.execute("update jobs set charge = charge + ? where name = ?", (amount, name))
+        self.database.execute("update accounts set amount = amount - ? where project = ?", (amount, project))
+        self.database.execute("delete from reservations where name = ?", (name,))
+        told = f"<Charge><Amount>{amount}</Amount><Job>17</Job></Charge>"
+        return amount, f"Successfully charged job {name} for {amount} credits", told
+
+    def refund(self, name: str) -> tuple[int, str, str]:
+        amount, project = self.one("select charge from jobs where name = ?", name), ""
+        if amount is None:
+            raise Refused("740", f"Job {name} does not exist")
+        project = self.one("select project from jobs where name = ?", name)
+        self.database.execute("update jobs set charge = 0, stage = 'Refund' where name = ?", (name,))
+        self.database.execute("update accounts set amount = amount + ? where project = ?", (amount, project))
+        return amount, f"Successfully refunded job {name} for {amount} credits", ""
+
+    def free(self, project: str) -> int:
+        """Return the balance of a project: what it has, less what is reserved."""
+        held = self.one("select coalesce(sum(amount), 0) from reservations where project = ?", project)
+        return int(self.one("select amount from accounts where project = ?", project) - held)
+
+
+def serve(directory: Path) -> None:
+    """Answer for ever."""
+    till, one_at_a_time, faults = Till(directory / "bank.db"), threading.Lock(), directory / "faults"
+    server = socket.create_server(("127.0.0.1", int((directory / "port").read_text())), backlog=64)
+
+    def converse(connection: socket.socket) -> None:
+        with connection, suppress(OSError, ValueError), connection.makefile("rb") as stream:
+            while stream.readline() not in (b"\r\n", b""):
+                pass
+            size = stream.readline()
+            message = stream.read(int(size, 16))
+            fault = json.loads(faults.read_text()) if faults.exists() else {}
+            if random.random() < fault.get("deaf", 0):  # it is lost before it is carried out
+                return
+            with one_at_a_time:
+                answer = answered(till_of_thread(), message, directory)
+            time.sleep(fault.get("slow", 0))
+            if random.random() < fault.get("mute", 0):  # it is carried out, and the answer is lost
+                return
+            for old, new in fault.get("lies", {}).items():
+                answer = re.sub(old, new, answer)
+            payload = answer.encode() + b" " * fault.get("huge", 0)
+            connection.sendall(HEADERS.encode() + b"%X\r\n%b0\r\n" % (len(payload), payload))
+
+    def till_of_thread() -> Till:
+        return Till(directory / "bank.db")
+
+    del till
+    while True:
+        connection, _ = server.accept()
+        threading.Thread(target=converse, args=(connection,), daemon=True).start()
+
+
+def answered(till: Till, message: bytes, directory: Path) -> str:
+    """Return the answer to a message, carried out and on the disk."""
+    body = message[message.index(b"<Body") : message.index(b"</Body>") + 7]
+    digest = hashlib.sha1(body, usedforsecurity=False).digest()
+    key = (directory / "auth_key").read_bytes().split(b"\n")[0]
+    envelope = Tree.fromstring(message)
+    value = base64.b64encode(hmac.digest(key, digest, "sha1")).decode()
+    request = envelope.find("Body/Request")
+    assert request is not None
+    till.database.execute("begin immediate")
+    try:
+        if envelope.findtext("Signature/SignatureValue") != value:
+            raise Refused("422", "Failed to authenticate message")
+        amount, words, data = till.answer(request)
+        code, word = "000", "Success"
+    except Refused as refused:
+        till.database.execute("rollback")
+        till.database.execute("begin immediate")
+        amount, data, (code, words), word = 0, "", refused.args, "Failure"
+    name = request.findtext("Data/Job/JobId") or "".join(
+        one.text or "" for one in request.iter() if one.get("name") in ("JobId", "Name")
+    )
+    note = (f"{word} {request.get('action')}", name, amount, body.decode())
+    till.database.execute("insert into told values (?, ?, ?, ?)", note)
+    till.database.execute("commit")
+    status = f"<Status><Value>{word}</Value><Code>{code}</Code><Message>{words}</Message></Status>"
+    told = f"<Data>{data}</Data>" if data else ""
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<Envelope><Body><Response>'
+        f"{status}<Count>{amount}</Count>{told}</Response></Body></Envelope>"
+    )
+
+
+class BankPeer:
+    """The process of a bank, and a look into its books."""
+
+    def __init__(self, directory: Path, **accounts: int) -> None:
+        self.directory = directory
+        directory.mkdir(mode=0o700)
+        self.key_file = directory / "auth_key"
+        self.key_file.write_text("of the bank\n")
+        self.key_file.chmod(0o600)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        (directory / "port").write_text(str(self.port))
+        self.till = Till(directory / "bank.db")
+        for project, amount in accounts.items():
+            self.till.database.execute("insert into accounts values (?, ?)", (project, amount))
+        self.start()
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        return {"Bank": f"127.0.0.1:{self.port}", "BankKeyFile": str(self.key_file)}
+
+    def start(self) -> None:
+        self.process = subprocess.Popen([sys.executable, __file__, str(self.directory)])
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+            except OSError:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            else:
+                return
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def misbehave(self, **faults: Any) -> None:
+        """Change how it misbehaves: the shares of lost messages (`deaf`) and answers (`mute`), and more."""
+        new = self.directory / "new"
+        new.write_text(json.dumps(faults))
+        new.replace(self.directory / "faults")
+
+    def told(self, action: str) -> dict[str, list[int]]:
+        """Return what it was told to do and did: amounts by the names of runs."""
+        found: dict[str, list[int]] = {}
+        rows = self.till.database.execute(
+            "select name, amount from told where action = ?", (f"Success {action}",)
+        ).fetchall()
+        for name, amount in rows:
+            found.setdefault(name, []).append(amount)
+        return found
+
+    def reserved(self) -> dict[str, int]:
+        return dict(self.till.database.execute("select name, amount from reservations").fetchall())
+
+    def amount(self, project: str) -> int:
+        return int(self.till.one("select amount from accounts where project = ?", project))
+
+
+@contextmanager
+def bank_peer(directory: Path, **accounts: int) -> Iterator[BankPeer]:
+    """Start a bank with projects and what they have; stop it afterwards."""
+    bank = BankPeer(directory, **accounts)
+    try:
+        yield bank
+    finally:
+        bank.kill()
+        bank.till.database.close()
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]))

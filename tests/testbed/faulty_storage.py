@@ -1,0 +1,166 @@
+"""An HTTP server of files that misbehaves as a path says: cut, slow, wrong, busy, in circles."""
+
+import hashlib
+import threading
+import time
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Self
+
+
+class FaultyStorage:
+    """Serves the files of a directory below ``/`` and below ``/FAULT/``, and takes files by PUT."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.asked: list[tuple[str, str, str]] = []  # method, path, Range
+        self.headers: list[dict[str, str]] = []
+        self.times = Counter[str]()
+        self.hold = threading.Event()  # set: what is held goes on
+        handler = type("Handler", (_Handler,), {"storage": self})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.hold.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def put(self, name: str, data: bytes) -> str:
+        """Add a file; return its SHA-256."""
+        path = self.directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return hashlib.sha256(data).hexdigest()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    storage: FaultyStorage
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+    def handle(self) -> None:
+        """Serve a connection; clients may be killed."""
+        try:
+            super().handle()
+        except ConnectionError:
+            self.close_connection = True
+
+    def _note(self) -> tuple[str, str, int]:
+        """Return the fault, the name of the file, and how often it was asked for."""
+        path = self.path.partition("?")[0]
+        self.storage.asked.append((self.command, self.path, self.headers.get("Range", "")))
+        self.storage.headers.append(dict(self.headers))
+        self.storage.times[path] += 1
+        _, first, *rest = path.split("/", 2)
+        fault = first if rest else ""
+        return fault, rest[0] if rest else first, self.storage.times[path]
+
+    def _say(self, status: int, body: bytes = b"", **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        fault, name, times = self._note()
+        path = self.storage.directory / name
+        if fault.isdigit() and not (fault in ("500", "429", "503") and times > 2):
+            retry = {"Retry_After": "1"} if fault == "429" else {}
+            self._say(int(fault), b"no", **retry)
+        elif fault == "circle":
+            self._say(302, Location=self.path)
+        elif fault in ("elsewhere", "inward"):
+            host = "localhost" if fault == "elsewhere" else "127.0.0.2"
+            self._say(302, Location=f"http://{host}:{self.server.server_address[1]}/{name}")  # type: ignore[attr-defined]
+        elif fault == "private" and self.headers.get("Authorization") != "Bearer secret-token":
+            self._say(401, b"who?")
+        elif not path.is_file():
+            self._say(404, b"nothing")
+        else:
+            self._file(fault, path.read_bytes(), times)
+
+    def _file(self, fault: str, data: bytes, times: int) -> None:
+        tag = f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
+        if fault == "changing":
+            tag, data = f'"{times}"', data[:-1] + str(times).encode()
+        first, asked = 0, self.headers.get("Range", "")
+        if asked and self.headers.get("If-Range", tag) == tag:
+            first = int(asked.removeprefix("bytes=").partition("-")[0])
+        body = data[first:]
+        self.send_response(206 if first else 200)
+        if first:
+            self.send_header("Content-Range", f"bytes {first}-{len(data) - 1}/{len(data)}")
+        if fault != "untold":
+            self.send_header("ETag", tag)
+        length = len(body) + (7 if fault == "longer" else 0)
+        self.send_header("Content-Length", str(length))
+        self.end_headers()
+        if fault in ("cut", "changing") and times < 3:
+            self.wfile.write(body[: len(body) // 2])
+            self.wfile.flush()
+            self.connection.close()
+        elif fault == "slow":
+            self._slowly(body)
+        elif fault == "paced":
+            self._in_steps(body)
+        elif fault == "held":
+            self.wfile.write(body[: len(body) // 2])
+            self.wfile.flush()
+            self.storage.hold.wait(60)
+            self.wfile.write(body[len(body) // 2 :])
+        else:
+            self.wfile.write(body)
+            if fault == "longer":
+                self.close_connection = True
+
+    def _in_steps(self, body: bytes) -> None:
+        step = len(body) // 8 + 1
+        for at in range(0, len(body), step):
+            try:
+                self.wfile.write(body[at : at + step])
+                self.wfile.flush()
+            except OSError:
+                self.close_connection = True
+                return
+            time.sleep(0.03)
+
+    def _slowly(self, body: bytes) -> None:
+        for byte in body[:40]:
+            try:
+                self.wfile.write(bytes([byte]))
+                self.wfile.flush()
+            except OSError:
+                return
+            time.sleep(0.2)
+        self.close_connection = True
+
+    def do_PUT(self) -> None:
+        fault, name, times = self._note()
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        if len(data) < int(self.headers["Content-Length"]):  # who sent it was killed
+            self.close_connection = True
+            return
+        if fault == "507" or (fault == "500" and times < 3):
+            self._say(int(fault))
+            return
+        if fault == "held":
+            self.storage.hold.wait(60)
+        self.storage.put(name, data)
+        self._say(201)
+
+    def do_POST(self) -> None:
+        _, name, _ = self._note()
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._say(302, Location=f"http://localhost:{self.server.server_address[1]}/{name}")  # type: ignore[attr-defined]
