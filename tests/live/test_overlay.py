@@ -260,7 +260,7 @@ def test_a_login_node_without_slurm_is_no_place_for_it(
     from headnode.apps.cli.site import check_site
     from headnode.core.model.errors import BadRequest, NotFound
 
-    with pytest.raises(BadRequest, match="over no 'pbs'"):
+    with pytest.raises(BadRequest, match="cannot run over 'pbs'"):
         check_site("pbs")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotFound, match="sbatch is not in PATH"):
