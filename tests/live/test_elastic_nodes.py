@@ -101,6 +101,16 @@ def test_a_job_that_fits_nowhere_gets_a_node_which_leaves_when_it_is_idle(
     assert 0 < pool(head)["node_hours"] < 0.1
 
 
+def test_two_pools_make_one_node_for_one_job(head: RealHead, peer: SlurmPeer) -> None:
+    add(head)
+    head.ask("set_elastic_pool", name="other", resource="peer", **SOON)
+    job = submit(head, "sleep 3")  # both pools look at it again while it waits, and while it runs
+    assert ended(head, job)["state"] == "Finished"
+    assert submit(head, "true") == job + 2  # the allocation is the only job between the two
+    head.ask("remove_elastic_pool", name="other")
+    head.until(lambda: len(head.ask("elastic_pools")["pools"]) == 1)
+
+
 def test_the_token_of_an_allocation_is_for_its_owner_only(
     head: RealHead, peer: SlurmPeer, tmp_path: Path
 ) -> None:

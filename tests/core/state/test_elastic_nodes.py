@@ -16,7 +16,7 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.outcome import AttemptOutcome, Ending
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
-from headnode.core.scheduling.elastic_demand import ElasticDemand, elastic_demand
+from headnode.core.scheduling.elastic_demand import ElasticDemand, IdleNodes, elastic_demand
 from headnode.core.state.elastic import (
     GiveBackNode,
     MakeElasticNode,
@@ -88,11 +88,14 @@ def settle(world: World, job: JobId) -> None:
     world.do(SettleElasticNode(name="burst", job=job))
 
 
-def demand(world: World, most: int = 10) -> ElasticDemand:
+def demand(world: World, most: int = 10, coming: int = 0) -> ElasticDemand:
+    """Return the demand for nodes of the pool; another pool makes `coming` nodes of one processor."""
     now, engine = world.clock.now(), world.engine
     shape = pool(world).pool
-    view = with_all_wants(world.cluster, engine.view(now), most * shape.processors)
-    return elastic_demand(view, engine.policy(), node_of_allocation(shape), shape.usable_time, most)
+    facts = node_of_allocation(shape)
+    view = with_all_wants(world.cluster, engine.view(now), most * shape.processors + coming)
+    others = [IdleNodes(NodeFacts(name="other", processors=1), shape.usable_time, coming)] if coming else []
+    return elastic_demand(view, engine.policy(), IdleNodes(facts, shape.usable_time, most), others)
 
 
 def tour_of_an_elastic_pool(world: World) -> None:
@@ -263,6 +266,24 @@ def test_hyperqueue_488_many_submissions_share_the_nodes_that_are_coming() -> No
     make(world)
     make(world)
     assert next_step(pool(world), demand(world).nodes, 0.0, world.clock.now()).make == 0
+
+
+def test_what_another_pool_makes_a_node_for_makes_no_second_one() -> None:
+    world = with_pool()
+    first = world.submit(ONE, run_time=Seconds(60))
+    assert demand(world, coming=1).nodes == 0
+    wide = world.submit(ONE, run_time=Seconds(60), minimum=2, maximum=2)
+    assert demand(world, coming=1) == ElasticDemand(1, frozenset({wide}))
+    assert demand(world, coming=3) == ElasticDemand(0, frozenset())
+    assert demand(world).jobs == {first, wide}
+
+
+def test_a_sweep_that_is_wider_than_what_another_pool_makes_gets_the_rest() -> None:
+    world = with_pool()
+    job = world.submit(*[ONE] * 20, run_time=Seconds(60), minimum=1, maximum=20)
+    join(world, make(world))  # it runs on two processors, and wants to grow
+    assert demand(world, most=64, coming=10) == ElasticDemand(4, frozenset({job}))
+    assert demand(world, most=64, coming=18).nodes == 0
 
 
 def test_jobs_that_fit_on_idle_nodes_make_no_allocation() -> None:

@@ -10,8 +10,9 @@ from headnode.adapters.own_python import module_command
 from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.core.model.elastic import ElasticPool
 from headnode.core.model.errors import Refused, Unavailable
+from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import Instant, JobId, format_time_limit
-from headnode.core.scheduling.elastic_demand import NO_DEMAND, ElasticDemand, elastic_demand
+from headnode.core.scheduling.elastic_demand import NO_DEMAND, ElasticDemand, IdleNodes, elastic_demand
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.drain import DrainNode
@@ -24,6 +25,7 @@ from headnode.core.state.elastic import (
 )
 from headnode.core.state.elastic_record import (
     CLOSES,
+    YOUNG,
     ElasticAllocation,
     ElasticRecord,
     next_step,
@@ -110,11 +112,12 @@ class ElasticNodes:
         if self._cluster.agenda.pass_needed or self._engine.closing:
             return  # what waits may start where it is
         demand = self._demands[record.pool.key] = self._demand(record, now)
-        surplus = len(record.pending) > demand.nodes
+        wanted = max(0, demand.nodes - self._joining(record, now))
+        surplus = len(record.pending) > wanted
         since = self._unwanted_since.setdefault(record.pool.key, now) if surplus else now
         if not surplus:
             self._unwanted_since.pop(record.pool.key, None)
-        step = next_step(record, demand.nodes, now - since, now)
+        step = next_step(record, wanted, now - since, now)
         network = self._network()
         self.says[record.pool.key] = step.reason if network is not None else NOT_LISTENING
         for job_id in step.give_back:
@@ -147,12 +150,34 @@ class ElasticNodes:
     def _demand(self, record: ElasticRecord, now: Instant) -> ElasticDemand:
         """Return what the policy would do with all the nodes that the pool may have, and has not."""
         pool = record.pool
-        here = sum(each.joined is not None or bool(each.leaving) for each in record.allocations)
         if record.removing:
             return NO_DEMAND
-        most, policy = pool.most_nodes - here, self._engine.policy()
-        view = with_all_wants(self._cluster, self._engine.view(now), most * pool.processors)
-        return elastic_demand(view, policy, node_of_allocation(pool), pool.usable_time, most)
+        there = len(record.allocations) - self._coming(record, now)
+        most, policy = pool.most_nodes - there, self._engine.policy()
+        coming = [
+            _idle(other, self._coming(other, now))
+            for other in self._cluster.elastic.named.values()
+            if other is not record and not other.removing
+        ]
+        more = most * pool.processors + sum(each.like.processors * each.count for each in coming)
+        view = with_all_wants(self._cluster, self._engine.view(now), more)
+        return elastic_demand(view, policy, _idle(record, most), coming)
+
+    def _coming(self, record: ElasticRecord, now: Instant) -> int:
+        """Return how many allocations of a pool will be nodes on which jobs start."""
+        return len(record.pending) + self._joining(record, now)
+
+    def _joining(self, record: ElasticRecord, now: Instant) -> int:
+        """Return how many have joined, and their agents are not connected yet."""
+        nodes = self._cluster.nodes
+        return sum(
+            each.joined is not None
+            and not each.leaving
+            and now - each.joined < YOUNG
+            and (node := nodes.get(each.node)) is not None
+            and node.state is NodeState.UNREACHABLE
+            for each in record.allocations
+        )
 
     async def _make(self, record: ElasticRecord) -> None:
         network, pool = self._network(), record.pool
@@ -190,10 +215,17 @@ class ElasticNodes:
             limit = "it has no run time limit" if span == inf else f"it may run {format_time_limit(span)}"
             usable = format_time_limit(pool.usable_time)
             return f"the elastic pool {pool.name} makes no node for it: {limit}, and a node is there {usable}"
-        return f"the elastic pool {pool.name} makes no node for it: its nodes would not let it start now"
+        others = self._cluster.elastic.named.items()
+        taker = next((each for key, each in others if job.id in self._demands.get(key, NO_DEMAND).jobs), None)
+        why = "its nodes would not let it start now" if taker is None else f"{taker.pool.name} makes one"
+        return f"the elastic pool {pool.name} makes no node for it: {why}"
 
 
 NOT_LISTENING = "the head has no address for agents: hn down; hn up --listen HOST"
+
+
+def _idle(record: ElasticRecord, count: int) -> IdleNodes:
+    return IdleNodes(node_of_allocation(record.pool), record.pool.usable_time, count)
 
 
 def _began(job: JobRecord) -> Instant | None:

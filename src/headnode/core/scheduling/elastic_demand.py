@@ -2,9 +2,10 @@
 
 The policy plans for a cluster that has such nodes, idle.  What it would start there, or let grow there, is
 the demand: jobs that are held or wait for parents are not in its queue, and a job that may run longer than
-such a node is open does not start there.
+such a node is open does not start there.  What would start on the nodes that other pools make is left out.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.policies import Policy
+from headnode.core.scheduling.request import units_in
 from headnode.core.scheduling.view import View
 
 
@@ -26,26 +28,64 @@ class ElasticDemand(NamedTuple):
 NO_DEMAND = ElasticDemand(0, frozenset())
 
 
-def elastic_demand(view: View, policy: Policy, like: NodeFacts, open_for: float, most: int) -> ElasticDemand:
-    """Return the demand for up to `most` idle nodes that are open for so many seconds.
+class IdleNodes(NamedTuple):
+    """So many nodes that do not exist yet, of one kind, each open for so many seconds once it does."""
 
-    Cost:  one plan.
+    like: NodeFacts
+    open_for: float
+    count: int
+
+
+def elastic_demand(
+    view: View, policy: Policy, wanted: IdleNodes, coming: Sequence[IdleNodes] = ()
+) -> ElasticDemand:
+    """Return the demand for up to `wanted.count` nodes, beside those that other pools make already.
+
+    Cost:  one plan; two if other nodes are coming.
     """
-    if most < 1 or not (view.queue or any(job.wants for job in view.running)):
+    if wanted.count < 1:
         return NO_DEMAND
+    for nodes in coming:
+        view = _without(view, *_used(view, policy, nodes)[1:])
+    used, starts, grows = _used(view, policy, wanted)
+    return ElasticDemand(len(used), frozenset(starts | grows.keys()))
+
+
+def _used(view: View, policy: Policy, nodes: IdleNodes) -> tuple[set[str], set[JobId], dict[JobId, int]]:
+    """Return which of these nodes the policy would use: for which jobs, and for how many units more."""
+    if nodes.count < 1 or not (view.queue or any(job.wants for job in view.running)):
+        return set(), set(), {}
+    like = nodes.like
     extra = {
         f":{like.name}:{number}": NodeView(
-            facts=replace(like, name=f":{like.name}:{number}"), free=like.processors, open_for=open_for
+            facts=replace(like, name=f":{like.name}:{number}"), free=like.processors, open_for=nodes.open_for
         )
-        for number in range(most)
+        for number in range(nodes.count)
     }  # no node has such a name
-    plan = policy(replace(view, nodes={**view.nodes, **extra}, ground=None, before=None, freed=True))
-    used: set[str] = set()
-    jobs: set[JobId] = set()
-    given = [(each.job, each.allocation) for each in plan.starts]
-    given += [(each.job, each.allocation) for each in plan.grows]
-    for job, allocation in given:
-        there = {node for node, _ in allocation} & extra.keys()
-        used |= there
-        jobs |= {job} if there else set()
-    return ElasticDemand(len(used), frozenset(jobs))
+    view = replace(view, nodes={**view.nodes, **extra}, ground=None, before=None, freed=True)
+    plan, table = policy(view), view.node_table()
+    there = {
+        each.job: {node for node, _ in each.allocation} & extra.keys() for each in (*plan.starts, *plan.grows)
+    }
+    starts = {each.job for each in plan.starts if there[each.job]}
+    unit = {job.job: job.request.unit for job in view.running}
+    grows = {
+        each.job: sum(
+            units_in(unit[each.job], (table.numbers[node.casefold()], taken), table)
+            for node, taken in each.allocation
+        )
+        for each in plan.grows
+        if there[each.job]
+    }
+    return set().union(*there.values()), starts, grows
+
+
+def _without(view: View, starts: set[JobId], grows: dict[JobId, int]) -> View:
+    """Return the view without the jobs that start, and without what the others have grown by."""
+    queue = [
+        replace(each, turns=turns)
+        for each in view.queue
+        if (turns := [turn for turn in each.turns if turn.job not in starts])
+    ]
+    running = [replace(job, wants=max(0, job.wants - grows.get(job.job, 0))) for job in view.running]
+    return replace(view, queue=queue, running=running)
