@@ -159,7 +159,7 @@ class ElasticNodes:
             for other in self._cluster.elastic.named.values()
             if other is not record and not other.removing
         ]
-        more = most * pool.processors + sum(each.like.processors * each.count for each in coming)
+        more = most * pool.processors + sum(each.like.processors * each.number for each in coming)
         view = with_all_wants(self._cluster, self._engine.view(now), more)
         return elastic_demand(view, policy, _idle(record, most), coming)
 

@@ -33,17 +33,17 @@ class IdleNodes(NamedTuple):
 
     like: NodeFacts
     open_for: float
-    count: int
+    number: int
 
 
 def elastic_demand(
     view: View, policy: Policy, wanted: IdleNodes, coming: Sequence[IdleNodes] = ()
 ) -> ElasticDemand:
-    """Return the demand for up to `wanted.count` nodes, beside those that other pools make already.
+    """Return the demand for up to `wanted.number` nodes, beside those that other pools make already.
 
     Cost:  one plan; two if other nodes are coming.
     """
-    if wanted.count < 1:
+    if wanted.number < 1:
         return NO_DEMAND
     for nodes in coming:
         view = _without(view, *_used(view, policy, nodes)[1:])
@@ -53,20 +53,20 @@ def elastic_demand(
 
 def _used(view: View, policy: Policy, nodes: IdleNodes) -> tuple[set[str], set[JobId], dict[JobId, int]]:
     """Return which of these nodes the policy would use: for which jobs, and for how many units more."""
-    if nodes.count < 1 or not (view.queue or any(job.wants for job in view.running)):
+    if nodes.number < 1 or not (view.queue or any(job.wants for job in view.running)):
         return set(), set(), {}
     like = nodes.like
     extra = {
         f":{like.name}:{number}": NodeView(
             facts=replace(like, name=f":{like.name}:{number}"), free=like.processors, open_for=nodes.open_for
         )
-        for number in range(nodes.count)
+        for number in range(nodes.number)
     }  # no node has such a name
     view = replace(view, nodes={**view.nodes, **extra}, ground=None, before=None, freed=True)
     plan, table = policy(view), view.node_table()
-    there = {
-        each.job: {node for node, _ in each.allocation} & extra.keys() for each in (*plan.starts, *plan.grows)
-    }
+    given = [(each.job, each.allocation) for each in plan.starts]
+    given += [(each.job, each.allocation) for each in plan.grows]
+    there = {job: {node for node, _ in allocation} & extra.keys() for job, allocation in given}
     starts = {each.job for each in plan.starts if there[each.job]}
     unit = {job.job: job.request.unit for job in view.running}
     grows = {
