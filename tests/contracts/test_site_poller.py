@@ -17,7 +17,7 @@ from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.resource import BatchResource, ResourceSystem
 from headnode.core.model.user import User
 
-PATIENCE = 20.0  # seconds
+PATIENCE = 120.0  # seconds
 Sites = Callable[..., "queue.Queue[SiteSnapshot]"]
 
 
