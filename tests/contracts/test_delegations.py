@@ -80,7 +80,9 @@ def test_a_proxy_ends_with_the_first_certificate_of_its_chain() -> None:
 def test_what_is_no_certificate_with_its_key_is_refused_and_not_told() -> None:
     key, other = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     mine = certificate(key, datetime(2031, 1, 1, tzinfo=UTC))
-    wrong = ("", "secret", mine, private(key), mine + private(other), mine + private(key, b"secret"))
+    cut, many = private(key)[:80], "-----BEGIN PRIVATE KEY-----" * 2_000
+    wrong = ["", "secret", mine, private(key), mine + private(other), mine + private(key, b"secret")]
+    wrong += [mine + cut, mine + many, many + mine + private(key)]
     for text in wrong:
         with pytest.raises(BadRequest) as refused:
             proxy_end(text)
