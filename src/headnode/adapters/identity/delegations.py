@@ -149,7 +149,7 @@ def proxy_end(proxy: str) -> float:
 
 
 def _first_key(text: bytes) -> bytes:
-    """Return the first private key in PEM, or what begins like one.  Cost: O(length), whatever the text is."""
+    """Return the first private key in PEM, or what begins like one.  Cost: O(length)."""
     begins = _KEY_BEGINS.search(text)
     if begins is None:
         return b""
