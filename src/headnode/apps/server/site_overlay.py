@@ -24,15 +24,24 @@ class SiteOverlay:
         self._news = asyncio.Event()
         self._looked = asyncio.Event()
         self._problem = ""
+        self._arrived: list[SiteSnapshot] = []  # while a thread reads the forecast; it must not change then
+        self._is_read = False
 
     def observe(self, snapshot: SiteSnapshot) -> None:
         """Take in what the hand-off process has seen."""
         if snapshot.problem != self._problem:
             self._problem = snapshot.problem
             log.warning("the site %s: %s", snapshot.resource, snapshot.problem or "it answers again")
-        self.forecast.observe(snapshot)
-        if not snapshot.problem:
-            self._news.set()
+        self._arrived.append(snapshot)
+        if not self._is_read:
+            self._take_in()
+
+    def _take_in(self) -> None:
+        arrived, self._arrived = self._arrived, []
+        for snapshot in arrived:
+            self.forecast.observe(snapshot)
+            if not snapshot.problem:
+                self._news.set()
 
     def job(self, number: str) -> SiteJob | None:
         """Return a job of the site by its id there."""
@@ -57,7 +66,12 @@ class SiteOverlay:
             await predictor.end()
 
     async def _look(self, predictor: PredictorProcess) -> None:
-        situation = await asyncio.to_thread(self.forecast.situation)
+        self._is_read = True
+        try:
+            situation = await asyncio.to_thread(self.forecast.situation)
+        finally:
+            self._is_read = False
+            self._take_in()
         if situation is None:
             return
         outlook = await predictor.predict(situation, LONGEST_PREDICTION)
