@@ -60,6 +60,9 @@ def lives() -> Iterator[tuple[str, list[e.Event]]]:
     there = histories.World(1)
     histories.tour_of_a_resource(there)
     yield "handed", [event for _, event in there.journal.replay(0)]
+    chosen = histories.World(1)
+    histories.tour_of_a_choice(chosen)
+    yield "chosen", [event for _, event in chosen.journal.replay(0)]
     paid = BankedWorld(1)
     tour_of_a_bank(paid)
     yield "paid", [event for _, event in paid.journal.replay(0)]

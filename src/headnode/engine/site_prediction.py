@@ -5,8 +5,9 @@ it saw wait and start.  It does not know fair share, limits of accounts, or jobs
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
+from typing import NamedTuple
 
 import msgspec
 
@@ -37,6 +38,13 @@ SHORT_WAIT = 60.0  # seconds: a site starts jobs in passes that are as far apart
 MOST_ELEMENTS = 100  # of an array that are simulated
 MOST_KNOWN = 50_000  # ended jobs whose ids are remembered, so that each teaches once
 _ENDED_BY_OTHERS = frozenset({"CANCELLED", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED"})
+
+
+class SiteSituation(NamedTuple):
+    """The queue of a site as input of a prediction, and the ids there of the jobs in it."""
+
+    ahead: PredictionInput
+    ids: dict[JobId, str]
 
 
 class SiteForecast:
@@ -92,17 +100,41 @@ class SiteForecast:
 
     def situation(self) -> PredictionInput | None:
         """Return the queue as input of a prediction; None if there is nothing to predict."""
-        snapshot = self.snapshot
-        if snapshot is None or not snapshot.nodes:
+        found = None if self.snapshot is None else self._situation(self.snapshot)
+        self._expected, self._ids = ({}, {}) if found is None else (self._expected, found.ids)
+        return None if found is None else found.ahead
+
+    def with_jobs(self, jobs: Sequence[SiteJob]) -> "SiteSituation | None":
+        """Return the queue with jobs that could be submitted; None if nothing can be predicted.
+
+        A job without a partition is for the default one.
+        """
+        if self.snapshot is None:
+            return None
+        default = self.snapshot.facts.partition("")
+        usual = () if default is None else (default.name,)
+        added = [msgspec.structs.replace(job, partitions=job.partitions or usual) for job in jobs]
+        return self._situation(msgspec.structs.replace(self.snapshot, jobs=(*self.snapshot.jobs, *added)))
+
+    def starts_of(self, situation: "SiteSituation", outlook: PredictionResult) -> dict[str, Instant]:
+        """Return the corrected starts of all jobs of which one was seen, by their ids; half start by then."""
+        now, found = situation.ahead.view.now, {}
+        for number, foreseen in outlook.foreseen.items():
+            wait = self.calibration.expected(foreseen).p50
+            if number in situation.ids and isfinite(wait):
+                found[situation.ids[number]] = Instant(now + wait)
+        return found
+
+    def _situation(self, snapshot: SiteSnapshot) -> "SiteSituation | None":
+        if not snapshot.nodes:
             return None
         numbered = {JobId(number): job for number, job in enumerate(snapshot.jobs, 1)}
         view = _view(snapshot, numbered, self.most_jobs)
         waiting = [turn.job for each in view.queue for turn in each.turns]
         if not waiting:
-            self._expected = {}
             return None
         jobs = {number: numbered[_job_of(number, len(numbered))] for number in waiting}
-        self._ids = {number: job.id for number, job in jobs.items() if number in numbered}
+        ids = {number: job.id for number, job in jobs.items() if number in numbered}
         facts, forecast = snapshot.facts, self.history.forecast
         lasts = {number: drawn(number, forecast(traits_of(facts, job))) for number, job in jobs.items()}
         ends = {}
@@ -111,7 +143,7 @@ class SiteForecast:
             since = job.started or view.now
             likely = forecast(traits_of(snapshot.facts, job), Seconds(max(0.0, view.now - since)))
             ends[running.job] = [Instant(since + each) for each in drawn(running.job, likely)]
-        return PredictionInput(view, snapshot.facts.policy, {}, ends, lasts)
+        return SiteSituation(PredictionInput(view, snapshot.facts.policy, {}, ends, lasts), ids)
 
     def accept(self, situation: PredictionInput, outlook: PredictionResult) -> None:
         """Take over what was seen ahead; the first prediction of each job is kept to be judged."""

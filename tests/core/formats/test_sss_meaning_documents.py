@@ -226,8 +226,7 @@ def test_nothing_that_must_or_should_be_supported_is_without_meaning() -> None:
     missing = [row for row in coverage() if row.coverage in LEFT_OUT]
     assert [row.name for row in missing if row.compliance is not RequirementLevel.MAY] == []
     assert {row.name for row in missing} == {
-        *("Checkpointable", "Group", "Network", "ReservationTime", "ResourceManagerType"),
-        *("Process", "Session"),
+        *("Checkpointable", "Group", "Network", "ReservationTime", "Process", "Session"),
     }
 
 

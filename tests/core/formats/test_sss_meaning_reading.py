@@ -158,15 +158,13 @@ def test_one_alternative_is_told_as_one() -> None:
 
 def test_alternatives_that_cannot_be_said_are_not_used_where_others_can() -> None:
     text = requested(
-        '<ResourceManagerType group="1">r</ResourceManagerType>'
+        '<Network group="1">1</Network>'
         '<Processors group="-1">8</Processors>'
         '<Processors conj="Or">2</Processors>'
     )
     assert (job(text).minimum, job(text).alternatives) == (2, ())
     assert told(text, Fidelity.NOT_SUPPORTED) == []
-    assert told(text, Fidelity.APPROXIMATED) == [
-        "alternative not used: ResourceManagerType == r and Processors == 8"
-    ]
+    assert told(text, Fidelity.APPROXIMATED) == ["alternative not used: Network == 1 and Processors == 8"]
     assert 'conj="Or"' in job(text).extensions["<Requested>"]
 
 

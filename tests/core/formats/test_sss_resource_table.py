@@ -44,7 +44,7 @@ VALUES: dict[str, Any] = {
     "run_as": "amy",
     "template": "long",
 }
-AS_READ = ("quality", "machine")
+AS_READ = ("quality", "machine", "manager")
 """Fields that are written as they were read."""
 
 EXACT: dict[str, SssProperty] = {

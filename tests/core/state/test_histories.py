@@ -10,7 +10,7 @@ import pytest
 from asked_filters import FilteredWorld
 from msgspec.structs import replace
 from test_elastic_nodes import tour_of_an_elastic_pool
-from test_resources import tour_of_a_resource
+from test_resources import tour_of_a_choice, tour_of_a_resource
 from worlds import ADA, BOB, ROOT, World
 
 from depth import seeds
@@ -726,6 +726,7 @@ def test_every_arrow_and_every_rule_of_the_life_cycles_is_taken(monkeypatch: pyt
     tour_of_a_graceful_stop(World(1))
     tour_of_given_back_nodes()
     tour_of_a_resource(World(1))
+    tour_of_a_choice(World(1))
     tour_of_an_elastic_pool(World(1))
     tour_of_filters(FilteredWorld(4))
     for special in (

@@ -7,6 +7,7 @@ from worlds import ADA, ROOT, World
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
 from headnode.core.model.job import JobSpec, Licence
 from headnode.core.model.outcome import AttemptOutcome
+from headnode.core.model.place import PlaceEstimate, StartBasis
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.resource import BatchResource, ResourceSystem
 from headnode.core.model.task import TaskSpec, TaskType
@@ -18,6 +19,7 @@ from headnode.core.state.job_end import RequeueTask
 from headnode.core.state.job_events import InstanceStart
 from headnode.core.state.job_record import decode_spec
 from headnode.core.state.modify import ModifyJob, RequeueJob, SetProgress
+from headnode.core.state.place_job import PlaceJob, places_of
 from headnode.core.state.report import ReportEnded, ReportStarted
 from headnode.core.state.resources import RemoveResource, ReportHanded, SetResource
 from headnode.core.state.stop import StopJob, StopTask
@@ -434,3 +436,114 @@ def test_all_room_is_used_by_jobs_that_were_handed_over_together() -> None:
         report = (AttemptReport(task=1, instance=1, attempt=1, outcome=done),)
         world.do(*(ReportEnded(node="@peer", job=job, reports=report) for job in there))
         jobs -= there
+
+
+OTHER = BatchResource(name="Other", system=ResourceSystem.GRID_ENGINE, mark="0a1b2c3e")
+
+
+def with_choice(resource: str = "any", *processors: int) -> tuple[World, JobId]:
+    """Return a world of two resources, and a job with a choice that waits behind another on own nodes."""
+    world = with_resource(*(processors or (1,)))
+    world.do(SetResource(by=ROOT, resource=OTHER))
+    world.submit(TaskSpec(command="x"))
+    return world, world.submit(ONE, resource=resource)
+
+
+def estimates(world: World, **seconds: float | None) -> tuple[PlaceEstimate, ...]:
+    """Return what is known of places; None: they cannot be used."""
+    now, known = world.clock.now(), StartBasis.QUEUE
+    return tuple(
+        PlaceEstimate(place, problem="away")
+        if wait is None
+        else PlaceEstimate(place, Instant(now + wait), known)
+        for place, wait in seconds.items()
+    )
+
+
+def tour_of_a_choice(world: World) -> None:
+    """Take the arrow of a job that goes to one of the places that it names."""
+    world.do(SetResource(by=ROOT, resource=PEER))
+    world.submit(TaskSpec(command="x"))
+    job = world.submit(ONE, resource="any")
+    world.do(PlaceJob(job=job, estimates=estimates(world, here=900.0, peer=0.0)))
+
+
+def test_a_job_with_a_choice_waits_for_own_nodes_until_another_place_is_earlier() -> None:
+    world, job = with_choice()
+    world.do(PlaceJob(job=job, estimates=estimates(world, here=30.0, other=None, peer=0.0)))
+    assert world.record(job).state is JobState.QUEUED
+    known = estimates(world, here=900.0, other=None, peer=0.0)
+    world.do(PlaceJob(job=job, estimates=known))
+    record = world.record(job)
+    assert record.state is JobState.HANDED
+    assert record.run is not None
+    assert record.run.resource == "peer"
+    assert record.placement is not None
+    assert record.placement.estimates == known
+    world.do(PlaceJob(job=job, estimates=estimates(world, here=900.0, other=0.0, peer=90.0)))
+    assert world.record(job).placement == record.placement
+    world.check_replay()
+
+
+def test_a_job_with_a_choice_starts_on_own_nodes_as_any_other() -> None:
+    world, job = with_choice("any", 2)
+    assert world.record(job).state is JobState.RUNNING
+    assert not world.record(job).is_elsewhere
+    world.do(PlaceJob(job=job, estimates=estimates(world, here=900.0, peer=0.0)))
+    assert not world.record(job).is_elsewhere
+    world.check_replay()
+
+
+@pytest.mark.parametrize("resource", ["peer,other", "PEER, Other"])
+def test_a_job_for_one_of_several_resources_never_runs_on_own_nodes(resource: str) -> None:
+    world, job = with_choice(resource, 4)
+    assert world.record(job).state is JobState.QUEUED
+    assert job not in {turn.job for turns in world.cluster.queue.by_request.values() for turn in turns}
+    world.do(PlaceJob(job=job, estimates=estimates(world, here=-900.0, other=0.0, peer=5.0)))
+    run = world.record(job).run
+    assert run is not None
+    assert run.resource == "other"
+    world.check_replay()
+
+
+def test_a_place_is_chosen_anew_when_the_job_is_changed_or_requeued() -> None:
+    world, job = with_choice()
+    world.do(PlaceJob(job=job, estimates=estimates(world, here=900.0, peer=0.0)))
+    world.do(RequeueJob(by=ROOT, job=job))
+    end(world, job, AttemptOutcome("never-ran"))
+    assert world.record(job).state is JobState.QUEUED
+    assert world.record(job).placement is None
+    world.do(PlaceJob(job=job, estimates=estimates(world, here=900.0, other=0.0)))
+    run = world.record(job).run
+    assert run is not None
+    assert run.resource == "other"
+    assert live(world, job) == {(1, 1): 2}  # an attempt number is never used twice
+    world.check_replay()
+
+
+def test_a_held_job_gets_no_place() -> None:
+    world, job = with_choice()
+    world.do(HoldJob(by=ROOT, job=job, name="user"))
+    world.do(PlaceJob(job=job, estimates=estimates(world, here=900.0, peer=0.0)))
+    assert world.record(job).placement is None
+    world.do(ReleaseJob(by=ROOT, job=job, name=None))
+    world.do(PlaceJob(job=job, estimates=estimates(world, here=900.0, peer=0.0)))
+    assert world.record(job).is_elsewhere
+
+
+def test_every_place_that_a_job_names_must_be_there_and_run_it() -> None:
+    world = with_resource(1)
+    with pytest.raises(NotFound, match="no resource 'nosuch'"):
+        world.submit(ONE, resource="here,nosuch")
+    with pytest.raises(BadRequest, match="has no licences"):
+        world.submit(ONE, resource="here,peer", licences=(Licence("solver", 1),))
+    assert world.submit(ONE, resource="any", licences=(Licence("solver", 1),))
+
+
+@pytest.mark.parametrize(
+    ("named", "places"),
+    [("any", ("here", "other", "peer")), ("peer,any", ("peer", "here", "other")), ("", ("here",))],
+)
+def test_any_place_is_own_nodes_and_each_resource(named: str, places: tuple[str, ...]) -> None:
+    world, _ = with_choice()
+    assert places_of(world.cluster.resource_index.named, JobSpec(resource=named)) == places

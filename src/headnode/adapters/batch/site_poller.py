@@ -27,7 +27,10 @@ LARGEST_SNAPSHOT = 8 * 1024 * 1024  # bytes
 
 
 class SitePoller:
-    """A thread that asks one site: all its jobs in one command, all its nodes in another."""
+    """A thread that asks one site: all its jobs in one command, all its nodes in another.
+
+    A site that is under no overlay is asked as long as somebody wants to know.
+    """
 
     def __init__(self, resource: BatchResource, tell: Callable[[SiteSnapshot], None]) -> None:
         self._resource, self._tell = resource, tell
@@ -39,6 +42,7 @@ class SitePoller:
         self._failures = 0
         self._last = SiteSnapshot(resource.key, Instant(0.0), self._facts)
         self._asked = 0.0  # monotonic
+        self._is_over = False
         threading.Thread(target=self._work, name=f"{resource.name}-site", daemon=True).start()
 
     def change(self, resource: BatchResource) -> None:
@@ -47,8 +51,9 @@ class SitePoller:
         self._wakes.set()
 
     def end(self) -> None:
-        """Ask no more."""
-        self.change(replace(self._resource, overlay=False))
+        """Ask no more: the thread ends."""
+        self._is_over = True
+        self._wakes.set()
 
     def want(self) -> None:
         """Somebody asks for the site, or jobs of ours are there."""
@@ -56,14 +61,20 @@ class SitePoller:
         self._wakes.set()
 
     def _work(self) -> None:
-        while True:
-            if self._resource.overlay:
-                self._tell(self._look())
-                if ended := self._history():
-                    self._tell(replace(self._last, ended=ended))
-            while (left := self._asked + self._rest() - time.monotonic()) > 0:
+        while not self._is_over:
+            if not self._is_wanted():
+                self._wakes.wait()
+                self._wakes.clear()
+                continue
+            self._tell(self._look())
+            if ended := self._history():
+                self._tell(replace(self._last, ended=ended))
+            while not self._is_over and (left := self._asked + self._rest() - time.monotonic()) > 0:
                 self._wakes.wait(left)
                 self._wakes.clear()
+
+    def _is_wanted(self) -> bool:
+        return self._resource.overlay or time.monotonic() < self._wanted_until
 
     def _rest(self) -> float:
         """Return the seconds from one look to the next."""

@@ -46,6 +46,7 @@ class HandOffProcess:
 
     def __init__(self) -> None:
         self._workers: dict[str, ResourceWorker] = {}
+        self._resources: dict[str, BatchResource] = {}
         self._sites: dict[str, SitePoller] = {}
         self._news: queue.SimpleQueue[HandOffNews | ResourceStatus | SiteSnapshot] = queue.SimpleQueue()
 
@@ -54,8 +55,10 @@ class HandOffProcess:
         for resource in asked.resources or ():
             self._know(resource)
         if asked.resources is not None:
-            for gone in self._sites.keys() - {resource.key for resource in asked.resources}:
-                self._sites.pop(gone).end()
+            for gone in self._resources.keys() - {resource.key for resource in asked.resources}:
+                del self._resources[gone]
+                if gone in self._sites:
+                    self._sites.pop(gone).end()
         for order in asked.orders:
             if order.resource in self._workers:
                 self._workers[order.resource].order(order)
@@ -63,8 +66,7 @@ class HandOffProcess:
             if order.resource in self._sites:
                 self._sites[order.resource].want()
         for name in asked.look:
-            if name in self._sites:
-                self._sites[name].want()
+            self._want_site(name)
         for worker in self._workers.values():
             for change in asked.changes:
                 worker.change_attempt(change)
@@ -73,7 +75,16 @@ class HandOffProcess:
             for key in asked.drops:
                 worker.drop(key)
 
+    def _want_site(self, name: str) -> None:
+        """Ask for the queue of a resource that can show it, for as long as the head wants to know."""
+        known = self._resources.get(name)
+        if known is not None and known.system is ResourceSystem.SLURM and name not in self._sites:
+            self._sites[name] = SitePoller(known, self._news.put)
+        if name in self._sites:
+            self._sites[name].want()
+
     def _know(self, resource: BatchResource) -> None:
+        self._resources[resource.key] = resource
         if resource.key in self._sites:
             self._sites[resource.key].change(resource)
         elif resource.overlay:

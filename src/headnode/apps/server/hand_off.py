@@ -23,6 +23,8 @@ from headnode.adapters.batch.orders import (
 )
 from headnode.adapters.wire.child_service import ChildProgram, ChildService
 from headnode.apps.server.command_batcher import CommandBatcher
+from headnode.apps.server.place_desk import PlaceDesk, SeenPlaces
+from headnode.apps.server.predicted_starts import PredictedStarts
 from headnode.apps.server.site_overlay import SiteOverlay
 from headnode.core.batch.attempt import ForeignAttempt
 from headnode.core.batch.dialect import AttemptPlace, marker_of
@@ -54,7 +56,12 @@ class HandOff:
     """Attempts at resources: told, stopped and forgotten, in the order of the events."""
 
     def __init__(
-        self, engine: Engine, batcher: CommandBatcher, name: str, secret_of: Callable[[JobRecord], str]
+        self,
+        engine: Engine,
+        batcher: CommandBatcher,
+        name: str,
+        secret_of: Callable[[JobRecord], str],
+        starts: Callable[[], PredictedStarts],
     ) -> None:
         self._engine, self._batcher, self._name, self._secret_of = engine, batcher, name, secret_of
         self.reasons: dict[AttemptPlace, str] = {}  # why each waits at its resource
@@ -67,6 +74,9 @@ class HandOff:
         self._resources_changed = True
         self._looks: set[str] = set()  # sites for which somebody asks
         self.site = SiteOverlay()
+        self.places = PlaceDesk(
+            engine, batcher, starts, SeenPlaces(self.statuses, self.site.of, self.want_site)
+        )
         self._wakes = asyncio.Event()
         self._number = 0
         answers: msgspec.msgpack.Decoder[_Answer] = msgspec.msgpack.Decoder(_Answer)
@@ -82,6 +92,7 @@ class HandOff:
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Note what follows from durable events for attempts at resources."""
+        self.places.perform(events, cluster)
         for event in events:
             match event:
                 case e.InstancesDispatched() if event.placement[0][0].startswith(PLACE_MARK):
@@ -132,7 +143,9 @@ class HandOff:
 
     async def keep(self) -> None:
         """Tell the process and hear from it for ever; start it again when it is lost."""
-        site = asyncio.create_task(self.site.keep())
+        beside = [asyncio.create_task(work.keep()) for work in (self.site, self.places)]
+        for task in beside:
+            task.add_done_callback(_log_crash)
         try:
             while True:
                 try:
@@ -142,7 +155,8 @@ class HandOff:
                     await self._service.end()
                     await asyncio.sleep(AFTER_TROUBLE)
         finally:
-            site.cancel()
+            for task in beside:
+                task.cancel()
             await self._service.end()
 
     async def _serve(self) -> None:
@@ -249,7 +263,7 @@ class HandOff:
             for status in answer.statuses:
                 self._note(status)
             if answer.site is not None:
-                self.site.observe(answer.site)
+                self.site.observe(answer.site, self._engine.cluster.resource_index.named)
             of_attempts: dict[AttemptPlace, list[HandOffNews]] = {}
             for one in answer.news:
                 key = AttemptPlace(one.job, one.task, one.instance, one.attempt)
@@ -339,6 +353,11 @@ def _stopped_keys(cluster: ClusterState, event: e.InstancesStopping) -> Iterator
     for instance in event.instances:
         if instance in live:
             yield AttemptPlace(event.job, event.task, instance, live[instance].attempt)
+
+
+def _log_crash(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.critical("a part of the hand-off has stopped: %s", task.get_coro(), exc_info=task.exception())
 
 
 def _live_keys(cluster: ClusterState, jobs: Sequence[JobId]) -> Iterator[AttemptPlace]:

@@ -376,8 +376,9 @@ class HandOffWhenNeeded:
             return
         from headnode.apps.server.hand_off import HandOff
 
-        head, options = self._head, self._options
-        self.made = HandOff(head.engine, head.batcher, options.name, head.elastic.secret_of)
+        head, name = self._head, self._options.name
+        secret_of, starts = head.elastic.secret_of, lambda: head.context.predicted_starts
+        self.made = HandOff(head.engine, head.batcher, name, secret_of, starts)
         self._needed.set()
 
     async def keep(self) -> None:

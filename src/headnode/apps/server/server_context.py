@@ -27,7 +27,7 @@ from headnode.apps.server.waiting_reasons import filter_reasons, preemption_reas
 from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.job import JobSpec, dependencies
 from headnode.core.model.quantities import LIFE_BOUNDS, DurationHistogram, Instant, JobId
-from headnode.core.model.resource import BatchResource
+from headnode.core.model.resource import BatchResource, is_elsewhere
 from headnode.core.scheduling.plan import Reason, Why
 from headnode.core.state import command as c
 from headnode.core.state import job_events as e
@@ -43,6 +43,7 @@ from headnode.core.state.depend import (
 from headnode.core.state.events import Event
 from headnode.core.state.job_record import JobHold, JobRecord
 from headnode.core.state.job_request import suspension_of
+from headnode.core.state.place_choice import places_in_words
 from headnode.core.state.transitions import JobState
 from headnode.engine.engine import Engine
 from headnode.engine.ports import Past, PredictionStore
@@ -321,25 +322,46 @@ class ServerContext:
         ]
 
     def reasons_of_pools(self, record: JobRecord) -> list[Reason]:
-        """Return what elastic pools do for a job that waits for nodes."""
+        """Return what elastic pools and other places do for a job that waits for nodes."""
         told = self.elastic.reasons(record.id) if self.elastic is not None else []
-        return [Reason(Why.RESOURCE, text) for text in told]
+        return [*self.reasons_of_places(record), *(Reason(Why.RESOURCE, text) for text in told)]
+
+    def reasons_of_places(self, record: JobRecord) -> list[Reason]:
+        """Return what is known of the places of a job that has a choice, or was known when it had one."""
+        if record.placement is not None:
+            made = datetime.fromtimestamp(record.placement.at, UTC).astimezone().isoformat(timespec="seconds")
+            told = places_in_words(record.placement.estimates, record.placement.at)
+            text = f"{record.placement.resource} was chosen at {made}; expected starts then: {told}"
+            return [Reason(Why.RESOURCE, text, record.placement.resource)]
+        if record.id not in self.cluster.resource_index.choosing:
+            return []
+        known = self.hand_off.places.known.get(record.id, ()) if self.hand_off is not None else ()
+        told = places_in_words(known, self.now()) if known else "they are being asked"
+        return [Reason(Why.RESOURCE, f"it goes where it is expected to start first: {told}")]
+
+    def goes_elsewhere(self, record: JobRecord) -> bool:
+        """Return whether a job is at a resource or waits to go to one, and not for own nodes."""
+        index = self.cluster.resource_index
+        if record.is_elsewhere or record.id in index.outbound:
+            return True
+        return record.id in index.choosing and is_elsewhere(self.cluster.spec(record).resource)
 
     def reasons_elsewhere(self, record: JobRecord) -> list[Reason]:
         """Return why a job does not run that is at a resource, or goes to one."""
         if record.state is JobState.HANDED:
             held = [Reason(Why.HOLD, hold_in_words(hold), hold.name) for hold in record.holds]
             words = self.hand_off.reason(record) if self.hand_off is not None else ""
-            return held + ([Reason(Why.RESOURCE, words)] if words else [])
+            held += [Reason(Why.RESOURCE, words)] if words else []
+            return held + self.reasons_of_places(record)
         wanted = self.cluster.resource_index.outbound.get(record.id)
         known = self.cluster.resource_index.named.get(wanted or "")
         if wanted is None or known is None:
-            return (
-                [] if wanted is None else [Reason(Why.RESOURCE, f"there is no resource {wanted!r} any more")]
-            )
+            if wanted is not None:
+                return [Reason(Why.RESOURCE, f"there is no resource {wanted!r} any more")]
+            return self.reasons_of_places(record) if self.goes_elsewhere(record) else []
         there = self.cluster.resource_index.handed.get(wanted, 0)
         words = f"{known.name} has {there} of our tasks, and takes {known.most_jobs} at a time"
-        return [Reason(Why.RESOURCE, words, known.name)]
+        return [Reason(Why.RESOURCE, words, known.name), *self.reasons_of_places(record)]
 
     def missing_to_resume(self, record: JobRecord) -> list[Reason]:
         """Return what others have now of the processors that a suspended job waits for, node by node."""

@@ -4,10 +4,13 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Mapping
 
 from headnode.apps.server.predicted_starts import PredictorProcess
 from headnode.core.batch.site import SiteJob, SiteSnapshot
 from headnode.core.model.errors import Unavailable
+from headnode.core.model.resource import BatchResource
+from headnode.core.state.resources import overlay_of
 from headnode.engine.site_prediction import SiteForecast
 
 log = logging.getLogger("headnode.site")
@@ -21,14 +24,26 @@ class SiteOverlay:
 
     def __init__(self) -> None:
         self.forecast = SiteForecast()
+        self._others: dict[str, SiteForecast] = {}  # by resource, where jobs with a choice may go
         self._news = asyncio.Event()
         self._looked = asyncio.Event()
         self._problem = ""
         self._arrived: list[SiteSnapshot] = []  # while a thread reads the forecast; it must not change then
         self._is_read = False
 
-    def observe(self, snapshot: SiteSnapshot) -> None:
-        """Take in what the hand-off process has seen."""
+    def of(self, resource: str) -> SiteForecast | None:
+        """Return what is known of the queue of a resource; None if it was not seen."""
+        own = self.forecast.snapshot
+        return self.forecast if own is not None and own.resource == resource else self._others.get(resource)
+
+    def observe(self, snapshot: SiteSnapshot, resources: Mapping[str, BatchResource]) -> None:
+        """Take in what the hand-off process has seen, of the site or of another resource."""
+        over = overlay_of(resources)
+        if over is None or over.key != snapshot.resource:
+            self._others.setdefault(snapshot.resource, SiteForecast()).observe(snapshot)
+            for gone in self._others.keys() - resources.keys():
+                del self._others[gone]
+            return
         if snapshot.problem != self._problem:
             self._problem = snapshot.problem
             log.warning("the site %s: %s", snapshot.resource, snapshot.problem or "it answers again")

@@ -175,7 +175,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, for
     holds: tuple[str, ...] = ()  # names; the job waits until each is released
     end_by: Instant | None = None  # latest end of the job: it is canceled if it cannot end by then
     reservation: str = ""  # name of the one in which it runs, and nowhere else
-    resource: str = ""  # the place with its own scheduler to which it is handed over; empty: own nodes
+    resource: str = ""  # places where it may run, see `model.resource.places_in`; empty: own nodes
     suspendable: bool = False
     preemptable: bool = True  # the job may be preempted by jobs of higher priority
     interactive: bool = False  # its one task is a program in a terminal, which somebody comes to
@@ -251,7 +251,7 @@ class JobRequest(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     reservation: str = ""  # it runs nowhere but in this one; in lower case
     welcome: tuple[str, ...] = ()  # reservations that do not keep it out; in lower case, ascending
     user: str = ""  # whose it is, where some nodes serve one user only; empty: it does not matter
-    resource: str = ""  # it runs at this resource, and no pass starts it; in lower case
+    resource: str = ""  # it runs there, not here; several: at one of them; in lower case
 
     def option(self, number: int) -> "JobRequest":
         """Return what is asked for under an option: 0 for this itself, n for the n-th of the others.

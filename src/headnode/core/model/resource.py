@@ -4,6 +4,7 @@ Source:  SSS 3.1.0, "Machine" and "ResourceManagerType"; grid job description, `
 """
 
 import re
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
@@ -14,6 +15,9 @@ from headnode.core.model.quantities import Seconds
 HERE = "here"
 """The name of the cluster's own nodes; a job that names no resource runs there."""
 
+ANY = "any"
+"""The own nodes or any resource, whichever is expected to start the job first."""
+
 PLACE_MARK = "@"
 """The first letter of the name that stands for a resource where a node stands; no node begins with it."""
 
@@ -23,6 +27,31 @@ class ResourceSystem(StrEnum):
 
     SLURM = "slurm"
     GRID_ENGINE = "gridengine"
+
+
+_ALSO_CALLED = {
+    "sge": ResourceSystem.GRID_ENGINE,
+    "ge": ResourceSystem.GRID_ENGINE,
+    "grid engine": ResourceSystem.GRID_ENGINE,
+    "gridengine": ResourceSystem.GRID_ENGINE,
+}
+_OURS = frozenset({"fork", "headnode"})
+"""What job languages call own nodes, as the kind of a resource manager; in lower case."""
+
+
+def places_of_kind(kind: str, systems: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the places with a resource manager of a kind; `systems` has resources and their schedulers.
+
+    A resource that is itself called so is one, too.
+
+    >>> places_of_kind("SGE", [("lab", "gridengine"), ("physics", "slurm")]), places_of_kind("Fork", [])
+    (('lab',), ('here',))
+    """
+    wanted = kind.strip().lower()
+    if wanted in _OURS:
+        return (HERE,)
+    wanted = _ALSO_CALLED.get(wanted, wanted)
+    return tuple(name for name, system in systems if wanted in (name.lower(), system))
 
 
 class BatchResource(
@@ -56,9 +85,25 @@ class BatchResource(
         return PLACE_MARK + self.key
 
 
+def places_in(resource: str) -> tuple[str, ...]:
+    """Return the places that a job names as its resource, in its order and in lower case; none is `here`.
+
+    >>> places_in(""), places_in("Physics"), places_in("chem, here,Chem")
+    (('here',), ('physics',), ('chem', 'here'))
+    """
+    named = (each.strip().lower() for each in resource.split(","))
+    return tuple(dict.fromkeys(each for each in named if each)) or (HERE,)
+
+
+def is_choice(resource: str) -> bool:
+    """Return whether a job names several places, of which one is chosen when it is in the queue."""
+    places = places_in(resource)
+    return len(places) > 1 or places == (ANY,)
+
+
 def is_elsewhere(resource: str) -> bool:
-    """Whether the name of a resource, as a job has it, means one with a scheduler of its own."""
-    return bool(resource) and resource.lower() != HERE
+    """Return whether a job cannot run on own nodes: each place it names has a scheduler of its own."""
+    return not {HERE, ANY}.intersection(places_in(resource))
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}\Z", re.ASCII)
@@ -73,11 +118,12 @@ def check_resource(wish: BatchResource) -> None:
 
     Raises:  BadRequest ``resource-...``.
     """
-    if not _NAME.match(wish.name) or wish.key == HERE:
+    if not _NAME.match(wish.name) or wish.key in (HERE, ANY):
         raise BadRequest(
             code="resource-name",
             what=f"a resource cannot be called {wish.name!r}",
-            fix="use up to 32 letters, digits, dots, dashes and underscores; `here` are the own nodes",
+            fix="use up to 32 letters, digits, dots, dashes and underscores; `here` are the own nodes, `any` "
+            "is every place",
         )
     for field, form in (("host", _HOST), ("queue", _QUEUE), ("parallel", _QUEUE)):
         text = getattr(wish, field)

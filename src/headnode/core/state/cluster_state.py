@@ -230,8 +230,7 @@ class ClusterState:
         if record.waits_for or record.holds:
             return
         asked = self._asked(record)
-        if asked.resource and record.state is JobState.QUEUED:
-            self.resource_index.go_out(record.id, asked.resource)
+        if asked.resource and self.resource_index.takes(record, asked.resource):
             return
         self.queue.insert(self.turn(record), asked)
         self.agenda.pass_needed = True
@@ -276,7 +275,7 @@ class ClusterState:
             if not waiting:
                 self.children.pop(parent, None)
         self.agenda.last_starts.drop(record.id)
-        self.resource_index.outbound.pop(record.id, None)
+        self.resource_index.leave_queue(record.id)
         self.queue.remove(self.turn(record))
         self.agenda.pass_needed = True
 

@@ -12,6 +12,7 @@ import msgspec
 from headnode.core.model.bank import BankStep
 from headnode.core.model.elastic import ElasticPool
 from headnode.core.model.node import NodeFacts
+from headnode.core.model.place import PlaceEstimate
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.resource import BatchResource
@@ -262,6 +263,13 @@ class InstancesHanded(JobEvent, frozen=True, gc=False, tag="InstancesHanded"):
     """The scheduler of a resource has accepted attempts that were dispatched to it."""
 
     handed: tuple[InstanceHandOff, ...]
+
+
+class JobPlaced(JobEvent, frozen=True, gc=False, tag="JobPlaced"):
+    """Of the places that a queued job names, `resource` is expected to start it first; it goes there."""
+
+    resource: str
+    estimates: tuple[PlaceEstimate, ...]
 
 
 class BankNoted(JobEvent, frozen=True, gc=False, tag="BankNoted"):

@@ -2,7 +2,7 @@
 
 from headnode.core.model.errors import Broken
 from headnode.core.model.quantities import JobId
-from headnode.core.model.resource import PLACE_MARK
+from headnode.core.model.resource import PLACE_MARK, is_elsewhere
 from headnode.core.model.task import SPECIAL
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_record import JobRecord, JobRun, TaskProgress, started_run
@@ -149,6 +149,10 @@ def _check_stays(record: JobRecord, graph: TaskGraph) -> None:
         _must(alone, f"{mine}: tasks {there} are on {node} together")
 
 
+def _chooses_elsewhere(cluster: ClusterState, record: JobRecord) -> bool:
+    return record.id in cluster.resource_index.choosing and is_elsewhere(cluster.spec(record).resource)
+
+
 def _check_queue(cluster: ClusterState) -> None:
     found = sorted(turn for turns in cluster.queue.by_request.values() for turn in turns)
     wanted = sorted(
@@ -159,6 +163,7 @@ def _check_queue(cluster: ClusterState) -> None:
         and not record.waits_for
         and not record.holds
         and record.id not in cluster.resource_index.outbound
+        and not _chooses_elsewhere(cluster, record)
     )
     _must(found == wanted, f"the queue has {found}, should have {wanted}")
     for turns in cluster.queue.by_request.values():

@@ -236,7 +236,7 @@ def _back_in_queue(
     run.deadline, run.started, run.ended, run.resource = None, None, None, ""
     take_option(record, run, 0)
     run.requeues += 1
-    record.message, record.filter_reply = message, None
+    record.message, record.filter_reply, record.placement = message, None, None
     cluster.move(record, state)
     cluster.enqueue(record)
 

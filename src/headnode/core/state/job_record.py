@@ -9,6 +9,7 @@ import msgspec
 
 from headnode.core.model.errors import Broken, UnknownDescription
 from headnode.core.model.job import JobSpec, with_option
+from headnode.core.model.place import Placement
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.ranges import Ranges
 from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
@@ -201,6 +202,7 @@ class JobRecord(msgspec.Struct, forbid_unknown_fields=True):
     filter_reply: FilterReply | None = None  # until it starts, or grows
     privileged: bool = False  # an administrator submitted it
     submit_host: str = ""  # from which it was submitted; "" until it is
+    placement: Placement | None = None  # of several places that it named, the one that was chosen
 
     @property
     def is_elsewhere(self) -> bool:

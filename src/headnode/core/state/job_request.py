@@ -19,7 +19,7 @@ from headnode.core.model.job import (
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER, NEVER, Instant, Seconds, format_time_limit
-from headnode.core.model.resource import is_elsewhere
+from headnode.core.model.resource import HERE, places_in
 from headnode.core.model.task import MOST_INSTANCES, TaskSpec, TaskType
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import MOST_REMEMBERED, SMALL, JobRun, JobSuspension, decode_spec
@@ -107,7 +107,7 @@ def _plain(spec: JobSpec) -> JobRequest:
         run_time=spec.run_time,
         licences=spec.licences,
         node_groups=spec.node_groups,
-        resource=spec.resource.lower() if is_elsewhere(spec.resource) else "",
+        resource=_resource_of(spec.resource),
         node_group_op=spec.node_group_op,
         requested_nodes=spec.requested_nodes,
         required_nodes=tuple(required),
@@ -123,6 +123,14 @@ def _plain(spec: JobSpec) -> JobRequest:
         needs=spec.needs,
         reservation=spec.reservation.lower(),
     )
+
+
+def _resource_of(named: str) -> str:
+    """Return what a request has as its resource: empty for own nodes, a name, or several places."""
+    if not named:
+        return ""
+    places = places_in(named)
+    return "" if places == (HERE,) else ",".join(places)
 
 
 def _beside(task: TaskSpec) -> int:

@@ -307,6 +307,7 @@ def job_modified(cluster: ClusterState, event: e.JobModified) -> None:
     cluster.move(record, state)
     if state is JobState.QUEUED:
         record.hold_until, record.last_start = spec.hold_until, last_start(spec)
+        record.placement = None  # the job that it is now may start elsewhere first
     if state.is_queued:
         cluster.enqueue(record)
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 
 from headnode.core.model.quantities import JobId, QueuePosition, queue_position
-from headnode.core.model.resource import BatchResource
+from headnode.core.model.resource import BatchResource, is_choice, is_elsewhere
 from headnode.core.state.agenda import Agenda
 from headnode.core.state.job_record import JobRecord, started_run
+from headnode.core.state.transitions import JobState
 
 
 class ResourceIndex:
@@ -17,13 +18,26 @@ class ResourceIndex:
         self.named = {resource.key: resource for resource in resources}
         self.elsewhere: set[JobId] = set()  # jobs that were handed over; they hold nothing here
         self.outbound: dict[JobId, str] = {}  # queued jobs that are to be, and to which resource
+        self.choosing: set[JobId] = set()  # queued jobs that name several places, and are to get one
         self.handed: dict[str, int] = {}  # by resource: attempts that are there, or on their way
         self._jobs, self._agenda = jobs, agenda
 
-    def go_out(self, job: JobId, resource: str) -> None:
-        """A queued job is to be handed over."""
-        self.outbound[job] = resource
-        self._agenda.dirty_jobs.add(job)
+    def takes(self, record: JobRecord, resource: str) -> bool:
+        """Note where a job in the queue goes by its request; return whether no own node may start it."""
+        if record.state is not JobState.QUEUED:
+            return False
+        chosen = record.placement.resource if record.placement is not None else ""
+        if not chosen and is_choice(resource):
+            self.choosing.add(record.id)
+            return is_elsewhere(resource)
+        self.outbound[record.id] = chosen or resource
+        self._agenda.dirty_jobs.add(record.id)
+        return True
+
+    def leave_queue(self, job: JobId) -> None:
+        """A job is not in the queue any more, or is about to be put there anew."""
+        self.outbound.pop(job, None)
+        self.choosing.discard(job)
 
     def room(self, resource: str) -> int:
         """Return how many more attempts a resource takes; 0 for one that is not there."""

@@ -9,7 +9,7 @@ from headnode.core.model.errors import BadRequest, NotFound, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.model.resource import BatchResource, ResourceSystem, check_resource, is_elsewhere
+from headnode.core.model.resource import ANY, HERE, BatchResource, ResourceSystem, check_resource, places_in
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.user import User
 from headnode.core.state import events as n
@@ -86,20 +86,29 @@ def with_resource(resources: Mapping[str, BatchResource], spec: JobSpec) -> JobS
 
 
 def check_may_be_handed(resources: Mapping[str, BatchResource], spec: JobSpec) -> None:
-    """Refuse a job that its resource cannot run as it is written; own nodes run every job.
+    """Refuse a job that a resource which it names cannot run as it is written; own nodes run every job.
 
+    `any` means each resource that can run it.
     Raises:  NotFound ``no-such-resource``; BadRequest ``resource``.
     """
-    if not is_elsewhere(spec.resource):
+    if not spec.resource:
         return
-    known = resource_named(resources, spec.resource)
-    for what, field in _obstacles(spec, known):
-        raise BadRequest(
-            code="resource",
-            what=f"a job at the resource {known.name!r} has {what}",
-            fix="leave that out, or run the job on own nodes: /resource:here",
-            path=(field,),
-        )
+    for place in places_in(spec.resource):
+        if place in (HERE, ANY):
+            continue
+        known = resource_named(resources, place)
+        for what, field in _obstacles(spec, known):
+            raise BadRequest(
+                code="resource",
+                what=f"a job at the resource {known.name!r} has {what}",
+                fix="leave that out, or run the job on own nodes: /resource:here",
+                path=(field,),
+            )
+
+
+def why_not_there(spec: JobSpec, known: BatchResource) -> str:
+    """Return what of a job a resource cannot do, in words; empty if it can run the job."""
+    return next((f"there it would have {what}" for what, _ in _obstacles(spec, known)), "")
 
 
 def _obstacles(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]:

@@ -128,8 +128,8 @@ _STAYING: Mapping[JobState, tuple[type, ...]] = {
         j.TasksCanceled),
     JobState.VALIDATING: (j.InstancesCanceled, j.TasksCanceled, j.ProgressSet),
     JobState.QUEUED: (
-        j.FilterAnswered, j.JobModified, j.JobHeld, j.JobReleased, j.InstancesCanceled, j.InstancesRequeued,
-        j.ProgressSet, j.TasksCanceled),
+        j.FilterAnswered, j.JobModified, j.JobHeld, j.JobReleased, e.JobPlaced, j.InstancesCanceled,
+        j.InstancesRequeued, j.ProgressSet, j.TasksCanceled),
     JobState.HANDED: (
         j.JobModified, j.JobHeld, j.JobReleased, j.InstancesDispatched, e.InstancesHanded,
         j.InstancesStopping, j.InstancesEnded, j.InstancesCanceled, j.InstancesRequeued, j.DispatchStopped,

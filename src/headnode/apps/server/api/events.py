@@ -121,6 +121,7 @@ EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingPr
         j.JobUnarchived: ("job.unarchived", _nothing),
         j.JobHeld: ("job.held", _nothing),
         j.JobReleased: ("job.released", _nothing),
+        e.JobPlaced: ("job.placed", lambda one: {"resource": one.resource}),
         j.JobSuspending: ("job.suspending", _job(state=JobState.SUSPENDING.value)),
         j.JobSuspended: ("job.suspended", _job(state=JobState.SUSPENDED.value)),
         j.JobResuming: ("job.resuming", _job(state=JobState.RESUMING.value)),

@@ -24,10 +24,11 @@ from headnode.core.model.node import folded_names, natural_order
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.user import User
 from headnode.core.state import job_events as e
-from headnode.core.state.events import BankNoted, Event
+from headnode.core.state.events import BankNoted, Event, JobPlaced
 from headnode.core.state.job_events import JobEvent, NodeCores
 from headnode.core.state.job_record import JobRecord
 from headnode.core.state.job_request import last_start
+from headnode.core.state.place_choice import places_in_words
 from headnode.core.state.transitions import JobState
 from headnode.engine.ports import Prediction
 from headnode.engine.prediction import ExpectedStart
@@ -181,6 +182,8 @@ def _waiting(event: Event) -> str:
             return bank_sentence(event)
         case e.JobHeld(name=name, by=by, message=message):
             return f"Hold {name} set by {by}" + (f": {message}" if message else "")
+        case JobPlaced(resource=resource, estimates=estimates, at=at):
+            return f"Goes to {resource}: {places_in_words(estimates, at)}"
         case e.JobReleased(names=names, by=by):
             return f"Hold{'s' if len(names) > 1 else ''} {', '.join(names)} released by {by}"
         case e.JobSuspending(by=by):

@@ -37,6 +37,7 @@ from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.slash_terms import read_terms
 from headnode.core.model.job import JobSpec, dependencies
 from headnode.core.model.quantities import JobId
+from headnode.core.model.resource import is_elsewhere
 from headnode.core.model.user import User
 from headnode.core.scheduling.explain.changes import Subject
 from headnode.core.scheduling.explain.counterfactual import Suggestion
@@ -92,7 +93,7 @@ async def _predicted(context: ServerContext, by: User, candidate: _DryRunJob) ->
     now = context.now()
     outside = _reasons_outside(candidate, now)
     answer = empty_explanation(context) | {"job": candidate.job, "name": spec.name}
-    if request.resource:
+    if is_elsewhere(spec.resource):
         answer["reasons"] = [reason_object(each) for each in (would_be_handed(spec.resource), *outside)]
         return PredictedJob(_job_object(context, by, candidate), Explanation(**answer))
     snapshot = await snapshot_with(context, Subject(turn, request, owner.name, spec.project))

@@ -118,7 +118,7 @@ async def explanation_of(context: ServerContext, by: User, job: int) -> Explanat
         return Explanation(**answer)
     answer["tasks"] = _waiting_tasks(context, found)
     preempted = [reason_object(each) for each in preemption_reasons(context.engine.last_plan, found.record)]
-    if found.record.is_elsewhere or found.record.id in context.cluster.resource_index.outbound:
+    if context.goes_elsewhere(found.record):
         answer["reasons"] = [reason_object(reason) for reason in context.reasons_elsewhere(found.record)]
         answer["site"] = site_explanation(context, by, found.record)
         answer["expected"] = await expected_start(context, found.record)

@@ -283,7 +283,8 @@ def _sss(data: bytes | str, how: ReadOptions) -> ReadJobs:
 
     document, found = sss.read_document(data, awareness=how.awareness, lenient=how.lenient)
     try:
-        asker = conversion.Asker(how.machine, how.user, tuple(each.name for each in how.resources))
+        there = tuple((each.name, each.system.value) for each in how.resources)
+        asker = conversion.Asker(how.machine, how.user, there)
         meant = conversion.jobs_in(document, found, awareness=how.awareness, asker=asker)
     except BadRequest as wrong:
         place = sss.place_of(data, wrong.path)

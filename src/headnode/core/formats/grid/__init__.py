@@ -3,6 +3,7 @@
 Source: grid, "Grid job description in JSON, version 2"; schemas and behaviour of the Pilot service."""
 
 from headnode.core.formats.grid.keys import job_schema, task_schema
+from headnode.core.formats.grid.place_reading import placed_by_batch, refuse_other_batch
 from headnode.core.formats.grid.reading import (
     JOB,
     TASK,
@@ -12,7 +13,6 @@ from headnode.core.formats.grid.reading import (
     read_job,
     whole_description,
 )
-from headnode.core.formats.grid.requirement_reading import placed_by_batch, refuse_other_batch
 from headnode.core.formats.grid.source import Behaviour
 from headnode.core.formats.grid.writing import DIALECTS, write_job
 

@@ -1,7 +1,7 @@
 """The requirements of a job and of its tasks as node requirements of the model."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -9,10 +9,8 @@ import msgspec
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.grid.keys import REQUIREMENT_ROWS
 from headnode.core.formats.grid.source import GridObject, as_extension
-from headnode.core.model.errors import BadRequest, Path
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
-from headnode.core.model.resource import BatchResource, is_elsewhere
 from headnode.core.model.task import TaskSpec
 
 _PACKAGE = re.compile(r"\s*([^\s<>=!,]+)\s*(?:(<=|>=|==|!=|<|>)\s*([^\s<>=!,]+)\s*)?\Z")
@@ -312,47 +310,6 @@ def _batch(source: GridObject, prefix: str, queue: str) -> dict[str, str]:
                 Fidelity.NOT_SUPPORTED, "lrms", "own nodes do not run it: only a resource of that kind does"
             )
     return found
-
-
-def _batch_systems(spec: JobSpec) -> Iterator[tuple[str, Path]]:
-    """Yield each batch system that a job or a task of it asks for, and where."""
-    yield spec.extensions.get(f"{JOB_PREFIX}{LRMS}", ""), ()
-    for number, task in enumerate(spec.tasks):
-        yield task.extensions.get(f"{TASK_PREFIX}{LRMS}", ""), ("tasks", number)
-
-
-_ALSO_CALLED = {"sge": "gridengine", "ge": "gridengine", "grid engine": "gridengine"}
-
-
-def placed_by_batch(spec: JobSpec, resources: Iterable[BatchResource]) -> JobSpec:
-    """Return the job with the resource that has its batch system, or has that name.
-
-    It is as it was if it names a resource itself, or if there is not one that fits all of it.
-    """
-    asked = {name.lower() for name, _ in _batch_systems(spec)} - {"", FORK.lower()}
-    if spec.resource or len(asked) != 1:
-        return spec
-    wanted = asked.pop()
-    wanted = _ALSO_CALLED.get(wanted, wanted)
-    found = [each.name for each in resources if wanted in (each.key, each.system.value)]
-    return msgspec.structs.replace(spec, resource=found[0]) if len(found) == 1 else spec
-
-
-def refuse_other_batch(spec: JobSpec) -> None:
-    """Refuse a job for another batch system that names no resource: own nodes must not run it.
-
-    Raises:  BadRequest ``batch-system``.
-    """
-    if is_elsewhere(spec.resource):
-        return
-    other, path = next(((name, at) for name, at in _batch_systems(spec) if name not in ("", FORK)), ("", ()))
-    if other:
-        raise BadRequest(
-            code="batch-system",
-            what=f"the job is for the batch system {other!r} (lrms), and no one resource has it",
-            fix=f"name a resource: hn job submit --resource NAME; or write {FORK!r} to run it on own nodes",
-            path=path,
-        )
 
 
 def _extensions(left: Needs, prefix: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from headnode.core.formats.fidelity import Awareness
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings, extensions_of, own_extensions
+from headnode.core.formats.sss.conversion.place_reading import resource_of
 from headnode.core.formats.sss.conversion.programs import limits_of
 from headnode.core.formats.sss.conversion.request_reading import AcceptedRequest, accept_request
 from headnode.core.formats.sss.conversion.resource_reading import (
@@ -194,7 +195,7 @@ class JobReader:
             what = f"Dependency: the cluster looks up the job with {named_parent}, or refuses this one"
             self._findings.translated(what)
         taken = accept_request(scope)
-        resource = _resource_of(taken.options[0].request.get("machine", ""), scope.asker, self._where)
+        resource = resource_of(taken, scope.asker, self._where)
         self._ways.append(taken.options)
         tasks = list(self._tasks(self._document.scripts))
         fields = self._asked(tasks) | self._told() | waits.fields
@@ -326,7 +327,11 @@ class JobReader:
             self._findings.unsupported(self._scope.policy, what, "QualityOfService")
         elif quality:
             self._findings.translated("QualityOfService: it is the template of the job")
-        texts = {"Machine": request.get("machine"), "QualityOfService": quality if queue else ""}
+        texts = {
+            "Machine": request.get("machine"),
+            "ResourceManagerType": request.get("manager"),
+            "QualityOfService": quality if queue else "",
+        }
         return self._still_to_keep({name: text for name, text in texts.items() if text}, taken)
 
     def _still_to_keep(self, texts: Mapping[str, str], taken: AcceptedRequest) -> list[SssProperty]:
@@ -350,23 +355,5 @@ _ONE_NAME = (
         "machine",
         "it is compared with the name of the cluster where the job is submitted, and kept",
     ),
+    ("ResourceManagerType", "manager", "the job goes to a resource with that scheduler, and it is kept"),
 )
-
-
-def _resource_of(asked: str, asker: Asker, where: str) -> str:
-    """Return the resource that a job names as its Machine; empty for one of this cluster itself.
-
-    Raises:  BadRequest ``machine`` when it is neither.
-    """
-    machine = asker.machine
-    if asked and machine and asked.lower() != machine.lower():
-        known = next((name for name in asker.resources if name.lower() == asked.lower()), "")
-        if known:
-            return known
-        raise BadRequest(
-            code="machine",
-            what=f"{where}: Machine {asked!r}: the job is for that cluster, and this is {machine!r}",
-            fix="submit it there, or take Machine out",
-            path=("Machine",),
-        )
-    return ""

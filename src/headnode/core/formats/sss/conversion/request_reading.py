@@ -37,15 +37,18 @@ from headnode.core.formats.sss.property_rows import ElementPlace, PropertyRole, 
 from headnode.core.model.errors import BadRequest
 
 _MACHINE = ("Machine",)
-_OF_JOB = ("Machine", "User", "Project", "Queue", "QualityOfService", "Reservation")
+_PLACES = ("Machine", "ResourceManagerType")
+"""What says where a job runs.  Of alternatives that differ in nothing else, all places are kept."""
+_OF_JOB = (*_PLACES, "User", "Project", "Queue", "QualityOfService", "Reservation")
 """What a job has once, whichever way the scheduler chooses."""
 
 
 def ways_here(
     ways: Sequence[ConstraintSet], machine: str, resources: Sequence[str] = ()
 ) -> tuple[list[ConstraintSet], list[ConstraintSet]]:
-    """Return the ways that are for this cluster or else one of its resources, best first, and the others.
+    """Return the ways that are for this cluster or one of its resources, and the others, best first.
 
+    Those of the first of these places that has any stand before those of the others.
     What names the cluster only by a comparison, such as NE, has been decided and is left out.
     Raises:  BadRequest ``machine`` when none is for it.
     """
@@ -53,7 +56,9 @@ def ways_here(
         return list(ways), []
     named = (machine, *resources)
     machine = next((name for name in named if any(_is_for(way, name) for way in ways)), machine)
-    here = [_decided(way) for way in ways if _is_for(way, machine)]
+    first = [way for way in ways if _is_for(way, machine)]
+    then = [way for way in ways if way not in first and any(_is_for(way, name) for name in resources)]
+    here = [_decided(way) for way in (*first, *then)]
     if not here:
         wanted = dict.fromkeys(str(one) for way in ways for one in way.constraints if one.subject == _MACHINE)
         raise BadRequest(
@@ -62,7 +67,7 @@ def ways_here(
             fix="submit it there, or take Machine out",
             path=_MACHINE,
         )
-    return here, [way for way in ways if not _is_for(way, machine)]
+    return here, [way for way in ways if way not in first and way not in then]
 
 
 def _is_for(way: ConstraintSet, machine: str) -> bool:
@@ -128,6 +133,8 @@ class AcceptedRequest(NamedTuple):
     options: tuple[RequestOption, ...] = (RequestOption({}),)
     outside: tuple[SssProperty, ...] = ()
     requested: SssCategory | None = None
+    places: tuple[tuple[str, str], ...] = ()
+    """Machine and ResourceManagerType of alternatives that differ from the first option in nothing else."""
 
 
 ANYTHING = AcceptedRequest()
@@ -186,7 +193,7 @@ def _is_exact(one: SssProperty) -> bool:
 def _worked_out(asking: SortedScope, found: RequestProperties) -> AcceptedRequest:
     every = (*found.outside, *found.inside)
     every_way = ways_of(_without_amounts(asking, found, every))
-    ways, elsewhere = ways_here(every_way, asking.asker.machine, asking.asker.resources)
+    ways, elsewhere = ways_here(every_way, asking.asker.machine, [name for name, _ in asking.asker.resources])
     if not ways:
         raise BadRequest(
             code="request",
@@ -215,7 +222,8 @@ def _worked_out(asking: SortedScope, found: RequestProperties) -> AcceptedReques
     names.update(_marked(asking, every))
     left = _of_one_asker(asking, tuple(options.values()))
     whole = bool(unused or elsewhere) or len(left) < len(options)
-    return _taken(asking.scope, found, left, names, whole=whole)
+    taken = _taken(asking.scope, found, left, names, whole=whole)
+    return taken._replace(places=tuple(_other_places(options.values())))
 
 
 def _of_one_asker(asking: SortedScope, options: tuple[RequestOption, ...]) -> tuple[RequestOption, ...]:
@@ -224,10 +232,26 @@ def _of_one_asker(asking: SortedScope, options: tuple[RequestOption, ...]) -> tu
     numbers = chosen(requests, asking.asker.user)
     first = requests[numbers[0]]
     for number in sorted(set(range(len(options))) - set(numbers)):
+        if _elsewhere_only(first, requests[number]):
+            continue
         other = " and ".join(different(first, requests[number]))
         what = f"alternative not used: {other}: a job has one user, project, queue, reservation and cluster"
         asking.findings.approximated(what)
     return tuple(options[number] for number in numbers)
+
+
+def _other_places(options: Iterable[RequestOption]) -> Iterator[tuple[str, str]]:
+    first, *others = options
+    for other in others:
+        if _elsewhere_only(first.request, other.request):
+            yield other.request.get("machine", ""), other.request.get("manager", "")
+
+
+def _elsewhere_only(one: Request, other: Request) -> bool:
+    """Return whether two requests differ, and only in where the job runs."""
+    fields = {field for name in _PLACES for field in RESOURCES[name].fields}
+    wants = [{field: value for field, value in each.items() if field not in fields} for each in (one, other)]
+    return one != other and wants[0] == wants[1]
 
 
 def _by_loss(

@@ -254,6 +254,7 @@ RESOURCES: Mapping[str, ResourceRow] = {
     "Queue": _name("template"),
     "QualityOfService": ResourceRow(EXACT, {"quality": text_in}, _write_nothing),
     "Machine": ResourceRow(EXACT, {"machine": text_in}, _write_nothing),
+    "ResourceManagerType": ResourceRow(EXACT, {"manager": text_in}, _write_nothing),
 }
 """What Headnode can act on, by the names of 3.1.0, in the order in which it is written."""
 

@@ -45,7 +45,7 @@ class Asker(NamedTuple):
 
     machine: str = ""
     user: str = ""
-    resources: tuple[str, ...] = ()  # with their own schedulers, to which the cluster hands jobs over
+    resources: tuple[tuple[str, str], ...] = ()  # to which the cluster hands jobs over, and their schedulers
 
 
 NOBODY = Asker()

@@ -1,0 +1,251 @@
+"""Jobs that name several places: asks when each is expected to start them, and lets the engine choose."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
+from typing import NamedTuple
+
+from headnode.adapters.batch.orders import ResourceStatus
+from headnode.apps.server.command_batcher import CommandBatcher
+from headnode.apps.server.predicted_starts import PredictedStarts, PredictorProcess
+from headnode.core.batch.dialect import AttemptPlace, ForeignState
+from headnode.core.batch.site import SiteJob
+from headnode.core.model.errors import Refused, Unavailable
+from headnode.core.model.place import PlaceEstimate, StartBasis
+from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.resource import HERE, PLACE_MARK, BatchResource, ResourceSystem
+from headnode.core.scheduling.reasons import never_with_any
+from headnode.core.state import job_events as e
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.events import Event
+from headnode.core.state.job_record import JobRecord
+from headnode.core.state.place_choice import choose_place, expected_by_waits
+from headnode.core.state.place_job import PlaceJob, places_of
+from headnode.core.state.resources import why_not_there
+from headnode.core.state.transitions import TaskState
+from headnode.engine.engine import Engine
+from headnode.engine.site_prediction import SiteForecast
+
+log = logging.getLogger("headnode.places")
+
+LOOK = 5.0  # seconds between two looks
+MOST_LOOKED_AT = 50  # jobs of one look, the first of the queue
+WAITS_KEPT = 9  # of the tasks that waited last at a resource
+LONGEST_PREDICTION = 4.0  # seconds of work for one look at one resource
+OLD_POLLS, OLD = 4, 60.0  # a queue that was seen so many polls and seconds ago says nothing any more
+OLD_STATUS = 600.0  # seconds; a resource that did not answer then may answer now
+
+
+class SeenPlaces(NamedTuple):
+    """What the hand-off has seen of resources.
+
+    queue: the queue of a resource; None if it was not seen
+    want:  asks for it to be seen
+    """
+
+    statuses: Mapping[str, ResourceStatus]
+    queue: Callable[[str], SiteForecast | None]
+    want: Callable[[str], None]
+
+
+class PlaceDesk:
+    """What is known of the places for jobs with a choice.  All of it may be lost: it is learned again."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        batcher: CommandBatcher,
+        starts: Callable[[], PredictedStarts],
+        seen: "SeenPlaces",
+    ) -> None:
+        self._engine, self._batcher, self._starts, self._seen = engine, batcher, starts, seen
+        self.known: dict[JobId, tuple[PlaceEstimate, ...]] = {}  # of jobs that have no place yet
+        self._waits: dict[str, deque[Seconds]] = {}
+        self._since: dict[str, dict[AttemptPlace, Instant]] = {}  # of tasks that wait, by resource
+        self._wakes = asyncio.Event()
+        now = engine.clock.now()
+        for job in engine.cluster.resource_index.elsewhere:
+            self._waiting_already(engine.cluster.jobs[job], now)
+
+    def _waiting_already(self, record: JobRecord, now: Instant) -> None:
+        for task, progress in enumerate(record.run.tasks if record.run is not None else (), 1):
+            for instance, live in progress.live.items():
+                if live.state is TaskState.DISPATCHED and record.run is not None:
+                    key = AttemptPlace(record.id, task, instance, live.attempt)
+                    self._since.setdefault(record.run.resource, {})[key] = now
+
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
+        """Learn from the waits of tasks at resources; look soon when a job is to get a place."""
+        for event in events:
+            match event:
+                case e.InstancesDispatched() if event.placement[0][0].startswith(PLACE_MARK):
+                    there = self._since.setdefault(event.placement[0][0].removeprefix(PLACE_MARK), {})
+                    there |= {AttemptPlace(event.job, event.task, *each): event.at for each in event.attempts}
+                case e.InstancesStarted():
+                    for begun in event.started:
+                        key = AttemptPlace(event.job, begun.task, begun.instance, begun.attempt)
+                        self._leaves(key, begun.at)
+                case e.InstancesEnded():
+                    for one in event.ended:
+                        self._leaves(AttemptPlace(event.job, one.task, one.instance, one.attempt), None)
+        for job in self.known.keys() - cluster.resource_index.choosing:
+            del self.known[job]
+        if cluster.resource_index.choosing - self.known.keys():
+            self._wakes.set()
+
+    def _leaves(self, key: AttemptPlace, started: Instant | None) -> None:
+        for resource, waiting in self._since.items():
+            since = waiting.pop(key, None)
+            if since is not None and started is not None:
+                waits = self._waits.setdefault(resource, deque(maxlen=WAITS_KEPT))
+                waits.append(Seconds(max(0.0, started - since)))
+
+    async def keep(self) -> None:
+        """Look for ever while jobs have a choice."""
+        predictor = PredictorProcess()
+        try:
+            while True:
+                await self._wakes.wait()
+                self._wakes.clear()
+                while self._engine.cluster.resource_index.choosing:
+                    await self._look(predictor)
+                    await asyncio.sleep(LOOK)
+        finally:
+            await predictor.end()
+
+    async def _look(self, predictor: PredictorProcess) -> None:
+        """Ask what is known for the first jobs with a choice, and let each get its place."""
+        if self._engine.closing:
+            return
+        await self._starts().fresh()
+        cluster, now = self._engine.cluster, self._engine.clock.now()
+        records = [cluster.jobs[job] for job in cluster.resource_index.choosing]
+        records = sorted(records, key=cluster.turn)[:MOST_LOOKED_AT]
+        choices = {
+            record.id: places_of(cluster.resource_index.named, cluster.spec(record)) for record in records
+        }
+        for place in sorted({each for places in choices.values() for each in places} - {HERE}):
+            self._seen.want(place)
+        ahead = {
+            place: await self._predicted_there(
+                predictor, known, [r for r in records if place in choices[r.id]], now
+            )
+            for place, known in list(cluster.resource_index.named.items())
+            if known.system is ResourceSystem.SLURM
+        }
+        for record in records:
+            if record.id not in cluster.resource_index.choosing:
+                continue
+            found = tuple(
+                self._estimate(record, place, ahead.get(place, {}), now) for place in choices[record.id]
+            )
+            self.known[record.id] = found
+            if choose_place(found) and record.filter_reply is None:
+                await self._place(PlaceJob(job=record.id, estimates=found))
+
+    async def _place(self, command: PlaceJob) -> None:
+        try:
+            await self._batcher.ask(command)
+        except (Refused, Unavailable) as error:
+            log.warning("job %d gets no place now: %s", command.job, error)
+
+    def _estimate(
+        self, record: JobRecord, place: str, ahead: dict[JobId, PlaceEstimate], now: Instant
+    ) -> PlaceEstimate:
+        if place == HERE:
+            return self._here(record, now)
+        index = self._engine.cluster.resource_index
+        known = index.named.get(place)
+        if known is None:
+            return PlaceEstimate(place, problem="there is no such resource")
+        problem = why_not_there(self._engine.cluster.spec(record), known) or self._problem(known, now)
+        if problem:
+            return PlaceEstimate(place, problem=problem)
+        if known.system is ResourceSystem.SLURM:
+            return ahead.get(record.id, PlaceEstimate(place))
+        waiting = list(self._since.get(place, {}).values())
+        return expected_by_waits(place, now, list(self._waits.get(place, ())), waiting)
+
+    def _problem(self, known: BatchResource, now: Instant) -> str:
+        """Return why a resource takes no job now; empty if it does."""
+        index = self._engine.cluster.resource_index
+        if not index.room(known.key):
+            return (
+                f"it has {index.handed.get(known.key, 0)} of our tasks, and takes {known.most_jobs} at a time"
+            )
+        status = self._seen.statuses.get(known.key)
+        if status is not None and status.problem and now - status.polled < OLD_STATUS:
+            return f"it does not answer: {status.problem}"
+        if known.system is not ResourceSystem.SLURM:
+            return ""
+        forecast = self._seen.queue(known.key)
+        snapshot = None if forecast is None else forecast.snapshot
+        if snapshot is None:
+            return "its queue has not been seen yet"
+        if snapshot.problem:
+            return f"it does not answer: {snapshot.problem}"
+        old = now - snapshot.at > OLD_POLLS * known.poll + OLD
+        return "its queue was not seen lately" if old else ""
+
+    def _here(self, record: JobRecord, now: Instant) -> PlaceEstimate:
+        view = self._engine.nodes_alone(now)
+        request = self._engine.cluster.request(record)
+        if not view.nodes or never_with_any(request, view):
+            return PlaceEstimate(HERE, None, StartBasis.NEVER)
+        expected = self._starts().foreseer.expected(record.id)
+        if expected is None:
+            return PlaceEstimate(HERE)
+        start = expected.p50 or expected.promise
+        if start is None:
+            return PlaceEstimate(HERE, None, StartBasis.ENDLESS)
+        return PlaceEstimate(HERE, max(start, now), StartBasis.PREDICTED)
+
+    async def _predicted_there(
+        self, predictor: PredictorProcess, known: BatchResource, records: Sequence[JobRecord], now: Instant
+    ) -> dict[JobId, PlaceEstimate]:
+        """Return when a Slurm would start each job, all of them last in its queue."""
+        forecast = self._seen.queue(known.key)
+        if forecast is None or not records:
+            return {}
+        probes = {f"{PROBE}{record.id}": record for record in records}
+        situation = forecast.with_jobs(list(self._probes(known, probes)))
+        if situation is None:
+            return {}
+        try:
+            outlook = await predictor.predict(situation.ahead, LONGEST_PREDICTION)
+        except Unavailable as error:
+            log.error("the starts of jobs at %s cannot be predicted: %s", known.name, error)
+            return {}
+        starts = forecast.starts_of(situation, outlook)
+        return {
+            record.id: PlaceEstimate(known.key, max(starts[probe], now), StartBasis.QUEUE)
+            for probe, record in probes.items()
+            if probe in starts
+        }
+
+    def _probes(self, known: BatchResource, records: dict[str, JobRecord]) -> Iterator[SiteJob]:
+        """Yield each job as the site would show it."""
+        for number, record in records.items():
+            spec = self._engine.cluster.spec(record)
+            yield SiteJob(
+                id=number,
+                user=record.owner,
+                name=spec.name,
+                state=ForeignState.WAITING,
+                word="PENDING",
+                priority=LAST,
+                partitions=(known.queue,) if known.queue else (),
+                submitted=self._engine.clock.now(),
+                limit=min([spec.run_time, *(task.run_time for task in spec.tasks)], default=Seconds(inf)),
+                processors=max((task.minimum for task in spec.tasks), default=1),
+                exclusive=spec.exclusive,
+                features=spec.needs.features,
+            )
+
+
+PROBE = "job "
+"""Before the number of a job of ours that is not there; no id begins with it."""
+LAST = -1
+"""Below all priorities: a new job is taken to be the last."""
