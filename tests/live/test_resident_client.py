@@ -350,6 +350,25 @@ def test_closed_streams_and_a_removed_directory_are_as_in_plain_python(
         assert "removed" in handed.stdout or before != gone or words[1] == "list"
 
 
+@pytest.mark.parametrize("switch", ["0", IDLE])
+def test_output_that_cannot_be_written_is_told_in_one_line(
+    launched: Launched, head: RealHead, switch: str
+) -> None:
+    state = {"HEADNODE_STATE": str(head.state), "HEADNODE_RESIDENT_CLIENT": switch}
+    launched.warm()
+    full = launched.run("job", "list", before="exec >/dev/full", **state)
+    assert (full.returncode, len(full.stderr.splitlines())) == (1, 1), full.stderr
+    assert full.stderr.startswith("hn: standard output cannot be written: No space left on device;")
+    reads, writes = os.pipe()
+    os.close(reads)
+    command = [str(launched.program), "job", "list"]
+    closed = subprocess.run(
+        command, env=launched.environment(**state), stdout=writes, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writes)
+    assert (closed.returncode, closed.stderr) == (1, b"")
+
+
 @pytest.mark.parametrize("trap", ["link", "open to others", "file"])
 def test_a_directory_that_is_not_ours_alone_is_not_used(
     launched: Launched, tmp_path: Path, trap: str

@@ -11,7 +11,8 @@ from headnode.apps.client.head_location import head_to_ask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
     from headnode.core.model.errors import HeadnodeError
 
@@ -21,17 +22,82 @@ PROGRAMS_OF_HPC_PACK = ("job", "task", "node", "cluscfg", "clusrun")
 INTERRUPTED = 130  # what shells say of a program that was interrupted from the keyboard
 
 
+class StdoutFailed(Exception):
+    """Standard output cannot be written.  It is no OSError: what catches those means other files."""
+
+
+class GuardedStdout:
+    """Standard output, or its bytes; what fails in it is told apart from what fails in other files."""
+
+    def __init__(self, stream: "Any") -> None:
+        """`stream` is None if standard output was closed before the program began."""
+        self._stream = stream
+
+    def write(self, said: "str | bytes") -> int:
+        """Write; Raises StdoutFailed, BrokenPipeError."""
+        if self._stream is None:
+            raise StdoutFailed("it is closed")
+        written: int = self._guarded(self._stream.write, said)
+        return written
+
+    def flush(self) -> None:
+        """Write what is in the buffer; Raises StdoutFailed, BrokenPipeError."""
+        if self._stream is not None:
+            self._guarded(self._stream.flush)
+
+    @property
+    def buffer(self) -> "GuardedStdout":
+        """Standard output as bytes."""
+        return GuardedStdout(None if self._stream is None else self._stream.buffer)
+
+    @staticmethod
+    def _guarded(deed: "Callable[..., Any]", *said: "str | bytes") -> "Any":
+        try:
+            return deed(*said)
+        except BrokenPipeError:
+            raise
+        except OSError as trouble:
+            raise StdoutFailed(trouble.strerror) from None
+
+    def __getattr__(self, name: str) -> "Any":
+        return getattr(self._stream, name)
+
+
 def main() -> int:
     """Run the command on the program's command line; return its exit status."""
-    out: Output = _output_as(TableOutput)
     program = os.path.basename(sys.argv[0])  # noqa: PTH119 (pathlib costs 6 ms of every command)
+    stdout: Any = sys.stdout
+    sys.stdout = GuardedStdout(stdout)
+    try:
+        return _ended(program)
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        _drop_unwritten(stdout)
+        return 1
+    except StdoutFailed as trouble:
+        _drop_unwritten(stdout)
+        named = "hn" if program == "__main__.py" else program
+        sys.stderr.write(f"{named}: {_UNWRITABLE}: {trouble}; the command may have been carried out\n")
+        return 1
+    finally:
+        sys.stdout = stdout
+
+
+_UNWRITABLE = "standard output cannot be written"
+
+
+def _drop_unwritten(stdout: "Any") -> None:
+    """Let what is still in the buffer go nowhere: Python would try to write it at its end."""
+    if stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
+
+
+def _ended(program: str) -> int:
+    """Run the command; return its exit status when everything is written."""
+    out: Output = _output_as(TableOutput)
     try:
         status = _started(program, out)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except KeyboardInterrupt:
         return INTERRUPTED
     except _errors_of_ours() as error:

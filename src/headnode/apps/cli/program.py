@@ -11,8 +11,9 @@ def run() -> None:
     status = main()
     if "weakref" not in sys.modules:  # else something may be left to do at the end: removing a directory
         try:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in (sys.stdout, sys.stderr):
+                if stream is not None:  # it was closed before the program began
+                    stream.flush()
         except OSError:
             raise SystemExit(status) from None
         os._exit(status)  # to take the interpreter apart is a fifth of a short command
