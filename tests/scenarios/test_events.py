@@ -4,21 +4,39 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 from test_local_socket import Peer, Scene, run
 from test_who_may import ADMINISTRATOR as ROOT
 from test_who_may import OTHER, OWNER, asking
 
+from documents.released_format import samples_of
 from headnode.apps.server.api import events as verb
-from headnode.apps.server.api.events import EVENT_TYPES, INTERNAL_EVENTS
+from headnode.apps.server.api.event_types import EVENT_TYPES, INTERNAL_EVENTS, OBJECTS
 from headnode.core.model.errors import BadRequest, WrongState
-from headnode.core.state.events import EVENTS
+from headnode.core.model.template import JobTemplate, encode_template
+from headnode.core.state.events import EVENTS, TemplateSet
+from headnode.core.state.job_events import JobEvent
 from testbed.function_door import call
 
 
 def test_every_event_has_a_type_or_a_reason_why_clients_are_not_told() -> None:
     assert {*EVENT_TYPES} | {*INTERNAL_EVENTS} == {*EVENTS}
     assert not {*EVENT_TYPES} & {*INTERNAL_EVENTS}
+
+
+def test_every_event_that_clients_are_told_of_makes_an_object() -> None:
+    template = encode_template(JobTemplate(name="long"))
+    for event, (kind, data_of) in EVENT_TYPES.items():
+        for one in samples_of(event):
+            said = replace(one, template=template) if event is TemplateSet else one
+            told = msgspec.to_builtins(OBJECTS[event](7, said, lambda job: f"owner of {job}"))
+            assert told.items() >= msgspec.to_builtins(data_of(said)).items(), kind
+            assert (told["number"], told["type"], told["at"]) == (7, kind, said.at)
+            assert told.get("by", "") == getattr(said, "by", ""), kind
+            if issubclass(event, JobEvent):
+                assert (told["job"], told["owner"]) == (said.job, f"owner of {said.job}"), kind
 
 
 async def submit(scene: Scene, command: str = "x") -> int:

@@ -54,6 +54,8 @@ class EventObject(VerbAnswer, frozen=True, gc=False):
     name: str | UnsetType = UNSET  # of a parameter, reservation or template
     value: str | UnsetType | None = UNSET  # of a parameter; null: its default
     percent: int | UnsetType | None = UNSET  # the progress that the owner set
+    resource: str | UnsetType = UNSET  # that has the job, which waits or runs there
+    reason: str | UnsetType = UNSET  # why an elastic pool is paused
 
 
 class EventsAnswer(VerbAnswer, frozen=True):

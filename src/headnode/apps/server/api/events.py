@@ -1,17 +1,12 @@
 """The verbs `events` and `watch_events`: what happens in the cluster, as objects."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from itertools import islice
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
-from msgspec import UNSET
-
-from headnode.apps.server.api.elastic import ELASTIC_EVENTS
-from headnode.apps.server.api.job_views import event_sentence
-from headnode.apps.server.api.nodes import node_sentences
-from headnode.apps.server.api.streams import description_bytes
+from headnode.apps.server.api.event_types import EVENT_TYPES, OBJECTS
+from headnode.apps.server.api.streams import DESCRIBED, description_bytes
 from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.api.watch import WatchingClient, all_instances, state_changes
 from headnode.apps.server.job_lookup import JobLookup
@@ -20,190 +15,17 @@ from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.model.bounds import PAGE_BYTES
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.quantities import JobId
-from headnode.core.model.template import decode_template
 from headnode.core.model.user import User
-from headnode.core.state import events as e
 from headnode.core.state import job_events as j
 from headnode.core.state.events import Event
-from headnode.core.state.job_events import JobEvent, NodeCores
-from headnode.core.state.transitions import JobState
+from headnode.core.state.job_events import JobEvent
 from headnode.protocol.event_answers import (
     EventObject,
     EventsAnswer,
     EventsRequest,
     JobStatesAnswer,
     JobStatesRequest,
-    TaskChange,
 )
-
-Data = dict[str, Any]
-
-
-def _started(one: j.JobStarted) -> Data:
-    return {"state": JobState.RUNNING.value, **_shares(one.allocation)}
-
-
-def _handed(one: j.JobStarted) -> Data:
-    """Return what is told of a job that a resource has: nothing of it runs yet."""
-    return {"state": QUEUED, "resource": one.resource}
-
-
-def _shares(place: NodeCores) -> Data:
-    return {"nodes": {node: len(numbers) for node, numbers in place}}
-
-
-def _begun(event: j.InstancesStarted) -> Data:
-    return {"tasks": [TaskChange(one.task, one.instance, "running") for one in event.started]}
-
-
-def _staging(event: j.InstancesStaging) -> Data:
-    words = {"in": "staging in", "out": "staging out"}
-    return {"tasks": [TaskChange(one.task, one.instance, words[one.direction]) for one in event.staging]}
-
-
-def _ended(event: j.InstancesEnded) -> Data:
-    return {"tasks": [_change(one) for one in event.ended]}
-
-
-def _change(one: j.InstanceEnd) -> TaskChange:
-    message = one.outcome.message or UNSET
-    return TaskChange(one.task, one.instance, one.state, one.node, one.outcome.exit_code, message)
-
-
-def _job(**constant: Any) -> Callable[[Any], Data]:
-    return lambda _: constant
-
-
-def _parameter(event: e.ParameterSet) -> Data:
-    return {"name": event.name, "value": event.value}
-
-
-def _reservation(event: "e.ReservationCreated | e.ReservationModified") -> Data:
-    return {"name": event.reservation.name}
-
-
-def _named(event: Any) -> Data:
-    return {"name": event.name}
-
-
-def _nothing(_: object) -> Data:
-    return {}
-
-
-QUEUED: Final = JobState.QUEUED.value
-
-EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingProxyType(
-    {
-        j.JobCreated: ("job.created", _job(state=JobState.CONFIGURING.value)),
-        j.JobOwnerChanged: ("job.owner_changed", _nothing),
-        j.JobModified: ("job.modified", _nothing),
-        j.JobSubmitted: (
-            "job.submitted",
-            lambda one: {"state": JobState.VALIDATING.value if one.validating else QUEUED},
-        ),
-        j.JobValidated: ("job.validated", _job(state=QUEUED)),
-        j.FilterAnswered: ("job.filtered", _nothing),
-        j.JobConfiguring: ("job.configuring", _job(state=JobState.CONFIGURING.value)),
-        j.JobStarted: (
-            "job.started",
-            lambda one: _handed(one) if one.resource else _started(one),
-        ),
-        j.AllocationGrown: ("job.grown", lambda one: _shares(one.added)),
-        j.AllocationShrunk: ("job.shrunk", lambda one: _shares(one.removed)),
-        j.AllocationReleased: ("job.detached", _nothing),
-        j.AllocationLost: ("job.node_lost", lambda one: _shares(one.removed)),
-        j.ProcessorsRecalled: ("job.recalled", lambda one: {"nodes": dict(one.processors)}),
-        j.JobEnding: ("job.ending", _job(state=JobState.ENDING.value)),
-        j.DispatchStopped: ("job.draining", _nothing),
-        j.JobEnded: ("job.ended", lambda one: {"state": one.outcome}),
-        j.JobRequeued: ("job.requeued", _job(state=QUEUED)),
-        j.JobAutoRequeued: ("job.requeued", _job(state=QUEUED)),
-        j.JobUnarchived: ("job.unarchived", _nothing),
-        j.JobHeld: ("job.held", _nothing),
-        j.JobReleased: ("job.released", _nothing),
-        e.JobPlaced: ("job.placed", lambda one: {"resource": one.resource}),
-        j.JobSuspending: ("job.suspending", _job(state=JobState.SUSPENDING.value)),
-        j.JobSuspended: ("job.suspended", _job(state=JobState.SUSPENDED.value)),
-        j.JobResuming: ("job.resuming", _job(state=JobState.RESUMING.value)),
-        j.JobResumed: (
-            "job.resumed",
-            lambda one: {"state": JobState.RUNNING.value, **_shares(one.allocation)},
-        ),
-        e.BankNoted: ("job.bank", _nothing),
-        j.ProgressSet: ("job.progress", lambda one: {"percent": one.percent}),
-        j.InstancesStaging: ("task.staging", _staging),
-        j.InstancesStarted: ("task.started", _begun),
-        j.InstancesEnded: ("task.ended", _ended),
-        j.InstancesCanceled: ("task.canceled", _nothing),
-        j.TasksCanceled: ("job.tasks_canceled", _nothing),
-        j.InstancesRequeued: ("task.requeued", _nothing),
-        e.NodeRegistered: ("node.registered", _nothing),
-        e.NodeApproved: ("node.approved", _nothing),
-        e.NodePaused: ("node.paused", _nothing),
-        e.NodeResumed: ("node.resumed", _nothing),
-        e.NodeDrained: ("node.drained", _nothing),
-        e.NodeDrainLifted: ("node.drain_lifted", _nothing),
-        e.NodeUnreachable: ("node.unreachable", _nothing),
-        e.NodeReachable: ("node.reachable", _nothing),
-        e.NodeRemoved: ("node.removed", _nothing),
-        e.NodeModified: ("node.modified", _nothing),
-        e.ParameterSet: ("parameter.set", _parameter),
-        e.ReservationCreated: ("reservation.created", _reservation),
-        e.ReservationModified: ("reservation.modified", _reservation),
-        e.ReservationCanceled: ("reservation.canceled", _named),
-        e.ReservationEnded: ("reservation.ended", _named),
-        e.ResourceSet: ("resource.set", lambda one: {"name": one.resource.name}),
-        e.ResourceRemoved: ("resource.removed", _named),
-        **ELASTIC_EVENTS,
-        e.TemplateSet: ("template.set", lambda one: {"name": decode_template(one.template).name}),
-        e.TemplateRemoved: ("template.removed", _named),
-    }
-)
-"""The type of each event that clients are told of, and its data."""
-
-INTERNAL_EVENTS: Final[Mapping[type, str]] = MappingProxyType(
-    {
-        j.InstancesDispatched: "a step between two nodes: task.started follows",
-        j.InstancesStopping: "task.ended follows",
-        e.InstancesHanded: "a step at a resource: task.started follows",
-        j.NodePrepared: "a step of the start: task.started follows",
-        j.NodesCleaning: "a step of the end: job.shrunk or job.ended follows",
-        j.ProcessesStopped: "a step of suspending: job.suspended follows",
-        e.NodeInvited: "access; it is in the audit log",
-        e.NodeKeyPinned: "access; it is in the audit log",
-        e.LoginOffered: "access; it is in the audit log",
-        e.TokenCreated: "access; it is in the audit log",
-        e.TokenUsed: "access; it is in the audit log",
-        e.TokenRevoked: "access; it is in the audit log",
-        e.ClockSet: "of the head's clock",
-        e.JobIdsSkipped: "of the restore",
-        e.RequestCarriedOut: "the request has its answer",
-    }
-)
-"""The events that clients are not told of, and why."""
-
-
-def event_object(number: int, event: e.Event, owner: Callable[[int], str]) -> EventObject | None:
-    """Return an event as clients see it; None for one that they are not told of.
-
-    `owner` gives the owner of a job.
-    """
-    if (row := EVENT_TYPES.get(type(event))) is None:
-        return None
-    kind, data_of = row
-    data = data_of(event)
-    if isinstance(event, JobEvent):
-        text = event_sentence(event)
-        data |= {"job": event.job, "owner": owner(event.job)}
-    elif node := e.node_of(event):
-        text = next((words for _, words in node_sentences([event])), "")
-        data["node"] = node
-    else:
-        text = ""
-    if by := getattr(event, "by", ""):
-        data["by"] = by
-    return EventObject(number, kind, event.at, text or UNSET, **data)
-
 
 MOST_EVENTS: Final = 1_000  # in one answer
 MOST_SEEN: Final = 5_000  # events that are looked at for one answer
@@ -251,7 +73,8 @@ class EventPages:
             self.after = number
             if (found := self._fits(number, event)) is not None:
                 chosen.append(found)
-            read += description_bytes(event)
+            if type(event) in DESCRIBED:
+                read += description_bytes(event)
             if len(chosen) == self._limit or read > PAGE_BYTES.most:
                 break
         return EventsAnswer(chosen, self.after, self._context.engine.number)
@@ -272,21 +95,31 @@ class EventPages:
 
 def _condition(context: ServerContext, request: EventsRequest) -> Callable[[int, Event], EventObject | None]:
     """Return what gives the object of an event that the request asks for, None for another."""
-    types = _types_named(request.types)
-    jobs, owners = frozenset(request.jobs), _Owners(context.lookups)
+    objects = {event: OBJECTS[event] for event in _types_named(request.types)}
+    jobs, owners, narrow = (
+        frozenset(request.jobs),
+        _Owners(context.lookups),
+        bool(request.jobs or request.owner),
+    )
 
     def fits(number: int, event: Event) -> EventObject | None:
-        owners.note(event)
-        if type(event) not in types:
+        kind = type(event)
+        if kind in _NAMING_OWNERS:
+            owners.note(event)
+        object_of = objects.get(kind)
+        if object_of is None:
             return None
-        if jobs or request.owner:
+        if narrow:
             if not isinstance(event, JobEvent) or (jobs and event.job not in jobs):
                 return None
             if request.owner and owners.of(event.job) != request.owner:
                 return None
-        return event_object(number, event, owners.of)
+        return object_of(number, event, owners.of)
 
     return fits
+
+
+_NAMING_OWNERS: Final = frozenset({j.JobCreated, j.JobOwnerChanged})
 
 
 class _Owners:
@@ -302,10 +135,13 @@ class _Owners:
 
     def of(self, job: int) -> str:
         """Return the owner of a job; "" if the job is not known."""
-        if job not in self._known:
-            record = self._lookups.record(job)
-            self._remember(job, record.owner if record is not None else "")
-        return self._known[job]
+        known = self._known.get(job)
+        if known is not None:
+            return known
+        record = self._lookups.record(job)
+        owner = record.owner if record is not None else ""
+        self._remember(job, owner)
+        return owner
 
     def _remember(self, job: int, owner: str) -> None:
         if len(self._known) >= MOST_OWNERS:

@@ -3,7 +3,7 @@
 The sentences of the history are those of HPC Pack, `job view /history`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeVar
@@ -134,9 +134,12 @@ def deadline_object(
     )
 
 
+_OF_INSTANCES: Final = frozenset({e.InstancesStarted, e.InstancesEnded})
+
+
 def event_sentence(event: Event) -> str:
     """Return what happened, in words; empty for events that a reader of a job's history does not miss."""
-    if isinstance(event, e.InstancesStarted | e.InstancesEnded):
+    if type(event) in _OF_INSTANCES:
         return ""  # most events; the patterns below are tried one after the other, the frequent ones first
     match event:
         case e.JobStarted(allocation=place, backfilled=backfilled):
@@ -242,11 +245,11 @@ def _preempted(jobs: tuple[int, ...]) -> str:
 
 
 def _cores(place: NodeCores) -> str:
-    return _counted(tuple((node, len(numbers)) for node, numbers in place))
+    return _counted([(node, len(numbers)) for node, numbers in place])
 
 
-def _counted(shares: tuple[tuple[str, int], ...]) -> str:
-    return ", ".join(f"{node} with {count} core{'s' if count != 1 else ''}" for node, count in shares)
+def _counted(shares: Sequence[tuple[str, int]]) -> str:
+    return ", ".join([f"{node} with {count} core{'s' if count != 1 else ''}" for node, count in shares])
 
 
 MOST_LOOKED_AT: Final = 5_000  # jobs, for one page; the answer says where the next one begins

@@ -201,7 +201,7 @@ MOST_RECENT = 20_000  # events in memory; a client that is further behind reads 
 MOST_BYTES = 8 * 1024 * 1024  # of the descriptions in them
 
 
-_DESCRIPTIONS: Final[Mapping[type, tuple[str, ...]]] = MappingProxyType(
+DESCRIBED: Final[Mapping[type, tuple[str, ...]]] = MappingProxyType(
     {
         JobCreated: ("spec", "source"),
         JobModified: ("spec",),
@@ -213,9 +213,8 @@ _DESCRIPTIONS: Final[Mapping[type, tuple[str, ...]]] = MappingProxyType(
 
 
 def description_bytes(event: Event) -> int:
-    """Return the bytes of the job description in an event, and of its job file, if it has them."""
-    fields = _DESCRIPTIONS.get(type(event))
-    return 0 if fields is None else sum(len(getattr(event, field) or b"") for field in fields)
+    """Return the bytes of the job description in an event of `DESCRIBED`, and of its job file."""
+    return sum(len(getattr(event, field) or b"") for field in DESCRIBED.get(type(event), ()))
 
 
 class Follower(asyncio.Event):
@@ -263,11 +262,16 @@ class EventFeed:
 
     def _drop_seen(self) -> None:
         needed = min((each.position for each in self._followers), default=self._newest)
+        if needed >= self._newest:
+            self._recent.clear()
+            self._bytes = 0
         while self._recent and self._newest - len(self._recent) < needed:
             self._drop()
 
     def _drop(self) -> None:
-        self._bytes -= description_bytes(self._recent.popleft())
+        event = self._recent.popleft()
+        if type(event) in DESCRIBED:
+            self._bytes -= description_bytes(event)
 
     def after(self, number: int) -> Iterable[tuple[int, Event]] | None:
         """Return the events after a number; None when they are not all in memory."""
@@ -283,9 +287,10 @@ class EventFeed:
         if not self._followers:
             return
         self._newest = self._engine.number
+        self._recent.extend(events)
         for event in events:
-            self._recent.append(event)
-            self._bytes += description_bytes(event)
+            if type(event) in DESCRIBED:
+                self._bytes += description_bytes(event)
         while len(self._recent) > MOST_RECENT or (self._bytes > MOST_BYTES and self._recent):
             self._drop()
         for follower in self._followers:
