@@ -8,6 +8,7 @@ under 120 MB, and a page takes under 0.2 s.
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import socket
@@ -15,7 +16,9 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import httpx
@@ -75,11 +78,23 @@ def processor_time(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICK
 
 
-async def jobs_through(one: Head, jobs: int) -> float:
-    """Let so many jobs go through the head; return its processor time for one, in seconds."""
-    begun = processor_time(one.process.pid)
-    await Submission(one.state, jobs, already=ended(one)).run()
-    return (processor_time(one.process.pid) - begun) / jobs
+class Cost(NamedTuple):
+    """What a job costs the head and the gateway, in seconds of processor time; jobs in a second."""
+
+    head: float
+    gateway: float
+    rate: float
+
+
+async def jobs_through(one: Head, jobs: int, gateway: GatewayProcess | None = None) -> Cost:
+    """Let so many jobs go through the head; return what they cost."""
+    processes = [one.process.pid] + ([gateway.process.pid] if gateway else [])
+    already, before = ended(one), [*map(processor_time, processes)]
+    begun = time.perf_counter()
+    await Submission(one.state, jobs, already).run()
+    took = time.perf_counter() - begun
+    used = [(processor_time(each) - at) / jobs for each, at in zip(processes, before, strict=True)]
+    return Cost(used[0], used[1] if gateway else 0.0, jobs / took)
 
 
 def ended(one: Head) -> int:
@@ -87,74 +102,96 @@ def ended(one: Head) -> int:
     return sum(counts.get(state, 0) for state in ("Finished", "Failed", "Canceled"))
 
 
+class Reader(asyncio.BufferedProtocol):
+    """A client of the event stream that reads all it gets, at little cost: it shares a processor."""
+
+    buffer = memoryview(bytearray(1 << 20))  # of all of them: what is read is only counted
+
+    def __init__(self, opened: "asyncio.Queue[None]") -> None:
+        self.events = 0
+        self._opened: asyncio.Queue[None] | None = opened
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Count the events."""
+        piece = bytes(self.buffer[:nbytes])
+        if self._opened is not None and b": headnode" in piece:
+            self._opened.put_nowait(None)
+            self._opened = None
+        self.events += piece.count(b"\nevent: ")
+
+
 class Streams:
-    """Clients of the event stream that read all they get."""
+    """Clients of the event stream."""
 
     def __init__(self) -> None:
         self.events = 0
-        self._tasks: list[asyncio.Task[None]] = []
-        self._open = asyncio.Semaphore(0)
+        self._open: list[tuple[asyncio.BaseTransport, Reader]] = []
 
     async def open(self, gateway: GatewayProcess, number: int = STREAMS) -> None:
         """Open so many streams."""
-        where = urlsplit(gateway.address)
+        where, loop = urlsplit(gateway.address), asyncio.get_running_loop()
         request = (
             f"GET /api/v1/event-stream HTTP/1.1\r\nHost: {where.netloc}\r\nCookie: {gateway.cookies}\r\n\r\n"
         )
+        opened: asyncio.Queue[None] = asyncio.Queue()
         for _ in range(number):
-            reader, writer = await asyncio.open_connection(where.hostname, where.port)
-            writer.write(request.encode())
-            self._tasks.append(asyncio.create_task(self._read(reader, writer)))
-        for _ in range(number):
-            await self._open.acquire()
+            transport, reader = await loop.create_connection(
+                lambda: Reader(opened), where.hostname or "", where.port or 0
+            )
+            transport.write(request.encode())
+            self._open.append((transport, reader))
+        async with asyncio.timeout(PATIENCE):
+            for _ in range(number):
+                await opened.get()
 
-    async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        status = await reader.readline()
-        if b" 200 " not in status:
-            raise SystemExit(f"a stream was refused: {status!r}")
-        await reader.readuntil(b": headnode")
-        self._open.release()
-        try:
-            while piece := await reader.read(1 << 20):
-                self.events += piece.count(b"\nevent: ")
-        finally:
-            writer.close()
-
-    async def close(self) -> None:
+    def close(self) -> None:
         """Hang up."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
+        for transport, reader in self._open:
+            self.events += reader.events
+            transport.close()
+        self._open.clear()
+
+
+@contextlib.contextmanager
+def computing() -> Iterator[None]:
+    """Run a program that only computes, where the clients run."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 async def measure(one: Head, jobs: int) -> bool:
     """Print the figures; return whether the promises were kept."""
-    if (processors := sorted(os.sched_getaffinity(0)))[
-        1:
-    ]:  # clients on its processor would slow the head down
-        os.sched_setaffinity(one.process.pid, processors[:1])
-        os.sched_setaffinity(0, processors[1:])
     await jobs_through(one, jobs)  # warm
-    alone: list[float] = []
-    beside: dict[int, list[float]] = {0: [], 1: [], STREAMS: []}  # by the number of streams
+    plain: list[Cost] = []
+    beside: dict[int, list[Cost]] = {0: [], 1: [], STREAMS: []}  # by the number of streams
+    computed: list[Cost] = []
     streams = Streams()
     memory = 0.0
     for _ in range(ROUNDS):
-        alone.append(await jobs_through(one, jobs))
+        plain.append(await jobs_through(one, jobs))
+        with computing():
+            computed.append(await jobs_through(one, jobs))
         gateway = GatewayProcess(one)
         try:
             for number, costs in beside.items():
                 await streams.open(gateway, number)
-                costs.append(await jobs_through(one, jobs))
-                await streams.close()
+                costs.append(await jobs_through(one, jobs, gateway))
+                streams.close()
             memory = max(memory, resident(gateway.process.pid))
         finally:
             gateway.stop()
-    plain = statistics.median(alone)
-    idle, few, cost = (statistics.median(costs) / plain for costs in beside.values())
-    print(f"head, processor time of a job: {1000 * plain:.2f} ms without a gateway")
-    print(f"with an idle gateway {idle:.2f} of it, with 1 stream {few:.2f}, with {STREAMS} {cost:.2f}")
+    print("processor time of a job; ratios are medians of the rounds, each beside the time without a gateway")
+    show("no gateway", plain, plain)
+    show("a program computes", computed, plain)
+    for number, costs in beside.items():
+        cost = show(f"{number} streams", costs, plain)
     print(f"{streams.events:,} events were read; the gateway has {memory:.0f} MB")
     gateway = GatewayProcess(one)
     try:
@@ -162,6 +199,19 @@ async def measure(one: Head, jobs: int) -> bool:
     finally:
         gateway.stop()
     return cost <= MOST_COST and memory <= MOST_MEMORY and slowest <= LONGEST_PAGE
+
+
+def show(what: str, costs: Sequence[Cost], plain: Sequence[Cost]) -> float:
+    """Print what jobs cost; return the ratio of the head's time to that without a gateway."""
+    ratios = sorted(each.head / alone.head for each, alone in zip(costs, plain, strict=True))
+    ratio = statistics.median(ratios)
+    head, gateway, rate = (statistics.median(each) for each in zip(*costs, strict=True))
+    print(
+        f"{what:20} head {1000 * head:5.2f} ms, {ratio:.3f} ({ratios[0]:.2f} to {ratios[-1]:.2f}); "
+        f"gateway {1000 * gateway:5.2f} ms; {rate:4.0f} jobs/s",
+        flush=True,
+    )
+    return ratio
 
 
 def page_time(gateway: GatewayProcess, path: str) -> float:
@@ -182,8 +232,13 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=4_000, help="in each round")
     options = parser.parse_args()
     print(machine())
-    with head(nodes=0) as one, agents(one):
-        kept = asyncio.run(measure(one, options.jobs))
+    processors = sorted(os.sched_getaffinity(0))
+    with head(nodes=0) as one:
+        if processors[1:]:  # agents and clients on its processor would slow the head down
+            os.sched_setaffinity(one.process.pid, processors[:1])
+            os.sched_setaffinity(0, processors[1:])
+        with agents(one):
+            kept = asyncio.run(measure(one, options.jobs))
     return int(not kept)
 
 

@@ -1,15 +1,19 @@
 """Event streams of a real gateway: what happened and happens comes once, whatever breaks between."""
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import h11
 import httpx
 import pytest
 from gateways import RealGateway, real_gateway
 
+from headnode.apps.web.chunked_stream import SharedChunk
 from headnode.apps.web.event_hub import EventBatch, EventQueue, StreamedEvent
 from headnode.core.model.bounds import STREAM_QUEUE
 from headnode.protocol.event_answers import EventObject
@@ -165,3 +169,53 @@ def test_a_stream_that_is_not_read_holds_a_bounded_number_of_events() -> None:
     assert not queue.is_behind
     queue.put(EventBatch([event]))
     assert queue.is_behind
+
+
+def test_streams_share_chunks_and_old_clients_get_plain_bytes(head: RealHead, gateway: RealGateway) -> None:
+    with gateway.browser() as client:
+        cookies = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+        where = urlsplit(gateway.address)
+        begun = f"Host: {where.netloc}\r\nCookie: {cookies}\r\n\r\n"
+        with socket.create_connection((where.hostname or "", where.port or 0), PATIENCE) as old:
+            old.sendall(f"GET {STREAM} HTTP/1.0\r\n{begun}".encode())
+            got = _until(old, b": headnode\n\n")
+            assert b"chunked" not in got
+            with Follower(client) as follower:
+                job = end_a_job(head)
+                head.until(lambda: follower.ends() == [job])
+                told = follower.events[0]
+                end_a_job(head)
+            got += _until(old, b"event: job.ended\n")
+    body = got.partition(b"\r\n\r\n")[2]
+    assert body.startswith(b": headnode\n\nid: ")
+    assert b"\r" not in body  # no sizes of chunks
+    assert b"id: %d\nevent: job.created\ndata: " % int(told["id"]) in body
+
+
+def _until(connection: socket.socket, wanted: bytes) -> bytes:
+    got = b""
+    while wanted not in got:
+        piece = connection.recv(1 << 16)
+        assert piece, got
+        got += piece
+    return got
+
+
+def test_a_head_request_for_a_stream_gets_no_body(gateway: RealGateway) -> None:
+    with gateway.browser() as client, client.stream("HEAD", STREAM) as answer:
+        assert answer.status_code == 200
+
+
+def test_a_shared_chunk_is_its_bytes_in_the_form_of_http() -> None:
+    for body in (b"x", b"\r\n", b"id: 1\r\n\n" * 9000):
+        chunk = SharedChunk(body)
+        assert chunk.body == body
+        reader = h11.Connection(h11.CLIENT)
+        reader.send(h11.Request(method="GET", target="/", headers=[("Host", "h")]))
+        reader.send(h11.EndOfMessage())
+        reader.receive_data(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + chunk.chunk)
+        assert isinstance(reader.next_event(), h11.Response)
+        told = b""
+        while isinstance(event := reader.next_event(), h11.Data):
+            told += event.data
+        assert told == body

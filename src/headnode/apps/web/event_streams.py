@@ -11,9 +11,10 @@ from typing import Final
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from headnode.apps.web.chunked_stream import ChunkedStream, SharedChunk
 from headnode.apps.web.event_hub import EventBatch, EventHub, EventQueue, StreamedEvent, pieces_of
 from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.head_client import WebCaller
@@ -46,7 +47,7 @@ def stream_routes(gateway: Gateway) -> list[BaseRoute]:
                 await gateway.head.ask(caller, "events", check, EventsAnswer)
         except HeadnodeError as error:
             return problem_response(error)
-        return _stream_response(EventStream(gateway, hub, asking, request, caller, wanted).frames())
+        return ChunkedStream(request, EventStream(gateway, hub, asking, request, caller, wanted).frames())
 
     async def news(request: Request) -> Response:
         try:
@@ -56,14 +57,9 @@ def stream_routes(gateway: Gateway) -> list[BaseRoute]:
                 await gateway.head.admit(caller)
         except HeadnodeError as error:
             return problem_response(error)
-        return _stream_response(PageNews(gateway, hub, asking, request, caller, wanted).frames())
+        return ChunkedStream(request, PageNews(gateway, hub, asking, request, caller, wanted).frames())
 
     return [Route(STREAM_PATH, stream, methods=["GET"]), Route(NEWS_PATH, news, methods=["GET"])]
-
-
-def _stream_response(frames: AsyncIterator[bytes]) -> Response:
-    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return StreamingResponse(frames, media_type="text/event-stream", headers=headers)
 
 
 def _wanted(request: Request) -> EventsRequest:
@@ -113,7 +109,7 @@ class EventStream:
         self._jobs, self._types = frozenset(wanted.jobs), frozenset(wanted.types)
         self._checked = time.monotonic()
 
-    async def frames(self) -> AsyncIterator[bytes]:
+    async def frames(self) -> AsyncIterator[bytes | SharedChunk]:
         """Yield the frames of the stream until the client has gone."""
         try:
             async with self._hub.following(self._caller) as queue:
@@ -122,8 +118,8 @@ class EventStream:
                 if self._wanted.after is not None:
                     async for frame in self._past(self._wanted.after, begin):
                         yield frame
-                async for frame in self._live(queue, max(begin, self._wanted.after or 0)):
-                    yield frame
+                async for piece in self._live(queue, max(begin, self._wanted.after or 0)):
+                    yield piece
         except HeadnodeError as error:
             yield b"event: end\ndata: " + msgspec.json.encode(problem_of(error)) + b"\n\n"
 
@@ -138,7 +134,7 @@ class EventStream:
                 yield piece
             after = page.after
 
-    async def _live(self, queue: EventQueue, after: int) -> AsyncIterator[bytes]:
+    async def _live(self, queue: EventQueue, after: int) -> AsyncIterator[bytes | SharedChunk]:
         """Yield the events that come.
 
         Raises:  NotAllowed when the user has no right any more; the refusal of the head.
@@ -157,7 +153,7 @@ class EventStream:
             if not batches:
                 yield b":\n\n"
 
-    def _pieces(self, batch: EventBatch, after: int) -> Iterable[bytes]:
+    def _pieces(self, batch: EventBatch, after: int) -> Iterable[bytes | SharedChunk]:
         """Return the bytes of the events in a batch that the stream is to have."""
         if batch.events[0].event.number > after and not (self._types or self._jobs or self._wanted.owner):
             return batch.pieces()
@@ -186,7 +182,7 @@ class PageNews(EventStream):
     Pages fetch themselves again, so that they need no events; a burst of thousands costs a browser one line.
     """
 
-    async def frames(self) -> AsyncIterator[bytes]:
+    async def frames(self) -> AsyncIterator[bytes | SharedChunk]:
         """Yield the frames of the stream until the browser has gone."""
         try:
             async with self._hub.following(self._caller) as queue:

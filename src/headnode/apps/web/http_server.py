@@ -1,13 +1,15 @@
 """Slow and greedy clients at the HTTP server: each costs no more than its connection, and not for ever."""
 
 import asyncio
+from functools import partial
 from ipaddress import ip_address, ip_network
 from typing import Final
 
 import h11
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from headnode.apps.web.chunked_stream import WRITES_CHUNKS
 from headnode.core.model.bounds import UNREAD_TIME, WEB_CONNECTIONS_OF_ADDRESS, WEB_HEAD_TIME
 
 _LOOPBACK: Final = ("127.0.0.1", "::1")
@@ -47,6 +49,13 @@ class BoundedHttp(H11Protocol):
         else:
             self._head_is_here()
 
+    def handle_events(self) -> None:
+        """Begin the requests that have come; their answers may have chunks that are shared with others."""
+        super().handle_events()  # their tasks have not run yet
+        if self.cycle is not None and not self.cycle.response_started:
+            writes = partial(_write_chunk, self.cycle)
+            self.cycle.scope.setdefault("extensions", {})[WRITES_CHUNKS] = {"write": writes}
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
         self._head_is_here()
@@ -60,6 +69,18 @@ class BoundedHttp(H11Protocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+
+async def _write_chunk(cycle: RequestResponseCycle, chunk: bytes) -> None:
+    """Write a chunk behind what was sent, when the client has read most of that; as `cycle.send` does.
+
+    Raises:  TimeoutError when the client does not read.
+    """
+    if cycle.flow.write_paused and not cycle.disconnected:
+        async with asyncio.timeout(UNREAD_TIME.most):
+            await cycle.flow.drain()
+    if not cycle.disconnected:
+        cycle.transport.write(chunk)
 
 
 class SlowReaders:
