@@ -3,10 +3,12 @@
 What a reader of jobs lets in goes further, as in real life: it is checked, and written in every language.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from headnode.adapters.wire.sssrmap_frames import check_request, read_chunks, read_head, request_frame
 from headnode.core.formats import dialects, hpc_values, slash_terms, swf
 from headnode.core.formats.dialects import DIALECTS, JobLanguage, ReadOptions
 from headnode.core.formats.fidelity import Awareness, parse_awareness
@@ -14,11 +16,13 @@ from headnode.core.formats.grid import keys as grid
 from headnode.core.formats.hpc_xml.attributes import JOB_ATTRIBUTES, TASK_ATTRIBUTES
 from headnode.core.formats.native import keys as native
 from headnode.core.formats.sss.property_rows import SPELLINGS
+from headnode.core.formats.sss.sssrmap.joins import JoinSide, answer_join
 from headnode.core.formats.sss.sssrmap.messages import envelope, leaf, read_request
 from headnode.core.formats.sss.sssrmap.queries import answer_query
 from headnode.core.formats.sss.sssrmap.signatures import checked_body, signature_of
 from headnode.core.formats.text.quantities import parse_date_time
 from headnode.core.formats.text.xml_text import XmlElement
+from headnode.core.model.bounds import RMAP_HEAD
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.job_checks import check_job
@@ -100,7 +104,27 @@ def sssrmap(data: bytes) -> None:
     body = data.decode(errors="replace")
     with suppress(BadRequest):
         request = read_request(checked_body(envelope(body, signature_of(body, b"key")), b"key"))
-        answer_query(request, [XmlElement("Job", {}, [leaf("JobId", 5), leaf("Name", "x")])])
+        jobs = [XmlElement("Job", {}, [leaf("JobId", 5), leaf("Name", "x")])]
+        answer_query(request, jobs)
+        answer_join(request, [JoinSide(name, jobs) for name in request.objects])
+
+
+def sssrmap_framing(data: bytes) -> None:
+    """Read the messages of an SSSRMAP connection until it is over, or one is refused."""
+
+    async def read() -> None:
+        reader = asyncio.StreamReader(limit=RMAP_HEAD.most)
+        reader.feed_data(data)
+        reader.feed_eof()
+        with suppress(BadRequest):
+            while (head := await read_head(reader)) is not None:
+                check_request(head)
+                await read_chunks(reader, head)
+
+    _LOOP.run_until_complete(read())
+
+
+_LOOP = asyncio.new_event_loop()
 
 
 def workload(data: bytes) -> None:
@@ -124,6 +148,7 @@ PARSERS: dict[str, Parser] = {
     "terms": job_terms,
     "values": single_values,
     "sssrmap": sssrmap,
+    "sssrmap-framing": sssrmap_framing,
     "workload": workload,
 }
 _FILES = {
@@ -139,6 +164,16 @@ _TEXTS = {
         b'<Option name="Limit">1</Option><Get name="A/B[1]" op="Sort"></Get><Where name="Name" op="Match" '
         b'conj="OrNot" group="1">*x?</Where><Where name="@a" group="-1" units="GB">1</Where>'
         b"</Request></Body>",
+        b'<Body><Request action="Query" actor="a"><Object alias="J">Job</Object>'
+        b'<Object join=",">User</Object><Get name="Name" object="User" op="Max"></Get>'
+        b'<Where name="JobId" object="J" subject="User" op="GE">JobId</Where></Request></Body>',
+    ),
+    "sssrmap-framing": (
+        request_frame(b"<Envelope></Envelope>"),
+        request_frame(b"<Envelope></Envelope>", keep_alive=True) * 2,
+        b"POST /SSSRMAP3 HTTP/1.1\r\nContent-Type: text/xml\r\n"
+        b"Transfer-Encoding: chunked;\r\n\r\n1;a\r\nx0\r\n\0",
+        b"POST /gold HTTP/1.0\nContent-Type: text/xml\nContent-Length: 1\n\nx",
     ),
     "terms": (b"runtime\x001:30\x00numprocessors\x004-8", b"command\0a\0env\0A=1", b"minprocessors\x001"),
     "values": tuple(

@@ -12,7 +12,7 @@ from headnode.adapters.wire.sssrmap_client import read_site_key
 from headnode.adapters.wire.sssrmap_frames import request_frame
 from headnode.apps.web.head_client import HeadClient
 from headnode.apps.web.sssrmap import listener, main
-from headnode.apps.web.sssrmap.actions import ACTIONS
+from headnode.apps.web.sssrmap.actions import ACTIONS, JOIN
 from headnode.apps.web.sssrmap.listener import RmapListener
 from headnode.apps.web.sssrmap.main import read_options
 from headnode.apps.web.sssrmap.service import RmapRules, RmapService
@@ -36,7 +36,7 @@ def bound(most: int) -> Bound:
 async def serving() -> AsyncIterator[int]:
     """Yield the port of a listener whose head is away."""
     service = RmapService(
-        HeadClient(Path("/nowhere")), RmapRules(KEY, frozenset(METHODS)), ACTIONS, started=0.0
+        HeadClient(Path("/nowhere")), RmapRules(KEY, frozenset(METHODS)), ACTIONS, JOIN, started=0.0
     )
     server = await asyncio.start_server(RmapListener(service).serve, "127.0.0.1", 0, limit=RMAP_HEAD.most)
     async with server:

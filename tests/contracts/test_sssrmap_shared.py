@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 
 import pytest
 
 from headnode.apps.web.sssrmap import service
+from headnode.apps.web.sssrmap.queries import SharedObjects
 from headnode.apps.web.sssrmap.service import IdGuard, SharedAnswers
-from headnode.core.formats.sss.sssrmap.messages import RmapRequest
+from headnode.core.formats.sss.sssrmap.messages import RmapRequest, canonical, leaf
 from headnode.core.formats.sss.sssrmap.status import MessageFault, StatusCode
+from headnode.core.formats.text.xml_text import XmlElement
 from headnode.core.model.errors import Unavailable
 
 KEY = ("jobs",)
@@ -49,6 +52,7 @@ def test_queries_at_the_same_time_are_one_request() -> None:
 
 def test_an_older_answer_is_given_while_the_next_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "FRESH", 0.0)
+    monkeypatch.setattr(service, "SHARE", 0)
 
     async def scene(shared: SharedAnswers, source: Source) -> None:
         assert await shared.find(KEY, source.make, 0.0) == 1
@@ -73,6 +77,43 @@ def test_an_answer_that_is_too_old_is_not_given(monkeypatch: pytest.MonkeyPatch)
         assert await shared.find(KEY, source.make, 0.0) == 2
 
     run(scene)
+
+
+def test_an_answer_that_took_long_is_given_for_longer_so_that_the_head_has_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(service, "time", SimpleNamespace(monotonic=lambda: now))
+
+    async def scene(shared: SharedAnswers, source: Source) -> None:
+        nonlocal now
+
+        async def make() -> int:
+            nonlocal now
+            now += 0.2
+            return await source.make()
+
+        assert await shared.find(KEY, make) == 1  # asked for at 1000.0
+        now = 1003.9
+        assert (await shared.find(KEY, make), source.made) == (1, 1)
+        now = 1004.1
+        assert await shared.find(KEY, make) == 1
+        while source.made == 1:
+            await asyncio.sleep(0)
+        assert await shared.find(KEY, make) == 2
+
+    run(scene)
+
+
+def test_the_same_question_about_the_same_objects_is_answered_once() -> None:
+    objects = SharedObjects([XmlElement("Job", {}, [leaf("JobId", "a&b")])])
+    rows = [XmlElement("Job", {"a": '"'}, [leaf("JobId", "a&b"), leaf("Name", "")])]
+    kept = objects.keep("question", list(rows))
+    assert [canonical(one) for one in kept] == [canonical(one) for one in rows]
+    assert objects.answers["question"] is kept
+    for number in range(100):
+        objects.keep(number, rows)
+    assert len(objects.answers) < 100
 
 
 def test_after_a_change_nothing_of_before_is_given() -> None:

@@ -66,6 +66,11 @@ def test_a_job_is_submitted_changed_asked_for_and_canceled(peer: RealListener, k
     where = ("--where", f"(JobId={number}", "--where", "and Priority=1300)", "--where", "andnot ProjectId~x*")
     told = asked(peer, key, "Query", "Job", "--get", "ProjectId", "--get", "JobState", *where)
     assert told["data"] == ["<Job><ProjectId>p q</ProjectId><JobState>Hold</JobState></Job>"]
+    joined = asked(
+        *(peer, key, "Query", "Job,User:U", "--get", "Job.JobId", "--get", "U.UserId"),
+        *("--where", f"Job.JobId={number}", "--where", "Job.UserId=U.UserId"),
+    )
+    assert joined["data"] == [f"<Job_User><JobId>{number}</JobId><UserId>{ACTOR}</UserId></Job_User>"]
     counted = asked(peer, key, "Query", "Job", "--get", "JobId:Count", *where, "--sha256", "--chunk", "1")
     assert counted["data"] == ["<Job><JobId>1</JobId></Job>"]
     asked(peer, key, "Cancel", "Job", "--where", f"JobId={number}")
@@ -107,6 +112,7 @@ def test_a_file_is_signed_or_sent_as_it_is(peer: RealListener, key: Path, tmp_pa
     [
         (("Query",), "an action and an object"),
         (("Query", "Job"), "--key-file"),
+        (("Query", "Job,", "--key-file", "KEY"), "names no object"),
         (("Query", "Job", "--where", "JobId"), "JobState=Idle"),
         (("Query", "Job", "--set", "JobId"), "Priority=1500"),
         (("--file", "/nowhere/x"), "cannot be read"),

@@ -274,6 +274,39 @@ def test_queues_users_and_projects_are_told(peer: RealListener, kind: str, known
     canceled(peer, number)
 
 
+def test_jobs_are_joined_with_their_users_and_nodes(head: RealHead, peer: RealListener) -> None:
+    number = submitted(peer, f"{SLEEP}<ProjectId>chemistry</ProjectId>")
+    head.wait_for(number, "Running")
+    (node,) = head.ask("job", job=number)["job"]["usage"]["nodes"]
+    asked = "<Object>User</Object><Object>Node</Object>"
+    asked += '<Get name="JobId" object="Job"></Get><Get name="UserId" object="User"></Get>'
+    asked += '<Get name="NodeState" object="Node"></Get><Where name="JobClass">active</Where>'
+    asked += '<Where name="UserId" object="Job" subject="User">UserId</Where>'
+    asked += f'<Where conj="And" name="JobId" object="Job">{number}</Where>'
+    asked += '<Where name="NodeId" object="Node" subject="Job">NodeList/Node</Where>'
+    (told,) = rows(peer.ask("Query", "Job", asked))
+    said = f"<Job_User_Node><JobId>{number}</JobId><UserId>{ACTOR}</UserId><NodeState>"
+    assert told.startswith(said), (told, node)
+    (described,) = rows(
+        peer.ask(
+            "Query",
+            "Job",
+            '<Object alias="P">Project</Object><Get name="Executable"></Get>'
+            f'<Get name="ProjectId" object="P"></Get><Where name="JobId">{number}</Where>'
+            '<Where name="ProjectId" object="P" subject="Job">ProjectId</Where>',
+        )
+    )
+    assert described == (
+        "<Job_Project><Executable>/bin/sleep</Executable><ProjectId>chemistry</ProjectId></Job_Project>"
+    )
+    assert code(peer.ask("Cancel", "Job", f"<Object>User</Object>{named(number)}")) == "318"
+    assert code(peer.ask("Query", "Job", "<Object>Moon</Object>")) == "315"
+    assert (
+        code(peer.ask("Query", "Job", '<Object>User</Object><Get name="Odd" object="User"></Get>')) == "316"
+    )
+    canceled(peer, number)
+
+
 def test_only_administrators_reserve_and_drain(head: RealHead, peer: RealListener) -> None:
     (node,) = [each["name"] for each in head.ask("nodes")["nodes"]]
     start = int(time.time()) + 36_000
@@ -416,7 +449,7 @@ def test_a_job_object_of_maui_is_created(head: RealHead, peer: RealListener) -> 
 
 def test_an_answer_comes_in_chunks_with_all_objects(peer: RealListener) -> None:
     jobs = [submitted(peer, action="Create") for _ in range(3)]
-    said = ' chunking="True" chunkSize="10"'
+    said = ' chunking="True" chunkSize="1"'
     body = f'<Body><Request action="Query" actor="{ACTOR}"{said}><Object>Job</Object>'
     body += '<Get name="JobId" op="Tros"></Get><Where name="JobState">hold</Where></Request></Body>'
     chunks = peer.read(peer.exchange(request_frame(envelope(body, signature_of(body, KEY)))))

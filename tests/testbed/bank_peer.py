@@ -27,9 +27,9 @@ from xml.etree import ElementTree as Tree
 PATIENCE = 30.0  # seconds
 TABLES = """
 create table if not exists accounts (project text primary key, amount integer);
-create table if not exists reservations (name text primary key, project text, amount integer);
-create table if not exists jobs (name text, machine text, project text, user text, stage text, charge integer,
-    primary key (name, machine));
+create table if not exists reservations (name text primary key, project text, amount integer, job integer);
+create table if not exists jobs (id integer primary key, name text, machine text, project text, user text,
+    stage text, charge integer);
 create table if not exists told (action text, name text, amount integer, message text);
 """
 HEADERS = 'HTTP/1.1 200 OK\r\nContent-Type: text/xml; charset="utf-8"\r\nTransfer-Encoding: chunked\r\n\r\n'
@@ -58,7 +58,9 @@ class Till:
         option = {one.get("name"): one.text for one in request.findall("Option")}
         match request.get("action"), request.findtext("Object"):
             case "Query", "Job":
-                return self.query(str(where["JobId"]), str(where["MachineName"]))
+                if not where.keys() <= {"JobId", "Machine", "User", "Project", "Stage"}:
+                    raise Refused("318", f"{[*where]}: not a valid attribute for the Job object")
+                return self.query(str(where["JobId"]), str(where["Machine"]))
             case "Delete", "Reservation":
                 gone = self.database.execute("delete from reservations where name = ?", (where["Name"],))
                 return gone.rowcount, f"Successfully deleted {gone.rowcount} Reservation", ""
@@ -86,33 +88,46 @@ class Till:
         if replaces:
             self.database.execute("delete from reservations where name = ?", (name,))
         if action != "Charge" and amount > self.free(project):
-            raise Refused("782", f"Insufficient balance to reserve job {name}")
+            raise Refused("784", f"Insufficient balance to reserve job {name}")
         if action == "Quote":
             return (
                 amount,
                 f"Successfully quoted {amount} credits",
                 f"<Quote><Amount>{amount}</Amount></Quote>",
             )
-        keep = "insert into jobs values (?, ?, ?, ?, ?, 0) on conflict do update set stage = excluded.stage"
-        self.database.execute(keep, (name, job["MachineName"], project, job["UserId"], action))
+        held = self.one("select job from reservations where name = ?", name) if action == "Charge" else None
+        if held is None:  # each reservation has a record of its own, which the charge takes over
+            keep = "insert into jobs (name, machine, project, user, charge) values (?, ?, ?, ?, 0)"
+            made = self.database.execute(keep, (name, job["MachineName"], project, job["UserId"]))
+            held = made.lastrowid
+        self.database.execute("update jobs set stage = ? where id = ?", (action, held))
         if action == "Reserve":
-            self.database.execute("insert into reservations values (?, ?, ?)", (name, project, amount))
-            told = f"<Reservation><Name>{name}</Name><Amount>{amount}</Amount></Reservation>"
+            self.database.execute(
+                "insert into reservations values (?, ?, ?, ?)", (name, project, amount, held)
+            )
+            told = f"<Reserve><Amount>{amount}</Amount><Job>{held}</Job></Reserve>"
             return amount, f"Successfully reserved {amount} credits for job {name}", told
-        self.database.execute("update jobs set charge = charge + ? where name = ?", (amount, name))
+        self.database.execute("update jobs set charge = charge + ? where id = ?", (amount, held))
         self.database.execute("update accounts set amount = amount - ? where project = ?", (amount, project))
         self.database.execute("delete from reservations where name = ?", (name,))
-        told = f"<Charge><Amount>{amount}</Amount><Job>17</Job></Charge>"
+        told = f"<Charge><Amount>{amount}</Amount><Job>{held}</Job></Charge>"
         return amount, f"Successfully charged job {name} for {amount} credits", told
 
     def refund(self, name: str) -> tuple[int, str, str]:
-        amount, project = self.one("select charge from jobs where name = ?", name), ""
-        if amount is None:
-            raise Refused("740", f"Job {name} does not exist")
-        project = self.one("select project from jobs where name = ?", name)
-        self.database.execute("update jobs set charge = 0, stage = 'Refund' where name = ?", (name,))
+        rows = self.database.execute(
+            "select id, charge, project from jobs where name = ? and stage = 'Charge'", (name,)
+        ).fetchall()
+        if not rows:
+            raise Refused("740", "There are no jobs matching the specified job id")
+        if len(rows) > 1:
+            raise Refused("740", "There are multiple jobs matching the specified job id.")
+        ((number, amount, project),) = rows
+        if not amount:
+            raise Refused("740", "There are no charges to refund")
+        self.database.execute("update jobs set charge = 0 where id = ?", (number,))
         self.database.execute("update accounts set amount = amount + ? where project = ?", (amount, project))
-        return amount, f"Successfully refunded job {name} for {amount} credits", ""
+        told = f"<Refund><JobId>{name}</JobId><Refund>{amount}</Refund></Refund>"
+        return amount, f"Successfully refunded {amount} credits for job {name}", told
 
     def free(self, project: str) -> int:
         """Return the balance of a project: what it has, less what is reserved."""

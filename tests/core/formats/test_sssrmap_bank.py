@@ -73,6 +73,11 @@ def test_the_messages_of_the_page_are_sent_and_answered_as_it_says(tmp_path: Pat
     [
         ("<Data><Charge><Amount>180</Amount><Job>17</Job></Charge></Data>", 180_000_000),
         ("<Count>180</Count>", 180_000_000),
+        (
+            "<Count>180</Count><Data><Refund><JobId>12-1</JobId><Refund>180.25</Refund></Refund></Data>",
+            180_250_000,
+        ),
+        ("<Count>12345678901.50</Count><Data><Charge><Amount>7.50</Amount></Charge></Data>", 7_500_000),
         ("<Data><Job><JobId>12-1</JobId><Charge>0.1234567</Charge></Job></Data>", 123_456),
         ("<Data><Amount>999999999999</Amount></Data>", 999_999_999_999_000_000),
         ("<Data><Charge><Amount>1</Amount></Charge><Charge><Amount>1</Amount></Charge></Data>", 1_000_000),
@@ -130,6 +135,11 @@ def test_an_answer_to_another_message_is_none() -> None:
         ("charge", booked("12-1", "Charge", "x"), "away"),
         ("charge", booked("12-2", "Charge", "180"), "away"),
         ("charge", "<Data><Moon></Moon></Data>", "away"),
+        ("charge", booked("12-1", "Reserve", "0") + booked("12-1", "Reserve", "0"), None),
+        ("charge", booked("12-1", "Reserve", "0") + booked("12-1", "Charge", "180"), "done"),
+        ("charge", booked("12-1", "Charge", "180") + booked("12-2", "Charge", "180"), "away"),
+        ("refund", booked("12-1", "Reserve", "0") + booked("12-1", "Charge", "180"), None),
+        ("refund", booked("12-1", "Reserve", "0") + booked("12-1", "Charge", "0"), "done"),
         ("refund", booked("12-1", "Charge", "180"), None),
         ("refund", booked("12-1", "Charge", "0"), "done"),
         ("refund", booked("12-1", "Refund", "9"), "done"),

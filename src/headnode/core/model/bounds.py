@@ -181,6 +181,7 @@ RMAP_CONDITIONS = Bound(
     "Get, Set, Where and Option of a request", 200, "entries", "each is tried on every object"
 )
 RMAP_ROWS = Bound("objects that an SSSRMAP query looks at", 10_000, "objects", "then it is answered with 146")
+RMAP_JOINED = Bound("rows that an SSSRMAP query of several objects tries", 100_000, "rows", "memory")
 RMAP_DETAILS = Bound(
     "jobs whose whole description a query reads", 500, "jobs", "each is a request to the head"
 )

@@ -10,7 +10,7 @@ from headnode.apps.client.client import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from headnode.core.formats.sss.sssrmap.messages import RmapField, RmapRequest
     from headnode.core.formats.text.xml_text import XmlElement
@@ -132,15 +132,18 @@ def _request(asked: Arguments) -> "RmapRequest":
         found = parsed(_file(file))
         data = [found if found.name == "Data" else XmlElement("Data", {}, [found])]
         data = [XmlElement("Data", one.attributes, [*elements(one)]) for one in data]
+    objects, aliases = _objects(asked.words[1])
+    called = [alias or name for name, alias in zip(objects, aliases, strict=True)]
+    gets = (_field(_GET, text, "get", "JobId or Charge:Sum") for text in asked.options.get("get", ()))
+    wheres = (_field(_WHERE, text, "where", "JobState=Idle") for text in asked.options.get("where", ()))
     return RmapRequest(
         action=asked.words[0],
         actor=asked.text("actor") or _own_name(),
-        objects=(asked.words[1],),
-        gets=tuple(_field(_GET, text, "get", "JobId or Charge:Sum") for text in asked.options.get("get", ())),
+        objects=objects,
+        aliases=aliases if any(aliases) else (),
+        gets=tuple(_of_object(one, called) for one in gets),
         sets=tuple(_field(_SET, text, "set", "Priority=1500") for text in asked.options.get("set", ())),
-        wheres=tuple(
-            _field(_WHERE, text, "where", "JobState=Idle") for text in asked.options.get("where", ())
-        ),
+        wheres=tuple(_of_object(one, called) for one in wheres),
         options=tuple(_field(_SET, text, "option", "Limit=10") for text in asked.options.get("option", ())),
         data=tuple(data),
         id=asked.text("id") or _new_id(),
@@ -163,6 +166,29 @@ def _field(form: "re.Pattern[str]", text: str, option: str, example: str) -> "Rm
         conj=_CONJS.get((parts.get("conj") or "").lower(), ""),
         group=len(parts.get("open") or "") - len(parts.get("close") or ""),
     )
+
+
+def _objects(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the objects of a request, and their aliases: ``Job,User:U``."""
+    parts = [one.partition(":") for one in text.split(",")]
+    if not all(name for name, _, _ in parts):
+        raise usage(f"{text[:80]!r} names no object", "write Job, or several: Job,User")
+    return tuple(name for name, _, _ in parts), tuple(alias for _, _, alias in parts)
+
+
+def _of_object(field: "RmapField", called: "Sequence[str]") -> "RmapField":
+    """Return a field of a join with the objects that its name and its value begin with."""
+    import msgspec
+
+    if len(called) == 1:
+        return field
+    owner, dot, name = field.name.partition(".")
+    if dot and owner in called:
+        field = msgspec.structs.replace(field, object=owner, name=name)
+    subject, dot, value = field.value.partition(".")
+    if dot and subject in called:
+        field = msgspec.structs.replace(field, subject=subject, value=value)
+    return field
 
 
 def _own_name() -> str:
@@ -209,7 +235,7 @@ def _serve(asked: Arguments, client: Client) -> int:
 COMMANDS = (
     CliCommand(
         "sss",
-        "ACTION OBJECT",
+        "ACTION OBJECT[,OBJECT]",
         "Send an SSSRMAP message and show its answer, or answer such messages",
         speak,
         options=(
@@ -223,7 +249,7 @@ COMMANDS = (
             CliOption("data", "FILE", "XML of the objects of the request; -: standard input"),
             CliOption("file", "FILE", "The whole message or its Body; -: standard input"),
             CliOption("id", "ID", "Id of the request (default: a new one)"),
-            CliOption("chunk", "BYTES", "Ask for the answer in chunks of about so many bytes"),
+            CliOption("chunk", "N", "Ask for the answer in chunks of at most so many objects"),
             CliOption("sha256", "", "Sign with HMAC-SHA256, which older peers do not know"),
             CliOption("serve", "", "Be a peer: answer messages, in the foreground"),
             CliOption("address", "ADDRESS", "With --serve: listen at this address (default: 127.0.0.1)"),
@@ -237,6 +263,7 @@ COMMANDS = (
         notes=(
             "Conditions are joined by and; begin one with or, andnot or ornot, and set brackets: "
             "--where '(User=ann' --where 'or User=bob)'.",
+            "A query can join objects: hn sss Query Job,User --get JobId --where 'Job.UserId=User.UserId'.",
             "A file that is a whole message is sent as it is, unless --key-file signs it anew.",
         ),
     ),

@@ -1,13 +1,26 @@
 """What can be done with which objects by SSSRMAP."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from headnode.apps.web.sssrmap import cluster_objects, job_actions, job_queries, named_by_jobs
+from headnode.apps.web.sssrmap.queries import Collector, join_of, query_of
 from headnode.apps.web.sssrmap.service import Actions
 
+COLLECTORS: Final[Mapping[str, Collector]] = {
+    "Job": job_queries.collect_jobs,
+    "JobGroup": named_by_jobs.collect_groups,
+    "Node": cluster_objects.collect_nodes,
+    "Queue": cluster_objects.collect_queues,
+    "Reservation": cluster_objects.collect_reservations,
+    "User": named_by_jobs.collect_users,
+    "Project": named_by_jobs.collect_projects,
+    "Account": named_by_jobs.collect_projects,
+}
+JOIN: Final = join_of(COLLECTORS)
 ACTIONS: Final[Actions] = {
     "Job": {
-        "Query": job_queries.query_jobs,
+        "Query": query_of(COLLECTORS["Job"]),
         "Submit": job_actions.submit,
         "Create": job_actions.create,
         "Modify": job_actions.modify,
@@ -21,21 +34,21 @@ ACTIONS: Final[Actions] = {
         "Notify": job_actions.notify,
     },
     "JobGroup": {
-        "Query": named_by_jobs.query_groups,
+        "Query": query_of(COLLECTORS["JobGroup"]),
         "Submit": job_actions.submit,
         "Create": job_actions.create,
         "Cancel": job_actions.cancel_group,
         "Delete": job_actions.cancel_group,
     },
-    "Node": {"Query": cluster_objects.query_nodes, "Modify": cluster_objects.modify_node},
-    "Queue": {"Query": cluster_objects.query_queues},
+    "Node": {"Query": query_of(COLLECTORS["Node"]), "Modify": cluster_objects.modify_node},
+    "Queue": {"Query": query_of(COLLECTORS["Queue"])},
     "Reservation": {
-        "Query": cluster_objects.query_reservations,
+        "Query": query_of(COLLECTORS["Reservation"]),
         "Create": cluster_objects.create_reservation,
         "Cancel": cluster_objects.cancel_reservation,
         "Delete": cluster_objects.cancel_reservation,
     },
-    "User": {"Query": named_by_jobs.query_users},
-    "Project": {"Query": named_by_jobs.query_projects},
-    "Account": {"Query": named_by_jobs.query_projects},
+    "User": {"Query": query_of(COLLECTORS["User"])},
+    "Project": {"Query": query_of(COLLECTORS["Project"])},
+    "Account": {"Query": query_of(COLLECTORS["Account"])},
 }

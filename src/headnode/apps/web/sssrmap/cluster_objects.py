@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from headnode.apps.web.sssrmap.job_queries import answered, refuse_other_names
+from headnode.apps.web.sssrmap.queries import Collected, SharedObjects, refuse_other_names
 from headnode.apps.web.sssrmap.service import RmapCall
 from headnode.core.formats.sss.sssrmap.conditions import as_number
 from headnode.core.formats.sss.sssrmap.messages import (
@@ -51,14 +51,15 @@ def node_object(node: Mapping[str, Any]) -> XmlElement:
     return XmlElement("Node", {}, [*told])
 
 
-async def query_nodes(call: RmapCall) -> RmapResponse:
-    """Tell the nodes: what they have, what is free, what is used."""
+async def collect_nodes(call: RmapCall) -> Collected:
+    """Return the nodes: what they have, what is free, what is used."""
     refuse_other_names(call, _NODE_NAMES)
 
-    async def make() -> list[XmlElement]:
-        return [renamed(node_object(each), call.names) for each in (await call.ask("nodes"))["nodes"]]
+    async def make() -> SharedObjects:
+        nodes = (await call.ask("nodes"))["nodes"]
+        return SharedObjects(renamed(node_object(each), call.names) for each in nodes)
 
-    return await answered(call, await call.shared(("nodes", call.names), make))
+    return Collected(await call.shared(("nodes", call.names), make))
 
 
 async def modify_node(call: RmapCall) -> RmapResponse:
@@ -80,8 +81,8 @@ async def modify_node(call: RmapCall) -> RmapResponse:
     return _done(call, names, "modified")
 
 
-async def query_queues(call: RmapCall) -> RmapResponse:
-    """Tell the job templates."""
+async def collect_queues(call: RmapCall) -> Collected:
+    """Return the job templates."""
     refuse_other_names(call, ("Id", "Description", "QueueStarted"))
     found = [
         XmlElement(
@@ -95,7 +96,7 @@ async def query_queues(call: RmapCall) -> RmapResponse:
         )
         for each in (await call.ask("templates"))["templates"]
     ]
-    return await answered(call, [renamed(one, call.names) for one in found])
+    return Collected([renamed(one, call.names) for one in found])
 
 
 _LISTS: Final = {"Node": "nodes", "User": "users", "Group": "groups", "Project": "projects"}
@@ -112,14 +113,14 @@ def _reservation(each: Mapping[str, Any]) -> Iterator[XmlElement]:
         yield leaf("Description", each["reason"])
 
 
-async def query_reservations(call: RmapCall) -> RmapResponse:
-    """Tell the reservations of nodes."""
+async def collect_reservations(call: RmapCall) -> Collected:
+    """Return the reservations of nodes."""
     refuse_other_names(call, ("Id", "State", "StartTime", "EndTime", "Description", *_LISTS))
     found = [
         XmlElement("Reservation", {}, [*_reservation(each)])
         for each in (await call.ask("reservations"))["reservations"]
     ]
-    return await answered(call, [renamed(one, call.names) for one in found])
+    return Collected([renamed(one, call.names) for one in found])
 
 
 async def create_reservation(call: RmapCall) -> RmapResponse:

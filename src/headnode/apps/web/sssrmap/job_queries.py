@@ -5,18 +5,17 @@ the whole descriptions of the jobs that fulfil the other conditions.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from ClusterShell.NodeSet import NodeSet, NodeSetException
 
-from headnode.apps.web.sssrmap.service import RmapCall, in_turn
+from headnode.apps.web.sssrmap.queries import Collected, SharedObjects
+from headnode.apps.web.sssrmap.service import RmapCall
 from headnode.core.formats.sss.sssrmap.conditions import condition_of
 from headnode.core.formats.sss.sssrmap.messages import (
     RmapField,
-    RmapResponse,
-    RmapStatus,
     child_of,
     compacted,
     elements,
@@ -24,7 +23,7 @@ from headnode.core.formats.sss.sssrmap.messages import (
     parsed,
 )
 from headnode.core.formats.sss.sssrmap.paths import read_path
-from headnode.core.formats.sss.sssrmap.queries import answer_query, options_of, unknown_options
+from headnode.core.formats.sss.sssrmap.queries import options_of
 from headnode.core.formats.sss.sssrmap.spellings import (
     PeerNames,
     in_0_2_whole,
@@ -128,7 +127,7 @@ async def _objects(call: RmapCall, rows: "JobRows") -> list[XmlElement]:
     """Return the objects of rows, made once for all queries that share the rows."""
     if call.names not in rows.objects:
         machine = (await call.shared(("ping",), lambda: call.ask("ping"), 60.0))["cluster"]
-        rows.objects[call.names] = [job_object(row, machine, call.names) for row in rows]
+        rows.objects[call.names] = SharedObjects(job_object(row, machine, call.names) for row in rows)
     return rows.objects[call.names]
 
 
@@ -139,7 +138,7 @@ class JobRows(list[Row]):
         """`whole`: these are all that there are."""
         super().__init__(rows)
         self.whole = whole
-        self.objects: dict[PeerNames, list[XmlElement]] = {}
+        self.objects: dict[PeerNames, SharedObjects] = {}
 
     @cached_property
     def by_id(self) -> Mapping[str, Row]:
@@ -209,15 +208,15 @@ async def _all_rows(call: RmapCall, fields: Mapping[str, Any]) -> JobRows:
 # ---------------------------------------------------------------- queries
 
 
-async def query_jobs(call: RmapCall) -> RmapResponse:
-    """Tell which jobs fulfil the conditions, and what is asked of them."""
+async def collect_jobs(call: RmapCall) -> Collected:
+    """Return the jobs that may fulfil the conditions, with what is asked of them."""
     _refuse_unknown(call)
     sure = _sure(call)
     rows = await rows_of(call, sure)
     found = await _objects(call, rows)
     if not _is_listed(call):
         found = await _described(call, rows, found, _listed_matches(call, rows, found))
-    return await answered(call, found, hidden=HIDDEN, whole=rows.whole)
+    return Collected(found, rows.whole, HIDDEN)
 
 
 def _refuse_unknown(call: RmapCall) -> None:
@@ -308,49 +307,3 @@ def _job_in(document: XmlElement) -> XmlElement | None:
     if document.name == "Job":
         return document
     return next((job for one in elements(document) if (job := _job_in(one)) is not None), None)
-
-
-async def answered(
-    call: RmapCall, found: Sequence[XmlElement], *, hidden: Sequence[str] = (), whole: bool = True
-) -> RmapResponse:
-    """Return the answer to a query over objects.
-
-    hidden: properties that are left out unless they are asked for
-    whole:  these are all objects that there are
-    """
-    request = call.request
-    work = partial(answer_query, request, found, respelling(call.kind, call.names))
-    rows = await in_turn(len(found) * (1 + len(request.gets + request.wheres)), work)
-    if not call.request.gets and hidden:
-        rows = [
-            XmlElement(
-                row.name, row.attributes, [one for one in elements(row) if one.name.lower() not in hidden]
-            )
-            for row in rows
-        ]
-    status = RmapStatus(message=f"Successfully queried {len(rows)} {call.kind}")
-    if (ignored := unknown_options(call.request)) or not whole:
-        code = StatusCode.NOT_UNDERSTOOD if ignored else StatusCode.PARTIAL
-        said = f"options without effect: {', '.join(ignored)[:200]}" if ignored else ""
-        said = said if whole else f"{said}; only the {len(found)} newest jobs were looked at".lstrip("; ")
-        status = RmapStatus(str(code), said)
-    return RmapResponse(status=status, count=len(rows), data=tuple(rows))
-
-
-def refuse_other_names(call: RmapCall, known: Iterable[str]) -> None:
-    """Refuse a query that names a property which no object of its kind has.
-
-    known:  the names of properties in 3.1, and of what is in them
-    Raises:  MessageFault 316.
-    """
-    to_3_1 = respelling(call.kind, PeerNames.V3_1)
-    names = {*known, call.kind, "*"}
-    for field in (*call.request.gets, *call.request.wheres):
-        for name in to_3_1(read_path(field.name).names):
-            if name not in names:
-                near = nearest_name(name, names)
-                raise MessageFault(
-                    StatusCode.WRONG_ATTRIBUTE,
-                    f"{call.kind} has no property {name[:64]!r}",
-                    f"did you mean {near}?" if near else f"it has {', '.join(known)}",
-                )

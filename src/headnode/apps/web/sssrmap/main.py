@@ -18,7 +18,7 @@ from headnode.adapters.files.owners import Unsafe, read_trusted
 from headnode.adapters.wire.frames import allow_many, listen_at, quiet_at_the_end
 from headnode.adapters.wire.sssrmap_client import read_site_key
 from headnode.apps.web.head_client import HeadClient
-from headnode.apps.web.sssrmap.actions import ACTIONS
+from headnode.apps.web.sssrmap.actions import ACTIONS, JOIN
 from headnode.apps.web.sssrmap.listener import RmapListener
 from headnode.apps.web.sssrmap.service import RmapRules, RmapService
 from headnode.core.formats.sss.sssrmap.signatures import METHODS, SHA256
@@ -125,7 +125,7 @@ async def _run(options: RmapOptions) -> None:
     allow_many()
     listening = listen_at(options.address, options.port)
     head = HeadClient(options.state)
-    service = RmapService(head, options.rules, ACTIONS, started=time.time())
+    service = RmapService(head, options.rules, ACTIONS, JOIN, started=time.time())
     listener = RmapListener(service)
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(head.close)

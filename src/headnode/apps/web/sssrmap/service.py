@@ -36,7 +36,8 @@ Found = TypeVar("Found")
 FRESH: Final = 1.0  # seconds for which the answers to queries of a user are shared
 ID_TIME: Final = 300.0  # seconds for which an id is good
 ID_AHEAD: Final = 5.0  # seconds by which a peer's clock may be ahead: only so old ids live through a restart
-STALE: Final = 5.0  # seconds for which they are given while others are made
+STALE: Final = 5.0  # seconds for which they are still given while others are made
+SHARE: Final = 20  # an answer is fresh for so many times the time that it took, up to STALE
 MOST_AT_ONCE: Final = 2_000  # objects, or conditions on them, that are worked on without a pause
 MOST_SHARED: Final = 30_000  # rows that are kept
 _MOST_IDS: Final = 100_000
@@ -55,9 +56,9 @@ class RmapRules(msgspec.Struct, frozen=True):
 
 
 class KnownAnswer(NamedTuple):
-    """What was found, when it was asked for, until when it may be given, and how many rows it has."""
+    """What was found, until when it is fresh, until when it may be given, and how many rows it has."""
 
-    since: float
+    fresh_until: float
     until: float
     found: Any
     size: int
@@ -67,7 +68,8 @@ class SharedAnswers:
     """What was found for a user a moment ago, so that many queries are one request to the head.
 
     An answer that is a little older is given while the next one is being made: a head that is at its limit
-    does not keep queries waiting.
+    does not keep queries waiting.  One that took long to make is given for longer: so polls of a long queue
+    take little of the head.
     """
 
     def __init__(self) -> None:
@@ -80,9 +82,8 @@ class SharedAnswers:
         """Return what was made under a key at most `fresh` seconds ago, or before while it is made anew."""
         now = time.monotonic()
         known, coming = self._known.get(key), self._coming.get(key)
-        if coming is None and (known is None or now - known.since > fresh):
-            until = now + max(STALE, 2 * fresh)
-            coming = self._coming[key] = asyncio.create_task(self._make(key, make, now, until))
+        if coming is None and (known is None or now > known.fresh_until):
+            coming = self._coming[key] = asyncio.create_task(self._make(key, make, now, fresh))
             coming.add_done_callback(_note_failure)
         if known is not None and now < known.until:
             found: Found = known.found
@@ -92,19 +93,22 @@ class SharedAnswers:
     def peek(self, key: tuple[Any, ...]) -> Any:
         """Return what queries of this moment are answered with; None if nothing is known."""
         known, now = self._known.get(key), time.monotonic()
-        if known is None or now >= known.until or (now - known.since > FRESH and key not in self._coming):
+        if known is None or now >= known.until or (now > known.fresh_until and key not in self._coming):
             return None
         return known.found
 
     async def _make(
-        self, key: tuple[Any, ...], make: Callable[[], Awaitable[Found]], since: float, until: float
+        self, key: tuple[Any, ...], make: Callable[[], Awaitable[Found]], since: float, fresh: float
     ) -> Found:
         this = asyncio.current_task()
         try:
             found = await make()
             if self._coming.get(key) is this:  # nothing was changed meanwhile
                 size = len(found) if isinstance(found, list) else 1
-                self._keep(key, KnownAnswer(since, until, found, size))
+                took = time.monotonic() - since
+                fresh_until = since + max(fresh, min(STALE, SHARE * took))
+                until = fresh_until + max(STALE, fresh)
+                self._keep(key, KnownAnswer(fresh_until, until, found, size))
         finally:
             if self._coming.get(key) is this:
                 del self._coming[key]
@@ -215,6 +219,10 @@ class RmapCall:
         """Return what queries of this user share now; None if nothing is known."""
         return self._desk.shared.peek((self._caller.user, *key))
 
+    def part(self, request: RmapRequest, kind: str, names: PeerNames) -> "RmapCall":
+        """Return the call of the same user for a part of what is asked."""
+        return RmapCall(self._desk, self._caller, request, kind, names, None)
+
 
 Function = Callable[[RmapCall], Awaitable[RmapResponse]]
 Actions = Mapping[str, Mapping[str, Function]]
@@ -223,9 +231,14 @@ Actions = Mapping[str, Mapping[str, Function]]
 class RmapService:
     """Answers messages."""
 
-    def __init__(self, head: HeadClient, rules: RmapRules, actions: Actions, started: float) -> None:
-        """`actions`: what is done, by kinds of objects and names of actions; `started` since 1970."""
-        self._desk, self._rules, self._actions = HeadDesk(head), rules, actions
+    def __init__(
+        self, head: HeadClient, rules: RmapRules, actions: Actions, join: Function, started: float
+    ) -> None:
+        """`actions`: what is done, by kinds of objects and names of actions; `started` since 1970.
+
+        join:  answers queries of several kinds of objects
+        """
+        self._desk, self._rules, self._actions, self._join = HeadDesk(head), rules, actions, join
         self._ids = IdGuard(started, required=rules.require_id)
         self._kinds = {kind.lower(): kind for kind in actions}
 
@@ -251,22 +264,40 @@ class RmapService:
             raise MessageFault(
                 StatusCode.NO_OBJECT, "the Request has no Object", "write <Object>Job</Object>"
             )
-        kind = self._kinds.get(request.objects[0].lower())
-        if kind is None:
-            known = ", ".join(self._actions)
-            raise MessageFault(
-                StatusCode.WRONG_OBJECT, f"there are no objects {request.objects[0][:64]!r}", f"use {known}"
-            )
-        function = self._function(kind, request.action)
+        kinds = [self._kind(name) for name in request.objects]
+        request = msgspec.structs.replace(request, objects=tuple(kinds))
+        function = self._function(kinds[0], request.action)
         changes = request.action.lower() != "query"
+        if len(kinds) > 1:
+            if changes:
+                raise MessageFault(
+                    StatusCode.COMBINATION,
+                    "several Objects, which only a Query can have",
+                    "ask for one kind at a time",
+                )
+            function = self._join
         caller = WebCaller(address, user=self._user(request.actor), by_key=True)
         key = self._ids.admit(request, time.time()) if changes else None
-        names = peer_names(request, kind, self._rules.names)
+        names = peer_names(request, kinds[0], self._rules.names)
         try:
-            return await function(RmapCall(self._desk, caller, request, kind, names, key))
+            return await function(RmapCall(self._desk, caller, request, kinds[0], names, key))
         finally:
             if changes:
                 self._desk.shared.forget()
+
+    def _kind(self, name: str) -> str:
+        """Return the kind of objects of a name in any case.
+
+        Raises:  MessageFault 315.
+        """
+        kind = self._kinds.get(name.lower())
+        if kind is None:
+            raise MessageFault(
+                StatusCode.WRONG_OBJECT,
+                f"there are no objects {name[:64]!r}",
+                f"use {', '.join(self._actions)}",
+            )
+        return kind
 
     def _function(self, kind: str, action: str) -> Function:
         of_kind = {name.lower(): function for name, function in self._actions[kind].items()}

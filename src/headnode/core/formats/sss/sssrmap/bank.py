@@ -2,7 +2,10 @@
 
 Each run of a job has a name of its own at the bank, so a message that is sent again is about the same.  Gold
 charges a job as often as it is told to: before a second message the bank is asked whether it had the first.
-Source:  Gold User's Guide, "Integration with the Resource Management System"; SSSRMAP Message Format 3.0.4.
+Gold keeps a record for each time that a run was reserved, and one of them becomes that of its charge.  What
+messages call MachineName is the property Machine of these records.
+Source:  Gold User's Guide, "Integration with the Resource Management System"; SSSRMAP Message Format 3.0.4;
+what Gold's server does.
 """
 
 import re
@@ -32,6 +35,7 @@ _ACTIONS: Final = {
     "charge": "Charge",
     "refund": "Refund",
 }
+_AMOUNTS: Final = ("Amount", "Charge", "Refund")  # how Gold calls what an answer is about
 _STAGES: Final = {"charge": ("Charge", "Refund"), "refund": ("Refund",)}
 """The stages of a job at Gold after these, which would do it again."""
 
@@ -73,7 +77,7 @@ def query_of(order: BankOrder) -> RmapRequest:
         gets=tuple(RmapField(name=name) for name in ("JobId", "Stage", "Charge")),
         wheres=(
             RmapField(name="JobId", value=run.name),
-            RmapField(name="MachineName", value=order.machine),
+            RmapField(name="Machine", value=order.machine),
         ),
     )
 
@@ -91,16 +95,16 @@ def done_before(order: BankOrder, response: RmapResponse) -> BankReply | None:
     if response.status.word == "Failure":
         return _away(order, f"the bank does not tell what it has charged: {response.status.message}")
     names = [text_of(one, "JobId") for one in response.data if one.name == "Job"]
-    if any(name != order.run.name for name in names) or len(names) != len(response.data) or len(names) > 1:
+    if any(name != order.run.name for name in names) or len(names) != len(response.data):
         return _away(order, "the bank told of another job than it was asked about")
-    if not names:
-        return None
-    amount = _read_amount(text_of(response.data[0], "Charge") or "0")
-    if amount is None:
+    amounts = [_read_amount(text_of(one, "Charge") or "0") for one in response.data]
+    known = [amount for amount in amounts if amount is not None]
+    if len(known) < len(amounts):
         return _away(order, "the bank told an amount that is none")
-    nothing_left = order.action == "refund" and not amount
-    if nothing_left or text_of(response.data[0], "Stage") in _STAGES[order.action]:
-        return BankReply(order.number, "done", amount)
+    stages = {text_of(one, "Stage") for one in response.data}
+    nothing_left = order.action == "refund" and bool(names) and not any(known)
+    if nothing_left or not stages.isdisjoint(_STAGES[order.action]):
+        return BankReply(order.number, "done", sum(known))
     return None
 
 
@@ -124,7 +128,7 @@ def judged(order: BankOrder, response: RmapResponse) -> BankReply:
 
 def _amount(response: RmapResponse) -> int | None:
     """Return the amount in an answer: that of its object, otherwise its Count."""
-    told = [text for one in response.data for name in ("Amount", "Charge") if (text := text_of(one, name))]
+    told = [text for one in response.data for name in _AMOUNTS if (text := text_of(one, name))]
     told += [one.text.strip() for one in response.data if one.name == "Amount" and not [*elements(one)]]
     if told:
         found = {_read_amount(text) for text in told}

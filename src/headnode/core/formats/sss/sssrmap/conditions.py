@@ -1,14 +1,15 @@
 """The conditions of a request: Where elements as one logical expression, tried on objects.
 
-Conditions are joined in their order, as in SQL: And binds tighter than Or, and `group` sets brackets.  A
-property that an object does not have fulfils no comparison.
+Conditions are joined in their order, as in SQL: And binds tighter than Or, and `group` sets brackets.  Not
+negates one condition, inside of the brackets that begin before it.  A property that an object does not have
+fulfils no comparison.
 Source:  SSSRMAP Message Format 3.0.4, "Where"; Gold's server for groups and Match.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from typing import Final
+from functools import lru_cache, partial
+from typing import Final, Generic, TypeVar
 
 from headnode.core.formats.sss.sssrmap.messages import RmapField
 from headnode.core.formats.sss.sssrmap.paths import Respell, as_written, find, read_path, respelled
@@ -16,6 +17,7 @@ from headnode.core.formats.sss.sssrmap.status import MessageFault, StatusCode
 from headnode.core.formats.text.xml_text import XmlElement
 from headnode.core.model.bounds import PATTERN
 
+Tried = TypeVar("Tried")
 Condition = Callable[[XmlElement], bool]
 
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})\Z")
@@ -65,26 +67,39 @@ def condition_of(wheres: Sequence[RmapField], respell: Respell = as_written) -> 
 
     Raises:  MessageFault 310, 316, 318.
     """
+    return joined_conditions(wheres, partial(comparison, respell=respell))
+
+
+def joined_conditions(
+    wheres: Sequence[RmapField], compare: Callable[[RmapField], Callable[[Tried], bool]]
+) -> Callable[[Tried], bool]:
+    """Return the function that tells whether something fulfils all conditions.
+
+    compare:  returns the function that tells whether it fulfils one of them
+    Raises:  MessageFault 310, 318; what `compare` raises.
+    """
     if not wheres:
         return lambda _: True
-    return _ConditionReader(wheres, respell).read()
+    return _ConditionReader(wheres, compare).read()
 
 
-class _ConditionReader:
+class _ConditionReader(Generic[Tried]):
     """Reads conditions from left to right."""
 
-    def __init__(self, wheres: Sequence[RmapField], respell: Respell) -> None:
-        self._tokens: list[str | Condition] = []
+    def __init__(
+        self, wheres: Sequence[RmapField], compare: Callable[[RmapField], Callable[[Tried], bool]]
+    ) -> None:
+        self._tokens: list[str | Callable[[Tried], bool]] = []
         for number, where in enumerate(wheres):
             joined, negated = _joint(where)
             self._tokens += [joined] if number else []
-            self._tokens += ["not"] if negated else []
             self._tokens += ["("] * max(0, min(where.group, _DEEPEST + 1))
-            self._tokens.append(_comparison(where, respell))
+            self._tokens += ["not"] if negated else []
+            self._tokens.append(compare(where))
             self._tokens += [")"] * max(0, min(-where.group, _DEEPEST + 1))
         self._at = 0
 
-    def read(self) -> Condition:
+    def read(self) -> Callable[[Tried], bool]:
         found = self._either(0)
         if self._at < len(self._tokens):
             raise _unbalanced()
@@ -95,19 +110,19 @@ class _ConditionReader:
         self._at += taken
         return taken
 
-    def _either(self, depth: int) -> Condition:
+    def _either(self, depth: int) -> Callable[[Tried], bool]:
         parts = [self._both(depth)]
         while self._take("or"):
             parts.append(self._both(depth))
         return parts[0] if len(parts) == 1 else lambda one: any(part(one) for part in parts)
 
-    def _both(self, depth: int) -> Condition:
+    def _both(self, depth: int) -> Callable[[Tried], bool]:
         parts = [self._single(depth)]
         while self._take("and"):
             parts.append(self._single(depth))
         return parts[0] if len(parts) == 1 else lambda one: all(part(one) for part in parts)
 
-    def _single(self, depth: int) -> Condition:
+    def _single(self, depth: int) -> Callable[[Tried], bool]:
         if self._take("not"):
             inner = self._single(depth)
             return lambda one: not inner(one)
@@ -141,12 +156,25 @@ def _joint(where: RmapField) -> tuple[str, bool]:
     return _CONJS[where.conj.lower()]
 
 
-def _comparison(where: RmapField, respell: Respell) -> Condition:
+def op_of(where: RmapField) -> str:
+    """Return the op of a condition, as the page writes it.
+
+    Raises:  MessageFault 310.
+    """
     op = _OPS.get(where.op.lower())
     if op is None:
         raise MessageFault(
             StatusCode.OPERATOR, f"op {where.op[:40]!r} is not known", "use EQ, NE, GT, LT, GE, LE or Match"
         )
+    return op
+
+
+def comparison(where: RmapField, respell: Respell = as_written) -> Condition:
+    """Return the function that tells whether an object fulfils one condition, whatever joins it.
+
+    Raises:  MessageFault 310, 316.
+    """
+    op = op_of(where)
     path = respelled(read_path(where.name), respell)
     wanted = f"{where.subject}.{where.value}" if where.subject else where.value
     folds = path.steps[-1].name in STATES

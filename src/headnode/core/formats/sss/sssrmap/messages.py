@@ -27,7 +27,10 @@ DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}\Z")
 _CODE: Final = re.compile(r"[0-9]{3}\Z")
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,9}\Z")
+_AMOUNT: Final = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?\Z")
 _TRUE: Final = ("true", "1", "yes")
+CHUNK: Final = 1000
+"""The objects of one chunk if a request for chunks gives no number."""
 
 
 class RmapField(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +53,8 @@ class RmapRequest(msgspec.Struct, frozen=True, kw_only=True):
     action: str
     actor: str
     objects: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()  # how conditions call the objects, in their order; "" by their own name
+    joins: tuple[str, ...] = ()  # how each object is joined to those before; "" by the conditions alone
     gets: tuple[RmapField, ...] = ()
     sets: tuple[RmapField, ...] = ()
     wheres: tuple[RmapField, ...] = ()
@@ -58,7 +63,7 @@ class RmapRequest(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[XmlElement, ...] = ()
     count: int | None = None  # at most so many objects
     id: str = ""
-    chunk_size: int | None = None  # bytes of objects in one answer; None: one answer
+    chunk_size: int | None = None  # objects in one answer, as Gold counts them; None: one answer
 
 
 class RmapStatus(msgspec.Struct, frozen=True):
@@ -108,7 +113,7 @@ def parsed_answer(text: bytes) -> XmlElement:
         raise MessageFault(
             StatusCode.TOO_LARGE,
             f"the answer has more than {RMAP_ANSWER} or {RMAP_ANSWER_PARTS}",
-            "ask for less, or in chunks: --chunk 1000000",
+            "ask for less, or in chunks: --chunk 1000",
         )
     return _parsed(text)
 
@@ -166,10 +171,14 @@ def canonical(element: XmlElement) -> str:
     >>> canonical(XmlElement("Get", {"name": "a&b"}))
     '<Get name="a&amp;b"></Get>'
     """
-    inside = [child if isinstance(child, str) else canonical(child) for child in element.children]
-    if element.text:
-        inside.insert(0, escaped(element.text))
-    return f"<{element.name}{written_attributes(element.attributes)}>{''.join(inside)}</{element.name}>"
+    attributes = written_attributes(element.attributes)
+    return f"<{element.name}{attributes}>{content_of(element)}</{element.name}>"
+
+
+def content_of(element: XmlElement) -> str:
+    """Return what is between the tags of an element, as `canonical` writes it."""
+    text = "".join(child if isinstance(child, str) else canonical(child) for child in element.children)
+    return escaped(element.text) + text if element.text else text
 
 
 def leaf(name: str, value: object, **attributes: str) -> XmlElement:
@@ -197,13 +206,16 @@ def read_request(body: XmlElement) -> RmapRequest:
     if not _WORD.match(action):
         raise MessageFault(StatusCode.WRONG_ACTION, f"{action[:64]!r} is no action")
     fields = {kind: tuple(_fields(request, kind)) for kind in ("Get", "Set", "Where", "Option")}
-    objects = [text for one in elements(request) if one.name == "Object" and (text := one.text.strip())]
+    named = [one for one in elements(request) if one.name == "Object" and one.text.strip()]
+    objects = [one.text.strip() for one in named]
     count, size = text_of(request, "Count"), said.get("chunkSize", "")
     chunked = said.get("chunking", "").lower() in _TRUE
     return RmapRequest(
         action=action,
         actor=actor.strip(),
         objects=tuple(objects or filter(None, [said.get("object", "").strip()])),
+        aliases=_of_each(named, "alias"),
+        joins=_of_each(named, "join"),
         gets=fields["Get"],
         sets=fields["Set"],
         wheres=fields["Where"],
@@ -212,8 +224,14 @@ def read_request(body: XmlElement) -> RmapRequest:
         files=tuple(one for one in elements(request) if one.name == "File"),
         count=_count(count, "Count") if count else None,
         id=said.get("id", "")[:256],
-        chunk_size=max(1, _count(size or "100000", "chunkSize")) if chunked else None,
+        chunk_size=max(1, _count(size or str(CHUNK), "chunkSize")) if chunked else None,
     )
+
+
+def _of_each(objects: Sequence[XmlElement], attribute: str) -> tuple[str, ...]:
+    """Return what an attribute says of each object; nothing if it is said of none."""
+    found = tuple(one.attributes.get(attribute, "").strip() for one in objects)
+    return found if any(found) else ()
 
 
 def _fields(request: XmlElement, kind: str) -> Iterator[RmapField]:
@@ -249,7 +267,7 @@ def write_request(request: RmapRequest) -> XmlElement:
     if request.chunk_size is not None:
         said |= {"chunking": "True", "chunkSize": str(request.chunk_size)}
     inside = [
-        *(leaf("Object", name) for name in request.objects),
+        *_objects_of(request),
         *_written("Option", request.options),
         *_written("Get", request.gets),
         *_written("Set", request.sets),
@@ -259,6 +277,16 @@ def write_request(request: RmapRequest) -> XmlElement:
         *([leaf("Count", request.count)] if request.count is not None else []),
     ]
     return XmlElement("Body", {}, [XmlElement("Request", said, [*inside])])
+
+
+def _objects_of(request: RmapRequest) -> Iterator[XmlElement]:
+    for number, name in enumerate(request.objects):
+        said = {
+            word: values[number]
+            for word, values in (("join", request.joins), ("alias", request.aliases))
+            if number < len(values) and values[number]
+        }
+        yield XmlElement("Object", said, [], name)
 
 
 def _written(kind: str, fields: Iterable[RmapField]) -> Iterator[XmlElement]:
@@ -301,28 +329,28 @@ def read_response(envelope: XmlElement) -> RmapResponse:
     number, most = (response.attributes.get(name, "") for name in ("chunkNum", "chunkMax"))
     return RmapResponse(
         status=RmapStatus(code, text_of(status, "Message"), text_of(status, "Value")),
-        count=_count(count, "Count") if count else None,
+        count=_answer_count(count) if count else None,
         data=tuple(found for one in elements(response) if one.name == "Data" for found in elements(one)),
         id=response.attributes.get("id", ""),
         chunk=(_count(number, "chunkNum"), _count(most or "0", "chunkMax", signed=True)) if number else None,
     )
 
 
+def _answer_count(text: str) -> int:
+    """Return the Count of an answer, which at a bank is an amount and may have decimals; these are dropped.
+
+    Raises:  MessageFault 317.
+    """
+    if not _AMOUNT.match(text):
+        raise MessageFault(StatusCode.WRONG_VALUE, f"Count is {text[:40]!r}", "write a number")
+    return int(text.partition(".")[0])
+
+
 def chunks_of(response: RmapResponse, size: int | None) -> list[RmapResponse]:
-    """Return an answer in chunks of about `size` bytes of objects, each with at least one of them."""
-    if size is None:
+    """Return an answer in chunks of at most `size` objects."""
+    if size is None or len(response.data) <= size:
         return [response]
-    groups: list[list[XmlElement]] = [[]]
-    room = size
-    for one in response.data:
-        length = len(canonical(one).encode())
-        if groups[-1] and length > room:
-            groups.append([])
-            room = size
-        groups[-1].append(one)
-        room -= length
-    if len(groups) == 1:
-        return [response]
+    groups = [response.data[at : at + size] for at in range(0, len(response.data), size)]
     return [_chunk(response, group, number, len(groups)) for number, group in enumerate(groups, 1)]
 
 

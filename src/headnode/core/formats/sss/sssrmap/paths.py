@@ -188,11 +188,14 @@ def _descendants(match: PathMatch) -> Iterator[PathMatch]:
 def picked(found: XmlElement, groups: list[tuple[list[PathMatch], str]]) -> XmlElement:
     """Return an object with only what paths lead to, and the elements around that.
 
+    A property that the object does not have is an empty element, as at Gold, so that all rows have the same.
     groups:  what each path leads to, and the name that it gets in place of its own ("" keeps it)
     """
     root = XmlElement(found.name, {}, [])
     copies: dict[tuple[int, ...], XmlElement] = {(): root}
     for matches, name in groups:
+        if name and not matches:
+            root.children.append(XmlElement(name))
         for match in matches:
             parent = _around(found, match.place[:-1], copies)
             kept = match.element

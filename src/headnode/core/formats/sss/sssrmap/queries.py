@@ -5,13 +5,14 @@ Source:  SSSRMAP Message Format 3.0.4, "Get" and "Option"; Gold's server for the
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import islice
-from typing import Any, Final
+from itertools import groupby, islice
+from typing import Any, Final, NamedTuple
 
 from headnode.core.formats.sss.sssrmap.conditions import as_number, condition_of
-from headnode.core.formats.sss.sssrmap.messages import RmapField, RmapRequest, canonical, leaf
+from headnode.core.formats.sss.sssrmap.messages import RmapField, RmapRequest, canonical, elements, leaf
 from headnode.core.formats.sss.sssrmap.paths import (
     ObjectPath,
+    PathMatch,
     Respell,
     as_written,
     find,
@@ -24,8 +25,19 @@ from headnode.core.formats.sss.value_types import format_float
 from headnode.core.formats.text.xml_text import XmlElement
 from headnode.core.model.bounds import RMAP_CONDITIONS
 
-Column = tuple[RmapField, ObjectPath]
+Row = tuple[XmlElement, ...]
+"""One object of each kind of a query."""
 
+
+class AskedColumn(NamedTuple):
+    """A Get: where its property is."""
+
+    get: RmapField
+    path: ObjectPath
+    place: int = 0  # of the object in a row
+
+
+MOST_KINDS: Final = 4  # that one query joins
 _PLAIN, _SORT, _TROS, _GROUP = "", "sort", "tros", "groupby"
 _TRUE: Final = ("true", "1", "yes")
 _KNOWN_OPTIONS: Final = frozenset(("showhidden", "unique", "limit", "offset"))
@@ -41,33 +53,61 @@ def answer_query(
     """
     refuse_many(request)
     fulfils = condition_of(request.wheres, respell)
-    columns = [(get, respelled(read_path(get.name), respell)) for get in request.gets]
-    found = [one for one in objects if fulfils(one)]
+    columns = [AskedColumn(get, respelled(read_path(get.name), respell)) for get in request.gets]
+    return answer_rows(request, [(one,) for one in objects if fulfils(one)], columns)
+
+
+def answer_rows(request: RmapRequest, found: list[Row], columns: Sequence[AskedColumn]) -> list[XmlElement]:
+    """Return the answer to a query whose conditions these rows fulfil; they are sorted in their place.
+
+    Raises:  MessageFault 310, 317, 318.
+    """
     ops = {_op(get) for get in request.gets}
     if ops & _AGGREGATES.keys() or _GROUP in ops:
-        rows = _grouped(request.objects[0], columns, found)
+        rows = _grouped(row_name(request), columns, found)
     else:
-        for get, path in reversed(columns):
-            if _op(get) in (_SORT, _TROS):
-                found.sort(key=partial(_rank, path), reverse=_op(get) == _TROS)
-        rows = [_picked(one, columns) for one in found] if columns else found
+        for column in reversed(columns):
+            if _op(column.get) in (_SORT, _TROS):
+                found.sort(key=partial(_rank, column), reverse=_op(column.get) == _TROS)
+        rows = [_told(request, one, columns) for one in found]
     if options_of(request).get("unique", "").lower() in _TRUE:
         rows = list({canonical(row): row for row in rows}.values())
     return _some(request, rows)
 
 
+def row_name(request: RmapRequest) -> str:
+    """Return what the objects of an answer are called; those of several kinds have all names.
+
+    >>> row_name(RmapRequest(action="Query", actor="ann", objects=("Job", "User")))
+    'Job_User'
+    """
+    return "_".join(request.objects)
+
+
+def _told(request: RmapRequest, row: Row, columns: Sequence[AskedColumn]) -> XmlElement:
+    """Return the object of an answer: what was asked of a row, in the order of the request."""
+    if len(row) == 1:
+        return _picked(row[0], columns) if columns else row[0]
+    inside: list[XmlElement | str] = []
+    for place, some in groupby(columns, key=lambda column: column.place):
+        inside += _picked(row[place], [*some]).children
+    if not columns:
+        inside += [child for one in row for child in elements(one)]
+    return XmlElement(row_name(request), {}, inside)
+
+
 def refuse_many(request: RmapRequest) -> None:
     """Refuse a request of too many parts.
 
-    Raises:  MessageFault 236, 318 for a join of objects.
+    Raises:  MessageFault 236.
     """
     if len(request.gets + request.sets + request.wheres + request.options) > RMAP_CONDITIONS.most:
         raise MessageFault(
             StatusCode.TOO_LARGE, f"the request has more than {RMAP_CONDITIONS} of Get and Where"
         )
-    if len(request.objects) > 1:
+    if len(request.objects) > MOST_KINDS:
         raise MessageFault(
-            StatusCode.NOT_SUPPORTED, "a query joins several kinds of objects", "ask for one kind at a time"
+            StatusCode.TOO_LARGE, f"the request has more than {MOST_KINDS} Objects", "ask several times"
         )
 
 
@@ -107,17 +147,21 @@ def _op(get: RmapField) -> str:
     return op
 
 
-def _rank(path: ObjectPath, one: XmlElement) -> tuple[int, Any]:
+def _found(row: Row, column: AskedColumn) -> list[PathMatch]:
+    return find(row[column.place], column.path)
+
+
+def _rank(column: AskedColumn, row: Row) -> tuple[int, Any]:
     """Return what objects are sorted by: numbers before words before nothing."""
-    matches = find(one, path)
+    matches = _found(row, column)
     if not matches:
         return 2, 0
     number = as_number(text := matches[0].text)
     return (1, text) if number is None else (0, number)
 
 
-def _picked(one: XmlElement, columns: Sequence[Column]) -> XmlElement:
-    return picked(one, [(find(one, path), _name_of(get, path)) for get, path in columns])
+def _picked(one: XmlElement, columns: Sequence[AskedColumn]) -> XmlElement:
+    return picked(one, [(find(one, path), _name_of(get, path)) for get, path, _ in columns])
 
 
 def _name_of(get: RmapField, path: ObjectPath) -> str:
@@ -160,33 +204,34 @@ _AGGREGATES: Final[Mapping[str, Callable[[Sequence[str]], str]]] = {
 }
 
 
-def _grouped(name: str, columns: Sequence[Column], objects: Sequence[XmlElement]) -> list[XmlElement]:
-    """Return one row for each group of objects; without GroupBy one row for all."""
-    if any(_op(get) in (_PLAIN, _SORT, _TROS) for get, _ in columns):
+def _grouped(name: str, columns: Sequence[AskedColumn], rows: Sequence[Row]) -> list[XmlElement]:
+    """Return one object for each group of rows; without GroupBy one for all."""
+    if any(_op(column.get) in (_PLAIN, _SORT, _TROS) for column in columns):
         raise MessageFault(
             StatusCode.COMBINATION, "a Get without an op beside a sum or a group", 'write op="GroupBy" in it'
         )
-    keys = [path for get, path in columns if _op(get) == _GROUP]
-    groups: dict[tuple[str, ...], list[XmlElement]] = {} if keys else {(): []}
-    for one in objects:
-        groups.setdefault(tuple(_first(one, path) for path in keys), []).append(one)
+    keys = [column for column in columns if _op(column.get) == _GROUP]
+    groups: dict[tuple[str, ...], list[Row]] = {} if keys else {(): []}
+    for row in rows:
+        groups.setdefault(tuple(_first(row, column) for column in keys), []).append(row)
     return [_group_row(name, key, group, columns) for key, group in groups.items()]
 
 
-def _first(one: XmlElement, path: ObjectPath) -> str:
-    matches = find(one, path)
+def _first(row: Row, column: AskedColumn) -> str:
+    matches = _found(row, column)
     return matches[0].text if matches else ""
 
 
 def _group_row(
-    name: str, key: tuple[str, ...], group: Sequence[XmlElement], columns: Sequence[Column]
+    name: str, key: tuple[str, ...], group: Sequence[Row], columns: Sequence[AskedColumn]
 ) -> XmlElement:
     told, of_key = [], iter(key)
-    for get, path in columns:
+    for column in columns:
+        get, path = column.get, column.path
         if _op(get) == _GROUP:
             value = next(of_key)
         else:
-            texts = [matches[0].text for one in group if (matches := find(one, path))]
+            texts = [matches[0].text for row in group if (matches := _found(row, column))]
             value = _AGGREGATES[_op(get)](texts)
         told.append(leaf(get.alias or (get.name if path.is_plain else path.steps[-1].name), value))
     return XmlElement(name, {}, [*told])

@@ -1,7 +1,8 @@
 """Signatures of SSSRMAP messages: an HMAC, by a key that both sides have, over the digest of the Body.
 
 What is checked is what is read: the bytes between the tags of the Body, or, for peers that sign another
-spelling of the same elements, the elements of the message written again.
+spelling of the same elements, the elements of the message written again.  Gold's client, in Perl, signs the
+characters of a text, not its bytes in UTF-8: a text with accents as if it were written in Latin-1.
 Source:  SSSRMAP Wire Protocol 3.0.3, "Signature"; RFC 2104.
 """
 
@@ -62,7 +63,7 @@ def checked_body(message: bytes, key: bytes, methods: frozenset[str] = frozenset
     if len(outside) > _SHORT:
         raise MessageFault(StatusCode.TOO_LARGE, f"more than {_SHORT} bytes beside the Body")
     signature = _signature(outside, methods)
-    if _is_signed(body, key, signature):
+    if _is_signed(body, key, signature) or _is_signed(_in_latin_1(body), key, signature):
         return _alone(body)
     if len(message) <= _SMALL:
         found = child_of(parsed(message), "Body")
@@ -127,7 +128,22 @@ def _decoded(text: str) -> bytes:
         raise MessageFault(StatusCode.AUTHENTICATION, "the signature is not Base64") from None
 
 
-def _is_signed(body: bytes, key: bytes, signature: tuple[str, bytes, bytes]) -> bool:
+def _in_latin_1(body: bytes) -> bytes | None:
+    """Return a text in Latin-1 if that cannot be another text in UTF-8: each signature is of one text."""
+    try:
+        found = body.decode().encode("latin-1")
+    except UnicodeError:
+        return None
+    try:
+        found.decode()
+    except UnicodeDecodeError:
+        return found
+    return None
+
+
+def _is_signed(body: bytes | None, key: bytes, signature: tuple[str, bytes, bytes]) -> bool:
+    if body is None:
+        return False
     method, digest, value = signature
     good_digest, good_value = (base64.b64decode(one) for one in _values(body, key, method))
     return hmac.compare_digest(value, good_value) and hmac.compare_digest(digest, good_digest)
