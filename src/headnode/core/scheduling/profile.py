@@ -72,19 +72,21 @@ class Profile:
         asks whether it could begin earlier: what it holds itself need not be looked at.
         """
         times, free = self._times, self._free
-        start = inf
-        first = max(bisect_right(times, after) - 1, 0)
-        for stair in range(first, len(times)):
-            begins = times[stair]
-            if begins >= until:
-                break
-            if begins >= start + duration:
+        start = after if after > times[0] else times[0]  # conditions: min and max take longer than the rest
+        checked = bisect_right(times, start) - 1  # from the stair of `start` up to this one, all suffice
+        while start < until:
+            end = start + duration
+            stair = beyond = bisect_left(times, end if end < until else until, checked)
+            while stair > checked:  # backwards: the last stair that is too low takes the start farthest
+                stair -= 1
+                if free[stair] < processors:
+                    break
+            else:
                 return start
-            if free[stair] < processors:
-                start = inf
-            elif start == inf:
-                start = max(begins, after)
-        return min(start, until)
+            if stair + 1 == len(times):
+                break
+            start, checked = times[stair + 1], beyond
+        return until
 
     def least(self, start: float, end: float) -> int:
         """Return how many are free all the time from `start` until `end`."""
@@ -156,13 +158,22 @@ class Profile:
         self._change(start, end, processors)
 
     def _change(self, start: float, end: float, by: int) -> None:
-        first = self._stair_at(start)
-        last = len(self._times) if end == inf else self._stair_at(end)
-        free = self._free
+        """Change what is free between two instants.  Calls of `_stair_at` and `_join` take twice the time."""
+        times, free = self._times, self._free
+        first = bisect_left(times, start)
+        if first == len(times) or times[first] != start:
+            times.insert(first, start)
+            free.insert(first, free[first - 1])
+        last = bisect_left(times, end, first) if end < inf else len(times)
+        if end < inf and (last == len(times) or times[last] != end):
+            times.insert(last, end)
+            free.insert(last, free[last - 1])
         for stair in range(first, last):
             free[stair] += by
-        self._join(last)
-        self._join(first)
+        if 0 < last < len(free) and free[last] == free[last - 1]:
+            del times[last], free[last]
+        if 0 < first < len(free) and free[first] == free[first - 1]:
+            del times[first], free[first]
 
     def _stair_at(self, instant: float) -> int:
         """Return the stair that begins at this instant, cutting one in two if there is none."""

@@ -344,7 +344,9 @@ class Conservative:
         for job, start in reserved.items():
             kind = processors, estimate = self._processors[job], self._estimates[job]
             after = in_vain.get(kind, now)
-            earlier = profile.first_fit(processors, estimate, after if after <= start else now, start)
+            if after == start:
+                continue
+            earlier = profile.first_fit(processors, estimate, after if after < start else now, start)
             if earlier < start:
                 in_vain.clear()
                 self._moved = True
