@@ -167,7 +167,7 @@ class JobOptions(TypedDict, total=False):
     notify_on_completion: bool  # send a notice when the job has ended
     email: str  # e-mail address for notices
     run_as: str  # user of the job; only administrators may name another user
-    resource: str  # resource with its own scheduler that runs the job
+    resource: str  # where the job runs: resources with their own schedulers, here, or any
     credential: str  # name of the owner's credential for storage
     group_order: str | Sequence[str]  # order of task groups
     dialect: str  # language from which the job was converted

@@ -263,7 +263,7 @@ class HandOff:
             for status in answer.statuses:
                 self._note(status)
             if answer.site is not None:
-                self.site.observe(answer.site, self._engine.cluster.resource_index.named)
+                self.site.notice(answer.site, self._engine.cluster.resource_index.named)
             of_attempts: dict[AttemptPlace, list[HandOffNews]] = {}
             for one in answer.news:
                 key = AttemptPlace(one.job, one.task, one.instance, one.attempt)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
@@ -31,6 +32,7 @@ from headnode.engine.site_prediction import SiteForecast
 log = logging.getLogger("headnode.places")
 
 LOOK = 5.0  # seconds between two looks
+REST = 5  # a look rests so many times as long as it took, at least
 MOST_LOOKED_AT = 50  # jobs of one look, the first of the queue
 WAITS_KEPT = 9  # of the tasks that waited last at a resource
 LONGEST_PREDICTION = 4.0  # seconds of work for one look at one resource
@@ -110,8 +112,9 @@ class PlaceDesk:
                 await self._wakes.wait()
                 self._wakes.clear()
                 while self._engine.cluster.resource_index.choosing:
+                    began = time.monotonic()
                     await self._look(predictor)
-                    await asyncio.sleep(LOOK)
+                    await asyncio.sleep(max(LOOK, REST * (time.monotonic() - began)))
         finally:
             await predictor.end()
 

@@ -36,14 +36,18 @@ class SiteOverlay:
         own = self.forecast.snapshot
         return self.forecast if own is not None and own.resource == resource else self._others.get(resource)
 
-    def observe(self, snapshot: SiteSnapshot, resources: Mapping[str, BatchResource]) -> None:
+    def notice(self, snapshot: SiteSnapshot, resources: Mapping[str, BatchResource]) -> None:
         """Take in what the hand-off process has seen, of the site or of another resource."""
         over = overlay_of(resources)
-        if over is None or over.key != snapshot.resource:
-            self._others.setdefault(snapshot.resource, SiteForecast()).observe(snapshot)
-            for gone in self._others.keys() - resources.keys():
-                del self._others[gone]
+        if over is not None and over.key == snapshot.resource:
+            self.observe(snapshot)
             return
+        self._others.setdefault(snapshot.resource, SiteForecast()).observe(snapshot)
+        for gone in self._others.keys() - resources.keys():
+            del self._others[gone]
+
+    def observe(self, snapshot: SiteSnapshot) -> None:
+        """Take in what was seen of the site."""
         if snapshot.problem != self._problem:
             self._problem = snapshot.problem
             log.warning("the site %s: %s", snapshot.resource, snapshot.problem or "it answers again")
