@@ -85,11 +85,11 @@ class PlaceDesk:
                 case e.InstancesDispatched() if event.placement[0][0].startswith(PLACE_MARK):
                     there = self._since.setdefault(event.placement[0][0].removeprefix(PLACE_MARK), {})
                     there |= {AttemptPlace(event.job, event.task, *each): event.at for each in event.attempts}
-                case e.InstancesStarted():
+                case e.InstancesStarted() if any(self._since.values()):
                     for begun in event.started:
                         key = AttemptPlace(event.job, begun.task, begun.instance, begun.attempt)
                         self._leaves(key, begun.at)
-                case e.InstancesEnded():
+                case e.InstancesEnded() if event.ended[0].node.startswith(PLACE_MARK):
                     for one in event.ended:
                         self._leaves(AttemptPlace(event.job, one.task, one.instance, one.attempt), None)
         for job in self.known.keys() - cluster.resource_index.choosing:
