@@ -25,6 +25,8 @@ class SetElasticRequest(ElasticNameRequest, frozen=True):
     resource: Name | None = None  # where its allocations are jobs
     most_nodes: int | None = None
     most_node_hours: float | None = None  # in all; 0: no limit
+    node_price: float | None = None  # of a node-hour, in the currency of the site
+    most_cost: float | None = None  # in all, in the same currency; 0: no limit
     most_queued: int | None = None  # allocations that have not become nodes yet
     allocation_time: Duration | None = None
     processors: int | None = None  # of each node
@@ -54,6 +56,8 @@ class ElasticPoolObject(VerbAnswer, frozen=True):
     owner: str  # as whom its agents run
     most_nodes: int
     most_node_hours: float | None
+    node_price: float  # of a node-hour, in the currency of the site
+    most_cost: float | None
     most_queued: int
     allocation_time: float
     processors: int
@@ -65,6 +69,7 @@ class ElasticPoolObject(VerbAnswer, frozen=True):
     paused: str  # why; empty: it is not
     removing: bool
     node_hours: float  # of allocations that are over
+    cost: float  # of allocations that are over
     failures: int  # one after the other
     trouble: str  # of the last one
     says: str  # why it does not do more now

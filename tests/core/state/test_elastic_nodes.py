@@ -129,13 +129,18 @@ def test_a_restart_remembers_pools_and_allocations() -> None:
     tour.check_replay()
 
 
+LIMITS = ((None, None), (1.0, None), (3.0, None), (None, 0.1), (None, 0.3), (3.0, 0.1))
+"""Node-hours and cost; an allocation lasts an hour and costs 0.1."""
+
+
 def records() -> list[tuple[ElasticRecord, Instant]]:
     """Return every pool with small limits, and every number of allocations of each kind."""
     now, found = Instant(10_000.0), []
-    for nodes, queued, hours, joined, pending, leaving, failures in product(
-        (1, 3), (1, 2), (None, 1.0, 3.0), range(3), range(3), range(2), (0, 1)
+    for nodes, queued, (hours, cost), joined, pending, leaving, failures in product(
+        (1, 3), (1, 2), LIMITS, range(3), range(3), range(2), (0, 1)
     ):
         one = replace(POOL, most_nodes=nodes, most_queued=queued, most_node_hours=hours)
+        one = replace(one, node_price=0.1, most_cost=cost)
         record = ElasticRecord(
             pool=one, failures=failures, failed_at=Instant(now - 100) if failures else None
         )
@@ -161,7 +166,9 @@ def test_in_every_small_world_no_limit_is_exceeded_and_demand_is_met_up_to_them(
         most = 1 if record.failures else limits.most_queued
         room = [wanted - pending, limits.most_nodes - there, most - pending]
         if limits.most_node_hours is not None:
-            room.append(int(limits.most_node_hours) - there)  # an allocation lasts an hour
+            room.append(int(limits.most_node_hours) - there)
+        if limits.most_cost is not None:
+            room.append(round(limits.most_cost * 10) - there)
         assert step.make == max(0, min(room)), (record, wanted)
         assert not step.give_back
         assert step.reason
@@ -188,6 +195,33 @@ def test_no_more_is_made_than_the_limits_allow_however_often_it_is_asked() -> No
     with pytest.raises(WrongState, match="node-hours do not suffice"):
         make(world)
     assert len(pool(world).allocations) == len(world.cluster.jobs) == 2
+
+
+def test_no_more_is_spent_than_the_limit_of_cost_allows() -> None:
+    """An allocation of an hour at 2 an hour: 5 allow two, and what an early end saves is left for others."""
+    world = with_pool(most_nodes=9, most_queued=9, node_price=2.0, most_cost=5.0)
+    first, _ = make(world), make(world)
+    with pytest.raises(WrongState, match=r"its cost of 5 does not suffice .* may cost 2: 0 is spent, and 2"):
+        make(world)
+    join(world, first)
+    world.wait(1800.0)
+    over(world, first, "timed-out", started=Instant(world.clock.now() - 1800))
+    assert pool(world).spent == pytest.approx(1.0)
+    make(world)
+    with pytest.raises(WrongState, match="1 is spent"):
+        make(world)
+    assert world.replayed().elastic.named["burst"].spent == pool(world).spent
+
+
+def test_a_price_counts_for_allocations_that_end_after_it_was_set() -> None:
+    world = with_pool(most_queued=9, most_nodes=9)
+    for price in (0.0, 4.0):
+        world.do(SetElasticPool(by=ROOT, pool=replace(pool(world).pool, node_price=price)))
+        job = make(world)
+        join(world, job)
+        world.wait(900.0)
+        over(world, job, "timed-out", started=Instant(world.clock.now() - 900))
+    assert pool(world).spent == pytest.approx(1.0)
 
 
 def test_an_allocation_is_a_job_at_the_resource_and_its_intention_is_in_the_same_batch() -> None:
@@ -456,6 +490,8 @@ def test_only_administrators_change_pools() -> None:
         {"name": "a b"}, {"name": ""}, {"most_nodes": 0}, {"most_queued": 1001}, {"allocation_time": 30.0},
         {"allocation_time": 100.0, "margin": 60.0}, {"python": "hn"}, {"processors": 0}, {"memory": -1},
         {"most_node_hours": 0.0}, {"most_node_hours": float("nan")}, {"idle_time": float("nan")},
+        {"node_price": -1.0}, {"node_price": float("nan")}, {"most_cost": 1.0},
+        {"node_price": 1.0, "most_cost": 0.0}, {"node_price": 1.0, "most_cost": float("nan")},
     ],
 )  # fmt: skip
 def test_what_is_no_pool_is_refused(fields: dict[str, object]) -> None:

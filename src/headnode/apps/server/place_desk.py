@@ -67,6 +67,8 @@ class PlaceDesk:
         self._waits: dict[str, deque[Seconds]] = {}
         self._since: dict[str, dict[AttemptPlace, Instant]] = {}  # of tasks that wait, by resource
         self._wakes = asyncio.Event()
+        if engine.cluster.resource_index.choosing:
+            self._wakes.set()
         now = engine.clock.now()
         for job in engine.cluster.resource_index.elsewhere:
             self._waiting_already(engine.cluster.jobs[job], now)

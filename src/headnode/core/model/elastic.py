@@ -24,6 +24,8 @@ class ElasticPool(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True,
     gid: int
     most_nodes: int = 1
     most_node_hours: float | None = None  # in all; None: no limit
+    node_price: float = 0.0  # of a node-hour, in the currency of the site; 0: it has none
+    most_cost: float | None = None  # in all, in the same currency; None: no limit
     most_queued: int = 2  # allocations that have not become nodes yet
     allocation_time: Seconds = Seconds(3600.0)
     processors: int = 1  # of each node
@@ -85,6 +87,7 @@ def check_elastic_pool(wish: ElasticPool) -> None:
             what=f"most node hours is {wish.most_node_hours:g}",
             fix="choose a number above 0",
         )
+    _check_cost(wish)
     if wish.usable_time < wish.margin:
         raise BadRequest(
             code="elastic-margin",
@@ -97,3 +100,27 @@ def check_elastic_pool(wish: ElasticPool) -> None:
             what=f"{wish.python[:80]!r} is no absolute path",
             fix="begin it with a slash",
         )
+
+
+def _check_cost(wish: ElasticPool) -> None:
+    if not 0 <= wish.node_price <= MOST_MONEY:
+        raise BadRequest(
+            code="elastic-node-price",
+            what=f"the price of a node-hour is {wish.node_price:g}",
+            fix="choose a number from 0",
+        )
+    if wish.most_cost is None:
+        return
+    if not 0 < wish.most_cost <= MOST_MONEY:
+        raise BadRequest(
+            code="elastic-most-cost", what=f"most cost is {wish.most_cost:g}", fix="choose a number above 0"
+        )
+    if not wish.node_price:
+        raise BadRequest(
+            code="elastic-most-cost",
+            what="a limit of cost has no meaning without the price of a node-hour",
+            fix="say what a node-hour costs: --price N",
+        )
+
+
+MOST_MONEY = 10**9  # units of the currency

@@ -1,7 +1,7 @@
 """What is remembered of elastic pools and their allocations, and which decisions follow from that."""
 
 from collections.abc import Iterable
-from math import inf
+from math import floor, inf
 from typing import NamedTuple
 
 import msgspec
@@ -13,6 +13,7 @@ from headnode.core.state.events import NodeDrained
 
 YOUNG = 60.0  # seconds: an allocation that ends by itself sooner after it became a node has failed
 LONGEST_RETRY = 3600.0  # seconds
+ROUNDING = 1e-9  # of an allocation: sums of prices are not exact
 MOST_FAILURES = 5  # one after the other, until a pool is paused
 
 
@@ -65,6 +66,7 @@ class ElasticRecord(msgspec.Struct, forbid_unknown_fields=True):
     failed_at: Instant | None = None
     trouble: str = ""  # of the last failure
     allocations: list[ElasticAllocation] = []
+    spent: float = 0.0  # for allocations that are over, each at the price at its end
 
     @property
     def not_before(self) -> Instant:
@@ -80,17 +82,43 @@ class ElasticRecord(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def affordable(self) -> float:
-        """How many allocations more the limit of node-hours allows, if all of them last to their end."""
+        """How many allocations more the node-hours and the cost allow, if all of them last to their end."""
+        return min(self._within_hours, self._within_cost)
+
+    @property
+    def _within_hours(self) -> float:
         if self.pool.most_node_hours is None:
             return inf
         length = self.pool.allocation_time
         left = self.pool.most_node_hours * 3600.0 - self.used - len(self.allocations) * length
         return max(0, left // length)
 
+    @property
+    def _within_cost(self) -> float:
+        if self.pool.most_cost is None:
+            return inf
+        each = self.pool.allocation_time / 3600.0 * self.pool.node_price
+        left = (self.pool.most_cost - self.spent) / each - len(self.allocations)
+        return max(0, floor(left + ROUNDING))
+
+    @property
+    def too_dear(self) -> str:
+        """Which limit allows no further allocation; empty if there is one more."""
+        if self._within_hours < 1:
+            return f"its {self.pool.most_node_hours:g} node-hours do not suffice for another allocation"
+        if self._within_cost < 1:
+            costs = self.pool.allocation_time / 3600.0 * self.pool.node_price
+            return (
+                f"its cost of {self.pool.most_cost:g} does not suffice for another allocation, which may "
+                f"cost {costs:g}: {self.spent:g} is spent, and {len(self.allocations)} allocations are there"
+            )
+        return ""
+
     def release(self, gone: ElasticAllocation, at: Instant) -> None:
         """Forget an allocation that is over, and learn from it.  Failures at the same time are one."""
         self.allocations.remove(gone)
         self.used = Seconds(self.used + gone.ran)
+        self.spent += gone.ran / 3600.0 * self.pool.node_price
         if not gone.trouble:
             if gone.joined is not None:
                 self.failures, self.trouble = 0, ""
@@ -173,9 +201,7 @@ def obstacle(record: ElasticRecord, now: Instant) -> str:
         return f"it has all of its {pool.most_nodes} nodes"
     if len(record.pending) >= (1 if record.failures else pool.most_queued):
         return f"{len(record.pending)} allocations have not become nodes yet"
-    if record.affordable < 1:
-        return f"its {pool.most_node_hours:g} node-hours do not suffice for another allocation"
-    return ""
+    return record.too_dear
 
 
 def next_step(record: ElasticRecord, wanted: int, unwanted: float, now: Instant) -> ElasticStep:

@@ -240,6 +240,8 @@ class NodeVerbs:
         resource: str | None = None,
         most_nodes: int | None = None,
         most_node_hours: float | None = None,
+        node_price: float | None = None,
+        most_cost: float | None = None,
         most_queued: int | None = None,
         allocation_time: float | None = None,
         processors: int | None = None,
@@ -255,6 +257,8 @@ class NodeVerbs:
 
         resource: where its allocations are jobs
         most_node_hours: in all; 0: no limit
+        node_price: of a node-hour, in the currency of the site
+        most_cost: in all, in the same currency; 0: no limit
         most_queued: allocations that have not become nodes yet
         processors: of each node
         memory: MB of each node; 0: none is asked for

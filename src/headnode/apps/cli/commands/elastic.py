@@ -22,6 +22,8 @@ _NUMBERS = {
 }
 _TIMES = {"allocation-time": "allocation_time", "idle": "idle_time", "margin": "margin", "retry": "retry"}
 
+_MONEY = {"price": "node_price", "cost-most": "most_cost"}
+
 
 def add(asked: Arguments, client: Client, out: Output) -> int:
     """Add an elastic pool, or change one."""
@@ -38,10 +40,20 @@ def add(asked: Arguments, client: Client, out: Output) -> int:
             fields[field] = parse_span(text)
     if asked.number("node-hours-most") is not None:
         fields["most_node_hours"] = float(asked.number("node-hours-most") or 0)
+    for option, field in _MONEY.items():
+        if (text := asked.text(option)) is not None:
+            fields[field] = _money(option, text)
     answer = client.ask("set_elastic_pool", name=_name(asked), **fields)
     name = answer["pool"]["name"]
     out.said(f"Elastic pool {name} has been set. See it at work: hn elastic view {name}", answer, name)
     return 0
+
+
+def _money(option: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise usage(f"--{option} is {text!r}", "write a number, such as 0.35") from None
 
 
 def listing(asked: Arguments, client: Client, out: Output) -> int:
@@ -56,12 +68,14 @@ def listing(asked: Arguments, client: Client, out: Output) -> int:
 def _row(one: "Mapping[str, Any]") -> "dict[str, Any]":
     states = [each["state"] for each in one["allocations"]]
     limit = "" if one["most_node_hours"] is None else f" of {one['most_node_hours']:g}"
+    most = "" if one["most_cost"] is None else f" of {one['most_cost']:g}"
     return {
         "Name": one["name"],
         "Resource": one["resource"],
         "Nodes": f"{states.count('node')} of {one['most_nodes']}",
         "Coming": str(states.count("wanted")),
         "Node-hours": f"{one['node_hours']:.1f}{limit}",
+        "Cost": f"{one['cost']:.2f}{most}" if one["node_price"] else "",
         "State": _state(one),
     }
 
@@ -110,6 +124,8 @@ _OPTIONS = (
     CliOption("resource", "NAME", "Resource where the allocations are jobs; see hn resource list"),
     CliOption("nodes-most", "N", "Most allocations at a time (default: 1)"),
     CliOption("node-hours-most", "N", "Most node-hours in all; 0: no limit (default)"),
+    CliOption("price", "N", "What a node-hour costs, in your currency, such as 0.35"),
+    CliOption("cost-most", "N", "Most that all allocations may cost in all; 0: no limit (default)"),
     CliOption("queued-most", "N", "Most allocations that have not become nodes yet (default: 2)"),
     CliOption("allocation-time", "SPAN", "Length of an allocation, such as 4h (default: 1h)"),
     CliOption("processors", "N", "Processors of each node (default: 1)"),

@@ -79,6 +79,10 @@ async def set_elastic_pool(context: ServerContext, by: User, request: SetElastic
     said |= {name: Seconds(value) for name in _TIMES if (value := getattr(request, name)) is not None}
     if request.most_node_hours is not None:
         said["most_node_hours"] = request.most_node_hours or None
+    if request.node_price is not None:
+        said["node_price"] = request.node_price
+    if request.most_cost is not None:
+        said["most_cost"] = request.most_cost or None
     await context.ask(c.SetElasticPool(by=by, pool=replace(wish, **said)))
     return _answer(context, request.name)
 
@@ -121,6 +125,8 @@ def _object(context: ServerContext, record: ElasticRecord) -> ElasticPoolObject:
         owner=pool.owner,
         most_nodes=pool.most_nodes,
         most_node_hours=pool.most_node_hours,
+        node_price=pool.node_price,
+        most_cost=pool.most_cost,
         most_queued=pool.most_queued,
         allocation_time=pool.allocation_time,
         processors=pool.processors,
@@ -132,6 +138,7 @@ def _object(context: ServerContext, record: ElasticRecord) -> ElasticPoolObject:
         paused=record.paused,
         removing=record.removing,
         node_hours=record.used / 3600.0,
+        cost=record.spent,
         failures=record.failures,
         trouble=record.trouble,
         says=says,

@@ -102,7 +102,7 @@ def detailed_job(record: JobRecord, spec: JobSpec, pending_reason: str, **more: 
         suspended_for=run.suspended_time if run else 0.0,
         end_by=spec.end_by,
         reservation=spec.reservation,
-        resource=spec.resource,
+        resource=spec.resource if record.placement is None else record.placement.resource,
         resource_jobs=ids_there(record),
         waits_for=list(record.waits_for),
         preparing=list(run.unready) if run else [],
