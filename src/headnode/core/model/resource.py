@@ -4,25 +4,18 @@ Source:  SSS 3.1.0, "Machine" and "ResourceManagerType"; grid job description, `
 """
 
 import re
-from enum import StrEnum
 
 import msgspec
 
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Seconds
+from headnode.core.model.resource_system import ResourceSystem
 
 HERE = "here"
 """The name of the cluster's own nodes; a job that names no resource runs there."""
 
 PLACE_MARK = "@"
 """The first letter of the name that stands for a resource where a node stands; no node begins with it."""
-
-
-class ResourceSystem(StrEnum):
-    """The scheduler of a resource."""
-
-    SLURM = "slurm"
-    GRID_ENGINE = "gridengine"
 
 
 class BatchResource(
@@ -35,7 +28,7 @@ class BatchResource(
     mark: str  # eight digits in the names of all our jobs there; made once, it stays through restores
     host: str = ""  # where its commands run, by ssh; empty: on the head's machine
     programs: str = ""  # directory of its commands; empty: they are found by PATH
-    settings: str = ""  # its configuration, as its commands want it: SLURM_CONF or SGE_ROOT
+    settings: str = ""  # its configuration, as its commands want it: `ResourceSystem.settings_variable`
     directory: str = ""  # for the files of attempts; empty: .headnode/attempts in the home of the user
     queue: str = ""  # partition or queue; empty: that of the site
     parallel: str = ""  # parallel environment of Grid Engine, for tasks with several processors

@@ -13,6 +13,7 @@ from headnode.core.model.errors import BadRequest, Path
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.resource import BatchResource, is_elsewhere
+from headnode.core.model.resource_system import system_named
 from headnode.core.model.task import TaskSpec
 
 _PACKAGE = re.compile(r"\s*([^\s<>=!,]+)\s*(?:(<=|>=|==|!=|<|>)\s*([^\s<>=!,]+)\s*)?\Z")
@@ -321,9 +322,6 @@ def _batch_systems(spec: JobSpec) -> Iterator[tuple[str, Path]]:
         yield task.extensions.get(f"{TASK_PREFIX}{LRMS}", ""), ("tasks", number)
 
 
-_ALSO_CALLED = {"sge": "gridengine", "ge": "gridengine", "grid engine": "gridengine"}
-
-
 def placed_by_batch(spec: JobSpec, resources: Iterable[BatchResource]) -> JobSpec:
     """Return the job with the resource that has its batch system, or has that name.
 
@@ -333,8 +331,8 @@ def placed_by_batch(spec: JobSpec, resources: Iterable[BatchResource]) -> JobSpe
     if spec.resource or len(asked) != 1:
         return spec
     wanted = asked.pop()
-    wanted = _ALSO_CALLED.get(wanted, wanted)
-    found = [each.name for each in resources if wanted in (each.key, each.system.value)]
+    system = system_named(wanted)
+    found = [each.name for each in resources if each.key == wanted or each.system is system]
     return msgspec.structs.replace(spec, resource=found[0]) if len(found) == 1 else spec
 
 
