@@ -1,7 +1,8 @@
 """A sweep of 2,000 x /bin/true, submit to all finished, against xargs on the same machine in the same run.
 
-Then the same tasks with a memory limit, which have a control group each where there is one, and the same with
-1,000,000 ended jobs in the store: each with all events of its life.
+Then the same tasks with a memory limit, which have control groups where there are some, and bound to
+processors, in turns with plain ones; and plain ones with 1,000,000 ended jobs in the store: each with all
+events of its life.
 """
 
 import argparse
@@ -85,17 +86,45 @@ def fill(state: Path, jobs: int) -> None:
         journal.keep_snapshot(number, save(engine.cluster))
 
 
-def rates(here: Head, label: str, promised: float | None = 0.6, **terms: str) -> None:
+def rates(here: Head, label: str, promised: float = 0.6) -> None:
     """Print the medians of a few rounds of each, taken turn by turn."""
     peers, ours = [], []
     for _ in range(ROUNDS):
         peers.append(xargs())
-        ours.append(sweep(here, **terms))
+        ours.append(sweep(here))
     ratio = statistics.median(ours) / statistics.median(peers)
     print(
         f"{label}: {statistics.median(ours):,.0f} tasks/s; xargs -P2: {statistics.median(peers):,.0f}; "
-        f"ratio {ratio:.2f}" + (f" (promised: {promised})" if promised else "")
+        f"ratio {ratio:.2f} (promised: {promised})"
     )
+
+
+LIMITED = {"estimatedprocessmemory": "100"}
+KINDS: dict[str, tuple[str, dict[str, str]]] = {  # which jobs are bound, and the terms
+    "plain": ("NoJobs", {}),
+    "bound to processors": ("AllJobs", {}),
+    "with a memory limit": ("NoJobs", LIMITED),
+    "with a memory limit, bound to processors": ("AllJobs", LIMITED),
+}
+
+
+def rates_beside_plain(here: Head, promised: float = 0.75) -> None:
+    """Print the medians of sweeps with limits, in turns with plain ones and xargs."""
+    peers: list[float] = []
+    ours: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    for _ in range(ROUNDS):
+        peers.append(xargs())
+        for kind, (bound, terms) in KINDS.items():
+            here.client.ask("set_parameters", values={"AffinityType": bound})
+            ours[kind].append(sweep(here, **terms))
+    here.client.ask("set_parameters", values={"AffinityType": None})
+    plain, peer = statistics.median(ours["plain"]), statistics.median(peers)
+    for kind, seen in ours.items():
+        rate = statistics.median(seen)
+        print(
+            f"sweep of {TASKS:,} {kind}: {rate:,.0f} tasks/s; ratio to xargs {rate / peer:.2f}, "
+            f"to plain {rate / plain:.2f} (promised: {promised})"
+        )
 
 
 def main() -> None:
@@ -106,7 +135,7 @@ def main() -> None:
     print(machine())
     with head(processors=2) as fresh:
         rates(fresh, f"sweep of {TASKS:,} on a new store")
-        rates(fresh, f"sweep of {TASKS:,} with a memory limit", None, estimatedprocessmemory="100")
+        rates_beside_plain(fresh)
     with head(processors=2) as old:
         old.client.ask("stop_head")
         old.client.close()

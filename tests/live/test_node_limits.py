@@ -430,7 +430,8 @@ def test_a_task_that_is_only_measured_is_alone_in_its_group_and_its_shepherd_out
     for outer in groups_of(grouped):
         for own in outer.glob("**/t1"):
             (task,) = cgroups.members(own)
-            assert Path(f"/proc/{task}/cmdline").read_bytes() == b"sleep\x0060\x00"
+            command = Path(f"/proc/{task}/cmdline")
+            grouped.head.until(lambda command=command: command.read_bytes() == b"sleep\x0060\x00")
     assert list(outer.glob("**/t1")) or GROUPS.version == "v1"
     grouped.head.say(Stop(JOB, ((1, 1, 1),), force=True))
     assert grouped.head.result(1).kind == "stopped"

@@ -18,6 +18,7 @@ from headnode.adapters.processes.cgroup_helper import (
     TaskCgroups,
     kills_on_machine,
 )
+from headnode.adapters.processes.cgroup_pool import CgroupPool, ReusedCgroup
 from headnode.adapters.processes.limits import Bounds, RequestedLimit, most_processes, without_processes
 from headnode.adapters.processes.program_start import GroupRefused
 from headnode.adapters.processes.spawning import CannotStart, spawn
@@ -265,6 +266,7 @@ class CgroupPlacement:
 
     def __init__(self, output_directory: int, groups: TaskCgroups | None) -> None:
         self._output, self._groups = output_directory, groups
+        self._pool = None if groups is None else CgroupPool(groups)
         self._kills = MemoryKills(kills_on_machine if groups is None else groups.killed_outside)
 
     def start(self, attempt: ShepherdAttempt) -> int:
@@ -285,15 +287,16 @@ class CgroupPlacement:
         return spawn(attempt.program, self._output, attempt.bounds.processors)
 
     def _start_in(self, group: TaskCgroup, attempt: ShepherdAttempt) -> int:
-        program = attempt.program
+        program, bounds = attempt.program, attempt.bounds
         if group.keeps_processes:
             program = program._replace(limits=without_processes(program.limits))
-        processors = attempt.bounds.processors
         try:
-            if self._groups is None or _needs_group(attempt) or program.limits or processors:
-                process = spawn(program, self._output, processors, group.entrances)
+            if self._pool is not None and isinstance(group, ReusedCgroup):
+                process = self._pool.start(
+                    group, bounds.most_memory, lambda: spawn(program, self._output, bounds.processors)
+                )
             else:
-                process = self._groups.start_inside(group, lambda: spawn(program, self._output))
+                process = spawn(program, self._output, bounds.processors, group.entrances)
         except (CannotStart, GroupRefused):
             self._remove(group)
             raise
@@ -305,12 +308,17 @@ class CgroupPlacement:
         return process
 
     def _group_for(self, attempt: ShepherdAttempt) -> TaskCgroup | None:
-        if self._groups is None:
+        if self._groups is None or self._pool is None:
             return None
         bounds, processes = attempt.bounds, most_processes(attempt.program.limits)
         if not _needs_group(attempt) and not self._groups.may_measure():
             return None
         try:
+            group = None
+            if not attempt.program.limits:  # they need the fork that the pool saves
+                group = self._pool.take(bounds.processors, limited=bounds.most_memory is not None)
+            if group is not None:
+                return group
             return self._groups.make(bounds.most_memory, processes, bounds.processors)
         except NoGroup as why:
             self._do_without(str(why))
@@ -319,12 +327,14 @@ class CgroupPlacement:
     def _do_without(self, why: str) -> None:
         """Make no more groups: what they would keep is looked at instead."""
         print(f"tasks get no control groups of their own from now on: {why}", file=sys.stderr)  # noqa: T201 (the shepherds' log)
-        self._groups = None
+        self._groups = self._pool = None
         self._kills = MemoryKills(kills_on_machine)
 
     def kill(self, attempt: ShepherdAttempt) -> None:
         """Kill all processes in the cgroup of an attempt, including those of other users."""
-        if self._groups is not None and attempt.group is not None:
+        if self._pool is not None and isinstance(attempt.group, ReusedCgroup):
+            self._pool.kill(attempt.group)
+        elif self._groups is not None and attempt.group is not None:
             self._groups.kill(attempt.group)
 
     def leave(self, attempt: ShepherdAttempt) -> str:
@@ -342,6 +352,9 @@ class CgroupPlacement:
         )
 
     def _remove(self, group: TaskCgroup) -> None:
+        if self._pool is not None and isinstance(group, ReusedCgroup):
+            self._pool.give_back(group)
+            return
         group.entered()
         if self._groups is not None and not group.has_shepherd:
             self._groups.remove(group)

@@ -8,13 +8,13 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from headnode.adapters.processes import cgroups
 from headnode.adapters.processes.cgroups import Hierarchies
-from headnode.adapters.processes.program_start import GroupRefused, enter, receive_files
+from headnode.adapters.processes.program_start import close_all, receive_files
 
 _LARGEST = 65536  # bytes of a message
 _AGAIN = 0.02  # seconds between two tries to remove a group in which something still dies
@@ -75,7 +75,9 @@ class CgroupHelper:
     def _obey(self, message: list[Any]) -> None:
         match message:
             case ["make", int(number), memory, processes, processors]:
-                self._answer(number, (memory, processes, processors))
+                self._answer(number, (memory, processes, processors), os.O_WRONLY)
+            case ["keep", int(number), bool(limited), processors]:
+                self._answer(number, (None, None, processors), os.O_RDWR, (limited,))
             case ["kill", int(number)]:
                 for group in self._made.get(number, ()):
                     cgroups.kill(group)
@@ -86,8 +88,10 @@ class CgroupHelper:
         unified = () if self._found.unified is None else (self._found.unified,)
         return [self._outer[place] / group_name(number) for place in dict.fromkeys((*unified, *places))]
 
-    def _answer(self, number: int, wanted: Wanted) -> None:
+    def _answer(self, number: int, wanted: Wanted, way: int, kept: tuple[bool, ...] = ()) -> None:
+        """Make a group, and pass on the files to enter it by; `kept`: those too by which it is used again."""
         opened: list[int] = []
+        switches: list[str] = []
         controllers = _controllers_for(self._found, wanted)
         groups = self._groups(number, controllers.values())
         try:
@@ -96,8 +100,13 @@ class CgroupHelper:
             self._made[number] = groups
             self._limit(number, wanted, controllers)
             for group in groups:
-                opened.append(os.open(group / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
-            socket.send_fds(self._channel, [json.dumps(["made"]).encode()], opened)
+                opened.append(os.open(group / "cgroup.procs", way | os.O_CLOEXEC))
+            if kept and "memory" in controllers:
+                memory = self._outer[controllers["memory"]] / group_name(number)
+                found = open_switches(memory, self._found.version, limited=kept[0])
+                switches += found
+                opened += found.values()
+            socket.send_fds(self._channel, [json.dumps(["made", *switches]).encode()], opened)
         except (OSError, TypeError, ValueError) as error:
             self._leaving[number] = self._made.pop(number, groups)
             with contextlib.suppress(OSError):
@@ -150,6 +159,33 @@ def limit_memory(group: Path, most: int, version: str) -> None:
         cgroups.write(swap, str(amount))
 
 
+_SWITCHES = {
+    "v1": {
+        "limit": "memory.limit_in_bytes",
+        "swap": "memory.memsw.limit_in_bytes",
+        "peak": "memory.max_usage_in_bytes",
+    },
+    "v2": {"limit": "memory.max", "whole": "memory.oom.group", "peak": "memory.peak"},
+}
+
+
+def open_switches(group: Path, version: str, *, limited: bool) -> dict[str, int]:
+    """Open the files by which one group of memory is used again and again; return those that are there.
+
+    ``peak`` can be set to zero since Linux 6.12 in version 2, and always in version 1.  Only a group that is
+    `limited` has the others; it has no swap from now on.
+    """
+    found = {}
+    for name, file in _SWITCHES[version].items():
+        if limited or name == "peak":
+            with contextlib.suppress(OSError):  # not every system counts swap, or forgets a peak
+                found[name] = os.open(group / file, os.O_RDWR | os.O_CLOEXEC)
+    if limited and version == "v2":
+        with contextlib.suppress(OSError):
+            cgroups.write(group / "memory.swap.max", "0")
+    return found
+
+
 def run_cgroup_helper(channel: socket.socket, marker: str, found: Hierarchies) -> None:
     """Be the cgroup helper of a shepherd until that is gone."""
     try:
@@ -163,6 +199,7 @@ SAVED = 0.02  # seconds: what may be spent at once, after a while without
 _PATIENCE = 5.0  # seconds for an answer of the helper
 _MOST_FILES = 8
 _KB = 1024
+_KILLS = {"v1": "memory.oom_control", "v2": "memory.events"}
 _MICROSECONDS = 1_000_000
 
 
@@ -190,24 +227,27 @@ class TaskCgroup:
         self.number, self.entrances = number, entrances
         self.has_shepherd = False  # True: it could not leave; who kills the group kills the job
         self.keeps_memory, self.keeps_processes = "memory" in paths, "pids" in paths
-        self._paths, self._version = paths, version
+        self.paths, self.version = paths, version
+
+    @property
+    def hierarchies(self) -> frozenset[str]:
+        """The trees in which it has a directory: ``unified``, and in version 1 the names of controllers."""
+        return frozenset(self.paths if self.version == "v1" else ("unified",))
 
     def entered(self) -> None:
         """Close what one enters by."""
-        for file in self.entrances:
-            os.close(file)
+        close_all(self.entrances)
         self.entrances = []
 
     def members(self) -> set[int]:
         """Return its processes."""
-        return cgroups.members(self._paths["unified"])
+        return cgroups.members(self.paths["unified"])
 
     def figures(self) -> CgroupFigures:
         """Return what it tells now."""
-        times = _numbers(self._paths["unified"] / "cpu.stat")
-        user, system = times.get("user_usec"), times.get("system_usec")
-        known = user is not None and system is not None
-        refused = _numbers(self._paths["pids"] / "pids.events").get("max", 0) if self.keeps_processes else 0
+        times = self._counts("unified", "cpu.stat")
+        known = "user_usec" in times and "system_usec" in times
+        refused = self._counts("pids", "pids.events").get("max", 0) if self.keeps_processes else 0
         return CgroupFigures(
             self._peak(),
             (times["user_usec"] / _MICROSECONDS, times["system_usec"] / _MICROSECONDS) if known else None,
@@ -215,22 +255,24 @@ class TaskCgroup:
             refused,
         )
 
+    def _counts(self, tree: str, file: str) -> dict[str, int]:
+        return _numbers(self.paths[tree] / file)
+
     def killed(self) -> int:
         """Return how many of its processes were killed because there was no memory for them."""
-        return kills_in(self._paths["memory"], self._version) if self.keeps_memory else 0
+        return self._counts("memory", _KILLS[self.version]).get("oom_kill", 0) if self.keeps_memory else 0
 
     def _peak(self) -> int | None:
         if not self.keeps_memory:
             return None
-        file = "memory.peak" if self._version == "v2" else "memory.max_usage_in_bytes"
         with contextlib.suppress(OSError, ValueError):  # memory.peak is there since Linux 5.19
-            return -(-int(cgroups.read(self._paths["memory"] / file)) // _KB)
+            return -(-int(cgroups.read(self.paths["memory"] / _SWITCHES[self.version]["peak"])) // _KB)
         return None
 
 
 def kills_in(group: Path, version: str) -> int:
     """Return how many processes of a group were killed because there was no memory for them."""
-    return _numbers(group / ("memory.events" if version == "v2" else "memory.oom_control")).get("oom_kill", 0)
+    return _numbers(group / _KILLS[version]).get("oom_kill", 0)
 
 
 def kills_on_machine() -> int:
@@ -240,12 +282,9 @@ def kills_on_machine() -> int:
 
 def _numbers(file: Path) -> dict[str, int]:
     """Read lines of a name and a number; nothing when there is no such file."""
-    found = {}
     with contextlib.suppress(OSError, ValueError):
-        for line in cgroups.read(file).splitlines():
-            name, _, number = line.partition(" ")
-            found[name] = int(number)
-    return found
+        return cgroups.counts_in(cgroups.read(file))
+    return {}
 
 
 class TaskCgroups:
@@ -280,38 +319,42 @@ class TaskCgroups:
 
         Raises:  NoGroup.
         """
+        _, files = self._ask("make", memory, processes, list(processors))
+        paths = self._paths((memory, processes, list(processors)))
+        return TaskCgroup(self._number, files, paths, self._found.version)
+
+    def keep(self, processors: Sequence[int], *, limited: bool) -> tuple[TaskCgroup, dict[str, int]]:
+        """Make a group for attempts one after the other, without a limit; return it with its switches.
+
+        `limited`: limits of its memory will be set.  The switches are as `open_switches` names them.
+        Raises:  NoGroup.
+        """
+        names, files = self._ask("keep", limited, list(processors))
+        cut = len(files) - len(names)
+        paths = self._paths((None, None, list(processors)))
+        group = TaskCgroup(self._number, files[:cut], paths, self._found.version)
+        return group, dict(zip(names, files[cut:], strict=True))
+
+    def _ask(self, *words: object) -> tuple[list[str], list[int]]:
+        """Let the helper make the next group; return the names of its switches, and the files."""
+        verb, *more = words
         self._number += 1
         try:
-            self._say("make", self._number, memory, processes, list(processors))
+            self._say(verb, self._number, *more)
             answer, files = receive_files(self._helper, 4096, _MOST_FILES)
         except OSError as error:
             raise NoGroup(f"the cgroup helper does not answer: {error}") from None
-        if not answer or json.loads(answer) != ["made"]:
+        if not answer or json.loads(answer)[0] != "made":
             raise NoGroup(answer.decode() or "the cgroup helper has ended")
-        made = _controllers_for(self._found, (memory, processes, list(processors)))
-        paths = {name: self._outer[name] / group_name(self._number) for name in (*made, "unified")}
-        return TaskCgroup(self._number, files, paths, self._found.version)
+        return json.loads(answer)[1:], files
 
-    def start_inside(self, group: TaskCgroup, start: Callable[[], int]) -> int:
-        """Start a process by `start` while this one is in the group; return its number.
+    def _paths(self, wanted: Wanted) -> dict[str, Path]:
+        made = _controllers_for(self._found, wanted)
+        return {name: self._outer[name] / group_name(self._number) for name in (*made, "unified")}
 
-        Only for a group without limits, which could end this process.  It saves the fork that enters the
-        group and becomes the program, and copies of the pages that both would use.
-        Raises:  GroupRefused when this process may not enter, or not leave; what `start` raises.
-        """
-        if len(group.entrances) != len(self._own):  # it would stay in one, and be killed with it
-            raise GroupRefused("the group of a task is in other hierarchies than its shepherd leaves")
-        try:
-            try:
-                enter(group.entrances)
-            except OSError as error:
-                raise GroupRefused(f"the shepherd cannot enter a group: {error.strerror}") from None
-            return start()
-        finally:
-            try:
-                enter(self._own)
-            except OSError:
-                group.has_shepherd = True
+    def entrances_of_shepherd(self, group: TaskCgroup) -> list[int]:
+        """Return by what this process leaves a group again."""
+        return [file for name, file in self._own.items() if name in group.hierarchies]
 
     def kill(self, group: TaskCgroup) -> None:
         """Kill all processes in a cgroup, including those of other users."""
@@ -331,13 +374,15 @@ class TaskCgroups:
         return kills_on_machine() if self._loose is None else kills_in(self._loose, self._found.version)
 
 
-def _own_entrances(marker: str, found: Hierarchies) -> list[int]:
-    """Open the groups of this process that `start_inside` leaves: while it may still do so."""
-    places = [found.controllers["memory"]] if found.version == "v1" and "memory" in found.controllers else []
-    groups = [place / cgroups.name_of(marker) for place in places]
-    if found.unified is not None:
-        groups.append(found.unified / cgroups.name_of(marker) / cgroups.SHEPHERD)
-    return [os.open(group / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for group in groups]
+def _own_entrances(marker: str, found: Hierarchies) -> dict[str, int]:
+    """Open the groups of this process, by hierarchy, in which it is alone: while it may still do so."""
+    name = cgroups.name_of(marker)
+    groups = {} if found.unified is None else {"unified": found.unified / name / cgroups.SHEPHERD}
+    if found.version == "v1":
+        groups |= {each: place / name for each, place in found.controllers.items() if each != "pids"}
+    return {
+        each: os.open(group / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for each, group in groups.items()
+    }
 
 
 def _loose(marker: str, found: Hierarchies) -> Path | None:

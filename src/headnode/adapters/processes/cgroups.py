@@ -69,6 +69,14 @@ def read(file: Path) -> str:
         os.close(descriptor)
 
 
+def counts_in(text: str) -> dict[str, int]:
+    """Return the numbers by their names, one in each line.
+
+    Raises:  ValueError.
+    """
+    return {name: int(number) for name, _, number in (line.partition(" ") for line in text.splitlines())}
+
+
 def find(root: Path = ROOT) -> Hierarchies:
     """Return what this process may use."""
     if (root / "cgroup.controllers").exists():
