@@ -382,7 +382,7 @@ def run_until(scene: Scene, kind: str) -> AttemptOutcome:
     end = time.monotonic() + 10
     while time.monotonic() < end:
         attempt = len(scene.head.results) + 1
-        scene.head.run(2, (1, attempt))
+        scene.head.run(2, (1, attempt), processor=1)
         result = scene.head.result(2, 1, attempt)
         if result.kind == kind:
             return result

@@ -126,18 +126,35 @@ def victim(tmp_path: Path) -> Iterator[Victim]:
         made.stop()
 
 
-def submit(victim: Victim, tracks: Path, dice: random.Random) -> tuple[int, int] | None:
-    """Submit a job of a few tasks; return its id and size if the head acknowledged it."""
+def submit(victim: Victim, tracks: Path, dice: random.Random) -> tuple[int, list[str]] | None:
+    """Submit a job of a few tasks; return its id and its instances if the head acknowledged it.
+
+    It is a sweep, or a list of different tasks; most of a list are short, so that they are dispatched ahead.
+    """
     count = dice.randint(1, 12)
-    pause = dice.choice(("0", "0.02", "0.2", "0.6"))
-    command = f"echo $HEADNODE_TASK >> {tracks}; sleep {pause}; exit $(( * % {EXITS} ))"
+    tasks: list[dict[str, str]]
+    if dice.random() < 0.5:
+        pause = dice.choice(("0", "0.02", "0.2", "0.6"))
+        command = f"echo $HEADNODE_TASK >> {tracks}; sleep {pause}; exit $(( * % {EXITS} ))"
+        tasks = [{"command": command, "parametric": f"1-{count}", "rerunnable": "false"}]
+        names = [f"1.{instance}" for instance in range(1, count + 1)]
+    else:
+        count = dice.choice((count, 60))
+        tasks = [_different(task, tracks, dice) for task in range(1, count + 1)]
+        names = [f"{task}.1" for task in range(1, count + 1)]
     try:
-        answer = victim.client.ask(
-            "submit_job", tasks=[{"command": command, "parametric": f"1-{count}", "rerunnable": "false"}]
-        )
+        answer = victim.client.ask("submit_job", tasks=tasks)
     except Unavailable:
         return None
-    return answer["job"], count
+    return answer["job"], names
+
+
+def _different(task: int, tracks: Path, dice: random.Random) -> dict[str, str]:
+    """Return a task of a list, which may be as long as the others or longer, and want two processors."""
+    pause = dice.choice(("", "", "", "", "", "", "sleep 0.02;", "sleep 0.2;"))
+    command = f"echo $HEADNODE_TASK >> {tracks}; {pause} exit {task % EXITS}"
+    wide = {"numprocessors": "2"} if dice.random() < 0.05 else {}
+    return {"command": command, "rerunnable": "false", **wide}
 
 
 def test_nothing_acknowledged_is_lost_and_nothing_runs_twice(
@@ -148,7 +165,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_runs_twice(
     dice = random.Random(kills)
     tracks = tmp_path / "tracks"
     tracks.touch()
-    acknowledged: dict[int, int] = {}
+    acknowledged: dict[int, list[str]] = {}
     hits: Counter[str] = Counter()
     plan = ["kill"] * kills + ["freeze"] * freezes
     dice.shuffle(plan)
@@ -180,7 +197,7 @@ def _backlog(victim: Victim) -> int:
     return int(counts.get("Queued", 0)) + int(counts.get("Running", 0))
 
 
-def _wait_until_all_are_over(victim: Victim, acknowledged: dict[int, int]) -> None:
+def _wait_until_all_are_over(victim: Victim, acknowledged: dict[int, list[str]]) -> None:
     deadline = time.monotonic() + PATIENCE
     while left := _backlog(victim):
         assert time.monotonic() < deadline, (
@@ -210,19 +227,21 @@ class Account:
         )
 
 
-def _account(victim: Victim, acknowledged: dict[int, int], tracks: Path) -> Account:
+def _account(victim: Victim, acknowledged: dict[int, list[str]], tracks: Path) -> Account:
     """Compare what the head says with what the tasks wrote."""
     ran = Counter(line.rpartition(".")[0] for line in tracks.read_text().split())
-    account = Account(jobs=len(acknowledged), instances=sum(acknowledged.values()))
+    account = Account(jobs=len(acknowledged), instances=sum(map(len, acknowledged.values())))
     account.doubled = [name for name, times in ran.items() if times > 1]
-    for job, count in acknowledged.items():
+    for job, names in acknowledged.items():
+        one_task = {"expand": 1} if names[-1].startswith("1.") else {}
         try:
-            tasks = {task["instance"]: task for task in victim.ask("tasks", job=job, expand=1)["tasks"]}
+            listed = victim.ask("tasks", job=job, **one_task)["tasks"]
         except NotFound:
-            tasks = {}
-        for instance in range(1, count + 1):
-            name = f"{job}.1.{instance}"
-            _judge(account, name, tasks.get(instance), ran[name], instance % EXITS)
+            listed = []
+        tasks = {f"{task['task']}.{task.get('instance') or 1}": task for task in listed}
+        for number, each in enumerate(names, 1):
+            name = f"{job}.{each}"
+            _judge(account, name, tasks.get(each), ran[name], number % EXITS)
     return account
 
 

@@ -64,13 +64,13 @@ class Agent:
         data = json.dumps(message).encode()
         self.peer.sendall(len(data).to_bytes(4, "big") + data)
 
-    def run(self, command: str, *attempts: tuple[int, int]) -> None:
+    def run(self, command: str, *attempts: tuple[int, int], task: int = 1) -> None:
         environment = {"HEADNODE_TASK": "7.1.1.1", "PATH": "/usr/bin:/bin"}
         items = [
-            [*each, ["/bin/sh", "-c", command], {}, str(self.folder), "", "", "", f"1/{each[0]}.out"]
+            [*each, ["/bin/sh", "-c", command], {}, str(self.folder), "", "", "", f"{task}/{each[0]}.out"]
             for each in attempts
         ]
-        self.say("run", 1, "lane", environment, None, items)
+        self.say("run", task, "lane", environment, None, items)
 
     def hear(self) -> list[Any]:
         size = int.from_bytes(self._exactly(4), "big")
@@ -109,6 +109,30 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
     agent = Agent(tmp_path)
     yield agent
     agent.close()
+
+
+def test_other_tasks_behind_one_that_takes_long_are_given_back_and_never_run(agent: Agent) -> None:
+    assert agent.hear()[0] == "hello"
+    wait = "echo x >> runs; until [ -e go ]; do sleep 0.01; done"
+    for task in (1, 2, 3):
+        agent.run(wait, (1, 1), task=task)
+    assert [(record[1], record[4][0]) for record in agent.ended(2)] == [(2, "never-ran"), (3, "never-ran")]
+    story = job_journal.read(agent.journal)
+    assert story is not None
+    assert (list(story.queued), list(story.started)) == ([], [(1, 1, 1)])
+    agent.run(wait, (1, 1), task=2)  # an order that comes again is not carried out again
+    (agent.folder / "go").touch()
+    assert [record[1] for record in agent.ended(1)] == [1]
+    assert (agent.folder / "runs").read_text() == "x\n"
+
+
+def test_different_tasks_of_one_lane_never_run_at_the_same_time(agent: Agent) -> None:
+    assert agent.hear()[0] == "hello"
+    for task in range(1, 21):
+        agent.run("mkdir alone && rmdir alone", (1, 1), task=task)
+    ran = [record for record in agent.ended(20) if record[4][0] == "exited"]
+    assert [record[1] for record in ran] == sorted(record[1] for record in ran)
+    assert {record[4][1] for record in ran} == {0}
 
 
 def test_it_introduces_itself_and_says_all_again_to_the_next_agent(agent: Agent) -> None:

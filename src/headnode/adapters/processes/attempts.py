@@ -3,6 +3,7 @@
 Standard library only: this is loaded by the shepherd factory."""
 
 import contextlib
+import math
 import os
 import resource
 import time
@@ -164,6 +165,9 @@ def attempts_of(message: list[Any]) -> list[ShepherdAttempt]:
     return found
 
 
+LONG = 0.1  # seconds that a task runs until others behind it are given back, as they might run elsewhere
+
+
 class Lanes:
     """What waits and what runs."""
 
@@ -171,7 +175,9 @@ class Lanes:
         self._waiting: dict[str, deque[ShepherdAttempt]] = {}
         self._queued: dict[Key, ShepherdAttempt] = {}
         self._free: dict[str, None] = {}  # lanes that have something waiting and run nothing
-        self._busy: dict[str, Key] = {}
+        self._busy: dict[
+            str, tuple[float, int]
+        ] = {}  # since when on the monotonic clock, and with which task
         self.running: dict[Key, ShepherdAttempt] = {}
         self.by_process: dict[int, ShepherdAttempt] = {}
 
@@ -199,6 +205,28 @@ class Lanes:
         """Take out an attempt that waits; None when it does not."""
         return self._queued.pop(key, None)
 
+    @property
+    def next_look(self) -> float:
+        """When an attempt may have run so long that other tasks behind it are given back; inf: none waits."""
+        return min((since for _, since in self._behind_others()), default=math.inf) + LONG
+
+    def take_stuck(self, now: float) -> list[ShepherdAttempt]:
+        """Take out what waits behind another task that has run for long; `now` on the monotonic clock."""
+        stuck = [lane for lane, since in self._behind_others() if now >= since + LONG]
+        return [
+            attempt
+            for lane in stuck
+            for attempt in self._waiting.pop(lane)
+            if self._queued.pop(attempt.key, None) is not None
+        ]
+
+    def _behind_others(self) -> Iterator[tuple[str, float]]:
+        """Yield the lanes in which another task waits than the one that runs, and since when that runs."""
+        for lane, waiting in self._waiting.items():
+            since, task = self._busy.get(lane, (0.0, 0))
+            if waiting and task and waiting[0].key[0] != task:
+                yield lane, since
+
     def next_ones(self) -> Iterator[ShepherdAttempt]:
         """Yield the next attempt of every free lane; each is running from then on."""
         while self._free:
@@ -206,7 +234,7 @@ class Lanes:
             del self._free[lane]
             attempt = self._first(lane)
             if attempt is not None:
-                self._busy[lane] = attempt.key
+                self._busy[lane] = time.monotonic(), attempt.key[0]
                 self.running[attempt.key] = attempt
                 yield attempt
 

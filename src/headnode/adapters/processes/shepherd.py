@@ -136,8 +136,8 @@ class Shepherd:
         moments.append(self._transfers.next_look)
         if not self._suspension.apart:
             moments.append(now + self._lease.left)
-        if self._limits and not self._suspension.holds:
-            moments.append(self._limits[0][0])
+        if not self._suspension.holds:
+            moments += [self._lanes.next_look, *(over for over, _ in self._limits[:1])]
         if self._deadline is not None and not self._suspension.holds:
             moments.append(now + self._deadline - boot_time())
         if not self._link.up:
@@ -172,8 +172,7 @@ class Shepherd:
                 self._closing = True
 
     def _accept(self, attempts: list[ShepherdAttempt]) -> None:
-        known = self._reports.unacknowledged()
-        known |= self._transfers.keys()
+        known = self._reports.unacknowledged() | self._transfers.keys()
         new = [attempt for attempt in attempts if attempt.key not in self._lanes and attempt.key not in known]
         for attempt in new:
             self._files.accept(attempt)
@@ -332,6 +331,7 @@ class Shepherd:
         if self._suspension.holds:
             return
         now = time.monotonic()
+        self._reports.give_back(self._lanes.take_stuck(now))
         while self._limits and self._limits[0][0] <= now:
             _, key = heapq.heappop(self._limits)
             attempt = self._lanes.running.get(key)

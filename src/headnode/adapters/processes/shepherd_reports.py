@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from headnode.adapters.processes.agent_link import AgentLink
-from headnode.adapters.processes.attempts import Lanes, ShepherdAttempt, with_unwritten
+from headnode.adapters.processes.attempts import Lanes, ShepherdAttempt, never_ran_record, with_unwritten
 from headnode.adapters.processes.job_journal import EndedRecord, Key, Writer
 
 COALESCE = 0.005  # seconds: results that come faster are told together
@@ -68,6 +68,11 @@ class ShepherdReports:
         self.note(["ended", *record])
         self._untold.append(record)
         self._unacknowledged[record.number] = record
+
+    def give_back(self, attempts: Iterable[ShepherdAttempt]) -> None:
+        """Report that attempts never ran: they wait for one that takes long, and may run elsewhere."""
+        for attempt in attempts:
+            self.ended(never_ran_record(self.next_number(), attempt.key))
 
     def started(self, attempt: ShepherdAttempt, now: float) -> None:
         """An attempt has a process since now, on the monotonic clock."""

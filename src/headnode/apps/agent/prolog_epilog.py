@@ -316,7 +316,7 @@ class TaskFilters:
         self._waiting: dict[JobId, dict[Key, None]] = {}
         self._work: dict[JobId, set[asyncio.Task[None]]] = {}
         self._first: dict[JobId, asyncio.Lock] = {}  # held by the task that may be the job's first here
-        self._lanes: dict[tuple[JobId, int, NodeCores], asyncio.Lock] = {}
+        self._lanes: dict[tuple[JobId, NodeCores], asyncio.Lock] = {}
 
     def sees(self, job: JobId) -> bool:
         """Whether some filter sees the tasks of a job before they start."""
@@ -356,8 +356,7 @@ class TaskFilters:
         return list(self._waiting.pop(job, {}))
 
     async def _take_through(self, job: JobId, place: NodeCores, candidates: Sequence[Candidate]) -> None:
-        task = candidates[0][0][0]
-        async with self._lanes.setdefault((job, task, place), asyncio.Lock()):
+        async with self._lanes.setdefault((job, place), asyncio.Lock()):
             for key, asked in candidates:
                 if key in self.waiting(job):
                     await self._take_one(job, place, key, asked)

@@ -149,7 +149,7 @@ class TaskOrders:
         if processors is not None:
             bounds = bounds._replace(processors=processors)
         plans = [self._plan(spec, recipe) for recipe in recipes] if spec.stages else []
-        return run_message(task, f"{task}@{place}", shared, limit, items, limits, private, bounds, plans)
+        return run_message(task, str(place), shared, limit, items, limits, private, bounds, plans)
 
     def _plan(self, spec: TaskSpec, recipe: Recipe) -> dict[str, Any]:
         """Return what is transferred for an attempt, and how."""

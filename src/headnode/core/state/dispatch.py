@@ -15,10 +15,9 @@ from headnode.core.state.job_record import JobRecord, TaskProgress
 from headnode.core.state.job_request import processors_for, units_in
 from headnode.core.state.task_graph import SERVING_STATES, TaskGraph, has_parts
 from headnode.core.state.task_layout import instance_places
+from headnode.core.state.task_lines import ahead, deal, on_nodes, share
 from headnode.core.state.task_placement import TaskPlacement
 
-AHEAD = 0.1  # seconds of work handed to a node in advance
-MOST_AHEAD = 64  # instances
 Where = tuple[tuple[str, ...], str, NodeNeeds]
 """The node requirements of a task: names, group and properties."""
 
@@ -27,8 +26,8 @@ def dispatches(cluster: ClusterState, record: JobRecord, now: Instant) -> list[e
     """Return what to dispatch now.
 
     Strict list order: a task for which there is no room yet keeps later ones from the nodes it could use,
-    so no task starves.  Short instances of one task are handed over several at a time, to run one after the
-    other at the same place, because a round trip costs more than they do.
+    so no task starves.  Short instances of one task, and short tasks that are alike, are handed over several
+    at a time, to run one after the other at the same place, because a round trip costs more than they do.
     """
     graph = cluster.graph(record.id)
     if len(graph.ready) == 1 and not graph.lanes and _takes_all(cluster, graph):
@@ -40,20 +39,25 @@ def dispatches(cluster: ClusterState, record: JobRecord, now: Instant) -> list[e
         return _serve(cluster, graph, record, free, now)
     found: list[e.InstancesDispatched] = []
     full: set[Where] = set()  # nodes that a task before has claimed
-    for index in tuple(graph.ready):
+    past, places = 0, len(graph.lanes) + sum(map(len, free.values()))
+    for position, index in enumerate(graph.ready):
+        if position < past:
+            continue
         task = graph.spec.tasks[index]
         progress = graph.run.tasks[index]
         where = (task.required_nodes, task.node_group, task.needs)
         if where in full and not progress.live:
             continue
+        line = graph.lines.line(graph.ready, position, places) if not full else []
+        past = position + len(line)
         room = TaskPlacement(cluster, graph, index, free)
-        batches, blocked = _fill(progress, graph, room)
-        for place, attempts in batches:
-            found.append(
-                e.InstancesDispatched(
-                    at=now, job=record.id, task=index + 1, placement=place, attempts=tuple(attempts)
-                )
+        batches, blocked = _fill_line(graph, line, room) if line else _fill(index, graph, room)
+        found += [
+            e.InstancesDispatched(
+                at=now, job=record.id, task=number + 1, placement=place, attempts=tuple(who)
             )
+            for number, place, who in batches
+        ]
         if blocked:
             room.claim()
             full.add(where)
@@ -123,25 +127,55 @@ def _on_all(record: JobRecord, graph: TaskGraph, now: Instant) -> e.InstancesDis
     return e.InstancesDispatched(at=now, job=record.id, task=index + 1, placement=place, attempts=attempts)
 
 
-Batch = tuple[NodeCores, list[tuple[int, int]]]
+Batch = tuple[int, NodeCores, list[tuple[int, int]]]
+"""The index of a task, a place, and the attempts that go there."""
 
 
-def _fill(progress: TaskProgress, graph: TaskGraph, room: TaskPlacement) -> tuple[list[Batch], bool]:
+def _fill(index: int, graph: TaskGraph, room: TaskPlacement) -> tuple[list[Batch], bool]:
     """Return the places with the attempts that go there, and whether instances are left without a place."""
+    progress = graph.run.tasks[index]
     left = iter(progress.queued)
     waiting = len(progress.queued)
     depth = _depth(progress, waiting, graph, room) if waiting > 1 else 1
     batches: list[Batch] = [
-        (place, _next(progress, left, depth - live))
+        (index, place, _next(progress, left, depth - live))
         for place, live in _own_lanes(progress, graph.run.recalled)
         if live <= depth // 2 and room.is_in_service(place)
     ]
     while attempts := _next(progress, left, depth):
         place = room.place()
         if place is None:
-            return [batch for batch in batches if batch[1]], True
-        batches.append((place, attempts))
-    return [batch for batch in batches if batch[1]], False
+            return [batch for batch in batches if batch[2]], True
+        batches.append((index, place, attempts))
+    return [batch for batch in batches if batch[2]], False
+
+
+def _fill_line(graph: TaskGraph, line: list[int], room: TaskPlacement) -> tuple[list[Batch], bool]:
+    """Return where alike tasks go, and whether some are left: to free places, and behind others of them."""
+    depth = share(line, graph.lines.depth, len(graph.lanes) + room.count_places())
+    rooms: dict[NodeCores, int] = {}
+    nodes = set(room.nodes) - graph.run.recalled.keys()
+    for place, more in graph.lines.lanes(graph.run.tasks, line, depth) if depth > 1 else ():
+        if on_nodes(place, nodes) and _takes(graph, place) and room.is_in_service(place):
+            rooms[place] = more
+    spare = sum(rooms.values())
+    while spare < len(line):
+        free = room.place()
+        if free is None:
+            break
+        rooms[free] = depth if on_nodes(free, nodes) else 1
+        spare += rooms[free]
+    dealt = deal(line, rooms)
+    tasks = graph.run.tasks
+    batches: list[Batch] = []
+    for index, place in dealt:
+        instance = tasks[index].queued.firsts[0]
+        batches.append((index, place, [(instance, tasks[index].used_by(instance) + 1)]))
+    return batches, len(dealt) < len(line)
+
+
+def _takes(graph: TaskGraph, place: NodeCores) -> bool:
+    return not graph.guards_nodes or all(_is_open(graph, node) for node, _ in place)
 
 
 def _own_lanes(progress: TaskProgress, recalled: Mapping[str, int]) -> list[tuple[NodeCores, int]]:
@@ -172,8 +206,7 @@ def _depth(progress: TaskProgress, waiting: int, graph: TaskGraph, room: TaskPla
     if not progress.attempts_ended:
         return 1
     lanes = max(1, len(graph.lanes) + room.count_places())
-    mean = max(progress.ended_run_time / progress.attempts_ended, AHEAD / MOST_AHEAD)
-    return max(1, min(int(AHEAD / mean), MOST_AHEAD, waiting // (2 * lanes)))
+    return max(1, min(ahead(progress.ended_run_time / progress.attempts_ended), waiting // (2 * lanes)))
 
 
 def gang_dispatches(

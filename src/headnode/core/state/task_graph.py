@@ -9,6 +9,7 @@ from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import SPECIAL, TaskType
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord, JobRun, spec_of
+from headnode.core.state.task_lines import TaskLines
 from headnode.core.state.transitions import NodePhase, phase_on
 
 
@@ -56,10 +57,12 @@ class TaskGraph:
         self.run = run
         self._job, self._waiting = record.id, waiting
         self.rests_until = Instant(0.0)  # its service makes no instance before
+        self.lines = TaskLines()
         self.work_out()
 
     def work_out(self) -> None:
         """Compute everything anew, after tasks were added or a finished task was requeued."""
+        self.lines.describe(self.spec)
         self.ready: list[int] = []  # indexes of tasks that may be dispatched and have queued instances
         self.open = 0  # tasks that are not done
         self.remaining: dict[Waiter, int] = {}  # name or group -> its tasks that are not done
@@ -154,10 +157,12 @@ class TaskGraph:
     def take_stock(self) -> None:
         """Work out which processors of the allocation no live instance uses."""
         self.lanes = {}
+        self.lines.members.clear()
         taken: dict[str, set[int]] = {}
-        for progress in self.run.tasks:
+        for index, progress in enumerate(self.run.tasks):
             for live in progress.live.values():
                 self.lanes[live.placement] = self.lanes.get(live.placement, 0) + 1
+                self.lines.join(live.placement, index, 1)
         for place in self.lanes:
             for node, processors in place:
                 taken.setdefault(node, set()).update(processors)
@@ -182,16 +187,18 @@ class TaskGraph:
         """Return the names and groups that a task still waits for."""
         return sorted((key for key in self._awaits(index) if self.remaining.get(key)), key=str)
 
-    def occupy(self, place: NodeCores, instances: int = 1) -> None:
-        """Take the processors of a place, once for all the instances that go there."""
+    def occupy(self, place: NodeCores, index: int, instances: int) -> None:
+        """Take the processors of a place, once for all instances that go there; `index` is of their task."""
         if place not in self.lanes:
             for node, processors in place:
                 if node in self.free:  # not when what is suspended is released: it holds nothing
                     self.free[node] = remove_cores(self.free[node], processors)
         self.lanes[place] = self.lanes.get(place, 0) + instances
+        self.lines.join(place, index, instances)
 
-    def vacate(self, place: NodeCores) -> None:
-        """One instance left a place; the last one frees its processors."""
+    def vacate(self, place: NodeCores, index: int) -> None:
+        """One instance of a task left a place; the last one frees its processors."""
+        self.lines.leave(place, index)
         left = self.lanes[place] - 1
         if left:
             self.lanes[place] = left

@@ -48,7 +48,7 @@ def instances_dispatched(cluster: ClusterState, event: e.InstancesDispatched) ->
         progress.live[instance] = LiveAttempt(attempt=attempt, placement=event.placement)
     _keep_limit(cluster, record, started_run(record), event.at)
     graph = cluster.graph(event.job)
-    graph.occupy(event.placement, len(event.attempts))
+    graph.occupy(event.placement, index, len(event.attempts))
     graph.task_changed(index)
     if record.is_elsewhere:  # after the job has left those that wait, so that another one goes on
         cluster.resource_index.count(started_run(record).resource, len(event.attempts), cluster.waiting)
@@ -147,7 +147,10 @@ def instances_ended(cluster: ClusterState, event: e.InstancesEnded) -> None:
         live = _live(progress, event.job, how.task, how.instance)
         instance_target(live.state, event, _STATES[how.state])
         del progress.live[how.instance]
-        graph.vacate(live.placement)
+        graph.vacate(live.placement, how.task - 1)
+        lasted = how.outcome.lasted
+        if lasted is not None or (how.outcome.kind == "never-ran" and live.outcome is None):
+            graph.lines.note_end(lasted)
         if not run.resource:
             cluster.start_failures.ended(record.id, record.owner, how, event.at)
         _file(progress, how)
