@@ -40,7 +40,7 @@ Data = dict[str, Any]
 
 
 def _started(one: j.JobStarted) -> Data:
-    return {"state": JobState.RUNNING.value, **_shares(one.allocation)}
+    return {"state": RUNNING, **_shares(one.allocation)}
 
 
 def _handed(one: j.JobStarted) -> Data:
@@ -57,7 +57,7 @@ def _begun(event: j.InstancesStarted) -> Data:
 
 
 def _staging(event: j.InstancesStaging) -> Data:
-    words = {"in": "staging in", "out": "staging out"}
+    words = {"in": "staging in", "out": "staging out", "ready": "staged in"}
     return {"tasks": [TaskChange(one.task, one.instance, words[one.direction]) for one in event.staging]}
 
 
@@ -72,6 +72,11 @@ def _change(one: j.InstanceEnd) -> TaskChange:
 
 def _job(**constant: Any) -> Callable[[Any], Data]:
     return lambda _: constant
+
+
+def _standing(state: JobState) -> Callable[[Any], Data]:
+    """Return what is told of a suspended job; one that only waits for its files has not stopped running."""
+    return lambda one: {"state": RUNNING if one.staging else state.value}
 
 
 def _parameter(event: e.ParameterSet) -> Data:
@@ -90,7 +95,7 @@ def _nothing(_: object) -> Data:
     return {}
 
 
-QUEUED: Final = JobState.QUEUED.value
+QUEUED, RUNNING = JobState.QUEUED.value, JobState.RUNNING.value
 
 EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingProxyType(
     {
@@ -104,10 +109,7 @@ EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingPr
         j.JobValidated: ("job.validated", _job(state=QUEUED)),
         j.FilterAnswered: ("job.filtered", _nothing),
         j.JobConfiguring: ("job.configuring", _job(state=JobState.CONFIGURING.value)),
-        j.JobStarted: (
-            "job.started",
-            lambda one: _handed(one) if one.resource else _started(one),
-        ),
+        j.JobStarted: ("job.started", lambda one: _handed(one) if one.resource else _started(one)),
         j.AllocationGrown: ("job.grown", lambda one: _shares(one.added)),
         j.AllocationShrunk: ("job.shrunk", lambda one: _shares(one.removed)),
         j.AllocationReleased: ("job.detached", _nothing),
@@ -121,12 +123,12 @@ EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingPr
         j.JobUnarchived: ("job.unarchived", _nothing),
         j.JobHeld: ("job.held", _nothing),
         j.JobReleased: ("job.released", _nothing),
-        j.JobSuspending: ("job.suspending", _job(state=JobState.SUSPENDING.value)),
-        j.JobSuspended: ("job.suspended", _job(state=JobState.SUSPENDED.value)),
-        j.JobResuming: ("job.resuming", _job(state=JobState.RESUMING.value)),
+        j.JobSuspending: ("job.suspending", _standing(JobState.SUSPENDING)),
+        j.JobSuspended: ("job.suspended", _standing(JobState.SUSPENDED)),
+        j.JobResuming: ("job.resuming", _standing(JobState.RESUMING)),
         j.JobResumed: (
             "job.resumed",
-            lambda one: {"state": JobState.RUNNING.value, **_shares(one.allocation)},
+            lambda one: {"state": RUNNING, **_shares(one.allocation)},
         ),
         e.BankNoted: ("job.bank", _nothing),
         j.ProgressSet: ("job.progress", lambda one: {"percent": one.percent}),
