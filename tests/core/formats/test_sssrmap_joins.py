@@ -132,6 +132,7 @@ def test_a_subject_that_is_no_object_of_the_request_is_a_part_of_the_value() -> 
 @pytest.mark.parametrize(
     ("fields", "status"),
     [
+        ({"objects": (), "wheres": (RmapField(name="User"),)}, StatusCode.NO_OBJECT),
         ({"joins": ("", "LEFT JOIN")}, StatusCode.COMBINATION),
         ({"gets": (RmapField(name="Name", object="Moon"),)}, StatusCode.WRONG_OBJECT),
         ({"wheres": (RmapField(name="Name", object="Moon"),)}, StatusCode.WRONG_OBJECT),

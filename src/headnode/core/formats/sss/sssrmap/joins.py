@@ -69,8 +69,10 @@ def place_of(request: RmapRequest, name: str) -> int | None:
 def refuse_wrong_join(request: RmapRequest) -> None:
     """Refuse a join that is more than rows and conditions, or that names an object which it does not have.
 
-    Raises:  MessageFault 315, 318.
+    Raises:  MessageFault 311, 315, 318.
     """
+    if not request.objects:
+        raise MessageFault(StatusCode.NO_OBJECT, "the Request has no Object", "write <Object>Job</Object>")
     for join in request.joins:
         if " ".join(join.lower().split()) not in _INNER:
             raise MessageFault(
@@ -120,7 +122,7 @@ def _subject(request: RmapRequest, where: RmapField) -> int | None:
 def answer_join(request: RmapRequest, sides: Sequence[JoinSide]) -> list[XmlElement]:
     """Return the answer to a query over several kinds of objects; `sides` are in the order of its Objects.
 
-    Raises:  MessageFault 236, 310, 315, 316, 317, 318.
+    Raises:  MessageFault 236, 310, 311, 315, 316, 317, 318.
     """
     refuse_wrong_join(request)
     fulfils = joined_conditions(request.wheres, lambda where: _compare(request, where, sides))
