@@ -26,8 +26,7 @@ def dispatches(cluster: ClusterState, record: JobRecord, now: Instant) -> list[e
     """Return what to dispatch now.
 
     Strict list order: a task for which there is no room yet keeps later ones from the nodes it could use,
-    so no task starves.  Short instances of one task, and short tasks that are alike, are handed over several
-    at a time, to run one after the other at a place: a round trip costs more.
+    so no task starves.  Short instances, and short tasks that are alike, go several at a time to a place.
     """
     graph = cluster.graph(record.id)
     if len(graph.ready) == 1 and not graph.lanes and _takes_all(cluster, graph):
