@@ -26,8 +26,7 @@ def dispatches(cluster: ClusterState, record: JobRecord, now: Instant) -> list[e
     """Return what to dispatch now.
 
     Strict list order: a task for which there is no room yet keeps later ones from the nodes it could use,
-    so no task starves.  Short instances of one task, and short tasks that are alike, are handed over several
-    at a time, to run one after the other at the same place, because a round trip costs more than they do.
+    so no task starves.  Short instances, and short tasks that are alike, go several at a time to a place.
     """
     graph = cluster.graph(record.id)
     if len(graph.ready) == 1 and not graph.lanes and _takes_all(cluster, graph):
@@ -42,11 +41,10 @@ def dispatches(cluster: ClusterState, record: JobRecord, now: Instant) -> list[e
     past, places = 0, len(graph.lanes) + sum(map(len, free.values()))
     for position, index in enumerate(graph.ready):
         if position < past:
-            continue
+            continue  # it was handed over in a line
         task = graph.spec.tasks[index]
-        progress = graph.run.tasks[index]
         where = (task.required_nodes, task.node_group, task.needs)
-        if where in full and not progress.live:
+        if where in full and not graph.run.tasks[index].live:
             continue
         line = graph.lines.line(graph.ready, position, places) if not full else []
         past = position + len(line)
