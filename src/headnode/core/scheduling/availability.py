@@ -148,7 +148,8 @@ class Availability:
                 free[node] = count
             elif count > 0:
                 _spread(kind, count, free, real if now else None)
-        holders = [int(left < size) for left, size in zip(free, node_table.processors, strict=True)]
+        sizes = node_table.processors
+        holders = [1 if left < size else 0 for left, size in zip(free, sizes, strict=True)]
         amounts = (real.memory[:], real.disk[:], real.swap[:]) if now else amounts_of(node_table)
         for left, rooms in zip(amounts, self._amounts, strict=True):
             for node, room in rooms.items():

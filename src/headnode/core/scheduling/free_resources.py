@@ -149,7 +149,7 @@ class FreeResources:
             self.free[number] -= sign * processors
             self.jobs[number] += sign
             self.memory[number] -= sign * processors * piece.memory
-            if piece.held:
+            if piece.held is not NOTHING_HELD and piece.held:
                 self.give(number, piece.held, -sign)
             if piece.exclusive:
                 self.owned[number] = sign > 0

@@ -240,7 +240,7 @@ class EasyBackfill:
         over once is out for this pass.
         """
         kinds: list[QueueKind] = list(self._lines)
-        while kinds := self._startable(now, kinds):
+        while self._holders.free and (kinds := self._startable(now, kinds)):
             processors, estimate = min(kinds, key=self._oldest)
             if now + estimate > self._shadow:
                 self._extra -= processors
