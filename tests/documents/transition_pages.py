@@ -37,6 +37,10 @@ A suspended job (`suspending`, `suspended`, `resuming`) keeps its live instances
 processors, when every node has reported that its processes are stopped. `JobResumed` takes as many processors
 of the same nodes. Between the two events no task of the job is dispatched, and its time limit does not count
 down.
+
+The head itself suspends a job of which nothing runs but transfers to its nodes, for longer than
+`TransferHoldTime` (`JobSuspending` with `staging`). The transfers continue. When the files of one of its
+tasks are there, the job is resuming.
 """
 _NODE_NOTE = """
 `none` is a node that the head does not know. An unreachable node keeps its tasks until it is given up; see

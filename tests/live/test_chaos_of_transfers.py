@@ -88,7 +88,7 @@ def test_whatever_is_killed_every_file_is_exact_and_every_program_runs_once(
     killed = Counter[str]()
     (tmp_path / "storage").mkdir()
     with FaultyStorage(tmp_path / "storage") as storage, real_head(tmp_path, processors=AT_ONCE) as head:
-        networks = {"TransferNetworks": "127.0.0.0/8", "TransferTimeout": "20"}
+        networks = {"TransferNetworks": "127.0.0.0/8", "TransferTimeout": "20", "TransferHoldTime": "0"}
         head.ask("set_parameters", values=networks)
         jobs = StagingJobs(head, storage, tmp_path / "ran", chance)
         while killed.total() < kills:

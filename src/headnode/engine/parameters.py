@@ -12,6 +12,7 @@ from headnode.core.state.bank_ledger import BANK
 from headnode.core.state.decide import LIFETIME
 from headnode.core.state.decide import PARAMETER as IDEMPOTENCY_LIFETIME
 from headnode.core.state.hooks import EPILOG_TIMEOUT, NODE_FILTER_TIMEOUT, PROLOG_TIMEOUT
+from headnode.core.state.job_request import TRANSFER_HOLD_PARAMETER, TRANSFER_HOLD_TIME
 from headnode.core.state.node_faults import JOB_RETRY_COUNT, START_FAILURE_LIMIT, TASK_RETRY_COUNT
 from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER
 
@@ -184,6 +185,9 @@ _DECLARED = (
     Parameter("TransfersPerStorage", default="256", least=1, most=60000,
         doc="how many tasks of the cluster transfer files with one storage host at once; each node has an "
         "equal share, at least one"),
+    Parameter(TRANSFER_HOLD_PARAMETER, default=str(TRANSFER_HOLD_TIME), unit="s", least=0, most=31_536_000,
+        doc="how long a job holds processors for which it only waits for files; then other jobs may use them "
+        "until the files are there"),
     Parameter("TransferTimeout", default="60", unit="s", least=1, most=3600,
         doc="how long a transfer may take without data, until it counts as failed and is tried again"),
     Parameter("LicenceInterval", "the time from the end of the licence program to its next run",

@@ -38,8 +38,9 @@ class ReasonObject(VerbAnswer, frozen=True):
     """A reason for which a job waits.
 
     `kind` is priority, processors, node (one for each that does not fit), licences, reservation, policy,
-    alternative (one for each), never-fits, or hold, filter and dependency. With one of the last three the job
-    is not considered; the other keys of the explanation describe the job as if it were released.
+    alternative (one for each), never-fits, staging (its files are being copied, and it holds no processors),
+    or hold, filter and dependency. With one of the last three the job is not considered; the other keys of
+    the explanation describe the job as if it were released.
     """
 
     kind: str

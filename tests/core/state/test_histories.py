@@ -209,7 +209,7 @@ class Player:
     def stage(self) -> None:
         held = self.world.nodes.running()
         if held:
-            self.world.stage(self.random.choice(held), self.random.choice(("in", "out", "out")))
+            self.world.stage(self.random.choice(held), self.random.choice(("in", "in", "ready", "out")))
 
     def stop(self) -> None:
         self.world.do(
@@ -550,6 +550,7 @@ def tour_of_staging(state: JobState) -> None:
     for held in world.nodes.running():
         world.stage(held, "in")
     tour_of_transfers(World(1))
+    tour_of_waiting_for_files(World(1))
     tour_of_detached(World(1))
 
 
@@ -574,6 +575,29 @@ def tour_of_transfers(world: World) -> None:
     world.stage(held, "in")
     world.end(late, 1, kind="not-staged")
     assert world.record(late).state is JobState.CANCELED
+
+
+def tour_of_a_draft(world: World) -> None:
+    """Give a job that is not submitted to another owner."""
+    spec = JobSpec(tasks=(TaskSpec(command="x"),))
+    (created, *_) = world.do(CreateJob(by=ROOT, spec=spec))
+    changed = replace(spec, run_as=BOB.name)
+    world.do(ModifyJob(by=ROOT, job=created.job, spec=changed, fields=("run_as",), known={BOB.name: BOB}))
+    assert world.record(created.job).owner == BOB.name
+
+
+def tour_of_waiting_for_files(world: World) -> None:
+    """Let a job release its processors while files come, and take them when they are there."""
+    job = world.submit(TaskSpec(command="x"))
+    (held,) = world.nodes.running()
+    world.stage(held, "in")
+    world.wait(10.0)
+    for report in world.nodes.stopped(job):
+        world.do(report)
+    assert world.record(job).state is JobState.SUSPENDED
+    world.stage(held, "ready")
+    assert world.record(job).state is JobState.RUNNING
+    world.end(job, 1)
 
 
 def tour_of_detached(world: World) -> None:
@@ -729,6 +753,7 @@ def test_every_arrow_and_every_rule_of_the_life_cycles_is_taken(monkeypatch: pyt
     tour_of_a_choice(World(1))
     tour_of_an_elastic_pool(World(1))
     tour_of_filters(FilteredWorld(4))
+    tour_of_a_draft(World(1))
     for special in (
         (TaskType.NODE_PREP,),
         (TaskType.NODE_RELEASE,),

@@ -62,7 +62,7 @@ class World:
         events = self.do(CreateJob(by=by, spec=spec, submit=True))
         return next(event.job for event in events if isinstance(event, JobCreated))
 
-    def stage(self, held: Held, direction: Literal["in", "out"]) -> None:
+    def stage(self, held: Held, direction: Literal["in", "out", "ready"]) -> None:
         """Let a node say that files of an attempt are transferred."""
         stage = InstanceStage(held.task, held.instance, held.attempt, direction, self.clock.now())
         self.do(ReportStaging(node=held.place[0][0], job=held.job, staging=(stage,)))

@@ -194,6 +194,11 @@ class Lanes:
         """The attempts that wait."""
         return self._queued
 
+    @property
+    def waiting(self) -> Iterable[ShepherdAttempt]:
+        """The attempts themselves."""
+        return self._queued.values()
+
     def add(self, attempt: ShepherdAttempt) -> None:
         """Put an attempt at the end of its lane."""
         self._queued[attempt.key] = attempt

@@ -155,9 +155,9 @@ class ProcessSuspension:
         self.number = number
 
     def part(self) -> None:
-        """Stop all processes after the lease is over, until it is renewed."""
+        """Stop all processes after the lease is over, until it is renewed; also what was spared before."""
         self._begin()
-        self.apart = True
+        self.apart, self.next_look = True, 0.0
 
     def _begin(self) -> None:
         if not self.holds:
@@ -203,6 +203,7 @@ class ProcessSuspension:
 
     def _end(self, picture: Picture) -> float:
         if self.holds:
+            self.next_look = 0.0  # for what is spared from now on
             return 0.0
         self._way.go_on(_mine(picture))
         self.still, self.next_look = False, float("inf")
@@ -223,8 +224,8 @@ class _Signals:
         self._before: set[int] = set()  # stopped by their user: they do not go on with the others
         self._stopped: set[int] = set()
 
-    def stop(self, these: set[int], _spared: set[int], picture: Picture) -> list[int]:
-        """Stop what of these runs, and return it.
+    def stop(self, these: set[int], spared: set[int], picture: Picture) -> list[int]:
+        """Stop what of these runs, and return it; let go on what is spared and was stopped here.
 
         What is blocked when it is told to stop does so before it runs again: there is nothing to wait for.
         """
@@ -232,7 +233,9 @@ class _Signals:
         running = {process for process in these if not picture[process].stopped}
         will_stop = {process for process in running & self._stopped if picture[process].blocked}
         process_tree.send(running, signal.SIGSTOP)
-        self._stopped |= running
+        again = {process for process in spared & self._stopped if picture[process].stopped}
+        process_tree.send(again, signal.SIGCONT)
+        self._stopped = (self._stopped | running) - again
         return sorted(running - will_stop)
 
     def go_on(self, mine: set[int]) -> None:

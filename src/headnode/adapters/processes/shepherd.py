@@ -99,7 +99,7 @@ class Shepherd:
             self._launch_what_may()
             self._start_what_is_next()
             self._reports.tell(self._lanes.running)
-            self._transfers.tell(up=self._link.up)
+            self._files.tell(up=self._link.up, suspended=self._suspension.number > 0)
         self._end_everything()
         self._link.finish(_FAREWELL)
 
@@ -207,8 +207,6 @@ class Shepherd:
             except OSError as error:
                 self._link.say(["launch-failed", order.number, f"no process could be made: {error.strerror}"])
 
-    # Standing still.
-
     def _suspend(self, number: int) -> None:
         self._suspension.begin(number)
         if self._suspension.still:  # the agent has missed the report
@@ -232,8 +230,10 @@ class Shepherd:
         if time.monotonic() < self._suspension.next_look:
             return
         picture = process_tree.picture()
-        ending = self._endings.members(self._lanes.by_process, picture)
-        if self._suspension.look(ending, picture) and self._suspension.number:
+        spared = self._endings.members(self._lanes.by_process, picture)
+        if not self._suspension.apart:  # transfers hold no processors: they go on
+            spared |= process_tree.descendants(self._transfers.processes, picture)
+        if self._suspension.look(spared, picture) and self._suspension.number:
             self._link.say(["suspended", self._suspension.number])
 
     def _go_on(self) -> None:

@@ -7,7 +7,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headnode.adapters.own_python import module_command
@@ -23,7 +23,7 @@ from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.processes.program_start import Removals
 from headnode.adapters.processes.shepherd_reports import ShepherdReports
 from headnode.adapters.processes.spawning import CannotStart, cannot_transfer, discard_if_empty, make_scratch
-from headnode.adapters.processes.transfer_run import TransferRun, count, order_file, pipes
+from headnode.adapters.processes.transfer_run import TransferRun, count, order_file, pipes, ready_report
 from headnode.adapters.processes.transfer_slots import TransferSlots
 
 MODULE = "headnode.adapters.staging.transfer"
@@ -53,6 +53,8 @@ class ShepherdTransfers:
         self._pipes: dict[int, tuple[TransferRun, int]] = {}  # by its output; and its input, which stays open
         self._told: dict[Key, list[Any]] = {}
         self._tell_at = 0.0  # on the monotonic clock: what is only further on is told then
+        self._untold = False  # whether something is to be told then
+        self._tell_ready_at = float("inf")  # when the files that are there are told again
 
     def __contains__(self, key: Key) -> bool:
         return key in self._running
@@ -79,7 +81,8 @@ class ShepherdTransfers:
     def next_look(self) -> float:
         """When a process is to be started again, on the monotonic clock."""
         waiting = [each for each in self._running.values() if each.retry_at is not None]
-        moments = [each.retry_at or 0.0 for each in waiting if self._room(each)]
+        moments = [self._tell_ready_at, *([self._tell_at] if self._untold else ())]
+        moments += (each.retry_at or 0.0 for each in waiting if self._room(each))
         return min([*moments, self._slots.next_look if waiting else float("inf")], default=float("inf"))
 
     def _room(self, transfer: TransferRun) -> bool:
@@ -230,14 +233,27 @@ class ShepherdTransfers:
     def tell(self, *, up: bool) -> None:
         """Tell the agent what has changed, if it is there; a new one is told everything."""
         if not up:
-            self._told = {}
+            self._told, self._untold = {}, False
             return
         fresh = [each.report for key, each in self._running.items() if self._told.get(key) != each.report]
         now = time.monotonic()
-        if fresh and (now >= self._tell_at or not self._told.keys() >= self._running.keys()):
+        self._untold = bool(fresh) and now < self._tell_at and self._told.keys() >= self._running.keys()
+        if fresh and not self._untold:
             self._tell_at = now + TELL_EVERY
             self._told.update({each.attempt.key: each.report for each in self._running.values()})
             self._say(["staging", fresh])
+
+    def tell_ready(self, attempts: Sequence[ShepherdAttempt]) -> None:
+        """Tell again and again for which attempts of a suspended job the files are there.
+
+        The head may have missed it, and nothing else would let the job go on.
+        """
+        now = time.monotonic()
+        if not attempts:
+            self._tell_ready_at = float("inf")
+        elif self._tell_ready_at == float("inf") or now >= self._tell_ready_at:
+            self._tell_ready_at = now + TELL_EVERY
+            self._say(["staging", [ready_report(attempt) for attempt in attempts]])
 
     def end_all(self) -> None:
         """End all of them at once."""
@@ -275,6 +291,12 @@ class AttemptFiles:
             self._transfers.begin(attempt, "in")
         else:
             self._lanes.add(attempt)
+
+    def tell(self, *, up: bool, suspended: bool) -> None:
+        """Tell the agent how far files are; `suspended`: what has its files waits for processors."""
+        self._transfers.tell(up=up)
+        waiting = self._lanes.waiting if up and suspended else ()
+        self._transfers.tell_ready([each for each in waiting if each.staging and each.staging["in"]])
 
     def settle(self) -> None:
         """Go on with attempts whose files are transferred, or cannot be."""

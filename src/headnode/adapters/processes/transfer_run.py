@@ -80,6 +80,12 @@ class TransferRun:
         return [*self.attempt.key, self.direction, self.began, *self.moved]
 
 
+def ready_report(attempt: ShepherdAttempt) -> list[Any]:
+    """Return what is told of an attempt whose files are there and whose job has no processors."""
+    files, moved = len((attempt.staging or {})["in"]), attempt.moved or TransferUsage()
+    return [*attempt.key, "ready", time.time(), files, files, moved.in_bytes, moved.in_bytes, ""]
+
+
 def count(transfer: TransferRun) -> None:
     """Add the time and the bytes of a transfer to those of its attempt."""
     took, size = max(0.0, time.time() - transfer.began), transfer.moved[2]

@@ -120,7 +120,7 @@ class AttemptTransfers(msgspec.Struct, frozen=True, array_like=True, gc=False, f
     task: int
     instance: int
     attempt: int
-    direction: Literal["in", "out"]
+    direction: Literal["in", "out", "ready"]  # ready: they are there, and wait for processors
     at: Instant
     files: int = 0
     of_files: int = 0

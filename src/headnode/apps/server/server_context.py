@@ -23,7 +23,7 @@ from headnode.apps.server.job_lookup import Briefs, JobLookup
 from headnode.apps.server.job_notices import JobNotices
 from headnode.apps.server.licence_counts import LicenceCounts
 from headnode.apps.server.predicted_starts import PredictedStarts, PredictionCoverage
-from headnode.apps.server.waiting_reasons import filter_reasons, preemption_reasons
+from headnode.apps.server.waiting_reasons import filter_reasons, preemption_reasons, staging_reason
 from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.job import JobSpec, dependencies
 from headnode.core.model.quantities import LIFE_BOUNDS, DurationHistogram, Instant, JobId
@@ -305,7 +305,9 @@ class ServerContext:
     def reasons_outside_queue(self, record: JobRecord) -> list[Reason]:
         """Return why a job is not even considered: suspended, held, or its parents have not finished."""
         found: list[Reason] = []
-        if record.state is JobState.SUSPENDED:
+        if record.state is JobState.SUSPENDED and suspension_of(record.run).staging:
+            found.append(staging_reason(self.links, record, self.cluster.spec(record)))
+        elif record.state is JobState.SUSPENDED:
             since = datetime.fromtimestamp(suspension_of(record.run).since, UTC).astimezone()
             text = f"it has been suspended since {since.isoformat(timespec='seconds')}"
             found.append(Reason(Why.HOLD, text, ABOUT_SUSPENSION))

@@ -1,21 +1,26 @@
-"""Why a job waits for filters or because of preemption, and how far the files of a task are."""
+"""Why a job waits for filters, files or because of preemption, and how far the files of a task are."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
 from headnode.adapters.nodes.link import NodeLink
 from headnode.adapters.wire.agent_messages import AttemptTransfers
+from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
+from headnode.core.model.staging import StorageBase, host_of
+from headnode.core.model.task import TaskSpec, program_url
 from headnode.core.scheduling.plan import Plan, Reason, Why
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.job_record import JobRecord
+from headnode.core.state.job_record import JobRecord, LiveAttempt
 from headnode.core.state.templates import submission_filters
 from headnode.core.state.transitions import JobState
 from headnode.engine.activation_offer import ActivationOffer, OfferStage
 from headnode.engine.activation_pending import PendingOffers
 from headnode.protocol.answers import TaskObject
 
+MOST_HOSTS = 3  # of which files come that are told one by one
+MOST_FILES_LOOKED_AT = 100  # for the hosts of a task
 MOST_RESERVED_TOLD = 5  # jobs for which something is kept that are told one by one
 
 
@@ -138,6 +143,37 @@ def _being_preempted(record: JobRecord) -> list[Reason]:
     return [Reason(Why.PREEMPTION, text, str(run.recalled_for[0]))]
 
 
+def staging_reason(links: Mapping[str, NodeLink], record: JobRecord, spec: JobSpec) -> Reason:
+    """Return how many files a job waits for that holds no processors meanwhile."""
+    files = of_files = size = 0
+    hosts: set[str] = set()
+    for task, instance, live in _staging_in(record):
+        link = links.get(live.placement[0][0])
+        said = link.transfers.get((record.id, task, instance)) if link is not None else None
+        if said is not None and said.attempt == live.attempt:
+            files, of_files, size = files + said.files, of_files + said.of_files, size + said.size
+        hosts |= source_hosts(spec, spec.tasks[task - 1])
+    missing = f"{of_files - files} of {of_files} input files" if of_files else "its input files"
+    named = sorted(hosts)
+    sources = ", ".join(named[:MOST_HOSTS]) + (" and others" if len(named) > MOST_HOSTS else "")
+    text = f"it waits for {missing}" + (f" from {sources}" if sources else "")
+    return Reason(Why.STAGING, f"{text}; {size / 1e6:.1f} MB are copied. It holds no processors")
+
+
+def source_hosts(spec: JobSpec, task: TaskSpec) -> set[str]:
+    """Return the hosts from which the first files of a task come; the node itself is none."""
+    base = StorageBase(task.storage_base or spec.storage_base)
+    files = [base.resolve(one.url) for one in task.stage_in[:MOST_FILES_LOOKED_AT]]
+    return {host_of(url) for url in (program_url(task.command), *files)} - {""}
+
+
+def _staging_in(record: JobRecord) -> Iterator[tuple[int, int, LiveAttempt]]:
+    for number, progress in enumerate(record.run.tasks if record.run is not None else (), 1):
+        for instance, live in progress.live.items():
+            if live.staging == "in":
+                yield number, instance, live
+
+
 def with_transfers(links: Mapping[str, NodeLink], record: JobRecord, shown: TaskObject) -> TaskObject:
     """Return a task or instance with how far the transfers of its files are, if they go on."""
     if record.run is None or not record.run.stages:
@@ -157,6 +193,8 @@ def transfer_words(said: AttemptTransfers) -> str:
     >>> transfer_words(AttemptTransfers(1, 1, 1, "in", 0.0, 2, 5, 3_000_000, 0, "example.org"))
     '2 of 5 files are brought, 3.0 MB; it waits for example.org'
     """
+    if said.direction == "ready":
+        return f"{said.files} of {said.of_files} files are brought; it waits for its processors"
     way = "brought" if said.direction == "in" else "taken away"
     size = f"{said.size / 1e6:.1f} MB" + (f" of {said.of_size / 1e6:.1f} MB" if said.of_size else "")
     waits = f"; it waits for {said.waits_for}" if said.waits_for else ""

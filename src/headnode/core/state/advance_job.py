@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state import job_events as e
+from headnode.core.state import staging
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.depend import cancel_if_in_vain
@@ -136,6 +137,22 @@ def detach(cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Inst
     return [e.AllocationReleased(at=now, job=record.id)]
 
 
+def release_while_staging(
+    cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant
+) -> list[Event] | None:
+    """A job for which only files have come for some time gives back its processors until they are there."""
+    if not staging.may_release(cluster, graph, now):
+        return None
+    return [e.JobSuspending(at=now, job=record.id, number=graph.run.suspensions + 1, staging=True)]
+
+
+def resume_staged(
+    cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant
+) -> list[Event] | None:
+    """A job that gave back its processors while files came waits for them when those of a task are there."""
+    return None if cluster.agenda.closing else list(staging.resume_when_brought(record, graph, now)) or None
+
+
 def requeue_detached(
     _cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant
 ) -> list[Event] | None:
@@ -223,11 +240,12 @@ RULES: Mapping[JobState, tuple[Rule, ...]] = MappingProxyType(
             leave_reduced_nodes,
             dispatch,
             detach,
+            release_while_staging,
             give_back_spare,
             give_back_overdue,
         ),
         JobState.SUSPENDING: (end_when_done, end_when_stopped, suspend),
-        JobState.SUSPENDED: (end_when_done, end_when_stopped),
+        JobState.SUSPENDED: (end_when_done, end_when_stopped, resume_staged),
         JobState.RESUMING: (end_when_done, end_when_stopped),
         JobState.ENDING: (release_nodes, wait_for_attempts, clean_nodes, end_run),
     }

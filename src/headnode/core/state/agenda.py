@@ -73,7 +73,9 @@ class Agenda:
         self.for_archive: dict[JobId, JobRecord] = {}  # ended jobs that the archive does not have yet
         self.deadlines: Timers[JobId] = Timers()  # run time limits
         self.last_starts: Timers[JobId] = Timers()  # queued jobs that cannot end by their deadline any more
-        self.wake_ups: Timers[tuple[JobId, str]] = Timers()  # of a service (""), or of a node with an epilog
+        self.wake_ups: Timers[tuple[JobId, str]] = (
+            Timers()
+        )  # of a service (""), a node with an epilog, transfers
         self.edges: Timers[Instant] = Timers()  # when a reservation begins or ends
 
     def next_due(self) -> Instant | None:

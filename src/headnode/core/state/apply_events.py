@@ -60,6 +60,8 @@ def _clock_set(cluster: ClusterState, event: e.ClockSet) -> None:
         run.clock_shift = Seconds(run.clock_shift + event.seconds)
         if run.suspension is not None:
             run.suspension.since = Instant(run.suspension.since + event.seconds)
+        if run.staged_since is not None:
+            run.staged_since = Instant(run.staged_since + event.seconds)
         job_request.set_limits(run, cluster.spec(record))
         cluster.agenda.set_deadline(job, run.deadline)
         cluster.agenda.dirty_job_views.add(job)

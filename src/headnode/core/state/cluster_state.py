@@ -27,6 +27,7 @@ from headnode.core.state.job_request import (
     request_within,
     rounded_span,
     suspension_of,
+    wake_ups,
     without_refused,
 )
 from headnode.core.state.node_record import NodeRecord, PrologSuccesses, StartFailures
@@ -41,8 +42,7 @@ from headnode.core.state.transitions import JobState, set_recalled
 class ClusterState:
     """The current state of the cluster, with indexes derived from it.
 
-    Read it freely; only `apply_events` writes it.
-    What is left to do because of it is on the `agenda`, which belongs to the engine.
+    Read it freely; only `apply_events` writes it.  What is left to do is on the `agenda` of the engine.
     """
 
     def __init__(self, snapshot: Snapshot | None = None) -> None:
@@ -294,8 +294,8 @@ class ClusterState:
         self.graphs[record.id] = TaskGraph(record, run, self.waiting)
         self.agenda.set_deadline(record.id, run.deadline)
         self.update_releasing(record)
-        for node, until in run.cleaning.items():
-            self.agenda.wake_ups.set((record.id, node), until)
+        for name, until in wake_ups(run, self.parameters).items():
+            self.agenda.wake_ups.set((record.id, name), until)
         self.agenda.dirty_jobs.add(record.id)
         self.usage.count(record, self.spec(record).project)
 

@@ -70,8 +70,7 @@ class JobModified(JobEvent, frozen=True, gc=False, tag="JobModified"):
 class JobSubmitted(JobEvent, frozen=True, gc=False, tag="JobSubmitted"):
     """The job takes its position in the queue: `order` counts submissions.
 
-    `validating`: submission filters must accept the job first.
-    """
+    `validating`: submission filters must accept the job first."""
 
     order: int
     by: str = ""
@@ -146,8 +145,7 @@ class AllocationReleased(JobEvent, frozen=True, gc=False, tag="AllocationRelease
 class AllocationLost(JobEvent, frozen=True, gc=False, tag="AllocationLost"):
     """The job loses the processors of a node that was given up.
 
-    `too_small`: too few are left for it.  It starts nothing new, and is requeued when what runs has ended.
-    """
+    `too_small`: too few are left for it.  It starts nothing new, and is requeued when what runs has ended."""
 
     removed: NodeCores
     too_small: bool = False
@@ -164,8 +162,7 @@ class NodePrepared(JobEvent, frozen=True, gc=False, tag="NodePrepared"):
 class NodesCleaning(JobEvent, frozen=True, gc=False, tag="NodesCleaning"):
     """No process of the job runs on these nodes any more: they are cleaned, then released.
 
-    `until`: when they are released even without a report that they are clean.
-    """
+    `until`: when they are released even without a report that they are clean."""
 
     nodes: tuple[str, ...]
     until: Instant
@@ -186,8 +183,7 @@ class ProcessorsRecalled(JobEvent, frozen=True, gc=False, tag="ProcessorsRecalle
 class InstancesDispatched(JobEvent, frozen=True, gc=False, tag="InstancesDispatched"):
     """Instances of one task are dispatched to a place, to run there one after the other.
 
-    `attempts` holds (instance, attempt); an attempt number is never used twice for an instance.
-    """
+    `attempts` holds (instance, attempt); an attempt number is never used twice for an instance."""
 
     task: int
     placement: NodeCores
@@ -215,7 +211,7 @@ class InstanceStage(msgspec.Struct, frozen=True, array_like=True, gc=False, forb
     task: int
     instance: int
     attempt: int
-    direction: Literal["in", "out"]
+    direction: Literal["in", "out", "ready"]  # ready: they are there, and wait for processors
     at: Instant
 
 
@@ -359,10 +355,13 @@ class JobReleased(JobEvent, frozen=True, gc=False, tag="JobReleased"):
 
 
 class JobSuspending(JobEvent, frozen=True, gc=False, tag="JobSuspending"):
-    """The nodes of the job stop its processes.  `number` counts the suspensions of the job."""
+    """The nodes of the job stop its processes.  `number` counts the suspensions of the job.
+
+    `staging`: not by request, but until files for its tasks have been copied to its nodes."""
 
     number: int
     by: str = ""
+    staging: bool = False
 
 
 class ProcessesStopped(JobEvent, frozen=True, gc=False, tag="ProcessesStopped"):
@@ -374,16 +373,17 @@ class ProcessesStopped(JobEvent, frozen=True, gc=False, tag="ProcessesStopped"):
 class JobSuspended(JobEvent, frozen=True, gc=False, tag="JobSuspended"):
     """All processes of the job are stopped; its resources are released, and its run time limit does not run.
 
-    A job that was waiting to resume no longer waits.
-    """
+    A job that was waiting to resume no longer waits."""
 
     by: str = ""
+    staging: bool = False
 
 
 class JobResuming(JobEvent, frozen=True, gc=False, tag="JobResuming"):
     """The job waits at its old position in the queue for the processors that it held."""
 
     by: str = ""
+    staging: bool = False
 
 
 class JobResumed(JobEvent, frozen=True, gc=False, tag="JobResumed"):

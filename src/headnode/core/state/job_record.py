@@ -17,6 +17,9 @@ from headnode.core.state.job_events import Cause, NodeCores, Outcome
 from headnode.core.state.job_usage import Usage
 from headnode.core.state.transitions import Holding, JobState, TaskState
 
+StagingPhase = Literal["", "in", "ready", "out"]
+"""Which way files are transferred for an attempt; ready: they are there, and its job has no processors."""
+
 
 class LiveAttempt(msgspec.Struct, forbid_unknown_fields=True):
     """An attempt that is dispatched to a node, running or ending."""
@@ -29,7 +32,7 @@ class LiveAttempt(msgspec.Struct, forbid_unknown_fields=True):
     message: str = ""
     cause: Cause = "request"  # why it is being stopped
     moved: bool = False  # it has had other processors there; nothing is handed over to run behind it
-    staging: Literal["", "in", "out"] = ""  # which way files are transferred for it, if they are
+    staging: StagingPhase = ""
     foreign: str = ""  # its id at a resource that has accepted it
 
 
@@ -74,6 +77,7 @@ class JobSuspension(msgspec.Struct, forbid_unknown_fields=True):
     pending_nodes: tuple[str, ...]  # nodes on which not everything stands still yet
     remaining: Seconds | None = None  # of its run time limit, once it stands still; None: it has no end
     allocation: dict[str, tuple[int, ...]] = {}  # what it held, once it was given back
+    staging: bool = False  # only until files are there; its programs have not started
 
 
 class JobHold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -326,7 +330,27 @@ def all_queued(instances: int) -> TaskProgress:
 
 
 def end_suspension(run: JobRun, at: Instant) -> None:
-    """Note how long a job stood still that now goes on, ends, or goes back to the queue."""
+    """Note how long a job stood still that now goes on, ends, or goes back to the queue.
+
+    What only waited for files was staging all the time.
+    """
     suspension, run.suspension = run.suspension, None
-    if suspension is not None and suspension.allocation:
-        run.suspended_time = Seconds(run.suspended_time + max(0.0, at - suspension.since))
+    if suspension is None or not suspension.allocation:
+        return
+    since = suspension.since
+    if run.staged_since is not None:
+        since = at if suspension.staging else max(since, run.staged_since)
+        run.staged_time = Seconds(run.staged_time + max(0.0, since - run.staged_since))
+        run.staged_since = at
+    run.suspended_time = Seconds(run.suspended_time + max(0.0, at - since))
+
+
+def keep_suspended(run: JobRun, at: Instant) -> None:
+    """Let a job that waits for processors for its files be suspended from now on by request."""
+    suspension = run.suspension
+    if suspension is None or not suspension.staging:
+        return
+    if run.staged_since is not None:
+        run.staged_time = Seconds(run.staged_time + max(0.0, at - run.staged_since))
+        run.staged_since = at
+    suspension.staging, suspension.since = False, at

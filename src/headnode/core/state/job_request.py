@@ -1,5 +1,6 @@
 """What a job asks of the scheduler: nodes and processors, also to go on, and the time it may take."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from math import ceil, floor, log2
 
@@ -237,6 +238,24 @@ def moved_place(place: NodeCores, to: dict[str, dict[int, int]]) -> NodeCores:
 
 
 MINUTE = 60
+TRANSFER_HOLD_PARAMETER, TRANSFER_HOLD_TIME = "TransferHoldTime", 10
+"""For how many seconds a job keeps processors for which it only waits for files, unless a parameter says."""
+
+
+STAGING_WAKE_UP = ":staging"
+"""In place of a node's name: when a job whose files come is looked at again."""
+
+
+def wake_ups(run: JobRun, parameters: Mapping[str, str]) -> dict[str, Instant]:
+    """Return when a job is looked at again that holds processors, by node or reason."""
+    if run.staged_since is None:
+        return run.cleaning
+    return {**run.cleaning, STAGING_WAKE_UP: hold_end(parameters, run.staged_since)}
+
+
+def hold_end(parameters: Mapping[str, str], since: Instant) -> Instant:
+    """Return until when a job keeps its processors for which nothing but transfers goes on since then."""
+    return Instant(since + float(parameters.get(TRANSFER_HOLD_PARAMETER, TRANSFER_HOLD_TIME)))
 
 
 def limit_end(spec: JobSpec, run: JobRun) -> Instant:
@@ -333,6 +352,8 @@ def set_limits(run: JobRun, spec: JobSpec) -> None:
     if suspension is None or not suspension.allocation:
         run.deadline = deadline_of(spec, run)
         return
-    end = limit_end(spec, run)
-    suspension.remaining = None if end == NEVER else Seconds(max(0.0, end - suspension.since))
+    staged = 0.0 if run.staged_since is None else max(0.0, suspension.since - run.staged_since)
+    used = 0.0 if run.started is None else max(0.0, suspension.since - run.started - run.not_run - staged)
+    unlimited = run.started is None or spec.run_time == FOREVER
+    suspension.remaining = None if unlimited else Seconds(max(0.0, spec.run_time - used))
     run.deadline = spec.end_by

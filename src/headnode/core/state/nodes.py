@@ -10,6 +10,8 @@ from headnode.core.state.command import Command
 from headnode.core.state.drain import lift_drains
 from headnode.core.state.events import Event
 from headnode.core.state.hooks import start_anew
+from headnode.core.state.job_record import started_run
+from headnode.core.state.job_request import TRANSFER_HOLD_PARAMETER, wake_ups
 from headnode.core.state.node_record import Drain, InvitationRecord, NodeRecord
 from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER
 from headnode.core.state.permissions import must_administer
@@ -246,4 +248,8 @@ def parameter_set(cluster: ClusterState, event: e.ParameterSet) -> None:
         cluster.parameters[event.name] = event.value
     if event.name == HALF_LIFE_PARAMETER:
         cluster.usage.set_half_life(float(HALF_LIFE if event.value is None else event.value))
+    if event.name == TRANSFER_HOLD_PARAMETER:
+        for job in cluster.running:
+            for name, until in wake_ups(started_run(cluster.jobs[job]), cluster.parameters).items():
+                cluster.agenda.wake_ups.set((job, name), until)
     cluster.agenda.pass_needed = True

@@ -22,7 +22,7 @@ from headnode.core.state.node_faults import (
 )
 from headnode.core.state.stop import fail_job
 from headnode.core.state.task_graph import TaskGraph
-from headnode.core.state.transitions import JobState, TaskState
+from headnode.core.state.transitions import SUSPENDED_STATES, JobState, TaskState
 
 
 class ReportStarted(Command, frozen=True):
@@ -68,10 +68,16 @@ def staging(cluster: ClusterState, command: ReportStaging, now: Instant) -> list
     fresh: dict[tuple[int, int], InstanceStage] = {}
     for stage in command.staging:
         live = _live(record.run, stage.task, stage.instance, stage.attempt, command.node)
-        goes_on = live is not None and (stage.direction == "out" or live.started is None)
-        if live is not None and goes_on and live.staging != stage.direction:
+        if live is not None and live.staging != stage.direction and _follows(record, live, stage.direction):
             fresh[stage.task, stage.instance] = stage
     return [e.InstancesStaging(at=now, job=record.id, staging=tuple(fresh.values()))] if fresh else []
+
+
+def _follows(record: JobRecord, live: LiveAttempt, direction: str) -> bool:
+    """Whether an attempt can come to this: files are ready only where it waits for processors."""
+    if direction == "ready":
+        return live.started is None and record.state in SUSPENDED_STATES
+    return direction == "out" or (live.started is None and live.staging != "ready")
 
 
 def _is_fresh(run: JobRun, begun: e.InstanceStart, node: str) -> bool:

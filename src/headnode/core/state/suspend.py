@@ -4,13 +4,21 @@ from headnode.core.model.errors import WrongState
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.user import User
 from headnode.core.state import job_events as e
+from headnode.core.state import staging
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.events import Event
-from headnode.core.state.job_record import JobRecord, JobRun, JobSuspension, end_suspension, started_run
+from headnode.core.state.job_record import (
+    JobRecord,
+    JobRun,
+    JobSuspension,
+    end_suspension,
+    keep_suspended,
+    started_run,
+)
 from headnode.core.state.job_request import moved_place, renumbered, set_limits, suspension_of
 from headnode.core.state.permissions import may_change
-from headnode.core.state.transitions import JobState, TaskState, job_target
+from headnode.core.state.transitions import SUSPENDED_STATES, JobState, TaskState, job_target
 
 
 class SuspendJob(Command, frozen=True):
@@ -39,6 +47,8 @@ def suspend(cluster: ClusterState, command: SuspendJob, now: Instant) -> list[Ev
     """Suspend a running job.  A resuming job no longer waits; a suspended job stays suspended."""
     record = cluster.job(command.job)
     may_change(command.by, record)
+    if record.state in SUSPENDED_STATES and suspension_of(record.run).staging:
+        _may_be_kept_from_start(cluster, record)
     if record.state in (JobState.SUSPENDING, JobState.SUSPENDED):
         return []
     if record.state is JobState.RESUMING:
@@ -63,13 +73,28 @@ def suspend(cluster: ClusterState, command: SuspendJob, now: Instant) -> list[Ev
             what=f"nothing is left of job {record.id} but transfers, which hold no processors",
             fix=f"wait for their end: hn job wait {record.id}",
         )
+    _must_be_suspendable(cluster, record)
+    return [e.JobSuspending(at=now, job=record.id, number=record.run.suspensions + 1, by=command.by.name)]
+
+
+def _must_be_suspendable(cluster: ClusterState, record: JobRecord) -> None:
     if not cluster.spec(record).suspendable:
         raise WrongState(
             code="not-suspendable",
             what=f"job {record.id} is not suspendable",
             fix=f"hn job modify {record.id} /suspendable:true, or submit it with /suspendable",
         )
-    return [e.JobSuspending(at=now, job=record.id, number=record.run.suspensions + 1, by=command.by.name)]
+
+
+def _may_be_kept_from_start(cluster: ClusterState, record: JobRecord) -> None:
+    """Refuse to suspend a job whose files still come: nothing of it runs that could stand still."""
+    _must_be_suspendable(cluster, record)
+    if record.state is not JobState.RESUMING:
+        raise WrongState(
+            code="staging-in",
+            what=f"the input files of job {record.id} are being copied, and it holds no processors",
+            fix=f"hold it, so that it does not go on when they are there: hn job hold {record.id}",
+        )
 
 
 def processes_reported_stopped(cluster: ClusterState, command: ReportSuspended, now: Instant) -> list[Event]:
@@ -93,7 +118,7 @@ def suspended_if_stopped(record: JobRecord, now: Instant) -> list[Event]:
         return []
     if any(live.state is TaskState.ENDING for progress in run.tasks for live in progress.live.values()):
         return []
-    return [e.JobSuspended(at=now, job=record.id)]
+    return [e.JobSuspended(at=now, job=record.id, staging=suspension_of(run).staging)]
 
 
 def resume(cluster: ClusterState, command: ResumeJob, now: Instant) -> list[Event]:
@@ -102,6 +127,8 @@ def resume(cluster: ClusterState, command: ResumeJob, now: Instant) -> list[Even
     may_change(command.by, record)
     if record.state in (JobState.RUNNING, JobState.RESUMING):
         return []
+    if record.state in SUSPENDED_STATES and suspension_of(record.run).staging:
+        return []  # it resumes when its files are there
     if record.state is JobState.SUSPENDING and record.run is not None:
         place = tuple(record.run.allocation.items())
         return [e.JobResumed(at=now, job=record.id, allocation=place, by=command.by.name)]
@@ -120,7 +147,8 @@ def suspending(cluster: ClusterState, event: e.JobSuspending) -> None:
     state = job_target(record.state, event)
     run = started_run(record)
     run.suspensions = event.number
-    run.suspension = JobSuspension(number=event.number, since=event.at, pending_nodes=tuple(run.allocation))
+    pending = tuple(run.allocation)
+    run.suspension = JobSuspension(event.number, event.at, pending, staging=event.staging)
     cluster.agenda.dirty_job_views.add(record.id)
     cluster.move(record, state)
 
@@ -140,6 +168,7 @@ def suspended(cluster: ClusterState, event: e.JobSuspended) -> None:
     state = job_target(record.state, event)
     if record.state is JobState.RESUMING:
         cluster.dequeue(record)
+        keep_suspended(started_run(record), event.at)
         cluster.move(record, state)
         return
     run = started_run(record)
@@ -166,6 +195,7 @@ def resumed(cluster: ClusterState, event: e.JobResumed) -> None:
     run = started_run(record)
     if record.state is JobState.SUSPENDING:
         run.suspension = None
+        staging.go_on(cluster, record, run, event.at)
         cluster.agenda.dirty_job_views.add(record.id)
         cluster.move(record, state)
         return
@@ -174,6 +204,7 @@ def resumed(cluster: ClusterState, event: e.JobResumed) -> None:
     _move_in(run, suspension_of(run), allocation)
     run.allocation = allocation
     end_suspension(run, event.at)
+    staging.go_on(cluster, record, run, event.at)
     set_limits(run, spec)
     cluster.move(record, state)
     cluster.detached.discard(record.id)

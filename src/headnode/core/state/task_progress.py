@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from headnode.core.model.errors import Broken
-from headnode.core.model.quantities import Instant, Seconds
+from headnode.core.model.quantities import Seconds
 from headnode.core.model.ranges import Ranges
 from headnode.core.state import job_events as e
 from headnode.core.state import prep_release as stays
@@ -19,6 +19,7 @@ from headnode.core.state.job_record import (
     untouched,
 )
 from headnode.core.state.job_request import set_limits
+from headnode.core.state.staging import keep_limit
 from headnode.core.state.task_graph import TaskGraph
 from headnode.core.state.transitions import TaskState, instance_target, job_target
 
@@ -46,7 +47,7 @@ def instances_dispatched(cluster: ClusterState, event: e.InstancesDispatched) ->
             raise Broken(code="not-queued", what=f"task {event.job}.{event.task}.{instance} is not queued")
         progress.queued.discard(instance)
         progress.live[instance] = LiveAttempt(attempt=attempt, placement=event.placement)
-    _keep_limit(cluster, record, started_run(record), event.at)
+    keep_limit(cluster, record, started_run(record), event.at)
     graph = cluster.graph(event.job)
     graph.occupy(event.placement, index, len(event.attempts))
     graph.task_changed(index)
@@ -68,24 +69,7 @@ def instances_staging(cluster: ClusterState, event: e.InstancesStaging) -> None:
         live.staging = stage.direction
     started_run(record).stages = True
     cluster.agenda.dirty_jobs.add(event.job)
-    _keep_limit(cluster, record, started_run(record), event.at)
-
-
-def _keep_limit(cluster: ClusterState, record: JobRecord, run: JobRun, at: Instant) -> None:
-    """The run time limit of a job does not count while nothing of it runs but transfers."""
-    if not run.stages:
-        return
-    lives = [live.staging for progress in run.tasks for live in progress.live.values()]
-    only_transfers = bool(lives) and all(lives)
-    if only_transfers is (run.staged_since is not None):
-        return
-    if run.staged_since is None:
-        run.staged_since = at
-    else:
-        run.staged_time = Seconds(run.staged_time + max(0.0, at - run.staged_since))
-        run.staged_since = None
-    set_limits(run, cluster.spec(record))
-    cluster.agenda.set_deadline(record.id, run.deadline)
+    keep_limit(cluster, record, started_run(record), event.at)
 
 
 def instances_started(cluster: ClusterState, event: e.InstancesStarted) -> None:
@@ -103,7 +87,7 @@ def instances_started(cluster: ClusterState, event: e.InstancesStarted) -> None:
     if run.resource and run.started is None:
         cluster.move(record, state)
         _first_start(cluster, record, run, event)
-    _keep_limit(cluster, record, run, event.at)
+    keep_limit(cluster, record, run, event.at)
 
 
 def _first_start(cluster: ClusterState, record: JobRecord, run: JobRun, event: e.InstancesStarted) -> None:
@@ -158,7 +142,7 @@ def instances_ended(cluster: ClusterState, event: e.InstancesEnded) -> None:
             _special_ended(cluster, graph, event, how, live)
         run.usage.add(how)
         changed[how.task - 1] = None
-    _keep_limit(cluster, record, run, event.at)
+    keep_limit(cluster, record, run, event.at)
     for index in changed:
         graph.task_changed(index)
         if run.tasks[index].is_done and graph.counts(index):

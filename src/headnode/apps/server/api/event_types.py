@@ -37,7 +37,7 @@ def _started_tasks(event: j.InstancesStarted) -> list[TaskChange]:
 
 
 def _staging(event: j.InstancesStaging) -> Data:
-    words = {"in": "staging in", "out": "staging out"}
+    words = {"in": "staging in", "out": "staging out", "ready": "staged in"}
     return {"tasks": [TaskChange(one.task, one.instance, words[one.direction]) for one in event.staging]}
 
 
@@ -52,6 +52,11 @@ def _change(one: j.InstanceEnd) -> TaskChange:
 
 def _job(**constant: Any) -> Callable[[Any], Data]:
     return lambda _: constant
+
+
+def _standing(state: JobState) -> Callable[[Any], Data]:
+    """Return what is told of a suspended job; one that only waits for its files has not stopped running."""
+    return lambda one: {"state": JobState.RUNNING.value if one.staging else state.value}
 
 
 def _parameter(event: e.ParameterSet) -> Data:
@@ -102,9 +107,9 @@ EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingPr
         j.JobHeld: ("job.held", _nothing),
         j.JobReleased: ("job.released", _nothing),
         e.JobPlaced: ("job.placed", lambda one: {"resource": one.resource}),
-        j.JobSuspending: ("job.suspending", _job(state=JobState.SUSPENDING.value)),
-        j.JobSuspended: ("job.suspended", _job(state=JobState.SUSPENDED.value)),
-        j.JobResuming: ("job.resuming", _job(state=JobState.RESUMING.value)),
+        j.JobSuspending: ("job.suspending", _standing(JobState.SUSPENDING)),
+        j.JobSuspended: ("job.suspended", _standing(JobState.SUSPENDED)),
+        j.JobResuming: ("job.resuming", _standing(JobState.RESUMING)),
         j.JobResumed: (
             "job.resumed",
             lambda one: {"state": JobState.RUNNING.value, **_shares(one.allocation)},

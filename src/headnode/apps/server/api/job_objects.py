@@ -239,7 +239,13 @@ def instance_object(
     return _shown(record, task, number, STATE_NAMES[state], reason, course, instance=instance)
 
 
-_STAGING = {"": "", "in": "its input files are being copied", "out": "its results are being copied"}
+_READY = "its input files are there; it waits for its processors"
+_STAGING = {
+    "": "",
+    "in": "its input files are being copied",
+    "ready": _READY,
+    "out": "its results are being copied",
+}
 
 
 def _course(record: JobRecord, progress: TaskProgress, instance: int, row: InstanceEnd | None) -> Object:

@@ -189,6 +189,12 @@ def _waiting(event: Event) -> str:
             return f"Goes to {resource}: {places_in_words(estimates, at)}"
         case e.JobReleased(names=names, by=by):
             return f"Hold{'s' if len(names) > 1 else ''} {', '.join(names)} released by {by}"
+        case e.JobSuspending(staging=True):
+            return "It releases its processors until its input files are copied"
+        case e.JobSuspended(staging=True):
+            return "It has released its processors, while its input files are copied"
+        case e.JobResuming(staging=True):
+            return "Its input files are there, and it waits for its processors"
         case e.JobSuspending(by=by):
             return f"Suspend requested by {by}"
         case e.JobSuspended(by=by):

@@ -1,0 +1,129 @@
+"""A job whose files take long does not keep processors from others, whatever dies meanwhile."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from heads import RealHead, processes, real_head
+from testbed.faulty_storage import FaultyStorage
+
+DATA = b"0123456789" * 20_000
+COPY = "sh -c 'echo ran >> \"$RAN\"; cp data result'"
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Iterator[FaultyStorage]:
+    (tmp_path / "storage").mkdir()
+    with FaultyStorage(tmp_path / "storage") as storage:
+        storage.put("data", DATA)
+        yield storage
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Iterator[RealHead]:
+    with real_head(tmp_path, processors=1) as head:
+        values = {"TransferNetworks": "127.0.0.0/8", "TransferTimeout": "60", "TransferHoldTime": "0"}
+        head.ask("set_parameters", values=values)
+        yield head
+
+
+def waiting(head: RealHead, storage: FaultyStorage, ran: Path, **more: str) -> int:
+    """Submit a job whose file is held back by the storage; return it when it has released its processor."""
+    job = head.submit(
+        COPY,
+        stagein=f"{storage.url}/held/data=data",
+        stageout=f"result={storage.url}/result",
+        env={"RAN": str(ran), "TMPDIR": str(ran.parent)},
+        **more,
+    )
+    head.until(lambda: head.ask("job", job=job)["job"]["state"] == "Suspended")
+    return job
+
+
+def kill(head: RealHead, victim: str, directory: Path) -> None:
+    if victim == "head":
+        head.kill()
+        head.start_again()
+    elif victim != "nobody":
+        module = "staging.transfer" if victim == "transfer" else "apps.agent"
+        where = directory if victim == "transfer" else head.state
+        words = module.encode(), str(where).encode()
+        for process in list(processes(*words)):
+            os.kill(process, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("victim", ["nobody", "transfer", "agent", "head"])
+def test_others_run_while_files_come_and_it_runs_once_when_they_are_there(
+    head: RealHead, storage: FaultyStorage, tmp_path: Path, victim: str
+) -> None:
+    job = waiting(head, storage, tmp_path / "ran", runtime="0:00:05")
+    kill(head, victim, tmp_path)
+    other = head.submit("true")
+    assert head.wait(other)["state"] == "Finished"
+    assert head.ask("job", job=job)["job"]["allocated"] == 0
+    storage.hold.set()
+    assert head.wait(job)["state"] == "Finished", head.task(job)["message"]
+    assert (storage.directory / "result").read_bytes() == DATA
+    assert (tmp_path / "ran").read_text() == "ran\n"
+
+
+@pytest.mark.parametrize("victim", ["nobody", "agent", "head"])
+def test_what_has_its_files_starts_when_processors_are_free(
+    head: RealHead, storage: FaultyStorage, tmp_path: Path, victim: str
+) -> None:
+    job = waiting(head, storage, tmp_path / "ran")
+    end = tmp_path / "end"
+    other = head.submit(f"sh -c 'until [ -e {end} ]; do sleep 0.1; done'")
+    head.until(lambda: head.ask("job", job=other)["job"]["state"] == "Running")
+    storage.hold.set()
+    head.until(lambda: "waits for its processors" in head.task(job)["message"])
+    kill(head, victim, tmp_path)
+    reasons = [each["text"] for each in head.ask("explain_job", job=job)["reasons"]]
+    assert any("it needs 1 processor on" in text for text in reasons), reasons
+    assert not (tmp_path / "ran").exists()
+    end.touch()
+    assert head.wait(job)["state"] == "Finished", head.task(job)["message"]
+    assert (tmp_path / "ran").read_text() == "ran\n"
+    begun, over = head.task(job)["started"], head.ask("job", job=other)["job"]["ended"]
+    assert begun >= over
+
+
+def test_the_time_for_files_is_not_in_its_limit(
+    head: RealHead, storage: FaultyStorage, tmp_path: Path
+) -> None:
+    job = waiting(head, storage, tmp_path / "ran", runtime="0:00:04")
+    before = time.monotonic()
+    head.until(lambda: time.monotonic() > before + 6)  # longer than its limit
+    storage.hold.set()
+    assert head.wait(job)["state"] == "Finished"
+
+
+def test_it_is_told_what_it_waits_for(head: RealHead, storage: FaultyStorage, tmp_path: Path) -> None:
+    storage.put("other", DATA)
+    document = {
+        "command": "wc data",
+        "work_directory": str(tmp_path),
+        "stage_in": {"other": f"{storage.url}/other", "data": f"{storage.url}/held/data"},
+    }
+    job = head.ask("submit_job", jobfile=json.dumps(document))["job"]
+    words = "it waits for 1 of 2 input files from 127.0.0.1; 0.3 MB are copied. It holds no processors"
+    head.until(lambda: head.ask("job", job=job)["job"]["pending_reason"] == words)
+    (reason,) = head.ask("explain_job", job=job)["reasons"]
+    assert (reason["kind"], reason["text"]) == ("staging", words)
+    storage.hold.set()
+    assert head.wait(job)["state"] == "Finished"
+    story = [each["text"] for each in head.ask("job_history", job=job)["history"]]
+    assert "It has released its processors, while its input files are copied" in story
+
+
+def test_one_that_is_canceled_leaves_nothing(head: RealHead, storage: FaultyStorage, tmp_path: Path) -> None:
+    job = waiting(head, storage, tmp_path / "ran")
+    head.ask("cancel_job", job=job)
+    assert head.wait(job)["state"] == "Canceled"
+    head.until(lambda: not list(processes(b"staging.transfer", str(tmp_path).encode())))
+    head.until(lambda: not list(tmp_path.glob("headnode-*")))
