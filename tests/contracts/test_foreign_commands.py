@@ -23,7 +23,8 @@ from headnode.adapters.batch.commands import CommandUser, account_of, own_accoun
 from headnode.core.batch import HAND_OFF
 from headnode.core.batch.dialect import CommandResult
 from headnode.core.batch.tracked import Files
-from headnode.core.model.resource import BatchResource, ResourceSystem
+from headnode.core.model.resource import BatchResource
+from headnode.core.model.resource_system import ResourceSystem
 from testbed.other_users import open_to_all
 
 PLAIN = BatchResource(name="x", system=ResourceSystem.SLURM, mark="0a1b2c3d")

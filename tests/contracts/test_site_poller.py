@@ -14,7 +14,8 @@ from headnode.apps.server.api.site import may_see
 from headnode.core.batch.dialect import ForeignState
 from headnode.core.batch.site import MOST_JOBS, SiteFacts, SiteJob, SiteSnapshot
 from headnode.core.model.quantities import Instant, Seconds
-from headnode.core.model.resource import BatchResource, ResourceSystem
+from headnode.core.model.resource import BatchResource
+from headnode.core.model.resource_system import ResourceSystem
 from headnode.core.model.user import User
 
 PATIENCE = 120.0  # seconds

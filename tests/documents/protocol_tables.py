@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -12,6 +13,7 @@ from msgspec import inspect as types
 
 from headnode.apps.server.api.pipeline import VERBS
 from headnode.apps.server.api.verbs import Verb, VerbKind
+from headnode.core.model import resource_system
 from headnode.protocol.answers import VerbAnswer
 from headnode.protocol.stream_frames import ClientFrame, HeadFrame
 
@@ -201,11 +203,17 @@ def _inside(structure: Structure) -> Iterator[Structure]:
 
 
 def comment_of(structure: Structure, field: str) -> str:
-    """Return the comment behind a field where its class defines it."""
+    """Return the comment behind a field where its class defines it; lists of schedulers are filled in."""
     for each in structure.__mro__:
         if (each.__name__, field) in _comments(each.__module__):
-            return _comments(each.__module__)[each.__name__, field]
+            return _FILLED_IN.sub(
+                lambda found: str(getattr(resource_system, found[1])),
+                _comments(each.__module__)[each.__name__, field],
+            )
     return ""
+
+
+_FILLED_IN = re.compile(r"\{([A-Z_]+)\}")
 
 
 @cache

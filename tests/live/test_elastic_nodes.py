@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_jobs_at_slurm import hand_off_processes
+from hand_off_chaos import hand_off_processes
 
 from depth import share_of
 from headnode.core.model.errors import HeadnodeError
@@ -32,7 +32,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmPeer]:
 
 @pytest.fixture
 def peer(slurm: SlurmPeer) -> Iterator[SlurmPeer]:
-    slurm.write_programs()
+    slurm.write()
     yield slurm
     slurm.be_rude(0.0)
 

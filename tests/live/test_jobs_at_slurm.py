@@ -1,22 +1,17 @@
 """Jobs handed over to a real Slurm run there as their users, and each exactly once, whatever is killed."""
 
-import os
-import random
-import signal
 import subprocess
-import time
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hand_off_chaos import check_that_all_ran_once, run_in_trouble
 
 from depth import share_of
 from headnode.apps.client.client import Client
-from headnode.core.model.errors import HeadnodeError
-from heads import PATIENCE, RealHead, real_head
+from heads import RealHead, real_head
 from testbed.other_users import being, open_to_all
 from testbed.slurm_peer import SlurmPeer, slurm_peer
 
@@ -34,7 +29,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmPeer]:
 
 @pytest.fixture
 def peer(slurm: SlurmPeer) -> Iterator[SlurmPeer]:
-    slurm.write_programs()
+    slurm.write()
     yield slurm
     slurm.be_rude(0.0)
 
@@ -196,79 +191,10 @@ def test_one_poll_serves_all_jobs(head: RealHead, peer: SlurmPeer, tmp_path: Pat
     assert len(counter.read_text().splitlines()) <= shown["ended"] - shown["submitted"] + 3
 
 
-def hand_off_processes(head: RealHead) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            stat = (path.parent / "stat").read_text()
-            parent = int(stat.rpartition(")")[2].split()[1])
-            if parent == head.process.pid and b"headnode.apps.handoff" in path.read_bytes():
-                found.append(int(path.parent.name))
-    return found
-
-
 def test_what_is_handed_over_runs_once_whatever_is_killed(
     head: RealHead, peer: SlurmPeer, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """More of it: make test TESTS='tests/live/test_jobs_at_slurm.py --chaos-kills 10000 --timeout 0 -s'."""
     wanted = request.config.getoption("--chaos-kills") or share_of(300)
-    chance, codes, troubles, began = random.Random(1), dict[int, int](), Counter[str](), time.monotonic()
-    marks = tmp_path / "marks"
-    marks.mkdir()
-    peer.be_rude(0.4)
-    while sum(troubles.values()) + peer.faults() < wanted or len(codes) < 10:
-        for _ in range(chance.randrange(1, 5)):
-            number = len(codes) + 1
-            code = chance.choice([0, 0, 1, 7])
-            command = f"echo ran >> {marks}/{number}; sleep {chance.choice([0, 0.5, 2])}; exit {code}"
-            with suppress(HeadnodeError):
-                codes[submit(head, command, {"jobname": str(number)})] = code
-        trouble(head, chance, troubles)
-        time.sleep(chance.uniform(0.2, 1.5))
-    peer.be_rude(0.0)
-    states = {job: ended(head, job) for job in codes}
-    faults = peer.faults()
-    lasted = time.monotonic() - began
-    print(f"{len(codes)} jobs, {faults} lost or late answers, {dict(troubles)}, {lasted:.0f} s")
-    wrong = {
-        job: states[job]
-        for job, code in codes.items()
-        if states[job] != ("Failed" if code else "Finished", code)
-    }
-    mark = head.ask("resource", name="peer")["resource"]["mark"]  # others have used this Slurm before
-    names = Counter(name for name in peer.names() if mark in name)
-    assert names
-    doubled = {name: count for name, count in names.items() if count > 1}
-    ran = {path.name: path.read_text() for path in marks.iterdir() if path.read_text() != "ran\n"}
-    assert (wrong, doubled, ran) == ({}, {}, {}), head.log()
-    assert len(list(marks.iterdir())) == len(codes)
-
-
-def trouble(head: RealHead, chance: random.Random, troubles: Counter[str]) -> None:
-    """Kill or freeze the hand-off process, or kill the head, or leave all alone."""
-    fate = chance.random()
-    if fate < 0.1:
-        head.kill()
-        head.start_again()
-        troubles["head killed"] += 1
-    elif fate < 0.5:
-        for process in hand_off_processes(head):
-            os.kill(process, signal.SIGKILL)
-            troubles["hand-off killed"] += 1
-    elif fate < 0.6:
-        for process in hand_off_processes(head):
-            os.kill(process, signal.SIGSTOP)
-            time.sleep(chance.uniform(0.1, 2.0))
-            os.kill(process, signal.SIGCONT)
-            troubles["hand-off frozen"] += 1
-
-
-def ended(head: RealHead, job: int) -> tuple[str, int | None]:
-    """Wait for the end of a job; return its state and the exit code of its task."""
-    until = time.monotonic() + 4 * PATIENCE
-    while time.monotonic() < until:
-        shown = head.ask("job", job=job)["job"]
-        if shown["state"] in ("Finished", "Failed", "Canceled"):
-            return shown["state"], head.task(job)["exit_code"]
-        time.sleep(0.2)
-    raise AssertionError(f"job {job} has not ended: {shown}\n{head.log()}")
+    codes = run_in_trouble(head, peer, tmp_path, wanted, submit)
+    check_that_all_ran_once(head, peer, tmp_path, codes, "peer")

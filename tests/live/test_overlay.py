@@ -37,7 +37,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmPeer]:
 
 @pytest.fixture
 def peer(slurm: SlurmPeer) -> Iterator[SlurmPeer]:
-    slurm.write_programs()
+    slurm.write()
     yield slurm
     for user in ("root", *(habit.user for habit in HABITS)):
         slurm.run("scancel", f"--user={user}")

@@ -15,33 +15,20 @@ from pathlib import Path
 import pytest
 
 from testbed.debian_packages import CannotInstall, install
+from testbed.rude_programs import RudePrograms
 
 PATIENCE = 60.0  # seconds
 CANCEL_PATIENCE = 15.0  # seconds until the daemons are ended though something still runs
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
-RUDE = """#!/bin/sh
-# {name}, of which answers are lost, late, or wrong: {directory}/rude says how many of 256.
-exec 3>> {directory}/faults
-number=$(od -An -N1 -tu1 /dev/urandom)
-rude=$(cat {directory}/rude)
-[ $number -ge $rude ] && exec {real} "$@"
-case $((number % 5)) in
-  0) echo {name} lost >&3; echo '{name}: error: Socket timed out on send/recv operation' >&2; exit 1;;
-  1) echo {name} unanswered >&3; {real} "$@" > /dev/null 2>&1
-     echo '{name}: error: Socket timed out on send/recv operation' >&2; exit 1;;
-  2) echo {name} late >&3; (sleep 1; exec {real} "$@") > /dev/null 2>&1 &
-     echo '{name}: error: Socket timed out on send/recv operation' >&2; exit 1;;
-  3) echo {name} slow >&3; sleep 1; exec {real} "$@";;
-  4) echo {name} killed >&3; {real} "$@" > /dev/null 2>&1; kill -9 $$;;
-esac
-"""
+RUDE_PROGRAMS = ("sbatch", "squeue", "scancel", "sacct")
 
 
-class SlurmPeer:
+class SlurmPeer(RudePrograms):
     """The daemons of one Slurm with two nodes of so many processors each."""
 
     def __init__(self, directory: Path, processors: int = 4) -> None:
-        self.directory, self._processors = directory, processors
+        super().__init__(directory, {name: shutil.which(name) or name for name in RUDE_PROGRAMS})
+        self._processors = processors
         self.settings = directory / "slurm.conf"
         self.programs = directory / "programs"
         self.environment = {**os.environ, "SLURM_CONF": str(self.settings)}
@@ -56,15 +43,8 @@ class SlurmPeer:
         """Return the names of all jobs that it knows."""
         return self.run("squeue", "-h", "-a", "-r", "-t", "all", "-o", "%j").split()
 
-    def be_rude(self, share: float) -> None:
-        """Lose or delay this share of the answers from now on."""
-        (self.directory / "rude").write_text(str(round(share * 256)))
-
-    def faults(self) -> int:
-        """Return how many answers were lost, late or wrong."""
-        return len((self.directory / "faults").read_text().splitlines())
-
-    def write(self) -> None:
+    def make(self) -> None:
+        """Make the directory of a controller without jobs."""
         host = socket.gethostname().split(".")[0]
         here, ports = self.directory, free_ports(3)
         for name in ("state", "spool1", "spool2", "programs"):
@@ -92,7 +72,7 @@ class SlurmPeer:
         partition = "PartitionName=batch Nodes=1,2 Default=YES MaxTime=INFINITE State=UP"
         text = [*(f"{name}={value}" for name, value in lines.items()), *nodes, partition, ""]
         self.settings.write_text("\n".join(text))
-        self.write_programs()
+        self.write()
 
     def cancel_all(self) -> None:
         """Cancel the jobs of all users, and wait until nothing of them runs; not for ever."""
@@ -105,18 +85,6 @@ class SlurmPeer:
                 time.sleep(0.2)
         except subprocess.CalledProcessError:
             return  # it is gone
-
-    def write_programs(self) -> None:
-        """Write the commands that lose answers; they do not before `be_rude`."""
-        here = self.directory
-        for name in ("sbatch", "squeue", "scancel", "sacct"):
-            path = self.programs / name
-            path.write_text(RUDE.format(name=name, directory=here, real=shutil.which(name)))
-            path.chmod(0o755)
-        for name in ("faults", "rude"):
-            (here / name).write_text("")
-            (here / name).chmod(0o666)
-        self.be_rude(0.0)
 
     def ready(self) -> None:
         until = time.monotonic() + PATIENCE
@@ -164,7 +132,7 @@ def slurm_peer(directory: Path, processors: int = 4) -> Iterator[SlurmPeer]:
     directory.mkdir()
     directory.chmod(0o755)
     peer = SlurmPeer(directory, processors)
-    peer.write()
+    peer.make()
     with ExitStack() as running:
 
         def start(*words: str) -> None:

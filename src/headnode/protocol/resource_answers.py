@@ -1,6 +1,7 @@
 """What the verbs about resources are asked and answer.  The page of the protocol is printed from it.
 
-Times are in seconds.  The comment of a field is what the page says of it.
+Times are in seconds.  The comment of a field is what the page says of it;
+what is in braces there is of `core/model/resource_system`.
 """
 
 from headnode.protocol.answers import VerbAnswer
@@ -16,10 +17,10 @@ class ResourceNameRequest(VerbRequest, frozen=True):
 class SetResourceRequest(ResourceNameRequest, frozen=True):
     """set_resource.  What is left out stays as it is, or has its default.  Times are in seconds."""
 
-    system: Name | None = None  # slurm or gridengine
+    system: Name | None = None  # {SYSTEM_NAMES}
     host: Name | None = None  # where its commands run, by ssh; empty: on the head's machine
     programs: PathText | None = None  # directory of its commands; empty: found by PATH
-    settings: PathText | None = None  # SLURM_CONF or SGE_ROOT
+    settings: PathText | None = None  # {SETTINGS_VARIABLES}
     directory: PathText | None = None  # for files of attempts; empty: in the home of each user
     queue: Name | None = None  # partition or queue; empty: that of the site
     parallel: Name | None = None  # parallel environment of Grid Engine

@@ -15,7 +15,8 @@ from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import HeldAmounts, JobSpec
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Instant, Seconds
-from headnode.core.model.resource import BatchResource, ResourceSystem
+from headnode.core.model.resource import BatchResource
+from headnode.core.model.resource_system import ResourceSystem
 from headnode.core.model.task import Distribution, TaskSpec
 from headnode.core.state.resources import check_may_be_handed
 
@@ -39,7 +40,8 @@ ASKED: dict[str, dict[str, Any]] = {
     },
 }
 OF_THE_SITE = {
-    (ResourceSystem.GRID_ENGINE, "one node"): "the parallel environment of the resource decides it"
+    (ResourceSystem.GRID_ENGINE, "one node"): "the parallel environment of the resource decides it",
+    (ResourceSystem.PBS, "one node"): "a task that names no number of nodes gets one",
 }
 
 
@@ -81,8 +83,8 @@ def test_a_job_carries_its_marker_and_queue_and_finds_its_id(system: ResourceSys
     assert made.marker in words
     assert "long" in words
     assert made.marker in made.script()
-    assert DIALECTS[system].title
-    assert DIALECTS[system].settings_variable
+    assert f"${{{system.id_variable}:-" in made.script()
+    assert set(DIALECTS) == set(ResourceSystem)
 
 
 @pytest.mark.parametrize("system", ResourceSystem)
@@ -97,8 +99,20 @@ def test_every_action_names_its_jobs_and_no_two_are_the_same(
 
 
 @pytest.mark.parametrize("system", ResourceSystem)
-def test_the_help_names_every_scheduler(system: ResourceSystem) -> None:
-    assert system.value in (ROOT / "tests/golden/help/hn-resource-add.txt").read_text()
+@pytest.mark.parametrize(
+    "page", ["tests/golden/help/hn-resource-add.txt", "docs/contracts/01-local-protocol.md"]
+)
+def test_help_and_protocol_name_every_scheduler(system: ResourceSystem, page: str) -> None:
+    text = (ROOT / page).read_text()
+    assert system.value in text
+    assert system.settings_variable in text
+
+
+@pytest.mark.parametrize("system", ResourceSystem)
+def test_the_page_of_the_hand_off_names_every_scheduler(system: ResourceSystem) -> None:
+    text = (ROOT / "docs/hand-off.md").read_text()
+    assert f"| {system.full_name} | `{system.value}` |" in text
+    assert all(name in text.lower() for name in system.other_names)
 
 
 @pytest.mark.parametrize("system", ResourceSystem)

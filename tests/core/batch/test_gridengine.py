@@ -140,7 +140,7 @@ def test_the_history_has_what_jobs_used(user: str, memory: str, used: ResourceUs
 
 
 def test_the_history_is_asked_for_once_for_all_of_ours() -> None:
-    assert ENGINE.history([MARKER, f"{MARKER}1"])[-1] == "hn-0a1b2c3d-*"
+    assert ENGINE.history([MARKER, f"{MARKER}1"], [])[-1] == "hn-0a1b2c3d-*"
 
 
 @pytest.mark.parametrize(

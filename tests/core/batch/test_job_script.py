@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headnode.core.batch.job_script import EXIT, OUTPUT, TAKEN, ExitReport, Program, attempt_script, read_exit
+from headnode.core.model.resource_system import ResourceSystem
 
 PATIENCE = 20.0  # seconds
 
@@ -16,12 +17,12 @@ PATIENCE = 20.0  # seconds
 def script_in(folder: Path, *argv: str, **fields: object) -> Path:
     program = Program(argv, fields.pop("environment", {}), str(folder), **fields)  # type: ignore[arg-type]
     path = folder / "job.sh"
-    path.write_text(attempt_script("hn-00000000-1.1.1-1", "FOREIGN_ID", program))
+    path.write_text(attempt_script("hn-00000000-1.1.1-1", ResourceSystem.SLURM, program))
     return path
 
 
 def run(path: Path) -> int:
-    environment = {"PATH": os.environ["PATH"], "FOREIGN_ID": "42"}
+    environment = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "42"}
     done = subprocess.run(
         ["/bin/sh", path.name], cwd=path.parent, env=environment, timeout=PATIENCE, check=False
     )

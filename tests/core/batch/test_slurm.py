@@ -177,7 +177,7 @@ def test_the_history_has_how_jobs_ended() -> None:
 def test_polls_ask_for_what_squeue_hides() -> None:
     words = SLURM.poll(["ada", "bob"])
     assert {"-a", "-r", "all", "ada,bob"} <= set(words)
-    assert "now-14days" in SLURM.history([MARKER])
+    assert "now-14days" in SLURM.history([MARKER], [])
 
 
 @pytest.mark.parametrize(

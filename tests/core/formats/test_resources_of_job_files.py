@@ -8,10 +8,12 @@ from headnode.core.formats.dialects import ReadOptions, read
 from headnode.core.formats.grid import placed_by_batch, refuse_other_batch
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
-from headnode.core.model.resource import BatchResource, ResourceSystem
+from headnode.core.model.resource import BatchResource
+from headnode.core.model.resource_system import ResourceSystem
 
 SLURM = BatchResource(name="Physics", system=ResourceSystem.SLURM, mark="0a1b2c3d")
 ENGINE = BatchResource(name="lab", system=ResourceSystem.GRID_ENGINE, mark="0a1b2c3d")
+PBS = BatchResource(name="old", system=ResourceSystem.PBS, mark="0a1b2c3d")
 CLEO = BatchResource(name="cleo", system=ResourceSystem.SLURM, mark="0a1b2c3d")
 
 
@@ -29,6 +31,10 @@ def grid(**requirements: str | list[str]) -> JobSpec:
         ("Cleo", (SLURM, CLEO), "cleo"),
         ("Slurm", (SLURM, CLEO), "Physics,cleo"),
         ("PBS", (SLURM, ENGINE), ""),
+        ("PBS", (SLURM, PBS), "old"),
+        ("Torque", (PBS, ENGINE), "old"),
+        ("pbs pro", (PBS,), "old"),
+        ("Cleo", (SLURM, PBS), ""),
         ("Fork", (SLURM,), ""),
     ],
 )

@@ -9,7 +9,8 @@ from headnode.core.model.job import JobSpec, Licence
 from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.place import PlaceEstimate, StartBasis
 from headnode.core.model.quantities import Instant, JobId, Seconds
-from headnode.core.model.resource import BatchResource, ResourceSystem
+from headnode.core.model.resource import BatchResource
+from headnode.core.model.resource_system import ResourceSystem
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.template import JobTemplate, TemplateRule
 from headnode.core.state.command import AttemptReport

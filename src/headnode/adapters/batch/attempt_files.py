@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from headnode.core.batch.dialect import CommandResult, SubmissionResult
+from headnode.core.batch.job_script import SCRIPT
 from headnode.core.batch.tracked import Files
 from headnode.core.model.resource import BatchResource
 
@@ -18,8 +19,8 @@ umask 022
 say() {{ printf '\\n%s %s %s\\n%s' "$t" "$m" "$1" "$2"; }}
 one() {{
   m=$1 script=$2; shift 2
-  if cd "$m" && [ -O . ] && printf %s "$script" > job; then
-    said=$("$@" < job 2>&1); say $? "$said"; : > job
+  if cd "$m" && [ -O . ] && printf %s "$script" > {SCRIPT}; then
+    said=$("$@" < {SCRIPT} 2>&1); say $? "$said"; : > {SCRIPT}
   else
     say {NO_DIRECTORY} "it is not the directory of its user, or is full"
   fi

@@ -67,7 +67,7 @@ class ResourceWorker:
 
     def __init__(self, resource: BatchResource, dialect: Dialect, news: News) -> None:
         self._resource, self._dialect, self._news = resource, dialect, news
-        self._table = HandOffTable(dialect.title, _patience(resource))
+        self._table = HandOffTable(dialect.system.full_name, _patience(resource))
         self._orders: dict[AttemptPlace, HandOffOrder] = {}
         self._inbox: queue.SimpleQueue[Callable[[Instant], None]] = queue.SimpleQueue()
         self._users = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="users")
@@ -186,7 +186,7 @@ class ResourceWorker:
     ) -> CommandResult:
         return run_command(
             self._resource,
-            self._dialect.settings_variable,
+            self._dialect.system.settings_variable,
             account,
             words,
             stdin=stdin,
@@ -324,7 +324,8 @@ class ResourceWorker:
             self._tell(self._table.remembered(None, _now()))
             return
         self._remembering = True
-        words = self._dialect.history([each.marker for each in asked])
+        known = [each.id for each in asked if each.id]
+        words = self._dialect.history([each.marker for each in asked], known)
 
         def remembered(said: CommandResult, now: Instant) -> None:
             self._remembering = False

@@ -12,9 +12,9 @@ from headnode.adapters.batch.commands import own_account, run_command
 from headnode.core.batch import slurm_site
 from headnode.core.batch.dialect import CommandResult
 from headnode.core.batch.site import SiteFacts, SiteJob, SiteNode, SiteSnapshot
-from headnode.core.batch.slurm import Slurm
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.resource import BatchResource
+from headnode.core.model.resource_system import ResourceSystem
 
 LONGEST_COMMAND = 60.0  # seconds
 SLOW = 5  # nothing is asked for so many times as long as the last answers took
@@ -135,7 +135,7 @@ class SitePoller:
         return found
 
     def _run(self, words: Sequence[str]) -> CommandResult:
-        variable = Slurm.settings_variable
+        variable = ResourceSystem.SLURM.settings_variable
         return run_command(self._resource, variable, own_account(), words, seconds=LONGEST_COMMAND)
 
 

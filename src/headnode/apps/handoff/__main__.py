@@ -28,15 +28,14 @@ from headnode.adapters.wire.child_end import messages, parent_channel
 from headnode.adapters.wire.frame_codec import frame
 from headnode.core.batch.dialect import Dialect
 from headnode.core.batch.gridengine import GridEngine
+from headnode.core.batch.pbs import Pbs
 from headnode.core.batch.site import SiteSnapshot
 from headnode.core.batch.slurm import Slurm
 from headnode.core.batch.tracked import HandOffNews
-from headnode.core.model.resource import BatchResource, ResourceSystem
+from headnode.core.model.resource import BatchResource
+from headnode.core.model.resource_system import ResourceSystem
 
-DIALECTS: dict[ResourceSystem, Dialect] = {
-    ResourceSystem.SLURM: Slurm(),
-    ResourceSystem.GRID_ENGINE: GridEngine(),
-}
+DIALECTS: dict[ResourceSystem, Dialect] = {each.system: each for each in (Slurm(), Pbs(), GridEngine())}
 READERS = 16  # files of attempts that are read at a time
 LONGEST_WAIT = 20.0  # seconds until an answer without news
 

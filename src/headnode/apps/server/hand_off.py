@@ -33,7 +33,8 @@ from headnode.core.batch.tracked import HandOffNews
 from headnode.core.model.errors import NotFound, Refused, Unavailable
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
-from headnode.core.model.resource import PLACE_MARK, BatchResource, ResourceSystem
+from headnode.core.model.resource import PLACE_MARK, BatchResource
+from headnode.core.model.resource_system import ResourceSystem
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import AttemptReport, Command

@@ -16,7 +16,8 @@ from headnode.core.batch.site import SiteJob
 from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.place import PlaceEstimate, StartBasis
 from headnode.core.model.quantities import Instant, JobId, Seconds
-from headnode.core.model.resource import HERE, PLACE_MARK, BatchResource, ResourceSystem
+from headnode.core.model.resource import HERE, PLACE_MARK, BatchResource
+from headnode.core.model.resource_system import ResourceSystem
 from headnode.core.scheduling.reasons import never_with_any
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState

@@ -10,10 +10,9 @@ from headnode.core.launching.environment import LaunchContext, is_schedulers
 from headnode.core.launching.recipe import Recipe, recipe
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import FOREVER, Instant, JobId
-from headnode.core.model.resource import BatchResource, ResourceSystem
+from headnode.core.model.resource import BatchResource
 
 SHORTEST_LIMIT = 60.0  # seconds that are left for a job with a deadline
-_ID_VARIABLES = {ResourceSystem.SLURM: "SLURM_JOB_ID", ResourceSystem.GRID_ENGINE: "JOB_ID"}
 _OF_NODES = frozenset(
     {"CCP_NODES", "CCP_NODES_CORES", "CCP_COREIDS", "HEADNODE_HOSTS", "HEADNODE_NODE", "HEADNODE_SHEPHERD"}
 )
@@ -92,7 +91,7 @@ class ForeignAttempt(NamedTuple):
             task.script if path else "",
             path,
         )
-        return attempt_script(self.marker, _ID_VARIABLES[self.resource.system], program)
+        return attempt_script(self.marker, self.resource.system, program)
 
     def outputs(self, base: str) -> tuple[str, str, str]:
         """Return the files of standard output and error, and the one that has what is not redirected."""

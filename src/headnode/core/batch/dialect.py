@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from headnode.core.model.outcome import NOT_MEASURED, ResourceUsage
 from headnode.core.model.quantities import Instant
+from headnode.core.model.resource_system import ResourceSystem
 
 
 class ForeignState(StrEnum):
@@ -115,8 +116,7 @@ def rows_of(jobs: Iterable[ForeignJob]) -> Rows:
 class Dialect(Protocol):
     """The commands of one system, and what their answers mean."""
 
-    title: str
-    settings_variable: str  # names its configuration, or where it is installed
+    system: ResourceSystem
 
     def submit(self, wanted: Submission) -> Sequence[str]:
         """Return the command that submits its input, to run in the current directory."""
@@ -130,8 +130,11 @@ class Dialect(Protocol):
     def polled(self, said: CommandResult) -> Rows | None:
         """Return the jobs that are there; None if the answer cannot be relied on."""
 
-    def history(self, markers: Sequence[str]) -> Sequence[str]:
-        """Return the command that lists what its accounting has of jobs that have ended."""
+    def history(self, markers: Sequence[str], jobs: Sequence[str]) -> Sequence[str]:
+        """Return the command that lists what its accounting has of jobs that have ended.
+
+        `jobs` are the ids that are known of them.
+        """
 
     def remembered(self, said: CommandResult) -> Rows | None:
         """Return what it remembers; None if it remembers nothing for anybody, or did not answer."""

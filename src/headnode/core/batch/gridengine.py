@@ -21,6 +21,7 @@ from headnode.core.batch.dialect import (
     rows_of,
 )
 from headnode.core.model.outcome import ResourceUsage
+from headnode.core.model.resource_system import ResourceSystem
 
 _ID = re.compile(r"\d+")
 _LISTED = re.compile(r'<job_list state="\w+">(.*?)</job_list>', re.DOTALL)
@@ -43,8 +44,7 @@ _STATUS = re.compile(r"\d+")
 class GridEngine(Dialect):
     """Grid Engine 6 and its successors."""
 
-    title = "Grid Engine"
-    settings_variable = "SGE_ROOT"
+    system = ResourceSystem.GRID_ENGINE
 
     def submit(self, wanted: Submission) -> Sequence[str]:
         """Grid Engine reads directives in all of a script: with another prefix it finds none in ours."""
@@ -78,7 +78,7 @@ class GridEngine(Dialect):
             return None
         return rows_of(_listed(said.out))
 
-    def history(self, markers: Sequence[str]) -> Sequence[str]:
+    def history(self, markers: Sequence[str], jobs: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
         """Ask for all of ours at once: each call reads the whole file of the site."""
         return ["qacct", "-d", _DAYS, "-j", f"{markers[0][:12]}*"]
 

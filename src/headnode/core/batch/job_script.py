@@ -15,7 +15,9 @@ from headnode.core.batch import HAND_OFF
 from headnode.core.batch.dialect import cpu_seconds
 from headnode.core.model.outcome import NOT_MEASURED, ResourceUsage
 from headnode.core.model.quantities import Instant
+from headnode.core.model.resource_system import ResourceSystem
 
+SCRIPT: Final = "job"  # the file of the script while it is submitted
 STARTED: Final = "started"
 EXIT: Final = "exit"
 OUTPUT: Final = "output"
@@ -42,7 +44,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEAD: Final = """#!/bin/sh
 # {marker}: made by Headnode, see docs/hand-off.md.
 {{
-id=${{{id}:-$$}}
+{enter}id=${{{id}:-$$}}
 (set -C; echo "$id $(date +%s) $(hostname)" > started) 2> /dev/null || {{
   echo "another job of this attempt has started: $(cat started)" >&2; exit {taken}; }}
 unset {hand_off}
@@ -68,9 +70,11 @@ exit $status
 """
 
 
-def attempt_script(marker: str, id_variable: str, program: Program) -> str:
+def attempt_script(marker: str, system: ResourceSystem, program: Program) -> str:
     """Return the script of one attempt; it runs in the directory of the attempt."""
-    lines = [_HEAD.format(marker=marker, id=id_variable, taken=TAKEN, hand_off=HAND_OFF)]
+    place = system.directory_variable
+    enter = f'cd "${{{place}:-.}}" || exit {NO_DIRECTORY}\n' if place else ""
+    lines = [_HEAD.format(marker=marker, id=system.id_variable, enter=enter, taken=TAKEN, hand_off=HAND_OFF)]
     exports = {name: value for name, value in program.environment.items() if _NAME.fullmatch(name)}
     lines += [f"export {name}={shlex.quote(value)}\n" for name, value in exports.items()]
     lines.append('export HEADNODE_NODE="$(hostname)"\n')

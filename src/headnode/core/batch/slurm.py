@@ -23,6 +23,7 @@ from headnode.core.batch.dialect import (
     size_in_kb,
 )
 from headnode.core.model.outcome import NOT_MEASURED, ResourceUsage
+from headnode.core.model.resource_system import ResourceSystem
 
 _ID = re.compile(r"(\d+)(?:;\S+)?")
 _WAITING = "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD SPECIAL_EXIT RESV_DEL_HOLD"
@@ -56,8 +57,7 @@ _ACCOUNTED: Final = "JobIDRaw,State,ExitCode,Start,UserCPU,SystemCPU,MaxRSS,AveR
 class Slurm(Dialect):
     """Slurm 20 and later, with or without accounting."""
 
-    title = "Slurm"
-    settings_variable = "SLURM_CONF"
+    system = ResourceSystem.SLURM
 
     def submit(self, wanted: Submission) -> Sequence[str]:
         """Options of the command line win over those of the script and over SBATCH variables."""
@@ -97,7 +97,7 @@ class Slurm(Dialect):
             return None
         return rows_of(_listed(said.out))
 
-    def history(self, markers: Sequence[str]) -> Sequence[str]:
+    def history(self, markers: Sequence[str], jobs: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
         """Without a start time sacct knows nothing from before midnight; rows of steps have the memory."""
         return [
             *_EPOCH, "sacct", "-P", "-n", f"--delimiter={FIELDS}", "-S", SINCE, "--units=K",

@@ -131,7 +131,7 @@ def reported(one: Tracked, title: str) -> AttemptOutcome:
     if not said.signal:
         return AttemptOutcome("exited", said.code, None, said.started, said.ended, usage=usage)
     word = row.word if row is not None and row.state is ForeignState.ENDED else ""
-    if not word or word in ENDED_BY_ITSELF:
+    if not word or word in ENDED_BY_ITSELF or word in SAYS_NOTHING:
         return AttemptOutcome("exited", None, said.signal, said.started, said.ended, usage=usage)
     kind: Ending = "timed-out" if word in LATE_WORDS else "lost" if word in LOST_WORDS else "stopped"
     message = f"{title} job {one.id} ended there as {word}"
@@ -160,9 +160,18 @@ def ended_as(one: Tracked, title: str, row: ForeignJob, *, ran: bool, now: Insta
     return AttemptOutcome("stopped", started=row.started, ended=now, message=said)
 
 
-LOST_WORDS: Final = frozenset({"NODE_FAIL", "BOOT_FAIL", "PREEMPTED"})
-LATE_WORDS: Final = frozenset({"TIMEOUT", "DEADLINE", "failed 37"})
-ENDED_BY_ITSELF: Final = frozenset({"COMPLETED", "FAILED", "failed 0"})
+LOST_WORDS: Final = frozenset(
+    {"NODE_FAIL", "BOOT_FAIL", "PREEMPTED"}
+    | {f"Exit_status {code}" for code in (-3, -4, -5, -6, -11, -20)}  # OpenPBS: to run again, mother superior
+    | {f"exit_status {code}" for code in (-3, -4, -5, -6)}  # Torque
+)
+LATE_WORDS: Final = frozenset({"TIMEOUT", "DEADLINE", "failed 37"}) | {
+    *("Exit_status -28", "Exit_status -29"),  # OpenPBS: processor time, time
+    *("exit_status -11", "exit_status -12"),  # Torque
+}
+ENDED_BY_ITSELF: Final = frozenset({"COMPLETED", "FAILED", "failed 0", "F", "C", "X"})
+SAYS_NOTHING: Final = frozenset({"F without a status", "C without a status", "X without a status"})
+"""What is over may have been canceled there, or not: the exit file knows more."""
 
 
 def news_of(

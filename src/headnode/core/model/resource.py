@@ -5,12 +5,12 @@ Source:  SSS 3.1.0, "Machine" and "ResourceManagerType"; grid job description, `
 
 import re
 from collections.abc import Sequence
-from enum import StrEnum
 
 import msgspec
 
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Seconds
+from headnode.core.model.resource_system import ResourceSystem, system_named
 
 HERE = "here"
 """The name of the cluster's own nodes; a job that names no resource runs there."""
@@ -22,19 +22,6 @@ PLACE_MARK = "@"
 """The first letter of the name that stands for a resource where a node stands; no node begins with it."""
 
 
-class ResourceSystem(StrEnum):
-    """The scheduler of a resource."""
-
-    SLURM = "slurm"
-    GRID_ENGINE = "gridengine"
-
-
-_ALSO_CALLED = {
-    "sge": ResourceSystem.GRID_ENGINE,
-    "ge": ResourceSystem.GRID_ENGINE,
-    "grid engine": ResourceSystem.GRID_ENGINE,
-    "gridengine": ResourceSystem.GRID_ENGINE,
-}
 _OURS = frozenset({"fork", "headnode"})
 """What job languages call own nodes, as the kind of a resource manager; in lower case."""
 
@@ -50,8 +37,8 @@ def places_of_kind(kind: str, systems: Sequence[tuple[str, str]]) -> tuple[str, 
     wanted = kind.strip().lower()
     if wanted in _OURS:
         return (HERE,)
-    wanted = _ALSO_CALLED.get(wanted, wanted)
-    return tuple(name for name, system in systems if wanted in (name.lower(), system))
+    meant = system_named(wanted)
+    return tuple(name for name, system in systems if name.lower() == wanted or system == meant)
 
 
 class BatchResource(
@@ -64,7 +51,7 @@ class BatchResource(
     mark: str  # eight digits in the names of all our jobs there; made once, it stays through restores
     host: str = ""  # where its commands run, by ssh; empty: on the head's machine
     programs: str = ""  # directory of its commands; empty: they are found by PATH
-    settings: str = ""  # its configuration, as its commands want it: SLURM_CONF or SGE_ROOT
+    settings: str = ""  # its configuration, as its commands want it: `ResourceSystem.settings_variable`
     directory: str = ""  # for the files of attempts; empty: .headnode/attempts in the home of the user
     queue: str = ""  # partition or queue; empty: that of the site
     parallel: str = ""  # parallel environment of Grid Engine, for tasks with several processors

@@ -1,5 +1,6 @@
 """Resources with their own schedulers: added and removed, jobs handed over to them, and what they accept."""
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
@@ -9,7 +10,8 @@ from headnode.core.model.errors import BadRequest, NotFound, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.model.resource import ANY, HERE, BatchResource, ResourceSystem, check_resource, places_in
+from headnode.core.model.resource import ANY, HERE, BatchResource, check_resource, places_in
+from headnode.core.model.resource_system import ResourceSystem
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.user import User
 from headnode.core.state import events as n
@@ -23,6 +25,7 @@ from headnode.core.state.task_graph import TaskGraph
 from headnode.core.state.transitions import JobState
 
 MOST_RESOURCES = 100
+_PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z", re.ASCII)  # of nodes of PBS
 _PLAIN_JOB, _PLAIN_TASK = JobSpec(), TaskSpec()
 _OURS_OF_JOBS = (
     *("node_groups", "requested_nodes", "excluded_nodes", "minimum_memory", "maximum_memory"),
@@ -128,6 +131,15 @@ def _obstacles(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]
         yield "no demands on nodes but features", "needs"
     if known.system is ResourceSystem.GRID_ENGINE:
         yield from _obstacles_of_grid_engine(spec, known)
+    if known.system is ResourceSystem.PBS:
+        yield from _obstacles_of_pbs(spec)
+
+
+def _obstacles_of_pbs(spec: JobSpec) -> Iterator[tuple[str, str]]:
+    if spec.exclusive:
+        yield "no nodes of its own: the systems of the PBS family have no common word for it", "exclusive"
+    if any(len(choice) > 1 or not _PROPERTY.match(choice[0]) for choice in spec.needs.features):
+        yield "no choice of features, and letters, digits, dots, dashes and underscores in them", "needs"
 
 
 def _obstacles_of_grid_engine(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]:

@@ -109,10 +109,10 @@ class ClusterVerbs:
 
         For administrators.
 
-        system: slurm or gridengine
+        system: slurm, pbs or gridengine
         host: where its commands run, by ssh; empty: on the head's machine
         programs: directory of its commands; empty: found by PATH
-        settings: SLURM_CONF or SGE_ROOT
+        settings: SLURM_CONF, PBS_CONF_FILE or SGE_ROOT
         directory: for files of attempts; empty: in the home of each user
         queue: partition or queue; empty: that of the site
         parallel: parallel environment of Grid Engine

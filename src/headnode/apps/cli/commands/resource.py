@@ -5,6 +5,7 @@ from headnode.apps.cli.options import Arguments, CliOption, usage
 from headnode.apps.cli.output import Output, for_each
 from headnode.apps.cli.table import RecordTable
 from headnode.apps.client.client import Client
+from headnode.core.model.resource_system import SETTINGS_VARIABLES, SYSTEM_NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _name(asked: Arguments) -> str:
 _OPTIONS = (
     CliOption("host", "[USER@]HOST", "Run its commands there by ssh (default: on the head's machine)"),
     CliOption("programs", "DIR", "Directory of its commands (default: as PATH finds them)"),
-    CliOption("settings", "PATH", "Its SLURM_CONF or SGE_ROOT (default: that of the site)"),
+    CliOption("settings", "PATH", f"Its {SETTINGS_VARIABLES} (default: that of the site)"),
     CliOption("directory", "DIR", "Shared directory for files of attempts (default: in each user's home)"),
     CliOption("queue", "NAME", "Partition or queue (default: that of the site)"),
     CliOption("parallel", "NAME", "Parallel environment of Grid Engine, for tasks with several cores"),
@@ -129,7 +130,7 @@ COMMANDS = (
     CliCommand(
         "add",
         "NAME [SYSTEM]",
-        "Add a resource, slurm or gridengine, or change one; administrators only",
+        f"Add a resource of {SYSTEM_NAMES}, or change one; administrators only",
         add,
         options=_OPTIONS,
         example="hn resource add physics slurm --queue batch",

@@ -10,7 +10,8 @@ from headnode.apps.server.api.verbs import ADMINISTERS, READS, verb
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Seconds
-from headnode.core.model.resource import BatchResource, ResourceSystem
+from headnode.core.model.resource import BatchResource
+from headnode.core.model.resource_system import SYSTEM_NAMES, ResourceSystem, system_named
 from headnode.core.model.user import User
 from headnode.core.state import resources as c
 from headnode.core.state.resources import resource_named
@@ -52,7 +53,7 @@ async def set_resource(context: ServerContext, by: User, request: SetResourceReq
         raise BadRequest(
             code="resource-system",
             what=f"the new resource {request.name!r} has no system",
-            fix=f"say which scheduler it has: {' or '.join(ResourceSystem)}",
+            fix=f"say which scheduler it has: {SYSTEM_NAMES}",
         )
     wish = known or BatchResource(
         name=request.name, system=_system(request.system or ""), mark=secrets.token_hex(4)
@@ -90,14 +91,14 @@ def _why_not_trusted(wish: BatchResource) -> str:
 
 
 def _system(text: str) -> ResourceSystem:
-    try:
-        return ResourceSystem(text.lower())
-    except ValueError:
+    found = system_named(text)
+    if found is None:
         raise BadRequest(
             code="resource-system",
             what=f"{text!r} is no scheduler that jobs can be handed over to",
-            fix=f"choose one of {', '.join(ResourceSystem)}",
-        ) from None
+            fix=f"choose {SYSTEM_NAMES}",
+        )
+    return found
 
 
 def _object(context: ServerContext, known: BatchResource) -> ResourceObject:

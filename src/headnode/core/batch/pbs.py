@@ -1,0 +1,156 @@
+"""The PBS family as text: OpenPBS, PBS Pro, Torque, and the programs of Slurm that speak as Torque.
+
+They share qsub, qdel, qhold, qrls and qalter.  What qstat prints has three forms; `pbs_answers` reads them.
+
+Source:  OpenPBS, qsub(1B), qstat(1B), qalter(1B), pbs_error.h, job.h; Torque 6, qsub(1), qstat(1), "Job exit
+status"; Debian, slurm-wlm-torque 22.05.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from headnode.core.batch.dialect import (
+    CommandResult,
+    Dialect,
+    ForeignAction,
+    Rows,
+    Submission,
+    SubmissionResult,
+)
+from headnode.core.batch.job_script import SCRIPT
+from headnode.core.batch.pbs_answers import MARKER_VARIABLE, jobs_listed
+from headnode.core.model.resource_system import ResourceSystem
+
+_ID = re.compile(r"\d{1,12}(?:\[\])?(?:\.[A-Za-z0-9][\w.-]{0,253})?", re.ASCII)
+_SHORTEST_NAME: Final = 15  # characters that every PBS takes
+_SUBMIT: Final = """marker=$1 short=$2; shift 2
+said=$(qsub -N "$marker" "$@" 2>&1); status=$?
+case $status:$said in
+0:*) ;;
+*"illegal -N value"*) said=$(qsub -N "$short" -v "{variable}=$marker" "$@" 2>&1); status=$? ;;
+esac
+printf '%s\\n' "$said"; exit $status"""
+"""Old servers take names of 15 characters: they get the marker as a variable, which qstat shows too.
+
+This name is refused by qsub itself, before it asks its server: nothing can be queued twice.
+"""
+_LIST: Final = """for form in '-F json' -x ''; do
+  { complaint=$(qstat -f $form 2>&1 1>&3 3>&-); status=$?; } 3>&1
+  [ $status = 2 ] || break
+done
+[ -z "$complaint" ] || printf '%s\\n' "$complaint" >&2
+exit $status"""
+"""As JSON (OpenPBS), as XML (Torque), as text: a qstat ends with status 2 if it has no such option."""
+_HISTORY: Final = '[ $# -gt 0 ] || exit 2; exec qstat -x -f "$@"'
+_NO_OPTION: Final = 2  # the status of qstat
+_NOTHING: Final = 153  # the status of qstat for unknown jobs: 15001 of 256
+_UNKNOWN_JOBS = re.compile(r"qstat: (?:Unknown Job Id|Job has finished|Unknown Job)\b.*")
+_REFUSALS = re.compile(
+    r"Unknown queue|Unknown resource|[Ii]llegal|Job exceeds|Job violates|Bad UID|Bad GID|Unauthorized"
+    r"|Access to queue is denied|Invalid (?:account|partition|qos|feature|credential for)|invalid option"
+    r"|cannot be used with|Resource invalid|Group is not|is not valid|Unknown option|error: Invalid"
+    r"|LOG_ERROR::validate|not allowed to|Requested node configuration is not available",
+)
+INFINITE: Final = 10**9  # seconds: qalter cannot take a limit away
+
+
+class Pbs(Dialect):
+    """OpenPBS, PBS Pro and Torque; where they differ, what all of them understand."""
+
+    system = ResourceSystem.PBS
+
+    def submit(self, wanted: Submission) -> Sequence[str]:
+        """Directives are read until the first command: there are none in our scripts before that.
+
+        Without -S the login shell of the user would run the script.
+        """
+        short = wanted.marker.replace(wanted.marker[3:12], "")[:_SHORTEST_NAME]
+        words = ["sh", "-c", _SUBMIT.format(variable=MARKER_VARIABLE), "qsub", wanted.marker, short]
+        words += ["-S", "/bin/sh", "-j", "oe", "-o", "scheduler.log", "-r", "n", "-m", "n"]
+        for option, value in (("-q", wanted.queue), ("-A", wanted.project)):
+            words += [option, value] if value else []
+        return [*words, "-l", ",".join(_sizes(wanted)), SCRIPT]
+
+    def submitted(self, said: CommandResult) -> SubmissionResult:
+        """Warnings may stand before the id.  What is not clearly refused may be queued."""
+        ids = [line.strip() for line in said.out.splitlines() if _ID.fullmatch(line.strip())]
+        if said.status == 0 and ids:
+            return SubmissionResult("queued", ids[-1])
+        text = said.err or said.out
+        if said.status and _REFUSALS.search(text):
+            words = next(line for line in text.splitlines() if _REFUSALS.search(line))
+            return SubmissionResult("refused", message=words.strip())
+        return SubmissionResult("doubtful", message=said.complaint)
+
+    def poll(self, users: Sequence[str]) -> Sequence[str]:  # noqa: ARG002  (-u and -f exclude each other)
+        """List all jobs that are not over: of several ids, some versions print only the first as JSON."""
+        return ["sh", "-c", _LIST]
+
+    def polled(self, said: CommandResult) -> Rows | None:
+        """A server that is away gives a whole JSON document without jobs: only the status tells."""
+        if said.status == _NOTHING and not (said.out + said.err).strip():
+            return {}  # how the programs of Slurm say that there is no job at all
+        return jobs_listed(said.out) if said.status == 0 else None
+
+    def history(self, markers: Sequence[str], jobs: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
+        """Ask by id, as text or XML: JSON of several jobs is not whole in some versions."""
+        return ["sh", "-c", _HISTORY, "qstat", *jobs]
+
+    def remembered(self, said: CommandResult) -> Rows | None:
+        """Jobs that are unknown are complained of, the others are printed; without a history all fails."""
+        if said.status is None or said.status == _NO_OPTION:
+            return None
+        complaints = [line for line in said.err.splitlines() if line.strip()]
+        if said.status and not complaints:
+            return None
+        if not all(_UNKNOWN_JOBS.fullmatch(line.strip()) for line in complaints):
+            return None
+        return jobs_listed(said.out)
+
+    def act(self, action: ForeignAction, jobs: Sequence[str], wanted: Submission) -> Sequence[str]:
+        """A job that is over cannot be deleted, the others are."""
+        limit = ["-l", _walltime(INFINITE if wanted.limit is None else wanted.limit)]
+        return [*_ACTIONS[action], *(limit if action is ForeignAction.LIMIT else ()), *jobs]
+
+
+_ACTIONS: Final = {
+    ForeignAction.CANCEL: ("qdel",),
+    ForeignAction.HOLD: ("qhold", "-h", "u"),
+    ForeignAction.RELEASE: ("qrls", "-h", "u"),
+    ForeignAction.LIMIT: ("qalter",),
+}
+
+
+def _walltime(seconds: int) -> str:
+    minutes, rest = divmod(max(1, seconds), 60)
+    return f"walltime={minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+def _sizes(wanted: Submission) -> Iterator[str]:
+    """Yield what is asked for in the words that all of the family understand: ``nodes`` and ``ppn``."""
+    chunks = _chunks(wanted)
+    features = "".join(f":{choice[0]}" for choice in wanted.features)
+    yield "nodes=" + "+".join(f"{count}:ppn={each}{features}" for count, each in chunks)
+    if wanted.limit is not None:
+        yield _walltime(wanted.limit)
+    if wanted.memory:
+        yield f"mem={wanted.memory * sum(count for count, _ in chunks)}mb"
+    if wanted.memory_each:
+        yield f"pmem={wanted.memory_each}mb"
+
+
+def _chunks(wanted: Submission) -> list[tuple[int, int]]:
+    """Return how many nodes with how many processors each; one node if nothing else is said.
+
+    >>> _chunks(Submission("m", processors=7, nodes=2)), _chunks(Submission("m", processors=7, per_node=3))
+    ([(1, 4), (1, 3)], [(2, 3), (1, 1)])
+    """
+    if wanted.per_node:
+        whole, rest = divmod(wanted.processors, wanted.per_node)
+        found = [(whole, wanted.per_node), (1 if rest else 0, rest)]
+    else:
+        nodes = max(1, wanted.nodes)
+        each, more = divmod(wanted.processors, nodes)
+        found = [(more, each + 1), (nodes - more, each)]
+    return [(count, each) for count, each in found if count]

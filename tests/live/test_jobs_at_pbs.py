@@ -1,0 +1,126 @@
+"""Jobs handed over to a program that speaks as OpenPBS or Torque, with their defects."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hand_off_chaos import check_that_all_ran_once, run_in_trouble
+
+from depth import share_of
+from heads import RealHead, real_head
+from testbed.pbs_peer import PbsPeer, pbs_peer
+
+SOON = {"poll": 1.0, "settle": 6.0, "lost_after": 30.0}
+SITES: dict[str, dict[str, Any]] = {
+    "openpbs": {"speaks": "openpbs", "defects": ["", "escapes", "quotes"]},
+    "openpbs without history": {"speaks": "openpbs", "history": False},
+    "torque": {"speaks": "torque", "defects": ["escapes"]},
+    "torque with short names": {"speaks": "torque", "longest_name": 15},
+}
+
+
+@pytest.fixture(params=SITES)
+def peer(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[PbsPeer]:
+    with pbs_peer(tmp_path / "site", **SITES[request.param]) as peer:
+        yield peer
+
+
+@pytest.fixture
+def head(tmp_path: Path, peer: PbsPeer) -> Iterator[RealHead]:
+    with real_head(tmp_path, nodes=0) as head:
+        add(head, peer, tmp_path)
+        yield head
+
+
+def add(head: RealHead, peer: PbsPeer, directory: Path, **fields: Any) -> None:
+    (directory / "attempts").mkdir(exist_ok=True)
+    (directory / "attempts").chmod(0o1777)
+    paths = {"programs": str(peer.programs), "directory": str(directory / "attempts")}
+    head.ask("set_resource", name="old", system="pbs", **paths, **{**SOON, **fields})
+
+
+def submit(head: RealHead, command: str, terms: dict[str, str] | None = None, **task: Any) -> int:
+    return head.submit(command, terms={"resource": "old", **(terms or {})}, workdir="/", **task)
+
+
+def number_of(head: RealHead, job: int) -> str:
+    head.until(lambda: head.ask("job", job=job)["job"]["resource_jobs"])
+    return str(head.ask("job", job=job)["job"]["resource_jobs"][0])
+
+
+def test_jobs_run_there_and_end_as_they_did(head: RealHead, peer: PbsPeer) -> None:
+    codes = {submit(head, f"echo said; exit {code}"): code for code in (0, 7)}
+    for job, code in codes.items():
+        assert head.wait(job)["state"] == ("Failed" if code else "Finished")
+        assert head.task(job)["exit_code"] == code
+    read = head.ask("read_output", job=min(codes), task=1, stream="standard_output")
+    assert read["data"] in (b"said\n", "c2FpZAo=")
+    for file in ("started", "exit"):
+        assert len(list(peer.directory.parent.glob(f"attempts/*/*/*/{file}"))) == 2
+
+
+def test_a_job_is_held_there_released_limited_and_canceled(head: RealHead, peer: PbsPeer) -> None:
+    big = [submit(head, "sleep 300") for _ in range(4)]
+    for job in big:
+        head.wait_for(job, "Running")
+    job = submit(head, "sleep 300", {"runtime": "5"}, numprocessors="2")
+    number = number_of(head, job)
+    assert peer.job(number)["limits"] == {"nodes": "1:ppn=2", "walltime": "0:05:00"}
+    head.until(lambda: "Insufficient" in head.ask("job", job=job)["job"]["pending_reason"])
+    head.ask("hold_job", job=job)
+    peer.until(lambda: peer.job(number)["state"] == "H")
+    head.ask("cancel_job", job=big[0])
+    assert head.wait(big[0])["state"] == "Canceled"
+    head.ask("modify_job", job=job, terms={"runtime": "7"})
+    peer.until(lambda: peer.job(number)["limits"]["walltime"] == "0:07:00")
+    assert peer.job(number)["state"] == "H"
+    head.ask("release_job", job=job)
+    head.wait_for(job, "Running")
+    for one in (*big[1:], job):
+        head.ask("cancel_job", job=one)
+        assert head.wait(one)["state"] == "Canceled"
+    assert {each["state"] for each in peer.jobs()} <= {"F", "C"}
+
+
+def test_what_pbs_refuses_fails_with_its_words(head: RealHead, peer: PbsPeer, tmp_path: Path) -> None:
+    add(head, peer, tmp_path, queue="nosuch")
+    job = submit(head, "true")
+    assert head.wait(job)["state"] == "Failed"
+    assert "PBS refused it: qsub: Unknown queue" in head.task(job)["message"]
+
+
+@pytest.mark.parametrize("peer", ["openpbs", "torque"], indirect=True)
+def test_a_server_that_is_away_changes_nothing(head: RealHead, peer: PbsPeer, tmp_path: Path) -> None:
+    job = submit(head, f"while [ ! -e {tmp_path}/end ]; do sleep 0.1; done; exit 3")
+    head.wait_for(job, "Running")
+    peer.go_away(away=True)
+    head.until(lambda: head.ask("resource", name="old")["resource"]["problem"])
+    assert "cannot connect" in head.ask("resource", name="old")["resource"]["problem"]
+    late = submit(head, "exit 4")
+    (tmp_path / "end").touch()
+    peer.until(lambda: all(each["state"] in "FC" for each in peer.jobs()))
+    assert head.ask("job", job=job)["job"]["state"] == "Running"
+    peer.go_away(away=False)
+    for one, code in ((job, 3), (late, 4)):
+        assert head.wait(one)["state"] == "Failed"
+        assert head.task(one)["exit_code"] == code
+    assert len(peer.names()) == len(set(peer.names())) == 2
+
+
+def test_a_job_that_is_canceled_there_fails_here(head: RealHead, peer: PbsPeer) -> None:
+    job = submit(head, "sleep 300", rerunnable="true")
+    head.wait_for(job, "Running")
+    peer.run("qdel", number_of(head, job))
+    assert head.wait(job)["state"] == "Failed"
+
+
+@pytest.mark.parametrize("peer", ["openpbs", "torque with short names"], indirect=True)
+def test_what_is_handed_over_runs_once_whatever_is_killed(
+    head: RealHead, peer: PbsPeer, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """More of it: make test TESTS='tests/live/test_jobs_at_pbs.py --chaos-kills 10000 --timeout 0 -s'."""
+    wanted = request.config.getoption("--chaos-kills") or share_of(150)
+    add(head, peer, tmp_path, settle=12.0)  # a submission that comes a second late must be over by then
+    codes = run_in_trouble(head, peer, tmp_path, wanted, submit)
+    check_that_all_ran_once(head, peer, tmp_path, codes, "old")
