@@ -34,7 +34,6 @@ def grid(**requirements: str | list[str]) -> JobSpec:
         ("PBS", (SLURM, PBS), "old"),
         ("Torque", (PBS, ENGINE), "old"),
         ("pbs pro", (PBS,), "old"),
-        ("PBS", (PBS, PBS), ""),
         ("Cleo", (SLURM, PBS), ""),
         ("Fork", (SLURM,), ""),
     ],

@@ -37,8 +37,8 @@ def places_of_kind(kind: str, systems: Sequence[tuple[str, str]]) -> tuple[str, 
     wanted = kind.strip().lower()
     if wanted in _OURS:
         return (HERE,)
-    system = system_named(wanted)
-    return tuple(name for name, scheduler in systems if name.lower() == wanted or scheduler == system)
+    meant = system_named(wanted)
+    return tuple(name for name, system in systems if name.lower() == wanted or system == meant)
 
 
 class BatchResource(
