@@ -1,7 +1,7 @@
 pragma user_version = 6;
 BEGIN TRANSACTION;
 CREATE TABLE cluster (id text not null, written_by text not null);
-INSERT INTO "cluster" VALUES('44b04d7b3b6b47d2a369312278ca5957','0.2.0');
+INSERT INTO "cluster" VALUES('58a1cc88667d4054bfb244705799829a','0.2.0');
 CREATE TABLE ended_counts (owner text not null, state text not null, jobs integer not null,
     primary key (owner, state)) without rowid;
 CREATE TABLE ended_groups (id integer primary key, job_group text not null);

@@ -1,7 +1,7 @@
 pragma user_version = 6;
 BEGIN TRANSACTION;
 CREATE TABLE cluster (id text not null, written_by text not null);
-INSERT INTO "cluster" VALUES('a5c6a3cd8dc642a1bcd46853f3faebd8','0.2.0');
+INSERT INTO "cluster" VALUES('0d997e9d484d48baba1d132a186163ce','0.2.0');
 CREATE TABLE ended_counts (owner text not null, state text not null, jobs integer not null,
     primary key (owner, state)) without rowid;
 CREATE TABLE ended_groups (id integer primary key, job_group text not null);

@@ -1,7 +1,7 @@
 pragma user_version = 6;
 BEGIN TRANSACTION;
 CREATE TABLE cluster (id text not null, written_by text not null);
-INSERT INTO "cluster" VALUES('88b7a363ad6c437c9bd4e2f07ecbbf28','0.2.0');
+INSERT INTO "cluster" VALUES('ea16b54ad8ba49c584941ceb0a8e81f7','0.2.0');
 CREATE TABLE ended_counts (owner text not null, state text not null, jobs integer not null,
     primary key (owner, state)) without rowid;
 CREATE TABLE ended_groups (id integer primary key, job_group text not null);

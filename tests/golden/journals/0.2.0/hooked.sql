@@ -1,7 +1,7 @@
 pragma user_version = 6;
 BEGIN TRANSACTION;
 CREATE TABLE cluster (id text not null, written_by text not null);
-INSERT INTO "cluster" VALUES('b04fc19cd59e496ab5f687e7cf339d7a','0.2.0');
+INSERT INTO "cluster" VALUES('96d2ed6ddb8c44dc89b84da77fb85aca','0.2.0');
 CREATE TABLE ended_counts (owner text not null, state text not null, jobs integer not null,
     primary key (owner, state)) without rowid;
 CREATE TABLE ended_groups (id integer primary key, job_group text not null);

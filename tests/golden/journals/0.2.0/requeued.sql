@@ -1,7 +1,7 @@
 pragma user_version = 6;
 BEGIN TRANSACTION;
 CREATE TABLE cluster (id text not null, written_by text not null);
-INSERT INTO "cluster" VALUES('9ab05ce5a334405cbd8cee3055bd0b1c','0.2.0');
+INSERT INTO "cluster" VALUES('0659606a2a8e4808bb9f885534b1b2d9','0.2.0');
 CREATE TABLE ended_counts (owner text not null, state text not null, jobs integer not null,
     primary key (owner, state)) without rowid;
 CREATE TABLE ended_groups (id integer primary key, job_group text not null);
