@@ -12,6 +12,7 @@ from testbed.slurm_peer import SlurmPeer
 
 PACKAGE = "slurm-wlm-torque"
 NEEDED = ("libslurm-perl", "libslurmdb-perl", "libswitch-perl")
+MODULES = ("-MSlurm", "-MSlurmdb", "-MSwitch")  # that these packages have
 NAMES = ("qsub", "qstat", "qdel", "qhold", "qrls", "qalter")
 DOWNLOADING = 120.0  # seconds
 
@@ -21,7 +22,10 @@ def torque_commands(peer: SlurmPeer) -> Path:
 
     Raises:  CannotInstall.
     """
-    install(*NEEDED)
+    words = ["perl", *MODULES, "-e", "1"]
+    loads = subprocess.run(words, env=peer.environment, capture_output=True, check=False)
+    if loads.returncode:
+        install(*NEEDED)
     folder = peer.directory / "torque"
     folder.mkdir()
     words = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", PACKAGE]
