@@ -74,6 +74,15 @@ def test_what_never_started_is_handed_over_again_and_what_had_is_lost() -> None:
     assert world.record(job).state is JobState.FAILED
 
 
+def test_what_is_handed_over_again_says_how_often_it_was_given_back() -> None:
+    world = World(1)
+    world.submit(ONCE)
+    world.do(world.nodes.ended(world.nodes.running()[0], world.clock.now(), kind="never-ran"))
+    (run,) = plan_of(world, "node1", hello(world, "node1")).messages
+    assert isinstance(run, Run)
+    assert (run.attempts, run.unstarted) == (((1, 2),), ((1, 1),))
+
+
 def test_what_the_node_has_live_or_ended_is_left_alone() -> None:
     world = World(2)
     job = world.submit(ONCE, ONCE)

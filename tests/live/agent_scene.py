@@ -211,10 +211,15 @@ class Head:
         self.say(msgspec.structs.replace(opened, suspendable=spec.suspendable, **more))
 
     def run(
-        self, task: int, *attempts: tuple[int, int], processor: int | tuple[int, ...] = 0, job: JobId = JOB
+        self,
+        task: int,
+        *attempts: tuple[int, int],
+        processor: int | tuple[int, ...] = 0,
+        job: JobId = JOB,
+        unstarted: tuple[tuple[int, int], ...] = (),
     ) -> None:
         processors = (processor,) if isinstance(processor, int) else processor
-        self.say(Run(job, task, ((NODE, processors),), attempts))
+        self.say(Run(job, task, ((NODE, processors),), attempts, unstarted))
 
     def result(self, task: int, instance: int = 1, attempt: int = 1) -> AttemptOutcome:
         """Wait for a result and return it; there must be only one story about it."""

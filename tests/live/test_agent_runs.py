@@ -269,6 +269,13 @@ def test_variables_say_where_a_task_runs(scene: Scene) -> None:
     assert {name: found.get(name) for name in expected} == expected
 
 
+def test_an_attempt_that_never_started_is_no_retry(scene: Scene) -> None:
+    scene.job("echo retry $CCP_RETRY_COUNT")
+    scene.head.run(1, (1, 4), unstarted=((1, 2),))
+    scene.head.result(1, 1, 4)
+    assert scene.captured(1).read_text() == "retry 1\n"
+
+
 def test_times_processor_time_and_memory_are_recorded(scene: Scene) -> None:
     before = time.time()
     scene.job(f"{sys.executable} -I -S -c 'x = b\"x\" * 60_000_000\nfor i in range(3_000_000): pass'")

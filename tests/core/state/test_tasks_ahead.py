@@ -155,6 +155,10 @@ def test_what_is_given_back_runs_elsewhere_with_other_attempt_numbers() -> None:
         now = world.clock.now()
         world.do(world.nodes.ended(waiting[0], now, started=Instant(now - SHORT)))
     assert [task for task, attempt in ran if attempt == 2] == [held.task for held in behind]
+    tasks = world.record(job).run.tasks  # type: ignore[union-attr]
+    assert [number for number, task in enumerate(tasks, 1) if task.unstarted == {1: 1}] == [
+        held.task for held in behind
+    ]
     assert sorted([1, long.task, *(task for task, _ in ran)]) == list(range(1, 301))
 
 

@@ -107,7 +107,7 @@ class EventDispatch:
         for event in events:
             match event:
                 case InstancesDispatched():
-                    self._run(event)
+                    self._run(event, cluster)
                 case JobStarted() | AllocationGrown() | JobModified() | InstancesStaging():
                     self.open_job(cluster, event.job)
                 case InstancesStarted() if self._has_staged(cluster, event.job):
@@ -151,12 +151,22 @@ class EventDispatch:
         run = cluster.jobs[job].run if job in cluster.jobs else None
         return run is not None and run.stages
 
-    def _run(self, event: InstancesDispatched) -> None:
+    def _run(self, event: InstancesDispatched, cluster: ClusterState) -> None:
         link = self._links.get(event.placement[0][0])
-        if link is not None:
-            link.hand_over(
-                m.Run(job=event.job, task=event.task, placement=event.placement, attempts=event.attempts)
+        if link is None:
+            return
+        run = cluster.jobs[event.job].run if event.job in cluster.jobs else None
+        instances = (instance for instance, _ in event.attempts)
+        unstarted = () if run is None else run.tasks[event.task - 1].unstarted_among(instances)
+        link.hand_over(
+            m.Run(
+                job=event.job,
+                task=event.task,
+                placement=event.placement,
+                attempts=event.attempts,
+                unstarted=unstarted,
             )
+        )
 
     def open_job(self, cluster: ClusterState, job: JobId, only: str | None = None) -> None:
         """Tell the nodes of a job's allocation, or only one of them, about the job."""

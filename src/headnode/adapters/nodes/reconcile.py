@@ -29,6 +29,7 @@ class ExpectedAttempt(NamedTuple):
     task: int
     instance: int
     live: LiveAttempt
+    unstarted: tuple[tuple[int, int], ...] = ()  # as in `Run`
 
 
 class AttemptsByNode:
@@ -69,9 +70,10 @@ def _expected_attempt(
     record = cluster.jobs.get(job)
     if record is None or record.run is None or task > len(record.run.tasks):
         return None
-    live = record.run.tasks[task - 1].live.get(instance)
+    progress = record.run.tasks[task - 1]
+    live = progress.live.get(instance)
     return (
-        ExpectedAttempt(job, task, instance, live)
+        ExpectedAttempt(job, task, instance, live, progress.unstarted_among((instance,)))
         if live is not None and live.placement[0][0] == node
         else None
     )
@@ -174,8 +176,16 @@ def orders_to_repeat(
         elif key in ended or key in fresh:
             continue
         elif each.live.state is TaskState.DISPATCHED:
-            attempts = ((each.instance, attempt),)
-            runs.append(Run(job=each.job, task=each.task, placement=each.live.placement, attempts=attempts))
+            attempts, place = ((each.instance, attempt),), each.live.placement
+            runs.append(
+                Run(
+                    job=each.job,
+                    task=each.task,
+                    placement=place,
+                    attempts=attempts,
+                    unstarted=each.unstarted,
+                )
+            )
         else:
             gone.setdefault(each.job, []).append(_lost_report(each))
     reports: list[ReportStarted | ReportEnded] = []

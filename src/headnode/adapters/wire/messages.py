@@ -148,13 +148,15 @@ class OpenJob(Message, frozen=True, tag="OpenJob"):
 class Run(Message, frozen=True, tag="Run"):
     """Head: run these instances of a task at the place, one after the other.
 
-    `attempts` holds (instance, attempt).  An attempt that is here already is left alone.
+    `attempts` holds (instance, attempt).  An attempt that is here already is left alone.  `unstarted` holds
+    (instance, how many of its earlier attempts never started), where there are some.
     """
 
     job: JobId
     task: int
     placement: NodeCores
     attempts: tuple[tuple[int, int], ...]
+    unstarted: tuple[tuple[int, int], ...] = ()
 
 
 class Stop(Message, frozen=True, tag="Stop"):

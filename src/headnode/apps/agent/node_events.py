@@ -153,6 +153,7 @@ class JobStarts:
         filters, launching = self._parts.filters, self._parts.launching
         try:
             tended, orders = self._ready(job, message.task)
+            orders.note_unstarted(message.task, message.unstarted)
             if filters.sees(job.id):
                 asked = orders.questions(message.task, message.placement, fresh, launching)
                 filters.begin(job.id, message.placement, asked)

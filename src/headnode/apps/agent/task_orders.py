@@ -1,6 +1,7 @@
 """The head's orders for a job become messages to its shepherd."""
 
 import socket
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +63,15 @@ class TaskOrders:
         self._transfer_rules = opened.transfers or TransferRules()
         self._prepared: dict[tuple[int, NodeCores], RecipeBuilder] = {}
         self._kept: set[int] = set()  # tasks whose scripts are in files here
+        self._unstarted: dict[tuple[int, int], int] = {}  # attempts that never started, by task and instance
 
     def has(self, task: int) -> bool:
         """Tell whether the job has such a task; 0 stands for what runs beside them."""
         return 0 <= task <= len(self._tasks)
+
+    def note_unstarted(self, task: int, unstarted: Iterable[tuple[int, int]]) -> None:
+        """Remember (instance, how many of its attempts never started): they are no retries."""
+        self._unstarted.update({(task, instance): count for instance, count in unstarted})
 
     def recipes(
         self, task: int, place: NodeCores, attempts: list[tuple[int, int]], launching: LaunchRouter
@@ -80,7 +86,10 @@ class TaskOrders:
         if spec.script and task not in self._kept:
             launching.places.keep_script(Path(preparation.script_path), spec.script, self._uid)
             self._kept.add(task)
-        recipes = [preparation.recipe(instance, attempt) for instance, attempt in attempts]
+        recipes = [
+            preparation.recipe(instance, attempt, self._unstarted.get((task, instance), 0))
+            for instance, attempt in attempts
+        ]
         if is_parallel(spec, place):
             recipes = [self._with_launcher(recipe, spec, place, launching) for recipe in recipes]
         return recipes

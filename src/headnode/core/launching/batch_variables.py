@@ -15,7 +15,7 @@ from headnode.core.state.job_events import NodeCores
 
 
 def batch_variables(
-    around: LaunchContext, task: TaskSpec, place: NodeCores, instance: int, attempt: int
+    around: LaunchContext, task: TaskSpec, place: NodeCores, instance: int, retries: int
 ) -> dict[str, str]:
     """Return the variables of the dialect in which the job was written; none for other jobs."""
     made = _OF_DIALECT.get(around.spec.dialect)
@@ -23,7 +23,7 @@ def batch_variables(
         return {}
     index = ARRAY_INDEX[around.spec.dialect]
     value = str(task.value(instance)) if task.kind is TaskType.SWEEP else task.environment.get(index)
-    return made(around, place, value, max(attempt - 1, 0))
+    return made(around, place, value, retries)
 
 
 def _slurm(around: LaunchContext, place: NodeCores, value: str | None, restarts: int) -> dict[str, str]:

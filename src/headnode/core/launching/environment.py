@@ -138,7 +138,7 @@ def task_variables(around: LaunchContext, number: int, task: TaskSpec, place: No
 
 
 def instance_variables(
-    job: JobId, number: int, task: TaskSpec, instance: int, attempt: int
+    job: JobId, number: int, task: TaskSpec, instance: int, attempt: int, retries: int
 ) -> dict[str, str]:
     """Return the scheduler's variables that differ between the instances of a task.
 
@@ -147,7 +147,7 @@ def instance_variables(
     swept = task.kind is TaskType.SWEEP
     own = {
         "CCP_TASKINSTANCEID": str(0 if task.kind is TaskType.BASIC else instance),
-        "CCP_RETRY_COUNT": str(max(attempt - 1, 0)),
+        "CCP_RETRY_COUNT": str(retries),
         TASK_MARKER: f"{job}.{number}.{instance}.{attempt}",
     }
     return {**own, "HEADNODE_VALUE": str(task.value(instance))} if swept else own

@@ -77,12 +77,13 @@ class RecipeBuilder:
         name = posixpath.basename(words[0].strip("'\"")) if words else ""
         return f"{self._around.scripts}/{self._around.job}.{self._number}.{name[:_LONGEST_NAME]}"
 
-    def recipe(self, instance: int, attempt: int) -> Recipe:
-        """Return the recipe of one attempt of one instance."""
+    def recipe(self, instance: int, attempt: int, unstarted: int = 0) -> Recipe:
+        """Return the recipe of one attempt of one instance; so many attempts before it never started."""
         task, around = self._task, self._around
         variables = self._variables.copy()
-        variables.update(instance_variables(around.job, self._number, task, instance, attempt))
-        variables.update(batch_variables(around, task, self._place, instance, attempt))
+        retries = max(attempt - 1 - unstarted, 0)
+        variables.update(instance_variables(around.job, self._number, task, instance, attempt, retries))
+        variables.update(batch_variables(around, task, self._place, instance, retries))
         work_directory = self._path(task.work_directory, instance, around.home, variables)
         if task.private_directory or task.stages:
             work_directory = self._private(work_directory, variables)

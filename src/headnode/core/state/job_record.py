@@ -2,6 +2,7 @@
 
 A queued job is small: its description stays encoded until it is needed."""
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Literal
 
@@ -47,6 +48,7 @@ class TaskProgress(msgspec.Struct, forbid_unknown_fields=True):
     live: dict[int, LiveAttempt] = {}
     attempts: dict[int, int] = {}  # how many attempts an instance that runs again has used
     attempts_used: int = 0  # how many attempts every instance may have used, whatever `attempts` says
+    unstarted: dict[int, int] = {}  # how many of them never started
     retries: dict[int, int] = {}  # how often a failure of the program has been forgiven
     system_retries: dict[int, int] = {}  # how often one of the system has
     attempts_ended: int = 0  # how many attempts ran to their end, and how long they took in all
@@ -62,6 +64,12 @@ class TaskProgress(msgspec.Struct, forbid_unknown_fields=True):
     def used_by(self, instance: int) -> int:
         """Return how many attempts an instance may have used: the next has a greater number."""
         return max(self.attempts_used, self.attempts.get(instance, 0))
+
+    def unstarted_among(self, instances: Iterable[int]) -> tuple[tuple[int, int], ...]:
+        """Return those instances of which attempts never started, and how many."""
+        if not self.unstarted:
+            return ()
+        return tuple((each, self.unstarted[each]) for each in instances if each in self.unstarted)
 
     @property
     def is_done(self) -> bool:

@@ -174,6 +174,8 @@ def _file(progress: TaskProgress, how: e.InstanceEnd) -> None:
     if how.state == "queued":
         progress.queued.add(how.instance)
         progress.attempts[how.instance] = how.attempt
+        if how.outcome.kind == "never-ran":
+            progress.unstarted[how.instance] = progress.unstarted.get(how.instance, 0) + 1
         forgiven = {"program": progress.retries, "system": progress.system_retries}.get(how.cause)
         if forgiven is not None:
             forgiven[how.instance] = forgiven.get(how.instance, 0) + 1
