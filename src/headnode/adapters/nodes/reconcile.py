@@ -176,22 +176,23 @@ def orders_to_repeat(
         elif key in ended or key in fresh:
             continue
         elif each.live.state is TaskState.DISPATCHED:
-            attempts, place = ((each.instance, attempt),), each.live.placement
-            runs.append(
-                Run(
-                    job=each.job,
-                    task=each.task,
-                    placement=place,
-                    attempts=attempts,
-                    unstarted=each.unstarted,
-                )
-            )
+            runs.append(_handed_over_again(each))
         else:
             gone.setdefault(each.job, []).append(_lost_report(each))
     reports: list[ReportStarted | ReportEnded] = []
     reports += [ReportStarted(node=node, job=job, begun=tuple(these)) for job, these in begun.items()]
     reports += [ReportEnded(node=node, job=job, reports=tuple(these)) for job, these in gone.items()]
     return CatchUp(messages=(*runs, *stops), reports=tuple(reports))
+
+
+def _handed_over_again(known: ExpectedAttempt) -> Run:
+    return Run(
+        job=known.job,
+        task=known.task,
+        placement=known.live.placement,
+        attempts=((known.instance, known.live.attempt),),
+        unstarted=known.unstarted,
+    )
 
 
 def _lost_report(known: ExpectedAttempt) -> AttemptReport:
