@@ -82,20 +82,18 @@ class RecipeBuilder:
         task, around = self._task, self._around
         variables = self._variables.copy()
         retries = max(attempt - 1 - unstarted, 0)
-        variables.update(instance_variables(around.job, self._number, task, instance, attempt, retries))
-        variables.update(batch_variables(around, task, self._place, instance, retries))
+        variables |= instance_variables(around.job, self._number, task, instance, attempt, retries)
+        variables |= batch_variables(around, task, self._place, instance, retries)
         work_directory = self._path(task.work_directory, instance, around.home, variables)
-        if task.private_directory or task.stages:
+        if private := task.private_directory or task.stages:
             work_directory = self._private(work_directory, variables)
         work_directory = work_directory or around.home
         variables["CCP_WORKDIR"] = variables["CCP_MPI_WORKDIR"] = work_directory
+        files = {
+            "stdin": task.standard_input, "stdout": task.standard_output, "stderr": task.standard_error
+        }  # fmt: skip
         stdin, stdout, stderr = (
-            self._stream(key, name, instance, work_directory, variables)
-            for key, name in (
-                ("stdin", task.standard_input),
-                ("stdout", task.standard_output),
-                ("stderr", task.standard_error),
-            )
+            self._stream(key, name, instance, work_directory, variables) for key, name in files.items()
         )
         variables.update(CCP_STDIN=stdin, CCP_STDOUT=stdout, CCP_STDERR=stderr)
         command = self._swept(task.command, instance)
@@ -113,7 +111,7 @@ class RecipeBuilder:
             stdin,
             stdout,
             stderr,
-            private=task.private_directory or task.stages,
+            private=private,
             transfers=transfers,
             append_stdout=task.append_output,
             append_stderr=task.append_error,
