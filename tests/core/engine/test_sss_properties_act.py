@@ -50,6 +50,7 @@ OF_JOB = {
     "QualityOfService": "<QualityOfService>gold</QualityOfService>",
     "Queue": "<Queue>night</Queue>",
     "Reservation": "<Reservation>course</Reservation>",
+    "ResourceManagerType": "<ResourceManagerType>Slurm</ResourceManagerType>",
     "Duration": "<Duration>60</Duration>",
     "Project": "<Project>physics</Project>",
     "User": "<User>bob</User>",

@@ -382,8 +382,8 @@ def anonymous(spec: JobSpec) -> JobSpec:
 def is_possible(spec: JobSpec) -> bool:
     """Whether the job can be read at all.
 
-    No maximum is below its minimum, no task waits for itself, alternatives know each task or none, no hold is
-    named twice.
+    No maximum is below its minimum, no task waits for itself, no sweep is without values, alternatives know
+    each task or none, no hold is named twice.
     """
     bounds = [
         (spec.minimum, spec.maximum),
@@ -394,7 +394,8 @@ def is_possible(spec: JobSpec) -> bool:
     in_bounds = all(least is None or most is None or least <= most for least, most in bounds)
     known = all(len(other.tasks) in (0, len(spec.tasks)) for other in spec.alternatives)
     once = len(set(spec.holds)) == len(spec.holds)
-    return in_bounds and known and once and not any(task.name in task.depends_on for task in spec.tasks)
+    tasks = all(task.instances > 0 and task.name not in task.depends_on for task in spec.tasks)
+    return in_bounds and known and once and tasks
 
 
 def plain_job(dialect: str) -> JobSpec:
