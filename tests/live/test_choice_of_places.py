@@ -15,7 +15,7 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmPeer]:
     directory = tmp_path_factory.mktemp("there")
     open_to_all(directory)
     with slurm_peer(directory / "slurm") as peer:
-        peer.write_programs()
+        peer.write()
         yield peer
 
 
