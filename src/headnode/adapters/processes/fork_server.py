@@ -47,6 +47,7 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
     serve(channel, ours)
+    signal.set_wakeup_fd(-1)  # before the pair is closed: a shepherd may end now
 
 
 def serve(channel: socket.socket, children: socket.socket) -> None:
