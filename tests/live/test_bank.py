@@ -75,15 +75,20 @@ def settled(head: RealHead, bank: AnyBank, patience: float = 60.0) -> None:
     assert bank.amount("physics") == 100_000 - sum(map(sum, charges.values()))
 
 
-def test_a_job_is_quoted_reserved_and_charged_for_what_it_used(head: RealHead, bank: AnyBank) -> None:
-    job = submitted(head, "sleep 2", numprocessors="2")
+def test_a_job_is_quoted_reserved_and_charged_for_what_it_used(
+    head: RealHead, bank: AnyBank, tmp_path: Path
+) -> None:
+    go_on, began = tmp_path / "go on", time.monotonic()
+    job = submitted(head, f"until test -e '{go_on}'; do sleep 0.1; done", numprocessors="2")
     head.wait_for(job, "Running")
     assert bank.reserved() == {named(job): 2 * 600}
     assert view(head, job)["bank"]["reserved"] == 1200.0
+    head.until(lambda: time.monotonic() > began + 2)
+    go_on.touch()
     head.wait(job)
     head.until(lambda: bank.told("Charge"))
     (charged,) = bank.told("Charge")[named(job)]
-    assert 4 <= charged <= 8
+    assert 2 <= charged <= 2 * (time.monotonic() - began + 1)
     assert bank.reserved() == {}
     assert bank.amount("physics") == 100_000 - charged
     head.until(lambda: view(head, job)["bank"]["charged"] == float(charged))
@@ -210,7 +215,7 @@ def test_a_job_that_is_canceled_while_the_bank_reserves_leaves_no_reservation(
 ) -> None:
     job = submitted(head, "sleep 60")
     head.wait_for(job, "Running")
-    bank.misbehave(slow=1)
+    bank.misbehave(slow=bank.look)
     other = submitted(head, "sleep 60")
     head.until(lambda: named(other) in bank.told("Reserve"))
     head.ask("cancel_job", job=other)

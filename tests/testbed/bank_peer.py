@@ -189,7 +189,9 @@ def answered(till: Till, message: bytes, directory: Path) -> str:
     till.database.execute("begin immediate")
     try:
         if envelope.findtext("Signature/SignatureValue") != value:
-            raise Refused("424", "Failed authenticating message: (Incoming MAC does not match calculated MAC).")
+            raise Refused(
+                "424", "Failed authenticating message: (Incoming MAC does not match calculated MAC)."
+            )
         amount, words, data = till.answer(request)
         code, word = "000", "Success"
     except Refused as refused:
@@ -214,6 +216,8 @@ def answered(till: Till, message: bytes, directory: Path) -> str:
 
 class BankPeer:
     """The process of a bank, and a look into its books."""
+
+    look = 1  # seconds that a look takes, at most
 
     def __init__(self, directory: Path, **accounts: int) -> None:
         self.directory = directory

@@ -1,10 +1,9 @@
-"""Gold itself as the bank of the tests: its own server, database and shell, with a line between that loses messages.
+"""Gold itself as the bank of the tests: its server, database and shell, and a line that loses messages.
 
-`HEADNODE_TEST_GOLD` is the prefix of an installation that these tests may do anything with: `etc/goldd.conf` has a
-database of PostgreSQL that is made anew from `NAME_new` for each test. docs/sssrmap.md says what that has to have.
+`HEADNODE_TEST_GOLD` is the prefix of an installation with which tests may do anything.  Its `goldd.conf`
+has a database of PostgreSQL, made anew from `NAME_new` for each test.  docs/sssrmap.md says what that needs.
 """
 
-import contextlib
 import os
 import random
 import re
@@ -24,6 +23,8 @@ WHERE = os.environ.get("HEADNODE_TEST_GOLD", "")
 
 class GoldBank:
     """The processes of Gold, the line to them, and a look into its books by `goldsh`."""
+
+    look = 10  # seconds that a look takes, at most
 
     def __init__(self, directory: Path) -> None:
         self.prefix = Path(WHERE)
@@ -83,7 +84,7 @@ class GoldBank:
                 time.sleep(0.02)
 
     def misbehave(self, **faults: Any) -> None:
-        """Change how the line misbehaves: the shares of lost messages (`deaf`) and answers (`mute`), and more."""
+        """Change how the line misbehaves: the shares of messages (`deaf`) and answers (`mute`) it loses."""
         self._faults = faults
 
     # The line.
@@ -131,7 +132,11 @@ class GoldBank:
     def shell(self, command: str) -> str:
         """Return what `goldsh` prints for a command."""
         done = subprocess.run(
-            [self.prefix / "bin/goldsh", "--raw", command], capture_output=True, text=True, check=True, timeout=60
+            [self.prefix / "bin/goldsh", "--raw", command],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
         )
         return done.stdout
 
@@ -144,9 +149,7 @@ class GoldBank:
         if action == "Query":
             return {name: [self._asked.count(name)] for name in self._asked}
         found: dict[str, list[int]] = {}
-        for name, amount in self.rows(
-            f"Transaction Query Object==Job Action=={action} Show:=JobId,Amount"
-        ):
+        for name, amount in self.rows(f"Transaction Query Object==Job Action=={action} Show:=JobId,Amount"):
             found.setdefault(name, []).append(int(float(amount)))
         return found
 
@@ -174,6 +177,7 @@ class GoldBank:
 def gold_bank(directory: Path) -> Iterator[GoldBank]:
     """Start Gold with the projects of the tests; stop it afterwards."""
     bank = GoldBank(directory)
-    with contextlib.ExitStack() as ending:
-        ending.callback(bank.kill)
+    try:
         yield bank
+    finally:
+        bank.kill()

@@ -43,9 +43,7 @@ _STAGES: Final = {"charge": ("Charge", "Refund"), "refund": ("Refund",)}
 def request_of(order: BankOrder) -> RmapRequest:
     """Return the message that asks for something."""
     run, asks = order.run, order.action
-    plain = RmapRequest(
-        action=_ACTIONS[asks], actor=order.actor, objects=("Job",), id=f"{order.name}-{asks}"
-    )
+    plain = RmapRequest(action=_ACTIONS[asks], actor=order.actor, objects=("Job",), id=f"{order.name}-{asks}")
     if asks == "release":
         return replace(plain, objects=("Reservation",), wheres=(RmapField(name="Name", value=order.name),))
     if asks == "refund":
