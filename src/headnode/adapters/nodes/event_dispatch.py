@@ -165,6 +165,7 @@ class EventDispatch:
                 placement=event.placement,
                 attempts=event.attempts,
                 unstarted=unstarted,
+                after=event.after,
             )
         )
 

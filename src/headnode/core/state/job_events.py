@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from headnode.core.model.outcome import AttemptOutcome
+from headnode.core.model.outcome import AttemptOfTask, AttemptOutcome
 from headnode.core.model.quantities import Instant, JobId
 
 Outcome = Literal["finished", "failed", "canceled"]
@@ -183,11 +183,11 @@ class ProcessorsRecalled(JobEvent, frozen=True, gc=False, tag="ProcessorsRecalle
 class InstancesDispatched(JobEvent, frozen=True, gc=False, tag="InstancesDispatched"):
     """Instances of one task are dispatched to a place, to run there one after the other.
 
-    `attempts` holds (instance, attempt); an attempt number is never used twice for an instance."""
-
+    `attempts` holds (instance, attempt), each once.  They start when those `after` which they come end well."""
     task: int
     placement: NodeCores
     attempts: tuple[tuple[int, int], ...]
+    after: tuple[AttemptOfTask, ...] = ()
 
 
 class InstanceStart(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
