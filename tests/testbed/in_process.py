@@ -57,6 +57,11 @@ class InProcessNodes:
         """Return what the nodes have, in the order it came."""
         return list(self._held.values())
 
+    def forget(self) -> None:
+        """Have nothing any more, as after a reboot."""
+        self._held.clear()
+        self._stopping.clear()
+
     def stopping(self) -> Iterator[Held]:
         """Yield what the nodes were told to stop and still have."""
         return (self._held[key] for key in sorted(self._stopping) if key in self._held)

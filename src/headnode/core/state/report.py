@@ -220,7 +220,7 @@ def _verdict(
         said = said._replace(kind="lost", message="the node no longer knows that the task had started")
     if said.kind == "never-ran":
         if stopping is None and spec.fail_dependent_tasks and graph.has_failed_parent(report.task - 1):
-            return "failed", "request", PARENT_FAILED
+            return "failed", "request", f"it never ran: {PARENT_FAILED}"
         if stopping is None or again or live.cause in ("system", "preempted"):
             return "queued", "request", ""
         return "canceled", "request", live.message
