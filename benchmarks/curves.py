@@ -70,12 +70,14 @@ def chain(here: Head, number: int) -> float:
 
 
 def layers(here: Head, number: int) -> float:
-    """Return tasks a second of a job in layers of 100, each task of which depends on two of the one before."""
+    """Return tasks a second of a job in layers, each task of which depends on two of the layer before."""
     tasks = [
         {
             "command": f"/bin/true {each}",
             "name": f"t{each}",
-            "depends_on": [f"t{each - WIDTH}", f"t{each - each % WIDTH - WIDTH + (each + 1) % WIDTH}"][: 2 * (each >= WIDTH)],
+            "depends_on": [f"t{each - WIDTH}", f"t{each - each % WIDTH - WIDTH + (each + 1) % WIDTH}"][
+                : 2 * (each >= WIDTH)
+            ],
         }
         for each in range(number)
     ]

@@ -177,7 +177,9 @@ def test_what_follows_a_parent_that_did_not_end_well_is_given_back_behind_it(age
     assert [record[4][0] for record in records[1:]] == ["never-ran"] * 5
     assert not (agent.folder / "ran").exists()
     agent.run("touch ran", (1, 2), task=1, after=[(9, 1, 1)])
-    assert [record[4][0] for record in agent.ended(1)] == ["never-ran"], "it comes after the end of its parent"
+    assert [record[4][0] for record in agent.ended(1)] == ["never-ran"], (
+        "it comes after the end of its parent"
+    )
     agent.say("acknowledged", 1, 7)
     agent.run("touch ran", (1, 3), task=1, after=[(9, 1, 1)])
     assert [record[4][0] for record in agent.ended(1)] == ["never-ran"], "its parent is forgotten"
@@ -199,7 +201,11 @@ def test_children_in_an_idle_lane_are_given_back_when_their_parents_take_long(ag
     for task in (3, 4):
         agent.run("touch ran", (1, 1), task=task, lane="b", after=[(1, 1, 1)])
     records = agent.ended(3)
-    assert [(record[1], record[4][0]) for record in records] == [(2, "exited"), (3, "never-ran"), (4, "never-ran")]
+    assert [(record[1], record[4][0]) for record in records] == [
+        (2, "exited"),
+        (3, "never-ran"),
+        (4, "never-ran"),
+    ]
     (agent.folder / "go").touch()
     assert [record[1] for record in agent.ended(1)] == [1]
     assert not (agent.folder / "ran").exists()

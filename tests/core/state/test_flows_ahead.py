@@ -7,10 +7,10 @@ from typing import NamedTuple
 import pytest
 from worlds import ROOT, World
 
+from headnode.core.model.node import NodeFacts
 from headnode.core.model.outcome import AttemptOfTask, Ending
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import Distribution, TaskSpec
-from headnode.core.model.node import NodeFacts
 from headnode.core.state.job_record import TaskProgress
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.modify import RequeueJob
@@ -77,7 +77,7 @@ class Play:
         self.world.do(RegisterNode(facts=facts, approved=True))
 
     def startable(self) -> list[Held]:
-        """Return what a node could start: each place runs one at a time, of those whose parents ended well."""
+        """Return what a node could start: one at each place, of those whose parents have ended well."""
         places: set[object] = set()
         found = []
         for held in self.world.nodes.running():
@@ -150,9 +150,7 @@ class Play:
 
 def flows(count: int) -> Iterator[tuple[tuple[int, ...], ...]]:
     """Yield the parents of so many tasks in all ways in which only earlier ones are parents."""
-    choices = [
-        [tuple(p for p in range(n) if mask >> p & 1) for mask in range(1 << n)] for n in range(count)
-    ]
+    choices = [[tuple(p for p in range(n) if mask >> p & 1) for mask in range(1 << n)] for n in range(count)]
     yield from product(*choices)
 
 
@@ -160,7 +158,9 @@ def flows(count: int) -> Iterator[tuple[tuple[int, ...], ...]]:
 @pytest.mark.parametrize("reverse", [False, True], ids=["in order", "children first"])
 @pytest.mark.parametrize("fails", [False, True], ids=["children run", "children fail"])
 @pytest.mark.parametrize("processors", [1, 2])
-def test_every_small_flow_ends_as_task_by_task(processors: int, fails: bool, reverse: bool, last: bool) -> None:
+def test_every_small_flow_ends_as_task_by_task(
+    processors: int, fails: bool, reverse: bool, last: bool
+) -> None:
     ahead = 0
     for parents in flows(3):
         for ends in product(ENDS, repeat=3):
@@ -222,7 +222,9 @@ def test_a_flow_survives_trouble_at_each_moment(shape: str, trouble: str) -> Non
         play.world.check_replay()
         play.finish(last)
         state = play.world.record(play.job).state
-        assert state in ((JobState.CANCELED,) if "job canceled" in trouble else (JobState.FINISHED, JobState.FAILED))
+        assert state in (
+            (JobState.CANCELED,) if "job canceled" in trouble else (JobState.FINISHED, JobState.FAILED)
+        )
         if "canceled" not in trouble:
             assert state is JobState.FINISHED
             assert set(play.runs) == {1, 2, 3, 4, 5}
@@ -268,7 +270,9 @@ def test_only_alike_tasks_run_behind_their_parents(which: str, options: dict[str
 
 def test_a_child_of_parents_on_two_nodes_waits_for_their_ends() -> None:
     parents = [TaskSpec(command="p", name="p", required_nodes=(f"node{n}",)) for n in (1, 2)]
-    world, _ = _ahead(*parents, TaskSpec(command="c", depends_on=("p",)), processors=(1, 1), minimum=2, maximum=2)
+    world, _ = _ahead(
+        *parents, TaskSpec(command="c", depends_on=("p",)), processors=(1, 1), minimum=2, maximum=2
+    )
     assert sorted(held.task for held in world.nodes.running()) == [2, 3]
 
 
@@ -283,7 +287,9 @@ def test_a_child_of_many_parents_waits_until_few_are_left() -> None:
 
 
 def test_nothing_is_dispatched_behind_a_parent_that_is_known_to_run() -> None:
-    world, _ = _ahead(*[TaskSpec(command="p", name="p")] * 9, TaskSpec(command="c", depends_on=("p",)), processors=(1,))
+    world, _ = _ahead(
+        *[TaskSpec(command="p", name="p")] * 9, TaskSpec(command="c", depends_on=("p",)), processors=(1,)
+    )
     first, *others = world.nodes.running()
     world.do(world.nodes.started(first, world.clock.now()))
     for held in others:
@@ -292,7 +298,9 @@ def test_nothing_is_dispatched_behind_a_parent_that_is_known_to_run() -> None:
 
 
 def test_a_child_that_was_given_back_waits_until_its_parent_has_ended() -> None:
-    world, job = _ahead(TaskSpec(command="p", name="p"), TaskSpec(command="c", depends_on=("p",)), processors=(1,))
+    world, job = _ahead(
+        TaskSpec(command="p", name="p"), TaskSpec(command="c", depends_on=("p",)), processors=(1,)
+    )
     assert _behind(world) == {3}
     child = world.nodes.running()[1]
     world.do(world.nodes.ended(child, world.clock.now(), kind="never-ran"))
@@ -302,7 +310,9 @@ def test_a_child_that_was_given_back_waits_until_its_parent_has_ended() -> None:
 
 
 def test_a_start_that_overtakes_the_end_of_a_parent_is_no_news_yet() -> None:
-    world, job = _ahead(TaskSpec(command="p", name="p"), TaskSpec(command="c", depends_on=("p",)), processors=(1,))
+    world, job = _ahead(
+        TaskSpec(command="p", name="p"), TaskSpec(command="c", depends_on=("p",)), processors=(1,)
+    )
     parent, child = world.nodes.running()
     assert world.do(world.nodes.started(child, world.clock.now())) == ()
     world.end(job, parent.task)
@@ -310,7 +320,9 @@ def test_a_start_that_overtakes_the_end_of_a_parent_is_no_news_yet() -> None:
 
 
 def test_a_task_that_waits_on_a_node_for_its_parent_says_so() -> None:
-    world, job = _ahead(TaskSpec(command="p", name="p"), TaskSpec(command="c", depends_on=("p",)), processors=(1,))
+    world, job = _ahead(
+        TaskSpec(command="p", name="p"), TaskSpec(command="c", depends_on=("p",)), processors=(1,)
+    )
     reasons = task_reasons(world.cluster, world.record(job), 2)
     assert [reason.text for reason in reasons] == ["it waits for task 'p' to end"]
     world.end(job, 2)

@@ -222,9 +222,7 @@ class Lanes:
         if attempt.lane not in self._busy:
             self._free[attempt.lane] = None
 
-    def add_behind(
-        self, attempt: ShepherdAttempt, ended: Mapping[Key, EndedRecord]
-    ) -> list[ShepherdAttempt]:
+    def add_behind(self, attempt: ShepherdAttempt, ended: Mapping[Key, EndedRecord]) -> list[ShepherdAttempt]:
         """Put an attempt at the end of its lane when its parents have ended well; `ended` have ended of late.
 
         Return it if one of them did not end well, or is not known here: then it is not to start.

@@ -212,7 +212,12 @@ def behind_parents(
             attempts = ((instance, progress.used_by(instance) + 1),)
             found.append(
                 e.InstancesDispatched(
-                    at=now, job=record.id, task=index + 1, placement=place, attempts=attempts, after=after[index]
+                    at=now,
+                    job=record.id,
+                    task=index + 1,
+                    placement=place,
+                    attempts=attempts,
+                    after=after[index],
                 )
             )
     return found

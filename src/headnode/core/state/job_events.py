@@ -181,13 +181,12 @@ class ProcessorsRecalled(JobEvent, frozen=True, gc=False, tag="ProcessorsRecalle
 
 
 class InstancesDispatched(JobEvent, frozen=True, gc=False, tag="InstancesDispatched"):
-    """Instances of one task are dispatched to a place, to run there one after the other.
+    """Instances of one task are dispatched to a place, to run there one after the other."""
 
-    `attempts` holds (instance, attempt), each once.  They start when those `after` which they come end well."""
     task: int
     placement: NodeCores
-    attempts: tuple[tuple[int, int], ...]
-    after: tuple[AttemptOfTask, ...] = ()
+    attempts: tuple[tuple[int, int], ...]  # (instance, attempt); no number is used twice for an instance
+    after: tuple[AttemptOfTask, ...] = ()  # of parents on the same node, which must end well first
 
 
 class InstanceStart(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):

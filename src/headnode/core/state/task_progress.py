@@ -46,9 +46,7 @@ def instances_dispatched(cluster: ClusterState, event: e.InstancesDispatched) ->
         elif instance not in progress.queued:
             raise Broken(code="not-queued", what=f"task {event.job}.{event.task}.{instance} is not queued")
         progress.queued.discard(instance)
-        progress.live[instance] = LiveAttempt(
-            attempt=attempt, placement=event.placement, after=event.after
-        )
+        progress.live[instance] = LiveAttempt(attempt=attempt, placement=event.placement, after=event.after)
     keep_limit(cluster, record, started_run(record), event.at)
     graph = cluster.graph(event.job)
     graph.occupy(event.placement, index, len(event.attempts))
