@@ -168,7 +168,10 @@ class Paper:
         return 0
 
     def write(self, data: bytes) -> None:
-        self.said.append(msgspec.msgpack.decode(data[HEADER:], type=FromHead))
+        while data:
+            end = HEADER + int.from_bytes(data[:HEADER], "big")
+            self.said.append(msgspec.msgpack.decode(data[HEADER:end], type=FromHead))
+            data = data[end:]
 
     def is_closing(self) -> bool:
         return False
