@@ -26,6 +26,28 @@ class ShepherdPhase(StrEnum):
     GONE = "gone"  # nothing of it runs; its results may still wait for the head
 
 
+class ShepherdPlace(NamedTuple):
+    """What a shepherd keeps when it serves another job.
+
+    `group` is the marker of its first job, by which its control groups are called.  `kind` is what the job
+    must have in common with it; None: it serves no other job.  `born` is when it was ordered, on the
+    monotonic clock.
+    """
+
+    group: str
+    kind: "ShepherdKind | None" = None
+    born: float = 0.0
+
+
+class ShepherdKind(NamedTuple):
+    """What a shepherd cannot change."""
+
+    uid: int
+    gid: int
+    suspendable: bool
+    most_processes: int
+
+
 class Failure(NamedTuple):
     """Why there is no shepherd: a sentence, and a word of `core.model.faults`."""
 
@@ -38,6 +60,7 @@ class ShepherdHandle:
 
     def __init__(self, job: JobId, marker: str, journal: Path, uid: int) -> None:
         self.job, self.marker, self.journal, self.uid = job, marker, journal, uid
+        self.place = ShepherdPlace(marker)
         self.phase = ShepherdPhase.AWAITED
         self.closing = False  # told to end, or to be told so when it dials
         self.live: dict[Key, float | None] = {}  # since when it runs; None: it waits
