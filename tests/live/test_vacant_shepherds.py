@@ -77,6 +77,18 @@ def test_nothing_that_a_job_left_running_lives_when_the_next_begins(scene: Scene
     assert scene.written("found") == ""
 
 
+def test_results_that_the_head_acknowledges_late_keep_no_shepherd_from_the_next_job(scene: Scene) -> None:
+    begin(scene, 1)
+    scene.head.acknowledges = False
+    scene.head.result(1)
+    scene.head.say_closed(JobId(1))
+    begin(scene, 2)
+    assert scene.number("2") == scene.number("1")
+    scene.head.acknowledge()
+    scene.head.until(lambda: 1 in scene.head.closed)
+    scene.head.close_job(JobId(2))
+
+
 def test_a_job_that_is_canceled_ends_with_all_it_has_and_its_shepherd(scene: Scene) -> None:
     begin(scene, 1, "sleep 300")
     first = scene.number("1")

@@ -77,8 +77,10 @@ class ShepherdHome:
                 match message:
                     case ["serve", dict(order)] if order["uid"] == os.getuid():
                         return order
-                    case _:
+                    case ["serve" | "close", *_]:
                         return None
+                    case _:  # about the last job, such as what the head knows of its results
+                        pass
         return None
 
     def _move_in(self, order: dict[str, Any]) -> None:
