@@ -186,9 +186,7 @@ def _prepare(order: dict[str, Any], found: Hierarchies, helper: socket.socket | 
     freezer = _freezer(order) if helper is not None and order["suspendable"] else None
     groups = TaskCgroups(helper, order["marker"], found) if helper is not None else None
     output = open_output_directory(order["output_directory"], order["uid"], order["gid"])
-    run, outputs = (
-        _place(path) for path in (order["run_directory"], os.path.dirname(order["output_directory"]))
-    )
+    run, outputs = _place(order["run_directory"]), _place(f"{order['output_directory']}/..")
     directories = HomeDirectories(run, outputs, output, open_slots(order["run_directory"]))
     os.chdir("/")
     os.umask(_FILE_MODE_MASK)

@@ -81,8 +81,7 @@ class ShepherdHandle:
         lost = [key for key in self.live if key not in live and key not in still_to_be_said]
         self.live = {**{key: None for key in self.live if key in still_to_be_said}, **live}
         self.phase, self._writer = ShepherdPhase.HERE, writer
-        for message, _ in kept:
-            self.say(message)
+        self._write(b"".join(frame(message) for message, _ in kept))  # each write wakes the shepherd
         return lost
 
     def has_hung_up(self) -> None:
@@ -93,8 +92,12 @@ class ShepherdHandle:
         """Tell it something, now or when it dials; `about` are the attempts it is to run."""
         if self._writer is None:
             self._kept.append((message, tuple(about)))
-        elif not self._writer.is_closing():
-            self._writer.write(frame(message))
+        else:
+            self._write(frame(message))
+
+    def _write(self, data: bytes) -> None:
+        if data and self._writer is not None and not self._writer.is_closing():
+            self._writer.write(data)
 
 
 def result_of(record: EndedRecord) -> m.AttemptResult:

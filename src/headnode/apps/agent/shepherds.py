@@ -239,12 +239,10 @@ class Shepherds:
             while (data := await read_frame(reader, shepherd_protocol.LARGEST)) is not None:
                 match shepherd_protocol.read_shepherd_message(data):
                     case shepherd_protocol.Introduction() as said if tended is None:
-                        tended = self._known(said, writer)
+                        tended = self._known(said, writer) if last is None else self._next(said, last, writer)
                         if tended is None:
                             return
-                        if last is not None:
-                            self._vacant.introduced(last.marker)
-                            last = None
+                        last = None
                         self._introduced(tended, said, writer)
                     case shepherd_protocol.ShepherdVacant() if tended is not None and tended.closing:
                         self._is_cleared(tended, writer)
@@ -259,6 +257,20 @@ class Shepherds:
                 self._bury(tended)
             elif last is not None:
                 self._ended_without_job(last)
+
+    def _next(
+        self, said: shepherd_protocol.Introduction, last: ShepherdHandle, writer: asyncio.StreamWriter
+    ) -> ShepherdHandle | None:
+        """Return the job that a known shepherd was told to serve next, if that is what it says."""
+        following = self._vacant.introduced(last.marker)
+        if following is None or (following.job, following.marker) != (said.job, said.marker):
+            process, _, _ = peer_ids(writer.get_extra_info("socket"))
+            log.warning("the shepherd of job %d serves another job than it was told; it is killed", last.job)
+            process_tree.send([process], signal.SIGKILL)
+            if following is not None:
+                self._bury(following)
+            return None
+        return following if following.phase is ShepherdPhase.AWAITED else None
 
     def _is_cleared(self, tended: ShepherdHandle, writer: asyncio.StreamWriter) -> None:
         """A shepherd has ended all of its job: settle the job, as after its death."""

@@ -94,9 +94,9 @@ class VacantShepherds:
         elif not self._serve(vacancy, next_job):
             self._fork(next_job.order)
 
-    def introduced(self, last: str) -> None:
-        """A shepherd serves its next job; `last` is the marker of the last one."""
-        self._serving.pop(last, None)
+    def introduced(self, last: str) -> ShepherdHandle | None:
+        """A shepherd serves a next job; return which it was told.  `last` is the marker of its last job."""
+        return self._serving.pop(last, None)
 
     def gone(self, marker: str) -> ShepherdHandle | None:
         """A shepherd has ended; return the job that it was to serve next, if it was told so."""
