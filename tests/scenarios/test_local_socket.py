@@ -18,10 +18,9 @@ from headnode.adapters.wire.frames import listen, read_frame
 from headnode.apps.server.api.pipeline import VERBS
 from headnode.apps.server.api.streams import JobWatchers
 from headnode.apps.server.api.verbs import Verb, VerbKind
-from headnode.apps.server.command_batcher import CommandBatcher
+from headnode.apps.server.command_batcher import CommandBatcher, EffectsInOrder
 from headnode.apps.server.doors.conversation import LARGEST_REQUEST
 from headnode.apps.server.doors.unix import UnixDoor
-from headnode.apps.server.main import EffectsInOrder
 from headnode.apps.server.server_context import ContextParts, ServerContext
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.node import NodeFacts
