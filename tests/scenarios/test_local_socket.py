@@ -43,8 +43,15 @@ class Peer:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
 
+    def written(self, message: bytes) -> bytes:
+        """Return a message in the form of the door."""
+        return frame(message)
+
+    def say(self, **request: Any) -> None:
+        self.writer.write(self.written(json.dumps(request).encode()))
+
     async def ask(self, **request: Any) -> dict[str, Any]:
-        self.writer.write(frame(json.dumps(request).encode()))
+        self.say(**request)
         answer = await self.hear()
         check_schema(str(request.get("verb")), answer)
         return answer
