@@ -109,6 +109,16 @@ def test_what_a_job_asks_for_is_in_the_command_or_the_job_is_refused(
 
 
 @pytest.mark.parametrize("system", ResourceSystem)
+@pytest.mark.parametrize("name", ["a&b", "a|b", "a*2", "[a]", "a,b", "a b", "(a)", "a:ppn=9,b", "-a\n"])
+def test_a_feature_that_means_something_in_a_command_is_refused(system: ResourceSystem, name: str) -> None:
+    resources = {"there": attempt(system, PLAIN).resource}
+    spec = replace(PLAIN, needs=NodeNeeds(features=((name,),)))
+    with pytest.raises(BadRequest) as caught:
+        check_may_be_handed(resources, spec)
+    assert caught.value.path == ("needs",)
+
+
+@pytest.mark.parametrize("system", ResourceSystem)
 def test_every_end_has_its_meaning_and_is_no_end_by_itself(system: ResourceSystem) -> None:
     assert {"exited", "timed-out", "stopped"} <= set(ENDS[system])
     for kind, text in ENDS[system].items():
