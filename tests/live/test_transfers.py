@@ -210,6 +210,59 @@ def test_results_are_put_and_tried_again(storage: FaultyStorage, scratch: Path) 
     assert "507" in take(scratch, f"{storage.url}/507/full")[1]
 
 
+@pytest.mark.parametrize("fault", ["429", "cut", "short-unseen", "dav", "dav-cut", "dav-short", "dav-500"])
+def test_a_result_arrives_whole_whatever_the_server_did_before(
+    storage: FaultyStorage, scratch: Path, fault: str
+) -> None:
+    (scratch / "x").write_bytes(DATA)
+    (storage.directory / "data").unlink()
+    assert take(scratch, f"{storage.url}/{fault}/new")[0] == "done"
+    assert only(storage.directory) == {"new": DATA if fault != "short-unseen" else DATA[: len(DATA) // 2]}
+
+
+def test_a_result_has_its_name_on_a_webdav_server_when_it_is_whole_and_goes_on_where_it_stopped(
+    storage: FaultyStorage, scratch: Path
+) -> None:
+    (scratch / "x").write_bytes(DATA)
+    assert take(scratch, f"{storage.url}/dav-cut/new")[0] == "done"
+    part = "/dav-cut/.new.part-7.1.1.1-ab"
+    asked = [(method, path) for method, path, _ in storage.asked if method not in ("HEAD", "GET")]
+    sent = [("PUT", part), ("PATCH", part), ("PATCH", part)]
+    assert asked == [("OPTIONS", "/dav-cut/new"), *_with_options(sent), ("MOVE", part)]
+
+
+def _with_options(sent: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return requests with what is asked again after a connection was given up."""
+    return [each for one in sent for each in (one, ("OPTIONS", "/dav-cut/new"))][:-1]
+
+
+@pytest.mark.parametrize("told", ["repr", "digest", "adler", "md5", "amz"])
+def test_a_result_that_arrives_altered_is_noticed_if_the_server_tells_a_checksum(
+    storage: FaultyStorage, scratch: Path, told: str
+) -> None:
+    (scratch / "x").write_bytes(DATA)
+    assert take(scratch, f"{storage.url}/{told}/right")[0] == "done"
+    word, why = take(scratch, f"{storage.url}/dav-altered-{told}/wrong")
+    assert (word, "the server has the checksum" in why, "attempt 2 of 3" in why) == ("failed", True, True), (
+        why
+    )
+    assert sorted(only(storage.directory)) == ["data", "right"]
+
+
+def test_a_result_that_a_server_takes_and_does_not_have_is_no_success(
+    storage: FaultyStorage, scratch: Path
+) -> None:
+    (scratch / "x").write_bytes(DATA)
+    word, why = take(scratch, f"{storage.url}/lost/x")
+    assert (word, "does not have it" in why) == ("failed", True), why
+
+
+def test_a_signed_url_is_used_for_nothing_but_the_put(storage: FaultyStorage, scratch: Path) -> None:
+    (scratch / "x").write_bytes(DATA)
+    assert take(scratch, f"{storage.url}/dav/x?signature=1")[0] == "done"
+    assert [method for method, _, _ in storage.asked] == ["PUT"]
+
+
 def test_a_result_that_is_not_there_is_named_and_the_others_are_saved(
     storage: FaultyStorage, scratch: Path, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
-"""FTP, SFTP and S3, by the drivers of fsspec.
+"""FTP and SFTP.
 
-SFTP takes hosts only that the user or the system knows; fsspec's own driver would take any."""
+Uploads are written beside their names, go on where they stopped, and are renamed.  SFTP takes hosts only that
+the user or the system knows."""
 
 import contextlib
 import ftplib
@@ -12,8 +13,9 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from headnode.adapters.staging.arrival import CHUNK, ArrivingFile, copied, pieces_of
 from headnode.adapters.staging.credentials import Credential
-from headnode.adapters.staging.failures import NeverTransferred, TransferFailed
+from headnode.adapters.staging.failures import ChangedOnTheWay, NeverTransferred, TransferFailed
 from headnode.adapters.staging.storage import Seen, Storage
+from headnode.adapters.staging.uploads import part_name, same_so_far
 
 _FTP, _SSH = 21, 22
 
@@ -26,6 +28,8 @@ def open_other(url: str, credential: Credential, timeout: float) -> Storage:
     parts = urlsplit(url)
     scheme = parts.scheme.lower()
     if scheme == "s3":
+        from headnode.adapters.staging.s3_storage import S3Storage
+
         return S3Storage(credential, timeout)
     return (FtpStorage if scheme == "ftp" else SftpStorage)(parts, credential, timeout)
 
@@ -47,7 +51,7 @@ def _path(url: str) -> str:
 
 def _beside(path: str, token: str) -> str:
     folder, name = posixpath.split(path)
-    return posixpath.join(folder, f".{name[:150]}.part-{token}")
+    return posixpath.join(folder, part_name(name, token))
 
 
 def _make_folders(folder: str, made: set[str], make: Callable[[str], object]) -> None:
@@ -59,21 +63,13 @@ def _make_folders(folder: str, made: set[str], make: Callable[[str], object]) ->
         made.add(folder)
 
 
-def _same_so_far(file: int, size: int, there: int, end: Callable[[int], bytes]) -> int:
-    """Return from which byte an upload goes on: behind those that are there, if they end as the file does.
-
-    `end` returns what is there from a byte on.  A server that crashed may have lost the last of what it took.
-    """
-    begin = max(0, there - CHUNK)
-    if 0 < there <= size and end(begin) == os.pread(file, there - begin, begin):
-        return there
-    return 0
-
-
 def _refuse_part(path: str, there: int | None, size: int) -> None:
-    """Raises:  TransferFailed when the server has not all bytes."""
+    """Raises:  ChangedOnTheWay when the server has not as many bytes as were sent."""
     if there != size:
-        raise TransferFailed(f"the server has not taken all of {posixpath.basename(path)!r}")
+        name = posixpath.basename(path)
+        raise ChangedOnTheWay(
+            f"the server has {there} bytes of {name!r}, and should have {size}", "see the server"
+        )
 
 
 def _relative(found: str, directory: str) -> str:
@@ -82,7 +78,7 @@ def _relative(found: str, directory: str) -> str:
     Raises:  NeverTransferred for one that is not below it: the server says what it likes.
     """
     name = posixpath.relpath(found, directory)
-    if name.startswith(("/", "..")) or "\\0" in name:
+    if name.startswith(("/", "..")) or "\0" in name:
         raise NeverTransferred(f"the server lists {found[:80]!r} below {directory[:80]!r}", "see the server")
     return name
 
@@ -159,6 +155,10 @@ class SftpStorage:
         _refuse_part(path, self._sftp.stat(part).st_size, size)
         self._sftp.posix_rename(part, path)
 
+    def forget(self, url: str, token: str) -> None:
+        with _told_by(self._wrong):
+            self._sftp.remove(_beside(_path(url), token))
+
     def _stored(self, file: int, size: int, part: str) -> int:
         try:
             there = self._sftp.stat(part).st_size or 0
@@ -170,7 +170,7 @@ class SftpStorage:
                 stored.seek(begin)
                 return bytes(stored.read(there - begin))
 
-        return _same_so_far(file, size, there, end)
+        return same_so_far(file, size, there, end)
 
     def below(self, url: str) -> Iterator[str]:
         top = _path(url).rstrip("/")
@@ -241,6 +241,10 @@ class FtpStorage:
         except ftplib.Error as error:
             raise _ftp_failure(error, path) from None
 
+    def forget(self, url: str, token: str) -> None:
+        with contextlib.suppress(ftplib.Error):
+            self._fs.ftp.delete(_beside(_path(url), token))
+
     def _stored(self, file: int, size: int, part: str) -> int:
         ftp = self._fs.ftp
         ftp.voidcmd("TYPE I")
@@ -255,7 +259,7 @@ class FtpStorage:
             ftp.voidresp()
             return found
 
-        return _same_so_far(file, size, there, end)
+        return same_so_far(file, size, there, end)
 
     def below(self, url: str) -> Iterator[str]:
         top = _path(url).rstrip("/")
@@ -275,60 +279,3 @@ def _ftp_failure(error: ftplib.Error, where: str) -> TransferFailed:
     if isinstance(error, ftplib.error_perm):
         return NeverTransferred(said, "correct the URL, or name a credential that may do it")
     return TransferFailed(said)
-
-
-class S3Storage:
-    """Object storage that speaks S3.  Without a credential the usual files of the user count."""
-
-    def __init__(self, credential: Credential, timeout: float) -> None:
-        from botocore.exceptions import BotoCoreError, ClientError
-        from s3fs import S3FileSystem
-
-        self._wrong = (BotoCoreError, ClientError)
-        keys: dict[str, Any] = {"key": credential.get("access_key") or None}
-        keys |= {"secret": credential.get("secret_key") or None}
-        keys |= {"token": credential.get("session_token") or None}
-        keys |= {"endpoint_url": credential.get("endpoint") or None}
-        waits = {"connect_timeout": timeout, "read_timeout": timeout, "retries": {"max_attempts": 1}}
-        self._fs = S3FileSystem(
-            **keys, config_kwargs=waits, skip_instance_cache=True, use_listings_cache=False
-        )
-
-    def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
-        with _told_by(*self._wrong):
-            return self._fetch(_object(url), arrival, seen)
-
-    def _fetch(self, path: str, arrival: ArrivingFile, seen: Seen) -> int | None:
-        about = self._fs.info(path)
-        size = int(about["size"])
-        begun = arrival.begin(f"{size} {about.get('ETag', '')}")
-        seen(begun)
-        with self._fs.open(path, "rb", block_size=8 * CHUNK, cache_type="readahead") as file:
-            file.seek(begun)
-            for data in copied(file.read, seen):
-                arrival.write(data)
-        return size
-
-    def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:  # noqa: ARG002
-        with _told_by(*self._wrong):
-            self._store(file, size, _object(url), seen)
-
-    def _store(self, file: int, size: int, path: str, seen: Seen) -> None:
-        with self._fs.open(path, "wb", block_size=8 * CHUNK) as there:
-            for data in pieces_of(file, size, seen):
-                there.write(data)
-        _refuse_part(path, int(self._fs.info(path)["size"]), size)
-
-    def below(self, url: str) -> Iterator[str]:
-        top = _object(url).rstrip("/")
-        with _told_by(*self._wrong):
-            found = self._fs.find(top)
-        yield from (_relative(path, top) for path in found)
-
-    def close(self) -> None:
-        """The library closes its connections itself."""
-
-
-def _object(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.netloc}{unquote(parts.path)}"

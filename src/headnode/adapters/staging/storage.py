@@ -21,6 +21,14 @@ class Storage(Protocol):
     def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:
         """Write an open file to a URL, beside its name where that can be, and rename it.
 
+        What an earlier attempt has written is used where the storage allows that.  Size and checksum are
+        compared as far as the storage states them.
+        Raises:  TransferFailed, OSError.
+        """
+
+    def forget(self, url: str, token: str) -> None:
+        """Remove what was written beside a URL, after the last attempt to store it.
+
         Raises:  TransferFailed, OSError.
         """
 

@@ -4,6 +4,7 @@ It reads an order from descriptor 3, and ends when its standard input is closed.
 far it is:  ``["moved", files, of files, bytes, of bytes, host it waits for]``, ``["file", path]`` of one that
 is whole, and last ``["done", bytes]`` or ``["failed", sentence]``."""
 
+import contextlib
 import json
 import os
 import random
@@ -214,6 +215,11 @@ class Transfers:
         for storage in kept.values():
             storage.close()
 
+    def _forget_part(self, file: FileOrder) -> None:
+        """Leave no part of a result on the storage, if that still answers."""
+        with contextlib.suppress(TransferFailed, OSError, EOFError):
+            self._storage(file).forget(file.url, self._order.token)
+
     def _file(self, file: FileOrder) -> None:
         self._again(file, self._bring if self._order.direction == "in" else self._take)
         self.progress.finished(file.path)
@@ -232,8 +238,11 @@ class Transfers:
             except (TransferFailed, OSError, EOFError) as error:
                 failure = self._failure(error, file)
             changed += isinstance(failure, ChangedOnTheWay)
+            last = failure.permanent or changed > 1 or attempt == self._order.attempts
+            if self._order.direction == "out" and (last or isinstance(failure, ChangedOnTheWay)):
+                self._forget_part(file)
             self._forget_storages()
-            if failure.permanent or changed > 1 or attempt == self._order.attempts:
+            if last:
                 raise self._last_word(failure, file, attempt)
             self._pause(file, failure, attempt)
         raise TransferFailed("no attempt is allowed")
