@@ -67,10 +67,11 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         self.storage.asked.append((self.command, self.path, self.headers.get("Range", "")))
         self.storage.headers.append(dict(self.headers))
-        self.storage.times[f"{self.command} {path}"] += 1
+        asked = f"{'PUT' if self.command == 'PATCH' else self.command} {path}"
+        self.storage.times[asked] += 1
         _, first, *rest = path.split("/", 2)
         fault = first if rest else ""
-        return fault, rest[0] if rest else first, self.storage.times[f"{self.command} {path}"]
+        return fault, rest[0] if rest else first, self.storage.times[asked]
 
     def _say(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.send_response(status)

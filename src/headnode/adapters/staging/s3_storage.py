@@ -33,8 +33,11 @@ _PASSING = (
     "InvalidPart",
     "RequestTimeTooSkewed",
 )
-_CHANGED = 412  # it is not what it was when it was looked at
+_CHANGED = (412, 416)  # it is not what it was when its first bytes came
 Place = dict[str, str]  # the bucket and the key of an object
+
+
+_UPLOADING: dict[str, str] = {}  # the uploads of this process that are not complete, by their keys
 
 
 class S3Storage:
@@ -48,7 +51,6 @@ class S3Storage:
             request_checksum_calculation="when_required",  # Content-MD5 is what every storage understands
             response_checksum_validation="when_required",
         )
-        self._uploading: dict[str, str] = {}  # keys, and the uploads that are not complete
         self._client: Any = botocore.session.get_session().create_client(
             "s3",
             aws_access_key_id=credential.get("access_key") or None,
@@ -59,20 +61,35 @@ class S3Storage:
         )
 
     def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
-        with _failures(url):
-            place = _place(url)
-            about = self._client.head_object(**place)
-            size, tag = int(about["ContentLength"]), str(about.get("ETag", ""))
-            begun = arrival.begin(f"{size} {tag}")
+        origin, begun = arrival.kept()
+        total, _, tag = origin.partition(" ")
+        if begun and total == str(begun):  # all of it is here, and was not renamed
+            seen(arrival.begin(origin))
+            return begun
+        rest = {"Range": f"bytes={begun}-", "IfMatch": tag} if begun and tag else {}
+        try:
+            with _failures(url):
+                return self._fetch(_place(url), rest, begun, arrival, seen)
+        except ChangedOnTheWay:
+            arrival.discard()
+            raise
+
+    def _fetch(
+        self, place: Place, rest: dict[str, str], begun: int, arrival: ArrivingFile, seen: Seen
+    ) -> int:
+        answer = self._client.get_object(**place, **rest)
+        with contextlib.closing(answer["Body"]) as body:
+            if rest and str(answer.get("ContentRange", "")).startswith(f"bytes {begun}-"):
+                arrival.begin(arrival.kept()[0])
+            else:
+                begun = 0
+                if arrival.begin(f"{answer['ContentLength']} {answer.get('ETag', '')}"):
+                    arrival.restart()
             seen(begun)
-            if begun < size:
-                same = {"IfMatch": tag} if tag else {}
-                part = {"Range": f"bytes={begun}-"} if begun else {}
-                with contextlib.closing(self._client.get_object(**place, **same, **part)["Body"]) as body:
-                    while data := body.read(CHUNK):
-                        seen(len(data))
-                        arrival.write(data)
-            return size
+            while data := body.read(CHUNK):
+                seen(len(data))
+                arrival.write(data)
+        return begun + int(answer["ContentLength"])
 
     def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:  # noqa: ARG002
         with _failures(url):
@@ -100,7 +117,7 @@ class S3Storage:
         while size > length * MOST_PARTS:
             length *= 2
         upload, known = self._begun(place, file, size, length)
-        self._uploading[place["Key"]] = upload
+        _UPLOADING[place["Key"]] = upload
         tags, digests = [], b""
         for number, begin in enumerate(range(0, size, length), 1):
             data = _piece(file, begin, min(length, size - begin))
@@ -122,7 +139,7 @@ class S3Storage:
         answer = self._client.complete_multipart_upload(
             **place, UploadId=upload, MultipartUpload={"Parts": tags}
         )
-        del self._uploading[place["Key"]]
+        del _UPLOADING[place["Key"]]
         whole = hashlib.md5(digests, usedforsecurity=False).hexdigest()
         _compare(answer, f"{whole}-{len(tags)}")
 
@@ -154,7 +171,7 @@ class S3Storage:
 
     def forget(self, url: str, token: str) -> None:  # noqa: ARG002
         place = _place(url)
-        if upload := self._uploading.pop(place["Key"], ""):
+        if upload := _UPLOADING.pop(place["Key"], ""):
             with _failures(url):
                 self._client.abort_multipart_upload(**place, UploadId=upload)
 
@@ -223,7 +240,7 @@ def _failures(url: str) -> Iterator[None]:
         code = str(about.get("Code", ""))
         said = f"{code[:60]}: {str(about.get('Message', ''))[:200]}"
         what = f"{urlsplit(url).netloc} answers {error.operation_name} with {said}"
-        if code == "BadDigest" or status == _CHANGED:
+        if code == "BadDigest" or status in _CHANGED:
             raise ChangedOnTheWay(what, "see the storage") from None
         if status in _TO_CORRECT and code not in _PASSING:
             raise NeverTransferred(what, "correct the URL, or name a credential that may do it") from None

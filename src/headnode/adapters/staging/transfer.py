@@ -102,9 +102,15 @@ class Pace:
     def __init__(self, progress: Progress, timeout: float) -> None:
         self._progress, self._timeout = progress, timeout
         self._since, self._moved = time.monotonic(), 0
+        self._whole = 0
+
+    def take_back(self) -> None:
+        """Count nothing of this attempt: the next one counts what it finds."""
+        self._progress.add(-self._whole)
 
     def __call__(self, size: int) -> None:
         self._progress.add(size)
+        self._whole += size
         self._moved += size
         now = time.monotonic()
         if now - self._since < self._timeout:
@@ -239,9 +245,9 @@ class Transfers:
                 failure = self._failure(error, file)
             changed += isinstance(failure, ChangedOnTheWay)
             last = failure.permanent or changed > 1 or attempt == self._order.attempts
+            self._forget_storages()
             if self._order.direction == "out" and (last or isinstance(failure, ChangedOnTheWay)):
                 self._forget_part(file)
-            self._forget_storages()
             if last:
                 raise self._last_word(failure, file, attempt)
             self._pause(file, failure, attempt)
@@ -270,11 +276,21 @@ class Transfers:
         self._over.wait(pause)
         self.progress.waiting.pop(host, None)
 
+    @contextlib.contextmanager
+    def _paced(self) -> Iterator[Pace]:
+        pace = Pace(self.progress, self._order.timeout)
+        try:
+            yield pace
+        except BaseException:
+            pace.take_back()
+            raise
+
     def _bring(self, file: FileOrder) -> None:
         arrival = ArrivingFile(self._path(file.path), self._order.token)
         try:
-            told = self._storage(file).fetch(file.url, arrival, Pace(self.progress, self._order.timeout))
-            arrival.finish(told if file.size is None else file.size, file.checksum, file.mode)
+            with self._paced() as pace:
+                told = self._storage(file).fetch(file.url, arrival, pace)
+                arrival.finish(told if file.size is None else file.size, file.checksum, file.mode)
         finally:
             arrival.close()
 
@@ -282,8 +298,8 @@ class Transfers:
         opened = open_source(self._path(file.path))
         try:
             size = os.fstat(opened).st_size
-            pace = Pace(self.progress, self._order.timeout)
-            self._storage(file).store(opened, size, file.url, self._order.token, pace)
+            with self._paced() as pace:
+                self._storage(file).store(opened, size, file.url, self._order.token, pace)
         finally:
             os.close(opened)
 
