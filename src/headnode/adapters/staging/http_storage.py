@@ -77,12 +77,14 @@ class HttpStorage:
                 begun = 0
                 if arrival.begin(_origin(answer)):
                     arrival.restart()
+            length = _length(answer)
+            total_size = None if length is None else begun + length
+            seen.expect(total_size)
             seen(begun)
             for data in self._pieces(answer, url):
                 seen(len(data))
                 arrival.write(data)
-            length = _length(answer)
-            return None if length is None else begun + length
+            return total_size
         finally:
             answer.close()
 

@@ -56,6 +56,7 @@ def _copy(file: int, arrival: ArrivingFile, seen: Seen) -> int:
     """Copy what has not arrived yet of an open file; return its size."""
     about = os.fstat(file)
     begun = arrival.begin(f"{about.st_dev}:{about.st_ino}:{about.st_size}:{about.st_mtime_ns}")
+    seen.expect(about.st_size)
     seen(begun)
     for data in pieces_of(file, about.st_size, seen, begun):
         arrival.write(data)

@@ -158,6 +158,7 @@ class SftpStorage:
         about = self._sftp.stat(path)
         size = about.st_size or 0
         begun = arrival.begin(f"{size} {about.st_mtime}")
+        seen.expect(size)
         seen(begun)
         with self._sftp.open(path, "rb") as file:
             file.seek(begun)
@@ -246,6 +247,7 @@ class FtpStorage:
             about = self._fs.info(path)
             size = about.get("size")
             begun = arrival.begin(f"{size} {about.get('modify', '')}")
+            seen.expect(size)
             seen(begun)
             self._fs.ftp.voidcmd("TYPE I")
             with self._fs.ftp.transfercmd(f"RETR {path}", rest=begun or None) as there:

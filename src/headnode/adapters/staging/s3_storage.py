@@ -85,6 +85,7 @@ class S3Storage:
                 begun = 0
                 if arrival.begin(f"{answer['ContentLength']} {answer.get('ETag', '')}"):
                     arrival.restart()
+            seen.expect(begun + int(answer["ContentLength"]))
             seen(begun)
             while data := body.read(CHUNK):
                 seen(len(data))

@@ -1,12 +1,19 @@
 """What a driver of storage does."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 from headnode.adapters.staging.arrival import ArrivingFile
 
-Seen = Callable[[int], None]
-"""Is told how many more bytes have been moved; raises when the transfer is too slow."""
+
+class Seen(Protocol):
+    """Is told how many more bytes have been moved; raises when the transfer is too slow."""
+
+    def __call__(self, size: int, /) -> None:
+        """So many bytes more were moved."""
+
+    def expect(self, size: int | None) -> None:
+        """So many bytes the file has; None: the storage does not say."""
 
 
 class Storage(Protocol):

@@ -71,7 +71,8 @@ class Progress:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.files = self.of_files = self.size = self.of_size = 0
+        self.files = self.of_files = self.size = 0
+        self.sizes: dict[str, int] = {}  # of the files whose sizes are known, by their paths
         self.waiting: dict[str, float] = {}  # hosts, and until when they are left alone
         self._told: list[Any] = []
 
@@ -90,7 +91,8 @@ class Progress:
         """Say how far it is, if that has changed."""
         with self._lock:
             waits_for = next(iter(self.waiting), "")
-            said = [self.files, self.of_files, self.size, self.of_size, waits_for]
+            of_size = sum(self.sizes.copy().values()) if len(self.sizes) == self.of_files else 0
+            said = [self.files, self.of_files, self.size, of_size, waits_for]
             if said != self._told:
                 self._told = said
                 say("moved", *said)
@@ -99,10 +101,15 @@ class Progress:
 class Pace:
     """Counts the bytes of one file, and gives one up that comes too slowly."""
 
-    def __init__(self, progress: Progress, timeout: float) -> None:
+    def __init__(self, progress: Progress, path: str, timeout: float) -> None:
         self._progress, self._timeout = progress, timeout
         self._since, self._moved = time.monotonic(), 0
-        self._whole = 0
+        self._whole, self._path = 0, path
+
+    def expect(self, size: int | None) -> None:
+        """So many bytes the file has; None: the storage does not say."""
+        if size is not None:
+            self._progress.sizes[self._path] = size
 
     def take_back(self) -> None:
         """Count nothing of this attempt: the next one counts what it finds."""
@@ -133,7 +140,7 @@ class Transfers:
         """Transfer everything.  Raises:  TransferFailed, the first; what leaves is tried all the same."""
         files = list(self._single_files())
         self.progress.of_files = len(files)
-        self.progress.of_size = sum(file.size or 0 for file in files)
+        self.progress.sizes.update({file.path: file.size for file in files if file.size is not None})
         done = set(self._order.done)
         with ThreadPoolExecutor(max(1, min(self._order.at_once, len(files)))) as pool:
             work = {pool.submit(self._file, file) for file in files if file.path not in done}
@@ -277,8 +284,8 @@ class Transfers:
         self.progress.waiting.pop(host, None)
 
     @contextlib.contextmanager
-    def _paced(self) -> Iterator[Pace]:
-        pace = Pace(self.progress, self._order.timeout)
+    def _paced(self, file: FileOrder) -> Iterator[Pace]:
+        pace = Pace(self.progress, file.path, self._order.timeout)
         try:
             yield pace
         except BaseException:
@@ -288,7 +295,7 @@ class Transfers:
     def _bring(self, file: FileOrder) -> None:
         arrival = ArrivingFile(self._path(file.path), self._order.token)
         try:
-            with self._paced() as pace:
+            with self._paced(file) as pace:
                 told = self._storage(file).fetch(file.url, arrival, pace)
                 arrival.finish(told if file.size is None else file.size, file.checksum, file.mode)
         finally:
@@ -298,7 +305,8 @@ class Transfers:
         opened = open_source(self._path(file.path))
         try:
             size = os.fstat(opened).st_size
-            with self._paced() as pace:
+            with self._paced(file) as pace:
+                pace.expect(size)
                 self._storage(file).store(opened, size, file.url, self._order.token, pace)
         finally:
             os.close(opened)
