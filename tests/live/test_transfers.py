@@ -315,6 +315,13 @@ def test_a_redirect_to_a_private_address_is_refused_too(storage: FaultyStorage, 
     assert [path for _, path, _ in storage.asked] == ["/inward/data"]
 
 
+def test_a_url_with_a_line_end_adds_no_header(storage: FaultyStorage, scratch: Path) -> None:
+    for url in (f"{storage.url}/data%0d%0aX-Added:%201", f"{storage.url}/data\r\nX-Added: 1"):
+        assert bring(scratch, url)[0] == "failed"
+        assert take(scratch, url, path="missing")[0] == "failed"
+    assert not any("X-Added" in said for said in storage.headers)
+
+
 def credential(scratch: Path, text: str, mode: int = 0o600) -> None:
     folder = scratch.parent / "home" / ".config" / "headnode" / "credentials"
     folder.mkdir(parents=True, exist_ok=True)

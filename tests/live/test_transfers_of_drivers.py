@@ -273,6 +273,17 @@ def test_a_result_that_is_cut_on_its_way_by_sftp_goes_on_where_it_stopped(
     assert sum(passed) < len(data) * 5 // 4  # and not two thirds once more
 
 
+@pytest.mark.parametrize("direction", ["in", "out"])
+def test_a_url_with_a_line_end_adds_no_command_of_ftp(ftp: Place, scratch: Path, direction: str) -> None:
+    assert ftp.directory is not None
+    (ftp.directory / "b").write_text("b")
+    (scratch / "x").write_text("x")
+    file = {"path": "x", "url": f"{ftp.url}/a%0d%0aDELE%20b", **ftp.file}
+    word, why = transfer(scratch, direction, file)
+    assert (word, "attempt 1 of 3" in why) == ("failed", True), why
+    assert [path.name for path in ftp.directory.iterdir()] == ["b"]
+
+
 @pytest.mark.parametrize("times", [1, 9], ids=["once", "always"])
 def test_a_result_that_is_cut_on_its_way_by_ftp_goes_on_where_it_stopped(
     scratch: Path, tmp_path: Path, times: int

@@ -230,7 +230,7 @@ class Transfers:
 
     def _forget_part(self, file: FileOrder) -> None:
         """Leave no part of a result on the storage, if that still answers."""
-        with contextlib.suppress(TransferFailed, OSError, EOFError):
+        with contextlib.suppress(TransferFailed, OSError, EOFError, ValueError):
             self._storage(file).forget(file.url, self._order.token)
 
     def _file(self, file: FileOrder) -> None:
@@ -248,7 +248,7 @@ class Transfers:
                 raise TransferFailed("another file has failed")
             try:
                 return do(file)
-            except (TransferFailed, OSError, EOFError) as error:
+            except (TransferFailed, OSError, EOFError, ValueError) as error:
                 failure = self._failure(error, file)
             changed += isinstance(failure, ChangedOnTheWay)
             last = failure.permanent or changed > 1 or attempt == self._order.attempts
@@ -267,6 +267,8 @@ class Transfers:
             return error
         if isinstance(error, OSError):
             return of_error(error, (error.filename and repr(error.filename)) or shown(file.url))
+        if isinstance(error, ValueError):  # no request can be made of it, such as one with a line end
+            return NeverTransferred(f"{shown(file.url)}: {str(error)[:200]}", "correct the URL")
         return TransferFailed(f"{urlsplit(file.url).hostname} has ended the connection")
 
     def _last_word(self, failure: TransferFailed, file: FileOrder, attempt: int) -> TransferFailed:
