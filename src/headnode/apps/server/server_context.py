@@ -302,7 +302,7 @@ class ServerContext:
         """Return why a job is not even considered: suspended, held, or its parents have not finished."""
         found: list[Reason] = []
         if record.state is JobState.SUSPENDED and suspension_of(record.run).staging:
-            found.append(staging_reason(self.links, record, self.cluster.spec(record)))
+            found.append(staging_reason(self.links, record, self.cluster.spec(record), self.now()))
         elif record.state is JobState.SUSPENDED:
             since = datetime.fromtimestamp(suspension_of(record.run).since, UTC).astimezone()
             text = f"it has been suspended since {since.isoformat(timespec='seconds')}"
