@@ -97,6 +97,18 @@ def test_a_refused_line_is_named_and_the_others_are_submitted(head: RealHead) ->
     assert len(head.ask("jobs", limit=1000)["jobs"]) == before
 
 
+def test_an_option_that_would_be_lost_is_refused(head: RealHead, tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text('command = "echo a"\n')
+    for words, lines in (
+        (("--env", "A=1", "a.toml", "a.toml"), ""),
+        (("--stdout", "out", "--each-line", "-"), '{"command": "true"}\n'),
+        (("--lenient", "--each-line", "-"), "true\n"),
+        (("--group", "g", "--each-line", "-"), "true\n"),
+    ):
+        said = hn(head, *words, lines=lines, cwd=tmp_path)
+        assert (said.returncode, said.stdout) == (2, ""), said.stderr
+
+
 def test_several_job_files_are_submitted_at_once_and_again_with_the_key_not_twice(
     head: RealHead, tmp_path: Path
 ) -> None:

@@ -4,10 +4,10 @@ import os
 import sys
 
 from headnode.adapters.files.opening import open_named
-from headnode.apps.cli.job_files import LINES, STANDARD_INPUT, described_by
+from headnode.apps.cli.job_files import LINES, STANDARD_INPUT, described_by, refuse_how
 from headnode.apps.cli.options import Arguments, usage
-from headnode.apps.cli.shell import apply_shell
-from headnode.apps.cli.terms import job_terms, only_task_terms
+from headnode.apps.cli.shell import ENV_ALL, apply_shell
+from headnode.apps.cli.terms import JOB_OPTIONS, TASK_OPTIONS, job_terms, only_task_terms
 from headnode.apps.client.client import Client
 from headnode.apps.client.submitter import quoted_line
 
@@ -32,20 +32,31 @@ def submissions(asked: Arguments, client: Client) -> "Iterator[Submission]":
     Raises:  BadRequest ``usage``, ``job-file``.
     """
     terms = job_terms(asked) or None
-    if LINES not in asked.options:
-        for file in asked.words:
-            yield file, {**described_by(asked, file), "terms": terms}
-        return
     for option in ("id", "jobfile", "group"):
         if option in asked.options:
-            raise usage(f"--each-line and option {option!r} both say what to submit", "give one of them")
+            raise usage(f"many jobs, and option {option!r} names another", "give one of them")
+    lost = [option.name for option in (*TASK_OPTIONS, ENV_ALL) if option.name in asked.options]
+    lost = [name for name in lost if name not in {option.name for option in JOB_OPTIONS}]
+    if LINES not in asked.options:
+        for file in asked.words:
+            _refuse_lost(lost, file)
+            yield file, {**described_by(asked, file), "terms": terms}
+        return
+    refuse_how(asked)
     task = only_task_terms(asked, asked.words or [PLACE])
     apply_shell(task, asked, client)
     for place, line in _lines(asked.text(LINES) or STANDARD_INPUT):
         if line.startswith("{") and not asked.words:
+            _refuse_lost(lost, place)
             yield place, {"jobfile": line, "dialect": "native-json", "terms": terms}
         else:
             yield place, {"terms": terms, "tasks": [{**task, "command": _command(asked.words, line)}]}
+
+
+def _refuse_lost(options: "Sequence[str]", place: str) -> None:
+    """Refuse options that would describe a task where a file or a JSON line describes it."""
+    if options:
+        raise usage(f"option {options[0]!r} describes a task, and {place} has its own", "put it in there")
 
 
 def _command(words: "Sequence[str]", line: str) -> str:
