@@ -27,6 +27,7 @@ from headnode.adapters.files.local_daemons import (
     remembered_word,
 )
 from headnode.adapters.files.owners import FILE_MODE_MASK, refuse_unsafe_state, warn_of_unsafe_code
+from headnode.adapters.garbage import give_large_blocks_back
 from headnode.adapters.identity.users import account
 from headnode.adapters.journal.sqlite import open_journal
 from headnode.adapters.nodes.entrance import Entrance, LogRateLimit
@@ -136,6 +137,7 @@ def main(arguments: list[str]) -> int:
         stream=sys.stderr,
     )
     os.umask(FILE_MODE_MASK)
+    give_large_blocks_back()
     warn_of_unsafe_code(log)
     for name in ("headnode.strangers", "asyncio"):  # others can make lines there
         logging.getLogger(name).addFilter(LogRateLimit())

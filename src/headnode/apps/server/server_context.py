@@ -146,6 +146,9 @@ class SubmissionChain(Protocol):
         Raises:  NotAllowed ``submission-filter`` when some of them did not; the others have.
         """
 
+    async def messages(self, jobs: Collection[int]) -> list[str]:
+        """Return, of each job, why it did not come into the queue; empty if it has."""
+
     def changing(self, record: JobRecord, spec: JobSpec) -> AbstractAsyncContextManager[JobSpec]:
         """Give what filters make of a change to a job that was submitted; undo it if it is refused inside.
 
@@ -158,6 +161,10 @@ class NoSubmissionFilters(SubmissionChain):
 
     async def wait(self, jobs: Collection[int]) -> None:
         """Wait for nothing."""
+
+    async def messages(self, jobs: Collection[int]) -> list[str]:
+        """Return nothing against any of them."""
+        return [""] * len(jobs)
 
     @asynccontextmanager
     async def changing(self, record: JobRecord, spec: JobSpec) -> AsyncIterator[JobSpec]:  # noqa: ARG002
