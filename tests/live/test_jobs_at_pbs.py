@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand_off_chaos import check_that_all_ran_once, run_in_trouble
+from hand_off_chaos import check_chaos
 
-from depth import share_of
 from heads import RealHead, real_head
 from testbed.pbs_peer import PbsPeer, pbs_peer
 
@@ -119,8 +118,6 @@ def test_a_job_that_is_canceled_there_fails_here(head: RealHead, peer: PbsPeer) 
 def test_what_is_handed_over_runs_once_whatever_is_killed(
     head: RealHead, peer: PbsPeer, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """More of it: make test TESTS='tests/live/test_jobs_at_pbs.py --chaos-kills 10000 --timeout 0 -s'."""
-    wanted = request.config.getoption("--chaos-kills") or share_of(150)
+    """More of it: make test TESTS='tests/live/test_jobs_at_pbs.py -k whatever --chaos-kills 10000 --timeout 0 -s'."""
     add(head, peer, tmp_path, settle=12.0)  # a submission that comes a second late must be over by then
-    codes = run_in_trouble(head, peer, tmp_path, wanted, submit)
-    check_that_all_ran_once(head, peer, tmp_path, codes, "old")
+    check_chaos(request, head, peer, tmp_path, submit, faults=150, resource="old")

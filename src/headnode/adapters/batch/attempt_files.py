@@ -20,7 +20,7 @@ say() {{ printf '\\n%s %s %s\\n%s' "$t" "$m" "$1" "$2"; }}
 one() {{
   m=$1 script=$2; shift 2
   if cd "$m" && [ -O . ] && printf %s "$script" > {SCRIPT}; then
-    said=$("$@" < {SCRIPT} 2>&1); say $? "$said"; : > {SCRIPT}
+    said=$("$@" < {SCRIPT} 2>&1; echo ".$?"); say "${{said##*.}}" "${{said%.*}}"; : > {SCRIPT}
   else
     say {NO_DIRECTORY} "it is not the directory of its user, or is full"
   fi
@@ -33,13 +33,14 @@ base=$PWD
 
 It is read from standard input: everybody can see arguments.  No program is started but those that submit.
 """
+# An exit file that is there and cannot be read says nothing of its attempt, not even that there is none.
 _LOOK = (
-    f"d=$1; shift; {_HOME}"
+    f"n='\n'; d=$1; shift; {_HOME}"
     f'(umask 077; mkdir -p "$d") && cd "$d" && [ -O . ] && [ -O .. ] || exit {NO_DIRECTORY}; base=$(pwd); '
     'for m; do s=-; x=; if cd "$base/$m" 2> /dev/null; then ls > /dev/null 2>&1; '
     "[ -e started ] && s=S; "
-    "[ -f exit ] && x=$(dd if=exit iflag=nonblock bs=1000 count=1 2> /dev/null | head -n 1); fi; "
-    'printf "%s %s %s\\n" "$m" "$s" "$x"; done'
+    "if [ -f exit ]; then x=$(dd if=exit iflag=nonblock bs=1000 count=1 2> /dev/null) || continue; fi; fi; "
+    'printf "%s %s %s\\n" "$m" "$s" "${x%%"$n"*}"; done'
 )
 
 
