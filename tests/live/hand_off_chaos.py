@@ -23,7 +23,7 @@ from heads import PATIENCE, RealHead
 
 FEWEST_JOBS = 10
 MOST_BEHIND = 90  # jobs that have not run; a process that never lives to the end of a search moves nothing
-OF_ONE_ROUND = 1000  # faults
+OF_ONE_ROUND = 500  # faults
 RUDE = 0.6  # of the calls of its commands
 ALL_OVER = 20 * PATIENCE  # seconds until all jobs of a round have ended
 

@@ -79,7 +79,10 @@ class GridEnginePeer(RealPeer):
     def make(self) -> None:
         """Make a cell without jobs, and start the daemons."""
         common = self.root / "default" / "common"
-        for made in (common, *(self.directory / name for name in ("qmaster/job_scripts", "execd", "programs"))):
+        for made in (
+            common,
+            *(self.directory / name for name in ("qmaster/job_scripts", "execd", "programs")),
+        ):
             made.mkdir(parents=True)
         for name in ("bin", "lib", "utilbin"):
             shutil.copytree(Path("/var/lib/gridengine") / name, self.root / name, symlinks=True)
@@ -145,7 +148,10 @@ def _with_values(lines: list[str], told: dict[str, object] | dict[str, str]) -> 
     """Return lines of a name and a value each, some of them with another value."""
     names = [line.split(maxsplit=1)[0] for line in lines if line.strip()]
     kept = [line for line in lines if line.strip()]
-    return "".join(f"{name} {told[name]}\n" if name in told else f"{line}\n" for name, line in zip(names, kept, strict=True))
+    return "".join(
+        f"{name} {told[name]}\n" if name in told else f"{line}\n"
+        for name, line in zip(names, kept, strict=True)
+    )
 
 
 @contextmanager

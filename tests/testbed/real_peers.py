@@ -78,7 +78,12 @@ class RealPeer(RudePrograms):
         Raises:  CalledProcessError.
         """
         done = subprocess.run(
-            words, env={**self.environment, **more}, capture_output=True, text=True, timeout=PATIENCE, check=check
+            words,
+            env={**self.environment, **more},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=check,
         )
         return done.stdout
 

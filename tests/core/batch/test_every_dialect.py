@@ -136,7 +136,9 @@ def test_an_id_that_was_cut_on_its_way_is_none(system: ResourceSystem) -> None:
 
 
 @pytest.mark.parametrize("system", ResourceSystem)
-@pytest.mark.parametrize("text", ["<html>502 Bad Gateway</html>", "hello\n", "JOB", "Job Id: 1.s\n    Job_Na"])
+@pytest.mark.parametrize(
+    "text", ["<html>502 Bad Gateway</html>", "hello\n", "JOB", "Job Id: 1.s\n    Job_Na"]
+)
 def test_nothing_is_concluded_from_an_answer_that_is_none_or_is_cut(
     system: ResourceSystem, text: str
 ) -> None:

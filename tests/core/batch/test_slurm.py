@@ -124,7 +124,9 @@ def test_a_poll_has_every_state_with_its_times_and_codes() -> None:
 def test_a_poll_says_what_is_held_by_its_user_and_for_how_long_it_may_run() -> None:
     held = listed("5", "PENDING", "0", "N/A", "JobHeldUser", MARKER, "1-00:01:00")
     others = listed("6", "PENDING", "0", "N/A", "JobHeldAdmin", f"{MARKER}1", "2:00")
-    rows = SLURM.polled(answer(HEADER + held + others + listed("7", "PENDING", "0", "N/A", "None", f"{MARKER}2")))
+    rows = SLURM.polled(
+        answer(HEADER + held + others + listed("7", "PENDING", "0", "N/A", "None", f"{MARKER}2"))
+    )
     assert rows is not None
     found = [(row.is_held, row.limit) for row in rows.values()]
     assert found == [
