@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 from heads import head, machine
 from testbed.debian_packages import CannotInstall

@@ -1,7 +1,7 @@
 """Kills, freezes and wrong answers around jobs that are handed over: each must run once, with its true end.
 
-The faults come in rounds, each of which is checked when it is over and adds a line to the record.  A test that
-is started again with the same record goes on after the last round in it.
+The faults come in rounds, each of which is checked when it is over and adds a line to the record.  A test
+that is started again with the same record goes on after the last round in it.
 """
 
 import json
@@ -23,7 +23,7 @@ from heads import PATIENCE, RealHead
 
 FEWEST_JOBS = 10
 MOST_BEHIND = 90  # jobs that have not run; a process that never lives to the end of a search moves nothing
-OF_ONE_ROUND = 500  # faults
+OF_ONE_ROUND = 1000  # faults
 RUDE = 0.6  # of the calls of its commands
 ALL_OVER = 20 * PATIENCE  # seconds until all jobs of a round have ended
 
@@ -166,7 +166,7 @@ def check_chaos(
     faults: int,
     resource: str = "peer",
 ) -> None:
-    """Make so many faults, or as many as the command line says, in rounds; fail at the first that breaks a promise."""
+    """Make so many faults, or as many as the command line says; fail at the round that breaks a promise."""
     wanted = request.config.getoption("--chaos-kills") or share_of(faults)
     record = Path(request.config.getoption("--chaos-record") or folder / "record")
     rounds = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []

@@ -145,5 +145,5 @@ def test_an_allocation_there_is_a_node_here_and_leaves_when_it_is_idle(
 def test_what_is_handed_over_runs_once_whatever_is_killed(
     head: RealHead, peer: GridEnginePeer, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """10,000: make test TESTS='tests/live/test_jobs_at_gridengine.py -k whatever --chaos-kills 10000 --timeout 0 -s'."""
+    """More of it, as `docs/hand-off.md` says:  --chaos-kills 10000 --chaos-record FILE --timeout 0 -s."""
     check_chaos(request, head, peer, tmp_path, submit, faults=200, resource="lab")

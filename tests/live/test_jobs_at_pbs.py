@@ -118,7 +118,7 @@ def test_a_job_that_is_canceled_there_fails_here(head: RealHead, peer: PbsPeer) 
 def test_what_is_handed_over_runs_once_whatever_is_killed(
     head: RealHead, peer: PbsPeer, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """More of it: make test TESTS='tests/live/test_jobs_at_pbs.py -k whatever --chaos-kills 10000 --timeout 0 -s'."""
+    """More of it, as `docs/hand-off.md` says:  --chaos-kills 10000 --chaos-record FILE --timeout 0 -s."""
     add(head, peer, tmp_path, settle=12.0)  # a submission that comes a second late must be over by then
     check_chaos(request, head, peer, tmp_path, submit, faults=150, resource="old")
 

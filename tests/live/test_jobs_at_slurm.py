@@ -193,5 +193,5 @@ def test_one_poll_serves_all_jobs(head: RealHead, peer: SlurmPeer, tmp_path: Pat
 def test_what_is_handed_over_runs_once_whatever_is_killed(
     head: RealHead, peer: SlurmPeer, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """10,000: make test TESTS='tests/live/test_jobs_at_slurm.py -k whatever --chaos-kills 10000 --timeout 0 -s'."""
+    """More of it, as `docs/hand-off.md` says:  --chaos-kills 10000 --chaos-record FILE --timeout 0 -s."""
     check_chaos(request, head, peer, tmp_path, submit, faults=300)

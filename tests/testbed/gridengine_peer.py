@@ -27,8 +27,9 @@ usage_scaling NONE
 report_variables NONE
 """
 QUEUE_EDITOR = """#!/bin/sh
-sed -i -e 's/^qname .*/qname main.q/' -e 's/^hostlist .*/hostlist localhost/' -e 's/^slots .*/slots {slots}/' \\
-  -e 's/^load_thresholds .*/load_thresholds NONE/' -e 's/^pe_list .*/pe_list smp/' -e 's#^shell .*#shell /bin/sh#' "$1"
+sed -i -e 's/^qname .*/qname main.q/' -e 's/^hostlist .*/hostlist localhost/' \\
+  -e 's/^slots .*/slots {slots}/' -e 's/^load_thresholds .*/load_thresholds NONE/' \\
+  -e 's/^pe_list .*/pe_list smp/' -e 's#^shell .*#shell /bin/sh#' "$1"
 sleep 1
 touch "$1"
 """

@@ -345,7 +345,9 @@ def test_a_signal_of_the_exit_file_is_believed_where_pbs_says_nothing_else(word:
     table.add(PLACE, MARKER, "ada", job="12.head", may_be_there=True, now=Instant(0))
     row = ForeignJob("12.head", MARKER, ForeignState.ENDED, word, owner="ada")
     table.polled({(MARKER, "ada"): row}, Instant(1), Instant(1))
-    table.looked({MARKER: Files(True, "code=137 signal=9 start=1 end=2 id=12 host=n")}, Instant(2), Instant(2))
+    table.looked(
+        {MARKER: Files(True, "code=137 signal=9 start=1 end=2 id=12 host=n")}, Instant(2), Instant(2)
+    )
     (ended,) = table.remembered({(MARKER, "ada"): row}, Instant(3))
     assert ended.outcome is not None
     assert (ended.outcome.kind, ended.outcome.signal) == ("exited", 9)

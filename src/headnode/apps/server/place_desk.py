@@ -78,10 +78,10 @@ class PlaceDesk:
     def _learn_from_the_past(self, past: Past) -> None:
         """Read how long the newest jobs waited, and since when those wait that are there now."""
         index, found = self._engine.cluster.resource_index, list[JobId]()
-        for job in past.ended_jobs(owner=None, states=(), before=None, limit=LOOKED_BACK):
-            record = decode_record(job.record)
+        for ended in past.ended_jobs(owner=None, states=(), before=None, limit=LOOKED_BACK):
+            record = decode_record(ended.record)
             if record.run is not None and record.run.resource in index.named and len(found) < MOST_PAST:
-                found.append(job.id)
+                found.append(ended.id)
         for job in sorted([*found, *index.elsewhere]):
             self._waits.learn(event for _, event in past.job_events(job, 0, EVENTS_OF_ONE))
 

@@ -66,10 +66,9 @@ class CommandResult(NamedTuple):
             return lines[-1][:LONGEST_COMPLAINT]
         return "it gave no answer in time" if self.status is None else f"it ended with status {self.status}"
 
-
     @property
     def lines(self) -> list[str]:
-        """The lines of its output that have an end: what was cut on its way is no id.
+        r"""The lines of its output that have an end: what was cut on its way is no id.
 
         >>> CommandResult(0, "You pay\n12\n34", "").lines
         ['You pay', '12']
