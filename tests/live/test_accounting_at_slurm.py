@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from heads import real_head
+from headnode.core.model.errors import Unavailable
+from heads import RealHead, real_head
 from testbed.other_users import open_to_all
 from testbed.slurm_peer import SlurmPeer, slurm_peer
 
@@ -16,6 +17,26 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmPeer]:
     open_to_all(directory)
     with slurm_peer(directory / "slurm", accounting=True) as peer:
         yield peer
+
+
+def test_a_new_head_over_a_site_learns_from_its_history_how_far_predictions_are_wrong(
+    tmp_path: Path, slurm: SlurmPeer
+) -> None:
+    words = ("-n", "8", "-t", "1", "-o", "/dev/null", "--chdir=/", "--wrap=sleep 2")
+    for _ in range(4):
+        slurm.run("sbatch", *words)
+    slurm.until(lambda: not slurm.in_queue())
+    with real_head(tmp_path, nodes=0) as head:
+        paths = {"settings": str(slurm.settings), "directory": str(tmp_path / "attempts")}
+        head.ask("set_resource", name="site", system="slurm", overlay=True, poll=1.0, **paths)
+        head.until(lambda: judged(head))
+
+
+def judged(head: RealHead) -> int:
+    try:
+        return int(head.ask("site_jobs")["site"]["judged"])
+    except Unavailable:
+        return 0
 
 
 @pytest.mark.parametrize(("ending", "code"), [("exit 0", 0), ("exit 3", 3)])
