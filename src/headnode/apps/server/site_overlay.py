@@ -90,7 +90,7 @@ class SiteOverlay:
             await predictor.end()
 
     async def _learn_from_history(self, predictor: PredictorProcess) -> None:
-        """Predict the starts of the past once, and learn how far each was wrong, as a head before this one."""
+        """Predict the starts of the past once, and learn how far each was wrong, as an older head."""
         snapshot = self.forecast.snapshot
         if self._has_learned or snapshot is None or not snapshot.ended:
             return
