@@ -237,8 +237,12 @@ class Head:
 
     def close_job(self, job: JobId = JOB) -> None:
         before = len(self.closed)
-        self.say(CloseJob(job))
+        self.say_closed(job)
         self.until(lambda: len(self.closed) > before)
+
+    def say_closed(self, job: JobId) -> None:
+        """Close a job, and do not wait for it."""
+        self.say(CloseJob(job))
 
 
 class Scene:

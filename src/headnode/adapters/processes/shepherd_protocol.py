@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from headnode.adapters.processes.factory import ShepherdOrder
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.processes.limits import UNBOUND, Bounds, RequestedLimit
 from headnode.adapters.wire.agent_messages import AttemptTransfers
@@ -78,6 +79,10 @@ class ShepherdLaunchesEnded(
     usage: RemoteUsage
 
 
+class ShepherdVacant(msgspec.Struct, frozen=True, array_like=True, tag="vacant", forbid_unknown_fields=True):
+    """Nothing of its job is left: it waits for the next."""
+
+
 ShepherdMessage = (
     Introduction
     | ShepherdStarted
@@ -86,6 +91,7 @@ ShepherdMessage = (
     | ShepherdSuspended
     | ShepherdNotLaunched
     | ShepherdLaunchesEnded
+    | ShepherdVacant
 )
 _decoder: msgspec.json.Decoder[ShepherdMessage] = msgspec.json.Decoder(ShepherdMessage)
 
@@ -190,8 +196,18 @@ def acknowledge_message(first: int, last: int) -> bytes:
 
 
 def close_message() -> bytes:
-    """Say that the job is over."""
+    """Say that the job is over: end all of it, and the process."""
     return _encode(["close"])
+
+
+def vacate_message() -> bytes:
+    """Say that the job is over: end all of it, and wait for the next, if nothing speaks against that."""
+    return _encode(["vacate"])
+
+
+def serve_message(order: ShepherdOrder) -> bytes:
+    """Serve this job; its journal is the file that the process has open."""
+    return _encode(["serve", order])
 
 
 def _asked(limits: Sequence[ResourceLimit]) -> list[RequestedLimit]:
