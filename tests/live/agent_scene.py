@@ -101,7 +101,11 @@ class Head:
             if channel is not None:
                 channel.close()
         self._peer = self._listener = None
-        self.path.unlink(missing_ok=True)
+
+    def end(self) -> None:
+        """Be gone, as a head that was stopped."""
+        self.path.unlink()
+        self.hang_up()
 
     def say(self, message: FromHead) -> None:
         self.until(lambda: self._peer is not None)

@@ -35,6 +35,7 @@ from headnode.adapters.policy_plug_ins import installed_policies
 from headnode.adapters.wire import messages as m
 from headnode.adapters.wire.frames import listen, quiet_at_the_end, read_by_pieces
 from headnode.apps.server.agent_supervisor import (
+    NODE_SOCKET,
     Absences,
     AgentSupervisor,
     given_up_in,
@@ -265,6 +266,7 @@ class Head:
         for name, link in self.links.links.items():
             if name not in nodes or not nodes[name].key:
                 link.send(m.Goodbye(reason="the head was stopped"))
+        self._supervisor.dismiss(self.links.links)
         self._ended.set()
 
     async def run(self) -> int:
@@ -301,7 +303,7 @@ class Head:
         of_clients = (("head.sock", UnixDoor(self.context).serve), (GATEWAY_SOCKET, gateway.serve))
         for name, mode, serve in (
             *((name, 0o666, serve) for name, serve in of_clients),
-            ("nodes.sock", 0o600, self.links.serve),
+            (NODE_SOCKET, 0o600, self.links.serve),
         ):
             bound = listen(state / name, mode)
             doors.append(await asyncio.start_unix_server(quiet_at_the_end(serve), sock=bound))
@@ -326,7 +328,7 @@ class Head:
     def _work_beside(self) -> list[Coroutine[Any, Any, None]]:
         """Return what goes on as long as requests are served."""
         return [
-            self._supervisor.keep(lambda name: name in self.links.links),
+            self._supervisor.keep(self.links.links),
             self._snapshots(),
             watch_for_lost_nodes(self.engine, self.batcher, self.links, self._absences),
             remove_former_nodes(self.engine, self.batcher, self._options.state, node_names(self._options)),
