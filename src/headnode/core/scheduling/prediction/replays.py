@@ -164,6 +164,7 @@ class PolicyTraits(NamedTuple):
 
     `firm`: no job starts later than planned from the limits.  `in_turn`: no job overtakes.
     `is_expensive`: the cost of a pass grows faster than the queue, so a long queue is replayed less often.
+    If `in_turn`, a prediction goes on from the one before; else each may be made alone.
     """
 
     firm: bool = False
