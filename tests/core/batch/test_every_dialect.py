@@ -210,6 +210,23 @@ def test_nothing_is_concluded_from_a_command_that_failed(
 
 
 @pytest.mark.parametrize("system", ResourceSystem)
+def test_an_id_that_was_cut_on_its_way_is_none(system: ResourceSystem) -> None:
+    assert DIALECTS[system].submitted(CommandResult(0, "1234\n", "")).id == "1234"
+    assert DIALECTS[system].submitted(CommandResult(0, "12", "12")).kind == "doubtful"
+
+
+@pytest.mark.parametrize("system", ResourceSystem)
+@pytest.mark.parametrize(
+    "text", ["<html>502 Bad Gateway</html>", "hello\n", "JOB", "Job Id: 1.s\n    Job_Na"]
+)
+def test_nothing_is_concluded_from_an_answer_that_is_none_or_is_cut(
+    system: ResourceSystem, text: str
+) -> None:
+    assert DIALECTS[system].polled(CommandResult(0, text, "")) is None
+    assert DIALECTS[system].remembered(CommandResult(0, text, "")) in (None, {})
+
+
+@pytest.mark.parametrize("system", ResourceSystem)
 @given(text=st.text(max_size=300))
 def test_an_answer_of_anything_is_read_or_nothing_is_learnt(system: ResourceSystem, text: str) -> None:
     dialect = DIALECTS[system]

@@ -146,6 +146,9 @@ class SubmissionChain(Protocol):
         Raises:  NotAllowed ``submission-filter`` when some of them did not; the others have.
         """
 
+    async def messages(self, jobs: Collection[int]) -> list[str]:
+        """Return, of each job, why it did not come into the queue; empty if it has."""
+
     def changing(self, record: JobRecord, spec: JobSpec) -> AbstractAsyncContextManager[JobSpec]:
         """Give what filters make of a change to a job that was submitted; undo it if it is refused inside.
 
@@ -158,6 +161,10 @@ class NoSubmissionFilters(SubmissionChain):
 
     async def wait(self, jobs: Collection[int]) -> None:
         """Wait for nothing."""
+
+    async def messages(self, jobs: Collection[int]) -> list[str]:
+        """Return nothing against any of them."""
+        return [""] * len(jobs)
 
     @asynccontextmanager
     async def changing(self, record: JobRecord, spec: JobSpec) -> AsyncIterator[JobSpec]:  # noqa: ARG002
@@ -302,7 +309,7 @@ class ServerContext:
         """Return why a job is not even considered: suspended, held, or its parents have not finished."""
         found: list[Reason] = []
         if record.state is JobState.SUSPENDED and suspension_of(record.run).staging:
-            found.append(staging_reason(self.links, record, self.cluster.spec(record)))
+            found.append(staging_reason(self.links, record, self.cluster.spec(record), self.now()))
         elif record.state is JobState.SUSPENDED:
             since = datetime.fromtimestamp(suspension_of(record.run).since, UTC).astimezone()
             text = f"it has been suspended since {since.isoformat(timespec='seconds')}"

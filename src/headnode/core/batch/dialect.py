@@ -78,6 +78,20 @@ class CommandResult(NamedTuple):
             return lines[-1][:LONGEST_COMPLAINT]
         return "it gave no answer in time" if self.status is None else f"it ended with status {self.status}"
 
+    @property
+    def lines(self) -> list[str]:
+        r"""The lines of its output that have an end: what was cut on its way is no id.
+
+        >>> CommandResult(0, "You pay\n12\n34", "").lines
+        ['You pay', '12']
+        """
+        return [line.strip() for line in self.out.split("\n")[:-1]]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the last line of its output has no end."""
+        return bool(self.out) and not self.out.endswith("\n")
+
 
 LONGEST_COMPLAINT = 400  # characters
 

@@ -41,7 +41,7 @@ def jobs_listed(text: str) -> Rows | None:
 
     A marker that is there twice is a job of which nothing else is known: in text a user can forge rows.
     """
-    cells = _cells_of(text.strip("\n"))
+    cells = _cells_of(text.lstrip("\n"))
     if cells is None:
         return None
     found: dict[tuple[str, str], ForeignJob] = {}
@@ -60,6 +60,8 @@ def _cells_of(text: str) -> list[tuple[str, Cells]] | None:
         return _of_json(text) if text.rstrip().endswith("}") else None
     if text.startswith("<"):
         return list(_of_xml(text)) if text.rstrip().endswith("</Data>") else None
+    if text and not (text.startswith("Job Id:") and text.endswith("\n")):
+        return None
     return list(_of_text(text))
 
 

@@ -40,7 +40,7 @@ class Tracked:
     __slots__ = (
         "absent_for", "absent_since", "acted", "cancels", "failures", "good_answers", "held", "held_there",
         "id", "key", "limit", "limit_there", "marker", "owner", "phase", "reason", "report", "reported",
-        "retry_at", "row", "said_started", "since", "stop", "tries",
+        "retry_at", "row", "said_started", "since", "stop", "tries", "without_exit",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +65,7 @@ class Tracked:
         self.report: ExitReport | None = None  # what its exit file says, while its accounting is waited for
         self.reported = now  # since when
         self.said_started = False
+        self.without_exit: Files | None = None  # seen when an exit file would have been there
         self.reason = ""
 
     def actions(self, poll: Seconds, now: Instant) -> Iterator[ForeignAction]:
