@@ -194,6 +194,20 @@ def test_a_child_that_comes_after_the_good_end_of_its_parent_starts(agent: Agent
     assert [record[4][0] for record in agent.ended(1)] == ["exited"]
 
 
+def test_the_start_of_a_child_is_told_after_the_end_of_its_parent(agent: Agent) -> None:
+    assert agent.hear()[0] == "hello"
+    for task in range(1, 11):
+        agent.run("sleep 0.03", (1, 1), task=task, after=[(task - 1, 1, 1)] if task > 1 else [])
+    told: list[tuple[str, int]] = []
+    while ("ended", 10) not in told:
+        word, records = agent.hear()
+        told += [("ended", each[1]) if word == "ended" else (word, each[0]) for each in records]
+    started = [each for each in told if each[0] == "started"]
+    assert ("started", 2) in started
+    for word in started:
+        assert word[1] == 1 or told.index(("ended", word[1] - 1)) < told.index(word)
+
+
 def test_children_in_an_idle_lane_are_given_back_when_their_parents_take_long(agent: Agent) -> None:
     assert agent.hear()[0] == "hello"
     agent.run("until [ -e go ]; do sleep 0.01; done", (1, 1), task=1, lane="a")
