@@ -189,8 +189,11 @@ class JobRun(msgspec.Struct, forbid_unknown_fields=True):
         return {node: holding.recalled for node, holding in self.holdings.items() if holding.recalled}
 
 
-class JobRecord(msgspec.Struct, forbid_unknown_fields=True):
-    """A job and its state, from its creation until it is archived."""
+class JobRecord(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """A job and its state, from its creation until it is archived.
+
+    No part of it refers back to it, so the garbage collector need not walk through 100,000 of them.
+    """
 
     id: JobId
     owner: str
