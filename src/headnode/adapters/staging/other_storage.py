@@ -20,6 +20,7 @@ from headnode.adapters.staging.storage import Seen, Storage
 from headnode.adapters.staging.uploads import part_name, same_so_far
 
 _FTP, _SSH = 21, 22
+_RECEIVED = 1 << 16  # bytes that are read of a connection at once: the server goes on meanwhile
 _OPENSSH = re.compile(r"SSH-2\.0-OpenSSH_(\d{1,3})\.(\d{1,3})")
 _MOST_REQUESTS = 64  # without an answer
 
@@ -251,7 +252,7 @@ class FtpStorage:
             seen(begun)
             self._fs.ftp.voidcmd("TYPE I")
             with self._fs.ftp.transfercmd(f"RETR {path}", rest=begun or None) as there:
-                for data in copied(there.recv, seen):
+                for data in copied(lambda _: there.recv(_RECEIVED), seen):
                     arrival.write(data)
             self._fs.ftp.voidresp()
         except ftplib.Error as error:
