@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from math import inf, nextafter
+from operator import lt
 from typing import NamedTuple
 
 import msgspec
@@ -36,6 +37,7 @@ from headnode.core.scheduling.shadow_reservation import Release
 from headnode.core.scheduling.view import View
 
 SHUT = 1 << 40  # more than there is of anything: taken out where a need is kept out
+_FEW_KINDS = 16  # with as many, a look at the nodes costs less than one at how all kinds change
 OVERDUE = 1.0  # seconds that a job over its limit is expected to go on
 
 
@@ -81,6 +83,10 @@ class Availability:
         self._licences = release_profile.licence_profiles(now, resources, due)
         self._total = release_profile.total_profile(now, kinds, self._free)
         self._seen: dict[tuple[tuple[str, ...], int], Profile] = {}  # by who is welcome, of reserved kinds
+        self._is_one_kind = len(kinds.all) == 1 and not kinds.all[0].whole
+        if self._is_one_kind:
+            self._total = self._free[0]
+        self._in_all = amounts_of(resources.node_table)
         self._opens = [stairs.opens() for stairs in self._free]  # when there is anything of a kind
 
     def first_fit(
@@ -92,10 +98,14 @@ class Availability:
         least, best = at_minimum(need), None
         after, until = self._within_own_time(need, Span(duration, after, until))
         after = Instant(self._total.first_fit(need.minimum, duration, after))  # not before, wherever
+        if after < until and need.access is None and len(self._kinds.all) <= _FEW_KINDS:
+            found = find_placement(least, self.resources(after, after + duration))
+            if found is not None:
+                return Slot(after, found)
         for kinds in self._kinds_for(need) if after < until else ():
-            open_by_then = [kind for kind in kinds if self._opens[kind] < until]
-            courses = self._courses(least, open_by_then, Span(duration, after, until))
-            for at in first_instants(courses, after, until):
+            useful = self._useful(least, kinds, after, until)
+            courses = self._courses(least, useful, Span(duration, after, until)) if useful else ()
+            for at in first_instants(courses, after, until) if useful else ():
                 then = (
                     least
                     if need.access is None
@@ -106,6 +116,22 @@ class Availability:
                     best, until = Slot(Instant(at), found), at
                     break
         return best
+
+    def _useful(
+        self, need: ResolvedRequest, kinds: Sequence[int], after: float, until: float
+    ) -> Sequence[int]:
+        """Return the kinds of which a need could have anything from some instant in between on.
+
+        Nothing if all of them together are too few, each at its best.
+        """
+        useful, units = [], 0
+        for kind in kinds:
+            most = self._free[kind].most(after, until) if self._opens[kind] < until else 0
+            best = self._worth(need, self._kinds.all[kind])(most) if most > 0 else 0
+            if best:
+                useful.append(kind)
+                units += best
+        return useful if units >= (1 if need.single else need.minimum) else ()
 
     def _within_own_time(self, need: ResolvedRequest, span: Span) -> tuple[Instant, float]:
         """Return between which instants a need must begin that is for one reservation only."""
@@ -135,7 +161,10 @@ class Availability:
         return known
 
     def resources(self, start: float, end: float) -> FreeResources:
-        """Return what is free all the time between two instants; if it starts now, on which nodes it is."""
+        """Return what is free all the time between two instants; if it starts now, on which nodes it is.
+
+        It is only to be read.
+        """
         real, node_table = self._resources, self._resources.node_table
         now = start <= self._now
         free = [0] * len(node_table.names)
@@ -149,8 +178,10 @@ class Availability:
             elif count > 0:
                 _spread(kind, count, free, real if now else None)
         sizes = node_table.processors
-        holders = [1 if left < size else 0 for left, size in zip(free, sizes, strict=True)]
-        amounts = (real.memory[:], real.disk[:], real.swap[:]) if now else amounts_of(node_table)
+        holders: list[int] = list(map(lt, free, sizes))
+        amounts = real.amounts if now else self._in_all
+        if self._amounts[0]:
+            amounts = amounts[0][:], amounts[1][:], amounts[2][:]
         for left, rooms in zip(amounts, self._amounts, strict=True):
             for node, room in rooms.items():
                 left[node] = room.least(start, end)
@@ -158,6 +189,10 @@ class Availability:
         return FreeResources(
             node_table, free, real.jobs if now else holders, [False] * len(free), amounts, licences
         )
+
+    def may_last(self, need: ResolvedRequest, start: float, end: float) -> bool:
+        """Return whether enough processors are free all the time between two instants, on any nodes."""
+        return self._total.lasts(need.minimum, start, end)
 
     def has_room(self, piece: Allocation, start: float, end: float) -> bool:
         """Return whether so much is free all the time between two instants, kind by kind."""
@@ -199,7 +234,9 @@ class Availability:
 
     def _beside(self, piece: Allocation) -> list[tuple[Profile, int]]:
         """Return what a piece takes of what is not counted by kinds."""
-        parts = [(self._total, sum([processors for _, processors in piece.fit]))]
+        parts = []
+        if not self._is_one_kind:
+            parts.append((self._total, sum([processors for _, processors in piece.fit])))
         if (piece.memory or piece.held) and self._amounts[0]:
             for node, processors in piece.fit:
                 each = zip(self._amounts, piece.of_node(processors), strict=True)

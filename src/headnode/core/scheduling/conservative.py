@@ -225,7 +225,8 @@ class _Pass:
     def _start_or_wait(self, candidate: Candidate) -> None:
         """Start a job behind those with reservations, if it touches none of them."""
         for option in self._options(candidate):
-            found = self._room_now(option) if self._fits_on_board(option.need) else None
+            lasts = self._future.may_last(option.need, self._view.now, option.end)
+            found = self._room_now(option) if lasts and self._fits_on_board(option.need) else None
             if found is not None and self._unlimited.allows(option, found):
                 self._start(candidate, option, found)
                 return

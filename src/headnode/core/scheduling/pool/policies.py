@@ -353,7 +353,8 @@ class Conservative:
         """
         sizes, estimates, profile = self._processors, self._estimates, self._profile
         reserved, move_up, risen = self._reserved, profile.move_up, self._risen
-        left, largest = -inf, profile.most(risen)
+        left: float = -inf
+        largest: float = profile.most(now, risen)
         in_vain: dict[ReservationKind, float] = {}  # equal jobs have no place before this instant
         for job, start in reserved.items():
             processors = sizes[job]
@@ -374,7 +375,7 @@ class Conservative:
             else:
                 in_vain[kind] = start
                 if largest == inf:
-                    largest = profile.most(risen)
+                    largest = profile.most(now, risen)
         self._risen, self._moved = left, left > -inf  # what moves left is for the next round, too
         if self._moved:
             self._due = sorted(zip(reserved.values(), reserved, strict=True))
