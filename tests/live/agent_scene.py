@@ -101,7 +101,11 @@ class Head:
             if channel is not None:
                 channel.close()
         self._peer = self._listener = None
-        self.path.unlink(missing_ok=True)
+
+    def end(self) -> None:
+        """Be gone, as a head that was stopped."""
+        self.path.unlink()
+        self.hang_up()
 
     def say(self, message: FromHead) -> None:
         self.until(lambda: self._peer is not None)
@@ -237,8 +241,12 @@ class Head:
 
     def close_job(self, job: JobId = JOB) -> None:
         before = len(self.closed)
-        self.say(CloseJob(job))
+        self.say_closed(job)
         self.until(lambda: len(self.closed) > before)
+
+    def say_closed(self, job: JobId) -> None:
+        """Close a job, and do not wait for it."""
+        self.say(CloseJob(job))
 
 
 class Scene:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +13,11 @@ import pytest
 from agent_scene import Scene, alive
 
 from headnode.adapters.processes.agent_link import boot_time
-from headnode.apps.agent.agent import Agent
+from headnode.apps.agent.agent import ENDED, Agent
 from headnode.apps.agent.head_link import LocalTransport
 from headnode.apps.agent.places import Places
 from headnode.core.model.node import NodeFacts
-from heads import PATIENCE, RealHead
+from heads import PATIENCE, RealHead, processes, real_head
 
 
 @pytest.fixture
@@ -52,14 +53,52 @@ def test_an_agent_of_this_machine_that_no_head_ever_welcomed_ends(tmp_path: Path
     async def alone() -> None:
         facts = NodeFacts(name="n1", processors=1)
         agent = Agent(Places(tmp_path / "state"), facts, LocalTransport(tmp_path / "nodes.sock"))
-        agent.head_is_off(boot_time() + 1)
+        agent.head_is_off(boot_time() + 1, ended=True)
         running = asyncio.ensure_future(agent.run())
         await asyncio.wait((running,), timeout=1.0)
         assert not running.done()
-        agent.head_is_off(boot_time() + 3600)
+        agent.head_is_off(boot_time() + 3600, ended=False)
         await asyncio.wait_for(running, PATIENCE)
 
     asyncio.run(alone())
+
+
+def test_an_agent_that_begins_while_its_head_is_stopped_does_not_outlive_it(tmp_path: Path) -> None:
+    with real_head(tmp_path) as head:
+        words = (b"headnode.apps.agent", str(head.state).encode())
+        (first,) = processes(*words)
+        os.kill(first, signal.SIGKILL)
+        head.until(lambda: set(processes(*words)) - {first})
+        head.ask("stop_head")
+        head.process.wait(PATIENCE)
+        head.until(lambda: not list(processes(*words)))
+        head.start_again()
+
+
+def test_an_agent_that_cannot_reach_its_head_ends_when_the_head_was_stopped(scene: Scene) -> None:
+    scene.job("while [ ! -e go ]; do sleep 0.02; done; exit 4")
+    scene.head.run(1, (1, 1))
+    shepherd = scene.shepherd()
+    scene.head.end()
+    deadline = time.monotonic() + PATIENCE
+    while not scene.agent_has_ended():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert alive(shepherd)
+    (scene.work / "go").touch()
+    scene.head.listen()
+    scene.start()
+    assert scene.head.result(1).exit_code == 4
+
+
+def test_an_agent_waits_for_a_head_that_was_killed(scene: Scene) -> None:
+    hellos = len(scene.head.hellos)
+    scene.head.hang_up()
+    assert scene.agent is not None
+    with pytest.raises(subprocess.TimeoutExpired):
+        scene.agent.wait(ENDED + 1)
+    scene.head.listen()
+    scene.head.until(lambda: len(scene.head.hellos) > hellos)
 
 
 def test_shepherds_that_die_again_and_again_fail_the_task_with_the_reason(scene: Scene) -> None:

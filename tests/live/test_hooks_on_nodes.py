@@ -334,4 +334,4 @@ def test_a_job_without_hooks_is_as_it_was(site: Site) -> None:
     site.head.run(1, (1, 1))
     assert site.head.result(1).exit_code == 5
     assert site.head.ready == []
-    site.close()
+    site.head.close_job()

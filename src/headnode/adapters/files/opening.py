@@ -3,6 +3,7 @@
 Standard library only: this is loaded by the shepherd factory and by `hn`."""
 # ruff: noqa: PTH103, PTH118, PTH120 (pathlib costs 6 ms of every command)
 
+import contextlib
 import errno
 import os
 import stat
@@ -122,6 +123,19 @@ def make_own_directory(path: str, mode: int = 0o700) -> int:
             raise Redirected(errno.EPERM, "it is in a directory of another user", above)
     os.makedirs(path, mode=mode, exist_ok=True)
     return open_own_directory(path)
+
+
+def open_output_directory(path: str, uid: int, gid: int) -> int:
+    """Make a directory that only this user may enter if it is not there, and return its descriptor.
+
+    Raises:  OSError.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)  # noqa: PTH102
+    directory = os.open(path, _DIRECTORY)
+    if os.fstat(directory).st_uid != uid:
+        os.fchown(directory, uid, gid)
+    return directory
 
 
 def _place(path: str, links: int, start: int | None = None) -> tuple[int, str]:

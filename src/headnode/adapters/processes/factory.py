@@ -80,6 +80,10 @@ class ShepherdFactory:
         with contextlib.suppress(OSError):  # it was killed: we hear that next, and order again
             channel.send(msgspec.json.encode(order))
 
+    def serves(self, before: str, now: str) -> None:
+        """Know a shepherd by the marker of its next job."""
+        self._markers = {process: now if its == before else its for process, its in self._markers.items()}
+
     async def open_file(self, path: str, uid: int, gid: int) -> int:
         """Open a plain file as a user of this machine; return its descriptor.
 

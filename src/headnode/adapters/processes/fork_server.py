@@ -16,13 +16,14 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
-from headnode.adapters.files.opening import open_plain
+from headnode.adapters.files.opening import open_output_directory, open_plain
 from headnode.adapters.processes import cgroups, limits
 from headnode.adapters.processes.cgroup_helper import TaskCgroups, run_cgroup_helper
 from headnode.adapters.processes.cgroups import Hierarchies
-from headnode.adapters.processes.job_journal import Header, Writer
+from headnode.adapters.processes.job_journal import Writer
 from headnode.adapters.processes.program_start import keep_only
 from headnode.adapters.processes.shepherd import Shepherd
+from headnode.adapters.processes.shepherd_home import HomeDirectories, ShepherdHome, header_of
 from headnode.adapters.processes.transfer_slots import open_slots
 from headnode.core.model import faults
 
@@ -138,7 +139,7 @@ def _become(channel: socket.socket, order: dict[str, Any]) -> NoReturn:
             os.setsid()
             found = cgroups.enter(order["marker"], order["most_processes"])
             helper = None if found.unified is None else _fork_from_helper(channel, order["marker"], found)
-            shepherd = _prepare(order, found, helper)
+            home = _prepare(order, found, helper)
         except _NoIdentity as error:
             why = f"the node cannot run programs as user {order['uid']}: {error}"
             _say(channel, ["failed", order["marker"], why, faults.IDENTITY])
@@ -148,7 +149,9 @@ def _become(channel: socket.socket, order: dict[str, Any]) -> NoReturn:
             _say(channel, ["failed", order["marker"], why, faults.SHEPHERD])
             os._exit(1)
         channel.close()
-        shepherd.run()
+        job: dict[str, Any] | None = order
+        while job is not None:
+            job = Shepherd(home, job).run()
         os._exit(0)
     except BaseException:  # noqa: BLE001 - the last line of a process: told in the log, then it ends
         traceback.print_exc()
@@ -177,15 +180,14 @@ def _reason(error: Exception) -> str:
     return f"{error.filename!r}: {said}" if error.filename else said
 
 
-def _prepare(order: dict[str, Any], found: Hierarchies, helper: socket.socket | None) -> Shepherd:
+def _prepare(order: dict[str, Any], found: Hierarchies, helper: socket.socket | None) -> ShepherdHome:
     """Do as the agent's user what only that may do, then become the job's user for good."""
-    header = Header(order["job"], order["marker"], order["boot"], os.getpid(), order["uid"])
-    journal = Writer(order["journal"], header)
+    journal = Writer(order["journal"], header_of(order))
     freezer = _freezer(order) if helper is not None and order["suspendable"] else None
     groups = TaskCgroups(helper, order["marker"], found) if helper is not None else None
-    output = _output_directory(order)
-    run = os.open(order["run_directory"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    slots = open_slots(order["run_directory"])
+    output = open_output_directory(order["output_directory"], order["uid"], order["gid"])
+    run, outputs = _place(order["run_directory"]), _place(f"{order['output_directory']}/..")
+    directories = HomeDirectories(run, outputs, output, open_slots(order["run_directory"]))
     os.chdir("/")
     os.umask(_FILE_MODE_MASK)
     try:
@@ -194,7 +196,11 @@ def _prepare(order: dict[str, Any], found: Hierarchies, helper: socket.socket | 
         raise _NoIdentity(str(error)) from None
     if _LIBC.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "cannot become the reaper of its descendants")
-    return Shepherd(journal, (run, output, slots), order, freezer, groups)
+    return ShepherdHome(order, journal, directories, freezer, groups)
+
+
+def _place(path: str) -> int:
+    return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def _freezer(order: dict[str, Any]) -> cgroups.Freezer | None:
@@ -203,17 +209,6 @@ def _freezer(order: dict[str, Any]) -> cgroups.Freezer | None:
         return cgroups.Freezer(order["marker"])
     except OSError:
         return None
-
-
-def _output_directory(order: dict[str, Any]) -> int:
-    """Make the job's directory of captured output, which only its user may enter; return a descriptor."""
-    path = order["output_directory"]
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(path, 0o700)  # noqa: PTH102
-    output = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    if os.fstat(output).st_uid != order["uid"]:
-        os.fchown(output, order["uid"], order["gid"])
-    return output
 
 
 def name_of(group: int) -> str:

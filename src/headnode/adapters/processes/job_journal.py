@@ -76,7 +76,22 @@ class Writer:
         self._file = os.open(path, flags, 0o600)
         fcntl.flock(self._file, fcntl.LOCK_EX)
         self._size = 0
+        self.begin(header)
+
+    def begin(self, header: Header) -> None:
+        """Write the first record; the journal is new, or cleared.
+
+        Raises:  OSError.
+        """
         self.append([["shepherd", *header]])
+
+    def clear(self) -> None:
+        """Remove all records, for another job.
+
+        Raises:  OSError.
+        """
+        os.ftruncate(self._file, 0)
+        self._size = 0
 
     def append(self, records: Iterable[Sequence[Any]]) -> None:
         """Write the records at the end.

@@ -208,6 +208,11 @@ class RemoteCommands:
         return frozenset(self._alive)
 
     @property
+    def empty(self) -> bool:
+        """Whether nothing is launched here, nor waits to be."""
+        return not (self._outposts or self._alive or self._waiting)
+
+    @property
     def outposts(self) -> Iterable[RemoteStep]:
         """All that there are."""
         return self._outposts.values()

@@ -10,8 +10,8 @@ import time
 from typing import Any
 
 from headnode.adapters import process_tree
-from headnode.adapters.processes.agent_link import REDIAL, AgentLink, Lease, boot_time, signal_socket
-from headnode.adapters.processes.attempt_limits import CgroupPlacement, MemoryWatch
+from headnode.adapters.processes.agent_link import REDIAL, Lease, boot_time
+from headnode.adapters.processes.attempt_limits import MemoryWatch
 from headnode.adapters.processes.attempts import (
     Lanes,
     ShepherdAttempt,
@@ -24,9 +24,7 @@ from headnode.adapters.processes.attempts import (
     session_of,
     usage_of,
 )
-from headnode.adapters.processes.cgroup_helper import TaskCgroups
-from headnode.adapters.processes.cgroups import Freezer
-from headnode.adapters.processes.job_journal import Key, Writer
+from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.processes.process_control import (
     AttemptEndings,
     ProcessSuspension,
@@ -35,6 +33,7 @@ from headnode.adapters.processes.process_control import (
 from headnode.adapters.processes.program_start import Removals
 from headnode.adapters.processes.remote_command import LaunchOrder
 from headnode.adapters.processes.remote_steps import RemoteCommands, RemoteStep
+from headnode.adapters.processes.shepherd_home import ShepherdHome
 from headnode.adapters.processes.shepherd_reports import ShepherdReports
 from headnode.adapters.processes.spawning import CannotStart
 from headnode.adapters.processes.staging import AttemptFiles, ShepherdTransfers
@@ -49,40 +48,35 @@ _LONGEST_SLEEP = 30.0  # seconds: the machine may sleep, and the deadline does n
 class Shepherd:
     """One thread, one loop: reap, write down, start, tell."""
 
-    def __init__(
-        self,
-        journal: Writer,
-        opened: tuple[int, int, int],
-        order: dict[str, Any],
-        freezer: Freezer | None = None,
-        groups: TaskCgroups | None = None,
-    ) -> None:
-        """`opened`: the run directory, that of captured output, and the file of transfer slots."""
-        run_directory, output_directory, slots = opened
+    def __init__(self, home: ShepherdHome, order: dict[str, Any]) -> None:
+        """`home` is what earlier jobs of this process had, too; `order` is of this job."""
+        self._home, directories = home, home.directories
         self._job, self._marker = order["job"], order["marker"]
         self._deadline: float | None = order["deadline"]
         self._grace: float = order["grace"]
-        self._poller = select.poll()
-        self._link = AgentLink(run_directory, (0, order["agent_uid"]), self._poller)
-        self._reports = ShepherdReports(journal, self._link)
-        self._lodging = CgroupPlacement(output_directory, groups)
-        self._lanes, self._suspension = Lanes(), ProcessSuspension(freezer)
+        self._poller, self._link, self._wakeup = home.poller, home.link, home.wakeup
+        self._reports = ShepherdReports(home.journal, self._link)
+        self._lodging = home.placement
+        self._lanes, self._suspension = Lanes(), ProcessSuspension(home.freezer)
         self._endings = AttemptEndings(self._lodging.kill)
         self._memory, self._removals = MemoryWatch(), Removals()
-        self._launches = RemoteCommands(run_directory, groups, self._memory.begin, self._link.say)
+        self._launches = RemoteCommands(directories.run, home.groups, self._memory.begin, self._link.say)
         self._lease = Lease()
-        self._transfers = ShepherdTransfers(self._poller, self._link.say, slots)
-        around = self._lanes, self._reports, self._removals, output_directory
+        self._transfers = ShepherdTransfers(self._poller, self._link.say, directories.slots)
+        around = self._lanes, self._reports, self._removals, directories.output
         self._files = AttemptFiles(self._transfers, *around)
         self._limits: list[tuple[float, Key]] = []
-        self._closing = False
+        self._closing = self._stays = False
         self._childless = True  # at the last look
         self._alone_since = time.monotonic()
-        self._wakeup = signal_socket()
-        self._poller.register(self._wakeup, select.POLLIN)
+        if self._link.up:  # as after another job
+            self._introduce()
 
-    def run(self) -> None:
-        """Work until the job is closed, or until nothing is left to do or to report."""
+    def run(self) -> dict[str, Any] | None:
+        """Work until the job is closed, or until nothing is left to do or to report.
+
+        Return the order of the next job of this process; None if there is none.
+        """
         while not self._closing and not self._abandoned():
             if not self._link.up:  # with the agent went the connections of all that was launched here
                 self._launches.end_all()
@@ -100,8 +94,12 @@ class Shepherd:
             self._start_what_is_next()
             self._reports.tell(self._lanes.running)
             self._files.tell(up=self._link.up, suspended=self._suspension.number > 0)
+        only_tasks = self._launches.empty and self._transfers.empty and not self._suspension.holds
         self._end_everything()
+        if self._stays and only_tasks and self._lanes.empty and not self._reports.write_down():
+            return self._home.next_order()
         self._link.finish(_FAREWELL)
+        return None
 
     def _introduce(self) -> None:
         number = self._suspension.number
@@ -114,8 +112,6 @@ class Shepherd:
         if self._link.up or not self._lanes.empty or not self._transfers.empty:
             self._alone_since = time.monotonic()
         return time.monotonic() - self._alone_since > WITHOUT_AGENT
-
-    # What the agent says.
 
     def _listen(self) -> None:
         for descriptor, events in self._poller.poll(self._sleep() * 1000):
@@ -168,16 +164,20 @@ class Shepherd:
                 self._launches.end(numbers, self._grace_now(grace))
             case ["end-task-launches", task]:
                 self._launches.end_task(task)
-            case ["close"]:
-                self._closing = True
+            case ["close" | "vacate" as word]:
+                self._closing, self._stays = True, word == "vacate"
 
     def _accept(self, attempts: list[ShepherdAttempt]) -> None:
-        known = self._reports.unacknowledged() | self._transfers.keys()
+        ended = self._reports.unacknowledged()
+        known = ended.keys() | self._transfers.keys()
         new = [attempt for attempt in attempts if attempt.key not in self._lanes and attempt.key not in known]
-        for attempt in new:
-            self._files.accept(attempt)
         if new:
             self._reports.note(["queued", new[0].key[0], [attempt.key[1:] for attempt in new]])
+        for attempt in new:
+            if attempt.after:
+                self._reports.give_back(self._lanes.add_behind(attempt, ended))
+            else:
+                self._files.accept(attempt)
 
     def _stop(self, key: Key, grace: float) -> None:
         if key in self._transfers:
@@ -243,8 +243,6 @@ class Shepherd:
 
     def _limits_from(self, stood_still: float) -> None:
         self._limits = [(over + stood_still, key) for over, key in self._limits]
-
-    # What becomes of the processes.
 
     def _reap(self) -> None:
         self._end_or_finish(self._reaped())
@@ -351,6 +349,7 @@ class Shepherd:
         A program that cannot be started leaves its lane free: its successor is next.
         """
         while True:
+            self._reports.settle(self._lanes)
             starting = [] if self._suspension.holds else list(self._lanes.next_ones())
             for attempt in starting:
                 attempt.started = time.time()
@@ -379,8 +378,6 @@ class Shepherd:
         self._reports.started(attempt, now)
         if attempt.limit is not None:
             heapq.heappush(self._limits, (now + attempt.limit, attempt.key))
-
-    # The end.
 
     def _end_everything(self) -> None:
         self._files.close()

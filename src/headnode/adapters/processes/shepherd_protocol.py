@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from headnode.adapters.processes.attempts import Parent
+from headnode.adapters.processes.factory import ShepherdOrder
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.processes.limits import UNBOUND, Bounds, RequestedLimit
 from headnode.adapters.wire.agent_messages import AttemptTransfers
@@ -78,6 +80,10 @@ class ShepherdLaunchesEnded(
     usage: RemoteUsage
 
 
+class ShepherdVacant(msgspec.Struct, frozen=True, array_like=True, tag="vacant", forbid_unknown_fields=True):
+    """Nothing of its job is left: it waits for the next."""
+
+
 ShepherdMessage = (
     Introduction
     | ShepherdStarted
@@ -86,6 +92,7 @@ ShepherdMessage = (
     | ShepherdSuspended
     | ShepherdNotLaunched
     | ShepherdLaunchesEnded
+    | ShepherdVacant
 )
 _decoder: msgspec.json.Decoder[ShepherdMessage] = msgspec.json.Decoder(ShepherdMessage)
 
@@ -113,18 +120,22 @@ def run_message(
     private: bool = False,
     bounds: Bounds = UNBOUND,
     staging: Sequence[Any] = (),
+    after: Sequence[Parent] = (),
 ) -> bytes:
     """Run these, one after the other; `limit` in seconds, `limits` for each of their processes.
 
     `private`: the work directories are to be made before, and removed afterwards.  `bounds` are those of each
     attempt as a whole.  `staging` says for each item what is transferred: files ``in`` and ``out``, and how.
+    They start when the attempts `after` which they come have ended with valid exit codes.
 
     An item is [instance, attempt, argv, its own variables, work directory, stdin, stdout, stderr, captured],
     and whether its stdout and its stderr are appended to, if one of them is.
     """
     asked = _asked(limits)
-    more: list[Any] = [asked, private, bounds] if asked or private or bounds != UNBOUND or staging else []
-    more += [staging] if staging else []
+    special = asked or private or bounds != UNBOUND or staging or after
+    more: list[Any] = [asked, private, bounds] if special else []
+    more += [staging] if staging or after else []
+    more += [after] if after else []
     return _encode(["run", task, lane, shared, limit, items, *more])
 
 
@@ -190,8 +201,18 @@ def acknowledge_message(first: int, last: int) -> bytes:
 
 
 def close_message() -> bytes:
-    """Say that the job is over."""
+    """Say that the job is over: end all of it, and the process."""
     return _encode(["close"])
+
+
+def vacate_message() -> bytes:
+    """Say that the job is over: end all of it, and wait for the next, if nothing speaks against that."""
+    return _encode(["vacate"])
+
+
+def serve_message(order: ShepherdOrder) -> bytes:
+    """Serve this job; its journal is the file that the process has open."""
+    return _encode(["serve", order])
 
 
 def _asked(limits: Sequence[ResourceLimit]) -> list[RequestedLimit]:

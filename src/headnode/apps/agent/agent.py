@@ -124,6 +124,7 @@ class HeldLease:
 log = logging.getLogger("headnode.agent")
 
 NEVER_MET = 30.0  # seconds that an agent looks for a head that refuses connections, if it never met one
+ENDED = 2.0  # seconds without the socket of a head; one that starts has none for a moment
 ALONE = 600.0  # seconds without a head, after which an allocation without tasks is given back
 LAST_WORDS = 10.0  # seconds until an allocation ends although the head has not heard of all its tasks
 MOST_OUTPUT = 1 << 20  # bytes of captured output in one message
@@ -152,6 +153,7 @@ class Agent:
         self._removing: set[asyncio.Future[list[str]]] = set()
         # Since when it looks for a head of this machine; None: it has met one, or is to wait for ever.
         self._unmet = boot_time() if isinstance(transport, LocalTransport) else None
+        self._ended_since: float | None = None  # since when the socket of a head of this machine is not there
 
     async def run(self) -> None:
         """Work until told to leave.  Tasks go on without us, unless the head said to cancel them."""
@@ -198,9 +200,14 @@ class Agent:
             log.warning("the lease of this node has expired: jobs that may run elsewhere are stopped here")
             self._told_of_lease = True
 
-    def head_is_off(self, dialed: float) -> None:
+    def head_is_off(self, dialed: float, *, ended: bool) -> None:
         """Nothing listened where the head does when it was dialed (seconds since the machine was started)."""
         self._lease.head_is_off(dialed)
+        self._ended_since = (self._ended_since or dialed) if ended else None
+        if self._unmet is None and self._ended_since is not None and dialed - self._ended_since > ENDED:
+            log.info("the head was stopped while it could not be reached")
+            self._lease.let_go()
+            self.leave()
         if self._unmet is not None and dialed - self._unmet > NEVER_MET and self._jobs.is_empty:
             log.warning("the agent has never reached a head; it ends and can be started again")
             self.leave()
@@ -261,7 +268,7 @@ class Agent:
         self._head.say(Health(healthy=well, message=said))
 
     def _welcomed(self, message: Welcome) -> None:
-        self._unmet, self._alone_since = None, None
+        self._unmet, self._alone_since, self._ended_since = None, None, None
         self._jobs.welcomed(message)
         self._head.beat(message.heartbeat)
         self._results.head_is_here()

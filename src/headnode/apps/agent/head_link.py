@@ -123,6 +123,10 @@ class Transport(Protocol):
         """
 
 
+class HeadEnded(ConnectionRefusedError):
+    """A head of this machine has ended on purpose: it took its socket away."""
+
+
 class LocalTransport:
     """A head on this machine."""
 
@@ -140,8 +144,8 @@ class LocalTransport:
         folder = os.open(self._path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:  # by way of a descriptor: the path itself may be too long for an address
             return await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{self._path.name}")
-        except FileNotFoundError as error:  # it was taken away by a head that ended
-            raise ConnectionRefusedError(*error.args) from None
+        except FileNotFoundError as error:
+            raise HeadEnded(*error.args) from None
         finally:
             os.close(folder)
 
@@ -161,8 +165,11 @@ class Speaker(Protocol):
     def head_is_away(self) -> None:
         """The connection is gone."""
 
-    def head_is_off(self, dialed: float) -> None:
-        """Nothing listened where the head does when it was dialed (seconds since the machine was started)."""
+    def head_is_off(self, dialed: float, *, ended: bool) -> None:
+        """Nothing listened where the head does when it was dialed (seconds since the machine was started).
+
+        `ended`: the head has ended on purpose, or begins at this moment.
+        """
 
 
 class HeadLink:
@@ -227,8 +234,8 @@ class HeadLink:
         dialed = boot_time()
         try:
             reader, self._writer = await self._transport.dial()
-        except ConnectionRefusedError:
-            self._speaker.head_is_off(dialed)
+        except ConnectionRefusedError as error:
+            self._speaker.head_is_off(dialed, ended=isinstance(error, HeadEnded))
             raise
         self._heard = asyncio.get_running_loop().time()
         self.say(self._speaker.hello())

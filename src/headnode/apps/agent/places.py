@@ -67,6 +67,15 @@ class Places:
         """Yield the journals that are there, in order of their names."""
         yield from sorted(self.jobs.glob("*.journal"))
 
+    def vacant(self, marker: str) -> Path:
+        """Return the journal of a shepherd that has no job."""
+        return self.jobs / f"{marker}.vacant"
+
+    def forget_vacant(self) -> None:
+        """Remove the journals of shepherds without a job of an earlier agent: they end by themselves."""
+        for path in self.jobs.glob("*.vacant"):
+            path.unlink(missing_ok=True)
+
     def captured(self, job: JobId) -> Path:
         """Return the directory of captured output of a job."""
         return self.output / str(job)

@@ -26,6 +26,28 @@ class ShepherdPhase(StrEnum):
     GONE = "gone"  # nothing of it runs; its results may still wait for the head
 
 
+class ShepherdPlace(NamedTuple):
+    """What a shepherd keeps when it serves another job.
+
+    `group` is the marker of its first job, by which its control groups are called.  `kind` is what the job
+    must have in common with it; None: it serves no other job.  `born` is when it was ordered, on the
+    monotonic clock.
+    """
+
+    group: str
+    kind: "ShepherdKind | None" = None
+    born: float = 0.0
+
+
+class ShepherdKind(NamedTuple):
+    """What a shepherd cannot change."""
+
+    uid: int
+    gid: int
+    suspendable: bool
+    most_processes: int
+
+
 class Failure(NamedTuple):
     """Why there is no shepherd: a sentence, and a word of `core.model.faults`."""
 
@@ -38,6 +60,7 @@ class ShepherdHandle:
 
     def __init__(self, job: JobId, marker: str, journal: Path, uid: int) -> None:
         self.job, self.marker, self.journal, self.uid = job, marker, journal, uid
+        self.place = ShepherdPlace(marker)
         self.phase = ShepherdPhase.AWAITED
         self.closing = False  # told to end, or to be told so when it dials
         self.live: dict[Key, float | None] = {}  # since when it runs; None: it waits
@@ -58,8 +81,7 @@ class ShepherdHandle:
         lost = [key for key in self.live if key not in live and key not in still_to_be_said]
         self.live = {**{key: None for key in self.live if key in still_to_be_said}, **live}
         self.phase, self._writer = ShepherdPhase.HERE, writer
-        for message, _ in kept:
-            self.say(message)
+        self._write(b"".join(frame(message) for message, _ in kept))  # each write wakes the shepherd
         return lost
 
     def has_hung_up(self) -> None:
@@ -70,8 +92,12 @@ class ShepherdHandle:
         """Tell it something, now or when it dials; `about` are the attempts it is to run."""
         if self._writer is None:
             self._kept.append((message, tuple(about)))
-        elif not self._writer.is_closing():
-            self._writer.write(frame(message))
+        else:
+            self._write(frame(message))
+
+    def _write(self, data: bytes) -> None:
+        if data and self._writer is not None and not self._writer.is_closing():
+            self._writer.write(data)
 
 
 def result_of(record: EndedRecord) -> m.AttemptResult:

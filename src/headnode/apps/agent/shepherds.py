@@ -22,9 +22,10 @@ from headnode.adapters.wire.peers import peer_ids
 from headnode.apps.agent.machine import most_processes
 from headnode.apps.agent.node_services import NodeServices
 from headnode.apps.agent.places import Places
-from headnode.apps.agent.shepherd_handle import Failure, ShepherdHandle, ShepherdPhase
+from headnode.apps.agent.shepherd_handle import Failure, ShepherdHandle, ShepherdPhase, ShepherdPlace
+from headnode.apps.agent.vacant_shepherds import DISMISSAL, VacantShepherds, kind_of
 from headnode.core.launching.environment import SHEPHERD_MARKER
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, Unavailable
 from headnode.core.model.quantities import JobId
 
 log = logging.getLogger("headnode.agent")
@@ -57,7 +58,6 @@ def _identity(uid: int) -> tuple[int | None, int | None, list[int] | None]:
 
 _LOOK = 0.02  # seconds between two looks at what is about to change
 _KILL_PATIENCE = 2.0  # seconds for one try to kill everything a shepherd left
-DISMISSAL = 15.0  # seconds a dismissed shepherd has to end by itself
 
 
 class Shepherds:
@@ -66,6 +66,7 @@ class Shepherds:
     def __init__(self, places: Places, boot: str, services: NodeServices) -> None:
         self._places, self._boot, self._services = places, boot, services
         self._factory = ShepherdFactory(places.log, self)
+        self._vacant = VacantShepherds(places, self._fork, self._factory.serves)
         self._herd: dict[str, ShepherdHandle] = {}
         self._funerals: dict[str, asyncio.Task[None]] = {}
         self._conversations: set[asyncio.Task[None]] = set()
@@ -94,6 +95,7 @@ class Shepherds:
             task.add_done_callback(self._conversations.discard)
 
     async def _adopt_all(self, patience: float) -> None:
+        self._places.forget_vacant()
         for path in self._places.journals():
             self._adopt(path)
         until = asyncio.get_running_loop().time() + patience
@@ -126,7 +128,7 @@ class Shepherds:
         return await self._factory.open_file(path, uid, gid)
 
     def order(self, opened: m.OpenJob, deadline: float | None, grace: float) -> ShepherdHandle:
-        """Order a shepherd for a job.
+        """Get a shepherd for a job: one that has served another, or a new one.
 
         Raises:  Unavailable ``factory``; OSError when the agent's directories cannot be made again.
         """
@@ -134,32 +136,46 @@ class Shepherds:
         self._listen_again()
         marker = secrets.token_hex(8)
         journal = self._places.journal(opened.job, marker)
-        self._factory.order(
-            ShepherdOrder(
-                job=opened.job,
-                marker=marker,
-                boot=self._boot,
-                uid=opened.uid,
-                gid=opened.gid,
-                agent_uid=os.geteuid(),
-                journal=str(journal),
-                run_directory=str(self._places.run),
-                output_directory=str(self._places.captured(opened.job)),
-                deadline=deadline,
-                grace=grace,
-                suspendable=opened.suspendable,
-                most_processes=most_processes(opened.max_processes),
-            )
+        order = ShepherdOrder(
+            job=opened.job,
+            marker=marker,
+            boot=self._boot,
+            uid=opened.uid,
+            gid=opened.gid,
+            agent_uid=os.geteuid(),
+            journal=str(journal),
+            run_directory=str(self._places.run),
+            output_directory=str(self._places.captured(opened.job)),
+            deadline=deadline,
+            grace=grace,
+            suspendable=opened.suspendable,
+            most_processes=most_processes(opened.max_processes),
         )
-        tended = self._herd[marker] = ShepherdHandle(opened.job, marker, journal, opened.uid)
+        tended = ShepherdHandle(opened.job, marker, journal, opened.uid)
+        if opened.hooks is None:  # what the site does around a job may be about all that its user runs
+            tended.place = ShepherdPlace(marker, kind_of(order), time.monotonic())
+        if tended.place.kind is None or not self._vacant.find(order, tended):
+            self._factory.order(order)
+        self._herd[marker] = tended
         return tended
 
+    def _fork(self, order: ShepherdOrder) -> None:
+        """Make a shepherd for a job that was to get one that is there."""
+        try:
+            self._factory.order(order)
+        except Unavailable as error:
+            self.shepherd_failed(order.marker, str(error), error.code)
+
     def dismiss(self, tended: ShepherdHandle) -> None:
-        """Let a shepherd kill all it has and end; one that does not is killed."""
+        """Let a shepherd kill all it has, and end or wait for another job; one that does not is killed."""
         if tended.closing or tended.phase not in (ShepherdPhase.AWAITED, ShepherdPhase.HERE):
             return
         tended.closing = True
-        tended.say(shepherd_protocol.close_message())
+        if self._vacant.may_stay(tended):
+            self._vacant.clears(tended)
+            tended.say(shepherd_protocol.vacate_message())
+        else:
+            tended.say(shepherd_protocol.close_message())
         asyncio.get_running_loop().call_later(DISMISSAL, self._insist, tended)
 
     def _insist(self, tended: ShepherdHandle) -> None:
@@ -217,19 +233,60 @@ class Shepherds:
             writer.close()
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        first = await read_frame(reader, shepherd_protocol.LARGEST)
-        said = shepherd_protocol.read_shepherd_message(first) if first is not None else None
-        tended = self._known(said, writer) if isinstance(said, shepherd_protocol.Introduction) else None
-        if tended is None or not isinstance(said, shepherd_protocol.Introduction):
-            return
-        self._introduced(tended, said, writer)
+        tended: ShepherdHandle | None = None
+        last: ShepherdHandle | None = None  # whose job this shepherd has cleared away
         try:
             while (data := await read_frame(reader, shepherd_protocol.LARGEST)) is not None:
-                self._hear(tended, shepherd_protocol.read_shepherd_message(data))
+                match shepherd_protocol.read_shepherd_message(data):
+                    case shepherd_protocol.Introduction() as said if tended is None:
+                        tended = self._known(said, writer) if last is None else self._next(said, last, writer)
+                        if tended is None:
+                            return
+                        last = None
+                        self._introduced(tended, said, writer)
+                    case shepherd_protocol.ShepherdVacant() if tended is not None and tended.closing:
+                        self._is_cleared(tended, writer)
+                        tended, last = None, tended
+                    case said if tended is not None:
+                        self._hear(tended, said)
+                    case _:
+                        return
         finally:
-            if tended.phase is ShepherdPhase.HERE:
+            if tended is not None and tended.phase is ShepherdPhase.HERE:
                 tended.has_hung_up()
                 self._bury(tended)
+            elif last is not None:
+                self._ended_without_job(last)
+
+    def _next(
+        self, said: shepherd_protocol.Introduction, last: ShepherdHandle, writer: asyncio.StreamWriter
+    ) -> ShepherdHandle | None:
+        """Return the job that a known shepherd was told to serve next, if that is what it says."""
+        following = self._vacant.introduced(last.marker)
+        if following is None or (following.job, following.marker) != (said.job, said.marker):
+            process, _, _ = peer_ids(writer.get_extra_info("socket"))
+            log.warning("the shepherd of job %d serves another job than it was told; it is killed", last.job)
+            process_tree.send([process], signal.SIGKILL)
+            if following is not None:
+                self._bury(following)
+            return None
+        return following if following.phase is ShepherdPhase.AWAITED else None
+
+    def _is_cleared(self, tended: ShepherdHandle, writer: asyncio.StreamWriter) -> None:
+        """A shepherd has ended all of its job: settle the job, as after its death."""
+        tended.phase = ShepherdPhase.GONE
+        self._vacant.cleared(tended, writer)
+        self._services.vanished(tended, {}, None, rebooted=False)
+
+    def _ended_without_job(self, last: ShepherdHandle) -> None:
+        """A shepherd has ended, or was killed, between two jobs."""
+        following = self._vacant.gone(last.marker)
+        if following is not None:
+            self._bury(following)
+            return
+        clearing = asyncio.ensure_future(self._end_what_is_left(last))
+        self._conversations.add(clearing)
+        clearing.add_done_callback(self._conversations.discard)
 
     def _known(
         self, said: shepherd_protocol.Introduction, writer: asyncio.StreamWriter
@@ -270,12 +327,13 @@ class Shepherds:
                 self._services.not_launched(number, why)
             case shepherd_protocol.ShepherdLaunchesEnded():
                 self._services.launches_over(tended.job, said)
-            case shepherd_protocol.Introduction():
-                raise BadRequest(code="shepherd-message", what="a shepherd introduced itself twice")
+            case shepherd_protocol.Introduction() | shepherd_protocol.ShepherdVacant():
+                raise BadRequest(code="shepherd-message", what="a shepherd spoke out of turn")
 
     # The dead.
 
     def _bury(self, tended: ShepherdHandle, failure: Failure | None = None) -> None:
+        self._vacant.gone(tended.marker)
         if tended.marker not in self._funerals and tended.phase is not ShepherdPhase.GONE:
             funeral = asyncio.ensure_future(self._funeral(tended, failure))
             self._funerals[tended.marker] = funeral
@@ -299,10 +357,11 @@ class Shepherds:
         self._services.vanished(tended, _started(story), failure, rebooted=rebooted)
 
     async def _end_what_is_left(self, tended: ShepherdHandle) -> None:
-        if cgroups.exists(tended.marker):  # nothing gets out of it
-            if cgroups.end(tended.marker, 0.0):  # as after most jobs: a thread would cost more
+        group = tended.place.group
+        if cgroups.exists(group):  # nothing gets out of it
+            if cgroups.end(group, 0.0):  # as after most jobs: a thread would cost more
                 return
-            while not await asyncio.to_thread(cgroups.end, tended.marker, _KILL_PATIENCE):
+            while not await asyncio.to_thread(cgroups.end, group, _KILL_PATIENCE):
                 log.error("processes of job %d cannot be killed; trying on", tended.job)
             return
         marker = f"{SHEPHERD_MARKER}={tended.marker}".encode()

@@ -9,7 +9,7 @@ import math
 import os
 import subprocess
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from pathlib import Path
 
 from headnode.adapters.files.local_daemons import is_agent_locked
@@ -28,6 +28,7 @@ from headnode.engine.engine import Engine
 
 log = logging.getLogger("headnode.server")
 
+NODE_SOCKET = "nodes.sock"  # in the state directory
 BETWEEN_AGENT_CHECKS = 0.5  # seconds
 LONGEST_PAUSE = 60.0  # seconds between two starts of an agent that does not stay alive
 
@@ -49,15 +50,22 @@ class AgentSupervisor:
         """Return where a node of this machine keeps its things."""
         return self._state / "nodes" / name
 
-    async def keep(self, connected: Callable[[str], bool]) -> None:
-        """Look after the agents for ever."""
+    async def keep(self, connected: Container[str]) -> None:
+        """Look after the agents for ever; `connected` has the nodes that are."""
         while True:
             for name in self._names:
-                if connected(name):
+                if name in connected:
                     self._pauses.pop(name, None)
                 else:
                     self._start_if_missing(name)
             await asyncio.sleep(BETWEEN_AGENT_CHECKS)
+
+    def dismiss(self, connected: Container[str]) -> None:
+        """End the agents that no goodbye reaches: those that begin, or have lost their connection."""
+        for name, agent in self._started.items():
+            if name not in connected and agent.poll() is None:
+                agent.terminate()
+        (self._state / NODE_SOCKET).unlink(missing_ok=True)  # others see it, and end
 
     def _start_if_missing(self, name: str) -> None:
         before = self._started.get(name)
@@ -87,7 +95,7 @@ class AgentSupervisor:
 
     def _start(self, name: str, directory: Path) -> subprocess.Popen[bytes]:
         command = module_command("headnode.apps.agent")
-        command += ["--head", str(self._state / "nodes.sock"), "--state", str(directory), "--name", name]
+        command += ["--head", str(self._state / NODE_SOCKET), "--state", str(directory), "--name", name]
         if self._processors is not None or len(self._names) > 1:  # nodes that share a machine bind nothing
             command += ["--processors", str(self._processors or len(os.sched_getaffinity(0)))]
         log.info("starting the agent of node %s", name)

@@ -27,6 +27,7 @@ from headnode.adapters.files.local_daemons import (
     remembered_word,
 )
 from headnode.adapters.files.owners import FILE_MODE_MASK, refuse_unsafe_state, warn_of_unsafe_code
+from headnode.adapters.garbage import give_large_blocks_back
 from headnode.adapters.identity.users import account
 from headnode.adapters.journal.sqlite import open_journal
 from headnode.adapters.nodes.entrance import Entrance, LogRateLimit
@@ -35,6 +36,7 @@ from headnode.adapters.policy_plug_ins import installed_policies
 from headnode.adapters.wire import messages as m
 from headnode.adapters.wire.frames import listen, quiet_at_the_end, read_by_pieces
 from headnode.apps.server.agent_supervisor import (
+    NODE_SOCKET,
     Absences,
     AgentSupervisor,
     given_up_in,
@@ -46,7 +48,7 @@ from headnode.apps.server.api.node_commands import close_all
 from headnode.apps.server.api.streams import JobWatchers
 from headnode.apps.server.api.task_output import OutputRetention
 from headnode.apps.server.bank_desk import BankDesk
-from headnode.apps.server.command_batcher import CommandBatcher
+from headnode.apps.server.command_batcher import CommandBatcher, EffectsInOrder
 from headnode.apps.server.doors.unix import GATEWAY_SOCKET, GatewayDoor, UnixDoor
 from headnode.apps.server.elastic import ElasticNodes
 from headnode.apps.server.event_webhooks import EventWebhooks
@@ -60,9 +62,9 @@ from headnode.core.model.node import NodeState
 from headnode.core.state import nodes as c
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
-from headnode.engine.engine import Effects, Engine
+from headnode.engine.engine import Engine
 from headnode.engine.policy_registry import PolicyRegistry
-from headnode.engine.ports import HeadStore
+from headnode.engine.ports import HeadStore, Past
 
 if TYPE_CHECKING:
     from headnode.apps.server.doors.network import NetworkListener
@@ -135,6 +137,7 @@ def main(arguments: list[str]) -> int:
         stream=sys.stderr,
     )
     os.umask(FILE_MODE_MASK)
+    give_large_blocks_back()
     warn_of_unsafe_code(log)
     for name in ("headnode.strangers", "asyncio"):  # others can make lines there
         logging.getLogger(name).addFilter(LogRateLimit())
@@ -211,7 +214,7 @@ class Head:
         options = self._options
         self._notices = JobNotices(self.engine, context.lookups, options.state, options.name)
         self.elastic = ElasticNodes(self.engine, self.batcher, lambda: self.context.network)
-        self._hand_off = HandOffWhenNeeded(self, options)
+        self._hand_off = HandOffWhenNeeded(self, options, self._journal)
         self._filter_caller = FilterCaller(options.state, options.name)
         self._bank = BankDesk(context, self._filter_caller)
         self._submissions = SubmissionFilters(context, self._filter_caller)
@@ -224,7 +227,7 @@ class Head:
             self.links.contacts,
             given_up_in=partial(given_up_in, self.engine, self.links, self._absences),
             shut_down=self._shut_down,
-            copy_journal=self._journal.copy_to,
+            store=self._journal,
             submission_chain=self._submissions,
             asker=self._filter_caller,
             notices=self._notices,
@@ -265,6 +268,7 @@ class Head:
         for name, link in self.links.links.items():
             if name not in nodes or not nodes[name].key:
                 link.send(m.Goodbye(reason="the head was stopped"))
+        self._supervisor.dismiss(self.links.links)
         self._ended.set()
 
     async def run(self) -> int:
@@ -301,7 +305,7 @@ class Head:
         of_clients = (("head.sock", UnixDoor(self.context).serve), (GATEWAY_SOCKET, gateway.serve))
         for name, mode, serve in (
             *((name, 0o666, serve) for name, serve in of_clients),
-            ("nodes.sock", 0o600, self.links.serve),
+            (NODE_SOCKET, 0o600, self.links.serve),
         ):
             bound = listen(state / name, mode)
             doors.append(await asyncio.start_unix_server(quiet_at_the_end(serve), sock=bound))
@@ -326,7 +330,7 @@ class Head:
     def _work_beside(self) -> list[Coroutine[Any, Any, None]]:
         """Return what goes on as long as requests are served."""
         return [
-            self._supervisor.keep(lambda name: name in self.links.links),
+            self._supervisor.keep(self.links.links),
             self._snapshots(),
             watch_for_lost_nodes(self.engine, self.batcher, self.links, self._absences),
             remove_former_nodes(self.engine, self.batcher, self._options.state, node_names(self._options)),
@@ -359,8 +363,8 @@ def _log_crash(task: "asyncio.Task[None]") -> None:
 class HandOffWhenNeeded:
     """Hands jobs over to resources; nothing of it is imported before there is one."""
 
-    def __init__(self, head: Head, options: HeadOptions) -> None:
-        self._head, self._options = head, options
+    def __init__(self, head: Head, options: HeadOptions, past: Past) -> None:
+        self._head, self._options, self._past = head, options, past
         self.made: HandOff | None = None
         self._needed = asyncio.Event()
         self._make(head.engine.cluster)
@@ -378,7 +382,7 @@ class HandOffWhenNeeded:
 
         head, name = self._head, self._options.name
         secret_of, starts = head.elastic.secret_of, lambda: head.context.predicted_starts
-        self.made = HandOff(head.engine, head.batcher, name, secret_of, starts)
+        self.made = HandOff(head.engine, head.batcher, name, secret_of, starts, self._past)
         self._needed.set()
 
     async def keep(self) -> None:
@@ -386,15 +390,3 @@ class HandOffWhenNeeded:
         await self._needed.wait()
         if self.made is not None:
             await self.made.keep()
-
-
-class EffectsInOrder:
-    """Effects one after the other."""
-
-    def __init__(self, *effects: Effects) -> None:
-        self.effects = list(effects)
-
-    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
-        """Let each do its part."""
-        for effect in self.effects:
-            effect.perform(events, cluster)

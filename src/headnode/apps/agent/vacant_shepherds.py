@@ -1,0 +1,146 @@
+"""Shepherds whose job is over: they serve the next job of their user, which is cheaper than to fork."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from headnode.adapters import process_tree
+from headnode.adapters.files.opening import open_output_directory
+from headnode.adapters.processes import shepherd_protocol
+from headnode.adapters.processes.factory import ShepherdOrder
+from headnode.adapters.wire.frame_codec import frame
+from headnode.adapters.wire.peers import peer_ids
+from headnode.apps.agent.places import Places
+from headnode.apps.agent.shepherd_handle import ShepherdHandle, ShepherdKind, ShepherdPhase, ShepherdPlace
+
+REST = 2.0  # seconds that a shepherd waits for a job
+RENEWED = 60.0  # seconds until a user gets a new one: groups and limits of the user may change
+CLEARING = 0.1  # seconds that a job waits for a shepherd that clears another away
+MOST = 16  # shepherds without a job
+DISMISSAL = 15.0  # seconds that a dismissed shepherd has to end by itself
+
+
+class Vacancy(NamedTuple):
+    """A shepherd without a job."""
+
+    marker: str  # of its last job
+    place: ShepherdPlace
+    writer: asyncio.StreamWriter
+
+    def say(self, message: bytes) -> None:
+        """Tell it something."""
+        if not self.writer.is_closing():
+            self.writer.write(frame(message))
+
+
+class Reserved(NamedTuple):
+    """A job that gets the shepherd of another as soon as that is cleared away."""
+
+    order: ShepherdOrder
+    tended: ShepherdHandle
+
+
+class VacantShepherds:
+    """Which shepherd serves which job next.  A job that gets none after all is given to `fork`."""
+
+    def __init__(
+        self, places: Places, fork: Callable[[ShepherdOrder], None], serves: Callable[[str, str], None]
+    ) -> None:
+        """`serves` is told the marker of the last job of a shepherd, and that of the next."""
+        self._places, self._fork, self._serves = places, fork, serves
+        self._clearing: dict[str, ShepherdHandle] = {}  # by marker; all others by that of their last job
+        self._vacant: dict[str, Vacancy] = {}
+        self._ending: dict[str, Vacancy] = {}
+        self._reserved: dict[str, Reserved] = {}  # for jobs, until the last one is cleared away
+        self._serving: dict[str, ShepherdHandle] = {}  # the next jobs, until they are introduced
+
+    def may_stay(self, tended: ShepherdHandle) -> bool:
+        """Return whether a shepherd may serve another job when its own is over."""
+        here = tended.phase is ShepherdPhase.HERE and not tended.live
+        young = time.monotonic() - tended.place.born < RENEWED
+        room = len(self._vacant) + len(self._clearing) < MOST
+        return here and young and room and tended.place.kind is not None
+
+    def clears(self, tended: ShepherdHandle) -> None:
+        """A shepherd was told to clear its job away, and to stay."""
+        self._clearing[tended.marker] = tended
+
+    def find(self, order: ShepherdOrder, tended: ShepherdHandle) -> bool:
+        """Give a job to a shepherd that has none, or soon has none; False: there is none of this kind."""
+        kind, next_job = tended.place.kind, Reserved(order, tended)
+        for vacancy in self._vacant.values():
+            if vacancy.place.kind == kind and not vacancy.writer.is_closing():
+                return self._serve(vacancy, next_job)
+        for marker, other in self._clearing.items():
+            if other.place.kind == kind and marker not in self._reserved:
+                self._reserved[marker] = next_job
+                asyncio.get_running_loop().call_later(CLEARING, self._fork_for, next_job, marker)
+                return True
+        return False
+
+    def cleared(self, tended: ShepherdHandle, writer: asyncio.StreamWriter) -> None:
+        """A shepherd has cleared its job away: give it the next, or let it wait for one."""
+        self._clearing.pop(tended.marker, None)
+        vacancy = self._vacant[tended.marker] = Vacancy(tended.marker, tended.place, writer)
+        with contextlib.suppress(OSError):  # without it, it serves no other
+            tended.journal.rename(self._places.vacant(tended.marker))
+        next_job = self._reserved.pop(tended.marker, None)
+        if next_job is None:
+            asyncio.get_running_loop().call_later(REST, self._dismiss, vacancy)
+        elif not self._serve(vacancy, next_job):
+            self._fork(next_job.order)
+
+    def introduced(self, last: str) -> ShepherdHandle | None:
+        """A shepherd serves a next job; return which it was told.  `last` is the marker of its last job."""
+        return self._serving.pop(last, None)
+
+    def gone(self, marker: str) -> ShepherdHandle | None:
+        """A shepherd has ended; return the job that it was to serve next, if it was told so."""
+        self._clearing.pop(marker, None)
+        if marker in self._reserved:
+            self._fork_for(self._reserved[marker], marker)
+        if self._vacant.pop(marker, None) or self._ending.pop(marker, None):
+            self._places.vacant(marker).unlink(missing_ok=True)
+        return self._serving.pop(marker, None)
+
+    def _serve(self, vacancy: Vacancy, next_job: Reserved) -> bool:
+        """Let a shepherd serve a job; False: what the job needs here cannot be made."""
+        order, tended = next_job
+        try:
+            os.close(open_output_directory(order.output_directory, order.uid, order.gid))
+            self._places.vacant(vacancy.marker).rename(tended.journal)
+        except OSError:  # a shepherd that is made for the job says why
+            self._dismiss(vacancy)
+            return False
+        del self._vacant[vacancy.marker]
+        self._serving[vacancy.marker], tended.place = tended, vacancy.place
+        self._serves(vacancy.marker, tended.marker)
+        vacancy.say(shepherd_protocol.serve_message(order))
+        return True
+
+    def _fork_for(self, next_job: Reserved, marker: str) -> None:
+        """Do not wait any longer for the shepherd that has this marker."""
+        if self._reserved.get(marker) is next_job:
+            del self._reserved[marker]
+            self._fork(next_job.order)
+
+    def _dismiss(self, vacancy: Vacancy) -> None:
+        """Let a shepherd end that has got no job; one that does not is killed."""
+        if self._vacant.get(vacancy.marker) is vacancy:
+            self._ending[vacancy.marker] = self._vacant.pop(vacancy.marker)
+            vacancy.say(shepherd_protocol.close_message())
+            asyncio.get_running_loop().call_later(DISMISSAL, self._insist, vacancy)
+
+    def _insist(self, vacancy: Vacancy) -> None:
+        if self._ending.get(vacancy.marker) is vacancy:
+            process, _, _ = peer_ids(vacancy.writer.get_extra_info("socket"))
+            process_tree.send([process], signal.SIGKILL)
+
+
+def kind_of(order: ShepherdOrder) -> ShepherdKind:
+    """Return what a shepherd must be like to serve a job."""
+    return ShepherdKind(order.uid, order.gid, order.suspendable, order.most_processes)
