@@ -17,14 +17,13 @@ from math import inf, nextafter
 
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import NEVER, Instant, JobId
-from headnode.core.scheduling.availability import (
-    Availability,
+from headnode.core.scheduling.availability import Availability, Slot
+from headnode.core.scheduling.candidates import Candidate, CandidateQueue, candidate_options
+from headnode.core.scheduling.carried_reservations import (
     CarriedReservations,
     CarriedSlot,
-    Slot,
     carry_over_reservations,
 )
-from headnode.core.scheduling.candidates import Candidate, CandidateQueue, candidate_options
 from headnode.core.scheduling.free_resources import FreeResources, Placement
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.placement import (
