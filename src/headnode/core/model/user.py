@@ -48,6 +48,21 @@ class Receipt(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True)
     )
 
 
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(tuple[bytes, str, Instant, tuple[int, ...], int, int, bytes])
+
+
+def packed_receipt(receipt: Receipt) -> bytes:
+    """Return a receipt without its user and key in a third of the memory: a user may have 20,000."""
+    _, _, *parts = msgspec.structs.astuple(receipt)
+    return _encoder.encode(parts)
+
+
+def receipt_in(data: bytes, uid: int, key: str) -> Receipt:
+    """Return the receipt that `data` holds."""
+    return Receipt(uid, key, *_decoder.decode(data))
+
+
 class UserRole(StrEnum):
     """The role of a user: the permissions beyond those of every user."""
 
