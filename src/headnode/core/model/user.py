@@ -1,5 +1,6 @@
 """The user of a request, and the receipt of a request with an idempotency key."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Literal
 
@@ -61,6 +62,23 @@ def packed_receipt(receipt: Receipt) -> bytes:
 def receipt_in(data: bytes, uid: int, key: str) -> Receipt:
     """Return the receipt that `data` holds."""
     return Receipt(uid, key, *_decoder.decode(data))
+
+
+PackedReceipts = dict[int, dict[str, bytes]]
+"""The receipts of each user by number and key, packed."""
+
+
+def packed_receipts(receipts: Iterable[Receipt]) -> PackedReceipts:
+    """Return receipts packed, in their order."""
+    found: PackedReceipts = {}
+    for receipt in receipts:
+        found.setdefault(receipt.uid, {})[receipt.key] = packed_receipt(receipt)
+    return found
+
+
+def receipts_in(packed: PackedReceipts) -> list[Receipt]:
+    """Return the receipts that are packed, in their order."""
+    return [receipt_in(data, uid, key) for uid, each in packed.items() for key, data in each.items()]
 
 
 class UserRole(StrEnum):
