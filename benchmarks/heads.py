@@ -65,6 +65,16 @@ class Head:
         """Return the head's resident memory in MB."""
         return resident(self.process.pid)
 
+    def proportional_memory(self) -> float:
+        """Return the head's memory in MB, its share of what it has with others (PSS)."""
+        lines = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text().splitlines()
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:"))
+
+    def processor_time(self) -> float:
+        """Return the seconds of processor time that the head has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def memory_of_all(self) -> float:
         """Return the resident memory in MB of the head and of every other process of this cluster."""
         return sum(resident(process) for process in _uses(self.state))

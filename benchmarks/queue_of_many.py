@@ -8,12 +8,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from heads import head, machine
 
-JOBS = 100_000
+JOBS, SINGLY, IN_REQUEST = 100_000, 20_000, 1000
 BUSY = {"terms": {"numprocessors": "2"}, "tasks": [{"command": "sleep 3600", "numprocessors": "2"}]}
 HN = str(Path(sys.executable).with_name("hn"))
+
+
+def submission(number: int) -> dict[str, Any]:
+    """Return the submission of a job that is like no other."""
+    return {"terms": {"jobname": f"job {number}"}, "tasks": [{"command": f"/bin/echo {number}"}]}
 
 
 def main() -> None:
@@ -30,14 +36,22 @@ def main() -> None:
     with head(nodes=1, processors=2) as many:
         many.client.ask("submit_job", **BUSY)
         begun = time.perf_counter()
-        for number in range(JOBS):
-            many.client.ask(
-                "submit_job", terms={"jobname": f"job {number}"}, tasks=[{"command": f"/bin/echo {number}"}]
-            )
+        for number in range(SINGLY):
+            many.client.ask("submit_job", **submission(number))
         spent = time.perf_counter() - begun
-        print(f"{JOBS:,} submissions on one connection: {JOBS / spent:,.0f} a second")
+        print(f"{SINGLY:,} submissions on one connection: {SINGLY / spent:,.0f} a second")
+        begun, used = time.perf_counter(), many.processor_time()
+        for first in range(SINGLY, JOBS, IN_REQUEST):
+            numbers = range(first, min(first + IN_REQUEST, JOBS))
+            many.client.ask("submit_jobs", submissions=[submission(number) for number in numbers])
+        spent, used = time.perf_counter() - begun, many.processor_time() - used
+        others = JOBS - SINGLY
         print(
-            f"head with {JOBS:,} queued jobs: {many.memory():.0f} MB (promised: 150); "
+            f"{others:,} submissions in requests of {IN_REQUEST:,}: {others / spent:,.0f} a second, "
+            f"{1e6 * used / others:.0f} us of the head for each (promised: 100)"
+        )
+        print(
+            f"head with {JOBS:,} queued jobs: {many.proportional_memory():.0f} MB (promised: 100); "
             f"all processes of the cluster: {many.memory_of_all():.0f} MB"
         )
         begun = time.perf_counter()
@@ -51,7 +65,7 @@ def main() -> None:
         many.wait_until_ready(1)
         spent = time.perf_counter() - begun
         print(f"restart after kill -9: {spent:.2f} s until its node is ready again (promised: 5)")
-        print(f"head after the restart: {many.memory():.0f} MB")
+        print(f"head after the restart: {many.proportional_memory():.0f} MB (promised: 100)")
 
 
 if __name__ == "__main__":

@@ -414,3 +414,25 @@ def test_a_filter_that_reads_the_attributes_of_hpc_pack_by_name_works_unchanged(
             "submission Validating Default 3 3 1",
             "activation Queued Default renamed 1 false 2",
         ]
+
+
+def test_each_of_many_submissions_goes_through_the_chain_and_is_answered_by_itself(tmp_path: Path) -> None:
+    with site(tmp_path) as here:
+        here.set(SubmissionFilterProgram=here.filter("rule", 'grep -q \'Project="good\' "$1" || exit 3\n'))
+        described = [
+            {"terms": {"project": project}, "tasks": [{"command": "true"}]}
+            for project in ("good", "bad", "good2")
+        ]
+        request = {"submissions": described, "idempotency": "k"}
+        answer, again = (here.head.ask("submit_jobs", **request) for _ in range(2))
+        for told in (answer, again):
+            first, second, third = told["submissions"]
+            assert "refused" not in first | third
+            assert (second["refused"]["code"], second["refused"]["path"]) == (
+                "submission-filter",
+                ["submissions", 1],
+            )
+            assert here.state(second["job"]) == "Failed"
+        assert again["jobs"] == answer["jobs"]
+        asked = [call.split()[-1] for call in here.calls() if call.startswith("submission")]
+        assert sorted(asked) == ["bad", "good", "good2"]

@@ -19,6 +19,7 @@ from headnode.protocol import requests as r
 from headnode.protocol import resource_answers as x
 from headnode.protocol import site_answers as y
 from headnode.protocol import stream_frames as f
+from headnode.protocol import submission_answers as b
 from headnode.protocol import task_answers as t
 from headnode.protocol import user_answers as u
 
@@ -98,7 +99,7 @@ _JOBS: Final = (
         "/job-submissions",
         "submit_jobs",
         r.SubmitJobsRequest,
-        a.SubmitJobsAnswer,
+        b.SubmitJobsAnswer,
         "Submit many jobs; each is accepted or refused by itself",
     ),
     _post(

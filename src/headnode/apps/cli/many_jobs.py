@@ -80,8 +80,8 @@ def _lines(path: str) -> "Iterator[tuple[str, str]]":
     Raises:  BadRequest ``job-file``.
     """
     try:
-        file = sys.stdin.buffer if path == STANDARD_INPUT else os.fdopen(open_named(path), "rb")
-        with file:
+        own = path != STANDARD_INPUT
+        with os.fdopen(open_named(path) if own else sys.stdin.fileno(), "rb", closefd=own) as file:
             for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
                 if text := _text_of(line, f"{path}:{number}"):
                     yield f"{path}:{number}", text

@@ -27,7 +27,6 @@ from headnode.adapters.files.local_daemons import (
     remembered_word,
 )
 from headnode.adapters.files.owners import FILE_MODE_MASK, refuse_unsafe_state, warn_of_unsafe_code
-from headnode.adapters.garbage import give_large_blocks_back
 from headnode.adapters.identity.users import account
 from headnode.adapters.journal.sqlite import open_journal
 from headnode.adapters.nodes.entrance import Entrance, LogRateLimit
@@ -137,7 +136,6 @@ def main(arguments: list[str]) -> int:
         stream=sys.stderr,
     )
     os.umask(FILE_MODE_MASK)
-    give_large_blocks_back()
     warn_of_unsafe_code(log)
     for name in ("headnode.strangers", "asyncio"):  # others can make lines there
         logging.getLogger(name).addFilter(LogRateLimit())
@@ -173,10 +171,8 @@ def _remembered(options: HeadOptions) -> HeadOptions:
     name = cluster_name(options.state, options.name)
     if options.gateway_user and options.gateway_user != NO_LONGER:
         account(options.gateway_user)  # a wrong name is not remembered
-    gateway_user = remembered_word(options.state / "gateway-user", options.gateway_user)
-    return msgspec.structs.replace(
-        options, name=name, nodes=nodes, processors=processors, gateway_user=gateway_user
-    )
+    user = remembered_word(options.state / "gateway-user", options.gateway_user)
+    return msgspec.structs.replace(options, name=name, nodes=nodes, processors=processors, gateway_user=user)
 
 
 class Head:
@@ -289,8 +285,8 @@ class Head:
 
     async def _mark_nodes_unreachable(self) -> None:
         """No node has dialled yet: say so, and each that does will be reachable again."""
-        here = (NodeState.READY, NodeState.PAUSED)
-        names = [name for name, node in self.engine.cluster.nodes.items() if node.state in here]
+        nodes = self.engine.cluster.nodes.items()
+        names = [name for name, node in nodes if node.state in (NodeState.READY, NodeState.PAUSED)]
         await asyncio.gather(*(self.batcher.ask(c.NodeVanished(node=name)) for name in names))
 
     @contextlib.asynccontextmanager

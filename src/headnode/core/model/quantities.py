@@ -45,15 +45,11 @@ def queue_position(priority: int, order: int, job: int) -> QueuePosition:
     >>> queue_position(3000, 2, 2) < queue_position(2000, 1, 1)
     True
     """
-    return QueuePosition(0, _COMMON.get(-priority, -priority), order, JobId(job))
+    return QueuePosition(0, _MINUS.get(priority, -priority), order, JobId(job))
 
 
-_COMMON = {number: number for number in range(-4000, 4001, 1000)}
-
-
-def shared_priority(priority: Priority) -> Priority:
-    """Return the one object for a priority that has a name; others need 32 bytes for each of many jobs."""
-    return Priority(_COMMON.get(priority, priority))
+_MINUS = {priority: -priority for priority in range(0, 4001, 1000)}
+"""One object for each priority that has a name: 32 bytes for each of many jobs."""
 
 
 LOWEST, HIGHEST = Priority(0), Priority(4000)

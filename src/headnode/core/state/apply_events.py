@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from headnode.core.model.quantities import Instant, Seconds
-from headnode.core.model.user import Receipt
+from headnode.core.model.user import Receipt, packed_receipt, receipt_in
 from headnode.core.state import (
     bank,
     elastic,
@@ -79,11 +79,11 @@ def keep_receipt(cluster: ClusterState, receipt: Receipt, now: Instant) -> None:
     kept = cluster.receipts.setdefault(receipt.uid, {})
     kept.pop(receipt.key, None)
     while kept:
-        oldest = next(iter(kept.values()))
-        if oldest.expires > now and len(kept) < MOST_RECEIPTS:
+        oldest = next(iter(kept))
+        if receipt_in(kept[oldest], receipt.uid, oldest).expires > now and len(kept) < MOST_RECEIPTS:
             break
-        del kept[oldest.key]
-    kept[receipt.key] = receipt
+        del kept[oldest]
+    kept[receipt.key] = packed_receipt(receipt)
 
 
 APPLY: Mapping[type, Callable[[ClusterState, Any], None]] = MappingProxyType(

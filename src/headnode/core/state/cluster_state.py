@@ -4,21 +4,15 @@
 (queue, task graphs, free processors) is derived from it."""
 
 from math import inf, nextafter
+from typing import Any
 
 from msgspec.structs import replace
 
 from headnode.core.model.errors import NotFound
 from headnode.core.model.job import JobRequest, JobSpec
-from headnode.core.model.quantities import (
-    Instant,
-    JobId,
-    QueuePosition,
-    Seconds,
-    queue_position,
-    shared_priority,
-)
+from headnode.core.model.quantities import Instant, JobId, QueuePosition, Seconds, queue_position
 from headnode.core.model.reservation import NodeReservation
-from headnode.core.model.user import Receipt
+from headnode.core.model.user import packed_receipts, receipts_in
 from headnode.core.state.agenda import Agenda
 from headnode.core.state.bank_ledger import BankLedger
 from headnode.core.state.elastic_record import ElasticIndex
@@ -62,9 +56,7 @@ class ClusterState:
         self.invitations = {invitation.digest: invitation for invitation in kept.invitations}
         self.logins = {login.digest: login for login in kept.logins}
         self.tokens = {token.digest: token for token in kept.tokens}
-        self.receipts: dict[int, dict[str, Receipt]] = {}  # of each user, by key, the oldest first
-        for receipt in kept.receipts:
-            self.receipts.setdefault(receipt.uid, {})[receipt.key] = receipt
+        self.receipts = packed_receipts(kept.receipts)  # of each user, by key, the oldest first
         self.reservation_index = ReservationIndex()
         self.next_token, self.next_job, self.next_order = kept.next_token, kept.next_job, kept.next_order
         half_life = float(self.parameters.get(HALF_LIFE_PARAMETER, HALF_LIFE))
@@ -98,7 +90,7 @@ class ClusterState:
         self.start_failures = StartFailures()
         self.ready_prologs = PrologSuccesses()
         self.suspects: dict[str, SuspectJob] = {}  # by node that a failed prolog drained: the job to blame
-        self._interned: dict[str, str] = {}
+        self._interned: dict[Any, Any] = {}
 
     def snapshot(self) -> Snapshot:
         """Return what must be kept.  It shares the records: encode it before anything changes."""
@@ -111,7 +103,7 @@ class ClusterState:
             invitations=list(self.invitations.values()),
             logins=list(self.logins.values()),
             tokens=list(self.tokens.values()),
-            receipts=[receipt for each in self.receipts.values() for receipt in each.values()],
+            receipts=receipts_in(self.receipts),
             usage=self.usage.accounts(),
             resources=list(self.resource_index.named.values()),
             bank=list(self.bank.entries.values()),
@@ -189,10 +181,9 @@ class ClusterState:
 
     def adopt(self, record: JobRecord) -> None:
         """Take a record in, with everything that follows from it."""
-        record.owner, record.submit_host = self.shared(record.owner), self.shared(record.submit_host)
-        record.priority = shared_priority(record.priority)
-        if record.submitted == record.created:
-            record.submitted = record.created
+        for name in ("owner", "uid", "gid", "priority", "submit_host"):
+            setattr(record, name, self.shared(getattr(record, name)))
+        record.submitted = record.created if record.submitted == record.created else record.submitted
         if record.state is JobState.RUNNING and record.is_elsewhere and started_run(record).started is None:
             record.state = JobState.HANDED  # older snapshots do not have it
         self.jobs[record.id] = record
@@ -218,9 +209,9 @@ class ClusterState:
             self.agenda.dirty_jobs.add(record.id)
         self.agenda.pass_needed = True
 
-    def shared(self, text: str) -> str:
-        """Return the one object for a text that many jobs have, such as the name of their owner."""
-        return self._interned.setdefault(text, text)
+    def shared(self, value: Any) -> Any:
+        """Return the one object for a text or number that many jobs have, such as their owner."""
+        return self._interned.setdefault(value, value)
 
     def enqueue(self, record: JobRecord) -> None:
         """Put a queued job where passes find it, unless it is held or waits for parents."""

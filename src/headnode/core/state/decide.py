@@ -13,7 +13,7 @@ import msgspec
 
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.model.user import ExpectedState, IdempotencyKey, Receipt, User
+from headnode.core.model.user import ExpectedState, IdempotencyKey, Receipt, User, receipt_in
 from headnode.core.state import (
     advance_job,
     bank,
@@ -67,7 +67,8 @@ def receipt_of(cluster: ClusterState, user: User, once: IdempotencyKey, now: Ins
 
     Raises:  BadRequest ``idempotency-conflict`` when the key was used for another request.
     """
-    found = cluster.receipts.get(user.uid, {}).get(once.key)
+    data = cluster.receipts.get(user.uid, {}).get(once.key)
+    found = None if data is None else receipt_in(data, user.uid, once.key)
     if found is None or found.expires <= now:
         return None
     if (found.verb, found.digest) != (once.verb, once.digest):

@@ -18,13 +18,13 @@ from headnode.protocol.answers import (
     JobStateAnswer,
     ListedJob,
     RequeuedJob,
-    SubmissionRefusal,
     TaskObject,
     WatchedJob,
 )
 from headnode.protocol.cluster_answers import ClusterObject
 from headnode.protocol.explanation_answers import CheckAnswer, Explanation
 from headnode.protocol.node_answers import NodeObject
+from headnode.protocol.submission_answers import SubmissionRefusal
 from headnode.sdk.description import (
     COMMAND,
     DIALECT,

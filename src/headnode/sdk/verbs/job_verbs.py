@@ -15,7 +15,6 @@ from headnode.protocol.answers import (
     ModifiedJob,
     RequeuedJob,
     SubmitAnswer,
-    SubmitJobsAnswer,
 )
 from headnode.protocol.requests import (
     AddTasksRequest,
@@ -30,6 +29,7 @@ from headnode.protocol.requests import (
     SubmitJobRequest,
     SubmitJobsRequest,
 )
+from headnode.protocol.submission_answers import SubmitJobsAnswer
 from headnode.sdk.verbs.verb_methods import verb_of
 
 

@@ -21,7 +21,7 @@ from headnode.core.state.node_record import TokenRecord
 from headnode.core.state.permissions import must_administer
 from headnode.core.state.tokens import LOGIN_LIFETIME
 from headnode.protocol import requests as w
-from headnode.protocol.answers import SubmitJobsAnswer
+from headnode.protocol.submission_answers import SubmitJobsAnswer
 from headnode.protocol.user_answers import (
     AuditAnswer,
     LoginAnswer,

@@ -17,8 +17,8 @@ from headnode.apps.server.api.job_submission import (
     refuse_too_many,
     refuse_unfit_now,
     source_of,
-    with_parents,
 )
+from headnode.apps.server.api.named_parents import with_parents
 from headnode.apps.server.api.verbs import CREATES, verb, without_frames
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.fidelity import FidelityReport
@@ -31,7 +31,7 @@ from headnode.core.state.groups import CreateJobs
 from headnode.core.state.job_events import JobCreated
 from headnode.core.state.permissions import is_other, plain_name
 from headnode.protocol import requests as w
-from headnode.protocol.answers import SubmissionRefusal, SubmissionResult, SubmitJobsAnswer
+from headnode.protocol.submission_answers import SubmissionOutcome, SubmissionRefusal, SubmitJobsAnswer
 
 READ_IN_A_TURN: Final = 50  # submissions that are read before other requests have their turn
 MOST_TRIES: Final = 3  # others may change the cluster while a request is divided into good and bad
@@ -212,7 +212,7 @@ async def _answer(
         job: why for job, why in zip(jobs, await context.submission_chain.messages(jobs), strict=True) if why
     }
     found = [
-        SubmissionResult(refused=each)
+        SubmissionOutcome(refused=each)
         if isinstance(each, SubmissionRefusal)
         else _result(number, part, reports.get(number), failed)
         for number, (each, part) in enumerate(zip(outcomes, parts, strict=True))
@@ -222,8 +222,8 @@ async def _answer(
 
 def _result(
     number: int, jobs: list[int], report: FidelityReport | None, failed: Mapping[int, str]
-) -> SubmissionResult:
-    found = SubmissionResult(job=jobs[-1], jobs=jobs if len(jobs) > 1 else UNSET, report=report or UNSET)
+) -> SubmissionOutcome:
+    found = SubmissionOutcome(job=jobs[-1], jobs=jobs if len(jobs) > 1 else UNSET, report=report or UNSET)
     refused = [job for job in jobs if job in failed]
     if not refused:
         return found

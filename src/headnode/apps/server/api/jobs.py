@@ -16,9 +16,9 @@ from headnode.apps.server.api.job_submission import (
     refuse_unfit_change,
     refuse_unfit_now,
     users_named,
-    with_parents,
 )
 from headnode.apps.server.api.job_views import expected_object, history_of, prediction_object
+from headnode.apps.server.api.named_parents import with_parents
 from headnode.apps.server.api.private_parts import copied_by, hides_environment, seen_by
 from headnode.apps.server.api.verbs import CREATES, OVERSEES, READS, VerbAccess, VerbUsers, verb
 from headnode.apps.server.job_lookup import FoundJob

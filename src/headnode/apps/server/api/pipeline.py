@@ -334,11 +334,8 @@ def client_session(
 
 
 def _closing() -> Unavailable:
-    return Unavailable(
-        code="closing",
-        what="the head cancels all jobs and ends; it takes no new ones",
-        fix="try again when the head was started again",
-    )
+    what = "the head cancels all jobs and ends; it takes no new ones"
+    return Unavailable(code="closing", what=what, fix="try again when the head was started again")
 
 
 def _verb_named(name: str) -> Verb[Any, Any]:

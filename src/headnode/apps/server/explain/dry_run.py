@@ -12,10 +12,10 @@ from headnode.apps.server.api.job_submission import (
     read_jobs,
     refuse_unfit,
     users_named,
-    with_parents,
 )
 from headnode.apps.server.api.job_views import deadline_object
 from headnode.apps.server.api.jobs import refuse_description, refuse_submitted
+from headnode.apps.server.api.named_parents import with_parents
 from headnode.apps.server.explain.applicable_changes import (
     ChangeCommand,
     change_of_draft,
