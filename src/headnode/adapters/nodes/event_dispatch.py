@@ -95,6 +95,11 @@ def cleaned_on(cluster: ClusterState, node: str) -> set[JobId]:
 _encoder = msgspec.msgpack.Encoder()
 
 
+def _goes_on(event: JobEnding | JobResumed, cluster: ClusterState) -> bool:
+    """Whether a job that stood still does something on its nodes from now on."""
+    return isinstance(event, JobResumed) or releases_nodes(cluster, event.job)
+
+
 class EventDispatch:
     """Says to each node that is connected what follows for it; what is lost is said again by reconciling."""
 
@@ -118,12 +123,11 @@ class EventDispatch:
         for event in events:
             match event:
                 case InstancesDispatched(placement=((node, _), *_)) if node in self._links:
-                    gathering.setdefault(node, self._links[node]).gather()
-                    self._run(event, cluster, self._links[node])
+                    self._run(event, cluster, gathering.setdefault(node, self._links[node]))
                 case JobStarted() | AllocationGrown() | JobModified() | InstancesStaging():
                     self.open_job(cluster, event.job)
-                case InstancesStarted() if self._has_staged(cluster, event.job):
-                    self.open_job(cluster, event.job)  # with another deadline
+                case InstancesStarted() if self._has_staged(cluster, event.job):  # with another deadline
+                    self.open_job(cluster, event.job)
                 case InstancesStopping():
                     self._stop(event, cluster)
                 case NodesCleaning(job=job, nodes=nodes):
@@ -134,15 +138,12 @@ class EventDispatch:
                         self.open_job(cluster, job)
                 case JobSuspending():
                     self._standing(cluster, event.job)
-                case JobEnding() if releases_nodes(cluster, event.job):
+                case JobEnding() | JobResumed() if _goes_on(event, cluster):
                     self.open_job(cluster, event.job)
                     self._standing(cluster, event.job)
                 case ClockSet():
                     for job in sorted(cluster.running):
                         self.open_job(cluster, job)
-                case JobResumed():
-                    self.open_job(cluster, event.job)
-                    self._standing(cluster, event.job)
                 case JobEnded() | JobRequeued() | JobAutoRequeued():
                     self._close(event.job, self.open_jobs.pop(event.job, set()))
                 case NodeRemoved(node=node) if node in self._links:
@@ -165,6 +166,7 @@ class EventDispatch:
         return run is not None and run.stages
 
     def _run(self, event: InstancesDispatched, cluster: ClusterState, link: NodeLink) -> None:
+        link.gather()
         run = cluster.jobs[event.job].run if event.job in cluster.jobs else None
         instances = (instance for instance, _ in event.attempts)
         unstarted = () if run is None else run.tasks[event.task - 1].unstarted_among(instances)

@@ -180,7 +180,7 @@ def _time_left(size: int, of_size: int, took: float) -> float | None:
     """
     if size <= 0 or of_size < size or took <= 0.0:
         return None
-    return max(1.0, took * (of_size - size) // size)
+    return max(1.0, float(round(took * (of_size - size) / size)))
 
 
 def source_hosts(spec: JobSpec, task: TaskSpec) -> set[str]:

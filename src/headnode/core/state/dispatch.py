@@ -39,6 +39,14 @@ def dispatches(cluster: ClusterState, record: JobRecord, now: Instant) -> list[e
         return behind_parents(cluster, graph, record, now)
     if graph.service in graph.ready:
         return _serve(cluster, graph, record, free, now)
+    return _of_ready_tasks(cluster, record, free, now)
+
+
+def _of_ready_tasks(
+    cluster: ClusterState, record: JobRecord, free: dict[str, list[int]], now: Instant
+) -> list[e.InstancesDispatched]:
+    """Return what to dispatch of the tasks that may start, in their order."""
+    graph = cluster.graph(record.id)
     found: list[e.InstancesDispatched] = []
     full: set[Where] = set()  # nodes that a task before has claimed
     past, places = 0, len(graph.lanes) + sum(map(len, free.values()))
