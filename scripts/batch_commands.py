@@ -17,10 +17,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 from heads import head, machine
 from testbed.debian_packages import CannotInstall
-from testbed.real_schedulers import real_grid_engine, real_slurm
+from testbed.gridengine_peer import GridEnginePeer
+from testbed.real_peers import started
+from testbed.slurm_peer import SlurmPeer
 
 HN = str(Path(sys.executable).with_name("hn"))
 CHECKS = Path(__file__).with_suffix(".txt")
@@ -161,9 +164,10 @@ HEADING = "| | command | exit status of {} | here | same answer |\n|---|---|---|
 def slurm_tables(folder: Path, say: Callable[[str], None]) -> tuple[int, int]:
     """Compare with Slurm."""
     counts = []
-    with real_slurm(folder / "slurm") as daemons, ours(folder / "ours") as shim:
+    slurm = SlurmPeer(folder / "slurm", processors=2, accounting=True)
+    with started(slurm), ours(folder / "ours") as shim:
         names = {"node": "n1", "other": "n2", "nodes": "n[1-2]", "partition": "main"}
-        real = Side(folder / "work", daemons.environment, names)
+        real = Side(folder / "work", slurm.environment, names)
         for side in (real, shim):
             side.submit(SLURM_ENDED)
             side.submit(SLURM_JOBS)
@@ -178,12 +182,10 @@ def slurm_tables(folder: Path, say: Callable[[str], None]) -> tuple[int, int]:
 
 def grid_engine_table(folder: Path, say: Callable[[str], None]) -> tuple[int, int]:
     """Compare with Grid Engine."""
-    with (
-        real_grid_engine(folder / "sge") as daemons,
-        ours(folder / "ours", "--only", "qsub", "--qsub", "gridengine") as shim,
-    ):
+    engine, shims = GridEnginePeer(folder / "sge", slots=4), ("--only", "qsub", "--qsub", "gridengine")
+    with started(engine), ours(folder / "ours", *shims) as shim:
         names = {"node": "localhost", "other": "localhost", "nodes": "localhost", "partition": "main.q"}
-        real = Side(folder / "work", daemons.environment, names)
+        real = Side(folder / "work", engine.environment, names)
         say(f"\n### qsub, qstat and qdel of Grid Engine\n\n{HEADING.format('Grid Engine')}")
         return compared(checks_of("Grid Engine"), real, shim, say)
 

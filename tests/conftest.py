@@ -20,6 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options for the depth of tests, and for longer chaos."""
     parser.addoption("--depth", default="25", help="percent of random and exhaustive tests (default 25)")
     parser.addoption("--chaos-kills", type=int, help="how often parts are killed (200 at depth 100)")
+    parser.addoption("--chaos-record", help="file that long chaos adds its rounds to, and goes on from")
     parser.addoption("--chaos-freezes", type=int, help="how often parts are frozen (4 at depth 100)")
     parser.addoption("--chaos-seconds", type=float, help="how long machines fail (30 at depth 100)")
     parser.addoption("--chaos-seed", default="1", help="which chaos of verbs it is (default 1)")

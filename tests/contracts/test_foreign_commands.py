@@ -166,7 +166,7 @@ def test_several_are_submitted_in_one_shell_and_each_has_its_own_answer(tmp_path
     done = submit_all(base, wanted)
     answers = submissions_said(done, TOKEN, markers)
     assert [(each.status, each.out) for each in answers.values()] == [
-        (3, "one\n'$x`"), (0, "ywrong"), (0, ""), (137, ""),
+        (3, "one\n'$x`"), (0, "ywrong\n"), (0, ""), (137, "Killed\n"),
     ]  # fmt: skip
     assert not any((Path(base) / marker / "job").read_text() for marker in markers)
     cut = done.out[: done.out.index(f"{TOKEN} m2") + len(TOKEN) + 6]
@@ -184,7 +184,7 @@ def test_what_was_cut_on_its_way_is_not_submitted(tmp_path: Path, left: int) -> 
 
 def test_a_script_is_written_before_it_is_submitted_and_its_files_are_read(tmp_path: Path) -> None:
     base = f"{tmp_path}/{own_account().name}/mark"
-    assert submit(base, "echo 7; pwd; umask; cat").out == f"7\n{base}/m1\n0022\nscript"
+    assert submit(base, "echo 7; pwd; umask; cat").out == f"7\n{base}/m1\n0022\nscript\n"
     place = Path(base) / "m1"
     assert place.stat().st_mode & 0o777 == 0o700
     (place / "started").touch()
@@ -196,6 +196,17 @@ def test_a_script_is_written_before_it_is_submitted_and_its_files_are_read(tmp_p
     assert bytes_read(run(*read_words(f"{place}/output", -3, 9))) == (bytes(range(253, 256)), 256)
     with pytest.raises(ValueError, match="stat"):
         bytes_read(run(*read_words(f"{place}/nothing", 0, 5)))
+
+
+def test_an_exit_file_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> None:
+    place = tmp_path / "mark" / "m1"
+    place.mkdir(parents=True)
+    (place / "exit").write_text("code=0")
+    (tmp_path / "dd").write_text("#!/bin/sh\necho code=1\nexit 1\n")
+    (tmp_path / "dd").chmod(0o755)
+    asked = look_words(f"{tmp_path}/mark", ["m1", "m2"])
+    found = files_found(run(*asked, resource=replace(PLAIN, programs=str(tmp_path))), ["m1", "m2"])
+    assert found == {"m1": None, "m2": Files(False, "")}
 
 
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CalledProcessError
@@ -78,6 +78,22 @@ def window(
         assert not [each for each in troubles if tolerated not in each], troubles
     finally:
         context.close()
+
+
+def troubles_of_pages(page: Any, gateway: RealGateway, paths: Iterable[str]) -> dict[str, list[str]]:
+    """Return what axe finds on pages, and which are wider than the window."""
+    axe, found = axe_source(), {}
+    for path in paths:
+        page.goto(gateway.address + path)
+        page.evaluate(axe)
+        broken = page.evaluate(
+            "() => axe.run().then(found => found.violations.map(one =>"
+            " one.id + ': ' + one.nodes.slice(0, 3).map(node => node.html).join(' | ')))"
+        )
+        wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        if broken or wider > 0:
+            found[path] = [*broken, f"{wider} pixels too wide"]
+    return found
 
 
 def tab_to(page: Any, name: str, most: int = 120) -> None:

@@ -1,5 +1,10 @@
-"""Kills, freezes and lost answers around jobs that are handed over: each must run once, with its true end."""
+"""Kills, freezes and wrong answers around jobs that are handed over: each must run once, with its true end.
 
+The faults come in rounds, each of which is checked when it is over and adds a line to the record.  A test
+that is started again with the same record goes on after the last round in it.
+"""
+
+import json
 import os
 import random
 import signal
@@ -10,71 +15,180 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+import pytest
+
+from depth import share_of
 from headnode.core.model.errors import HeadnodeError
 from heads import PATIENCE, RealHead
 
 FEWEST_JOBS = 10
-MOST_BEHIND = 40  # jobs that have not run; a process that never lives to the end of a search moves nothing
+MOST_BEHIND = 90  # jobs that have not run
+CALM = 3  # times as long as a storm: a process that never lives to the end of a search moves nothing
+OF_ONE_ROUND = 1000  # faults
+RUDE = 0.6  # of the calls of its commands
+ALL_OVER = 20 * PATIENCE  # seconds until all jobs of a round have ended
 
 
 class RudePeer(Protocol):
     """Another scheduler whose answers can be lost, late or wrong."""
 
     def be_rude(self, share: float) -> None:
-        """Lose or delay this share of the answers from now on."""
+        """Lose, delay, cut or replace this share of the answers from now on."""
 
-    def faults(self) -> int:
-        """Return how many answers were lost, late or wrong."""
+    def faults(self) -> Counter[str]:
+        """Return how often each of its commands did what it should not."""
+
+    def freeze(self, seconds: float) -> None:
+        """Let it stand still for a while."""
 
     def names(self) -> list[str]:
-        """Return the markers of all jobs that it knows."""
+        """Return the markers of all jobs that it ever had."""
+
+    def in_queue(self) -> list[str]:
+        """Return the markers of the jobs that wait or run."""
 
 
-def run_in_trouble(
-    head: RealHead, peer: RudePeer, folder: Path, wanted: int, submit: Callable[..., int]
-) -> dict[int, int]:
-    """Submit jobs until so many things have gone wrong; return the exit code that each is to have."""
-    chance, codes, troubles, began = random.Random(1), dict[int, int](), Counter[str](), time.monotonic()
-    marks = folder / "marks"
-    marks.mkdir()
-    peer.be_rude(0.4)
-    while sum(troubles.values()) + peer.faults() < wanted or len(codes) < FEWEST_JOBS:
-        for _ in range(chance.randrange(1, 5)):
-            number = len(codes) + 1
-            code = chance.choice([0, 0, 1, 7])
-            command = f"echo ran >> {marks}/{number}; sleep {chance.choice([0, 0.5, 2])}; exit {code}"
-            with suppress(HeadnodeError):
-                codes[submit(head, command, {"jobname": str(number)})] = code
-        if len(codes) - len(list(marks.iterdir())) < MOST_BEHIND:  # else only answers are disturbed
-            _trouble(head, chance, troubles)
-        time.sleep(chance.uniform(0.2, 1.5))
-    peer.be_rude(0.0)
-    lasted = time.monotonic() - began
-    print(f"{len(codes)} jobs, {peer.faults()} lost or late answers, {dict(troubles)}, {lasted:.0f} s")
-    return codes
+class Round:
+    """Jobs that are submitted while things go wrong, and what became of them."""
+
+    def __init__(self, head: RealHead, peer: RudePeer, folder: Path, seed: int) -> None:
+        self._head, self._peer, self._chance = head, peer, random.Random(seed)
+        self._marks = folder / f"marks-{seed}"
+        self._marks.mkdir()
+        self._codes, self._canceled, self._kills = dict[int, int](), set[int](), Counter[str]()
+        self._before = peer.faults()
+
+    def faults(self) -> Counter[str]:
+        """Return what has gone wrong in this round, by its kind."""
+        return self._kills + (self._peer.faults() - self._before)
+
+    def make_trouble(self, wanted: int, submit: Callable[..., int]) -> None:
+        """Submit jobs until so many things have gone wrong; storms of kills take turns with calms."""
+        self._peer.be_rude(RUDE)
+        ends, storm = 0.0, False
+        while self.faults().total() < wanted or len(self._codes) < FEWEST_JOBS:
+            if time.monotonic() > ends:
+                storm = not storm
+                ends = time.monotonic() + self._chance.uniform(2, 8) * (1 if storm else CALM)
+            for _ in range(self._chance.randrange(1, 7) if self._behind() < MOST_BEHIND else 0):
+                self._submit(submit)
+            if self._codes and self._chance.random() < 0.1:
+                self._cancel(self._chance.choice(list(self._codes)[-20:]))
+            self._kill(storm=storm)
+            time.sleep(self._chance.uniform(0.05, 0.5))
+        self._peer.be_rude(0.0)
+
+    def _behind(self) -> int:
+        return len(self._codes) - len(self._canceled) - sum(1 for _ in self._marks.iterdir())
+
+    def _submit(self, submit: Callable[..., int]) -> None:
+        number, code = len(self._codes) + 1, self._chance.choice([0, 0, 1, 7])
+        lasts = self._chance.choice([0, 0.5, 2])
+        command = f"echo ran >> {self._marks}/{number}; sleep {lasts}; exit {code}"
+        with suppress(HeadnodeError):
+            self._codes[submit(self._head, command, {"jobname": str(number)})] = code
+
+    def _cancel(self, job: int) -> None:
+        with suppress(HeadnodeError):  # it may have ended
+            self._head.ask("cancel_job", job=job)
+        self._canceled.add(job)
+
+    def _kill(self, *, storm: bool) -> None:
+        """Kill or freeze something, or leave all alone."""
+        fate, seconds = self._chance.random(), self._chance.uniform(0.1, 1.5)
+        if fate < 0.04:
+            self._freeze(hand_off_processes(self._head), "hand-off process frozen", seconds)
+        elif fate < 0.06:
+            self._freeze([self._head.process.pid], "head frozen", seconds)
+        elif fate < 0.1:
+            self._kills["other scheduler frozen"] += 1
+            self._peer.freeze(seconds)
+        elif storm and fate < 0.16:
+            self._head.kill()
+            self._head.start_again()
+            self._kills["head killed"] += 1
+        elif storm and fate < 0.6:
+            for process in hand_off_processes(self._head):
+                os.kill(process, signal.SIGKILL)
+                self._kills["hand-off process killed"] += 1
+
+    def _freeze(self, processes: list[int], kind: str, seconds: float) -> None:
+        for process in processes:
+            os.kill(process, signal.SIGSTOP)
+            time.sleep(seconds)
+            os.kill(process, signal.SIGCONT)
+            self._kills[kind] += 1
+
+    def outcome(self, resource: str) -> dict[str, object]:
+        """Wait for the ends; return what is lost, is there twice, ran twice or has another exit code."""
+        until = time.monotonic() + ALL_OVER
+        states = {job: self._ended(job, until) for job in self._codes}
+        wrong = {job: state for job, state in states.items() if state not in self._right(job)}
+        mark = self._head.ask("resource", name=resource)["resource"]["mark"]  # others have used it before
+        names = Counter(name for name in self._peer.names() if mark in name)
+        ran = {int(path.name): path.read_text().count("ran") for path in self._marks.iterdir()}
+        kept = {number for number, job in enumerate(self._codes, 1) if job not in self._canceled}
+        return {
+            "jobs": len(self._codes),
+            "canceled": len(self._canceled),
+            "there": len(names),
+            "lost": sorted(kept - ran.keys()),
+            "doubled": sorted(name for name, count in names.items() if count > 1),
+            "ran twice": sorted(number for number, times in ran.items() if times != 1),
+            "left behind": sorted(name for name in self._peer.in_queue() if mark in name),
+            "wrong ends": {str(job): str(state) for job, state in wrong.items()},
+        }
+
+    def _right(self, job: int) -> list[tuple[str, int | None]]:
+        code = self._codes[job]
+        right: list[tuple[str, int | None]] = [("Failed" if code else "Finished", code)]
+        return [*right, ("Canceled", None)] if job in self._canceled else right
+
+    def _ended(self, job: int, until: float) -> tuple[str, int | None]:
+        """Wait for the end of a job; return its state and the exit code of its task."""
+        while (shown := self._head.ask("job", job=job)["job"])["ended"] is None:
+            if time.monotonic() > until:
+                return "not ended: " + shown["state"], None
+            time.sleep(0.2)
+        state: str = shown["state"]
+        return state, None if state == "Canceled" else self._head.task(job)["exit_code"]
 
 
-def check_that_all_ran_once(
-    head: RealHead, peer: RudePeer, folder: Path, codes: dict[int, int], resource: str
+BROKEN = ("lost", "doubled", "ran twice", "left behind", "wrong ends")
+
+
+def check_chaos(
+    request: pytest.FixtureRequest,
+    head: RealHead,
+    peer: RudePeer,
+    folder: Path,
+    submit: Callable[..., int],
+    *,
+    faults: int,
+    resource: str = "peer",
 ) -> None:
-    """Wait for the ends; fail if a job is lost, is there twice, ran twice or has another exit code."""
-    states = {job: _ended(head, job) for job in codes}
-    wrong = {
-        job: states[job]
-        for job, code in codes.items()
-        if states[job] != ("Failed" if code else "Finished", code)
-    }
-    mark = head.ask("resource", name=resource)["resource"]["mark"]  # others have used this scheduler before
-    names = Counter(name for name in peer.names() if mark in name)
-    assert names
-    doubled = {name: count for name, count in names.items() if count > 1}
-    marks = folder / "marks"
-    ran = {path.name: path.read_text() for path in marks.iterdir() if path.read_text() != "ran\n"}
-    assert (wrong, doubled, ran) == ({}, {}, {}), head.log()
-    assert len(list(marks.iterdir())) == len(codes)
+    """Make so many faults, or as many as the command line says; fail at the round that breaks a promise."""
+    wanted = request.config.getoption("--chaos-kills") or share_of(faults)
+    record = Path(request.config.getoption("--chaos-record") or folder / "record")
+    rounds = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
+    done = sum((Counter(each["faults"]) for each in rounds), Counter[str]())
+    while done.total() < wanted:
+        began, one = time.monotonic(), Round(head, peer, folder, len(rounds) + 1)
+        one.make_trouble(min(OF_ONE_ROUND, wanted - done.total()), submit)
+        happened = one.outcome(resource)
+        seconds = round(time.monotonic() - began)
+        rounds.append({"seconds": seconds, "faults": one.faults(), **happened})
+        done += one.faults()
+        with record.open("a") as file:
+            file.write(json.dumps(rounds[-1]) + "\n")
+        assert not any(happened[each] for each in BROKEN), (happened, head.log())
+    for kind, count in done.most_common():
+        print(f"{count:6} {kind}")
+    print(f"{done.total():6} in all, {sum(each['jobs'] for each in rounds)} jobs")
 
 
 def hand_off_processes(head: RealHead) -> list[int]:
+    """Return the processes that hand jobs over for a head."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
@@ -83,33 +197,3 @@ def hand_off_processes(head: RealHead) -> list[int]:
             if parent == head.process.pid and b"headnode.apps.handoff" in path.read_bytes():
                 found.append(int(path.parent.name))
     return found
-
-
-def _trouble(head: RealHead, chance: random.Random, troubles: Counter[str]) -> None:
-    """Kill or freeze the hand-off process, or kill the head, or leave all alone."""
-    fate = chance.random()
-    if fate < 0.1:
-        head.kill()
-        head.start_again()
-        troubles["head killed"] += 1
-    elif fate < 0.5:
-        for process in hand_off_processes(head):
-            os.kill(process, signal.SIGKILL)
-            troubles["hand-off killed"] += 1
-    elif fate < 0.6:
-        for process in hand_off_processes(head):
-            os.kill(process, signal.SIGSTOP)
-            time.sleep(chance.uniform(0.1, 2.0))
-            os.kill(process, signal.SIGCONT)
-            troubles["hand-off frozen"] += 1
-
-
-def _ended(head: RealHead, job: int) -> tuple[str, int | None]:
-    """Wait for the end of a job; return its state and the exit code of its task."""
-    until = time.monotonic() + 4 * PATIENCE
-    while time.monotonic() < until:
-        shown = head.ask("job", job=job)["job"]
-        if shown["state"] in ("Finished", "Failed", "Canceled"):
-            return shown["state"], head.task(job)["exit_code"]
-        time.sleep(0.2)
-    raise AssertionError(f"job {job} has not ended: {shown}\n{head.log()}")

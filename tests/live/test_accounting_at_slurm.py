@@ -1,37 +1,51 @@
 """Jobs handed over to a real Slurm with accounting: what they used is what sacct says."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from heads import real_head
-from testbed.debian_packages import CannotInstall
+from headnode.core.model.errors import Unavailable
+from heads import RealHead, real_head
 from testbed.other_users import open_to_all
-from testbed.real_schedulers import Daemons, real_slurm
+from testbed.slurm_peer import SlurmPeer, slurm_peer
 
 
 @pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemons]:
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmPeer]:
     directory = tmp_path_factory.mktemp("there")
     open_to_all(directory)
+    with slurm_peer(directory / "slurm", accounting=True) as peer:
+        yield peer
+
+
+def test_a_new_head_over_a_site_learns_from_its_history_how_far_predictions_are_wrong(
+    tmp_path: Path, slurm: SlurmPeer
+) -> None:
+    words = ("-n", "8", "-t", "1", "-o", "/dev/null", "--chdir=/", "--wrap=sleep 2")
+    for _ in range(4):
+        slurm.run("sbatch", *words)
+    slurm.until(lambda: not slurm.in_queue())
+    with real_head(tmp_path, nodes=0) as head:
+        paths = {"settings": str(slurm.settings), "directory": str(tmp_path / "attempts")}
+        head.ask("set_resource", name="site", system="slurm", overlay=True, poll=1.0, **paths)
+        head.until(lambda: judged(head))
+
+
+def judged(head: RealHead) -> int:
     try:
-        with real_slurm(directory / "slurm") as daemons:
-            yield daemons
-    except CannotInstall as error:
-        pytest.skip(f"there is no Slurm with accounting: {error}")
+        return int(head.ask("site_jobs")["site"]["judged"])
+    except Unavailable:
+        return 0
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts a Slurm")
 @pytest.mark.parametrize(("ending", "code"), [("exit 0", 0), ("exit 3", 3)])
 def test_what_a_job_used_is_that_of_the_accounting(
-    tmp_path: Path, slurm: Daemons, ending: str, code: int
+    tmp_path: Path, slurm: SlurmPeer, ending: str, code: int
 ) -> None:
     spin = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done; sleep 2"
     with real_head(tmp_path, nodes=0) as head:
-        settings = str(slurm.folder / "slurm.conf")
-        head.ask("set_resource", name="peer", system="slurm", settings=settings, poll=1.0)
+        head.ask("set_resource", name="peer", system="slurm", settings=str(slurm.settings), poll=1.0)
         job = head.submit(f"{spin}; {ending}", terms={"resource": "peer"}, workdir="/")
         ended = head.wait(job)
         task = head.task(job)

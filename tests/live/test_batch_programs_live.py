@@ -251,3 +251,38 @@ def test_the_programs_of_another_scheduler_are_never_replaced(head: RealHead, tm
     assert [path.name for path in folder.iterdir()] == ["squeue"]
     assert programs.run(f"hn compat remove {folder}", tmp_path).returncode == 0
     assert (folder / "squeue").is_symlink()
+
+
+def test_json_has_the_fields_that_a_real_slurm_writes_with_their_types(
+    slurm: Programs, tmp_path: Path
+) -> None:
+    number = slurm.said("sbatch --parsable -J solve -n 2 -t 10 --comment note --wrap 'sleep 100'", tmp_path)
+    slurm.head.until(lambda: slurm.said(f"squeue -h -j {number} -o %t", tmp_path) == "R")
+    (job,) = json.loads(slurm.said(f"squeue --json -j {number}", tmp_path))["jobs"]
+    assert (job["job_id"], job["name"], job["job_state"], job["comment"]) == (
+        int(number),
+        "solve",
+        "RUNNING",
+        "note",
+    )
+    assert (job["time_limit"], job["cpus"], job["exit_code"]) == (10, 2, 0)
+    assert job["submit_time"] <= job["start_time"] < job["end_time"]
+    assert json.loads(slurm.said(f"scontrol show job {number} --json", tmp_path))["jobs"] == [job]
+    (node,) = [
+        n for n in json.loads(slurm.said("sinfo --json", tmp_path))["nodes"] if n["name"] == job["nodes"]
+    ]
+    assert (node["state"], node["alloc_cpus"], node["partitions"]) == ("allocated", 2, ["all"])
+    failed = slurm.said("sbatch --parsable --wrap 'exit 7'", tmp_path)
+    slurm.head.until(lambda: slurm.said(f"sacct -nXPo State -j {failed}", tmp_path) == "FAILED")
+    said = json.loads(slurm.said(f"sacct --json -j {failed}", tmp_path))
+    assert said["meta"]["plugin"]["type"] == "openapi/dbv0.0.38"
+    assert said["jobs"][0]["state"]["current"] == "FAILED"
+    assert said["jobs"][0]["exit_code"]["return_code"] == 7
+    assert json.loads(slurm.said(f"squeue --json -j {failed}", tmp_path))["jobs"][0]["exit_code"] == 7 << 8
+
+
+def test_sprio_lists_what_waits_with_its_priority(slurm: Programs, tmp_path: Path) -> None:
+    held = slurm.said("sbatch --parsable -H --wrap true", tmp_path)
+    assert slurm.said(f"sprio -h -j {held} -o '%i %u %Y'", tmp_path).split()[0] == held
+    assert "PRIORITY" in slurm.said("sprio -l", tmp_path)
+    assert slurm.said("sprio -h -u nosuchuser", tmp_path) == ""

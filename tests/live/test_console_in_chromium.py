@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from chromium import WIDTHS, axe_source, chromium, tab_to, window
+from chromium import WIDTHS, axe_source, chromium, tab_to, troubles_of_pages, window
 from gateways import RealGateway, real_gateway
 
 from heads import RealHead, real_head
@@ -101,21 +101,8 @@ def addresses(head: RealHead) -> list[str]:
 def test_axe_finds_nothing_and_nothing_is_cut_off_on_any_page(
     browser: Any, gateway: RealGateway, addresses: list[str], width: int, scheme: str
 ) -> None:
-    axe, found = axe_source(), {}
     with window(browser, gateway, width, color_scheme=scheme, bypass_csp=True) as page:
-        for path in addresses:
-            page.goto(gateway.address + path)
-            page.evaluate(axe)
-            broken = page.evaluate(
-                "() => axe.run().then(found => found.violations.map(one =>"
-                " one.id + ': ' + one.nodes.slice(0, 3).map(node => node.html).join(' | ')))"
-            )
-            wider = page.evaluate(
-                "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-            )
-            if broken or wider > 0:
-                found[path] = [*broken, f"{wider} pixels too wide"]
-    assert found == {}
+        assert troubles_of_pages(page, gateway, addresses) == {}
 
 
 def test_a_file_is_dropped_checked_submitted_watched_and_canceled(

@@ -16,7 +16,8 @@ from depth import share_of
 from headnode.core.model.errors import HeadnodeError
 from heads import PATIENCE, RealHead, processes, real_head
 from testbed.other_users import being, open_to_all
-from testbed.slurm_peer import SlurmPeer, free_ports, slurm_peer
+from testbed.real_peers import free_ports
+from testbed.slurm_peer import SlurmPeer, slurm_peer
 
 NOBODY = 65534
 SOON = {"idle_time": 1.5, "retry": 1.0, "margin": 20.0, "allocation_time": 120.0, "processors": 2}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hand_off_chaos import check_chaos
 
 from heads import PATIENCE, RealHead, real_head
 from testbed.gridengine_peer import GridEnginePeer, gridengine_peer
@@ -13,11 +14,18 @@ from testbed.other_users import open_to_all
 
 
 @pytest.fixture(scope="module")
-def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GridEnginePeer]:
+def grid_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GridEnginePeer]:
     directory = tmp_path_factory.mktemp("there")
     open_to_all(directory)
     with gridengine_peer(directory / "sge") as peer:
         yield peer
+
+
+@pytest.fixture
+def peer(grid_engine: GridEnginePeer) -> Iterator[GridEnginePeer]:
+    grid_engine.write()
+    yield grid_engine
+    grid_engine.be_rude(0.0)
 
 
 @pytest.fixture
@@ -40,8 +48,8 @@ def head(tmp_path: Path, peer: GridEnginePeer) -> Iterator[RealHead]:
         yield head
 
 
-def submit(head: RealHead, command: str, **task: Any) -> int:
-    return head.submit(command, terms={"resource": "lab"}, workdir="/", **task)
+def submit(head: RealHead, command: str, terms: dict[str, str] | None = None, **task: Any) -> int:
+    return head.submit(command, terms={"resource": "lab", **(terms or {})}, workdir="/", **task)
 
 
 @pytest.mark.parametrize(
@@ -132,3 +140,10 @@ def test_an_allocation_there_is_a_node_here_and_leaves_when_it_is_idle(
     assert head.ask("nodes")["nodes"] == []
     assert head.ask("elastic_pool", name="burst")["pool"]["failures"] == 0
     head.ask("remove_elastic_pool", name="burst")
+
+
+def test_what_is_handed_over_runs_once_whatever_is_killed(
+    head: RealHead, peer: GridEnginePeer, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """More of it, as `docs/hand-off.md` says:  --chaos-kills 10000 --chaos-record FILE --timeout 0 -s."""
+    check_chaos(request, head, peer, tmp_path, submit, faults=200, resource="lab")

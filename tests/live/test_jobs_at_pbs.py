@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand_off_chaos import check_that_all_ran_once, run_in_trouble
+from hand_off_chaos import check_chaos
 
-from depth import share_of
 from heads import RealHead, real_head
 from testbed.pbs_peer import PbsPeer, pbs_peer
 
@@ -119,8 +118,27 @@ def test_a_job_that_is_canceled_there_fails_here(head: RealHead, peer: PbsPeer) 
 def test_what_is_handed_over_runs_once_whatever_is_killed(
     head: RealHead, peer: PbsPeer, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """More of it: make test TESTS='tests/live/test_jobs_at_pbs.py --chaos-kills 10000 --timeout 0 -s'."""
-    wanted = request.config.getoption("--chaos-kills") or share_of(150)
+    """More of it, as `docs/hand-off.md` says:  --chaos-kills 10000 --chaos-record FILE --timeout 0 -s."""
     add(head, peer, tmp_path, settle=12.0)  # a submission that comes a second late must be over by then
-    codes = run_in_trouble(head, peer, tmp_path, wanted, submit)
-    check_that_all_ran_once(head, peer, tmp_path, codes, "old")
+    check_chaos(request, head, peer, tmp_path, submit, faults=150, resource="old")
+
+
+@pytest.mark.parametrize("peer", ["openpbs"], indirect=True)
+def test_how_long_jobs_waited_there_is_known_after_a_restart(head: RealHead, peer: PbsPeer) -> None:
+    assert head.wait(submit(head, "true"))["state"] == "Finished"
+    big = [submit(head, "sleep 300") for _ in range(4)]
+    for job in big:
+        head.wait_for(job, "Running")
+    behind = submit(head, "true")
+    number_of(head, behind)
+    head.kill()
+    head.start_again()
+    job = submit(head, "true", {"resource": "here,old"})
+    head.until(lambda: "as long as our tasks waited there" in told(head, job))
+    for one in (*big, behind):
+        head.ask("cancel_job", job=one)
+    assert head.wait(job)["state"] == "Finished"
+
+
+def told(head: RealHead, job: int) -> str:
+    return " ".join(entry["text"] for entry in head.ask("job_history", job=job)["history"])

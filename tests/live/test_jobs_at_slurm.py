@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand_off_chaos import check_that_all_ran_once, run_in_trouble
+from hand_off_chaos import check_chaos
 
-from depth import share_of
 from headnode.apps.client.client import Client
 from heads import RealHead, real_head
 from testbed.other_users import being, open_to_all
@@ -194,7 +193,5 @@ def test_one_poll_serves_all_jobs(head: RealHead, peer: SlurmPeer, tmp_path: Pat
 def test_what_is_handed_over_runs_once_whatever_is_killed(
     head: RealHead, peer: SlurmPeer, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """More of it: make test TESTS='tests/live/test_jobs_at_slurm.py --chaos-kills 10000 --timeout 0 -s'."""
-    wanted = request.config.getoption("--chaos-kills") or share_of(300)
-    codes = run_in_trouble(head, peer, tmp_path, wanted, submit)
-    check_that_all_ran_once(head, peer, tmp_path, codes, "peer")
+    """More of it, as `docs/hand-off.md` says:  --chaos-kills 10000 --chaos-record FILE --timeout 0 -s."""
+    check_chaos(request, head, peer, tmp_path, submit, faults=300)

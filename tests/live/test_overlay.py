@@ -81,9 +81,12 @@ def test_its_queue_and_its_nodes_are_shown(head: RealHead, peer: SlurmPeer) -> N
     shown = listed(head)[big]
     assert (shown["user"], shown["name"], shown["processors"], shown["run_time"]) == ("root", "big", 8, 180.0)
     nodes = head.ask("site_nodes")["nodes"]
-    assert [(node["name"], node["processors"], node["used"]) for node in nodes] == [("1", 4, 4), ("2", 4, 4)]
+    assert [(node["name"], node["processors"], node["used"]) for node in nodes] == [
+        ("n1", 4, 4),
+        ("n2", 4, 4),
+    ]
     (partition,) = site(head)["partitions"]
-    assert (partition["name"], partition["default"]) == ("batch", True)
+    assert (partition["name"], partition["default"]) == ("main", True)
     peer.run("scancel", big)
     head.until(lambda: big in listed(head, ended=True))
 

@@ -1,26 +1,21 @@
-"""A real Grid Engine on this machine, started without systemd in a directory of the test.
+"""A real Grid Engine on this machine, in a directory of the test, with a rude go-between.
 
 Source:  Grid Engine, bootstrap(5), sge_conf(5), queue_conf(5), host_conf(5); Debian, gridengine-master.
 """
 
-import os
+import re
 import shutil
 import socket
-import subprocess
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from testbed.real_peers import RealPeer, free_ports, started_or_skip
 
-from testbed.debian_packages import CannotInstall, install
-from testbed.slurm_peer import daemon, free_ports
-
-PATIENCE = 60.0  # seconds
 LIBRARIES = Path("/usr/lib/gridengine")
 SHARE = Path("/usr/share/gridengine")
 PACKAGES = ("gridengine-master", "gridengine-exec", "gridengine-client")
+PROGRAMS = ("qsub", "qstat", "qacct", "qdel", "qhold", "qrls", "qalter")
 HOST = """hostname localhost
 load_scaling NONE
 complex_values NONE
@@ -32,13 +27,14 @@ usage_scaling NONE
 report_variables NONE
 """
 QUEUE_EDITOR = """#!/bin/sh
-sed -i -e 's/^qname .*/qname all.q/' -e 's/^hostlist .*/hostlist localhost/' -e 's/^slots .*/slots 8/' \\
-  -e 's/^load_thresholds .*/load_thresholds NONE/' -e 's/^pe_list .*/pe_list smp/' "$1"
+sed -i -e 's/^qname .*/qname main.q/' -e 's/^hostlist .*/hostlist localhost/' \\
+  -e 's/^slots .*/slots {slots}/' -e 's/^load_thresholds .*/load_thresholds NONE/' \\
+  -e 's/^pe_list .*/pe_list smp/' -e 's#^shell .*#shell /bin/sh#' "$1"
 sleep 1
 touch "$1"
 """
 PARALLEL = """pe_name smp
-slots 8
+slots {slots}
 user_lists NONE
 xuser_lists NONE
 start_proc_args /bin/true
@@ -50,122 +46,117 @@ urgency_slots min
 accounting_summary FALSE
 qsort_args NONE
 """
+QUICK = {
+    "schedule_interval": "0:0:1", "flush_submit_sec": "1", "flush_finish_sec": "1",
+    "job_load_adjustments": "NONE", "load_adjustment_decay_time": "0:0:0", "schedd_job_info": "false",
+}  # fmt: skip
+_NAME = re.compile(r"<JB_name>([^<]*)</JB_name>")
 
 
-class GridEnginePeer:
-    """The daemons of one cell with one host of eight slots."""
+class GridEnginePeer(RealPeer):
+    """The daemons of one cell: one host of so many slots, in the queue ``main.q``."""
 
-    def __init__(self, directory: Path) -> None:
-        self.root, self.programs = directory / "root", directory / "programs"
-        self._work = directory
+    def __init__(self, directory: Path, slots: int = 8) -> None:
+        self.root, self._slots = directory / "root", slots
         master, executor = free_ports(2)
-        self.variables = {
-            "SGE_ROOT": str(self.root),
-            "SGE_CELL": "default",
-            "SGE_QMASTER_PORT": str(master),
-            "SGE_EXECD_PORT": str(executor),
-        }
-        self.environment = {**os.environ, **self.variables, "SGE_ND": "1"}
+        variables = {
+            "SGE_ROOT": str(self.root), "SGE_CELL": "default", "SGE_ND": "1",
+            "SGE_QMASTER_PORT": str(master), "SGE_EXECD_PORT": str(executor),
+        }  # fmt: skip
+        told = " ".join(f"{name}={value}" for name, value in variables.items() if name != "SGE_ND")
+        real = {name: f"env {told} {shutil.which(name) or f'/usr/bin/{name}'}" for name in PROGRAMS}
+        super().__init__(directory, PACKAGES, {**real, "dd": "/bin/dd"}, variables)  # dd reads the exit files
 
-    def run(self, *words: str, **more: str) -> str:
-        environment = {**self.environment, **more}
-        done = subprocess.run(
-            words, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
-        )
-        return done.stdout
+    def names(self) -> list[str]:
+        """Return the names of all jobs that it ever had: what has ended is in its accounting."""
+        file = self.root / "default/common/accounting"
+        rows = [line.split(":") for line in file.read_text().splitlines()] if file.exists() else []
+        return [row[4] for row in rows if len(row) > 5] + self.in_queue()
 
-    def write(self) -> None:
-        """Make a cell without jobs."""
+    def in_queue(self) -> list[str]:
+        """Return the names of the jobs that wait or run."""
+        return _NAME.findall(self.run("qstat", "-u", "*", "-xml"))
+
+    def make(self) -> None:
+        """Make a cell without jobs, and start the daemons."""
         common = self.root / "default" / "common"
-        for made in (common, *(self._work / name for name in ("qmaster/job_scripts", "execd", "programs"))):
+        for made in (
+            common,
+            *(self.directory / name for name in ("qmaster/job_scripts", "execd", "programs")),
+        ):
             made.mkdir(parents=True)
         for name in ("bin", "lib", "utilbin"):
             shutil.copytree(Path("/var/lib/gridengine") / name, self.root / name, symlinks=True)
         (self.root / "util").symlink_to(SHARE / "util")
         (common / "host_aliases").write_text(f"localhost {socket.gethostname()}\n")
         (common / "act_qmaster").write_text("localhost\n")
-        spool = f"{common};{self._work}/qmaster"
+        self._spool(common)
+        self.controller = self.start("qmaster", "sge_qmaster")
+        self._open_queue()
+        self.start("execd", "sge_execd")
+        self.until(self._is_ready)
+
+    def cancel_all(self) -> None:
+        """Delete the jobs of all users, and wait until their shepherds are gone."""
+        self.run("qdel", "-f", "-u", "*", check=False)
+        self.until(lambda: not self.in_queue())
+
+    def _spool(self, common: Path) -> None:
+        here = self.directory
+        spool = f"{common};{here}/qmaster"
         bootstrap = {
             "admin_user": "none", "default_domain": "none", "ignore_fqdn": "false",
             "spooling_method": "classic", "spooling_lib": "libspoolc", "spooling_params": spool,
-            "binary_path": "/usr/sbin", "qmaster_spool_dir": self._work / "qmaster", "security_mode": "none",
+            "binary_path": "/usr/sbin", "qmaster_spool_dir": here / "qmaster", "security_mode": "none",
             "listener_threads": 2, "worker_threads": 2, "scheduler_threads": 1,
         }  # fmt: skip
         (common / "bootstrap").write_text("".join(f"{name} {value}\n" for name, value in bootstrap.items()))
-        told = {"execd_spool_dir": self._work / "execd", "min_uid": 0, "min_gid": 0, "mailer": "/bin/true"}
+        told = {"execd_spool_dir": here / "execd", "min_uid": 0, "min_gid": 0, "mailer": "/bin/true"}
         told["reporting_params"] = "accounting=true reporting=false flush_time=00:00:01 joblog=false"
-        lines = [
-            f"{name} {told[name]}" if (name := line.split(maxsplit=1)[0]) in told else line
-            for line in (SHARE / "default-configuration").read_text().splitlines()
-            if line.strip()
-        ]
-        (self._work / "configuration").write_text("\n".join([*lines, ""]))
+        lines = (SHARE / "default-configuration").read_text().splitlines()
+        (here / "configuration").write_text(_with_values(lines, told))
         apart = {"LD_LIBRARY_PATH": str(LIBRARIES)}
         self.run(f"{LIBRARIES}/spoolinit", "classic", "libspoolc", spool, "init", **apart)
         for kind, what in (
-            ("configuration", self._work / "configuration"),
+            ("configuration", here / "configuration"),
             ("complexes", SHARE / "util/resources/centry"),
             ("usersets", SHARE / "util/resources/usersets"),
             ("managers", "root"),
         ):
             self.run(f"{LIBRARIES}/spooldefaults", kind, str(what), **apart)
-        exports = " ".join(f"{name}={value}" for name, value in self.variables.items())
-        for name in ("qsub", "qstat", "qacct", "qdel", "qhold", "qrls", "qalter"):
-            path = self.programs / name
-            path.write_text(f'#!/bin/sh\nexport {exports}\nexec {shutil.which(name)} "$@"\n')
-            path.chmod(0o755)
 
-    def open_queue(self) -> None:
+    def _open_queue(self) -> None:
         """Add the host, a parallel environment and the queue; each needs the one before."""
-        self.until(lambda: self.run("qconf", "-sh"))
-        files = {"host": HOST, "parallel": PARALLEL, "editor": QUEUE_EDITOR}
-        for name, text in files.items():
-            (self._work / name).write_text(text)
-        (self._work / "editor").chmod(0o755)
-        self.run("qconf", "-as", "localhost")
-        self.run("qconf", "-Ae", str(self._work / "host"))
-        self.run("qconf", "-Ap", str(self._work / "parallel"))
-        self.run("qconf", "-aq", "all.q", EDITOR=str(self._work / "editor"))
-        fast = self.run("qconf", "-ssconf")
-        for name in ("schedule_interval 0:0:1", "flush_submit_sec 1", "flush_finish_sec 1"):
-            field = name.split()[0]
-            fast = "\n".join(name if line.startswith(field) else line for line in fast.splitlines())
-        (self._work / "scheduler").write_text(f"{fast}\n")
-        self.run("qconf", "-Msconf", str(self._work / "scheduler"))
+        here = self.directory
+        self.until(lambda: self.run("qconf", "-sh", check=False))
+        for name, text in {"host": HOST, "parallel": PARALLEL, "editor": QUEUE_EDITOR}.items():
+            (here / name).write_text(text.replace("{slots}", str(self._slots)))
+        (here / "editor").chmod(0o755)
+        self.run("qconf", "-as", "localhost", check=False)
+        self.run("qconf", "-Ae", str(here / "host"), check=False)
+        self.run("qconf", "-Ap", str(here / "parallel"))
+        self.run("qconf", "-aq", "main.q", EDITOR=str(here / "editor"))
+        (here / "scheduler").write_text(_with_values(self.run("qconf", "-ssconf").splitlines(), QUICK))
+        self.run("qconf", "-Msconf", str(here / "scheduler"))
 
-    def until(self, happened: Callable[[], object]) -> None:
-        until = time.monotonic() + PATIENCE
-        while not happened():
-            assert time.monotonic() < until, self.run("qstat", "-f")
-            time.sleep(0.1)
-
-    def is_ready(self) -> bool:
+    def _is_ready(self) -> bool:
         """Whether the host has reported its load: the queue has no letter of a state."""
-        return any(
-            line.startswith("all.q") and len(line.split()) == 5
-            for line in self.run("qstat", "-f").splitlines()
-        )
+        lines = self.run("qstat", "-f", check=False).splitlines()
+        return any(line.startswith("main.q") and len(line.split()) == 5 for line in lines)
+
+
+def _with_values(lines: list[str], told: dict[str, object] | dict[str, str]) -> str:
+    """Return lines of a name and a value each, some of them with another value."""
+    names = [line.split(maxsplit=1)[0] for line in lines if line.strip()]
+    kept = [line for line in lines if line.strip()]
+    return "".join(
+        f"{name} {told[name]}\n" if name in told else f"{line}\n"
+        for name, line in zip(names, kept, strict=True)
+    )
 
 
 @contextmanager
-def gridengine_peer(directory: Path) -> Iterator[GridEnginePeer]:
+def gridengine_peer(directory: Path, slots: int = 8) -> Iterator[GridEnginePeer]:
     """Start a Grid Engine; skip the test where there can be none."""
-    if os.geteuid() != 0:
-        pytest.skip("a Grid Engine of the test needs root")
-    try:
-        if shutil.which("sge_qmaster") is None or shutil.which("sge_execd") is None:
-            install(*PACKAGES)
-    except CannotInstall as error:
-        pytest.skip(f"there is no Grid Engine: {error}")
-    directory.mkdir()
-    peer = GridEnginePeer(directory)
-    peer.write()
-    with ExitStack() as running:
-        running.enter_context(daemon("sge_qmaster", environment=peer.environment))
-        peer.open_queue()
-        running.enter_context(daemon("sge_execd", environment=peer.environment))
-        peer.until(peer.is_ready)
-        try:
-            yield peer
-        finally:
-            peer.run("qdel", "-f", "-u", "*")
+    with started_or_skip(GridEnginePeer(directory, slots)) as peer:
+        yield peer

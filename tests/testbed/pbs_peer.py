@@ -1,6 +1,7 @@
 """A site that speaks as OpenPBS or as Torque, in a directory of the test: see `pbs_programs`."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -18,6 +19,8 @@ PROGRAMS = ("qsub", "qstat", "qdel", "qhold", "qrls", "qalter")
 
 class PbsPeer(RudePrograms):
     """The directory of a server, and its programs for a resource."""
+
+    process: "subprocess.Popen[bytes]"
 
     def __init__(
         self, directory: Path, speaks: str, slots: int, defects: Sequence[str], **more: object
@@ -42,6 +45,17 @@ class PbsPeer(RudePrograms):
     def jobs(self) -> list[dict[str, Any]]:
         """Return all jobs that were ever submitted."""
         return pbs_programs.Site(self.directory).jobs(ended=True)  # type: ignore[no-any-return, no-untyped-call]
+
+    def in_queue(self) -> list[str]:
+        """Return the markers of the jobs that wait or run."""
+        waits = (job for job in self.jobs() if job["state"] not in "FC")
+        return [job["variables"].get("HEADNODE_MARKER", job["name"]) for job in waits]
+
+    def freeze(self, seconds: float) -> None:
+        """Let the server start and end no job for a while."""
+        self.process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self.process.send_signal(signal.SIGCONT)
 
     def names(self) -> list[str]:
         """Return the markers of all jobs that were ever submitted."""
@@ -80,6 +94,7 @@ def pbs_peer(
     peer = PbsPeer(directory, speaks, slots, defects, **more)
     peer.make()
     with subprocess.Popen(peer.server, stdin=subprocess.DEVNULL) as process:
+        peer.process = process
         try:
             peer.until((directory / "ready").exists)
             yield peer

@@ -175,7 +175,7 @@ class DetailedJob(JobObject, frozen=True):
     submit_host: str  # the host from which it was submitted, or the address of a client; empty before
     alternatives: int  # their number
     alternative: int | None  # the request it started with: 0 its own, n its n-th alternative; null before
-    state_detail: str  # configuring, queued, handed, running, suspending, suspended, resuming, ending, ...
+    state_detail: str  # configuring, queued, handed, running, suspending, suspended, staging in, ...
     history: list[HistoryEntry]
     usage: JobUsage | None  # null before it started
     hold_until: float | None

@@ -18,5 +18,5 @@ def recorded(name: str) -> CommandResult:
     body, _, status = text.rpartition("[rc=")
     lines = body.splitlines()[1:]
     failed = [line for line in lines if _COMPLAINS.match(line) or "error" in line or "Unable to" in line]
-    out = "\n".join(line for line in lines if line not in failed)
+    out = "".join(f"{line}\n" for line in lines if line not in failed)
     return CommandResult(int(status.split("]")[0]), out, "\n".join(failed))

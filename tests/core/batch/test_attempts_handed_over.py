@@ -9,6 +9,7 @@ from headnode.core.batch.dialect import (
     AttemptPlace,
     CommandResult,
     ForeignAction,
+    ForeignEnding,
     ForeignJob,
     ForeignState,
     Rows,
@@ -18,6 +19,7 @@ from headnode.core.batch.dialect import (
 )
 from headnode.core.batch.hand_off import HandOffPatience, HandOffTable
 from headnode.core.batch.phases import PHASES, Fact, ForeignPhase
+from headnode.core.batch.slurm import ENDINGS
 from headnode.core.batch.tracked import Files, HandOffNews
 from headnode.core.model.errors import Broken
 from headnode.core.model.outcome import ResourceUsage
@@ -37,7 +39,9 @@ def table_with(*, job: str = "", may_be_there: bool = False) -> HandOffTable:
 
 
 def row(state: ForeignState, word: str = "", owner: str = "ada", **more: object) -> Rows:
-    return rows_of([ForeignJob("7", MARK, state, word or state.name, owner=owner, **more)])  # type: ignore[arg-type]
+    ending = ENDINGS.get(word, ForeignEnding.STOPPED)
+    job = ForeignJob("7", MARK, state, word or state.name, ending=ending, owner=owner, **more)  # type: ignore[arg-type]
+    return rows_of([job])
 
 
 def outcome(news: Sequence[HandOffNews]) -> tuple[str, int | None, int | None]:
@@ -48,7 +52,7 @@ def outcome(news: Sequence[HandOffNews]) -> tuple[str, int | None, int | None]:
 
 def settled(table: HandOffTable, files: Files, now: float) -> list[HandOffNews]:
     """Return what follows from an exit file where there is no accounting."""
-    return [*table.looked({MARK: files}, Instant(now)), *table.remembered(None, Instant(now))]
+    return [*table.looked({MARK: files}, Instant(now), Instant(now)), *table.remembered(None, Instant(now))]
 
 
 def test_an_attempt_that_may_be_there_is_searched_for_before_it_is_submitted() -> None:
@@ -56,7 +60,7 @@ def test_an_attempt_that_may_be_there_is_searched_for_before_it_is_submitted() -
     for now in (0, 10, 20, 29, 30, 31, 32):
         assert table.to_submit(Instant(now)) == []
         table.polled({}, Instant(now), Instant(now))
-        table.looked({MARK: NOTHING}, Instant(now))
+        table.looked({MARK: NOTHING}, Instant(now), Instant(now))
     assert [one.marker for one in table.to_submit(Instant(33))] == [MARK]
 
 
@@ -73,8 +77,8 @@ def test_no_bad_answer_counts_as_absence() -> None:
     table = table_with(may_be_there=True)
     for now in range(0, 2000, 10):
         table.polled(None, Instant(now), Instant(now))
-        table.looked({MARK: NOTHING}, Instant(now))
-        table.looked({MARK: None}, Instant(now))
+        table.looked({MARK: NOTHING}, Instant(now), Instant(now))
+        table.looked({MARK: None}, Instant(now), Instant(now))
         assert table.to_submit(Instant(now)) == []
 
 
@@ -83,7 +87,7 @@ def test_what_has_started_is_never_submitted_again() -> None:
     found: list[HandOffNews] = []
     for now in range(0, 1000, 10):
         found += table.polled({}, Instant(now), Instant(now))
-        found += table.looked({MARK: Files(has_started=True)}, Instant(now))
+        found += table.looked({MARK: Files(has_started=True)}, Instant(now), Instant(now))
         assert table.to_submit(Instant(now)) == []
         if found:
             break
@@ -113,9 +117,46 @@ def test_what_is_gone_is_looked_for_in_its_files_then_in_the_history() -> None:
     other.polled({}, Instant(1), Instant(1))
     ended = row(ForeignState.ENDED, "FAILED", exit_code=4, started=Instant(1))
     assert other.remembered(ended, Instant(5)) == []  # the exit file may still come
-    other.looked({MARK: Files(True)}, Instant(22))
+    other.looked({MARK: Files(True)}, Instant(22), Instant(22))
     other.attempts[KEY].said_started = True
     assert outcome(other.remembered(ended, Instant(22))) == ("exited", 4, None)
+
+
+def test_no_end_is_concluded_from_the_history_before_its_files_could_be_looked_at() -> None:
+    """A home that does not answer, and accounting that does."""
+    table = table_with(job="7")
+    table.polled({}, Instant(1), Instant(1))
+    ended = row(ForeignState.ENDED, "FAILED", exit_code=4)
+    for now in (30, 300):
+        table.looked({MARK: None}, Instant(now), Instant(now))
+        assert table.remembered(ended, Instant(now)) == []
+    table.looked({MARK: Files(True)}, Instant(301), Instant(302))
+    assert outcome(table.remembered(ended, Instant(302))) == ("exited", 4, None)
+
+
+def test_a_look_at_its_files_counts_from_when_it_began() -> None:
+    """It may take a minute, and the exit file is written meanwhile."""
+    table = table_with(job="7")
+    ended = row(ForeignState.ENDED, "COMPLETED", exit_code=0)
+    table.polled(ended, Instant(0), Instant(0))
+    assert table.looked({MARK: NOTHING}, Instant(1), Instant(60)) == []
+    said = "code=0 signal=0 start=5 end=9 id=7 host=n1"
+    table.looked({MARK: Files(True, said)}, Instant(60), Instant(61))
+    assert outcome(table.remembered(None, Instant(61))) == ("exited", 0, None)
+    gone = table_with(job="7")
+    gone.polled({}, Instant(1), Instant(1))
+    gone.looked({MARK: NOTHING}, Instant(2), Instant(60))
+    assert gone.remembered(ended, Instant(60)) == []
+
+
+def test_a_look_that_began_while_it_may_have_been_submitted_does_not_let_it_be_submitted_again() -> None:
+    table = table_with(may_be_there=True)
+    for now in (30, 31, 32):
+        table.polled({}, Instant(now), Instant(now))
+    table.looked({MARK: NOTHING}, Instant(5), Instant(40))
+    assert table.to_submit(Instant(40)) == []
+    table.looked({MARK: Files(True)}, Instant(41), Instant(41))
+    assert table.to_submit(Instant(41)) == []
 
 
 @pytest.mark.parametrize(
@@ -143,8 +184,8 @@ def test_what_ended_without_an_exit_file_ended_as_its_state_says(
         table.stop(KEY)
     table.polled(row(ForeignState.ENDED, word, **more), Instant(0), Instant(0))
     if not stop:  # else how it ends is decided: its exit file is not waited for
-        assert table.looked({MARK: files}, Instant(10)) == []
-    assert outcome(table.looked({MARK: files}, Instant(20))) == wanted
+        assert table.looked({MARK: files}, Instant(10), Instant(10)) == []
+    assert outcome(table.looked({MARK: files}, Instant(20), Instant(20))) == wanted
 
 
 @pytest.mark.parametrize(
@@ -170,7 +211,7 @@ def test_what_was_used_is_waited_for_as_long_as_the_accounting_may_be_late() -> 
     for late, used in ((14, MEASURED), (15, ResourceUsage(1.5, 0.5))):
         table = table_with(job="7")
         table.polled(row(ForeignState.ENDED, "COMPLETED"), Instant(0), Instant(0))
-        assert [news.kind for news in table.looked({MARK: said}, Instant(1))] == ["started"]
+        assert [news.kind for news in table.looked({MARK: said}, Instant(1), Instant(1))] == ["started"]
         assert table.remembered({}, Instant(1)) == []
         assert [one.marker for one in table.to_remember()] == [MARK]
         rows = row(ForeignState.ENDED, "COMPLETED", usage=MEASURED) if used is MEASURED else {}
@@ -184,6 +225,7 @@ def test_the_accounting_has_what_was_used_by_an_attempt_without_an_exit_file() -
     table = table_with(job="7")
     table.polled(row(ForeignState.RUNNING), Instant(0), Instant(0))
     table.polled({}, Instant(1), Instant(1))
+    table.looked({MARK: NOTHING}, Instant(30), Instant(30))
     (ended,) = table.remembered(row(ForeignState.ENDED, "TIMEOUT", usage=MEASURED), Instant(30))
     assert ended.outcome is not None
     assert (ended.outcome.kind, ended.outcome.usage) == ("timed-out", MEASURED)
@@ -202,9 +244,9 @@ def test_nothing_is_lost_before_its_time() -> None:
     table = table_with(job="7")
     for now in range(0, 120, 10):
         table.polled({}, Instant(now), Instant(now))
-        assert table.looked({MARK: NOTHING}, Instant(now)) == []
+        assert table.looked({MARK: NOTHING}, Instant(now), Instant(now)) == []
     table.polled({}, Instant(120), Instant(120))
-    assert outcome(table.looked({MARK: NOTHING}, Instant(120)))[0] == "lost"
+    assert outcome(table.looked({MARK: NOTHING}, Instant(120), Instant(120)))[0] == "lost"
 
 
 @pytest.mark.parametrize(("files", "kind"), [(NOTHING, "never-ran"), (Files(True), "stopped")])
@@ -214,9 +256,9 @@ def test_what_was_canceled_there_and_is_gone_is_over_soon(files: Files, kind: st
     table.begun(ForeignAction.CANCEL, [table.attempts[KEY]], Instant(0))
     for now in (1, 10, 20):
         table.polled({}, Instant(now), Instant(now))
-        assert table.looked({MARK: files}, Instant(now)) == []
+        assert table.looked({MARK: files}, Instant(now), Instant(now)) == []
     table.polled({}, Instant(21), Instant(21))
-    assert outcome(table.looked({MARK: files}, Instant(21)))[0] == kind
+    assert outcome(table.looked({MARK: files}, Instant(21), Instant(21)))[0] == kind
 
 
 def test_an_empty_answer_is_not_believed_where_there_are_many() -> None:
@@ -369,7 +411,7 @@ class Scheduler:
             elif begin <= now:
                 state = ForeignState.RUNNING
             word = {"waiting": "PENDING", "running": "RUNNING", "ended": "COMPLETED"}[state.value]
-            found[marker, "ada"] = ForeignJob(number, marker, state, word, exit_code=None)
+            found[marker, "ada"] = ForeignJob(number, marker, state, word, ending=ForeignEnding.BY_ITSELF)
         return found
 
     def accounted(self) -> Rows | None:
@@ -377,7 +419,10 @@ class Scheduler:
         fate = self.chance.random()
         ended = [marker for marker, files in self.files.items() if files.exit_text]
         rows = {
-            (m, "ada"): ForeignJob("1", m, ForeignState.ENDED, "COMPLETED", usage=MEASURED) for m in ended
+            (m, "ada"): ForeignJob(
+                "1", m, ForeignState.ENDED, "COMPLETED", ending=ForeignEnding.BY_ITSELF, usage=MEASURED
+            )
+            for m in ended
         }
         return None if fate < 0.2 else {} if fate < 0.6 else rows
 
@@ -431,7 +476,7 @@ def lived(seed: int) -> Iterator[tuple[Scheduler, Head]]:
             head.take(table.submitted(one.key, answer, Instant(now)), table)
         head.take(table.polled(there.rows(now), Instant(now), Instant(now)), table)
         looked = {one.marker: there.files.get(one.marker, NOTHING) for one in table.to_look_at()}
-        head.take(table.looked(looked, Instant(now)), table)
+        head.take(table.looked(looked, Instant(now), Instant(now)), table)
         if table.to_remember():
             head.take(table.remembered(there.accounted(), Instant(now)), table)
         yield there, head

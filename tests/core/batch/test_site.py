@@ -194,12 +194,28 @@ def test_the_configuration_says_how_jobs_are_counted() -> None:
 
 
 def test_the_history_has_what_has_ended() -> None:
-    cells = ("5", "ada", "CANCELLED by 0", "batch", "10", "20", "50", "5", "8", "2", "phys", "a b")
+    cells = (
+        "5",
+        "ada",
+        "CANCELLED by 0",
+        "batch",
+        "10",
+        "20",
+        "50",
+        "5",
+        "8",
+        "2",
+        "phys",
+        "n[1-2]",
+        "70",
+        "a b",
+    )
     text = "\n".join(FIELDS.join(each) for each in (cells, ("6", "ada", "RUNNING", *cells[3:]), ("7",)))
     found = read_history(answer(text))
     assert found is not None
     (job,) = found
     assert (job.id, job.word, job.started, job.ended, job.limit) == ("5", "CANCELLED", 20.0, 50.0, 300.0)
+    assert (job.nodes, job.priority, job.name) == ("n[1-2]", 70, "a b")
     assert "now-1day" in history_words("now-1day")
 
 

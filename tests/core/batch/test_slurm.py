@@ -27,6 +27,9 @@ def listed(
     return f"{job:40}{state:20}{code:12}{start:24}{limit:16}{'ada':33}{reason:48}{name:64}\n"
 
 
+HEADER = listed("JOBID", "STATE", "EXIT_CODE", "START_TIME", "REASON", "NAME", "TIME_LIMIT")
+
+
 def accounted(job: str, state: str, code: str, user: str, system: str, memory: str, name: str) -> str:
     return "\x1f".join((job, state, code, "1795402426", user, system, memory, "", "ada", name)) + "\n"
 
@@ -96,7 +99,8 @@ def test_what_real_controllers_answer_to_a_submission(name: str, kind: str) -> N
 def test_a_poll_has_every_state_with_its_times_and_codes() -> None:
     rows = SLURM.polled(
         answer(
-            listed("5", "PENDING", "0", "N/A", "Resources", MARKER)
+            HEADER
+            + listed("5", "PENDING", "0", "N/A", "Resources", MARKER)
             + listed("6", "RUNNING", "0", "1795402426", "None", f"{MARKER}1")
             + listed("7", "FAILED", "768", "1795402426", "NonZeroExitCode", f"{MARKER}2")
             + listed("8", "FAILED", "9", "1795402426", "JobLaunchFailure", f"{MARKER}3")
@@ -120,7 +124,9 @@ def test_a_poll_has_every_state_with_its_times_and_codes() -> None:
 def test_a_poll_says_what_is_held_by_its_user_and_for_how_long_it_may_run() -> None:
     held = listed("5", "PENDING", "0", "N/A", "JobHeldUser", MARKER, "1-00:01:00")
     others = listed("6", "PENDING", "0", "N/A", "JobHeldAdmin", f"{MARKER}1", "2:00")
-    rows = SLURM.polled(answer(held + others + listed("7", "PENDING", "0", "N/A", "None", f"{MARKER}2")))
+    rows = SLURM.polled(
+        answer(HEADER + held + others + listed("7", "PENDING", "0", "N/A", "None", f"{MARKER}2"))
+    )
     assert rows is not None
     found = [(row.is_held, row.limit) for row in rows.values()]
     assert found == [
@@ -135,7 +141,10 @@ def test_a_poll_says_what_is_held_by_its_user_and_for_how_long_it_may_run() -> N
     [
         answer("", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)", 1),
         answer("", "squeue: error: Invalid user: 77777", 0),
-        answer(listed("5", "PENDING", "0", "N/A", "None", MARKER), "", None),
+        answer(HEADER + listed("5", "PENDING", "0", "N/A", "None", MARKER), "", None),
+        answer(listed("5", "PENDING", "0", "N/A", "None", MARKER)),
+        answer(HEADER + listed("5", "PENDING", "0", "N/A", "None", f"{MARKER}1")[:-2]),
+        answer(""),
     ],
 )
 def test_nothing_is_learnt_from_an_answer_that_failed(said: CommandResult) -> None:
@@ -149,6 +158,11 @@ def test_what_real_controllers_answer_to_a_poll() -> None:
     assert SLURM.remembered(recorded("slurmdb/dbd_down_sacct")) is None
     assert SLURM.remembered(recorded("slurmdb/sacct_nojob")) == {}
     assert SLURM.remembered(recorded("slurmdb/sacct_immediately")) == {}
+
+
+def test_a_row_of_the_history_that_was_cut_on_its_way_is_none() -> None:
+    row = accounted("2", "FAILED", "3:0", "00:00", "00:00", "", f"{MARKER}1")
+    assert SLURM.remembered(answer(row + row[:-2])) is None
 
 
 def test_the_history_has_how_jobs_ended() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from headnode.adapters.processes.attempt_limits import above_its_memory
 from headnode.adapters.processes.limits import Bounds
-from headnode.apps.cli.batch_programs import sacct, scancel, scontrol, sinfo, squeue, srun
+from headnode.apps.cli.batch_programs import sacct, scancel, scontrol, sinfo, sprio, squeue, srun
 from headnode.apps.cli.batch_programs.columns import letters, lines, named
 from headnode.apps.cli.batch_programs.moments import moment
 from headnode.apps.cli.batch_programs.programs import system_of_link
@@ -36,6 +36,7 @@ TABLES = {
     "scancel": scancel.OPTIONS,
     "scontrol": scontrol.OPTIONS,
     "sinfo": sinfo.OPTIONS,
+    "sprio": sprio.OPTIONS,
     "srun": srun.OPTIONS,
 }
 

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from headnode.core.batch.dialect import ForeignState
 from headnode.core.batch.site import SiteFacts, SiteJob, SiteNode, SitePartition, SiteSnapshot
+from headnode.core.batch.site_past import past_snapshots
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.scheduling.policies import POLICIES
 from headnode.engine.prediction import look_ahead
@@ -98,6 +99,42 @@ def test_starts_that_were_seen_correct_what_is_expected() -> None:
     assert forecast.judged == 30
     look(forecast, snapshot(running("r", since=99_950, limit=100), waiting("x"), at=100_000))
     assert p50(forecast, "x") == 100_110.0
+
+
+def history(count: int) -> tuple[SiteJob, ...]:
+    """Return jobs that each had all nodes for 100 s, came 90 s apart, and asked for 1,000 s."""
+    return tuple(
+        waiting(
+            str(number), state=ForeignState.ENDED, word="COMPLETED", reason="", limit=1000.0, nodes="n[1-2]",
+            node_count=2, priority=1000 - number, submitted=Instant(90.0 * number + 1),
+            started=Instant(100.0 * number + 2), ended=Instant(100.0 * number + 102),
+        )
+        for number in range(count)
+    )  # fmt: skip
+
+
+def test_what_the_site_showed_in_the_past_follows_from_its_history() -> None:
+    now = replace(snapshot(waiting("w", submitted=Instant(4000.0)), at=6000.0), ended=history(40))
+    *past, last = past_snapshots(now, 20)
+    assert last is now
+    assert len(past) == 20
+    for seen in past:
+        words = [job.word for job in seen.jobs]
+        assert words.count("RUNNING") <= 1
+        assert all(job.ended is None for job in seen.jobs)
+        assert all(job.started is None for job in seen.jobs if job.word == "PENDING")
+    taught = [job.id for seen in past for job in seen.ended]
+    assert len(taught) == len(set(taught))
+    assert list(past_snapshots(snapshot(), 20)) == [snapshot()]
+
+
+def test_a_new_head_learns_from_the_history_how_far_predictions_are_wrong() -> None:
+    now = replace(snapshot(at=6000.0), ended=history(60))
+    forecast = SiteForecast()
+    for seen in past_snapshots(now, 20):
+        look(forecast, seen)
+    assert forecast.judged >= 20
+    assert forecast.calibration.state()
 
 
 def test_a_job_that_does_not_wait_for_its_turn_is_left_out() -> None:

@@ -16,11 +16,11 @@ _HOME = 'case $d in "~/"*) d=$HOME/${d#"~/"};; esac; '
 _SUBMIT = f"""d=$1 t=$2; shift 2; {_HOME}
 umask 077; mkdir -p "$d" && cd "$d" && [ -O . ] && [ -O .. ] && mkdir -p "$@" || exit {NO_DIRECTORY}
 umask 022
-say() {{ printf '\\n%s %s %s\\n%s' "$t" "$m" "$1" "$2"; }}
+say() {{ printf '%s\\n%s %s %s\\n' "$2" "$t" "$m" "$1"; }}
 one() {{
   m=$1 script=$2; shift 2
   if cd "$m" && [ -O . ] && printf %s "$script" > {SCRIPT}; then
-    said=$("$@" < {SCRIPT} 2>&1); say $? "$said"; : > {SCRIPT}
+    "$@" < {SCRIPT} 2>&1; say $?; : > {SCRIPT}
   else
     say {NO_DIRECTORY} "it is not the directory of its user, or is full"
   fi
@@ -33,13 +33,14 @@ base=$PWD
 
 It is read from standard input: everybody can see arguments.  No program is started but those that submit.
 """
+# An exit file that is there and cannot be read says nothing of its attempt, not even that there is none.
 _LOOK = (
-    f"d=$1; shift; {_HOME}"
+    f"n='\n'; d=$1; shift; {_HOME}"
     f'(umask 077; mkdir -p "$d") && cd "$d" && [ -O . ] && [ -O .. ] || exit {NO_DIRECTORY}; base=$(pwd); '
     'for m; do s=-; x=; if cd "$base/$m" 2> /dev/null; then ls > /dev/null 2>&1; '
     "[ -e started ] && s=S; "
-    "[ -f exit ] && x=$(dd if=exit iflag=nonblock bs=1000 count=1 2> /dev/null | head -n 1); fi; "
-    'printf "%s %s %s\\n" "$m" "$s" "$x"; done'
+    "if [ -f exit ]; then x=$(dd if=exit iflag=nonblock bs=1000 count=1 2> /dev/null) || continue; fi; fi; "
+    'printf "%s %s %s\\n" "$m" "$s" "${x%%"$n"*}"; done'
 )
 
 
@@ -92,16 +93,17 @@ def submit_input(
 
 
 def submissions_said(said: CommandResult, token: str, markers: Iterable[str]) -> dict[str, CommandResult]:
-    """Return what each submission answered; both its streams are one text.  No answer has the `token`."""
+    """Return what each submission answered: both its streams as one text.  A line with `token` ends it."""
     if said.status == NO_DIRECTORY:
         return dict.fromkeys(markers, said)
     found = dict.fromkeys(markers, CommandResult(None, "", said.err))
-    whole = said.out.split(f"\n{token} ")[1:-1]  # nothing shows the end of the last
-    for part in whole:
-        head, _, text = part.partition("\n")
+    text, *rest = said.out.split(f"\n{token} ")
+    for part in rest[:-1]:  # what was cut on its way there shows in nothing that follows
+        head, _, following = part.partition("\n")
         marker, _, status = head.partition(" ")
         if marker in found and status.isdigit():
             found[marker] = CommandResult(int(status), text, text)
+        text = following
     return found
 
 

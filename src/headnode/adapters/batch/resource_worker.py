@@ -305,13 +305,15 @@ class ResourceWorker:
             words = look_words(base_directory(self._resource, owner), markers)
             order = self._orders[attempts[0].key]
             self._looking.add(owner)
-            looked = partial(self._looked, owner, markers)
+            looked = partial(self._looked, owner, markers, _now())
             self._beside(owner, partial(self._run_as_owner, order, words), looked)
 
-    def _looked(self, owner: str, markers: Sequence[str], said: CommandResult | None, now: Instant) -> None:
+    def _looked(
+        self, owner: str, markers: Sequence[str], began: Instant, said: CommandResult | None, now: Instant
+    ) -> None:
         self._looking.discard(owner)
         if said is not None:
-            self._tell(self._table.looked(files_found(said, markers), now))
+            self._tell(self._table.looked(files_found(said, markers), began, now))
         self._next_history = 0.0
 
     def _remember(self) -> None:

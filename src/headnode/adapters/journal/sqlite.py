@@ -207,6 +207,11 @@ class SqliteJournal:
         """Return the newest version of Headnode that wrote here."""
         return self._written_by
 
+    def size(self) -> int:
+        """Return how many bytes the file and its write-ahead log take."""
+        files = (self._path, self._path.with_name(self._path.name + "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
     def copy_to(self, path: Path) -> None:
         """Copy the journal into a new file while appends go on; they wait for some milliseconds at most.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Run = Callable[[Arguments, Client, Output], int]
 
-SLURM = ("sbatch", "squeue", "scancel", "sinfo", "sacct", "srun", "scontrol")
+SLURM = ("sbatch", "squeue", "scancel", "sinfo", "sacct", "srun", "scontrol", "sprio")
 PBS = ("qsub", "qstat", "qdel")
 """Programs of others that `hn` is by their names; PBS and Grid Engine have the same."""
 COMMON_OPTIONS = (

@@ -44,6 +44,7 @@ from headnode.core.state.report import ReportEnded, ReportStarted
 from headnode.core.state.resources import ReportHanded
 from headnode.core.state.transitions import JobState, TaskState
 from headnode.engine.engine import Engine
+from headnode.engine.ports import Past
 from headnode.protocol.task_answers import OutputBytesAnswer
 
 log = logging.getLogger("headnode.handoff")
@@ -63,6 +64,7 @@ class HandOff:
         name: str,
         secret_of: Callable[[JobRecord], str],
         starts: Callable[[], PredictedStarts],
+        past: Past,
     ) -> None:
         self._engine, self._batcher, self._name, self._secret_of = engine, batcher, name, secret_of
         self.reasons: dict[AttemptPlace, str] = {}  # why each waits at its resource
@@ -76,7 +78,7 @@ class HandOff:
         self._looks: set[str] = set()  # sites for which somebody asks
         self.site = SiteOverlay()
         self.places = PlaceDesk(
-            engine, batcher, starts, SeenPlaces(self.statuses, self.site.of, self.want_site)
+            engine, batcher, starts, SeenPlaces(self.statuses, self.site.of, self.want_site), past
         )
         self._wakes = asyncio.Event()
         self._number = 0

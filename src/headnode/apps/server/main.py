@@ -47,7 +47,7 @@ from headnode.apps.server.api.node_commands import close_all
 from headnode.apps.server.api.streams import JobWatchers
 from headnode.apps.server.api.task_output import OutputRetention
 from headnode.apps.server.bank_desk import BankDesk
-from headnode.apps.server.command_batcher import CommandBatcher
+from headnode.apps.server.command_batcher import CommandBatcher, EffectsInOrder
 from headnode.apps.server.doors.unix import GATEWAY_SOCKET, GatewayDoor, UnixDoor
 from headnode.apps.server.elastic import ElasticNodes
 from headnode.apps.server.event_webhooks import EventWebhooks
@@ -61,9 +61,9 @@ from headnode.core.model.node import NodeState
 from headnode.core.state import nodes as c
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
-from headnode.engine.engine import Effects, Engine
+from headnode.engine.engine import Engine
 from headnode.engine.policy_registry import PolicyRegistry
-from headnode.engine.ports import HeadStore
+from headnode.engine.ports import HeadStore, Past
 
 if TYPE_CHECKING:
     from headnode.apps.server.doors.network import NetworkListener
@@ -210,7 +210,7 @@ class Head:
         options = self._options
         self._notices = JobNotices(self.engine, context.lookups, options.state, options.name)
         self.elastic = ElasticNodes(self.engine, self.batcher, lambda: self.context.network)
-        self._hand_off = HandOffWhenNeeded(self, options)
+        self._hand_off = HandOffWhenNeeded(self, options, self._journal)
         self._filter_caller = FilterCaller(options.state, options.name)
         self._bank = BankDesk(context, self._filter_caller)
         self._submissions = SubmissionFilters(context, self._filter_caller)
@@ -223,7 +223,7 @@ class Head:
             self.links.contacts,
             given_up_in=partial(given_up_in, self.engine, self.links, self._absences),
             shut_down=self._shut_down,
-            copy_journal=self._journal.copy_to,
+            store=self._journal,
             submission_chain=self._submissions,
             asker=self._filter_caller,
             notices=self._notices,
@@ -359,8 +359,8 @@ def _log_crash(task: "asyncio.Task[None]") -> None:
 class HandOffWhenNeeded:
     """Hands jobs over to resources; nothing of it is imported before there is one."""
 
-    def __init__(self, head: Head, options: HeadOptions) -> None:
-        self._head, self._options = head, options
+    def __init__(self, head: Head, options: HeadOptions, past: Past) -> None:
+        self._head, self._options, self._past = head, options, past
         self.made: HandOff | None = None
         self._needed = asyncio.Event()
         self._make(head.engine.cluster)
@@ -378,7 +378,7 @@ class HandOffWhenNeeded:
 
         head, name = self._head, self._options.name
         secret_of, starts = head.elastic.secret_of, lambda: head.context.predicted_starts
-        self.made = HandOff(head.engine, head.batcher, name, secret_of, starts)
+        self.made = HandOff(head.engine, head.batcher, name, secret_of, starts, self._past)
         self._needed.set()
 
     async def keep(self) -> None:
@@ -386,15 +386,3 @@ class HandOffWhenNeeded:
         await self._needed.wait()
         if self.made is not None:
             await self.made.keep()
-
-
-class EffectsInOrder:
-    """Effects one after the other."""
-
-    def __init__(self, *effects: Effects) -> None:
-        self.effects = list(effects)
-
-    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
-        """Let each do its part."""
-        for effect in self.effects:
-            effect.perform(events, cluster)

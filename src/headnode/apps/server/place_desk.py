@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
@@ -11,23 +10,23 @@ from typing import NamedTuple
 from headnode.adapters.batch.orders import ResourceStatus
 from headnode.apps.server.command_batcher import CommandBatcher
 from headnode.apps.server.predicted_starts import PredictedStarts, PredictorProcess
-from headnode.core.batch.dialect import AttemptPlace, ForeignState
+from headnode.core.batch.dialect import ForeignState
+from headnode.core.batch.resource_waits import ResourceWaits
 from headnode.core.batch.site import SiteJob
 from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.place import PlaceEstimate, StartBasis
 from headnode.core.model.quantities import Instant, JobId, Seconds
-from headnode.core.model.resource import HERE, PLACE_MARK, BatchResource
+from headnode.core.model.resource import HERE, BatchResource
 from headnode.core.model.resource_system import ResourceSystem
 from headnode.core.scheduling.reasons import never_with_any
-from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
-from headnode.core.state.job_record import JobRecord
+from headnode.core.state.job_record import JobRecord, decode_record
 from headnode.core.state.place_choice import choose_place, expected_by_waits
 from headnode.core.state.place_job import PlaceJob, places_of
 from headnode.core.state.resources import why_not_there
-from headnode.core.state.transitions import TaskState
 from headnode.engine.engine import Engine
+from headnode.engine.ports import Past
 from headnode.engine.site_prediction import SiteForecast
 
 log = logging.getLogger("headnode.places")
@@ -35,7 +34,8 @@ log = logging.getLogger("headnode.places")
 LOOK = 5.0  # seconds between two looks
 REST = 5  # a look rests so many times as long as it took, at least
 MOST_LOOKED_AT = 50  # jobs of one look, the first of the queue
-WAITS_KEPT = 9  # of the tasks that waited last at a resource
+LOOKED_BACK, MOST_PAST = 1000, 50  # ended jobs that a new head looks at; those at resources that it reads
+EVENTS_OF_ONE = 200  # that it reads of each, the first
 LONGEST_PREDICTION = 4.0  # seconds of work for one look at one resource
 OLD_POLLS, OLD = 4, 60.0  # a queue that was seen so many polls and seconds ago says nothing any more
 OLD_STATUS = 600.0  # seconds; a resource that did not answer then may answer now
@@ -54,7 +54,7 @@ class SeenPlaces(NamedTuple):
 
 
 class PlaceDesk:
-    """What is known of the places for jobs with a choice.  All of it may be lost: it is learned again."""
+    """What is known of the places for jobs with a choice.  All of it may be lost: the journal has it, too."""
 
     def __init__(
         self,
@@ -62,50 +62,36 @@ class PlaceDesk:
         batcher: CommandBatcher,
         starts: Callable[[], PredictedStarts],
         seen: "SeenPlaces",
+        past: Past,
     ) -> None:
         self._engine, self._batcher, self._starts, self._seen = engine, batcher, starts, seen
         self.known: dict[JobId, tuple[PlaceEstimate, ...]] = {}  # of jobs that have no place yet
-        self._waits: dict[str, deque[Seconds]] = {}
-        self._since: dict[str, dict[AttemptPlace, Instant]] = {}  # of tasks that wait, by resource
+        self._waits = ResourceWaits()
         self._wakes = asyncio.Event()
         if engine.cluster.resource_index.choosing:
             self._wakes.set()
-        now = engine.clock.now()
-        for job in engine.cluster.resource_index.elsewhere:
-            self._waiting_already(engine.cluster.jobs[job], now)
+        try:
+            self._learn_from_the_past(past)
+        except Unavailable as error:
+            log.error("how long jobs waited at resources is not known: %s", error)
 
-    def _waiting_already(self, record: JobRecord, now: Instant) -> None:
-        for task, progress in enumerate(record.run.tasks if record.run is not None else (), 1):
-            for instance, live in progress.live.items():
-                if live.state is TaskState.DISPATCHED and record.run is not None:
-                    key = AttemptPlace(record.id, task, instance, live.attempt)
-                    self._since.setdefault(record.run.resource, {})[key] = now
+    def _learn_from_the_past(self, past: Past) -> None:
+        """Read how long the newest jobs waited, and since when those wait that are there now."""
+        index, found = self._engine.cluster.resource_index, list[JobId]()
+        for ended in past.ended_jobs(owner=None, states=(), before=None, limit=LOOKED_BACK):
+            record = decode_record(ended.record)
+            if record.run is not None and record.run.resource in index.named and len(found) < MOST_PAST:
+                found.append(ended.id)
+        for job in sorted([*found, *index.elsewhere]):
+            self._waits.learn(event for _, event in past.job_events(job, 0, EVENTS_OF_ONE))
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Learn from the waits of tasks at resources; look soon when a job is to get a place."""
-        for event in events:
-            match event:
-                case e.InstancesDispatched() if event.placement[0][0].startswith(PLACE_MARK):
-                    there = self._since.setdefault(event.placement[0][0].removeprefix(PLACE_MARK), {})
-                    there |= {AttemptPlace(event.job, event.task, *each): event.at for each in event.attempts}
-                case e.InstancesStarted() if any(self._since.values()):
-                    for begun in event.started:
-                        key = AttemptPlace(event.job, begun.task, begun.instance, begun.attempt)
-                        self._leaves(key, begun.at)
-                case e.InstancesEnded() if event.ended[0].node.startswith(PLACE_MARK):
-                    for one in event.ended:
-                        self._leaves(AttemptPlace(event.job, one.task, one.instance, one.attempt), None)
+        self._waits.learn(events)
         for job in self.known.keys() - cluster.resource_index.choosing:
             del self.known[job]
         if cluster.resource_index.choosing - self.known.keys():
             self._wakes.set()
-
-    def _leaves(self, key: AttemptPlace, started: Instant | None) -> None:
-        for resource, waiting in self._since.items():
-            since = waiting.pop(key, None)
-            if since is not None and started is not None:
-                waits = self._waits.setdefault(resource, deque(maxlen=WAITS_KEPT))
-                waits.append(Seconds(max(0.0, started - since)))
 
     async def keep(self) -> None:
         """Look for ever while jobs have a choice."""
@@ -171,8 +157,7 @@ class PlaceDesk:
             return PlaceEstimate(place, problem=problem)
         if known.system is ResourceSystem.SLURM:
             return ahead.get(record.id, PlaceEstimate(place))
-        waiting = list(self._since.get(place, {}).values())
-        return expected_by_waits(place, now, list(self._waits.get(place, ())), waiting)
+        return expected_by_waits(place, now, self._waits.waited(place), self._waits.waiting(place))
 
     def _problem(self, known: BatchResource, now: Instant) -> str:
         """Return why a resource takes no job now; empty if it does."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from headnode.apps.server.predicted_starts import PredictorProcess
 from headnode.core.batch.site import SiteJob, SiteSnapshot
+from headnode.core.batch.site_past import past_snapshots
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.resource import BatchResource
 from headnode.core.state.resources import overlay_of
@@ -15,6 +16,8 @@ from headnode.engine.site_prediction import SiteForecast
 
 log = logging.getLogger("headnode.site")
 
+LOOKS_BACK = 20  # into the history of a site
+SHORT_PREDICTION = 2.0  # seconds of work for one of these
 LONGEST_PREDICTION = 8.0  # seconds of work for one look
 REST_FACTOR = 3  # times as long as a look took, nothing is done
 
@@ -30,6 +33,7 @@ class SiteOverlay:
         self._problem = ""
         self._arrived: list[SiteSnapshot] = []  # while a thread reads the forecast; it must not change then
         self._is_read = False
+        self._has_learned = False  # from the history of the site
 
     def of(self, resource: str) -> SiteForecast | None:
         """Return what is known of the queue of a resource; None if it was not seen."""
@@ -77,12 +81,27 @@ class SiteOverlay:
                 self._news.clear()
                 began = time.monotonic()
                 try:
+                    await self._learn_from_history(predictor)
                     await self._look(predictor)
                 except Unavailable as error:
                     log.error("the starts of jobs at the site cannot be predicted: %s", error)
                 await asyncio.sleep(REST_FACTOR * (time.monotonic() - began))
         finally:
             await predictor.end()
+
+    async def _learn_from_history(self, predictor: PredictorProcess) -> None:
+        """Predict the starts of the past once, and learn how far each was wrong, as an older head."""
+        snapshot = self.forecast.snapshot
+        if self._has_learned or snapshot is None or not snapshot.ended:
+            return
+        self._has_learned, past = True, SiteForecast()
+        for seen in past_snapshots(snapshot, LOOKS_BACK):
+            past.observe(seen)
+            situation = past.situation() if seen is not snapshot else None
+            if situation is not None:
+                past.accept(situation, await predictor.predict(situation, SHORT_PREDICTION))
+        if past.judged > self.forecast.judged:
+            self.forecast.calibration, self.forecast.judged = past.calibration, past.judged
 
     async def _look(self, predictor: PredictorProcess) -> None:
         self._is_read = True

@@ -12,6 +12,7 @@ from headnode.core.batch.dialect import (
     CommandResult,
     Dialect,
     ForeignAction,
+    ForeignEnding,
     ForeignJob,
     ForeignState,
     Rows,
@@ -58,7 +59,7 @@ class GridEngine(Dialect):
 
     def submitted(self, said: CommandResult) -> SubmissionResult:
         """Warnings may stand before the id, also with -terse."""
-        ids = [line.strip() for line in said.out.splitlines() if _ID.fullmatch(line.strip())]
+        ids = [line for line in said.lines if _ID.fullmatch(line)]
         if said.status == 0 and ids:
             return SubmissionResult("queued", ids[-1])
         text = said.err or said.out
@@ -85,7 +86,7 @@ class GridEngine(Dialect):
     def remembered(self, said: CommandResult) -> Rows | None:
         """An unknown name is an error, and the newest jobs are written seconds late."""
         if said.status == 0:
-            return rows_of(_accounted(said.out))
+            return None if said.is_cut else rows_of(_accounted(said.out))
         return {} if "not found" in said.err + said.out else None
 
     def act(self, action: ForeignAction, jobs: Sequence[str], wanted: Submission) -> Sequence[str]:
@@ -153,9 +154,13 @@ def _accounted(text: str) -> Iterator[ForeignJob]:
             word,
             exit_code=None if signal else code,
             signal=signal,
+            ending=_ENDINGS.get(word, ForeignEnding.STOPPED),
             usage=_usage(cells),
             owner=cells.get("owner", "").strip(),
         )
+
+
+_ENDINGS: Final = {"failed 0": ForeignEnding.BY_ITSELF, "failed 37": ForeignEnding.LATE}
 
 
 def _usage(cells: Mapping[str, str]) -> ResourceUsage:

@@ -203,6 +203,7 @@ class HandOffTable:
 
     def _listed(self, one: Tracked, row: ForeignJob, now: Instant) -> list[HandOffNews]:
         self._forget_absence(one)
+        one.without_exit = None
         found = [] if one.id else [news_of(one, "handed", id=row.id)]
         one.listed_as(row)
         one.enter(Fact.LISTED_AS_OVER if row.state is ForeignState.ENDED else Fact.LISTED, now)
@@ -237,26 +238,29 @@ class HandOffTable:
         if one.phase is not ForeignPhase.DOUBTFUL:
             one.enter(Fact.NOT_LISTED, now)
 
-    def looked(self, found: Mapping[str, Files | None], now: Instant) -> list[HandOffNews]:
-        """These are the files of attempts; None where they could not be looked at."""
+    def looked(self, found: Mapping[str, Files | None], began: Instant, now: Instant) -> list[HandOffNews]:
+        """These were the files of attempts when a look at them began; None where that failed."""
         news: list[HandOffNews] = []
         for marker, files in found.items():
             one = self._by_marker.get(marker)
             if one is not None and files is not None and one.phase in (*THERE, ForeignPhase.DOUBTFUL):
-                news += self._judged(one, files, now)
+                news += self._judged(one, files, began, now)
         return news
 
-    def _judged(self, one: Tracked, files: Files, now: Instant) -> list[HandOffNews]:
+    def _judged(self, one: Tracked, files: Files, began: Instant, now: Instant) -> list[HandOffNews]:
         said = read_exit(files.exit_text)
         if said is not None:
             if one.report is None:
                 one.report, one.reported = said, now
             return self._started(one, Instant(now if said.started is None else said.started))
         if one.phase is ForeignPhase.DOUBTFUL:
-            return self._searched(one, files, now)
+            late = began >= one.since + self.patience.settle  # no submission was under way any more
+            return self._searched(one, files, now) if late else []
+        if began < one.since + self.patience.exit_file and not one.stop:
+            return []
+        one.without_exit = files
         if one.row is not None and one.row.state is ForeignState.ENDED:
-            waited = one.stop or now - one.since >= self.patience.exit_file
-            return self._ended_as(one, one.row, files, now) if waited else []
+            return self._ended_as(one, one.row, files, now)
         return self._lost(one, files, now)
 
     def _searched(self, one: Tracked, files: Files, now: Instant) -> list[HandOffNews]:
@@ -282,8 +286,8 @@ class HandOffTable:
             if one.report is not None:
                 one.row = row
                 found.append(self._over(one, reported(one, self.title), now))
-            elif one.phase is ForeignPhase.MISSING and now - one.since >= self.patience.exit_file:
-                found += self._ended_as(one, row, Files(one.said_started), now)
+            elif one.phase is ForeignPhase.MISSING and one.without_exit is not None:
+                found += self._ended_as(one, row, one.without_exit, now)
         for one in self.attempts.values():
             if one.report is not None and (rows is None or now - one.reported >= self.patience.accounting):
                 found.append(self._over(one, reported(one, self.title), now))

@@ -74,7 +74,7 @@ class Pbs(Dialect):
 
     def submitted(self, said: CommandResult) -> SubmissionResult:
         """Warnings may stand before the id.  What is not clearly refused may be queued."""
-        ids = [line.strip() for line in said.out.splitlines() if _ID.fullmatch(line.strip())]
+        ids = [line for line in said.lines if _ID.fullmatch(line)]
         if said.status == 0 and ids:
             return SubmissionResult("queued", ids[-1])
         text = said.err or said.out

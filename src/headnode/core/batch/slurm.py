@@ -12,6 +12,7 @@ from headnode.core.batch.dialect import (
     CommandResult,
     Dialect,
     ForeignAction,
+    ForeignEnding,
     ForeignJob,
     ForeignState,
     Rows,
@@ -38,10 +39,16 @@ STATES: Final = {
     )
     for word in words.split()
 }
+ENDINGS: Final = {
+    **dict.fromkeys(("COMPLETED", "FAILED"), ForeignEnding.BY_ITSELF),
+    **dict.fromkeys(("TIMEOUT", "DEADLINE"), ForeignEnding.LATE),
+    **dict.fromkeys(("NODE_FAIL", "BOOT_FAIL", "PREEMPTED"), ForeignEnding.LOST),
+}
 _COLUMNS: Final = (
     ("JobArrayID", 40), ("State", 20), ("exit_code", 12), ("StartTime", 24), ("TimeLimit", 16),
     ("UserName", 33), ("Reason", 48), ("Name", 64),
 )  # fmt: skip
+_HEADING: Final = re.compile(r"\w+ +STATE ", re.ASCII)
 FIELDS: Final = "\x1f"
 _EPOCH: Final = ("env", "SLURM_TIME_FORMAT=%s")
 _REFUSALS: Final = (
@@ -78,7 +85,7 @@ class Slurm(Dialect):
 
     def submitted(self, said: CommandResult) -> SubmissionResult:
         """Sites print lines of their own around the id: the last line that is one counts."""
-        ids = [found[1] for line in said.out.splitlines() if (found := _ID.fullmatch(line.strip()))]
+        ids = [found[1] for line in said.lines if (found := _ID.fullmatch(line))]
         if said.status == 0 and ids:
             return SubmissionResult("queued", ids[-1])
         refuses = (said.status in (1, 255) and "error:" in said.err) or said.status == 255
@@ -89,11 +96,14 @@ class Slurm(Dialect):
     def poll(self, users: Sequence[str]) -> Sequence[str]:
         """Ask for all states and hidden partitions: else what has ended looks as if it were gone."""
         columns = ",".join(f"{name}:{width}" for name, width in _COLUMNS)
-        return [*_EPOCH, "squeue", "-h", "-a", "-r", "-t", "all", "-u", ",".join(users), "-O", columns]
+        return [*_EPOCH, "squeue", "-a", "-r", "-t", "all", "-u", ",".join(users), "-O", columns]
 
     def polled(self, said: CommandResult) -> Rows | None:
-        """An unknown user is complained of with status 0: an answer with a complaint is none."""
-        if said.status != 0 or "error" in said.err:
+        """An unknown user is complained of with status 0: an answer with a complaint is none.
+
+        The heading shows that it is an answer, also if there is no job.
+        """
+        if said.status != 0 or "error" in said.err or said.is_cut or not _HEADING.match(said.out):
             return None
         return rows_of(_listed(said.out))
 
@@ -106,7 +116,7 @@ class Slurm(Dialect):
 
     def remembered(self, said: CommandResult) -> Rows | None:
         """Without accounting, or when its database is away, it fails."""
-        if said.status != 0 or "error" in said.err:
+        if said.status != 0 or "error" in said.err or said.is_cut:
             return None
         return rows_of(_accounted(said.out))
 
@@ -187,6 +197,7 @@ def _row(
         "" if reason == "None" else reason,
         None if signal else code,
         signal or None,
+        ENDINGS.get(word, ForeignEnding.STOPPED),
         began,
     )
 

@@ -255,7 +255,7 @@ def _partition(line: str) -> SitePartition:
 
 
 _HISTORY_CELLS: Final = (
-    "JobID,User,State,Partition,Submit,Start,End,TimelimitRaw,NCPUS,NNodes,Account,JobName"
+    "JobID,User,State,Partition,Submit,Start,End,TimelimitRaw,NCPUS,NNodes,Account,NodeList,Priority,JobName"
 )
 
 
@@ -278,7 +278,8 @@ def read_history(said: CommandResult) -> tuple[SiteJob, ...] | None:
 
 
 def _ended(cells: list[str]) -> SiteJob | None:
-    number, user, word, partition, submitted, start, end, limit, processors, nodes, account, name = cells
+    number, user, word, partition, submitted, start, end, limit, processors, nodes, account, *rest = cells
+    where, priority, name = rest
     word = word.split(" ")[0].rstrip("+")
     ended = seconds_since_1970(end)
     if STATES.get(word) is not ForeignState.ENDED or not _ID.match(number) or ended is None:
@@ -298,6 +299,8 @@ def _ended(cells: list[str]) -> SiteJob | None:
         processors=max(1, _whole(processors)),
         node_count=max(1, _whole(nodes)),
         account=plain(account),
+        nodes="" if where == "None assigned" else plain(where),
+        priority=_whole(priority),
     )
 
 

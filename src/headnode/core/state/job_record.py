@@ -10,6 +10,7 @@ import msgspec
 
 from headnode.core.model.errors import Broken, UnknownDescription
 from headnode.core.model.job import JobSpec, with_option
+from headnode.core.model.outcome import AttemptOfTask
 from headnode.core.model.place import Placement
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.ranges import Ranges
@@ -35,6 +36,7 @@ class LiveAttempt(msgspec.Struct, forbid_unknown_fields=True):
     moved: bool = False  # it has had other processors there; nothing is handed over to run behind it
     staging: StagingPhase = ""
     foreign: str = ""  # its id at a resource that has accepted it
+    after: tuple[AttemptOfTask, ...] = ()  # of parents, which must end well before the node starts it
 
 
 class TaskProgress(msgspec.Struct, forbid_unknown_fields=True):

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 OPTIONS = {
     **acted_on(
         "accounts/A allocations/X! allusers/a! array! brief/b! delimiter endtime/E format/o helpformat/e! "
-        "jobs/j long/l! name nodelist/N noheader/n! parsable/p! parsable2/P! partition/r qos/q starttime/S "
-        "state/s uid user/u version/V! help/h! usage! associations/x group gid/g"
+        "jobs/j long/l! name nodelist/N json! noheader/n! parsable/p! parsable2/P! partition/r qos/q "
+        "starttime/S state/s uid user/u version/V! help/h! usage! associations/x group gid/g"
     ),
     **ignored(
         "allclusters/L! clusters/M duplicates/D! federation! local! noconvert! units truncate/T! verbose/v! "
@@ -39,7 +39,7 @@ OPTIONS = {
         "there is one cluster, and its values are whole",
     ),
     **refused("completion/c! file/f", "the head has all jobs; leave it out"),
-    **refused("json! yaml!", "use -o with --parsable2, or: hn job list --all --json"),
+    **refused("yaml!", "use --json"),
     **refused(
         "ncpus/I nnodes/i timelimit-min/k timelimit-max/K wckeys/W flags/F constraints/C reason/R",
         "filter what is printed",
@@ -256,6 +256,16 @@ def run(words: "Sequence[str]", client: Client) -> int:
         titles = [_TITLES[name] for name in _VALUES]
         rows = [titles[at : at + 4] for at in range(0, len(titles), 4)]
         sys.stdout.write("".join(" ".join(f"{title:<19}" for title in row).rstrip() + "\n" for row in rows))
+        return 0
+    if asked.has("json"):
+        from headnode.apps.cli.batch_programs.data_parser import document, ended_job
+
+        cluster, used = _cluster_name(client), _usage("total")
+        found = [
+            ended_job(row, cluster, used(AccountRow(row, "")) or 0.0)
+            for row in _rows(asked, JobSource(client))
+        ]
+        sys.stdout.write(document("accounting", "jobs", found))
         return 0
     fields = _fields(asked)
     lines = [

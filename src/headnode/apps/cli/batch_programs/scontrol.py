@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 OPTIONS = {
-    **acted_on("oneliner/o! quiet/Q! version/V! help/h! usage!"),
+    **acted_on("oneliner/o! json! quiet/Q! version/V! help/h! usage!"),
     **ignored(
         "all/a! clusters/M details/d! future/F! hide! local! verbose/v! federation! sibling!", "it is shown"
     ),
-    **refused("uid/u json! yaml!", "the user is known from the login; for JSON: hn job view --json"),
+    **refused("uid/u yaml!", "the user is known from the login; write --json"),
 }
 _JOB = (
     "JobId=arrayjobid {array}JobName=name",
@@ -113,6 +113,8 @@ def _show(rest: "Sequence[str]", client: Client, asked: ProgramWords) -> int:
     show = shows.get(entity)
     if show is None:
         raise ProgramRefusal(f"invalid entity:{rest[0]} for keyword:show", prefix="bare")
+    if asked.has("json") and show is not _jobs:
+        raise ProgramRefusal("--json is for jobs here; for nodes: sinfo --json")
     sys.stdout.write(show(named, client, asked))
     return 0
 
@@ -138,6 +140,10 @@ def _jobs(named: str, client: Client, asked: ProgramWords) -> str:
         rows = [row for row in rows if str(row.number) == number or number in _waiting(row)]
     if named and not rows:
         raise ProgramRefusal("slurm_load_jobs error: Invalid job id specified", prefix="bare")
+    if asked.has("json"):
+        from headnode.apps.cli.batch_programs.data_parser import queued_jobs
+
+        return queued_jobs(rows)
     if not rows:
         return "No jobs in the system\n"
     return "".join(_told(_job_lines(row), asked) for row in rows)

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 OPTIONS = {
     **acted_on(
         "dead/d! exact/e! format/o Format/O noheader/h! Node/N! nodes/n list-reasons/R! long/l! partition/p "
-        "responding/r! sort/S states/t summarize/s! version/V! help! usage!"
+        "responding/r! sort/S states/t summarize/s! json! version/V! help! usage!"
     ),
     **ignored(
         "all/a! bg/b! clusters/M cluster federation! hide! local! noconvert! verbose/v!",
         "there is one cluster; it is asked anyway",
     ),
     **refused("iterate/i", "repeat the program itself"),
-    **refused("json! yaml! reservation/T!", "use: hn node list --json, hn reservation list"),
+    **refused("yaml! reservation/T!", "use: --json, hn reservation list"),
 }
 _SHORT_STATES = {
     "idle": "idle", "mixed": "mix", "allocated": "alloc", "draining": "drng", "drained": "drain",
@@ -196,6 +196,13 @@ def run(words: "Sequence[str]", client: Client) -> int:
     nodes = [node for node in client.ask("nodes")["nodes"] if _is_wanted(node, asked)]
     partitions = partitions_of(nodes)
     chosen = asked.parts("partition")
+    if asked.has("json"):
+        from headnode.apps.cli.batch_programs.data_parser import document, node
+
+        some = {each["name"] for name in chosen or partitions for each in partitions.get(name, ())}
+        found = [node(each, state_of(each), reason_of(each)) for each in nodes if each["name"] in some]
+        sys.stdout.write(document("controller", "nodes", found))
+        return 0
     rows: list[NodeRow] = []
     columns = _columns(asked, _widest(nodes, asked.has("Node")), _widest_partition(partitions))
     for partition, members in partitions.items():

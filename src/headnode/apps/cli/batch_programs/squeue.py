@@ -39,13 +39,13 @@ _CLUSTER = "there is one cluster; it is asked anyway"
 OPTIONS = {
     **acted_on(
         "account/A array/r! array-unique! format/o Format/O jobs/j job/J long/l! me! name/n noheader/h! "
-        "nodelist/w partition/p qos/q sort/S start! states/t state/T user/u version/V! help! usage!"
+        "nodelist/w partition/p qos/q sort/S start! states/t state/T json! user/u version/V! help! usage!"
     ),
     **ignored("all/a! hide! noconvert! verbose/v! local! federation! sibling! priority/P!", _CLUSTER),
     **ignored("clusters/M", _CLUSTER),
     **refused("iterate/i", "repeat the program itself, or use: hn job wait"),
     **refused("steps/s", "parts that srun starts are not listed"),
-    **refused("json! yaml!", "use -o or -O, or: hn job list --json"),
+    **refused("yaml!", "use --json"),
     **refused("licenses/L reservation/R only-job-state!", "choose by -j, -n, -u, -p, -w, -A or -t"),
 }
 _SHORT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
@@ -126,7 +126,8 @@ def run(words: "Sequence[str]", client: Client) -> int:
     """List jobs."""
     asked = read_words(words, OPTIONS)
     refuse_other_clusters(asked, client)
-    wanted = states_asked(asked.parts("states") + asked.parts("state"))
+    states = asked.parts("states") + asked.parts("state")
+    wanted = states_asked(states or (["all"] if asked.has("json") else []))  # as Slurm does
     source = JobSource(client)
     ids = [part for name in ("jobs", "job") for part in asked.parts(name)]
     jobs = _named(source, ids) if ids else _listed(source, asked, wanted)
@@ -136,7 +137,13 @@ def run(words: "Sequence[str]", client: Client) -> int:
         for row in rows_of(source, job, expand=asked.has("array") or asked.has("array-unique"))
     ]
     rows = [row for row in rows if _is_wanted(row, asked, wanted, ids)]
-    sys.stdout.write(_table(asked, _sorted(rows, asked.text("sort"))))
+    rows = _sorted(rows, asked.text("sort"))
+    if asked.has("json"):
+        from headnode.apps.cli.batch_programs.data_parser import queued_jobs
+
+        sys.stdout.write(queued_jobs(rows))
+    else:
+        sys.stdout.write(_table(asked, rows))
     return 0
 
 

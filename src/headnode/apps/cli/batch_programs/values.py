@@ -89,7 +89,8 @@ def expected_start(row: BatchRow) -> float | None:
     return expected.get("p50") or expected.get("promise")
 
 
-def _end(row: BatchRow) -> float | None:
+def expected_end(row: BatchRow) -> float | None:
+    """Return when it ended, or when its limit ends it."""
     if row.ended is not None:
         return row.ended
     found = limit_of(row)
@@ -267,7 +268,7 @@ FIELDS: "Mapping[str, Value]" = {
     "elapsed": lambda row: clock(elapsed(row), hours=True),
     "elapsedseconds": lambda row: str(int(elapsed(row))),
     "eligible": lambda row: date(_hold_time(row)),
-    "end": lambda row: date(_end(row)),
+    "end": lambda row: date(expected_end(row)),
     "ended": lambda row: date(row.ended),
     "excluded": lambda row: ",".join(spec(row).get("excluded_nodes") or ()) or None,
     "exclusive": lambda row: "NO" if spec(row).get("exclusive") else "OK",

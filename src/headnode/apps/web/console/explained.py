@@ -2,7 +2,8 @@
 
 from headnode.apps.cli.screens import explain
 from headnode.apps.cli.screens.explain_facts import facts, nodes_by_reason, places
-from headnode.apps.readable_values import duration
+from headnode.apps.readable_values import counted, duration
+from headnode.apps.web.console.site_queue import queue_row
 from headnode.apps.web.console.visit import Model, Told
 
 OVER = explain.OVER
@@ -24,6 +25,7 @@ def explained(told: Told, job: Told, now: float, *, dry_run: bool = False) -> Mo
         ],
         "ahead": told["ahead"],
         "jobs_ahead": told["jobs_ahead"],
+        "there": _there(told),
         "would_start": places(told["would_start"]) if told["would_start"] else "",
         "when": _when(told, now),
         "changes": [_change(change, now) for change in told["changes"]],
@@ -36,6 +38,21 @@ def explained(told: Told, job: Told, now: float, *, dry_run: bool = False) -> Mo
                 told["dependencies"], explain.dependencies_in_words(told["dependencies"]), strict=True
             )
         ],
+    }
+
+
+def _there(told: Told) -> Model | None:
+    """Return who is before a job at a site, and what the site says of its start; None if it waits nowhere."""
+    site = told.get("site")
+    if not site:
+        return None
+    learned = (
+        f"corrected by {counted(site['judged'], 'start')} seen" if site["judged"] else "not corrected yet"
+    )
+    return {
+        **site,
+        "jobs_ahead": [queue_row(job) for job in site["jobs_ahead"]],
+        "learned": f"Our times are {learned}.",
     }
 
 

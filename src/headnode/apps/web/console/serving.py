@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -32,6 +33,7 @@ from headnode.apps.web.console.rendering import STATIC, STATIC_ADDRESS, render, 
 from headnode.apps.web.console.reservations import RESERVATION_ACTIONS, RESERVATION_PAGES
 from headnode.apps.web.console.settings import SETTINGS_ACTIONS, SETTINGS_PAGES
 from headnode.apps.web.console.site import ConsoleAction, ConsolePage, FormAgain, GoTo
+from headnode.apps.web.console.site_queue import SITE_KEPT, SITE_PAGES, site_name
 from headnode.apps.web.console.site_rules import RULES_ACTIONS, RULES_PAGES
 from headnode.apps.web.console.visit import (
     AnswersForAll,
@@ -55,6 +57,7 @@ PAGES: Final = (
     *NODE_PAGES,
     *COMMAND_PAGES,
     *PLAN_PAGES,
+    *SITE_PAGES,
     *RESERVATION_PAGES,
     *RULES_PAGES,
     *SETTINGS_PAGES,
@@ -160,10 +163,12 @@ class ConsoleSite:
             return visitor
         try:
             you = await visitor.ask("whoami")
+            site = await self._shared.answers.get("site", SITE_KEPT, partial(site_name, visitor.ask))
         except HeadnodeError as error:
             return problem_page(Visit(request, visitor, NOBODY, self._shared), error)
         messages = self._messages.take(request)
         visit = Visit(request, visitor, you, self._shared, messages)
+        visit.site = site
         try:
             return await answer(visit)
         except HeadnodeError as error:

@@ -48,6 +48,7 @@ EVERYBODY: Final = (
     ("/templates", "Templates"),
     ("/people", "People"),
 )
+OF_SITE: Final = (("/site", "Queue of the site"), ("/site/nodes", "Nodes of the site"))
 ADMINISTRATORS: Final = (
     ("/settings", "Settings"),
     ("/audit", "Audit"),
@@ -139,6 +140,7 @@ class Visit:
         self.kept, self.lab, self.colour = shared.answers.get, shared.lab, shared.colour
         self.messages = list(messages)
         self.now = time.time()
+        self.site = ""  # the resource over which the head runs
         self.nonce = ""  # of the style elements that scripts of the page make; "": they make none
         self.news = ""  # the query of the stream of events after which the page is fetched again
         self.path = request.url.path.removesuffix(".json") or "/"
@@ -162,14 +164,17 @@ class Visit:
     @property
     def menu(self) -> tuple[MenuPart, ...]:
         """The pages that the user may open."""
-        parts = [("", EVERYBODY)] + ([("Administration", ADMINISTRATORS)] if self.administers else [])
+        parts: list[tuple[str, Sequence[tuple[str, str]]]] = [("", EVERYBODY)]
+        parts += [("Site", OF_SITE)] if self.site else []
+        parts += [("Administration", ADMINISTRATORS)] if self.administers else []
         return tuple(
             MenuPart(title, tuple(MenuItem(path, name, self._is_at(path)) for path, name in pages))
             for title, pages in parts
         )
 
     def _is_at(self, path: str) -> bool:
-        return self.path == path or (path != "/" and self.path.startswith(path + "/"))
+        below = path not in ("/", "/site") and self.path.startswith(path + "/")
+        return self.path == path or below
 
     @property
     def zone(self) -> str:
