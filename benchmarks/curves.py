@@ -23,6 +23,7 @@ from heads import Head, head, machine
 
 LATENCIES = 15  # jobs of which the median is taken
 PROCESSORS = 2
+WIDTH = 100  # tasks in a layer of a flow
 
 
 class Curve(NamedTuple):
@@ -57,6 +58,30 @@ def different_tasks(here: Head, number: int) -> float:
     """Return tasks a second of a job whose tasks have different commands."""
     described = json.dumps({"tasks": [{"command": f"/bin/true {each}"} for each in range(number)]})
     return rate_of_tasks(here, number, jobfile=described)
+
+
+def chain(here: Head, number: int) -> float:
+    """Return tasks a second of a job in which each task depends on the one before."""
+    tasks = [
+        {"command": "/bin/true", "name": f"t{each}", "depends_on": [f"t{each - 1}"][: each > 0]}
+        for each in range(number)
+    ]
+    return rate_of_tasks(here, number, jobfile=json.dumps({"tasks": tasks}))
+
+
+def layers(here: Head, number: int) -> float:
+    """Return tasks a second of a job in layers, each task of which depends on two of the layer before."""
+    tasks = [
+        {
+            "command": f"/bin/true {each}",
+            "name": f"t{each}",
+            "depends_on": [f"t{each - WIDTH}", f"t{each - each % WIDTH - WIDTH + (each + 1) % WIDTH}"][
+                : 2 * (each >= WIDTH)
+            ],
+        }
+        for each in range(number)
+    ]
+    return rate_of_tasks(here, number, jobfile=json.dumps({"tasks": tasks}))
 
 
 def jobs(here: Head, number: int) -> float:
@@ -120,6 +145,8 @@ def throughput(sizes: Sequence[int]) -> Iterator[Curve]:
     ours: tuple[tuple[str, Callable[[Head, int], float], int], ...] = (
         ("sweep of equal tasks", sweep, sizes[-1]),
         ("job of different tasks", different_tasks, 10_000),
+        ("layers of 100 tasks", layers, 10_000),
+        ("chain of tasks", chain, 10_000),
         ("jobs of one task", jobs, 10_000),
     )
     for title, measure, most in ours:

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from headnode.adapters.files.job_logs import read_log
-from headnode.apps.server.main import EffectsInOrder
+from headnode.apps.server.command_batcher import EffectsInOrder
 from headnode.apps.server.predicted_starts import prediction_scores
 from headnode.apps.simulate.engine_replay import EngineReplay
 from headnode.apps.simulate.machine import pool

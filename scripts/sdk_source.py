@@ -26,7 +26,7 @@ PRINTED = "Printed by `make bless` (scripts/sdk_source.py): do not edit."
 WIDTH = 110
 
 GROUPS: Mapping[str, tuple[str, str, str]] = {
-    "job_verbs": ("JobVerbs", "Verbs that make and change jobs", "jobs"),
+    "job_verbs": ("JobVerbs", "Verbs that make and change jobs", "jobs job_batches"),
     "job_view_verbs": ("JobViewVerbs", "Verbs that show jobs", "job_views queue watch events"),
     "task_verbs": ("TaskVerbs", "Verbs about tasks, their output, and job groups", "tasks groups"),
     "node_verbs": ("NodeVerbs", "Verbs about nodes", "nodes node_commands reservations elastic"),

@@ -18,6 +18,9 @@ class AnyStore(Journal, Past, Protocol):
 
 LASTING: Mapping[str, Callable[[Path], HeadStore]] = {"sqlite": SqliteJournal}
 """What opens the store at a path, or makes it there."""
+IN_FILES = frozenset({"sqlite"})
+"""The stores that keep everything in files at that path.  What syncs, fills up and guards the rows of another
+store is not in its process, and cannot be tested here: its row in `LASTING` says what promises that."""
 STORES: Mapping[str, Callable[[Path], AnyStore]] = {"memory": lambda _: ModelJournal(), **LASTING}
 
 _WRITER = """

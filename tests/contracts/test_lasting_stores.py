@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from journal_inputs import NOW, encoded_record
-from stores import LASTING, endless_writer
+from stores import IN_FILES, LASTING, endless_writer
 from test_journal import everything
 
+from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import JobId
@@ -30,6 +31,12 @@ def store(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def opened(store: str) -> Opened:
     return LASTING[store]
+
+
+@pytest.fixture
+def in_files(store: str) -> None:
+    if store not in IN_FILES:
+        pytest.skip("another process keeps the files of this store")
 
 
 @pytest.fixture
@@ -82,6 +89,7 @@ def test_what_was_acknowledged_is_there_after_kill_9(
     assert kept - acknowledged in (0, 3)  # the last batch may be on the disk and not yet acknowledged
 
 
+@pytest.mark.usefixtures("in_files")
 def test_a_batch_is_synced_before_it_is_acknowledged(store: str, path: Path) -> None:
     if shutil.which("strace") is None:
         pytest.skip("needs strace")
@@ -121,16 +129,28 @@ def test_everything_is_known_again_when_it_is_opened_anew(opened: Opened, path: 
     again.close()
 
 
-def test_a_copy_has_all_that_was_acknowledged_and_the_store_goes_on(
+def test_a_copy_for_a_backup_is_a_journal_of_sqlite_and_the_store_goes_on(
     opened: Opened, path: Path, tmp_path: Path
 ) -> None:
     journal = opened(path)
     journal.append([submitted(1), submitted(2)], ended=[over(3)])
+    journal.keep_snapshot(2, b"state")
     journal.copy_to(tmp_path / "copy")
     assert journal.append([submitted(3)]) == 3
     journal.close()
     assert (tmp_path / "copy").stat().st_mode & 0o777 == 0o600
-    assert events_in(opened, tmp_path / "copy") == [submitted(1), submitted(2)]
+    copy = SqliteJournal(tmp_path / "copy", may_create=False)  # as `hn backup` opens it
+    assert [event for _, event in copy.replay()] == [submitted(1), submitted(2)]
+    assert (copy.ended_job(JobId(3)), copy.newest_snapshot()) == (over(3), (2, b"state"))
+    copy.close()
+
+
+def test_a_store_says_how_many_bytes_it_takes(opened: Opened, path: Path) -> None:
+    journal = opened(path)
+    before = journal.size()
+    journal.append([bulky(number) for number in range(50)])
+    assert journal.size() >= before + 1_000_000
+    journal.close()
 
 
 def test_a_sound_store_is_found_undamaged(opened: Opened, path: Path) -> None:
@@ -169,6 +189,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)  # also if a failed test has left it open
 
 
+@pytest.mark.usefixtures("in_files")
 def test_a_full_disk_is_refused_and_the_store_works_again_after_space_is_freed(
     opened: Opened, small_disk: Path
 ) -> None:
@@ -187,6 +208,7 @@ def test_a_full_disk_is_refused_and_the_store_works_again_after_space_is_freed(
     assert len(events_in(opened, path)) == recorded + 1
 
 
+@pytest.mark.usefixtures("in_files")
 def test_a_head_killed_on_a_full_disk_loses_nothing(opened: Opened, small_disk: Path, tmp_path: Path) -> None:
     journal = opened(small_disk / "journal")
     recorded = fill(journal)
@@ -221,6 +243,7 @@ def test_a_killed_head_leaves_no_lock_behind(store: str, opened: Opened, path: P
     assert len(events_in(opened, path)) >= 3
 
 
+@pytest.mark.usefixtures("in_files")
 def test_nobody_but_the_owner_may_read_the_store(opened: Opened, path: Path) -> None:
     journal = opened(path)
     journal.append([submitted(1)])

@@ -168,7 +168,10 @@ class Paper:
         return 0
 
     def write(self, data: bytes) -> None:
-        self.said.append(msgspec.msgpack.decode(data[HEADER:], type=FromHead))
+        while data:
+            end = HEADER + int.from_bytes(data[:HEADER], "big")
+            self.said.append(msgspec.msgpack.decode(data[HEADER:end], type=FromHead))
+            data = data[end:]
 
     def is_closing(self) -> bool:
         return False
@@ -373,3 +376,44 @@ def _anything(dice: random.Random, world: World) -> None:
         world.do(RegisterNode(facts=world.cluster.nodes[node].facts))
     else:
         world.do(StopJob(by=ROOT, job=dice.choice(held).job, outcome="canceled"))
+
+
+def _family(*ends: int) -> tuple[World, JobId]:
+    """Return a world whose node has two parents and their child; the parents have these exit codes so far."""
+    world = World(2)
+    parents = [TaskSpec(command="p", name="p")] * 2
+    job = world.submit(TaskSpec(command="warm up"), *parents, TaskSpec(command="c", depends_on=("p",)))
+    now = world.clock.now()
+    world.do(world.nodes.ended(world.nodes.running()[0], now, started=Instant(now - 0.001)))
+    assert [(held.task, held.after) for held in world.nodes.running()][2:] == [(4, ((2, 1, 1), (3, 1, 1)))]
+    for code in ends:
+        world.do(world.nodes.ended(world.nodes.running()[0], now, exit_code=code))
+    return world, job
+
+
+def test_a_child_is_handed_over_again_behind_the_parents_that_have_not_ended() -> None:
+    for ends, after in (((), ((2, 1, 1), (3, 1, 1))), ((0,), ((3, 1, 1),)), ((0, 0), ())):
+        world, _ = _family(*ends)
+        runs = plan_of(world, "node1", hello(world, "node1")).messages
+        assert [run.after for run in runs if isinstance(run, Run) and run.task == 4] == [after]
+
+
+def test_a_child_whose_parent_did_not_end_well_is_not_handed_over_again() -> None:
+    world, job = _family(1)
+    plan = plan_of(world, "node1", hello(world, "node1"))
+    assert [run.task for run in plan.messages if isinstance(run, Run)] == [3]
+    (report,) = plan.reports
+    assert [(each.task, each.outcome.kind) for each in report.reports] == [(4, "never-ran")]
+    world.do(report)
+    world.end(job, 3)
+    assert [(held.task, held.attempt, held.after) for held in world.nodes.running()] == [(4, 2, ())]
+
+
+def test_a_child_that_started_unheard_is_reported_when_its_parents_ends_are_known() -> None:
+    world, job = _family(0)
+    table = hello(world, "node1", live=(ReportedAttempt(job, 4, 1, 1, True, world.clock.now()),))
+    (report,) = plan_of(world, "node1", table).reports
+    assert world.do(report) == (), "the end of its parent is still on its way"
+    world.end(job, 3)
+    (report,) = plan_of(world, "node1", table).reports
+    assert world.do(report) != ()

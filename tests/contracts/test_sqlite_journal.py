@@ -1,5 +1,6 @@
 """What the SQLite journal promises when the disk, the power or a second head play tricks."""
 
+import os
 import random
 import shutil
 import sqlite3
@@ -11,7 +12,9 @@ from journal_inputs import encoded_record
 from stores import endless_writer
 from test_lasting_stores import fill
 
+from headnode.adapters.garbage import give_large_blocks_back
 from headnode.adapters.journal.sqlite import SqliteJournal
+from headnode.core.model.bounds import MB
 from headnode.core.model.errors import HeadnodeError, Unavailable
 from headnode.core.model.outcome import AttemptOutcome
 from headnode.core.model.quantities import Instant, JobId
@@ -329,3 +332,17 @@ def test_an_append_waits_for_the_disk(path: Path) -> None:
     ]
     journal.close()
     assert settings == ["wal", 2]  # 2 is FULL: the log is synced at every commit
+
+
+def test_a_snapshot_that_was_kept_takes_no_memory(tmp_path: Path) -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    give_large_blocks_back()
+    journal = SqliteJournal(tmp_path / "journal.db")
+    state = os.urandom(48 * MB)
+    before = resident()
+    journal.keep_snapshot(1, state)
+    assert resident() - before < 16 * MB
+    assert journal.newest_snapshot() == (1, state)
+    journal.close()

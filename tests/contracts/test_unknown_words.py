@@ -286,7 +286,7 @@ class Speaker:
     def head_is_away(self) -> None:
         return
 
-    def head_is_off(self, dialed: float) -> None:
+    def head_is_off(self, dialed: float, *, ended: bool) -> None:
         return
 
 

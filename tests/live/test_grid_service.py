@@ -350,6 +350,23 @@ def test_a_file_that_is_not_there_aborts_the_job_and_names_it(pilot: Pilot, stor
     assert "404" in last["info"]
 
 
+def test_a_job_of_the_service_does_not_reach_services_of_this_network(
+    pilot: Pilot, storage: FaultyStorage
+) -> None:
+    pilot.head.ask("set_parameters", values={"TransferNetworks": ""})
+    storage.put("data", b"of the network\n")
+    (port,) = re.findall(r"\d+$", storage.url)
+    for host in ("127.0.0.1", "localhost", "[::1]", "0.0.0.0", "127.1", "2130706433", "[::ffff:127.0.0.1]"):
+        for way in ({"input_files": {"x": "data"}}, {"output_files": {"x": "data"}}):
+            base = f"http://{host}:{port}/"
+            job = pilot.create({"default_storage_base": base, **grid(a=([], {**shell("touch x"), **way}))})
+            pilot.start(job)
+            pilot.becomes(job, "aborted")
+            info = pilot.get(f"{job}a/")["state"][-1]["info"]
+            assert "is not a public address, and the administrator does not allow it" in info, (host, info)
+    assert storage.asked == []
+
+
 TOKEN = {"token": "secret-token", "hosts": ["127.0.0.1"]}
 OTHER = {"token": "secret-other", "hosts": ["127.0.0.1"]}
 

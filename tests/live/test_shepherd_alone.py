@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +64,22 @@ class Agent:
         data = json.dumps(message).encode()
         self.peer.sendall(len(data).to_bytes(4, "big") + data)
 
-    def run(self, command: str, *attempts: tuple[int, int], task: int = 1) -> None:
+    def run(
+        self,
+        command: str,
+        *attempts: tuple[int, int],
+        task: int = 1,
+        lane: str = "lane",
+        after: Sequence[tuple[int, int, int]] = (),
+        codes: tuple[int, int] = (0, 0),
+    ) -> None:
         environment = {"HEADNODE_TASK": "7.1.1.1", "PATH": "/usr/bin:/bin"}
         items = [
             [*each, ["/bin/sh", "-c", command], {}, str(self.folder), "", "", "", f"{task}/{each[0]}.out"]
             for each in attempts
         ]
-        self.say("run", task, "lane", environment, None, items)
+        more = [[], False, [], [], [[key, [codes]] for key in after]] if after else []
+        self.say("run", task, lane, environment, None, items, *more)
 
     def hear(self) -> list[Any]:
         size = int.from_bytes(self._exactly(4), "big")
@@ -133,6 +142,84 @@ def test_different_tasks_of_one_lane_never_run_at_the_same_time(agent: Agent) ->
     ran = [record for record in agent.ended(20) if record[4][0] == "exited"]
     assert [record[1] for record in ran] == sorted(record[1] for record in ran)
     assert {record[4][1] for record in ran} == {0}
+
+
+def test_children_start_when_all_of_their_parents_have_ended_well(agent: Agent) -> None:
+    assert agent.hear()[0] == "hello"
+    agent.run("mkdir one", (1, 1), task=1, lane="a")
+    agent.run("mkdir two; exit 3", (1, 1), task=2, lane="b")
+    agent.run("rmdir one && mkdir three", (1, 1), task=3, lane="a", after=[(1, 1, 1)])
+    agent.run("rmdir two three", (1, 1), task=4, lane="b", after=[(2, 1, 1), (3, 1, 1)], codes=(0, 3))
+    assert [(record[1], *record[4][:2]) for record in sorted(agent.ended(4), key=lambda each: each[1])] == [
+        (1, "exited", 0),
+        (2, "exited", 3),
+        (3, "exited", 0),
+        (4, "exited", 0),
+    ]
+    words = [json.loads(line) for line in agent.journal.read_text().splitlines()]
+    for parent, child in ((1, 3), (2, 4), (3, 4)):
+        over = next(at for at, word in enumerate(words) if word[0] == "ended" and word[2] == parent)
+        assert over < words.index(next(word for word in words if word[:2] == ["started", child]))
+
+
+@pytest.mark.parametrize("how", ["exit 1", "kill -9 $$", "stopped"])
+def test_what_follows_a_parent_that_did_not_end_well_is_given_back_behind_it(agent: Agent, how: str) -> None:
+    assert agent.hear()[0] == "hello"
+    agent.run("until [ -e go ]; do sleep 0.01; done; " + how, (1, 1), task=9)
+    agent.run("touch ran", (1, 1), task=1, after=[(9, 1, 1)])
+    for task in range(2, 6):
+        agent.run("touch ran", (1, 1), task=task, lane=f"lane {task}", after=[(task - 1, 1, 1)])
+    if how == "stopped":
+        agent.say("stop", [[9, 1, 1]], 0)
+    (agent.folder / "go").touch()
+    records = agent.ended(6)
+    assert [record[1] for record in records] == [9, 1, 2, 3, 4, 5]
+    assert [record[4][0] for record in records[1:]] == ["never-ran"] * 5
+    assert not (agent.folder / "ran").exists()
+    agent.run("touch ran", (1, 2), task=1, after=[(9, 1, 1)])
+    assert [record[4][0] for record in agent.ended(1)] == ["never-ran"], (
+        "it comes after the end of its parent"
+    )
+    agent.say("acknowledged", 1, 7)
+    agent.run("touch ran", (1, 3), task=1, after=[(9, 1, 1)])
+    assert [record[4][0] for record in agent.ended(1)] == ["never-ran"], "its parent is forgotten"
+    assert not (agent.folder / "ran").exists()
+
+
+def test_a_child_that_comes_after_the_good_end_of_its_parent_starts(agent: Agent) -> None:
+    assert agent.hear()[0] == "hello"
+    agent.run("true", (1, 1), task=1)
+    agent.ended(1)
+    agent.run("true", (1, 1), task=2, after=[(1, 1, 1)])
+    assert [record[4][0] for record in agent.ended(1)] == ["exited"]
+
+
+def test_children_in_an_idle_lane_are_given_back_when_their_parents_take_long(agent: Agent) -> None:
+    assert agent.hear()[0] == "hello"
+    agent.run("until [ -e go ]; do sleep 0.01; done", (1, 1), task=1, lane="a")
+    agent.run("true", (1, 1), task=2, lane="b")
+    for task in (3, 4):
+        agent.run("touch ran", (1, 1), task=task, lane="b", after=[(1, 1, 1)])
+    records = agent.ended(3)
+    assert [(record[1], record[4][0]) for record in records] == [
+        (2, "exited"),
+        (3, "never-ran"),
+        (4, "never-ran"),
+    ]
+    (agent.folder / "go").touch()
+    assert [record[1] for record in agent.ended(1)] == [1]
+    assert not (agent.folder / "ran").exists()
+
+
+def test_a_child_that_is_stopped_while_it_waits_never_runs(agent: Agent) -> None:
+    assert agent.hear()[0] == "hello"
+    agent.run("until [ -e go ]; do sleep 0.01; done", (1, 1), task=1)
+    agent.run("touch ran", (1, 1), task=2, after=[(1, 1, 1)])
+    agent.say("stop", [[2, 1, 1]], 0)
+    assert [(record[1], record[4][0]) for record in agent.ended(1)] == [(2, "never-ran")]
+    (agent.folder / "go").touch()
+    assert [record[1] for record in agent.ended(1)] == [1]
+    assert not (agent.folder / "ran").exists()
 
 
 def test_it_introduces_itself_and_says_all_again_to_the_next_agent(agent: Agent) -> None:

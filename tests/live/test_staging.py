@@ -2,7 +2,9 @@
 
 import json
 import os
+import pwd
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -183,7 +185,7 @@ def test_a_job_that_is_canceled_while_files_come_leaves_nothing(
 
 def test_it_is_told_how_far_the_files_are(head: RealHead, storage: FaultyStorage, tmp_path: Path) -> None:
     job = staged(head, storage, tmp_path / "ran", stagein=f"{storage.url}/held/data=data")
-    head.until(lambda: head.task(job)["message"] == "1 of 2 files are brought, 0.1 MB")
+    head.until(lambda: head.task(job)["message"] == "1 of 2 files are brought, 0.1 MB of 0.2 MB")
     types = [each["type"] for each in head.ask("events", jobs=[job], after=0)["events"]]
     assert "task.staging" in types
     storage.hold.set()
@@ -260,6 +262,28 @@ def test_secrets_are_in_no_argument_journal_or_log(
     assert storage.headers[0].get("Authorization", storage.headers[1].get("Authorization")) is not None
     written = b"".join(each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
     assert b"secret-token" not in written
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="runs tasks as another user")
+@pytest.mark.parametrize("user", ["nobody", "root"])
+def test_a_result_is_not_written_through_a_link_of_another_user(
+    head: RealHead, tmp_path: Path, user: str
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.write_text("theirs")
+    theirs.chmod(0o666)  # nothing but the link is in the way
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        Path(made).chmod(0o777)
+        link = Path(made) / "link"
+        link.symlink_to(theirs)
+        other = pwd.getpwnam("nobody").pw_uid if user == "root" else os.geteuid()
+        os.chown(link, other, -1, follow_symlinks=False)
+        os.chown(made, other, -1)
+        job = head.submit("echo mine > x", stageout=f"x=file://{link}", terms={"user": user})
+        end_of(head, job)
+        assert theirs.read_text() == "theirs"
+        assert link.is_symlink() or link.read_text() == "mine\n"
 
 
 @pytest.mark.root

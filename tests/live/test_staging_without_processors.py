@@ -2,12 +2,16 @@
 
 import json
 import os
+import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from batch_programs import Programs
 
 from heads import RealHead, processes, real_head
 from testbed.faulty_storage import FaultyStorage
@@ -103,7 +107,9 @@ def test_the_time_for_files_is_not_in_its_limit(
     assert head.wait(job)["state"] == "Finished"
 
 
-def test_it_is_told_what_it_waits_for(head: RealHead, storage: FaultyStorage, tmp_path: Path) -> None:
+def test_it_is_told_what_it_waits_for_and_about_how_long(
+    head: RealHead, storage: FaultyStorage, tmp_path: Path
+) -> None:
     storage.put("other", DATA)
     document = {
         "command": "wc data",
@@ -111,14 +117,38 @@ def test_it_is_told_what_it_waits_for(head: RealHead, storage: FaultyStorage, tm
         "stage_in": {"other": f"{storage.url}/other", "data": f"{storage.url}/held/data"},
     }
     job = head.ask("submit_job", jobfile=json.dumps(document))["job"]
-    words = "it waits for 1 of 2 input files from 127.0.0.1; 0.3 MB are copied. It holds no processors"
-    head.until(lambda: head.ask("job", job=job)["job"]["pending_reason"] == words)
+    words = (
+        r"it waits for 1 of 2 input files from 127\.0\.0\.1; 0\.3 of 0\.4 MB are copied, "
+        r"the rest in about \d+ s at the rate so far\. It holds no processors"
+    )
+    head.until(lambda: re.fullmatch(words, head.ask("job", job=job)["job"]["pending_reason"]))
     (reason,) = head.ask("explain_job", job=job)["reasons"]
-    assert (reason["kind"], reason["text"]) == ("staging", words)
+    assert (reason["kind"], bool(re.fullmatch(words, reason["text"]))) == ("staging", True), reason
     storage.hold.set()
     assert head.wait(job)["state"] == "Finished"
     story = [each["text"] for each in head.ask("job_history", job=job)["history"]]
     assert "It has released its processors, while its input files are copied" in story
+
+
+def test_every_screen_says_that_it_stages(head: RealHead, storage: FaultyStorage, tmp_path: Path) -> None:
+    job = waiting(head, storage, tmp_path / "ran")
+    shown = head.ask("job", job=job)["job"]
+    assert (shown["state"], shown["state_detail"]) == ("Suspended", "staging in")
+
+    def said(*words: str) -> str:
+        code = "from headnode.apps.cli.program import main; main()"
+        command = [sys.executable, "-c", code, *words, "--state-directory", str(head.state)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    listed = said("job", "list", "--format", "table")
+    assert ("Staging" in listed, "input files from 127.0.0.1; " in listed) == (True, True), listed
+    assert "staging in" in said("job", "view", str(job))
+    slurm = Programs(head, tmp_path / "bin")
+    assert slurm.said(f"squeue -h -j {job} -o '%t %r'", tmp_path) == "PD BurstBufferStageIn"
+    assert f"Job {job} of " in (told := said("job", "explain", str(job)))
+    assert "is staging: it starts when its files are there" in told
+    storage.hold.set()
+    assert head.wait(job)["state"] == "Finished"
 
 
 def test_one_that_is_canceled_leaves_nothing(head: RealHead, storage: FaultyStorage, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_a_file_comes_whole_whatever_the_server_did_before(
 
 
 def test_a_connection_that_is_cut_goes_on_where_it_stopped(storage: FaultyStorage, scratch: Path) -> None:
-    assert bring(scratch, f"{storage.url}/cut/data")[0] == "done"
+    assert bring(scratch, f"{storage.url}/cut/data") == ["done", len(DATA)]
     assert only(scratch) == {"x": DATA}
     half = len(DATA) // 2
     assert [asked for _, _, asked in storage.asked] == ["", f"bytes={half}-", f"bytes={half + half // 2}-"]
@@ -185,7 +185,7 @@ def test_a_killed_process_leaves_no_half_file_and_the_next_goes_on(
         assert first.process.poll() is None
         os.sched_yield()
     os.kill(first.process.pid, signal.SIGKILL)
-    assert first.last() in ([], ["moved", 0, 1, len(DATA) // 2, 0, ""])
+    assert first.last() in ([], ["moved", 0, 1, len(DATA) // 2, len(DATA), ""])
     assert not (scratch / "x").exists()
     storage.hold.set()
     assert TransferProcess(scratch, "in", files).last()[0] == "done"
@@ -208,6 +208,59 @@ def test_results_are_put_and_tried_again(storage: FaultyStorage, scratch: Path) 
     assert take(scratch, f"{storage.url}/500/again")[0] == "done"
     assert (storage.directory / "new").read_bytes() == (storage.directory / "again").read_bytes() == DATA
     assert "507" in take(scratch, f"{storage.url}/507/full")[1]
+
+
+@pytest.mark.parametrize("fault", ["429", "cut", "short-unseen", "dav", "dav-cut", "dav-short", "dav-500"])
+def test_a_result_arrives_whole_whatever_the_server_did_before(
+    storage: FaultyStorage, scratch: Path, fault: str
+) -> None:
+    (scratch / "x").write_bytes(DATA)
+    (storage.directory / "data").unlink()
+    assert take(scratch, f"{storage.url}/{fault}/new")[0] == "done"
+    assert only(storage.directory) == {"new": DATA if fault != "short-unseen" else DATA[: len(DATA) // 2]}
+
+
+def test_a_result_has_its_name_on_a_webdav_server_when_it_is_whole_and_goes_on_where_it_stopped(
+    storage: FaultyStorage, scratch: Path
+) -> None:
+    (scratch / "x").write_bytes(DATA)
+    assert take(scratch, f"{storage.url}/dav-cut/new")[0] == "done"
+    part = "/dav-cut/.new.part-7.1.1.1-ab"
+    asked = [(method, path) for method, path, _ in storage.asked if method not in ("HEAD", "GET")]
+    sent = [("PUT", part), ("PATCH", part), ("PATCH", part)]
+    assert asked == [("OPTIONS", "/dav-cut/new"), *_with_options(sent), ("MOVE", part)]
+
+
+def _with_options(sent: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return requests with what is asked again after a connection was given up."""
+    return [each for one in sent for each in (one, ("OPTIONS", "/dav-cut/new"))][:-1]
+
+
+@pytest.mark.parametrize("told", ["repr", "digest", "adler", "md5", "amz"])
+def test_a_result_that_arrives_altered_is_noticed_if_the_server_tells_a_checksum(
+    storage: FaultyStorage, scratch: Path, told: str
+) -> None:
+    (scratch / "x").write_bytes(DATA)
+    assert take(scratch, f"{storage.url}/{told}/right")[0] == "done"
+    word, why = take(scratch, f"{storage.url}/dav-altered-{told}/wrong")
+    assert (word, "the server has the checksum" in why, "attempt 2 of 3" in why) == ("failed", True, True), (
+        why
+    )
+    assert sorted(only(storage.directory)) == ["data", "right"]
+
+
+def test_a_result_that_a_server_takes_and_does_not_have_is_no_success(
+    storage: FaultyStorage, scratch: Path
+) -> None:
+    (scratch / "x").write_bytes(DATA)
+    word, why = take(scratch, f"{storage.url}/lost/x")
+    assert (word, "does not have it" in why) == ("failed", True), why
+
+
+def test_a_signed_url_is_used_for_nothing_but_the_put(storage: FaultyStorage, scratch: Path) -> None:
+    (scratch / "x").write_bytes(DATA)
+    assert take(scratch, f"{storage.url}/dav/x?signature=1")[0] == "done"
+    assert [method for method, _, _ in storage.asked] == ["PUT"]
 
 
 def test_a_result_that_is_not_there_is_named_and_the_others_are_saved(
@@ -260,6 +313,13 @@ def test_a_redirect_to_a_private_address_is_refused_too(storage: FaultyStorage, 
     assert told[0] != "done"
     assert "127.0.0.2 is not a public address" in told[1]
     assert [path for _, path, _ in storage.asked] == ["/inward/data"]
+
+
+def test_a_url_with_a_line_end_adds_no_header(storage: FaultyStorage, scratch: Path) -> None:
+    for url in (f"{storage.url}/data%0d%0aX-Added:%201", f"{storage.url}/data\r\nX-Added: 1"):
+        assert bring(scratch, url)[0] == "failed"
+        assert take(scratch, url, path="missing")[0] == "failed"
+    assert not any("X-Added" in said for said in storage.headers)
 
 
 def credential(scratch: Path, text: str, mode: int = 0o600) -> None:

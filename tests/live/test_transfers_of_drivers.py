@@ -9,11 +9,16 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
+import botocore.session
 import pytest
 from test_transfers import TransferProcess
 
+from headnode.adapters.staging.s3_storage import PART
+from testbed.cutting_relay import cutting_relay
 from testbed.debian_packages import CannotInstall, install
+from testbed.faulty_storage import FaultyStorage
 from testbed.ftp_server import ftp_server
 from testbed.gridftp_server import gridftp_server
 from testbed.processes import free_address
@@ -22,11 +27,16 @@ DATA = os.urandom(3_000_000)
 
 
 class Place(NamedTuple):
-    """A directory of storage: its URL, the directory it is here if it is one, and how it is spoken to."""
+    """A directory of storage: its URL, the directory it is here if it is one, and how it is spoken to.
+
+    `log`: what an S3 server says of requests; `endpoint` where it is.
+    """
 
     url: str
     directory: Path | None
     file: dict[str, Any]
+    log: list[str] = []  # noqa: RUF012 - a new one is given where there is any
+    endpoint: str = ""
 
 
 @pytest.fixture
@@ -81,20 +91,21 @@ def sftp(tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def s3(tmp_path: Path) -> Iterator[Place]:
-    for name in ("s3fs", "moto", "flask"):
+    for name in ("botocore", "moto", "flask"):
         pytest.importorskip(name)
     port = free_address().rpartition(":")[2]
     code = f"from moto.server import main; main(['-H', '127.0.0.1', '-p', '{port}'])"
     server = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
     assert server.stderr is not None
     assert any("Running on" in line for line in server.stderr)
-    threading.Thread(target=server.stderr.read, daemon=True).start()
+    log: list[str] = []
+    threading.Thread(target=log.extend, args=(server.stderr,), daemon=True).start()
     keys = 'access_key = "a"\nsecret_key = "b"\n'
     _credential(tmp_path, f'{keys}endpoint = "http://127.0.0.1:{port}"\n', host="bucket")
     import urllib3
 
     urllib3.request("PUT", f"http://127.0.0.1:{port}/bucket")
-    yield Place("s3://bucket/d", None, {"credential": "store"})
+    yield Place("s3://bucket/d", None, {"credential": "store"}, log, f"http://127.0.0.1:{port}")
     server.kill()
     server.wait(30)
     server.stderr.close()
@@ -202,6 +213,92 @@ def test_an_upload_goes_on_where_it_stopped_if_what_is_there_ends_as_the_file(
     assert transfer(scratch, "out", out) == ["done", len(DATA)]
     goes_on = bytes(half[:1]) + DATA[1:]
     assert (place.directory / "x").read_bytes() == (goes_on if end == "as-the-file" else DATA)
+
+
+@pytest.mark.parametrize("first", ["that-of-the-file", "another"])
+def test_an_upload_by_s3_goes_on_with_the_parts_that_are_those_of_the_file(
+    s3: Place, scratch: Path, first: str
+) -> None:
+    data = os.urandom(PART * 2 + 1000)
+    part = data[:PART] if first == "that-of-the-file" else bytes(PART)
+    client = botocore.session.get_session().create_client(
+        "s3", aws_access_key_id="a", aws_secret_access_key="b", endpoint_url=s3.endpoint
+    )
+    begun = client.create_multipart_upload(Bucket="bucket", Key="d/x")["UploadId"]
+    client.upload_part(Bucket="bucket", Key="d/x", UploadId=begun, PartNumber=1, Body=part)
+    (scratch / "x").write_bytes(data)
+    out = {"path": "x", "url": f"{s3.url}/x", **s3.file}
+    assert transfer(scratch, "out", out) == ["done", len(data)]
+    assert client.get_object(Bucket="bucket", Key="d/x")["Body"].read() == data
+    sent = [line for line in s3.log if "PUT /bucket/d/x?" in line and "Number=1" in line]
+    assert len(sent) == (1 if first == "that-of-the-file" else 2)
+    left = client.list_multipart_uploads(Bucket="bucket").get("Uploads", ())
+    assert len(left) == (0 if first == "that-of-the-file" else 1)  # that of others is left alone
+
+
+@pytest.mark.parametrize("fault", ["500", "429", "cut", "short", "altered"])
+def test_an_object_is_what_was_sent_whatever_the_storage_did_before(
+    scratch: Path, tmp_path: Path, fault: str
+) -> None:
+    pytest.importorskip("botocore")
+    (tmp_path / "storage").mkdir()
+    with FaultyStorage(tmp_path / "storage") as storage:
+        keys = f'access_key = "a"\nsecret_key = "b"\nendpoint = "{storage.url}"\n'
+        _credential(tmp_path, keys, host=f"the-{fault}")
+        (scratch / "x").write_bytes(DATA)
+        out = {"path": "x", "url": f"s3://the-{fault}/x", "credential": "store"}
+        word, said = transfer(scratch, "out", out)
+    if fault == "altered":
+        assert (word, "the storage has the checksum" in said, "attempt 2 of 3" in said) == (
+            "failed",
+            True,
+            True,
+        )
+    else:
+        assert (word, (tmp_path / "storage" / "x").read_bytes() == DATA) == ("done", True), said
+
+
+def test_a_result_that_is_cut_on_its_way_by_sftp_goes_on_where_it_stopped(
+    sftp: Place, scratch: Path, tmp_path: Path
+) -> None:
+    """What the server has not written yet when the connection ends is lost: at most a window of 2 MB."""
+    parts, data = urlsplit(sftp.url), DATA * 4
+    (scratch / "x").write_bytes(data)
+    with cutting_relay(parts.port or 0, len(data) * 2 // 3) as (port, passed):
+        known = tmp_path / "home" / ".ssh" / "known_hosts"
+        known.write_text(known.read_text().replace(f":{parts.port} ", f":{port} "))
+        out = {"path": "x", "url": f"sftp://127.0.0.1:{port}{parts.path}/x", **sftp.file}
+        assert transfer(scratch, "out", out) == ["done", len(data)]
+    assert {path.name: path.read_bytes() for path in Path(parts.path).iterdir()} == {"x": data}
+    assert sum(passed) < len(data) * 5 // 4  # and not two thirds once more
+
+
+@pytest.mark.parametrize("direction", ["in", "out"])
+def test_a_url_with_a_line_end_adds_no_command_of_ftp(ftp: Place, scratch: Path, direction: str) -> None:
+    assert ftp.directory is not None
+    (ftp.directory / "b").write_text("b")
+    (scratch / "x").write_text("x")
+    file = {"path": "x", "url": f"{ftp.url}/a%0d%0aDELE%20b", **ftp.file}
+    word, why = transfer(scratch, direction, file)
+    assert (word, "attempt 1 of 3" in why) == ("failed", True), why
+    assert [path.name for path in ftp.directory.iterdir()] == ["b"]
+
+
+@pytest.mark.parametrize("times", [1, 9], ids=["once", "always"])
+def test_a_result_that_is_cut_on_its_way_by_ftp_goes_on_where_it_stopped(
+    scratch: Path, tmp_path: Path, times: int
+) -> None:
+    directory = tmp_path / "storage"
+    directory.mkdir()
+    _credential(tmp_path, 'user = "ann"\npassword = "secret"\n')
+    (scratch / "x").write_bytes(DATA)
+    with ftp_server(directory, "secret", cuts=times) as url:
+        out = {"path": "x", "url": f"{url}/x", "credential": "store"}
+        word, said = transfer(scratch, "out", out, attempts=3 if times == 1 else 1)
+    if times == 1:
+        assert (word, {path.name: path.read_bytes() for path in directory.iterdir()}) == ("done", {"x": DATA})
+    else:
+        assert (word, "attempt 1 of 1" in said, list(directory.iterdir())) == ("failed", True, []), said
 
 
 def test_private_addresses_are_refused_by_every_driver(place: Place, scratch: Path) -> None:

@@ -13,7 +13,7 @@ from headnode.adapters.wire.frame_codec import frame
 from headnode.apps.client.creating_questions import CREATING_QUESTIONS
 from headnode.apps.server.api.pipeline import VERBS, ClientSession, client_session
 from headnode.apps.server.api.verbs import VerbKind
-from headnode.apps.server.doors.conversation import SocketStream
+from headnode.apps.server.doors.conversation import LengthPrefixed, SocketStream
 from headnode.core.model import bounds
 from headnode.core.model.errors import BadRequest, NotAllowed, Unavailable
 from headnode.protocol.stream_frames import ClientFrame, HeadFrame, RunStarted
@@ -184,7 +184,7 @@ def heard(*said: bytes) -> ClientFrame | None:
         reader = asyncio.StreamReader()
         reader.feed_data(b"".join(map(frame, said)))
         reader.feed_eof()
-        stream = SocketStream(reader, None)  # type: ignore[arg-type]
+        stream = SocketStream(reader, None, LengthPrefixed(reader))  # type: ignore[arg-type]
         found = [await stream.hear() for _ in said]
         assert await stream.hear() is None
         return found[-1]

@@ -18,10 +18,9 @@ from headnode.adapters.wire.frames import listen, read_frame
 from headnode.apps.server.api.pipeline import VERBS
 from headnode.apps.server.api.streams import JobWatchers
 from headnode.apps.server.api.verbs import Verb, VerbKind
-from headnode.apps.server.command_batcher import CommandBatcher
+from headnode.apps.server.command_batcher import CommandBatcher, EffectsInOrder
 from headnode.apps.server.doors.conversation import LARGEST_REQUEST
 from headnode.apps.server.doors.unix import UnixDoor
-from headnode.apps.server.main import EffectsInOrder
 from headnode.apps.server.server_context import ContextParts, ServerContext
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.node import NodeFacts
@@ -44,8 +43,15 @@ class Peer:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
 
+    def written(self, message: bytes) -> bytes:
+        """Return a message in the form of the door."""
+        return frame(message)
+
+    def say(self, **request: Any) -> None:
+        self.writer.write(self.written(json.dumps(request).encode()))
+
     async def ask(self, **request: Any) -> dict[str, Any]:
-        self.writer.write(frame(json.dumps(request).encode()))
+        self.say(**request)
         answer = await self.hear()
         check_schema(str(request.get("verb")), answer)
         return answer

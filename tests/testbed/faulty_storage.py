@@ -1,8 +1,14 @@
-"""An HTTP server of files that misbehaves as a path says: cut, slow, wrong, busy, in circles."""
+"""An HTTP server of files that misbehaves as a path says: cut, slow, wrong, busy, in circles.
 
+Below ``/dav`` it speaks WebDAV and adds to files.  Faults of what it takes are joined by hyphens:
+``/dav-cut/NAME``; ``repr``, ``digest``, ``adler``, ``md5`` and ``amz`` name the checksum that it tells.
+"""
+
+import base64
 import hashlib
 import threading
 import time
+import zlib
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -61,14 +67,15 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         self.storage.asked.append((self.command, self.path, self.headers.get("Range", "")))
         self.storage.headers.append(dict(self.headers))
-        self.storage.times[path] += 1
+        asked = f"{'PUT' if self.command == 'PATCH' else self.command} {path}"
+        self.storage.times[asked] += 1
         _, first, *rest = path.split("/", 2)
         fault = first if rest else ""
-        return fault, rest[0] if rest else first, self.storage.times[path]
+        return fault, rest[0] if rest else first, self.storage.times[asked]
 
     def _say(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+        for name, value in {"Content_Length": str(len(body)), **headers}.items():
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
         self.wfile.write(body)
@@ -148,17 +155,80 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         fault, name, times = self._note()
-        data = self.rfile.read(int(self.headers["Content-Length"]))
-        if len(data) < int(self.headers["Content-Length"]):  # who sent it was killed
+        size = int(self.headers["Content-Length"])
+        faults = fault.split("-")
+        if "cut" in faults and times < 3:  # and what came has the name that it was sent to
+            self.storage.put(name, self._kept(name) + self.rfile.read(size // 2))
             self.close_connection = True
             return
-        if fault == "507" or (fault == "500" and times < 3):
-            self._say(int(fault))
+        data = self.rfile.read(size)
+        if len(data) < size:  # who sent it was killed
+            self.close_connection = True
+            return
+        status = next((int(each) for each in faults if each.isdigit()), 0)
+        if status == 507 or (status and times < 3):
+            retry = {"Retry_After": "1"} if status == 429 else {}
+            self._say(status, **retry)
             return
         if fault == "held":
             self.storage.hold.wait(60)
-        self.storage.put(name, data)
+        if "short" in faults and times < 2:
+            data = data[: size // 2]
+        if "altered" in faults:
+            data = data[:-1] + bytes([data[-1] ^ 1])
+        if "lost" not in faults:
+            self.storage.put(name, self._kept(name) + data)
+        self._say(201, **self._told(faults, data))
+
+    do_PATCH = do_PUT
+
+    def _kept(self, name: str) -> bytes:
+        """Return what a request adds to."""
+        path = self.storage.directory / name
+        return path.read_bytes() if self.headers.get("X-Update-Range") == "append" else b""
+
+    def _told(self, faults: list[str], data: bytes) -> dict[str, str]:
+        """Return the headers about a file."""
+        md5 = hashlib.md5(data, usedforsecurity=False)
+        sha256 = base64.b64encode(hashlib.sha256(data).digest()).decode()
+        told = {
+            "repr": {"Repr_Digest": f"sha-256=:{sha256}:"},
+            "digest": {"Digest": f"SHA-256={sha256}"},
+            "adler": {"Digest": f"adler32={zlib.adler32(data):08x}"},
+            "md5": {"Content_MD5": base64.b64encode(md5.digest()).decode()},
+            "amz": {"x_amz_request_id": "1"},
+        }
+        found = {"ETag": f'"{md5.hexdigest()}"'}
+        for each in faults:
+            found |= told.get(each, {})
+        return found
+
+    def do_HEAD(self) -> None:
+        fault, name, _ = self._note()
+        path = self.storage.directory / name
+        if "unseen" in fault:
+            self._say(403)
+        elif not path.is_file():
+            self._say(404)
+        else:
+            data = path.read_bytes()
+            self._say(200, Content_Length=str(len(data)), **self._told(fault.split("-"), data))
+
+    def do_OPTIONS(self) -> None:
+        fault, _, _ = self._note()
+        dav = {"DAV": "1, 2, sabredav-partialupdate", "Allow": "GET, PUT, MOVE, PATCH"}
+        self._say(200, **(dav if fault.startswith("dav") else {}))
+
+    def do_MOVE(self) -> None:
+        _, name, _ = self._note()
+        target = self.headers["Destination"].rpartition("/")[2]
+        (self.storage.directory / name).rename(self.storage.directory / target)
         self._say(201)
+
+    def do_DELETE(self) -> None:
+        _, name, _ = self._note()
+        (self.storage.directory / name).unlink(missing_ok=True)
+        self._say(204)
 
     def do_POST(self) -> None:
         _, name, _ = self._note()

@@ -8,20 +8,36 @@ from pathlib import Path
 
 import pytest
 
+_CUT_AFTER = 500_000  # bytes
+
 
 @contextlib.contextmanager
-def ftp_server(directory: Path, password: str = "") -> Iterator[str]:
-    """Serve the files of a directory to `ann`, or without a password to everybody; give the URL."""
+def ftp_server(directory: Path, password: str = "", cuts: int = 0) -> Iterator[str]:
+    """Serve the files of a directory to `ann`, or without a password to everybody; give the URL.
+
+    So many of the files that it is sent are `cuts`: the connection ends when some of them has come.
+    """
     pytest.importorskip("fsspec")
     servers = pytest.importorskip("pyftpdlib.servers")
     from pyftpdlib.authorizers import DummyAuthorizer
-    from pyftpdlib.handlers import FTPHandler
+    from pyftpdlib.handlers import DTPHandler, FTPHandler
 
     users = DummyAuthorizer()
     with warnings.catch_warnings(action="ignore"):  # everybody may write
         name = "ann" if password else "anonymous"
         users.add_user(name, password, str(directory), perm="elradfmwMT")
-    handler = type("Handler", (FTPHandler,), {"authorizer": users})
+    left = [cuts]
+
+    class CuttingData(DTPHandler):  # type: ignore[misc]
+        def handle_read(self) -> None:
+            super().handle_read()
+            if left[0] and self.receive and self.tot_bytes_received > _CUT_AFTER:
+                left[0] -= 1
+                self.cmd_channel.close()
+
+        handle_read_event = handle_read  # the library calls this one
+
+    handler = type("Handler", (FTPHandler,), {"authorizer": users, "dtp_handler": CuttingData})
     server = servers.ThreadedFTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"timeout": 0.1, "handle_exit": False})
     thread.start()

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from headnode.core.model.outcome import AttemptOutcome, Ending
+from headnode.core.model.outcome import AttemptOfTask, AttemptOutcome, Ending
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import AttemptReport
@@ -28,6 +28,7 @@ class Held(msgspec.Struct, frozen=True):
     instance: int
     attempt: int
     place: NodeCores
+    after: tuple[AttemptOfTask, ...] = ()  # of parents: it starts when they have ended well
 
 
 class InProcessNodes:
@@ -43,7 +44,7 @@ class InProcessNodes:
         for event in events:
             if isinstance(event, InstancesDispatched):
                 for instance, attempt in event.attempts:
-                    held = Held(event.job, event.task, instance, attempt, event.placement)
+                    held = Held(event.job, event.task, instance, attempt, event.placement, event.after)
                     self._held[event.job, event.task, instance] = held
             elif isinstance(event, InstancesStopping):
                 self._stopping |= {(event.job, event.task, n) for n in event.instances}
@@ -55,6 +56,11 @@ class InProcessNodes:
     def running(self) -> list[Held]:
         """Return what the nodes have, in the order it came."""
         return list(self._held.values())
+
+    def forget(self) -> None:
+        """Have nothing any more, as after a reboot."""
+        self._held.clear()
+        self._stopping.clear()
 
     def stopping(self) -> Iterator[Held]:
         """Yield what the nodes were told to stop and still have."""

@@ -1,8 +1,11 @@
-"""Garbage collection of this process."""
+"""The memory of this process: what is collected, and what goes back to the system."""
 
 import gc
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
+
+_MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of malloc.h
+LARGE_BLOCK = 256 * 1024  # bytes
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -23,3 +26,16 @@ def without_collection(
         return work(*arguments, **named)
     finally:
         gc.enable()
+
+
+def give_large_blocks_back() -> None:
+    """Let large blocks of memory go back to the system when they are freed.
+
+    The GNU C library keeps blocks of up to 32 MB for later once it has freed one of that size: a snapshot, a
+    request.  Other C libraries have no such function, and nothing changes there.
+    """
+    import ctypes  # only long-lived processes need it
+
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_MMAP_THRESHOLD, LARGE_BLOCK)

@@ -20,6 +20,12 @@ def instant(at: float | None) -> str:
     return f"{text[:-2]}:{text[-2:]}"
 
 
+def state_word(job: "Mapping[str, Any]") -> str:
+    """Return the state of a job for a reader; Staging while it only waits for its files."""
+    waits = job.get("pending_kind") == "staging" or job.get("state_detail") == "staging in"
+    return "Staging" if waits and job["state"] == "Suspended" else str(job["state"])
+
+
 def duration(seconds: float | None) -> str:
     """Write a span of time for a reader, two units at most; None has no end.  No span is below zero.
 

@@ -187,9 +187,13 @@ class HeadStore(Journal, Past, Protocol):
         Raises:  Unavailable ``journal-damaged`` when nothing may be written any more.
         """
 
+    def size(self) -> int:
+        """Return how many bytes it takes on the disk."""
+
     def copy_to(self, path: Path) -> None:
         """Copy everything that was acknowledged into a new file, for a backup, while appends go on.
 
+        The copy is a file of `SqliteJournal`, whatever the store: `hn backup` and `hn restore` read that.
         Raises:  Unavailable ``journal-full`` or ``journal-error``, naming the copy.
         """
 

@@ -175,7 +175,7 @@ class DetailedJob(JobObject, frozen=True):
     submit_host: str  # the host from which it was submitted, or the address of a client; empty before
     alternatives: int  # their number
     alternative: int | None  # the request it started with: 0 its own, n its n-th alternative; null before
-    state_detail: str  # configuring, queued, handed, running, suspending, suspended, resuming, ending, ...
+    state_detail: str  # configuring, queued, handed, running, suspending, suspended, staging in, ...
     history: list[HistoryEntry]
     usage: JobUsage | None  # null before it started
     hold_until: float | None
@@ -241,6 +241,35 @@ class SubmitAnswer(VerbAnswer, frozen=True):
     jobs: list[int] | UnsetType = UNSET  # all, of a file with several jobs
     owner: str | UnsetType = UNSET  # of a job that is made for another user
     repeated: bool | UnsetType = UNSET  # true: an earlier request with this key made it
+
+
+class SubmissionRefusal(VerbAnswer, frozen=True):
+    """Why a submission was refused; the fields of an error."""
+
+    code: str
+    what: str
+    fix: str
+    exit_status: int
+    error_class: str = msgspec.field(name="class")
+    path: list[str | int]  # begins with `submissions` and the number of the submission, from 0
+
+
+class SubmissionResult(VerbAnswer, frozen=True):
+    """The jobs of a submission, or why there are none."""
+
+    job: int | UnsetType = UNSET  # of a file with several jobs the last one
+    jobs: list[int] | UnsetType = UNSET  # all, of a file with several jobs
+    report: FidelityReport | UnsetType = UNSET  # if there is something to report
+    refused: SubmissionRefusal | UnsetType = UNSET  # with `job`: its submission filters refused the job
+
+
+class SubmitJobsAnswer(VerbAnswer, frozen=True):
+    """submit_jobs."""
+
+    submissions: list[SubmissionResult]  # in the order of the request
+    jobs: list[int]  # all that were made
+    owner: str | UnsetType = UNSET  # of jobs that are made for another user
+    repeated: bool | UnsetType = UNSET  # true: an earlier request with this key made them
 
 
 class AddTasksAnswer(VerbAnswer, frozen=True):

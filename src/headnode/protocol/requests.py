@@ -54,6 +54,13 @@ class SubmitJobRequest(CreateJobRequest, frozen=True):
     job: int | None = None  # an id that was created
 
 
+class SubmitJobsRequest(VerbRequest, frozen=True, kw_only=True):
+    """submit_jobs: at most 1,000 jobs in all."""
+
+    submissions: Annotated[list[CreateJobRequest], Meta(max_length=b.JOBS.most)]  # each as in submit_job
+    all_or_none: bool = False  # if one is refused, none is carried out
+
+
 class ReplaceJobRequest(CreateJobRequest, frozen=True, kw_only=True):
     """replace_job: a job that was created, and what describes it from now on."""
 

@@ -95,6 +95,13 @@ _JOBS: Final = (
         status=201,
     ),
     _post(
+        "/job-submissions",
+        "submit_jobs",
+        r.SubmitJobsRequest,
+        a.SubmitJobsAnswer,
+        "Submit many jobs; each is accepted or refused by itself",
+    ),
+    _post(
         "/created-jobs",
         "create_job",
         r.CreateJobRequest,

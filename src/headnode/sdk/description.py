@@ -1,7 +1,7 @@
 """A job as the caller of the SDK describes it, as a job file in the native form."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
 from typing import Any
@@ -10,9 +10,14 @@ import msgspec
 
 from headnode.apps.client.submitter import quoted_line
 from headnode.core.model.errors import BadRequest
+from headnode.protocol.requests import CreateJobRequest
+from headnode.sdk.options import SingleTaskOptions, TaskOptions
 
 DIALECT = "native-json"
 COMMAND, TASKS, WORK_DIRECTORY, SWEEP = "command", "tasks", "work_directory", "sweep"
+
+MOST_JOBS = 1000  # in one request
+MOST_CHARACTERS = 4 * 1024 * 1024  # of one request, so that others need not wait long
 
 Command = str | Sequence[str | PurePath]
 """A command line for the shell; or a program and its arguments, which no shell changes."""
@@ -36,6 +41,36 @@ def job_description(
         return task_description(command, options)
     described = [task_description(None, task) for task in tasks]
     return {**_plain_options(options), TASKS: described}
+
+
+class JobSubmission(SingleTaskOptions, total=False):
+    """One of many jobs: its options, and its command or its tasks."""
+
+    command: Command
+    tasks: Sequence[TaskOptions]
+
+
+def in_requests(texts: Iterable[str], *, all_or_none: bool) -> Iterator[list[CreateJobRequest]]:
+    """Yield job files in requests that the head takes.
+
+    Raises:  BadRequest ``too-many-jobs`` when all or none are wished, and they do not fit into one request.
+    """
+    request: list[CreateJobRequest] = []
+    size = 0
+    for text in texts:
+        if request and (len(request) == MOST_JOBS or size + len(text) > MOST_CHARACTERS):
+            if all_or_none:
+                raise BadRequest(
+                    code="too-many-jobs",
+                    what=f"all or none is possible for {MOST_JOBS} jobs, {MOST_CHARACTERS} characters",
+                    fix="leave out all_or_none, or divide the jobs",
+                )
+            yield request
+            request, size = [], 0
+        request.append(CreateJobRequest(jobfile=text, dialect=DIALECT))
+        size += len(text)
+    if request:
+        yield request
 
 
 def task_description(command: Command | None, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from headnode.core.batch.dialect import (
     AttemptPlace,
     CommandResult,
     ForeignAction,
+    ForeignEnding,
     ForeignJob,
     ForeignState,
     Rows,
@@ -18,6 +19,7 @@ from headnode.core.batch.dialect import (
 )
 from headnode.core.batch.hand_off import HandOffPatience, HandOffTable
 from headnode.core.batch.phases import PHASES, Fact, ForeignPhase
+from headnode.core.batch.slurm import ENDINGS
 from headnode.core.batch.tracked import Files, HandOffNews
 from headnode.core.model.errors import Broken
 from headnode.core.model.outcome import ResourceUsage
@@ -37,7 +39,9 @@ def table_with(*, job: str = "", may_be_there: bool = False) -> HandOffTable:
 
 
 def row(state: ForeignState, word: str = "", owner: str = "ada", **more: object) -> Rows:
-    return rows_of([ForeignJob("7", MARK, state, word or state.name, owner=owner, **more)])  # type: ignore[arg-type]
+    ending = ENDINGS.get(word, ForeignEnding.STOPPED)
+    job = ForeignJob("7", MARK, state, word or state.name, ending=ending, owner=owner, **more)  # type: ignore[arg-type]
+    return rows_of([job])
 
 
 def outcome(news: Sequence[HandOffNews]) -> tuple[str, int | None, int | None]:
@@ -407,7 +411,7 @@ class Scheduler:
             elif begin <= now:
                 state = ForeignState.RUNNING
             word = {"waiting": "PENDING", "running": "RUNNING", "ended": "COMPLETED"}[state.value]
-            found[marker, "ada"] = ForeignJob(number, marker, state, word, exit_code=None)
+            found[marker, "ada"] = ForeignJob(number, marker, state, word, ending=ForeignEnding.BY_ITSELF)
         return found
 
     def accounted(self) -> Rows | None:
@@ -415,7 +419,10 @@ class Scheduler:
         fate = self.chance.random()
         ended = [marker for marker, files in self.files.items() if files.exit_text]
         rows = {
-            (m, "ada"): ForeignJob("1", m, ForeignState.ENDED, "COMPLETED", usage=MEASURED) for m in ended
+            (m, "ada"): ForeignJob(
+                "1", m, ForeignState.ENDED, "COMPLETED", ending=ForeignEnding.BY_ITSELF, usage=MEASURED
+            )
+            for m in ended
         }
         return None if fate < 0.2 else {} if fate < 0.6 else rows
 

@@ -1,5 +1,6 @@
 """What the dialect of every other scheduler promises: nothing asked for is lost, no silence is believed."""
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ from msgspec.structs import replace
 from headnode.apps.handoff.__main__ import DIALECTS
 from headnode.core.batch.attempt import ForeignAttempt
 from headnode.core.batch.dialect import AttemptPlace, CommandResult, ForeignAction, marker_of
+from headnode.core.batch.hand_off import HandOffPatience, HandOffTable
+from headnode.core.batch.tracked import Files
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import HeldAmounts, JobSpec
 from headnode.core.model.node_needs import NodeNeeds
+from headnode.core.model.outcome import Ending
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.resource import BatchResource
 from headnode.core.model.resource_system import ResourceSystem
@@ -39,6 +43,42 @@ ASKED: dict[str, dict[str, Any]] = {
         "tasks": (TaskSpec(command="true", minimum=2, maximum=2, distribution=Distribution(per_node=1)),)
     },
 }
+MARKER = marker_of("0a1b2c3d", PLACE)
+
+
+def of_sacct(state: str, status: str) -> str:
+    return "\x1f".join(["7", state, status, "1000", "00:01", "00:01", "1K", "", "ada", MARKER])
+
+
+def of_qstat(status: int) -> str:
+    cells = {"Job_Name": MARKER, "Job_Owner": "ada@h", "job_state": "F", "Exit_status": status}
+    return "\n".join(["Job Id: 7.head", *(f"    {name} = {value}" for name, value in cells.items()), ""])
+
+
+def of_qacct(failed: str, status: int) -> str:
+    return f"{'=' * 62}\nowner ada\njobname {MARKER}\njobnumber 7\nfailed {failed}\nexit_status {status}\n"
+
+
+ENDS: dict[ResourceSystem, dict[Ending, str]] = {
+    ResourceSystem.SLURM: {
+        "exited": of_sacct("FAILED", "3:0"),
+        "timed-out": of_sacct("TIMEOUT", "0:15"),
+        "lost": of_sacct("NODE_FAIL", "0:0"),
+        "stopped": of_sacct("CANCELLED by 0", "0:0"),
+    },
+    ResourceSystem.PBS: {
+        "exited": of_qstat(3),
+        "timed-out": of_qstat(-29),
+        "lost": of_qstat(-20),
+        "stopped": of_qstat(271),
+    },
+    ResourceSystem.GRID_ENGINE: {
+        "exited": of_qacct("0", 3),
+        "timed-out": of_qacct("37  : qmaster enforced h_rt, h_cpu, or h_vmem limit", 0),
+        "stopped": of_qacct("100 : assumedly after job", 0),
+    },
+}
+"""What the accounting answers of a job that ended so: in words of its manual, or recorded."""
 OF_THE_SITE = {
     (ResourceSystem.GRID_ENGINE, "one node"): "the parallel environment of the resource decides it",
     (ResourceSystem.PBS, "one node"): "a task that names no number of nodes gets one",
@@ -66,6 +106,46 @@ def test_what_a_job_asks_for_is_in_the_command_or_the_job_is_refused(
         return
     submit, now = DIALECTS[system].submit, Instant(1000.0)
     assert submit(attempt(system, spec).submission(now)) != submit(plain.submission(now))
+
+
+@pytest.mark.parametrize("system", ResourceSystem)
+@pytest.mark.parametrize("name", ["a&b", "a|b", "a*2", "[a]", "a,b", "a b", "(a)", "a:ppn=9,b", "-a\n"])
+def test_a_feature_that_means_something_in_a_command_is_refused(system: ResourceSystem, name: str) -> None:
+    resources = {"there": attempt(system, PLAIN).resource}
+    spec = replace(PLAIN, needs=NodeNeeds(features=((name,),)))
+    with pytest.raises(BadRequest) as caught:
+        check_may_be_handed(resources, spec)
+    assert caught.value.path == ("needs",)
+
+
+@pytest.mark.parametrize("system", ResourceSystem)
+def test_every_end_has_its_meaning_and_is_no_end_by_itself(system: ResourceSystem) -> None:
+    assert {"exited", "timed-out", "stopped"} <= set(ENDS[system])
+    for kind, text in ENDS[system].items():
+        rows = DIALECTS[system].remembered(CommandResult(0, text, ""))
+        assert rows is not None
+        table = HandOffTable(system.full_name, HandOffPatience())
+        table.add(PLACE, MARKER, "ada", job="7", may_be_there=True, now=Instant(0))
+        table.polled(rows, Instant(1), Instant(1))
+        news = table.looked({MARKER: Files(has_started=True)}, Instant(500))
+        (outcome,) = [each.outcome for each in news if each.outcome is not None]
+        assert outcome.kind == kind, text
+        assert kind != "exited" or outcome.exit_code == 3
+
+
+@pytest.mark.parametrize("system", ResourceSystem)
+def test_no_line_of_a_job_is_a_directive_for_the_other_scheduler(system: ResourceSystem) -> None:
+    """LSF reads ``#BSUB`` in all lines of a script, and Grid Engine its ``#$``."""
+    lines = "\n".join(["#BSUB -q x", "#$ -q x", "#PBS -q x", "#SBATCH -p x", "%s"])
+    task = replace(
+        PLAIN.tasks[0], script=f"#!/bin/sh\n{lines}", command="prog a", environment={"A": f"a\n{lines}"}
+    )
+    made = attempt(system, replace(PLAIN, tasks=(task,))).script()
+    assert not [line for line in made.splitlines()[2:] if line.startswith("#")]
+    assert "#BSUB -q x" in made
+    words = made[made.index("printf %s ") : made.index(" > ", made.index("printf %s "))]
+    said = subprocess.run(["/bin/sh", "-c", words], capture_output=True, text=True, check=True).stdout
+    assert said == task.script
 
 
 @pytest.mark.parametrize("system", ResourceSystem)

@@ -343,7 +343,9 @@ def test_what_a_status_means_for_a_task(word: str, kind: str) -> None:
 def test_a_signal_of_the_exit_file_is_believed_where_pbs_says_nothing_else(word: str) -> None:
     table = HandOffTable("PBS", HandOffPatience())
     table.add(PLACE, MARKER, "ada", job="12.head", may_be_there=True, now=Instant(0))
-    row = ForeignJob("12.head", MARKER, ForeignState.ENDED, word, owner="ada")
+    of_job = cells("C") if word.startswith("C") else cells("F", Exit_status="137")
+    row = only(answer(FORMS["text"](of_job)))
+    assert row.word == word
     table.polled({(MARKER, "ada"): row}, Instant(1), Instant(1))
     table.looked(
         {MARKER: Files(True, "code=137 signal=9 start=1 end=2 id=12 host=n")}, Instant(2), Instant(2)

@@ -58,7 +58,7 @@ def plainly(found: str | None, op: str, wanted: str) -> bool:
     if found is None:
         return False
     if op == "Match":
-        return fnmatchcase(found, wanted.replace("[", "[[]"))
+        return fnmatchcase(found, wanted.translate(str.maketrans({"[": "[[]", "%": "*", "_": "?"})))
     pair: tuple[Any, Any] = (number(found), number(wanted))
     left, right = pair if None not in pair else (found, wanted)
     truths = {"EQ": left == right, "NE": left != right, "GT": left > right, "LT": left < right}
@@ -275,6 +275,13 @@ def test_no_pattern_takes_long() -> None:
     assert not compares(text, "Match", "*a?" * 300 + "*b")
     assert compares(text, "Match", "*a" * 500 + "*")
     assert time.process_time() - begun < 1
+
+
+@pytest.mark.parametrize("pattern", ["*sl??p", "%sl__p", "/bin/%", "_bin*"])
+def test_a_pattern_has_the_wildcards_of_goldsh_or_those_of_glsjob(pattern: str) -> None:
+    """`glsjob -J` sends % and _ for * and ?; Gold's server takes all four.  Seen at its own client."""
+    assert compares("/bin/sleep", "Match", pattern)
+    assert not compares("/usr/bin/sleeps", "Match", pattern)
 
 
 def test_units_of_memory_are_compared() -> None:

@@ -101,7 +101,7 @@ def _settle(database: sqlite3.Connection, path: Path, *, may_create: bool) -> No
         raise _other_version(path, found, database)
     database.execute("pragma journal_mode = wal")
     database.execute("pragma synchronous = full")
-    database.execute("pragma cache_size = -8000")  # KiB
+    database.execute("pragma cache_size = -2000")  # KiB; events are appended, and read in order
     database.execute("pragma journal_size_limit = 16000000")  # bytes; a snapshot may have made the log longer
     if found == 0:
         new_id = uuid.uuid4().hex

@@ -23,6 +23,7 @@ from headnode.core.state.job_events import InstanceEnd
 from headnode.engine.ports import EndedJob, Prediction
 
 _PAGE: Final = 1000  # events read at a time when replaying
+_PIECE: Final = 1024 * 1024  # bytes of a snapshot written at a time
 _COPIED: Final = 500  # pages of 4 KiB copied at a time
 _BETWEEN_COPIES: Final = 0.005  # seconds
 
@@ -95,9 +96,13 @@ class SqliteJournal:
         """Keep the state as it was after event `number`, and the one kept before."""
         with self._transaction():
             kept = self._database.execute(
-                "insert into snapshots (number, state, sum) values (?, ?, ?)",
-                (number, state, checksum(state, number)),
+                "insert into snapshots (number, state, sum) values (?, zeroblob(?), ?)",
+                (number, len(state), checksum(state, number)),
             ).lastrowid
+            # not as a value of the statement: SQLite keeps a copy of that until the next snapshot
+            with self._database.blobopen("snapshots", "state", kept or 0) as blob:
+                for at in range(0, len(state), _PIECE):
+                    blob.write(state[at : at + _PIECE])
             self._database.execute("delete from snapshots where id < ? - 1", (kept,))
 
     def newest_snapshot(self) -> tuple[int, bytes] | None:
@@ -201,6 +206,11 @@ class SqliteJournal:
     def written_by(self) -> str:
         """Return the newest version of Headnode that wrote here."""
         return self._written_by
+
+    def size(self) -> int:
+        """Return how many bytes the file and its write-ahead log take."""
+        files = (self._path, self._path.with_name(self._path.name + "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
 
     def copy_to(self, path: Path) -> None:
         """Copy the journal into a new file while appends go on; they wait for some milliseconds at most.

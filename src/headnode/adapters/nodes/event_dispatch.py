@@ -104,10 +104,22 @@ class EventDispatch:
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Tell the nodes what follows from durable events."""
+        gathering: dict[str, NodeLink] = {}
+        try:
+            self._perform(events, cluster, gathering)
+        finally:
+            for link in gathering.values():
+                link.send_gathered()
+
+    def _perform(
+        self, events: Sequence[Event], cluster: ClusterState, gathering: dict[str, NodeLink]
+    ) -> None:
+        """Tell the nodes; those that are to run something hear all at once (`gathering`)."""
         for event in events:
             match event:
-                case InstancesDispatched():
-                    self._run(event, cluster)
+                case InstancesDispatched(placement=((node, _), *_)) if node in self._links:
+                    gathering.setdefault(node, self._links[node]).gather()
+                    self._run(event, cluster, self._links[node])
                 case JobStarted() | AllocationGrown() | JobModified() | InstancesStaging():
                     self.open_job(cluster, event.job)
                 case InstancesStarted() if self._has_staged(cluster, event.job):
@@ -145,16 +157,14 @@ class EventDispatch:
 
     def _dismiss(self, link: NodeLink) -> None:
         link.send(m.Goodbye(reason="this node was removed from the cluster"))
+        link.send_gathered()
         link.close()
 
     def _has_staged(self, cluster: ClusterState, job: JobId) -> bool:
         run = cluster.jobs[job].run if job in cluster.jobs else None
         return run is not None and run.stages
 
-    def _run(self, event: InstancesDispatched, cluster: ClusterState) -> None:
-        link = self._links.get(event.placement[0][0])
-        if link is None:
-            return
+    def _run(self, event: InstancesDispatched, cluster: ClusterState, link: NodeLink) -> None:
         run = cluster.jobs[event.job].run if event.job in cluster.jobs else None
         instances = (instance for instance, _ in event.attempts)
         unstarted = () if run is None else run.tasks[event.task - 1].unstarted_among(instances)
@@ -165,6 +175,7 @@ class EventDispatch:
                 placement=event.placement,
                 attempts=event.attempts,
                 unstarted=unstarted,
+                after=event.after,
             )
         )
 

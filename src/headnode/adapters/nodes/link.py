@@ -77,6 +77,7 @@ class NodeLink:
     def __init__(self, node: str, writer: asyncio.StreamWriter, protocol: int = PROTOCOL) -> None:
         self.node, self.protocol = node, protocol
         self._writer = writer
+        self._gathered: list[bytes] | None = None  # frames to be sent together; None: each is sent at once
         self.heard = time.monotonic()  # when it said something last
         self.opened: dict[JobId, int] = {}  # the mark of what was said last of each open job
         self.transfers: dict[
@@ -95,9 +96,26 @@ class NodeLink:
 
     def send_encoded(self, message: bytes) -> None:
         """Send a message that is encoded already; a node that reads nothing loses its connection."""
+        if self._gathered is not None:
+            self._gathered.append(frame(message))
+            return
+        self._write(frame(message))
+
+    def gather(self) -> None:
+        """Keep what is sent from now on, to be sent at once."""
+        if self._gathered is None:
+            self._gathered = []
+
+    def send_gathered(self) -> None:
+        """Send what was kept, in order; each write is a system call."""
+        if self._gathered is not None:
+            data, self._gathered = b"".join(self._gathered), None
+            self._write(data)
+
+    def _write(self, data: bytes) -> None:
         if self._writer.is_closing():
             return
-        self._writer.write(frame(message))
+        self._writer.write(data)
         if self._writer.transport.get_write_buffer_size() > MOST_UNREAD:
             log.warning("node %s does not read its messages; its connection was closed", self.node)
             self.abort()

@@ -9,7 +9,7 @@ from headnode.adapters.wire.agent_messages import Holdings, ReportedAttempt
 from headnode.adapters.wire.message_checks import Piece, digest_of, health_check_text
 from headnode.adapters.wire.messages import CheckHealth, Continue, FromHead, Run, Stop, Suspend
 from headnode.core.model.node import NodeState
-from headnode.core.model.outcome import AttemptOutcome
+from headnode.core.model.outcome import AttemptOfTask, AttemptOutcome
 from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
@@ -17,7 +17,7 @@ from headnode.core.state.command import AttemptReport
 from headnode.core.state.events import Event
 from headnode.core.state.job_events import InstancesDispatched, InstancesEnded
 from headnode.core.state.job_record import JobRecord, LiveAttempt
-from headnode.core.state.report import ReportEnded, ReportStarted
+from headnode.core.state.report import ReportEnded, ReportStarted, may_follow, waits_for
 from headnode.core.state.transitions import JobState, TaskState
 from headnode.engine.settings import Settings
 
@@ -30,6 +30,7 @@ class ExpectedAttempt(NamedTuple):
     instance: int
     live: LiveAttempt
     unstarted: tuple[tuple[int, int], ...] = ()  # as in `Run`
+    after: tuple[AttemptOfTask, ...] | None = ()  # as in `Run`; None: a parent did not succeed
 
 
 class AttemptsByNode:
@@ -72,11 +73,10 @@ def _expected_attempt(
         return None
     progress = record.run.tasks[task - 1]
     live = progress.live.get(instance)
-    return (
-        ExpectedAttempt(job, task, instance, live, progress.unstarted_among((instance,)))
-        if live is not None and live.placement[0][0] == node
-        else None
-    )
+    if live is None or live.placement[0][0] != node:
+        return None
+    after = tuple(waits_for(record.run, live)) if may_follow(record.run, live) else None
+    return ExpectedAttempt(job, task, instance, live, progress.unstarted_among((instance,)), after)
 
 
 Key = tuple[int, int, int, int]
@@ -153,7 +153,8 @@ def orders_to_repeat(
     """Return what a node must hear again, and what to report on its behalf of the attempts it should have.
 
     An attempt that the head knows to have started and that the node has neither live nor ended is lost.
-    One that is not known to have started never ran there, so it may be handed over again.  `fresh` are those
+    One that is not known to have started never ran there, so it may be handed over again, unless a parent
+    after which it comes did not succeed.  `fresh` are those
     handed over, or heard of, since the node was asked: the answer does not speak of them.
     """
     live = {(x.job, x.task, x.instance, x.attempt): x for x in holdings.live}
@@ -175,8 +176,8 @@ def orders_to_repeat(
                 stops.append(Stop(job=each.job, attempts=(key[1:],)))
         elif key in ended or key in fresh:
             continue
-        elif each.live.state is TaskState.DISPATCHED:
-            runs.append(_handed_over_again(each))
+        elif each.live.state is TaskState.DISPATCHED and each.after is not None:
+            runs.append(_handed_over_again(each, each.after))
         else:
             gone.setdefault(each.job, []).append(_lost_report(each))
     reports: list[ReportStarted | ReportEnded] = []
@@ -185,13 +186,14 @@ def orders_to_repeat(
     return CatchUp(messages=(*runs, *stops), reports=tuple(reports))
 
 
-def _handed_over_again(known: ExpectedAttempt) -> Run:
+def _handed_over_again(known: ExpectedAttempt, after: tuple[AttemptOfTask, ...]) -> Run:
     return Run(
         job=known.job,
         task=known.task,
         placement=known.live.placement,
         attempts=((known.instance, known.live.attempt),),
         unstarted=known.unstarted,
+        after=after,
     )
 
 

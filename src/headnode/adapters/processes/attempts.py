@@ -8,7 +8,7 @@ import os
 import resource
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from headnode.adapters import process_tree
@@ -16,7 +16,14 @@ from headnode.adapters.processes.cgroup_helper import CgroupFigures, TaskCgroup
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.processes.limits import Bounds, RequestedLimit
 from headnode.adapters.processes.spawning import CannotStart, TaskProgram
-from headnode.core.model.outcome import AttemptOutcome, Ending, ResourceUsage, TransferUsage
+from headnode.core.model.outcome import (
+    AttemptOutcome,
+    Ending,
+    ExitCodes,
+    ResourceUsage,
+    TransferUsage,
+    ended_well,
+)
 from headnode.core.model.quantities import Instant
 
 
@@ -53,6 +60,9 @@ def session_of(process: int) -> int:
         return int(file.read().rpartition(b")")[2].split()[3])
     return 0
 
+
+Parent = tuple[Key, ExitCodes]
+"""An attempt after which another one starts, and the exit codes with which it ends well."""
 
 FIRST_LOOK = 1.0  # seconds after the start
 _SELDOMEST = 30.0  # seconds between two looks
@@ -93,6 +103,7 @@ class ShepherdAttempt:
 
     __slots__ = (
         *(
+            "after",
             "bounds",
             "counters",
             "ended",
@@ -127,6 +138,7 @@ class ShepherdAttempt:
         self.verdict: tuple[Ending, str] = ("exited", "")  # and why
         self.staging: dict[str, Any] | None = None  # what is transferred for it, and how
         self.moved: TransferUsage | None = None  # what its transfers have moved
+        self.after: list[Parent] = []  # what must end well before it starts
 
     @property
     def limits(self) -> tuple[RequestedLimit, ...]:
@@ -145,12 +157,12 @@ class ShepherdAttempt:
 def attempts_of(message: list[Any]) -> list[ShepherdAttempt]:
     """Read a ``run`` message: task, lane, shared environment, limit in seconds or None, items, and more.
 
-    That is limits of processes, whether directories are private, bounds of the whole attempt, and what is
-    transferred for each: left out when there is nothing to say.
+    That is limits of processes, whether directories are private, bounds of the whole attempt, what is
+    transferred for each, and after which attempts they start: left out when there is nothing to say.
     """
     task, lane, shared, limit, items, *more = message
-    said: list[Any] = [*more, *((), False, (), ())[len(more) :]]
-    asked, private, bounds, staged = said
+    said: list[Any] = [*more, *((), False, (), (), ())[len(more) :]]
+    asked, private, bounds, staged, after = said
     own = Bounds(*bounds)
     limits = tuple((name, soft, hard) for name, soft, hard in asked)
     found = []
@@ -159,6 +171,7 @@ def attempts_of(message: list[Any]) -> list[ShepherdAttempt]:
         if more:
             program = program._replace(limits=limits, private=private)
         found.append(ShepherdAttempt((task, instance, attempt), lane, program, limit, own))
+        found[-1].after = [(tuple(key), codes) for key, codes in after]
     for one, staging in zip(found, staged, strict=False):
         one.staging = staging
         one.program = one.program._replace(made=staging is not None)
@@ -178,6 +191,9 @@ class Lanes:
         self._busy: dict[
             str, tuple[float, int]
         ] = {}  # since when on the monotonic clock, and with which task
+        self._children: dict[Key, list[ShepherdAttempt]] = {}  # what waits for an attempt to end well
+        self._blocked: dict[str, dict[Key, None]] = {}  # by lane: what waits for another attempt
+        self._idle: dict[str, float] = {}  # since when such a lane starts nothing
         self.running: dict[Key, ShepherdAttempt] = {}
         self.by_process: dict[int, ShepherdAttempt] = {}
 
@@ -206,9 +222,56 @@ class Lanes:
         if attempt.lane not in self._busy:
             self._free[attempt.lane] = None
 
+    def add_behind(self, attempt: ShepherdAttempt, ended: Mapping[Key, EndedRecord]) -> list[ShepherdAttempt]:
+        """Put an attempt at the end of its lane when its parents have ended well; `ended` have ended of late.
+
+        Return it if one of them did not end well, or is not known here: then it is not to start.
+        """
+        for key, codes in attempt.after:
+            if not ended_well(ended[key].outcome, codes) if key in ended else key not in self:
+                return [attempt]
+        attempt.after = [parent for parent in attempt.after if parent[0] not in ended]
+        if not attempt.after:
+            self.add(attempt)
+            return []
+        self._queued[attempt.key] = attempt
+        self._blocked.setdefault(attempt.lane, {})[attempt.key] = None
+        if attempt.lane not in self._busy:
+            self._idle.setdefault(attempt.lane, time.monotonic())
+        for key, _ in attempt.after:
+            self._children.setdefault(key, []).append(attempt)
+        return []
+
+    def settle(self, over: Iterable[EndedRecord]) -> list[ShepherdAttempt]:
+        """Let go on what waited for attempts that are over; take out and return what is not to start."""
+        hopeless: list[ShepherdAttempt] = []
+        for record in over:
+            for child in self._children.pop(record.key, ()):
+                if self._queued.get(child.key) is not child:
+                    continue
+                codes = next(codes for key, codes in child.after if key == record.key)
+                child.after = [parent for parent in child.after if parent[0] != record.key]
+                if not ended_well(record.outcome, codes):
+                    self.take_back(child.key)
+                    hopeless.append(child)
+                elif not child.after:
+                    self._unblock(child)
+                    self.add(child)
+        return hopeless
+
     def take_back(self, key: Key) -> ShepherdAttempt | None:
         """Take out an attempt that waits; None when it does not."""
-        return self._queued.pop(key, None)
+        attempt = self._queued.pop(key, None)
+        if attempt is not None:
+            self._unblock(attempt)
+        return attempt
+
+    def _unblock(self, attempt: ShepherdAttempt) -> None:
+        blocked = self._blocked.get(attempt.lane, {})
+        blocked.pop(attempt.key, None)
+        if not blocked:
+            self._blocked.pop(attempt.lane, None)
+            self._idle.pop(attempt.lane, None)
 
     @property
     def next_look(self) -> float:
@@ -216,21 +279,29 @@ class Lanes:
         return min((since for _, since in self._behind_others()), default=math.inf) + LONG
 
     def take_stuck(self, now: float) -> list[ShepherdAttempt]:
-        """Take out what waits behind another task that has run for long; `now` on the monotonic clock."""
-        stuck = [lane for lane, since in self._behind_others() if now >= since + LONG]
-        return [
-            attempt
+        """Take out what waits behind another task that has run for long, or for tasks of other lanes.
+
+        `now` is on the monotonic clock.
+        """
+        stuck = {lane for lane, since in self._behind_others() if now >= since + LONG}
+        keys = [
+            key
             for lane in stuck
-            for attempt in self._waiting.pop(lane)
-            if self._queued.pop(attempt.key, None) is not None
+            for key in (*(each.key for each in self._waiting.pop(lane, ())), *self._blocked.get(lane, ()))
         ]
+        return [attempt for key in keys if (attempt := self.take_back(key)) is not None]
 
     def _behind_others(self) -> Iterator[tuple[str, float]]:
-        """Yield the lanes in which another task waits than the one that runs, and since when that runs."""
+        """Yield the lanes in which another task waits than the one that runs, and since when that runs.
+
+        And those in which tasks wait for others, since when nothing runs there.
+        """
         for lane, waiting in self._waiting.items():
             since, task = self._busy.get(lane, (0.0, 0))
             if waiting and task and waiting[0].key[0] != task:
                 yield lane, since
+        for lane in self._blocked:
+            yield lane, self._busy[lane][0] if lane in self._busy else self._idle[lane]
 
     def next_ones(self) -> Iterator[ShepherdAttempt]:
         """Yield the next attempt of every free lane; each is running from then on."""
@@ -240,6 +311,7 @@ class Lanes:
             attempt = self._first(lane)
             if attempt is not None:
                 self._busy[lane] = time.monotonic(), attempt.key[0]
+                self._idle.pop(lane, None)
                 self.running[attempt.key] = attempt
                 yield attempt
 
@@ -264,6 +336,9 @@ class Lanes:
         del self._busy[attempt.lane]
         if attempt.lane in self._waiting:
             self._free[attempt.lane] = None
+        if attempt.lane in self._blocked:
+            self._idle[attempt.lane] = time.monotonic()
+            return True
         return bool(self._waiting.get(attempt.lane))
 
 

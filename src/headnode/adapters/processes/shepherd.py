@@ -113,8 +113,6 @@ class Shepherd:
             self._alone_since = time.monotonic()
         return time.monotonic() - self._alone_since > WITHOUT_AGENT
 
-    # What the agent says.
-
     def _listen(self) -> None:
         for descriptor, events in self._poller.poll(self._sleep() * 1000):
             if descriptor == self._wakeup.fileno():
@@ -170,12 +168,16 @@ class Shepherd:
                 self._closing, self._stays = True, word == "vacate"
 
     def _accept(self, attempts: list[ShepherdAttempt]) -> None:
-        known = self._reports.unacknowledged() | self._transfers.keys()
+        ended = self._reports.unacknowledged()
+        known = ended.keys() | self._transfers.keys()
         new = [attempt for attempt in attempts if attempt.key not in self._lanes and attempt.key not in known]
-        for attempt in new:
-            self._files.accept(attempt)
         if new:
             self._reports.note(["queued", new[0].key[0], [attempt.key[1:] for attempt in new]])
+        for attempt in new:
+            if attempt.after:
+                self._reports.give_back(self._lanes.add_behind(attempt, ended))
+            else:
+                self._files.accept(attempt)
 
     def _stop(self, key: Key, grace: float) -> None:
         if key in self._transfers:
@@ -241,8 +243,6 @@ class Shepherd:
 
     def _limits_from(self, stood_still: float) -> None:
         self._limits = [(over + stood_still, key) for over, key in self._limits]
-
-    # What becomes of the processes.
 
     def _reap(self) -> None:
         self._end_or_finish(self._reaped())
@@ -349,6 +349,7 @@ class Shepherd:
         A program that cannot be started leaves its lane free: its successor is next.
         """
         while True:
+            self._reports.settle(self._lanes)
             starting = [] if self._suspension.holds else list(self._lanes.next_ones())
             for attempt in starting:
                 attempt.started = time.time()
@@ -377,8 +378,6 @@ class Shepherd:
         self._reports.started(attempt, now)
         if attempt.limit is not None:
             heapq.heappush(self._limits, (now + attempt.limit, attempt.key))
-
-    # The end.
 
     def _end_everything(self) -> None:
         self._files.close()

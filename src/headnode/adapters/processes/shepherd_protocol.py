@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from headnode.adapters.processes.attempts import Parent
 from headnode.adapters.processes.factory import ShepherdOrder
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.processes.limits import UNBOUND, Bounds, RequestedLimit
@@ -119,18 +120,22 @@ def run_message(
     private: bool = False,
     bounds: Bounds = UNBOUND,
     staging: Sequence[Any] = (),
+    after: Sequence[Parent] = (),
 ) -> bytes:
     """Run these, one after the other; `limit` in seconds, `limits` for each of their processes.
 
     `private`: the work directories are to be made before, and removed afterwards.  `bounds` are those of each
     attempt as a whole.  `staging` says for each item what is transferred: files ``in`` and ``out``, and how.
+    They start when the attempts `after` which they come have ended with valid exit codes.
 
     An item is [instance, attempt, argv, its own variables, work directory, stdin, stdout, stderr, captured],
     and whether its stdout and its stderr are appended to, if one of them is.
     """
     asked = _asked(limits)
-    more: list[Any] = [asked, private, bounds] if asked or private or bounds != UNBOUND or staging else []
-    more += [staging] if staging else []
+    special = asked or private or bounds != UNBOUND or staging or after
+    more: list[Any] = [asked, private, bounds] if special else []
+    more += [staging] if staging or after else []
+    more += [after] if after else []
     return _encode(["run", task, lane, shared, limit, items, *more])
 
 

@@ -27,12 +27,13 @@ class ShepherdReports:
         self._unacknowledged: dict[int, EndedRecord] = {}
         self._just_started: dict[Key, float] = {}
         self._number = 0
+        self._news: list[EndedRecord] = []  # ends that others may wait for
         self._told_at, self._pause = 0.0, COALESCE
         self._no_journal, self._journal_retry = "", 0.0  # why it cannot be written, and when to try again
 
-    def unacknowledged(self) -> set[Key]:
+    def unacknowledged(self) -> dict[Key, EndedRecord]:
         """Return the attempts whose ends the head may not have heard."""
-        return {record.key for record in self._unacknowledged.values()}
+        return {record.key: record for record in self._unacknowledged.values()}
 
     def moments(self) -> Iterator[float]:
         """Yield when something is to be written or told, on the monotonic clock."""
@@ -68,11 +69,18 @@ class ShepherdReports:
         self.note(["ended", *record])
         self._untold.append(record)
         self._unacknowledged[record.number] = record
+        self._news.append(record)
 
     def give_back(self, attempts: Iterable[ShepherdAttempt]) -> None:
-        """Report that attempts never ran: they wait for one that takes long, and may run elsewhere."""
+        """Report that attempts never ran: they wait for one that takes long, or for one that failed."""
         for attempt in attempts:
             self.ended(never_ran_record(self.next_number(), attempt.key))
+
+    def settle(self, lanes: Lanes) -> None:
+        """Let go on what waited for attempts that are over; give back what should follow a failed one."""
+        while self._news:
+            news, self._news = self._news, []
+            self.give_back(lanes.settle(news))
 
     def started(self, attempt: ShepherdAttempt, now: float) -> None:
         """An attempt has a process since now, on the monotonic clock."""
@@ -161,4 +169,5 @@ class ShepherdReports:
             if key in running:  # else its results are on their way already, and the end tells its start
                 begun.append([*key, running[key].started])
         if begun:
+            self.tell_ended()  # a parent's end is told before the start of its child
             self._link.say(["started", begun])

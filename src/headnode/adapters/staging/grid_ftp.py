@@ -1,5 +1,6 @@
 """GridFTP, by globus-url-copy if it is installed.
 
+It restarts transfers that were cut, and compares the checksums of both ends.
 Source: globus-url-copy(1): pairs of URLs are read from standard input, so none is in its arguments."""
 
 import os
@@ -10,11 +11,12 @@ from pathlib import Path
 
 from headnode.adapters.staging.arrival import ArrivingFile
 from headnode.adapters.staging.credentials import PROXY_TEXT, Credential
-from headnode.adapters.staging.failures import NeverTransferred, TransferFailed
+from headnode.adapters.staging.failures import ChangedOnTheWay, NeverTransferred, TransferFailed
 from headnode.adapters.staging.storage import Seen
 from headnode.core.model.staging import file_url
 
 PROGRAM = "globus-url-copy"
+RESTARTS = "2"  # of a transfer that was cut, from where it stopped, before it counts as an attempt
 _LASTING = ("530", "550", "authentic", "credential", "expired", "no such file", "permission denied")
 
 
@@ -36,6 +38,7 @@ class GridFtp:
             os.fchmod(self._proxy, 0o600)  # globus takes no other
             os.write(self._proxy, text.encode())
             proxy = f"/proc/self/fd/{self._proxy}"
+        self._verifies = True  # until a server has no checksums
         self._environment = {**os.environ, **({"X509_USER_PROXY": proxy} if proxy else {})}
 
     @property
@@ -57,7 +60,15 @@ class GridFtp:
         pair = f'"{source}" "{target}"\n'
         if any(sign in source + target for sign in '"\n\\'):
             raise NeverTransferred("the URL has a quote or a line end", "write %22 and %0A")
-        command = [self._program, "-q", "-cd", "-stall-timeout", str(int(self._timeout)), "-f", "-"]
+        command = [self._program, "-q", "-cd", "-stall-timeout", str(int(self._timeout))]
+        command += [
+            "-rst",
+            "-rst-retries",
+            RESTARTS,
+            *(("-verify-checksum",) if self._verifies else ()),
+            "-f",
+            "-",
+        ]
         done = subprocess.run(
             command,
             input=pair.encode(),
@@ -69,9 +80,18 @@ class GridFtp:
         if done.returncode == 0:
             return
         said = " ".join(done.stderr.decode(errors="replace").split())[-300:]
+        if "checksum verification failure" in said.lower():
+            raise ChangedOnTheWay(f"{PROGRAM}: {said}", "see the server")
+        if self._verifies and " cksm" in f" {said.lower()}":
+            self._verifies = False
+            self._copy(source, target)
+            return
         if any(word in said.lower() for word in _LASTING):
             raise NeverTransferred(f"{PROGRAM}: {said}", "correct the URL, or renew your proxy")
         raise TransferFailed(f"{PROGRAM}: {said}")
+
+    def forget(self, url: str, token: str) -> None:
+        """Nothing is written beside a name."""
 
     def below(self, url: str) -> Iterator[str]:
         assert self._program is not None

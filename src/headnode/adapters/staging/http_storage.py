@@ -1,6 +1,9 @@
 """Storage that speaks HTTP: ranges, redirects, lengths and times to wait as the server states them.
 
-Source: RFC 9110, "Range Requests", "Conditional Requests", "Retry-After"; RFC 6750, bearer tokens."""
+A result is written beside its name and moved where the server says that it speaks WebDAV, and goes on where
+it stopped where it says that it can add to files.
+Source: RFC 9110, "Range Requests", "Conditional Requests", "Retry-After"; RFC 6750, bearer tokens; RFC 4918,
+"MOVE", "DAV Header"; https://sabre.io/dav/http-patch/."""
 
 import base64
 import email.utils
@@ -8,15 +11,18 @@ import ssl
 import time
 from collections.abc import Iterator
 from functools import partial
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 import urllib3
+from urllib3 import HTTPHeaderDict
 from urllib3.exceptions import HTTPError, IncompleteRead, ProtocolError
 
 from headnode.adapters.staging.arrival import CHUNK, ArrivingFile, pieces_of
 from headnode.adapters.staging.credentials import NOBODY, Credential
 from headnode.adapters.staging.failures import ChangedOnTheWay, NeverTransferred, TransferFailed, shown
 from headnode.adapters.staging.storage import Seen
+from headnode.adapters.staging.told_checksums import WANTED, compare, compare_tag
+from headnode.adapters.staging.uploads import part_name, same_so_far
 
 MOST_REDIRECTS = 10
 LONGEST_WAIT = 3600.0  # seconds that a server may ask us to wait
@@ -37,11 +43,16 @@ _REMEDIES = {
 Headers = dict[str, str]
 
 
+_GONE = (404, 410)
+_PATCHES = "sabredav-partialupdate"  # https://sabre.io/dav/http-patch/
+
+
 class HttpStorage:
     """Servers that speak HTTP, with their connections."""
 
     def __init__(self, credential: Credential, timeout: float) -> None:
         self._credential, self._timeout = credential, timeout
+        self._known: dict[str, frozenset[str]] = {}  # by the URL of a directory, what its server can
         context = ssl.create_default_context(cafile=credential.path("authority") or None)
         if credential.path("certificate"):
             context.load_cert_chain(credential.path("certificate"))
@@ -66,12 +77,14 @@ class HttpStorage:
                 begun = 0
                 if arrival.begin(_origin(answer)):
                     arrival.restart()
+            length = _length(answer)
+            total_size = None if length is None else begun + length
+            seen.expect(total_size)
             seen(begun)
             for data in self._pieces(answer, url):
                 seen(len(data))
                 arrival.write(data)
-            length = _length(answer)
-            return None if length is None else begun + length
+            return total_size
         finally:
             answer.close()
 
@@ -84,10 +97,77 @@ class HttpStorage:
         except HTTPError as error:
             raise TransferFailed(f"{urlsplit(url).hostname}: {_words(error)}") from error
 
-    def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:  # noqa: ARG002
-        body = partial(pieces_of, file, size, seen)  # anew after each redirect
-        answer = self._ask("PUT", url, {"Content-Length": str(size)}, body=body)
+    def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:
+        abilities = self._abilities(url)
+        target = _beside(url, token) if "1" in abilities else url
+        begun = self._stored(file, size, target) if _PATCHES in abilities else 0
+        body = partial(pieces_of, file, size, seen, begun)  # anew after each redirect
+        headers = {"Content-Length": str(size - begun)}
+        if begun:
+            seen(begun)
+            headers |= {"Content-Type": "application/x-sabredav-partialupdate", "X-Update-Range": "append"}
+        answer = self._ask("PATCH" if begun else "PUT", target, headers, body=body)
         answer.drain_conn()
+        compare_tag(answer.headers, file, size)
+        about = self._about(target)
+        if about is not None:
+            compare(about, file, size)
+        if target is not url:
+            move = {"Destination": url, "Overwrite": "T"}
+            self._ask("MOVE", target, move).drain_conn()
+
+    def _abilities(self, url: str) -> frozenset[str]:
+        """Return what a server says it can do with files of a directory beyond HTTP: the words of ``DAV``.
+
+        Nothing without MOVE.  A URL with a signature is good for one method only.
+        """
+        folder = url.rpartition("/")[0]
+        if "?" in url:
+            return frozenset()
+        if folder not in self._known:
+            answer = self._once("OPTIONS", url, {}, None)
+            answer.drain_conn()
+            methods = {word.strip() for word in answer.headers.get("Allow", "").split(",")}
+            words = (
+                answer.headers.get("DAV", "").split(",") if answer.status < 300 and "MOVE" in methods else ()
+            )
+            self._known[folder] = frozenset(word.strip() for word in words)
+        return self._known[folder]
+
+    def _about(self, url: str) -> HTTPHeaderDict | None:
+        """Return what the server says of a file that it has; None when it does not say.
+
+        Raises:  TransferFailed when it has none.
+        """
+        if "?" in url:
+            return None
+        answer = self._once("HEAD", url, WANTED, None)
+        answer.close()
+        if answer.status in _GONE:
+            raise TransferFailed(f"{urlsplit(url).hostname} has taken {shown(url)}, and does not have it")
+        return answer.headers if answer.status < 300 else None
+
+    def _stored(self, file: int, size: int, url: str) -> int:
+        """Return from which byte an upload goes on, which another process began."""
+        answer = self._once("HEAD", url, {}, None)
+        answer.close()
+        there = (_length(answer) or 0) if answer.status < 300 else 0
+
+        def end(begin: int) -> bytes:
+            part = self._once("GET", url, {"Range": f"bytes={begin}-"}, None)
+            try:
+                right = _first(part) == begin if part.status == _PARTIAL else part.status == 200 and not begin
+                return bytes(part.read(CHUNK, decode_content=False)) if right else b""
+            except HTTPError:
+                return b""
+            finally:
+                part.close()
+
+        return same_so_far(file, size, there, end)
+
+    def forget(self, url: str, token: str) -> None:
+        if "1" in self._abilities(url):
+            self._once("DELETE", _beside(url, token), {}, None).close()
 
     def below(self, url: str) -> Iterator[str]:
         raise NeverTransferred(
@@ -136,6 +216,11 @@ class HttpStorage:
             raise TransferFailed(f"{host}: {_words(error)}") from error
         except ValueError as error:  # a URL that no request can be made of
             raise NeverTransferred(f"{shown(url)}: {error}", "correct the URL") from None
+
+
+def _beside(url: str, token: str) -> str:
+    folder, _, name = url.rpartition("/")
+    return f"{folder}/{quote(part_name(unquote(name), token))}"
 
 
 def _login(credential: Credential) -> Headers:

@@ -52,33 +52,38 @@ def path_of(url: str) -> str:
     return path
 
 
+def _copy(file: int, arrival: ArrivingFile, seen: Seen) -> int:
+    """Copy what has not arrived yet of an open file; return its size."""
+    about = os.fstat(file)
+    begun = arrival.begin(f"{about.st_dev}:{about.st_ino}:{about.st_size}:{about.st_mtime_ns}")
+    seen.expect(about.st_size)
+    seen(begun)
+    for data in pieces_of(file, about.st_size, seen, begun):
+        arrival.write(data)
+    return about.st_size
+
+
 class LocalStorage:
     """The file system of the node."""
 
     def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
         file = open_source(path_of(url))
         try:
-            about = os.fstat(file)
-            begun = arrival.begin(f"{about.st_dev}:{about.st_ino}:{about.st_size}:{about.st_mtime_ns}")
-            seen(begun)
-            for data in pieces_of(file, about.st_size, seen, begun):
-                arrival.write(data)
-            return about.st_size
+            return _copy(file, arrival, seen)
         finally:
             os.close(file)
 
-    def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:
+    def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:  # noqa: ARG002
         arrival = ArrivingFile(path_of(url), token)
         try:
-            arrival.begin("")
-            for data in pieces_of(file, size, seen):
-                arrival.write(data)
-            arrival.finish(size, "", None, durable=True)
-        except OSError:
-            arrival.discard()
-            raise
+            arrival.finish(_copy(file, arrival, seen), "", None, durable=True)
         finally:
             arrival.close()
+
+    def forget(self, url: str, token: str) -> None:
+        arrival = ArrivingFile(path_of(url), token)
+        arrival.discard()
+        arrival.close()
 
     def below(self, url: str) -> Iterator[str]:
         return files_below(path_of(url))

@@ -1,21 +1,27 @@
-"""FTP, SFTP and S3, by the drivers of fsspec.
+"""FTP and SFTP.
 
-SFTP takes hosts only that the user or the system knows; fsspec's own driver would take any."""
+Uploads are written beside their names, go on where they stopped, and are renamed.  SFTP takes hosts only that
+the user or the system knows."""
 
 import contextlib
 import ftplib
 import os
 import posixpath
+import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from headnode.adapters.staging.arrival import CHUNK, ArrivingFile, copied, pieces_of
 from headnode.adapters.staging.credentials import Credential
-from headnode.adapters.staging.failures import NeverTransferred, TransferFailed
+from headnode.adapters.staging.failures import ChangedOnTheWay, NeverTransferred, TransferFailed
 from headnode.adapters.staging.storage import Seen, Storage
+from headnode.adapters.staging.uploads import part_name, same_so_far
 
 _FTP, _SSH = 21, 22
+_OPENSSH = re.compile(r"SSH-2\.0-OpenSSH_(\d{1,3})\.(\d{1,3})")
+_MOST_REQUESTS = 64  # without an answer
 
 
 def open_other(url: str, credential: Credential, timeout: float) -> Storage:
@@ -26,6 +32,8 @@ def open_other(url: str, credential: Credential, timeout: float) -> Storage:
     parts = urlsplit(url)
     scheme = parts.scheme.lower()
     if scheme == "s3":
+        from headnode.adapters.staging.s3_storage import S3Storage
+
         return S3Storage(credential, timeout)
     return (FtpStorage if scheme == "ftp" else SftpStorage)(parts, credential, timeout)
 
@@ -47,7 +55,7 @@ def _path(url: str) -> str:
 
 def _beside(path: str, token: str) -> str:
     folder, name = posixpath.split(path)
-    return posixpath.join(folder, f".{name[:150]}.part-{token}")
+    return posixpath.join(folder, part_name(name, token))
 
 
 def _make_folders(folder: str, made: set[str], make: Callable[[str], object]) -> None:
@@ -59,21 +67,13 @@ def _make_folders(folder: str, made: set[str], make: Callable[[str], object]) ->
         made.add(folder)
 
 
-def _same_so_far(file: int, size: int, there: int, end: Callable[[int], bytes]) -> int:
-    """Return from which byte an upload goes on: behind those that are there, if they end as the file does.
-
-    `end` returns what is there from a byte on.  A server that crashed may have lost the last of what it took.
-    """
-    begin = max(0, there - CHUNK)
-    if 0 < there <= size and end(begin) == os.pread(file, there - begin, begin):
-        return there
-    return 0
-
-
 def _refuse_part(path: str, there: int | None, size: int) -> None:
-    """Raises:  TransferFailed when the server has not all bytes."""
+    """Raises:  ChangedOnTheWay when the server has not as many bytes as were sent."""
     if there != size:
-        raise TransferFailed(f"the server has not taken all of {posixpath.basename(path)!r}")
+        name = posixpath.basename(path)
+        raise ChangedOnTheWay(
+            f"the server has {there} bytes of {name!r}, and should have {size}", "see the server"
+        )
 
 
 def _relative(found: str, directory: str) -> str:
@@ -82,9 +82,27 @@ def _relative(found: str, directory: str) -> str:
     Raises:  NeverTransferred for one that is not below it: the server says what it likes.
     """
     name = posixpath.relpath(found, directory)
-    if name.startswith(("/", "..")) or "\\0" in name:
+    if name.startswith(("/", "..")) or "\0" in name:
         raise NeverTransferred(f"the server lists {found[:80]!r} below {directory[:80]!r}", "see the server")
     return name
+
+
+def _fast_transport(paramiko: Any, *opened: Any, **how: Any) -> Any:
+    """Return a connection that prefers ciphers which need no checksum of their own."""
+    made = paramiko.Transport(*opened, **how)
+    options = made.get_security_options()
+    options.ciphers = sorted(options.ciphers, key=lambda name: "gcm" not in name)
+    return made
+
+
+def _request_size(version: str) -> int:
+    """Return the bytes that a server reads or writes at once; one that gives fewer is asked again and again.
+
+    >>> _request_size("SSH-2.0-OpenSSH_9.2p1 Debian-2"), _request_size("SSH-2.0-mod_sftp")
+    (261120, 32768)
+    """
+    found = _OPENSSH.match(version)
+    return 255 * 1024 if found and (int(found[1]), int(found[2])) >= (8, 5) else 32 * 1024
 
 
 class SftpStorage:
@@ -107,8 +125,15 @@ class SftpStorage:
             login |= {"key_filename": credential.path("key_file"), "look_for_keys": False}
         wait = {"timeout": timeout, "banner_timeout": timeout, "auth_timeout": timeout}
         try:
-            self._client.connect(host, parts.port or _SSH, **login, **wait)
+            self._client.connect(
+                host,
+                parts.port or _SSH,
+                **login,
+                **wait,
+                transport_factory=partial(_fast_transport, paramiko),
+            )
             self._sftp = self._client.open_sftp()
+            self._request = _request_size(self._client.get_transport().remote_version)
         except paramiko.AuthenticationException:
             fix = "name a credential for it, or put a key into ~/.ssh on the node"
             raise NeverTransferred(f"{host} does not let user {login['username']} in", fix) from None
@@ -133,12 +158,14 @@ class SftpStorage:
         about = self._sftp.stat(path)
         size = about.st_size or 0
         begun = arrival.begin(f"{size} {about.st_mtime}")
+        seen.expect(size)
         seen(begun)
         with self._sftp.open(path, "rb") as file:
             file.seek(begun)
             if size > begun:
-                file.prefetch(size)
-            for data in copied(file.read, seen):
+                file.MAX_REQUEST_SIZE = self._request
+                file.prefetch(size, _MOST_REQUESTS)
+            for data in copied(lambda _: file.read(self._request), seen):
                 arrival.write(data)
         return size
 
@@ -152,12 +179,17 @@ class SftpStorage:
         begun = self._stored(file, size, part)
         seen(begun)
         with self._sftp.open(part, "r+b" if begun else "wb") as there:
+            there.MAX_REQUEST_SIZE = self._request
             there.seek(begun)
             there.set_pipelined(True)
             for data in pieces_of(file, size, seen, begun):
                 there.write(data)
         _refuse_part(path, self._sftp.stat(part).st_size, size)
         self._sftp.posix_rename(part, path)
+
+    def forget(self, url: str, token: str) -> None:
+        with _told_by(self._wrong):
+            self._sftp.remove(_beside(_path(url), token))
 
     def _stored(self, file: int, size: int, part: str) -> int:
         try:
@@ -170,7 +202,7 @@ class SftpStorage:
                 stored.seek(begin)
                 return bytes(stored.read(there - begin))
 
-        return _same_so_far(file, size, there, end)
+        return same_so_far(file, size, there, end)
 
     def below(self, url: str) -> Iterator[str]:
         top = _path(url).rstrip("/")
@@ -215,6 +247,7 @@ class FtpStorage:
             about = self._fs.info(path)
             size = about.get("size")
             begun = arrival.begin(f"{size} {about.get('modify', '')}")
+            seen.expect(size)
             seen(begun)
             self._fs.ftp.voidcmd("TYPE I")
             with self._fs.ftp.transfercmd(f"RETR {path}", rest=begun or None) as there:
@@ -241,6 +274,10 @@ class FtpStorage:
         except ftplib.Error as error:
             raise _ftp_failure(error, path) from None
 
+    def forget(self, url: str, token: str) -> None:
+        with contextlib.suppress(ftplib.Error):
+            self._fs.ftp.delete(_beside(_path(url), token))
+
     def _stored(self, file: int, size: int, part: str) -> int:
         ftp = self._fs.ftp
         ftp.voidcmd("TYPE I")
@@ -255,7 +292,7 @@ class FtpStorage:
             ftp.voidresp()
             return found
 
-        return _same_so_far(file, size, there, end)
+        return same_so_far(file, size, there, end)
 
     def below(self, url: str) -> Iterator[str]:
         top = _path(url).rstrip("/")
@@ -275,60 +312,3 @@ def _ftp_failure(error: ftplib.Error, where: str) -> TransferFailed:
     if isinstance(error, ftplib.error_perm):
         return NeverTransferred(said, "correct the URL, or name a credential that may do it")
     return TransferFailed(said)
-
-
-class S3Storage:
-    """Object storage that speaks S3.  Without a credential the usual files of the user count."""
-
-    def __init__(self, credential: Credential, timeout: float) -> None:
-        from botocore.exceptions import BotoCoreError, ClientError
-        from s3fs import S3FileSystem
-
-        self._wrong = (BotoCoreError, ClientError)
-        keys: dict[str, Any] = {"key": credential.get("access_key") or None}
-        keys |= {"secret": credential.get("secret_key") or None}
-        keys |= {"token": credential.get("session_token") or None}
-        keys |= {"endpoint_url": credential.get("endpoint") or None}
-        waits = {"connect_timeout": timeout, "read_timeout": timeout, "retries": {"max_attempts": 1}}
-        self._fs = S3FileSystem(
-            **keys, config_kwargs=waits, skip_instance_cache=True, use_listings_cache=False
-        )
-
-    def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
-        with _told_by(*self._wrong):
-            return self._fetch(_object(url), arrival, seen)
-
-    def _fetch(self, path: str, arrival: ArrivingFile, seen: Seen) -> int | None:
-        about = self._fs.info(path)
-        size = int(about["size"])
-        begun = arrival.begin(f"{size} {about.get('ETag', '')}")
-        seen(begun)
-        with self._fs.open(path, "rb", block_size=8 * CHUNK, cache_type="readahead") as file:
-            file.seek(begun)
-            for data in copied(file.read, seen):
-                arrival.write(data)
-        return size
-
-    def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:  # noqa: ARG002
-        with _told_by(*self._wrong):
-            self._store(file, size, _object(url), seen)
-
-    def _store(self, file: int, size: int, path: str, seen: Seen) -> None:
-        with self._fs.open(path, "wb", block_size=8 * CHUNK) as there:
-            for data in pieces_of(file, size, seen):
-                there.write(data)
-        _refuse_part(path, int(self._fs.info(path)["size"]), size)
-
-    def below(self, url: str) -> Iterator[str]:
-        top = _object(url).rstrip("/")
-        with _told_by(*self._wrong):
-            found = self._fs.find(top)
-        yield from (_relative(path, top) for path in found)
-
-    def close(self) -> None:
-        """The library closes its connections itself."""
-
-
-def _object(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.netloc}{unquote(parts.path)}"

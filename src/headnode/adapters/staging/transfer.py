@@ -4,6 +4,7 @@ It reads an order from descriptor 3, and ends when its standard input is closed.
 far it is:  ``["moved", files, of files, bytes, of bytes, host it waits for]``, ``["file", path]`` of one that
 is whole, and last ``["done", bytes]`` or ``["failed", sentence]``."""
 
+import contextlib
 import json
 import os
 import random
@@ -70,7 +71,8 @@ class Progress:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.files = self.of_files = self.size = self.of_size = 0
+        self.files = self.of_files = self.size = 0
+        self.sizes: dict[str, int] = {}  # of the files whose sizes are known, by their paths
         self.waiting: dict[str, float] = {}  # hosts, and until when they are left alone
         self._told: list[Any] = []
 
@@ -89,7 +91,8 @@ class Progress:
         """Say how far it is, if that has changed."""
         with self._lock:
             waits_for = next(iter(self.waiting), "")
-            said = [self.files, self.of_files, self.size, self.of_size, waits_for]
+            of_size = sum(self.sizes.copy().values()) if len(self.sizes) == self.of_files else 0
+            said = [self.files, self.of_files, self.size, of_size, waits_for]
             if said != self._told:
                 self._told = said
                 say("moved", *said)
@@ -98,12 +101,23 @@ class Progress:
 class Pace:
     """Counts the bytes of one file, and gives one up that comes too slowly."""
 
-    def __init__(self, progress: Progress, timeout: float) -> None:
+    def __init__(self, progress: Progress, path: str, timeout: float) -> None:
         self._progress, self._timeout = progress, timeout
         self._since, self._moved = time.monotonic(), 0
+        self._whole, self._path = 0, path
+
+    def expect(self, size: int | None) -> None:
+        """So many bytes the file has; None: the storage does not say."""
+        if size is not None:
+            self._progress.sizes[self._path] = size
+
+    def take_back(self) -> None:
+        """Count nothing of this attempt: the next one counts what it finds."""
+        self._progress.add(-self._whole)
 
     def __call__(self, size: int) -> None:
         self._progress.add(size)
+        self._whole += size
         self._moved += size
         now = time.monotonic()
         if now - self._since < self._timeout:
@@ -126,7 +140,7 @@ class Transfers:
         """Transfer everything.  Raises:  TransferFailed, the first; what leaves is tried all the same."""
         files = list(self._single_files())
         self.progress.of_files = len(files)
-        self.progress.of_size = sum(file.size or 0 for file in files)
+        self.progress.sizes.update({file.path: file.size for file in files if file.size is not None})
         done = set(self._order.done)
         with ThreadPoolExecutor(max(1, min(self._order.at_once, len(files)))) as pool:
             work = {pool.submit(self._file, file) for file in files if file.path not in done}
@@ -214,6 +228,11 @@ class Transfers:
         for storage in kept.values():
             storage.close()
 
+    def _forget_part(self, file: FileOrder) -> None:
+        """Leave no part of a result on the storage, if that still answers."""
+        with contextlib.suppress(TransferFailed, OSError, EOFError, ValueError):
+            self._storage(file).forget(file.url, self._order.token)
+
     def _file(self, file: FileOrder) -> None:
         self._again(file, self._bring if self._order.direction == "in" else self._take)
         self.progress.finished(file.path)
@@ -229,11 +248,14 @@ class Transfers:
                 raise TransferFailed("another file has failed")
             try:
                 return do(file)
-            except (TransferFailed, OSError, EOFError) as error:
+            except (TransferFailed, OSError, EOFError, ValueError) as error:
                 failure = self._failure(error, file)
             changed += isinstance(failure, ChangedOnTheWay)
+            last = failure.permanent or changed > 1 or attempt == self._order.attempts
             self._forget_storages()
-            if failure.permanent or changed > 1 or attempt == self._order.attempts:
+            if self._order.direction == "out" and (last or isinstance(failure, ChangedOnTheWay)):
+                self._forget_part(file)
+            if last:
                 raise self._last_word(failure, file, attempt)
             self._pause(file, failure, attempt)
         raise TransferFailed("no attempt is allowed")
@@ -245,6 +267,8 @@ class Transfers:
             return error
         if isinstance(error, OSError):
             return of_error(error, (error.filename and repr(error.filename)) or shown(file.url))
+        if isinstance(error, ValueError):  # no request can be made of it, such as one with a line end
+            return NeverTransferred(f"{shown(file.url)}: {str(error)[:200]}", "correct the URL")
         return TransferFailed(f"{urlsplit(file.url).hostname} has ended the connection")
 
     def _last_word(self, failure: TransferFailed, file: FileOrder, attempt: int) -> TransferFailed:
@@ -261,11 +285,21 @@ class Transfers:
         self._over.wait(pause)
         self.progress.waiting.pop(host, None)
 
+    @contextlib.contextmanager
+    def _paced(self, file: FileOrder) -> Iterator[Pace]:
+        pace = Pace(self.progress, file.path, self._order.timeout)
+        try:
+            yield pace
+        except BaseException:
+            pace.take_back()
+            raise
+
     def _bring(self, file: FileOrder) -> None:
         arrival = ArrivingFile(self._path(file.path), self._order.token)
         try:
-            told = self._storage(file).fetch(file.url, arrival, Pace(self.progress, self._order.timeout))
-            arrival.finish(told if file.size is None else file.size, file.checksum, file.mode)
+            with self._paced(file) as pace:
+                told = self._storage(file).fetch(file.url, arrival, pace)
+                arrival.finish(told if file.size is None else file.size, file.checksum, file.mode)
         finally:
             arrival.close()
 
@@ -273,8 +307,9 @@ class Transfers:
         opened = open_source(self._path(file.path))
         try:
             size = os.fstat(opened).st_size
-            pace = Pace(self.progress, self._order.timeout)
-            self._storage(file).store(opened, size, file.url, self._order.token, pace)
+            with self._paced(file) as pace:
+                pace.expect(size)
+                self._storage(file).store(opened, size, file.url, self._order.token, pace)
         finally:
             os.close(opened)
 

@@ -149,7 +149,9 @@ class Run(Message, frozen=True, tag="Run"):
     """Head: run these instances of a task at the place, one after the other.
 
     `attempts` holds (instance, attempt).  An attempt that is here already is left alone.  `unstarted` holds
-    (instance, how many of its earlier attempts never started), where there are some.
+    (instance, how many of its earlier attempts never started), where there are some.  `after` are (task,
+    instance, attempt) of the same job on the same node: these start when all of them have succeeded, and are
+    given back when one of them did not, or is not known here.
     """
 
     job: JobId
@@ -157,6 +159,7 @@ class Run(Message, frozen=True, tag="Run"):
     placement: NodeCores
     attempts: tuple[tuple[int, int], ...]
     unstarted: tuple[tuple[int, int], ...] = ()
+    after: tuple[tuple[int, int, int], ...] = ()
 
 
 class Stop(Message, frozen=True, tag="Stop"):

@@ -130,12 +130,14 @@ class JobStarts:
             return False
         fresh = self._fresh(job, message)
         if fresh and not self._parts.visits.is_ready(job.id):  # the head believes otherwise
-            for who in fresh:
-                never_ran = result_without_record((message.task, *who), "never-ran", "")
-                self._endings.settle(job.id, "", 0, never_ran)
+            self._never_ran(job, message.task, fresh)
         elif fresh:
             self._start(job, message, fresh)
         return True
+
+    def _never_ran(self, job: NodeJob, task: int, attempts: list[tuple[int, int]]) -> None:
+        for who in attempts:
+            self._endings.settle(job.id, "", 0, result_without_record((task, *who), "never-ran", ""))
 
     def _fresh(self, job: NodeJob, message: Run) -> list[tuple[int, int]]:
         over, task = self._parts.results.ledger.over(job.id), message.task
@@ -155,10 +157,13 @@ class JobStarts:
             tended, orders = self._ready(job, message.task)
             orders.note_unstarted(message.task, message.unstarted)
             if filters.sees(job.id):
+                if message.after:  # a filter may take longer than the parents, whose ends are forgotten then
+                    self._never_ran(job, message.task, fresh)
+                    return
                 asked = orders.questions(message.task, message.placement, fresh, launching)
                 filters.begin(job.id, message.placement, asked)
                 return
-            said = orders.run(message.task, message.placement, fresh, launching)
+            said = orders.run(message, fresh, launching)
         except (OSError, Unavailable) as error:
             for who in fresh:
                 self.refused(job.id, (message.task, *who), words_for(error), trouble_of(error))

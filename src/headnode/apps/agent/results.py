@@ -136,8 +136,10 @@ class ResultSender:
             self._flush = loop.call_at(due, self._tell)
 
     def say(self, message: FromAgent) -> None:
-        """Say something else to the head, if it listens."""
+        """Say something else to the head, if it listens, behind the results that came before it."""
         if self.welcome:
+            if self._flush is not None:
+                self._tell()
             self._head.say(message)
 
     def head_is_here(self) -> None:

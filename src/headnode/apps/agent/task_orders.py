@@ -1,19 +1,20 @@
 """The head's orders for a job become messages to its shepherd."""
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from headnode.adapters.processes.attempts import Parent
 from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.processes.limits import Bounds
 from headnode.adapters.processes.remote_steps import MARKER as LAUNCHED
 from headnode.adapters.processes.shepherd_protocol import run_message
 from headnode.adapters.processes.site_programs import base_environment
 from headnode.adapters.wire.agent_messages import Launch
-from headnode.adapters.wire.messages import OpenJob, TransferRules, Welcome
+from headnode.adapters.wire.messages import OpenJob, Run, TransferRules, Welcome
 from headnode.apps.agent.launching import LaunchRouter
 from headnode.apps.agent.task_tools import TaskAccess
 from headnode.core.launching.environment import (
@@ -94,15 +95,15 @@ class TaskOrders:
             recipes = [self._with_launcher(recipe, spec, place, launching) for recipe in recipes]
         return recipes
 
-    def run(
-        self, task: int, place: NodeCores, attempts: list[tuple[int, int]], launching: LaunchRouter
-    ) -> bytes:
-        """Return the message that runs these (instance, attempt) one after the other.
+    def run(self, order: Run, attempts: list[tuple[int, int]], launching: LaunchRouter) -> bytes:
+        """Return the message that runs these (instance, attempt) of an order one after the other.
 
         Raises:  OSError, Unavailable as `recipes` does, and where a terminal cannot be had.
         """
-        recipes = self.recipes(task, place, attempts, launching)
-        return self._message(task, place, attempts, recipes, launching)
+        recipes = self.recipes(order.task, order.placement, attempts, launching)
+        codes = self._around.spec.valid_codes
+        after = [(key, codes(self._tasks[key[0] - 1])) for key in order.after]
+        return self._message(order.task, order.placement, attempts, recipes, launching, after=after)
 
     def questions(
         self, task: int, place: NodeCores, attempts: list[tuple[int, int]], launching: LaunchRouter
@@ -144,6 +145,7 @@ class TaskOrders:
         recipes: list[Recipe],
         launching: LaunchRouter,
         processors: tuple[int, ...] | None = None,
+        after: Sequence[Parent] = (),
     ) -> bytes:
         """Return the message that runs them as these recipes say; `processors`: instead of their own."""
         spec = self._tasks[task - 1]
@@ -158,7 +160,7 @@ class TaskOrders:
         if processors is not None:
             bounds = bounds._replace(processors=processors)
         plans = [self._plan(spec, recipe) for recipe in recipes] if spec.stages else []
-        return run_message(task, str(place), shared, limit, items, limits, private, bounds, plans)
+        return run_message(task, str(place), shared, limit, items, limits, private, bounds, plans, after)
 
     def _plan(self, spec: TaskSpec, recipe: Recipe) -> dict[str, Any]:
         """Return what is transferred for an attempt, and how."""

@@ -22,6 +22,7 @@ HOW_TO_READ = (
 """Options of every command that reads job files."""
 
 STANDARD_INPUT = "-"
+LINES = "each-line"  # the option that names a file with a job on each line
 
 LARGEST = 12 * 1024 * 1024  # bytes; as JSON it must still fit into one request
 _SUFFIXES = (".xml", ".toml", ".json", ".js")
@@ -34,7 +35,7 @@ def job_file_among(words: "Sequence[str]") -> str | None:
     Raises:  BadRequest ``usage`` when something follows it.
     """
     name = words[0] if words else ""
-    if name != STANDARD_INPUT and not _looks_like_one(name):
+    if name != STANDARD_INPUT and not looks_like_job_file(name):
         return None
     if len(words) > 1:
         what = f"{words[1]!r} follows the job file {name!r}; only a program has arguments"
@@ -42,7 +43,8 @@ def job_file_among(words: "Sequence[str]") -> str | None:
     return name
 
 
-def _looks_like_one(name: str) -> bool:
+def looks_like_job_file(name: str) -> bool:
+    """Return whether a word is the name of a job file, and not of a program."""
     if not name.lower().endswith(_SUFFIXES):
         return False
     if os.path.isfile(name):  # noqa: PTH113

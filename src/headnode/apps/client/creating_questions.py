@@ -6,6 +6,7 @@ CREATING_QUESTIONS = frozenset(
         "submit_job",
         "add_tasks",
         "clone_job",
+        "submit_jobs",
         "submit_group",
         "invite_node",
         "create_reservation",

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from headnode.core.state import command as c
+from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
-from headnode.engine.engine import Engine
+from headnode.engine.engine import Effects, Engine
 
 log = logging.getLogger("headnode.server")
 
@@ -72,3 +73,15 @@ class CommandBatcher:
         with self._end_on_failure():
             self._engine.tick()
         self.set_alarm()
+
+
+class EffectsInOrder:
+    """Effects one after the other."""
+
+    def __init__(self, *effects: Effects) -> None:
+        self.effects = list(effects)
+
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
+        """Let each do its part."""
+        for effect in self.effects:
+            effect.perform(events, cluster)

@@ -27,6 +27,7 @@ from headnode.adapters.files.local_daemons import (
     remembered_word,
 )
 from headnode.adapters.files.owners import FILE_MODE_MASK, refuse_unsafe_state, warn_of_unsafe_code
+from headnode.adapters.garbage import give_large_blocks_back
 from headnode.adapters.identity.users import account
 from headnode.adapters.journal.sqlite import open_journal
 from headnode.adapters.nodes.entrance import Entrance, LogRateLimit
@@ -47,7 +48,7 @@ from headnode.apps.server.api.node_commands import close_all
 from headnode.apps.server.api.streams import JobWatchers
 from headnode.apps.server.api.task_output import OutputRetention
 from headnode.apps.server.bank_desk import BankDesk
-from headnode.apps.server.command_batcher import CommandBatcher
+from headnode.apps.server.command_batcher import CommandBatcher, EffectsInOrder
 from headnode.apps.server.doors.unix import GATEWAY_SOCKET, GatewayDoor, UnixDoor
 from headnode.apps.server.elastic import ElasticNodes
 from headnode.apps.server.event_webhooks import EventWebhooks
@@ -61,7 +62,7 @@ from headnode.core.model.node import NodeState
 from headnode.core.state import nodes as c
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
-from headnode.engine.engine import Effects, Engine
+from headnode.engine.engine import Engine
 from headnode.engine.policy_registry import PolicyRegistry
 from headnode.engine.ports import HeadStore, Past
 
@@ -136,6 +137,7 @@ def main(arguments: list[str]) -> int:
         stream=sys.stderr,
     )
     os.umask(FILE_MODE_MASK)
+    give_large_blocks_back()
     warn_of_unsafe_code(log)
     for name in ("headnode.strangers", "asyncio"):  # others can make lines there
         logging.getLogger(name).addFilter(LogRateLimit())
@@ -225,7 +227,7 @@ class Head:
             self.links.contacts,
             given_up_in=partial(given_up_in, self.engine, self.links, self._absences),
             shut_down=self._shut_down,
-            copy_journal=self._journal.copy_to,
+            store=self._journal,
             submission_chain=self._submissions,
             asker=self._filter_caller,
             notices=self._notices,
@@ -388,15 +390,3 @@ class HandOffWhenNeeded:
         await self._needed.wait()
         if self.made is not None:
             await self.made.keep()
-
-
-class EffectsInOrder:
-    """Effects one after the other."""
-
-    def __init__(self, *effects: Effects) -> None:
-        self.effects = list(effects)
-
-    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
-        """Let each do its part."""
-        for effect in self.effects:
-            effect.perform(events, cluster)

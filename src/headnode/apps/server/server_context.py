@@ -24,7 +24,7 @@ from headnode.apps.server.job_notices import JobNotices
 from headnode.apps.server.licence_counts import LicenceCounts
 from headnode.apps.server.predicted_starts import PredictedStarts, PredictionCoverage
 from headnode.apps.server.waiting_reasons import filter_reasons, preemption_reasons, staging_reason
-from headnode.core.model.errors import Refused, Unavailable
+from headnode.core.model.errors import Refused
 from headnode.core.model.job import JobSpec, dependencies
 from headnode.core.model.quantities import LIFE_BOUNDS, DurationHistogram, Instant, JobId
 from headnode.core.model.resource import BatchResource, is_elsewhere
@@ -46,7 +46,7 @@ from headnode.core.state.job_request import suspension_of
 from headnode.core.state.place_choice import places_in_words
 from headnode.core.state.transitions import JobState
 from headnode.engine.engine import Engine
-from headnode.engine.ports import Past, PredictionStore
+from headnode.engine.ports import HeadStore, Past, PredictionStore
 
 MOST_TEMPLATES = 100  # by which waits and runs are counted apart
 OTHER_TEMPLATES = "(other)"
@@ -137,10 +137,6 @@ def hold_in_words(hold: JobHold) -> str:
     return f"it has the hold {hold.name!r}, set{by} at {at}{why}"
 
 
-def _no_journal(copy: Path) -> None:
-    raise Unavailable(code="no-journal", what=f"this head has no journal to copy to {str(copy)!r}")
-
-
 class SubmissionChain(Protocol):
     """The way of jobs into the queue, past submission filters if there are any."""
 
@@ -149,6 +145,9 @@ class SubmissionChain(Protocol):
 
         Raises:  NotAllowed ``submission-filter`` when some of them did not; the others have.
         """
+
+    async def messages(self, jobs: Collection[int]) -> list[str]:
+        """Return, of each job, why it did not come into the queue; empty if it has."""
 
     def changing(self, record: JobRecord, spec: JobSpec) -> AbstractAsyncContextManager[JobSpec]:
         """Give what filters make of a change to a job that was submitted; undo it if it is refused inside.
@@ -162,6 +161,10 @@ class NoSubmissionFilters(SubmissionChain):
 
     async def wait(self, jobs: Collection[int]) -> None:
         """Wait for nothing."""
+
+    async def messages(self, jobs: Collection[int]) -> list[str]:
+        """Return nothing against any of them."""
+        return [""] * len(jobs)
 
     @asynccontextmanager
     async def changing(self, record: JobRecord, spec: JobSpec) -> AsyncIterator[JobSpec]:  # noqa: ARG002
@@ -181,7 +184,7 @@ class ContextParts(NamedTuple):
     contacts: Mapping[str, Contact] = MappingProxyType({})  # when nodes said something last
     given_up_in: Callable[[str], float | None] = lambda _: None
     shut_down: Callable[[], None] = lambda: None
-    copy_journal: Callable[[Path], None] = _no_journal
+    store: HeadStore | None = None  # what the head keeps; None: nothing that lasts
     submission_chain: SubmissionChain = NoSubmissionFilters()  # how jobs come into the queue
     asker: FilterCaller | None = None  # calls filters; None: no filters are called
     notices: JobNotices | None = None  # sends notifications; None: none are sent
@@ -234,7 +237,7 @@ class ServerContext:
         self.searching = asyncio.Lock()  # held by the one question that asks the policy many times
         (
             self.watchers, self.sessions, self.links, self.contacts, self.given_up_in, self.shut_down,
-            self.copy_journal, self.submission_chain, self.asker, self.notices, self._hand_off, self.elastic,
+            self.store, self.submission_chain, self.asker, self.notices, self._hand_off, self.elastic,
             self.network,
         ) = parts(self)  # fmt: skip
 
@@ -306,7 +309,7 @@ class ServerContext:
         """Return why a job is not even considered: suspended, held, or its parents have not finished."""
         found: list[Reason] = []
         if record.state is JobState.SUSPENDED and suspension_of(record.run).staging:
-            found.append(staging_reason(self.links, record, self.cluster.spec(record)))
+            found.append(staging_reason(self.links, record, self.cluster.spec(record), self.now()))
         elif record.state is JobState.SUSPENDED:
             since = datetime.fromtimestamp(suspension_of(record.run).since, UTC).astimezone()
             text = f"it has been suspended since {since.isoformat(timespec='seconds')}"

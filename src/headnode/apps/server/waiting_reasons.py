@@ -6,8 +6,9 @@ from msgspec.structs import replace
 
 from headnode.adapters.nodes.link import NodeLink
 from headnode.adapters.wire.agent_messages import AttemptTransfers
+from headnode.apps.readable_values import duration
 from headnode.core.model.job import JobSpec
-from headnode.core.model.quantities import JobId
+from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.staging import StorageBase, host_of
 from headnode.core.model.task import TaskSpec, program_url
 from headnode.core.scheduling.plan import Plan, Reason, Why
@@ -143,21 +144,43 @@ def _being_preempted(record: JobRecord) -> list[Reason]:
     return [Reason(Why.PREEMPTION, text, str(run.recalled_for[0]))]
 
 
-def staging_reason(links: Mapping[str, NodeLink], record: JobRecord, spec: JobSpec) -> Reason:
-    """Return how many files a job waits for that holds no processors meanwhile."""
-    files = of_files = size = 0
+def staging_reason(links: Mapping[str, NodeLink], record: JobRecord, spec: JobSpec, now: Instant) -> Reason:
+    """Return how many files a job waits for that holds no processors meanwhile, and about how long."""
+    told: list[AttemptTransfers] = []
     hosts: set[str] = set()
+    silent = False
     for task, instance, live in _staging_in(record):
         link = links.get(live.placement[0][0])
         said = link.transfers.get((record.id, task, instance)) if link is not None else None
         if said is not None and said.attempt == live.attempt:
-            files, of_files, size = files + said.files, of_files + said.of_files, size + said.size
+            told.append(said)
+        else:
+            silent = True
         hosts |= source_hosts(spec, spec.tasks[task - 1])
+    files, of_files = sum(each.files for each in told), sum(each.of_files for each in told)
+    size = sum(each.size for each in told)
+    of_size = 0 if silent or not all(each.of_size for each in told) else sum(each.of_size for each in told)
     missing = f"{of_files - files} of {of_files} input files" if of_files else "its input files"
     named = sorted(hosts)
     sources = ", ".join(named[:MOST_HOSTS]) + (" and others" if len(named) > MOST_HOSTS else "")
     text = f"it waits for {missing}" + (f" from {sources}" if sources else "")
-    return Reason(Why.STAGING, f"{text}; {size / 1e6:.1f} MB are copied. It holds no processors")
+    copied = f"{size / 1e6:.1f} of {of_size / 1e6:.1f} MB" if of_size else f"{size / 1e6:.1f} MB"
+    rest = _time_left(size, of_size, now - min((each.at for each in told), default=now))
+    soon = f", the rest in about {duration(rest)} at the rate so far" if rest is not None else ""
+    return Reason(Why.STAGING, f"{text}; {copied} are copied{soon}. It holds no processors")
+
+
+def _time_left(size: int, of_size: int, took: float) -> float | None:
+    """Return in how many seconds the rest of some bytes is there, at the rate of those that are.
+
+    None if that is not known.
+
+    >>> _time_left(1_000_000, 4_000_000, 20.0), _time_left(0, 4_000_000, 20.0), _time_left(7, 0, 20.0)
+    (60.0, None, None)
+    """
+    if size <= 0 or of_size < size or took <= 0.0:
+        return None
+    return max(1.0, round(took * (of_size - size) / size))
 
 
 def source_hosts(spec: JobSpec, task: TaskSpec) -> set[str]:

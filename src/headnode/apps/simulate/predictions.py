@@ -1,7 +1,8 @@
 """How often predicted starts would have held: a log is replayed, and the start of each job is predicted."""
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,21 +11,25 @@ import msgspec
 from headnode.adapters.files.job_logs import read_log
 from headnode.apps.simulate.report import about
 from headnode.apps.simulate.scenario import AS_LOGGED
+from headnode.apps.simulate.side_by_side import side_by_side
 from headnode.apps.simulate.simulation import Progress, ReplaySetup
 from headnode.core.formats.swf import SwfLog
 from headnode.core.model.errors import BadRequest
 from headnode.core.scheduling.pool.policies import POOL_POLICIES
-from headnode.core.scheduling.pool.replay import replay
+from headnode.core.scheduling.pool.replay import Ties, replay
 from headnode.core.scheduling.prediction.predictor import (
     PredictingPolicy,
     PredictionScore,
+    ReplayShare,
     by_predicted_wait,
     score,
 )
-from headnode.core.scheduling.prediction.replays import POLICY_TRAITS
+from headnode.core.scheduling.prediction.replays import POLICY_TRAITS, PredictedWait
 
 DAY = 86_400
 WARM_UP = 30 * DAY  # seconds, or half of a log that is shorter than twice that
+SHORT_LOG = 2_000  # jobs; fewer are faster in one process
+MOST_PROCESSES = 64
 
 
 def _no_progress(_policy: str, _come: int, _jobs: int) -> None:
@@ -99,9 +104,10 @@ def _score_policy(
     log: SwfLog, policy: str, scene: ReplaySetup, warm_up: float, progress: Callable[[int, int], None]
 ) -> PolicyPredictionScore:
     workload, jobs = log.workload, len(log.workload.submits)
+    known = _foreseen_side_by_side(log, policy, scene.ties, lambda come: progress(come, jobs))
     made = POOL_POLICIES[policy](workload, log.processors, scene.ties)
-    foretelling = PredictingPolicy(workload, made, POLICY_TRAITS[policy])
-    replay(workload, foretelling, scene.ties, lambda come: progress(come, jobs))
+    foretelling = PredictingPolicy(workload, made, POLICY_TRAITS[policy], known=known)
+    replay(workload, foretelling, scene.ties, None if known else lambda come: progress(come, jobs))
     counted = [one for one in foretelling.judged if one.made >= workload.submits[0] + warm_up]
     return PolicyPredictionScore(
         policy,
@@ -111,6 +117,28 @@ def _score_policy(
         by_predicted_wait(counted),
         seconds=0.0,
     )
+
+
+def _foreseen_side_by_side(
+    log: SwfLog, policy: str, ties: Ties, progress: Callable[[int], None]
+) -> Mapping[int, PredictedWait] | None:
+    """Return what is foreseen for each job that must wait, worked out by a process for each processor.
+
+    None if one process has to do it: the log is short, each prediction goes on from the one before, there is
+    one processor, or a process was killed.
+    """
+    shares = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
+    if shares == 1 or len(log.workload.submits) < SHORT_LOG or POLICY_TRAITS[policy].in_turn:
+        return None
+
+    def foreseen(share: ReplayShare) -> dict[int, PredictedWait]:
+        made = POOL_POLICIES[policy](log.workload, log.processors, ties)
+        foretelling = PredictingPolicy(log.workload, made, POLICY_TRAITS[policy], share=share)
+        replay(log.workload, foretelling, ties, progress if share.nth == 0 else None)
+        return foretelling.foreseen
+
+    found = side_by_side(foreseen, [ReplayShare(nth, shares) for nth in range(shares)])
+    return None if found is None else {job: wait for each in found for job, wait in each.items()}
 
 
 def documents(predictions: PredictionScores) -> list[dict[str, Any]]:

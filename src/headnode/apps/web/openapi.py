@@ -29,6 +29,8 @@ def document() -> Schema:
     """Return the OpenAPI document."""
     answers = [route.answer for route in ROUTES]
     _, schemas = msgspec.json.schema_components([*answers, Problem], ref_template=_REFERENCE)
+    for route in ROUTES:
+        schemas |= _inside(route.request)
     paths: dict[str, Schema] = {}
     for route in ROUTES:
         paths.setdefault(PREFIX + route.path, {})[route.method.lower()] = _operation(route)
@@ -81,10 +83,16 @@ def _fields(route: RestRoute, *, in_path: bool) -> dict[str, Schema]:
 
 @cache
 def _inlined(request: type[VerbRequest]) -> Schema:
-    """Return the schema of a request, which has no reference: no request has an object of ours inside."""
+    """Return the schema of a request; those of the objects inside it are components."""
     _, schemas = msgspec.json.schema_components([request], ref_template=_REFERENCE)
     found: Schema = schemas[request.__name__]
     return found
+
+
+def _inside(request: type[VerbRequest]) -> Schema:
+    """Return the schemas of the objects inside a request by their names."""
+    _, schemas = msgspec.json.schema_components([request], ref_template=_REFERENCE)
+    return {name: each for name, each in schemas.items() if name != request.__name__}
 
 
 def _required(route: RestRoute) -> list[str]:

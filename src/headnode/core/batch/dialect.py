@@ -22,10 +22,21 @@ class ForeignState(StrEnum):
     UNKNOWN = "unknown"  # a word of a later version: the job is there, and nothing else is learnt
 
 
+class ForeignEnding(StrEnum):
+    """How a job ended in another scheduler, as that says."""
+
+    BY_ITSELF = "by itself"  # its script did
+    LATE = "late"  # by its time limit
+    LOST = "lost"  # its node failed, or it was preempted
+    STOPPED = "stopped"  # for any other reason, such as a cancellation there
+    UNKNOWN = "unknown"  # the exit file knows more
+
+
 class ForeignJob(NamedTuple):
     """One row of what another scheduler says of its jobs.
 
-    `word` is its own word for the state.  `exit_code` and `signal` are set after the end, if they are known.
+    `word` is its own word for the state, for messages.  `exit_code`, `signal` and `ending` are set after the
+    end; the first two if they are known.
     """
 
     id: str
@@ -35,6 +46,7 @@ class ForeignJob(NamedTuple):
     reason: str = ""
     exit_code: int | None = None
     signal: int | None = None
+    ending: ForeignEnding = ForeignEnding.UNKNOWN
     started: Instant | None = None
     usage: ResourceUsage = NOT_MEASURED  # after the end, if its accounting has it
     is_held: bool = False  # by its user

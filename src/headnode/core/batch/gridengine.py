@@ -12,6 +12,7 @@ from headnode.core.batch.dialect import (
     CommandResult,
     Dialect,
     ForeignAction,
+    ForeignEnding,
     ForeignJob,
     ForeignState,
     Rows,
@@ -153,9 +154,13 @@ def _accounted(text: str) -> Iterator[ForeignJob]:
             word,
             exit_code=None if signal else code,
             signal=signal,
+            ending=_ENDINGS.get(word, ForeignEnding.STOPPED),
             usage=_usage(cells),
             owner=cells.get("owner", "").strip(),
         )
+
+
+_ENDINGS: Final = {"failed 0": ForeignEnding.BY_ITSELF, "failed 37": ForeignEnding.LATE}
 
 
 def _usage(cells: Mapping[str, str]) -> ResourceUsage:

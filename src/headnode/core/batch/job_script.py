@@ -76,12 +76,12 @@ def attempt_script(marker: str, system: ResourceSystem, program: Program) -> str
     enter = f'cd "${{{place}:-.}}" || exit {NO_DIRECTORY}\n' if place else ""
     lines = [_HEAD.format(marker=marker, id=system.id_variable, enter=enter, taken=TAKEN, hand_off=HAND_OFF)]
     exports = {name: value for name, value in program.environment.items() if _NAME.fullmatch(name)}
-    lines += [f"export {name}={shlex.quote(value)}\n" for name, value in exports.items()]
+    lines += [f"export {name}={_quoted(value)}\n" for name, value in exports.items()]
     lines.append('export HEADNODE_NODE="$(hostname)"\n')
     if program.script:
-        path = f'"$here"/{shlex.quote(posixpath.basename(program.script_path))}'
-        lines.append(f"printf %s {shlex.quote(program.script)} > {path} && chmod 700 {path}\n")
-    place = shlex.quote(program.work_directory)
+        path = f'"$here"/{_quoted(posixpath.basename(program.script_path))}'
+        lines.append(f"printf %s {_quoted(program.script)} > {path} && chmod 700 {path}\n")
+    place = _quoted(program.work_directory)
     lines.append(f'cd {place} || {{ cd "$here"; tell {NO_DIRECTORY} 0; exit {NO_DIRECTORY}; }}\n')
     lines.append(f"{_words(program)} {_streams(program)} &\n")
     return "".join([*lines, _TAIL])
@@ -90,19 +90,27 @@ def attempt_script(marker: str, system: ResourceSystem, program: Program) -> str
 NO_DIRECTORY: Final = 98  # the exit status when the work directory cannot be entered
 
 
+def _quoted(text: str) -> str:
+    """Return text as one word of a shell.
+
+    No line of it begins with ``#``: LSF takes ``#BSUB`` in any line of a script for an option of bsub.
+    """
+    return shlex.quote(text).replace("\n#", "\n''#")
+
+
 def _words(program: Program) -> str:
-    here = f'"$here"/{shlex.quote(posixpath.basename(program.script_path))}'
+    here = f'"$here"/{_quoted(posixpath.basename(program.script_path))}'
     return " ".join(
-        here if program.script and word == program.script_path else shlex.quote(word) for word in program.argv
+        here if program.script and word == program.script_path else _quoted(word) for word in program.argv
     )
 
 
 def _streams(program: Program) -> str:
-    out = shlex.quote(program.stdout) if program.stdout else f'"$here/{OUTPUT}"'
-    words = [f"< {shlex.quote(program.stdin or '/dev/null')}"]
+    out = _quoted(program.stdout) if program.stdout else f'"$here/{OUTPUT}"'
+    words = [f"< {_quoted(program.stdin or '/dev/null')}"]
     words.append(f"{'>>' if program.append_stdout else '>'} {out}")
     if program.stderr and program.stderr != program.stdout:
-        words.append(f"2{'>>' if program.append_stderr else '>'} {shlex.quote(program.stderr)}")
+        words.append(f"2{'>>' if program.append_stderr else '>'} {_quoted(program.stderr)}")
     else:
         words.append("2>&1")
     return " ".join(words)

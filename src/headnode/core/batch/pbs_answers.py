@@ -13,6 +13,7 @@ import msgspec
 
 from headnode.core.batch.dialect import (
     MARKER,
+    ForeignEnding,
     ForeignJob,
     ForeignState,
     Rows,
@@ -199,11 +200,21 @@ def _is_held(cells: Cells) -> bool:
     return cells.get("job_state") == "Q" and cells.get("Priority") == "0"
 
 
+_ENDINGS: Final = {
+    # OpenPBS: to run again, mother superior; processor time, time
+    **{f"Exit_status {code}": ForeignEnding.LOST for code in (-3, -4, -5, -6, -11, -20)},
+    **{f"Exit_status {code}": ForeignEnding.LATE for code in (-28, -29)},
+    # Torque
+    **{f"exit_status {code}": ForeignEnding.LOST for code in (-3, -4, -5, -6)},
+    **{f"exit_status {code}": ForeignEnding.LATE for code in (-11, -12)},
+}
+
+
 def _ended(row: ForeignJob, cells: Cells) -> ForeignJob:
     """Return a job that is over, with what its exit status means.
 
     OpenPBS and Torque use the same negative numbers for other things, and spell the name of the status
-    differently: so the word for the end has that name, as it was spelt.
+    differently: `_ENDINGS` has that name, as it was spelt.
     """
     name = next((each for each in ("Exit_status", "exit_status") if each in cells), "")
     usage = ResourceUsage(
@@ -216,7 +227,9 @@ def _ended(row: ForeignJob, cells: Cells) -> ForeignJob:
         return row._replace(word=f"{row.word} without a status")
     status = int(cells[name])
     if status < 0 or status >= _BY_SIGNAL_OF_PBS:  # the script itself was killed, as by qdel
-        return row._replace(word=f"{name} {status}")
+        word = f"{name} {status}"
+        return row._replace(word=word, ending=_ENDINGS.get(word, ForeignEnding.STOPPED))
+    row = row._replace(ending=ForeignEnding.BY_ITSELF)
     if _BY_SIGNAL < status <= _BY_SIGNAL + _SIGNALS:
         return row._replace(signal=status - _BY_SIGNAL)
     return row._replace(exit_code=status)

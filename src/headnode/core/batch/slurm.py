@@ -12,6 +12,7 @@ from headnode.core.batch.dialect import (
     CommandResult,
     Dialect,
     ForeignAction,
+    ForeignEnding,
     ForeignJob,
     ForeignState,
     Rows,
@@ -37,6 +38,11 @@ STATES: Final = {
         (ForeignState.ENDED, _ENDED),
     )
     for word in words.split()
+}
+ENDINGS: Final = {
+    **dict.fromkeys(("COMPLETED", "FAILED"), ForeignEnding.BY_ITSELF),
+    **dict.fromkeys(("TIMEOUT", "DEADLINE"), ForeignEnding.LATE),
+    **dict.fromkeys(("NODE_FAIL", "BOOT_FAIL", "PREEMPTED"), ForeignEnding.LOST),
 }
 _COLUMNS: Final = (
     ("JobArrayID", 40), ("State", 20), ("exit_code", 12), ("StartTime", 24), ("TimeLimit", 16),
@@ -191,6 +197,7 @@ def _row(
         "" if reason == "None" else reason,
         None if signal else code,
         signal or None,
+        ENDINGS.get(word, ForeignEnding.STOPPED),
         began,
     )
 

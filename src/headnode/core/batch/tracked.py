@@ -1,11 +1,11 @@
 """One attempt in another scheduler: what is known of it, how it ended there, and what is told of it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from headnode.core.batch.dialect import AttemptPlace, ForeignAction, ForeignJob, ForeignState
+from headnode.core.batch.dialect import AttemptPlace, ForeignAction, ForeignEnding, ForeignJob, ForeignState
 from headnode.core.batch.job_script import TAKEN, ExitReport
 from headnode.core.batch.phases import PHASES, Fact, ForeignPhase
 from headnode.core.model.errors import Broken
@@ -131,11 +131,11 @@ def reported(one: Tracked, title: str) -> AttemptOutcome:
     usage = said.usage if row is None or row.usage == NOT_MEASURED else row.usage
     if not said.signal:
         return AttemptOutcome("exited", said.code, None, said.started, said.ended, usage=usage)
-    word = row.word if row is not None and row.state is ForeignState.ENDED else ""
-    if not word or word in ENDED_BY_ITSELF or word in SAYS_NOTHING:
+    is_over = row is not None and row.state is ForeignState.ENDED
+    if row is None or not is_over or row.ending in (ForeignEnding.BY_ITSELF, ForeignEnding.UNKNOWN):
         return AttemptOutcome("exited", None, said.signal, said.started, said.ended, usage=usage)
-    kind: Ending = "timed-out" if word in LATE_WORDS else "lost" if word in LOST_WORDS else "stopped"
-    message = f"{title} job {one.id} ended there as {word}"
+    kind = _OUTCOMES.get(row.ending, "stopped")
+    message = f"{title} job {one.id} ended there as {row.word}"
     return AttemptOutcome(kind, started=said.started, ended=said.ended, message=message, usage=usage)
 
 
@@ -146,33 +146,23 @@ def ended_as(one: Tracked, title: str, row: ForeignJob, *, ran: bool, now: Insta
         return AttemptOutcome("never-ran")
     if one.stop:
         return AttemptOutcome("stopped", started=row.started, ended=now, message=said)
-    if row.word in LOST_WORDS:
-        return AttemptOutcome("lost", started=row.started, ended=now, message=said)
-    if row.word in LATE_WORDS:
-        return AttemptOutcome("timed-out", started=row.started, ended=now, message=said)
+    if row.ending in _OUTCOMES:
+        return AttemptOutcome(_OUTCOMES[row.ending], started=row.started, ended=now, message=said)
     if not ran:
         return AttemptOutcome("not-started", message=f"{said} before it started")
     if row.signal or (row.exit_code and row.exit_code != TAKEN):
         return AttemptOutcome(
             "exited", None if row.signal else row.exit_code, row.signal, row.started, now, said
         )
-    if row.word in ENDED_BY_ITSELF:
+    if row.ending is ForeignEnding.BY_ITSELF:
         return AttemptOutcome("lost", started=row.started, ended=now, message=f"{said}, without an exit file")
     return AttemptOutcome("stopped", started=row.started, ended=now, message=said)
 
 
-LOST_WORDS: Final = frozenset(
-    {"NODE_FAIL", "BOOT_FAIL", "PREEMPTED"}
-    | {f"Exit_status {code}" for code in (-3, -4, -5, -6, -11, -20)}  # OpenPBS: to run again, mother superior
-    | {f"exit_status {code}" for code in (-3, -4, -5, -6)}  # Torque
-)
-LATE_WORDS: Final = frozenset({"TIMEOUT", "DEADLINE", "failed 37"}) | {
-    *("Exit_status -28", "Exit_status -29"),  # OpenPBS: processor time, time
-    *("exit_status -11", "exit_status -12"),  # Torque
+_OUTCOMES: Final[Mapping[ForeignEnding, Ending]] = {
+    ForeignEnding.LATE: "timed-out",
+    ForeignEnding.LOST: "lost",
 }
-ENDED_BY_ITSELF: Final = frozenset({"COMPLETED", "FAILED", "failed 0", "F", "C", "X"})
-SAYS_NOTHING: Final = frozenset({"F without a status", "C without a status", "X without a status"})
-"""What is over may have been canceled there, or not: the exit file knows more."""
 
 
 def news_of(

@@ -194,6 +194,10 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, for
     transfer_attempts: int | None = None  # how often the transfer of a file is tried; None: 5 times
     credential: str = ""  # name of the owner's credential for storage, where a task has none of its own
 
+    def valid_codes(self, task: TaskSpec) -> tuple[tuple[int, int], ...]:
+        """Return the ranges of exit codes with which one of its tasks has succeeded."""
+        return self.valid_exit_codes if task.valid_exit_codes is None else task.valid_exit_codes
+
 
 class RequestPart(msgspec.Struct, frozen=True, gc=False):
     """The resources for one task of a job: lumps of units (mostly processors), each lump on one node.

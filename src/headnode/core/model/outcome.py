@@ -4,6 +4,7 @@ A shepherd fills it in.  Its journal, the messages to the head, the command, the
 totals of the job contain it as it is, so a further measured value is a further field of `ResourceUsage`.
 Standard library only: this is loaded by the shepherd factory."""
 
+from collections.abc import Sequence
 from operator import add
 from typing import Literal, NamedTuple
 
@@ -20,6 +21,13 @@ Ending = Literal["exited", "timed-out", "stopped", "not-started", "never-ran", "
 ``lost``         its shepherd died: the result is unknown, but it does not run any more
 ``not-staged``   its files could not be brought, so it was not started, or its results were not taken away
 """
+
+
+AttemptOfTask = tuple[int, int, int]
+"""An attempt of a job: task, instance, attempt."""
+
+ExitCodes = Sequence[tuple[int, int]]
+"""Inclusive ranges of exit codes."""
 
 
 class ResourceUsage(NamedTuple):
@@ -91,6 +99,17 @@ class AttemptOutcome(NamedTuple):
         if self.started is None or self.ended is None:
             return None
         return Seconds(max(0.0, self.ended - self.started))
+
+
+def ended_well(outcome: AttemptOutcome, valid: ExitCodes) -> bool:
+    """Return whether an attempt succeeded: its program ended by itself, with an exit code that is valid.
+
+    The head decides by this, and a node that starts a task after its parents.
+    """
+    code = outcome.exit_code
+    if outcome.kind != "exited" or code is None or outcome.signal is not None:
+        return False
+    return any(low <= code <= high for low, high in valid)
 
 
 class RemoteUsage(NamedTuple):

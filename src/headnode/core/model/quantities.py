@@ -45,7 +45,15 @@ def queue_position(priority: int, order: int, job: int) -> QueuePosition:
     >>> queue_position(3000, 2, 2) < queue_position(2000, 1, 1)
     True
     """
-    return QueuePosition(0, -priority, order, JobId(job))
+    return QueuePosition(0, _COMMON.get(-priority, -priority), order, JobId(job))
+
+
+_COMMON = {number: number for number in range(-4000, 4001, 1000)}
+
+
+def shared_priority(priority: Priority) -> Priority:
+    """Return the one object for a priority that has a name; others need 32 bytes for each of many jobs."""
+    return Priority(_COMMON.get(priority, priority))
 
 
 LOWEST, HIGHEST = Priority(0), Priority(4000)

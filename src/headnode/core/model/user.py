@@ -31,7 +31,8 @@ class ExpectedState(msgspec.Struct, frozen=True):
 class Receipt(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The result of a request with an idempotency key: jobs, or tasks `first_task` to `last_task` of a job.
 
-    It is deleted when `expires` has passed.
+    It is deleted when `expires` has passed.  Of many submissions in one request `jobs` has the first id:
+    the others follow it, and `batch` says what became of each submission.
     """
 
     uid: int
@@ -42,6 +43,9 @@ class Receipt(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True)
     jobs: tuple[int, ...] = ()
     first_task: int = 0
     last_task: int = 0
+    batch: bytes = (
+        b""  # of submit_jobs, packed: how many jobs each submission made, or the code of its refusal
+    )
 
 
 class UserRole(StrEnum):

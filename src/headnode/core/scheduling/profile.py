@@ -66,17 +66,22 @@ class Profile:
         if self._times[0] < before:
             self._times[0] = before
 
-    def first_fit(self, processors: int, duration: float, after: float, until: float = inf) -> float:
+    def first_fit(
+        self, processors: int, duration: float, after: float, until: float = inf, latest: float = inf
+    ) -> float:
         """Return the earliest instant at or after `after` from which so many are free for the duration.
 
         With `until`, return the earliest start before it of a place that lasts for the duration or until
         then, whichever is less; `until` itself if there is none.  So a reservation that begins at `until`
-        asks whether it could begin earlier: what it holds itself need not be looked at.
+        asks whether it could begin earlier: what it holds itself need not be looked at.  There is known to be
+        no such place from `latest` on.
         """
         times, free = self._times, self._free
         start = after if after > times[0] else times[0]  # conditions: min and max take longer than the rest
         checked = bisect_right(times, start) - 1  # from the stair of `start` up to this one, all suffice
-        while start < until:
+        if until < latest:
+            latest = until
+        while start < latest:
             end = start + duration
             stair = beyond = bisect_left(times, end if end < until else until, checked)
             while stair > checked:  # backwards: the last stair that is too low takes the start farthest
@@ -89,6 +94,25 @@ class Profile:
                 break
             start, checked = times[stair + 1], beyond
         return until
+
+    def move_up(
+        self, processors: int, duration: float, start: float, after: float, risen: float = inf
+    ) -> float:
+        """Move what was taken at `start` to its earliest place from `after` on; return where it begins now.
+
+        There was none when it was taken, and since then more has become free only before `risen`.  Only what
+        the old and the new place do not share is changed.
+        """
+        earlier = self.first_fit(processors, duration, after, start, risen)
+        if earlier < start:
+            end = earlier + duration
+            self._change(earlier, start if start < end else end, -processors)
+            self._change(end if end > start else start, start + duration, processors)
+        return earlier
+
+    def most(self, until: float) -> int:
+        """Return how many are free at most, from the first stair to the one before this instant."""
+        return max(self._free[: bisect_left(self._times, until) or 1])
 
     def least(self, start: float, end: float) -> int:
         """Return how many are free all the time from `start` until `end`."""

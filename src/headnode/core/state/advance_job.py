@@ -171,8 +171,8 @@ def leave_reduced_nodes(
 
 
 def dispatch(cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant) -> list[Event] | None:
-    """Instances that may run are dispatched to free processors of the job."""
-    if not graph.ready or graph.run.end is not None or cluster.agenda.closing:
+    """Instances that may run are dispatched to free processors of the job, and short ones behind others."""
+    if not (graph.ready or graph.parents.soon) or graph.run.end is not None or cluster.agenda.closing:
         return None
     return list(dispatches(cluster, record, now)) or None
 

@@ -9,7 +9,14 @@ from msgspec.structs import replace
 
 from headnode.core.model.errors import NotFound
 from headnode.core.model.job import JobRequest, JobSpec
-from headnode.core.model.quantities import Instant, JobId, QueuePosition, Seconds, queue_position
+from headnode.core.model.quantities import (
+    Instant,
+    JobId,
+    QueuePosition,
+    Seconds,
+    queue_position,
+    shared_priority,
+)
 from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.user import Receipt
 from headnode.core.state.agenda import Agenda
@@ -183,6 +190,9 @@ class ClusterState:
     def adopt(self, record: JobRecord) -> None:
         """Take a record in, with everything that follows from it."""
         record.owner, record.submit_host = self.shared(record.owner), self.shared(record.submit_host)
+        record.priority = shared_priority(record.priority)
+        if record.submitted == record.created:
+            record.submitted = record.created
         if record.state is JobState.RUNNING and record.is_elsewhere and started_run(record).started is None:
             record.state = JobState.HANDED  # older snapshots do not have it
         self.jobs[record.id] = record

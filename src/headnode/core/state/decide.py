@@ -104,16 +104,19 @@ def receipt_event(
     """Return the event that keeps what a command makes; `made` are its events, not applied yet."""
     jobs = tuple(event.job for event in made if isinstance(event, JobCreated))
     first = last = 0
+    batch = b""
     match command:
         case modify.ModifyJob(job=job, spec=spec):
             jobs, last = (job,), len(spec.tasks)
             first = len(cluster.written(cluster.job(job)).tasks) + 1
         case submit.SubmitJob(job=job):
             jobs = (job,)
+        case groups.CreateJobs() if command.batch:
+            jobs, batch = jobs[:1], command.batch
         case groups.SubmitJobs(jobs=several):
             jobs = tuple(several)
     expires = Instant(now + float(cluster.parameters.get(PARAMETER, LIFETIME)))
-    receipt = Receipt(user.uid, once.key, once.digest, once.verb, expires, jobs, first, last)
+    receipt = Receipt(user.uid, once.key, once.digest, once.verb, expires, jobs, first, last, batch)
     return RequestCarriedOut(at=now, receipt=receipt)
 
 

@@ -1,11 +1,12 @@
 """Which instances of a running job go to which nodes now."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Set
+from itertools import islice, pairwise
 
 from headnode.core.model.job import UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
+from headnode.core.model.outcome import AttemptOfTask
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import MOST_INSTANCES
 from headnode.core.state import job_events as e
@@ -34,6 +35,8 @@ def dispatches(cluster: ClusterState, record: JobRecord, now: Instant) -> list[e
     if graph.run.parts and has_parts(graph):
         return gang_dispatches(cluster, graph, record, now)
     free = _usable(graph)
+    if not graph.ready:
+        return behind_parents(cluster, graph, record, now)
     if graph.service in graph.ready:
         return _serve(cluster, graph, record, free, now)
     found: list[e.InstancesDispatched] = []
@@ -150,12 +153,10 @@ def _fill(index: int, graph: TaskGraph, room: TaskPlacement) -> tuple[list[Batch
 
 def _fill_line(graph: TaskGraph, line: list[int], room: TaskPlacement) -> tuple[list[Batch], bool]:
     """Return where alike tasks go, and whether some are left: to free places, and behind others of them."""
-    depth = share(line, graph.lines.depth, len(graph.lanes) + room.count_places())
-    rooms: dict[NodeCores, int] = {}
+    waiting = len(line) + len(graph.parents.soon)
+    depth = share(waiting, graph.lines.depth, len(graph.lanes) + room.count_places())
     nodes = set(room.nodes) - graph.run.recalled.keys()
-    for place, more in graph.lines.lanes(graph.run.tasks, line, depth) if depth > 1 else ():
-        if on_nodes(place, nodes) and _takes(graph, place) and room.is_in_service(place):
-            rooms[place] = more
+    rooms = _rooms(graph, line, room, nodes, depth)
     spare = sum(rooms.values())
     while spare < len(line):
         free = room.place()
@@ -170,6 +171,69 @@ def _fill_line(graph: TaskGraph, line: list[int], room: TaskPlacement) -> tuple[
         instance = tasks[index].queued.firsts[0]
         batches.append((index, place, [(instance, tasks[index].used_by(instance) + 1)]))
     return batches, len(dealt) < len(line)
+
+
+def _rooms(
+    graph: TaskGraph, line: list[int], room: TaskPlacement, nodes: Set[str], depth: int
+) -> dict[NodeCores, int]:
+    """Return the places in use on some nodes that take tasks like those of a line, and how many."""
+    lanes = graph.lines.lanes(graph.run.tasks, line, depth) if depth > 1 else []
+    return {
+        place: more
+        for place, more in lanes
+        if on_nodes(place, nodes) and _takes(graph, place) and room.is_in_service(place)
+    }
+
+
+def behind_parents(
+    cluster: ClusterState, graph: TaskGraph, record: JobRecord, now: Instant
+) -> list[e.InstancesDispatched]:
+    """Return which alike tasks go to a node before their parents have ended there.
+
+    They take turns at the places that the job uses there, and at idle ones if they are more than these.
+    """
+    if graph.lines.depth == 1 or "NodeFilterDirectory" in cluster.parameters:
+        return []  # filters may take long, so that a task comes after the word that its parent has ended
+    found: list[e.InstancesDispatched] = []
+    for node, after in _soon_by_node(graph).items():
+        line = list(after)
+        room = TaskPlacement(cluster, graph, line[0], _usable(graph))
+        if node not in room.nodes or node in graph.run.recalled:
+            continue
+        rooms = _rooms(graph, line, room, {node}, graph.lines.depth)
+        for _ in range(len(line) - sum(on_nodes(place, {node}) for place in graph.lanes)):
+            free = room.place()
+            if free is None or not on_nodes(free, {node}):
+                break
+            rooms[free] = graph.lines.depth
+        for index, place in deal(line, rooms):
+            progress = graph.run.tasks[index]
+            instance = progress.queued.firsts[0]
+            attempts = ((instance, progress.used_by(instance) + 1),)
+            found.append(
+                e.InstancesDispatched(
+                    at=now,
+                    job=record.id,
+                    task=index + 1,
+                    placement=place,
+                    attempts=attempts,
+                    after=after[index],
+                )
+            )
+    return found
+
+
+def _soon_by_node(graph: TaskGraph) -> dict[str, dict[int, tuple[AttemptOfTask, ...]]]:
+    """Return the tasks that may be dispatched behind their parents, by the node of these; alike on each."""
+    found: dict[str, dict[int, tuple[AttemptOfTask, ...]]] = {}
+    for index in islice(graph.parents.soon, 2 * len(graph.lanes) * graph.lines.depth):
+        told = graph.parents.after(graph.awaited(index))
+        if told is not None:
+            node, after = told
+            line = found.setdefault(node, {})
+            if not line or graph.lines.are_alike(next(iter(line)), index):
+                line[index] = after
+    return found
 
 
 def _takes(graph: TaskGraph, place: NodeCores) -> bool:

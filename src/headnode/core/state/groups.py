@@ -33,7 +33,8 @@ class CreateJobs(Command, frozen=True):
     """Create several jobs in one step, and submit them if `submit` is set: all of them, or none.
 
     `links` say which of them wait for which; `parents` as in `SubmitJob`, `known` as in `CreateJob`.
-    `source` is the job file that they were read from, compressed; empty: none is kept.
+    `sources`: by the number (from 0) of its first job, the job file of that and those behind it, compressed;
+    empty: none is kept.  `batch` as in `Receipt`.
     """
 
     by: User
@@ -42,7 +43,8 @@ class CreateJobs(Command, frozen=True):
     submit: bool = False
     parents: Mapping[int, ParentOutcome] = {}
     known: Mapping[str, User] = {}
-    source: bytes = b""
+    sources: Mapping[int, bytes] = {}
+    batch: bytes = b""
 
 
 class SubmitJobs(Command, frozen=True):
@@ -61,14 +63,16 @@ def create_several(cluster: ClusterState, command: CreateJobs, now: Instant) -> 
     _check_links(command.specs, command.links)
     specs = linked(command.specs, command.links, cluster.next_job)
     made: list[Event] = []
+    source, holder = b"", 0  # the job file, and the job that has it
     for number, spec in enumerate(specs):
         try:
             if command.submit:
                 specs[number] = spec = submitted_spec(cluster, command.by, spec)
             job = JobId(cluster.next_job + number)
-            first = cluster.next_job if number and command.source else 0
-            source = (b"" if first else command.source, first)
-            made.append(created_event(command.by, job, spec, checked(spec), command.known, now, source))
+            if number in command.sources:
+                source, holder = command.sources[number], job
+            kept = (source, 0) if holder == job else (b"", holder if source else 0)
+            made.append(created_event(command.by, job, spec, checked(spec), command.known, now, kept))
         except Refused as no:
             raise about(no, spec, number, len(specs)) from None
     check_description_memory_of(cluster, made)
@@ -124,10 +128,11 @@ def _submissions(
 
 
 def _refuse_circle(specs: Mapping[int, JobSpec]) -> None:
+    waiting = {job: found for job, spec in specs.items() if (found := parents(spec))}
     circle = find_cycle(
         {
-            job: [parent for parent in parents(spec) if parent in specs and parent != job]
-            for job, spec in specs.items()
+            job: [parent for parent in found if parent in waiting and parent != job]
+            for job, found in waiting.items()
         }
     )
     if circle:

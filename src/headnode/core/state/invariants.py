@@ -86,6 +86,7 @@ def _check_flow(cluster: ClusterState, record: JobRecord, run: JobRun) -> None:
     for name in ("ready", "open", "free", "lanes"):
         kept, made = getattr(graph, name), getattr(fresh, name)
         _must(kept == made, f"job {record.id}: {name} is {kept}, should be {made}")
+    _check_parents(record, graph, fresh)
     for place in graph.lanes:
         for node, numbers in place:
             there = (record.run.resource and PLACE_MARK + record.run.resource) if record.run else ""
@@ -104,6 +105,12 @@ def _check_flow(cluster: ClusterState, record: JobRecord, run: JobRun) -> None:
     _must(gives == (record.id in cluster.releasing), f"job {record.id}: releasing or not?")
     used = [(node, n) for place in graph.lanes for node, numbers in place for n in numbers]
     _must(len(used) == len(set(used)), f"job {record.id}: two lanes share a processor")
+
+
+def _check_parents(record: JobRecord, graph: TaskGraph, fresh: TaskGraph) -> None:
+    for name in ("soon", "failed"):
+        kept, made = getattr(graph.parents, name), getattr(fresh.parents, name)
+        _must(kept == made, f"job {record.id}: {name} is {kept}, should be {made}")
 
 
 def _check_entered(record: JobRecord, run: JobRun) -> None:

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from headnode.core.model.outcome import AttemptOutcome
+from headnode.core.model.outcome import AttemptOfTask, AttemptOutcome
 from headnode.core.model.quantities import Instant, JobId
 
 Outcome = Literal["finished", "failed", "canceled"]
@@ -181,13 +181,12 @@ class ProcessorsRecalled(JobEvent, frozen=True, gc=False, tag="ProcessorsRecalle
 
 
 class InstancesDispatched(JobEvent, frozen=True, gc=False, tag="InstancesDispatched"):
-    """Instances of one task are dispatched to a place, to run there one after the other.
-
-    `attempts` holds (instance, attempt); an attempt number is never used twice for an instance."""
+    """Instances of one task are dispatched to a place, to run there one after the other."""
 
     task: int
     placement: NodeCores
-    attempts: tuple[tuple[int, int], ...]
+    attempts: tuple[tuple[int, int], ...]  # (instance, attempt); no number is used twice for an instance
+    after: tuple[AttemptOfTask, ...] = ()  # of parents on the same node, which must end well first
 
 
 class InstanceStart(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):

@@ -10,6 +10,7 @@ import msgspec
 
 from headnode.core.model.errors import Broken, UnknownDescription
 from headnode.core.model.job import JobSpec, with_option
+from headnode.core.model.outcome import AttemptOfTask
 from headnode.core.model.place import Placement
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.ranges import Ranges
@@ -35,6 +36,7 @@ class LiveAttempt(msgspec.Struct, forbid_unknown_fields=True):
     moved: bool = False  # it has had other processors there; nothing is handed over to run behind it
     staging: StagingPhase = ""
     foreign: str = ""  # its id at a resource that has accepted it
+    after: tuple[AttemptOfTask, ...] = ()  # of parents, which must end well before the node starts it
 
 
 class TaskProgress(msgspec.Struct, forbid_unknown_fields=True):
@@ -187,8 +189,11 @@ class JobRun(msgspec.Struct, forbid_unknown_fields=True):
         return {node: holding.recalled for node, holding in self.holdings.items() if holding.recalled}
 
 
-class JobRecord(msgspec.Struct, forbid_unknown_fields=True):
-    """A job and its state, from its creation until it is archived."""
+class JobRecord(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """A job and its state, from its creation until it is archived.
+
+    No part of it refers back to it, so the garbage collector need not walk through 100,000 of them.
+    """
 
     id: JobId
     owner: str

@@ -1,10 +1,12 @@
 """What the reports of nodes mean: how task instances ended, and what follows for their job."""
 
+from collections.abc import Iterator
+
 import msgspec
 
 from headnode.core.model.faults import Fault, fault_of
 from headnode.core.model.job import JobSpec
-from headnode.core.model.outcome import AttemptOutcome
+from headnode.core.model.outcome import AttemptOfTask, AttemptOutcome, ended_well
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.task import SPECIAL, TaskSpec
 from headnode.core.state import command as c
@@ -81,8 +83,23 @@ def _follows(record: JobRecord, live: LiveAttempt, direction: str) -> bool:
 
 
 def _is_fresh(run: JobRun, begun: e.InstanceStart, node: str) -> bool:
+    """Whether a start is news; one that overtook the end of a parent is told again."""
     live = _live(run, begun.task, begun.instance, begun.attempt, node)
-    return live is not None and live.started is None
+    return live is not None and live.started is None and not any(waits_for(run, live))
+
+
+def waits_for(run: JobRun, live: LiveAttempt) -> Iterator[AttemptOfTask]:
+    """Yield the attempts of parents after which this one comes, and of which no end is known."""
+    for task, instance, attempt in live.after:
+        parent = run.tasks[task - 1].live.get(instance)
+        if parent is not None and parent.attempt == attempt:
+            yield task, instance, attempt
+
+
+def may_follow(run: JobRun, live: LiveAttempt) -> bool:
+    """Whether every parent after which an attempt comes has finished, or has not ended yet."""
+    waits = set(waits_for(run, live))
+    return all(key in waits or key[1] in run.tasks[key[0] - 1].finished for key in live.after)
 
 
 def _live(run: JobRun, task: int, instance: int, attempt: int, node: str) -> LiveAttempt | None:
@@ -160,6 +177,8 @@ def _judge(
     )
 
 
+PARENT_FAILED = "a task it depends on failed"
+
 Verdict = tuple[e.EndState, e.Cause, str]
 
 
@@ -170,7 +189,7 @@ def _starts_nothing(run: JobRun) -> bool:
 
 def _verdict_of_special(graph: TaskGraph, task: TaskSpec, live: LiveAttempt, said: AttemptOutcome) -> Verdict:
     """Say how an instance of a special task ended: none runs again, others are made in its place."""
-    if said.kind == "exited" and _is_success(graph.spec, task, said):
+    if ended_well(said, graph.spec.valid_codes(task)):
         return "finished", "program", said.message
     if said.kind == "never-ran" and live.started is None:
         return "canceled", "request", live.message
@@ -191,7 +210,7 @@ def _verdict(
 ) -> Verdict:
     """Say how an instance ended; `allowed` is how often one may run again that was lost."""
     spec, said = graph.spec, report.outcome
-    if said.kind == "exited" and _is_success(spec, task, said):
+    if ended_well(said, spec.valid_codes(task)):
         return "finished", "program", said.message
     progress = graph.run.tasks[report.task - 1]
     stopping = live.outcome if live.state is TaskState.ENDING else None
@@ -200,6 +219,8 @@ def _verdict(
     if said.kind == "never-ran" and live.started is not None:
         said = said._replace(kind="lost", message="the node no longer knows that the task had started")
     if said.kind == "never-ran":
+        if stopping is None and spec.fail_dependent_tasks and graph.has_failed_parent(report.task - 1):
+            return "failed", "request", f"it never ran: {PARENT_FAILED}"
         if stopping is None or again or live.cause in ("system", "preempted"):
             return "queued", "request", ""
         return "canceled", "request", live.message
@@ -215,13 +236,6 @@ def _verdict(
         words = said.message or "the node lost the task"
         return _after_loss(task, words, progress.system_retries.get(report.instance, 0), allowed)
     return _after_failure(spec, said, progress.retries.get(report.instance, 0))
-
-
-def _is_success(spec: JobSpec, task: TaskSpec, said: AttemptOutcome) -> bool:
-    """Return whether the exit code is a valid one; a program that a signal ended has none of its own."""
-    valid = spec.valid_exit_codes if task.valid_exit_codes is None else task.valid_exit_codes
-    code = said.exit_code
-    return code is not None and said.signal is None and any(low <= code <= high for low, high in valid)
 
 
 def _after_loss(task: TaskSpec, lost: str, retries: int, allowed: int) -> Verdict:
@@ -258,7 +272,7 @@ def _consequences(
     if critical is not None:
         return fail_job_after(record, graph, over, f"task {record.id}.{critical} failed", now)
     if graph.spec.fail_dependent_tasks:
-        return _fail_dependents(record, run, graph, failed, now)
+        return _fail_dependents(record, graph, over, failed, now)
     return []
 
 
@@ -303,18 +317,27 @@ def fail_job_after(
 
 
 def _fail_dependents(
-    record: JobRecord, run: JobRun, graph: TaskGraph, failed: list[InstanceEnd], now: Instant
+    record: JobRecord,
+    graph: TaskGraph,
+    over: tuple[InstanceEnd, ...],
+    failed: list[InstanceEnd],
+    now: Instant,
 ) -> list[Event]:
+    """Fail what waits for failed tasks and is queued, or was given back just now."""
     doomed = {index for how in failed for index in graph.dependents(how.task - 1)}
+    spans = {index: list(graph.run.tasks[index].queued.spans()) for index in doomed}
+    for how in over:
+        if how.state == "queued" and how.task - 1 in doomed:
+            spans[how.task - 1].append((how.instance, how.instance))
     return [
         e.InstancesCanceled(
             at=now,
             job=record.id,
             task=index + 1,
-            spans=tuple(run.tasks[index].queued.spans()),
+            spans=tuple(spans[index]),
             outcome="failed",
-            message="a task it depends on failed",
+            message=PARENT_FAILED,
         )
         for index in sorted(doomed)
-        if run.tasks[index].queued
+        if spans[index]
     ]

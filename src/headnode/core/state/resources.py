@@ -25,6 +25,7 @@ from headnode.core.state.task_graph import TaskGraph
 from headnode.core.state.transitions import JobState
 
 MOST_RESOURCES = 100
+_FEATURE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=+-]{0,255}\Z", re.ASCII)  # & | * [ ] are operators there
 _PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z", re.ASCII)  # of nodes of PBS
 _PLAIN_JOB, _PLAIN_TASK = JobSpec(), TaskSpec()
 _OURS_OF_JOBS = (
@@ -129,6 +130,8 @@ def _obstacles(spec: JobSpec, known: BatchResource) -> Iterator[tuple[str, str]]
             yield f"no {field.replace('_', ' ')} in its tasks: that is for own nodes", "tasks"
     if replace(spec.needs, features=()) != ANY_NODE:
         yield "no demands on nodes but features", "needs"
+    if not all(_FEATURE.match(name) for choice in spec.needs.features for name in choice):
+        yield "no features but of letters, digits and _ . : = + -", "needs"
     if known.system is ResourceSystem.GRID_ENGINE:
         yield from _obstacles_of_grid_engine(spec, known)
     if known.system is ResourceSystem.PBS:

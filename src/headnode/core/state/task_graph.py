@@ -10,6 +10,7 @@ from headnode.core.model.task import SPECIAL, TaskType
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord, JobRun, spec_of
 from headnode.core.state.task_lines import TaskLines
+from headnode.core.state.task_parents import TaskParents, Waiter
 from headnode.core.state.transitions import NodePhase, phase_on
 
 
@@ -39,10 +40,6 @@ def merge_cores(numbers: list[int], back: Sequence[int]) -> list[int]:
     if at == len(numbers) or back[-1] < numbers[at]:
         return [*numbers[:at], *back, *numbers[at:]]
     return sorted({*numbers, *back})
-
-
-Waiter = str | int
-"""What a task may wait for: a task name, or a task group's number."""
 
 
 class TaskGraph:
@@ -76,6 +73,7 @@ class TaskGraph:
             self._edges.setdefault(edge.child, set()).add(edge.parent)
         self._count_open()
         self._sort_tasks()
+        self.parents = TaskParents(self.run.tasks, self.waiters, self._carries, self.lines.is_alike)
         self.take_stock()
 
     def _find_special(self) -> None:
@@ -211,6 +209,7 @@ class TaskGraph:
     def task_changed(self, index: int) -> None:
         """A task's instances were dispatched, ended or came back: put `ready` right."""
         progress = self.run.tasks[index]
+        self.parents.changed(index)
         listed = _holds(self.ready, index)
         wanted = (progress.queued.count > 0 or progress.endless) and index not in self.blocks
         if wanted == listed:
@@ -224,6 +223,7 @@ class TaskGraph:
     def task_done(self, index: int) -> None:
         """The last instance of a task is over: those that waited for nothing else may run."""
         self.open -= 1
+        self.parents.done(index)
         for key in self._carries(index):
             self.remaining[key] -= 1
             if self.remaining[key] == 0:
@@ -231,7 +231,12 @@ class TaskGraph:
                     self.blocks[waiter] -= 1
                     if self.blocks[waiter] == 0:
                         del self.blocks[waiter]
+                        self.parents.freed(waiter)
                         self.task_changed(waiter)
+
+    def has_failed_parent(self, index: int) -> bool:
+        """Whether a task that this one depends on has failed."""
+        return not self.parents.failed.isdisjoint(self._awaits(index))
 
     def dependents(self, index: int) -> set[int]:
         """Return every task that waits for this one, directly or through others."""

@@ -82,6 +82,10 @@ class TaskLines:
         seconds = min(max(lasted, 0.0), _LONGEST)
         self._mean = seconds if self._mean is None else self._mean + _WEIGHT * (seconds - self._mean)
 
+    def is_alike(self, index: int) -> bool:
+        """Whether a task may run behind others, and others behind it."""
+        return self._kinds.of(index) is not None
+
     @property
     def depth(self) -> int:
         """How many tasks one place may have, if enough are left; 1 unless those before were short."""
@@ -89,15 +93,18 @@ class TaskLines:
 
     def line(self, ready: list[int], position: int, places: int) -> list[int]:
         """Return the alike tasks that follow each other in `ready`: no more than so many places may have."""
-        kind = self._kinds.of(ready[position])
-        if kind is None or self.depth == 1:
+        if not self.is_alike(ready[position]) or self.depth == 1:
             return []
         found: list[int] = []
         for index in islice(ready, position, position + 2 * places * self.depth):
-            if self._kinds.of(index) is not kind:
+            if not self.are_alike(ready[position], index):
                 break
             found.append(index)
         return found
+
+    def are_alike(self, one: int, other: int) -> bool:
+        """Whether one of two tasks may run behind the other."""
+        return self._kinds.of(one) is self._kinds.of(other) is not None
 
     def lanes(self, tasks: list[TaskProgress], line: list[int], depth: int) -> list[tuple[NodeCores, int]]:
         """Return the places with less than half of `depth`, and how many more of a line each takes.
@@ -148,9 +155,9 @@ def deal(line: list[int], room: Mapping[NodeCores, int]) -> list[tuple[int, Node
     return dealt
 
 
-def share(line: list[int], depth: int, places: int) -> int:
-    """Return how many of a line each place should have: never more than half of a fair share."""
-    return max(1, min(depth, len(line) // (2 * max(1, places))))
+def share(waiting: int, depth: int, places: int) -> int:
+    """Return how many of so many tasks each place should have: never more than half of a fair share."""
+    return max(1, min(depth, waiting // (2 * max(1, places))))
 
 
 def on_nodes(place: NodeCores, nodes: Set[str]) -> bool:

@@ -231,10 +231,11 @@ def task_reasons(cluster: ClusterState, record: JobRecord, index: int) -> list[T
     if record.state is not JobState.RUNNING or record.run is None:
         return [TaskReason("job", f"its job is {record.state.value}")] if not record.state.is_final else []
     graph = cluster.graph(record.id)
-    waits = record.run.tasks[index].endless and not record.run.tasks[index].live
-    if not record.run.tasks[index].queued and not waits:
-        return []
+    progress = record.run.tasks[index]
+    waits = progress.endless and not progress.live
     awaited = graph.awaited(index) if index in graph.blocks else []
+    if not (progress.queued or waits or (awaited and progress.live)):
+        return []  # what is dispatched to start after its parents has reasons, too
     if awaited:
         return [_dependency(graph.remaining.get(key, 0), key) for key in awaited]
     return [_room_reason(cluster, record, index)]

@@ -46,7 +46,7 @@ def instances_dispatched(cluster: ClusterState, event: e.InstancesDispatched) ->
         elif instance not in progress.queued:
             raise Broken(code="not-queued", what=f"task {event.job}.{event.task}.{instance} is not queued")
         progress.queued.discard(instance)
-        progress.live[instance] = LiveAttempt(attempt=attempt, placement=event.placement)
+        progress.live[instance] = LiveAttempt(attempt=attempt, placement=event.placement, after=event.after)
     keep_limit(cluster, record, started_run(record), event.at)
     graph = cluster.graph(event.job)
     graph.occupy(event.placement, index, len(event.attempts))
@@ -55,7 +55,7 @@ def instances_dispatched(cluster: ClusterState, event: e.InstancesDispatched) ->
         cluster.resource_index.count(started_run(record).resource, len(event.attempts), cluster.waiting)
     if graph.tends_nodes:
         stays.prep_or_release_dispatched(graph, index, event)
-    if any(graph.free.values()):
+    if any(graph.free.values()) or graph.parents.soon:
         cluster.agenda.dirty_jobs.add(event.job)  # what is idle now may be more than it needs
 
 

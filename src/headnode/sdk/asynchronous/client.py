@@ -1,17 +1,21 @@
 """A cluster and its jobs as objects: submit jobs, see them, wait for them, control them."""
 
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Unpack
+from typing import Any, Literal, Unpack
 
-from headnode.core.model.errors import WrongState
+from msgspec import to_builtins
+
+from headnode.apps.client.failures import refusal_in
+from headnode.core.model.errors import HeadnodeError, WrongState
 from headnode.protocol.answers import (
     DetailedJob,
     HistoryEntry,
     JobStateAnswer,
     ListedJob,
     RequeuedJob,
+    SubmissionRefusal,
     TaskObject,
     WatchedJob,
 )
@@ -24,6 +28,8 @@ from headnode.sdk.description import (
     DIALECT,
     TASKS,
     Command,
+    JobSubmission,
+    in_requests,
     job_description,
     job_text,
     task_description,
@@ -204,6 +210,32 @@ class AsyncHeadnodeClient(AsyncSession):
         text = await self._text(command, tasks, options)
         answer = await self.verbs.submit_job(jobfile=text, dialect=DIALECT, idempotency=idempotency)
         return AsyncJobHandle(self, answer.job)
+
+    async def submit_many(
+        self, jobs: Iterable[JobSubmission], *, all_or_none: bool = False, idempotency: str | None = None
+    ) -> list[AsyncJobHandle | HeadnodeError]:
+        """Submit many jobs, 1,000 in a request; return each job, or what refused it, in the same order.
+
+        jobs:        the options of each as in `submit`, with its `command` or its `tasks`
+        all_or_none: if one is refused, none is submitted, and the refusal is raised; for 1,000 jobs at most
+        idempotency: a key: the same jobs with the same key are submitted once, also after a part was
+        Raises:      BadRequest for options that are none; Unavailable ``no-head``.
+        """
+        texts = []
+        for job in jobs:
+            options: Any = {name: value for name, value in job.items() if name not in (COMMAND, TASKS)}
+            texts.append(await self._text(job.get("command"), job.get("tasks", ()), options))
+        found: list[AsyncJobHandle | HeadnodeError] = []
+        for number, request in enumerate(in_requests(texts, all_or_none=all_or_none)):
+            key = f"{idempotency}.{number}" if idempotency and number else idempotency
+            answer = await self.verbs.submit_jobs(request, all_or_none=all_or_none, idempotency=key)
+            found += [
+                AsyncJobHandle(self, each.job)
+                if isinstance(each.job, int) and not isinstance(each.refused, SubmissionRefusal)
+                else refusal_in(to_builtins(each.refused))
+                for each in answer.submissions
+            ]
+        return found
 
     async def submit_file(
         self,

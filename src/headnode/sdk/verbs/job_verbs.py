@@ -15,6 +15,7 @@ from headnode.protocol.answers import (
     ModifiedJob,
     RequeuedJob,
     SubmitAnswer,
+    SubmitJobsAnswer,
 )
 from headnode.protocol.requests import (
     AddTasksRequest,
@@ -27,6 +28,7 @@ from headnode.protocol.requests import (
     SetProgressRequest,
     StopJobRequest,
     SubmitJobRequest,
+    SubmitJobsRequest,
 )
 from headnode.sdk.verbs.verb_methods import verb_of
 
@@ -226,4 +228,20 @@ class JobVerbs:
 
         name: of the hold
         all: every hold
+        """
+
+    @verb_of(SubmitJobsRequest, creates=True)
+    def submit_jobs(
+        self,
+        submissions: list[CreateJobRequest],
+        *,
+        all_or_none: bool = False,
+        idempotency: str | None = None,
+    ) -> SubmitJobsAnswer:
+        """Submit many jobs in one step: those that are not refused; or all or none.
+
+        For everybody.
+
+        submissions: each as in submit_job
+        all_or_none: if one is refused, none is carried out
         """

@@ -13,11 +13,13 @@ from headnode.core.scheduling.pool.replay import ForkablePolicy, Ties, replay
 from headnode.core.scheduling.prediction.predictor import (
     JudgedPrediction,
     PredictingPolicy,
+    ReplayShare,
     by_predicted_wait,
     score,
 )
 from headnode.core.scheduling.prediction.replays import (
     POLICY_TRAITS,
+    PredictedWait,
     ReplayInput,
     Replays,
     RunAhead,
@@ -259,3 +261,20 @@ def test_scores_by_predicted_wait_leave_out_jobs_that_started_at_once() -> None:
 def test_a_promise_that_was_not_given_is_not_counted() -> None:
     found = score([judged(10, 10, 20, float("inf")), judged(10, 10, 20, 5)])
     assert (found.jobs, found.promise_held, found.promise_error) == (2, 0.0, 5)
+
+
+@pytest.mark.parametrize("policy", [name for name, traits in POLICY_TRAITS.items() if not traits.in_turn])
+def test_shares_of_the_work_foresee_what_one_would(policy: str) -> None:
+    for world in worlds(seed=7700):
+        _, alone = foretold(policy, world)
+        parts: list[dict[int, PredictedWait]] = []
+        for nth in range(3):
+            share = ReplayShare(nth, 3)
+            part = PredictingPolicy(world, made(policy, world), POLICY_TRAITS[policy], share=share)
+            replay(world, part, Ties.ENDS_FIRST)
+            parts.append(part.foreseen)
+        known = {job: wait for each in parts for job, wait in each.items()}
+        assert len(known) == sum(map(len, parts))  # no work is done twice
+        judging = PredictingPolicy(world, made(policy, world), POLICY_TRAITS[policy], known=known)
+        replay(world, judging, Ties.ENDS_FIRST)
+        assert judging.judged == alone

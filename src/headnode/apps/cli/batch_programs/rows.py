@@ -66,6 +66,7 @@ _REASONS = {
     "share": "Resources",
     "reserved": "Reservation",
     "never-fits": "PartitionConfig",
+    "staging": "BurstBufferStageIn",
 }
 NOT_CONSIDERED = "waits for the next scheduling pass"
 
@@ -167,8 +168,8 @@ class BatchRow:
         if self.numbers:
             return "PENDING"
         word = self.job["state"] if self.task is None else self.task["state"]
-        if word == "Running" and self.job["state"] == "Suspended":
-            return "SUSPENDED"
+        if self.job["state"] == "Suspended" and word in ("Running", "Suspended"):
+            return "PENDING" if self.job.get("pending_kind") == "staging" else "SUSPENDED"
         if word in ("Failed", "Canceled"):
             course = self.job if word == "Canceled" else self.course
             known = _CAUSES.get(course.get("cause", ""), _STATES[word])

@@ -3,7 +3,14 @@
 import os
 
 from headnode.apps.cli.catalogue import COMMON_OPTIONS, KEY, CliCommand
-from headnode.apps.cli.job_files import HOW_TO_READ, described_by, job_file_among, refuse_how
+from headnode.apps.cli.job_files import (
+    HOW_TO_READ,
+    LINES,
+    described_by,
+    job_file_among,
+    looks_like_job_file,
+    refuse_how,
+)
 from headnode.apps.cli.options import Arguments, CliOption, grouped, usage
 from headnode.apps.cli.output import Output
 from headnode.apps.cli.shell import ENV_ALL, apply_shell, note_directory, remember
@@ -14,6 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+ALL_OR_NONE = "all-or-none"
 _BEGINNING = 65_536  # bytes of a script, in which its first options for a scheduler are
 _FIRST = "What to submit, and what to do with it"
 _JOB_SPELLINGS = {spelling for option in JOB_OPTIONS for spelling in option.spellings}
@@ -31,6 +39,13 @@ OPTIONS = (
         CliOption(
             "wait", "", "Wait for the end and print captured output; exit status 0 only if the job finished"
         ),
+        CliOption(
+            LINES,
+            "FILE",
+            "Submit a job for each line of FILE (- is standard input): a command line, a JSON job, or with a "
+            "PROGRAM its argument, which replaces {}",
+        ),
+        CliOption(ALL_OR_NONE, "", "Of several jobs, submit none if one is refused (at most 1,000 jobs)"),
         KEY,
         CliOption("password", "TEXT", "Ignored: Headnode uses no passwords; leave it out"),
     ),
@@ -42,6 +57,9 @@ OPTIONS = (
 
 def run(asked: Arguments, client: Client, out: Output) -> int:
     """Submit one job; remember its id for this shell; wait for its end if told to.  Or only say what if."""
+    several = len(asked.words) > 1 and all(map(looks_like_job_file, asked.words))
+    if LINES in asked.options or (several and "jobfile" not in asked.options):
+        return _submit_many(asked, client, out)
     if "jobfile" not in asked.options and (file := job_file_among(asked.words)):
         asked.options["jobfile"], asked.words = [file], []
     if "password" in asked.options:
@@ -65,6 +83,56 @@ def run(asked: Arguments, client: Client, out: Output) -> int:
     for task in request.get("tasks", ()):
         note_directory(task, asked, out)
     return _wait(jobs, client, out) if waits else 0
+
+
+def _submit_many(asked: Arguments, client: Client, out: Output) -> int:
+    """Submit several job files, or the lines of a file; tell what is refused and go on, or stop."""
+    from headnode.apps.cli.many_jobs import in_requests, submissions
+
+    if asked.flag("dryrun"):
+        raise usage("a dry run is for one job", "give one program or one job file")
+    all_or_none, key = asked.flag(ALL_OR_NONE), asked.text(KEY.name)
+    submitted: list[int] = []
+    worst = 0
+    awareness = _awareness(asked)
+    for number, request in enumerate(in_requests(submissions(asked, client), all_or_none=all_or_none)):
+        answer = client.ask(
+            "submit_jobs",
+            submissions=[{**_without_none(fields), "awareness": awareness} for _, fields in request],
+            all_or_none=all_or_none,
+            idempotency=f"{key}.{number}" if key and number else key,
+        )
+        if answer["jobs"]:
+            submitted += map(int, answer["jobs"])
+            remember(submitted[-1])
+        if answer["jobs"] and not (asked.flag("wait") and asked.flag("json")):
+            _tell_submitted(submitted[-len(answer["jobs"]) :], answer, out)
+        worst = max(worst, _tell_results(request, answer["submissions"], out))
+    if asked.flag("wait") and submitted:
+        worst = max(worst, _wait(submitted, client, out, together=True))
+    return worst
+
+
+def _without_none(fields: "dict[str, Any]") -> "dict[str, Any]":
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _tell_results(
+    request: "list[tuple[str, dict[str, Any]]]", results: "list[dict[str, Any]]", out: Output
+) -> int:
+    """Tell what was refused, and what was lost; return the exit status: 1 if something was refused."""
+    from headnode.apps.cli.output import note_losses
+    from headnode.apps.client.failures import refusal_in
+
+    refused = 0
+    for (place, _), result in zip(request, results, strict=True):
+        note_losses(result.get("report", ()), place, out)
+        if "refused" in result:
+            refused = 1
+            no = refusal_in(result["refused"])
+            no.what = f"{place}: {no.what}"
+            out.problem(no)
+    return refused
 
 
 def _source(asked: Arguments, request: "dict[str, Any]") -> str:
@@ -185,7 +253,7 @@ def _wait(jobs: "list[int]", client: Client, out: Output, *, together: bool = Fa
 COMMANDS = (
     CliCommand(
         "submit",
-        "[options] PROGRAM [ARGUMENT...] | JOBFILE | --group NAME",
+        "[options] PROGRAM [ARGUMENT...] | JOBFILE... | --each-line FILE [PROGRAM...] | --group NAME",
         "Submit a job: a program or a job file",
         run,
         options=OPTIONS,
@@ -202,6 +270,9 @@ COMMANDS = (
             "With --wait, Ctrl-C stops waiting; the job continues.",
             "All jobs of a file are submitted in one step, or none is. Their dependencies on each other are "
             "those of the file. --wait then works as 'hn job wait --group'.",
+            "Several job files, and the lines of a file, are submitted in requests of 1,000. What is refused "
+            "is named by its file and line, and the others are submitted; the exit status is then 1. With "
+            "--idempotency-key the whole command can be repeated: no job is submitted twice.",
         ),
         positionals=0,
     ),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     Job = Mapping[str, Any]
 
+STAGING = "staging in"  # the head's word for a job that only waits for its files
 _TITLES = ("name", "project", "priority", "unit", "minimum", "maximum", "run_time", "tasks")
 _TIMES = ("hold_until", "end_by")
 _MOST_TASKS = 4  # of an alternative, told one by one
@@ -125,6 +126,7 @@ def view(job: "Job", *, detailed: bool = False, history: bool = False) -> dict[s
         "Name": job["name"],
         "Owner": job["owner"],
         "State": job["state"],
+        **_filled({"State Detail": STAGING if job.get("state_detail") == STAGING else ""}),
         "Priority": job["priority_name"],
         **_filled(_course(job)),
         **_filled(requested(job.get("spec") or {}) if detailed else {}),

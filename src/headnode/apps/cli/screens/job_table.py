@@ -2,7 +2,7 @@
 
 import time
 
-from headnode.apps.readable_values import instant_short, limits, short_duration, time_limit
+from headnode.apps.readable_values import instant_short, limits, short_duration, state_word, time_limit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ COLOURS = {
     "Queued": "33",  # yellow
     "Running": "32",  # green
     "Suspended": "36",  # cyan
+    "Staging": "36",
     "Failed": "31",  # red
     "Canceled": "35",  # magenta
 }
@@ -50,7 +51,7 @@ def cells(job: "Job", now: float) -> dict[str, str]:
         "Id": str(job["id"]),
         "Name": job["name"] or job.get("command") or "",
         "Owner": job["owner"],
-        "State": job["state"],
+        "State": state_word(job),
         "Priority": job["priority_name"],
         "Tasks": _tasks(job["tasks"]),
         "Cores": str(job.get("allocated") or "") or limits(job),

@@ -21,6 +21,7 @@ from headnode.core.state.node_record import TokenRecord
 from headnode.core.state.permissions import must_administer
 from headnode.core.state.tokens import LOGIN_LIFETIME
 from headnode.protocol import requests as w
+from headnode.protocol.answers import SubmitJobsAnswer
 from headnode.protocol.user_answers import (
     AuditAnswer,
     LoginAnswer,
@@ -75,6 +76,9 @@ def audited_answer(answer: object) -> dict[str, Any]:
     """Return what an answer tells of the thing that was made or changed."""
     names = ("job", "jobs", "owner", "token")
     told = {name: getattr(answer, name, None) for name in names}
+    if isinstance(answer, SubmitJobsAnswer):
+        refused = [(n, each.refused.code) for n, each in enumerate(answer.submissions) if each.refused]
+        told["refused"] = [f"{number}: {code}" for number, code in refused] or None
     return {name: value for name, value in told.items() if _is_plain(value)}
 
 

@@ -19,6 +19,7 @@ from headnode.apps.server.api.verbs import ADMINISTERS, READS, VerbAccess, VerbU
 from headnode.apps.server.cancel_all_jobs import cancel_all_jobs
 from headnode.apps.server.predicted_starts import judged_predictions, prediction_scores
 from headnode.apps.server.server_context import ServerContext
+from headnode.core.model.errors import Unavailable
 from headnode.core.model.quantities import FOREVER, Instant
 from headnode.core.model.user import User
 from headnode.core.state.events import ParameterSet
@@ -83,8 +84,6 @@ async def submission_defaults(context: ServerContext, by: User, request: w.VerbR
 @verb(READS)
 async def cluster(context: ServerContext, by: User, request: w.VerbRequest) -> ClusterAnswer:
     """Show the cluster."""
-    journal = context.state / "journal.db"
-    files = (journal, journal.with_name(journal.name + "-wal"))
     ended = context.lookups.archive.count_ended(owner=None)
     settings, archive = context.engine.settings, context.lookups.archive
     shown = ClusterObject(
@@ -102,7 +101,7 @@ async def cluster(context: ServerContext, by: User, request: w.VerbRequest) -> C
         state_directory=str(context.state),
         journal=JournalSize(
             events=context.engine.number,
-            bytes=sum(file.stat().st_size for file in files if file.exists()),
+            bytes=0 if context.store is None else context.store.size(),
             damage=list(archive.damage()),
         ),
         **structs.asdict(show.cluster_counts(context.cluster, context.now())),
@@ -173,9 +172,11 @@ async def backup(context: ServerContext, by: User, request: w.VerbRequest) -> Ba
     for left in context.state.glob("backup-*.db*"):
         if time.time() - left.stat().st_mtime > _LEFT_BEHIND:
             left.unlink(missing_ok=True)
+    if context.store is None:
+        raise Unavailable(code="no-journal", what="this head has no journal to copy")
     copy = context.state / f"backup-{secrets.token_hex(8)}.db"
     try:
-        await asyncio.to_thread(context.copy_journal, copy)
+        await asyncio.to_thread(context.store.copy_to, copy)
     except BaseException:
         copy.unlink(missing_ok=True)
         raise

@@ -40,6 +40,7 @@ Object = dict[str, Any]
 ShownJob = TypeVar("ShownJob", bound=JobObject)
 
 
+STAGING_IN = "staging in"  # the detail of a suspended job that only waits for its files
 _DETACHED = "only transfers of its files are left; its processors are released"
 
 
@@ -93,7 +94,7 @@ def detailed_job(record: JobRecord, spec: JobSpec, pending_reason: str, **more: 
         submit_host=record.submit_host,
         alternatives=len(spec.alternatives),
         alternative=run.alternative if run and run.started is not None else None,
-        state_detail=record.state.value,
+        state_detail=STAGING_IN if waits_for_files(record) else record.state.value,
         usage=delivered_object(run),
         hold_until=record.hold_until,
         holds=[hold_object(hold) for hold in record.holds],
@@ -114,6 +115,12 @@ def detailed_job(record: JobRecord, spec: JobSpec, pending_reason: str, **more: 
 def hold_object(hold: JobHold) -> HoldObject:
     """Return a hold: its name, who set it and when, and why."""
     return HoldObject(hold.name, hold.by, hold.at, hold.message)
+
+
+def waits_for_files(record: JobRecord) -> bool:
+    """Return True if a job is suspended by the system until files for its tasks are copied."""
+    suspension = record.run.suspension if record.run is not None else None
+    return record.state is JobState.SUSPENDED and suspension is not None and suspension.staging
 
 
 def suspended_since(record: JobRecord) -> Instant | None:

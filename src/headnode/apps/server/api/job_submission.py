@@ -27,10 +27,11 @@ from headnode.core.scheduling.reasons import never_with_any
 from headnode.core.state import groups as c
 from headnode.core.state.groups import about
 from headnode.core.state.job_events import JobCreated
-from headnode.core.state.job_record import decode_record, decode_spec
-from headnode.core.state.job_request import request_of
+from headnode.core.state.job_record import decode_record, decode_spec, encode_spec
+from headnode.core.state.job_request import request_in, request_of
 from headnode.core.state.notices import addresses, is_hook, is_mail
 from headnode.core.state.permissions import is_other, plain_name
+from headnode.core.state.submit import checked
 from headnode.core.state.templates import submission_filters, submitted_spec
 from headnode.protocol.requests import CreateJobRequest
 
@@ -91,10 +92,11 @@ def refuse_unfit(context: ServerContext, by: User, *specs: JobSpec, owner: str =
     requests = []
     for number, spec in enumerate(specs):
         with _naming_job(spec, number, len(specs)):
-            check_job(spec)
+            data = checked(spec)
             _refuse_grid_features(spec)
             queued = submitted_spec(context.cluster, by, spec)
-            requests.append(_request(context, owner or _owner(by, spec), queued))
+            data = data if queued is spec else encode_spec(queued)
+            requests.append(_request(context, owner or _owner(by, spec), request_in(data)))
     in_the_way = _never_fits(context, requests)
     for number, (spec, request) in enumerate(zip(specs, requests, strict=True)):
         with _naming_job(spec, number, len(specs)):
@@ -114,7 +116,7 @@ def refuse_unfit_change(context: ServerContext, owner: str, spec: JobSpec) -> No
     """
     check_job(spec)
     _refuse_grid_features(spec)
-    request = _request(context, owner, spec)
+    request = _request(context, owner, request_of(spec))
     _refuse_too_large(_never_fits(context, [request]).get(request, ()))
 
 
@@ -149,9 +151,9 @@ def _never_fits(
     return {request: never_with_any(request, view) for request in set(requests) if not request.resource}
 
 
-def _request(context: ServerContext, owner: str, spec: JobSpec) -> JobRequest:
+def _request(context: ServerContext, owner: str, described: JobRequest) -> JobRequest:
     """Return the request of an owner's job; whether its reservation lets it in is decided elsewhere."""
-    request = context.cluster.for_user(owner, request_of(spec))
+    request = context.cluster.for_user(owner, described)
     if not request.reservation:
         return request
     own = request.reservation if request.reservation in context.cluster.reservation_index.named else ""
@@ -194,9 +196,9 @@ class DescribedJobs(NamedTuple):
 
 
 def create_command(
-    context: ServerContext, by: User, described: DescribedJobs, *, submit: bool, source: bytes = b""
+    context: ServerContext, by: User, described: DescribedJobs, *, submit: bool
 ) -> c.CreateJobs:
-    """Return the request to make all jobs in one step; `source` as in `CreateJobs`."""
+    """Return the request to make all jobs in one step."""
     ended = context.lookups.ended_parents(*described.specs)
     return c.CreateJobs(
         by=by,
@@ -205,8 +207,18 @@ def create_command(
         submit=submit,
         parents=ended,
         known=users_named(by, described.specs),
-        source=source,
+        sources={0: source_of(by, described)},
     )
+
+
+def source_of(by: User, described: DescribedJobs) -> bytes:
+    """Return the job file, compressed, that is kept with the jobs; empty if none is."""
+    file = described.file
+    if not file or len(file) > JOB_FILE.most or script_of(described.specs[0]):
+        return b""
+    owners = {plain_name(spec.run_as) if is_other(by, spec) else "" for spec in described.specs}
+    of_one = len(owners) == 1  # each of several would see the variables of the jobs of the others
+    return zlib.compress(file.encode()) if of_one else b""
 
 
 def script_of(spec: JobSpec) -> str:
@@ -221,12 +233,7 @@ async def create_all(
 
     Raises:  what refuses one of them; then none is made.
     """
-    file = described.file
-    owners = {plain_name(spec.run_as) if is_other(by, spec) else "" for spec in described.specs}
-    of_one = len(owners) == 1  # each of several would see the variables of the jobs of the others
-    is_kept = of_one and file and len(file) <= JOB_FILE.most and not script_of(described.specs[0])
-    source = zlib.compress(file.encode()) if is_kept else b""
-    made = await context.ask(create_command(context, by, described, submit=submit, source=source))
+    made = await context.ask(create_command(context, by, described, submit=submit))
     return [event.job for event in made if isinstance(event, JobCreated)]
 
 
@@ -316,13 +323,15 @@ def _is_meant(parent: NamedParent, data: bytes) -> bool:
 LARGE_JOB_FILE = 16_384  # characters of job files that are read beside the event loop
 
 
-async def read_jobs(context: ServerContext, by: User, request: CreateJobRequest) -> DescribedJobs:
+async def read_jobs(
+    context: ServerContext, by: User, request: CreateJobRequest, site: SiteFeatures | None = None
+) -> DescribedJobs:
     """Return the descriptions that a client means: a job file, changed and added to by options.
 
-    A job that is for a cluster of another name is refused.
+    A job that is for a cluster of another name is refused.  `site` is that of the context, if it is known.
     Raises:  BadRequest, with line and column for a job file.
     """
-    now, site = context.now(), context.site
+    now, site = context.now(), site or context.site
     refuse_too_many(len(request.tasks))
     if request.jobfile is None:
         described = DescribedJobs([read_terms(request.terms, request.tasks, None, now=now)], (), ())

@@ -21,6 +21,7 @@ from headnode.apps.server.api import (
     events,
     filters_templates,
     groups,
+    job_batches,
     job_views,
     jobs,
     node_commands,
@@ -56,6 +57,7 @@ from headnode.protocol.requests import VerbRequest
 
 VERB_MODULES: Final = (
     jobs,
+    job_batches,
     job_views,
     bank,
     queue,

@@ -1,6 +1,7 @@
-"""The protocol of clients on a stream: length-prefixed JSON, requests answered in order.
+"""The protocol of clients on a stream: JSON objects, requests answered in order.
 
-It is the same for all doors with a stream; only how they identify the user differs.
+It is the same for all doors with a stream.  They differ in how they identify the user, and may differ in the
+form of messages on the stream (`MessageForm`).
 Source:  docs/contracts/01-local-protocol.md.
 """
 
@@ -8,12 +9,12 @@ import asyncio
 import contextlib
 import select
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from headnode.adapters.wire.frame_codec import frame
-from headnode.adapters.wire.frames import read_frame, read_rest, read_size
+from headnode.adapters.wire.frames import read_rest, read_size
 from headnode.apps.server.api.pipeline import Caller, ClientSession, Updates, client_session
 from headnode.apps.server.api.streams import LARGEST_FRAME, ClientStream, StreamHandler
 from headnode.apps.server.api.verbs import encode_answer, refusal
@@ -30,18 +31,60 @@ HANG_UP_TIME = 300.0  # seconds for a client to read the last answers, for examp
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
+class MessageForm(Protocol):
+    """How messages are separated on a stream."""
+
+    async def next_size(self, most: int) -> int | None:
+        """Wait for the next message; return how many bytes it has at most, or None when the stream has ended.
+
+        What is read here is in memory without being counted: at most `SMALL_REQUEST` bytes.
+        Raises:  BadRequest ``frame`` for more than `most`, or an end inside of a message; ConnectionError.
+        """
+
+    async def read(self, size: int) -> bytes:
+        """Return this message.
+
+        Raises:  BadRequest ``frame``; ConnectionError.
+        """
+
+    def written(self, message: bytes) -> bytes:
+        """Return a message as it is written."""
+
+
+class LengthPrefixed(MessageForm):
+    """Messages behind their length."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    async def next_size(self, most: int) -> int | None:
+        return await read_size(self._reader, most)
+
+    async def read(self, size: int) -> bytes:
+        return await read_rest(self._reader, size)
+
+    def written(self, message: bytes) -> bytes:
+        return frame(message)
+
+
 async def serve_client(
-    context: ServerContext, caller: Caller, streams: Streams, greeting: dict[str, Any] | None = None
+    context: ServerContext,
+    caller: Caller,
+    streams: Streams,
+    greeting: dict[str, Any] | None = None,
+    form: MessageForm | None = None,
 ) -> None:
     """Answer the requests of a client on a stream until it goes away; `greeting` tells it that it may ask.
+
+    Messages stand behind their length, if they have no other `form`.
 
     Raises:  BadRequest ``frame``; NotAllowed if the client has no valid user;
              Unavailable ``too-many-connections``; ConnectionError; TimeoutError if the client is too slow.
     """
     with client_session(context, caller, partial(has_hung_up, streams[1])) as session:
         if greeting is not None:
-            send(streams[1], greeting)
-        await ServedConversation(session, streams).go_on()
+            send(streams[1], greeting, form)
+        await ServedConversation(session, streams, form or LengthPrefixed(streams[0])).go_on()
 
 
 def has_hung_up(writer: asyncio.StreamWriter) -> bool:
@@ -60,8 +103,8 @@ def has_hung_up(writer: asyncio.StreamWriter) -> bool:
 class ServedConversation:
     """One client's requests."""
 
-    def __init__(self, session: ClientSession, streams: Streams) -> None:
-        self._session = session
+    def __init__(self, session: ClientSession, streams: Streams, form: MessageForm) -> None:
+        self._session, self._form = session, form
         self._reader, self._writer = streams
         self._ahead: asyncio.Task[int | None] | None = None  # reads the length of the next request
 
@@ -81,7 +124,7 @@ class ServedConversation:
             async with self._session.room_for(size):
                 stream = await self._answer(await self._read(size))  # no name here keeps the bytes in memory
             if stream is not None:  # it takes the connection over, to its end
-                client = SocketStream(self._reader, self._writer)
+                client = SocketStream(self._reader, self._writer, self._form)
                 await stream(client)
                 await client.let_go()
                 return
@@ -92,15 +135,15 @@ class ServedConversation:
         Raises:  BadRequest ``frame``; ConnectionError.
         """
         ahead, self._ahead = self._ahead, None
-        return await (read_size(self._reader, LARGEST_REQUEST) if ahead is None else ahead)
+        return await (self._form.next_size(LARGEST_REQUEST) if ahead is None else ahead)
 
     async def _read(self, size: int) -> bytes:
-        """Return the request behind its length.
+        """Return the request that has begun.
 
         Raises:  BadRequest ``frame``; ConnectionError; TimeoutError for a client that is too slow.
         """
         async with asyncio.timeout(b.REQUEST_TIME.most):
-            return await read_rest(self._reader, size)
+            return await self._form.read(size)
 
     async def _answer(self, request: bytes) -> StreamHandler | None:
         """Answer one request; return the conversation that follows it, if one does."""
@@ -121,7 +164,7 @@ class ServedConversation:
 
     async def _send_updates(self, updates: Updates) -> None:
         """Send the answers of a verb that has several, as long as the client is there."""
-        self._ahead = ahead = asyncio.ensure_future(read_size(self._reader, LARGEST_REQUEST))
+        self._ahead = ahead = asyncio.ensure_future(self._form.next_size(LARGEST_REQUEST))
         async with contextlib.aclosing(updates):
             while True:
                 update = asyncio.ensure_future(_next_update(updates))
@@ -142,7 +185,7 @@ class ServedConversation:
 
         Raises:  ConnectionError; TimeoutError when it is not.
         """
-        data = frame(answer)
+        data = self._form.written(answer)
         try:
             if self._writer.is_closing():
                 return
@@ -169,13 +212,14 @@ _CLIENT_FRAMES = msgspec.json.Decoder(ClientFrame)
 
 
 class SocketStream(ClientStream):
-    """A client that has a stream for itself: frames of JSON in both directions."""
+    """A client that has a stream for itself: JSON in both directions."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, form: MessageForm) -> None:
+        self._reader, self._writer, self._form = reader, writer, form
 
     async def hear(self) -> ClientFrame | None:
-        data = await read_frame(self._reader, LARGEST_FRAME)
+        size = await self._form.next_size(LARGEST_FRAME)
+        data = None if size is None else await self._form.read(size)
         try:
             return None if data is None else _CLIENT_FRAMES.decode(data)
         except UNREADABLE as error:
@@ -186,7 +230,7 @@ class SocketStream(ClientStream):
     async def say(self, said: HeadFrame) -> None:
         if self._writer.is_closing():
             raise ConnectionResetError("the client has disconnected")
-        self._writer.write(frame(encode_answer(said)))
+        self._writer.write(self._form.written(encode_answer(said)))
         await self._writer.drain()
 
     async def let_go(self) -> None:
@@ -197,7 +241,8 @@ class SocketStream(ClientStream):
                     pass
 
 
-def send(writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
+def send(writer: asyncio.StreamWriter, message: dict[str, Any], form: MessageForm | None = None) -> None:
     """Send one answer, unless the client has gone."""
     if not writer.is_closing():
-        writer.write(frame(msgspec.json.encode(message)))
+        data = msgspec.json.encode(message)
+        writer.write(frame(data) if form is None else form.written(data))

@@ -159,9 +159,12 @@ class SubmissionFilters(SubmissionChain):
                     if not future.done():
                         future.set_result(message)
 
-    async def wait(self, jobs: Collection[int]) -> None:
+    async def messages(self, jobs: Collection[int]) -> list[str]:
         asked = [self._message(JobId(job)) for job in jobs]
-        messages = [await each for each in asked]  # without a turn of the loop for what is known already
+        return [await each for each in asked]  # without a turn of the loop for what is known already
+
+    async def wait(self, jobs: Collection[int]) -> None:
+        messages = await self.messages(jobs)
         failed = [(job, message) for job, message in zip(jobs, messages, strict=True) if message]
         if failed:
             told = "; ".join(f"job {job} failed: {message}" for job, message in failed[:5])

@@ -58,7 +58,7 @@ def job_row(job: Told, now: float) -> Model:
         "project": job["project"],
         "state": job["state"],
         "mark": job_mark(job),
-        "state_words": job["state"],
+        "state_words": cells["State"],
         "priority": job["priority_name"],
         "tasks": job["tasks"],
         "tasks_words": cells["Tasks"],

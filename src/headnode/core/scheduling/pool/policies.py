@@ -23,7 +23,6 @@ Source:  Mu'alem and Feitelson, "Utilization, predictability, workloads, and use
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Mapping, Sequence
-from heapq import heappop, heappush
 from math import inf
 from types import MappingProxyType
 from typing import Protocol
@@ -153,13 +152,16 @@ class EasyBackfill:
         self._new: list[int] = []
         self._head: int | None = None
         self._shadow, self._extra = inf, 0
+        self._is_promised = (
+            False  # shadow and extra are those of the head; they are worked out when asked for
+        )
         self._released = False
 
     def fork(self) -> "EasyBackfill":
         """Return an independent copy."""
         twin = EasyBackfill(*self._made_of)
         twin._head, twin._shadow, twin._extra = self._head, self._shadow, self._extra
-        twin._released, twin._new = self._released, self._new.copy()
+        twin._released, twin._new, twin._is_promised = self._released, self._new.copy(), self._is_promised
         twin._holders = self._holders.copy()
         twin._lines = {kind: line.copy() for kind, line in self._lines.items()}
         return twin
@@ -183,7 +185,7 @@ class EasyBackfill:
         started: list[int] = []
         if self._released and self._head is not None:
             self._start_heads(now, started)
-            if self._head is not None:
+            if self._head is not None and self._holders.free:
                 self._overtake(now, started)
         self._released = False
         if self._new:
@@ -198,6 +200,8 @@ class EasyBackfill:
 
     def _try_new(self, now: float, job: int, started: list[int]) -> None:
         processors, estimate = self._processors[job], self._estimates[job]
+        if self._head is not None and not self._is_promised:
+            self._promise(self._head)
         if processors <= self._holders.free:
             if self._head is None or now + estimate <= self._shadow:
                 return self._start(now, job, started)
@@ -206,32 +210,33 @@ class EasyBackfill:
                 return self._start(now, job, started)
         self._lines.setdefault((processors, estimate), deque()).append(job)
         if self._head is None:
-            self._block(job)
+            self._promise(job)
         return None
 
     def _start(self, now: float, job: int, started: list[int]) -> None:
         self._holders.start(now, job)
         started.append(job)
 
-    def _block(self, job: int) -> None:
-        self._head = job
+    def _promise(self, job: int) -> None:
+        self._head, self._is_promised = job, True
         self._shadow, self._extra = self._holders.shadow(self._processors[job])
 
     def _start_heads(self, now: float, started: list[int]) -> None:
-        while self._head is not None:
-            if self._processors[self._head] > self._holders.free:
-                return self._block(self._head)
-            self._start(now, self._head, started)
-            self._leave(self._processors[self._head], self._estimates[self._head])
-            self._head = min((line[0] for line in self._lines.values()), default=None)
-        return None
+        head, holders, lines, processors = self._head, self._holders, self._lines, self._processors
+        while head is not None and processors[head] <= holders.free:
+            holders.start(now, head)
+            started.append(head)
+            self._leave((processors[head], self._estimates[head]))
+            head = min([line[0] for line in lines.values()]) if lines else None
+        self._head, self._is_promised = head, False
 
-    def _leave(self, processors: int, estimate: float) -> None:
-        """Take the oldest of a line out of the queue."""
-        line = self._lines[processors, estimate]
+    def _leave(self, kind: QueueKind) -> bool:
+        """Take the oldest of a line out of the queue; return whether it was the last."""
+        line = self._lines[kind]
         line.popleft()
         if not line:
-            del self._lines[processors, estimate]
+            del self._lines[kind]
+        return not line
 
     def _overtake(self, now: float, started: list[int]) -> None:
         """Start every job behind the head that keeps its reservation.
@@ -239,21 +244,27 @@ class EasyBackfill:
         The oldest that may start, again and again: what is free, and extra, only shrink, so who was passed
         over once is out for this pass.
         """
-        kinds: list[QueueKind] = list(self._lines)
-        while self._holders.free and (kinds := self._startable(now, kinds)):
-            processors, estimate = min(kinds, key=self._oldest)
-            if now + estimate > self._shadow:
-                self._extra -= processors
-            self._start(now, self._lines[processors, estimate][0], started)
-            self._leave(processors, estimate)
-
-    def _startable(self, now: float, kinds: list[QueueKind]) -> list[QueueKind]:
-        free, shadow, extra, lines = self._holders.free, self._shadow, self._extra, self._lines
-        return [
-            kind
-            for kind in kinds
-            if kind[0] <= free and (now + kind[1] <= shadow or kind[0] <= extra) and kind in lines
-        ]
+        holders, lines = self._holders, self._lines
+        free = holders.free
+        kinds = [kind for kind in lines if kind[0] <= free]
+        if not kinds or self._head is None:
+            return
+        self._promise(self._head)
+        shadow, extra = self._shadow, self._extra
+        while kinds := [
+            kind for kind in kinds if kind[0] <= free and (now + kind[1] <= shadow or kind[0] <= extra)
+        ]:
+            kind = kinds[0] if len(kinds) == 1 else min(kinds, key=self._oldest)
+            processors, estimate = kind
+            if now + estimate > shadow:
+                extra -= processors
+            free -= processors
+            job = lines[kind][0]
+            holders.start(now, job)
+            started.append(job)
+            if self._leave(kind):
+                kinds.remove(kind)
+        self._extra = extra
 
     def _oldest(self, kind: QueueKind) -> int:
         return self._lines[kind][0]
@@ -276,14 +287,15 @@ class Conservative:
         self._every_end = ties is Ties.ARRIVALS_FIRST
         self._size, self._profile = processors, Profile(processors)
         self._reserved: dict[int, float] = {}  # waiting job: its start; in order of arrival
-        self._due: list[tuple[float, int]] = []  # heap of (start, job); those given up are skipped
+        self._due: list[tuple[float, int]] = []  # the same as (start, job), ascending
         self._ends: dict[int, float] = {}  # running job: its estimated end
         self._offer = self._moved = False
+        self._risen = -inf  # until when more has become free since the last round
 
     def fork(self) -> "Conservative":
         """Return an independent copy."""
         twin = type(self)(*self._made_of)
-        twin._offer, twin._moved = self._offer, self._moved
+        twin._offer, twin._moved, twin._risen = self._offer, self._moved, self._risen
         twin._profile, twin._reserved = self._profile.copy(), self._reserved.copy()
         twin._due, twin._ends = self._due.copy(), self._ends.copy()
         return twin
@@ -291,13 +303,16 @@ class Conservative:
     def arrived(self, now: float, job: int) -> None:
         """Reserve the earliest slot for the job, after waiting jobs were offered better slots."""
         self._offer_places(now)
-        self._reserve(job, self._profile.first_fit(self._processors[job], self._estimates[job], now))
+        start = self._profile.first_fit(self._processors[job], self._estimates[job], now)
+        self._reserve(job, start)
+        insort(self._due, (start, job))
 
     def ended(self, now: float, job: int) -> None:
         """Give back what the job does not use."""
         end = self._ends.pop(job)
         if end > now:
             self._profile.give(now, end, self._processors[job])
+            self._risen = max(self._risen, end)
         if end > now or (self._every_end and self._moved):
             self._offer = True
 
@@ -308,8 +323,8 @@ class Conservative:
         """Return the jobs whose reservations are due."""
         self._offer_places(now)
         started = []
-        while self.wakes() <= now:
-            start, job = heappop(self._due)
+        while self._due and self._due[0][0] <= now:
+            start, job = self._due.pop(0)
             del self._reserved[job]
             self._ends[job] = start + self._estimates[job]
             started.append(job)
@@ -317,15 +332,11 @@ class Conservative:
 
     def wakes(self) -> float:
         """Return when the next reservation is due."""
-        due, reserved = self._due, self._reserved
-        while due and reserved.get(due[0][1]) != due[0][0]:
-            heappop(due)
-        return due[0][0] if due else inf
+        return self._due[0][0] if self._due else inf
 
     def _reserve(self, job: int, start: float) -> None:
         self._profile.take(start, start + self._estimates[job], self._processors[job])
         self._reserved[job] = start
-        heappush(self._due, (start, job))
 
     def _offer_places(self, now: float) -> None:
         self._profile.forget(now)
@@ -336,24 +347,37 @@ class Conservative:
     def _replace(self, now: float) -> None:
         """Move the reservation of every waiting job to the earliest slot, in order of arrival.
 
-        If a job finds no earlier slot, an equal job behind it is skipped, as long as no job between them
-        has moved.
+        An earlier slot has to touch what has become free since the last round: a job larger than that is
+        skipped.  If a job finds no earlier slot, an equal job behind it is skipped, as long as no job between
+        them has moved.
         """
-        profile, reserved = self._profile, self._reserved
+        sizes, estimates, profile = self._processors, self._estimates, self._profile
+        reserved, move_up, risen = self._reserved, profile.move_up, self._risen
+        left, largest = -inf, profile.most(risen)
         in_vain: dict[ReservationKind, float] = {}  # equal jobs have no place before this instant
         for job, start in reserved.items():
-            kind = processors, estimate = self._processors[job], self._estimates[job]
+            processors = sizes[job]
+            if processors > largest:
+                continue
+            kind = processors, estimate = processors, estimates[job]
             after = in_vain.get(kind, now)
             if after == start:
                 continue
-            earlier = profile.first_fit(processors, estimate, after if after < start else now, start)
+            earlier = move_up(processors, estimate, start, after if after < start else now, risen)
             if earlier < start:
                 in_vain.clear()
-                self._moved = True
-                profile.give(start, start + estimate, processors)
-                self._reserve(job, earlier)
+                reserved[job] = earlier
+                if start + estimate > left:
+                    left = start + estimate
+                    risen = max(risen, left)
+                largest = inf
             else:
                 in_vain[kind] = start
+                if largest == inf:
+                    largest = profile.most(risen)
+        self._risen, self._moved = left, left > -inf  # what moves left is for the next round, too
+        if self._moved:
+            self._due = sorted(zip(reserved.values(), reserved, strict=True))
 
 
 class ConservativeReplan(Conservative):
@@ -363,7 +387,6 @@ class ConservativeReplan(Conservative):
         held = sorted((end, self._processors[job]) for job, end in self._ends.items())
         free = self._size - sum(processors for _, processors in held)
         self._profile = Profile.of_holders(now, free, held)
-        self._due.clear()
         placed: dict[
             ReservationKind, float
         ] = {}  # where an equal job was placed: there is no place before it
@@ -371,6 +394,7 @@ class ConservativeReplan(Conservative):
             kind = processors, estimate = self._processors[job], self._estimates[job]
             placed[kind] = self._profile.first_fit(processors, estimate, placed.get(kind, now))
             self._reserve(job, placed[kind])
+        self._due = sorted(zip(self._reserved.values(), self._reserved, strict=True))
 
 
 class ForkablePolicyMaker(Protocol):

@@ -2,7 +2,7 @@
 predicts.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf, log2
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -198,11 +198,33 @@ class Calibration:
 _FRESH = 0.01  # of the wait foreseen: that much later it is still worth telling
 
 
-class PredictingPolicy:
-    """A wrapper of a replay's policy that records predictions and changes no decision."""
+class ReplayShare(NamedTuple):
+    """One of several equal shares of the work of looking ahead: those of every `of`-th instant are `nth`."""
 
-    def __init__(self, workload: "Workload", policy: "ForkablePolicy", manners: PolicyTraits) -> None:
+    nth: int
+    of: int
+
+
+class PredictingPolicy:
+    """A wrapper of a replay's policy that records predictions and changes no decision.
+
+    What is foreseen depends on the workload alone, so that several wrappers may do a share each, in which
+    nothing is judged.  Their `foreseen` together is `known` to one that judges.
+    """
+
+    def __init__(
+        self,
+        workload: "Workload",
+        policy: "ForkablePolicy",
+        manners: PolicyTraits,
+        *,
+        share: ReplayShare | None = None,
+        known: Mapping[int, PredictedWait] | None = None,
+    ) -> None:
         self._policy, self._manners = policy, manners
+        self._share, self._known, self._instants = share, known, 0
+        self.foreseen: dict[int, PredictedWait] = {}
+        """The wait foreseen for each job that did not start at once."""
         self.history, self.calibration = RunTimeHistory(), Calibration()
         self._new: list[int] = []
         self._queued: dict[int, Instant] = {}
@@ -256,7 +278,13 @@ class PredictingPolicy:
         self.judged.append(judged._replace(started=now))
 
     def _predict(self, now: Instant, waiting: Sequence[int]) -> None:
-        for job, foreseen in self._outlook_on(now, waiting).foresee(now, waiting).items():
+        self._instants += 1
+        share = self._share
+        if share is not None and self._instants % share.of != share.nth:
+            return
+        found = self._foreseen(now, waiting)
+        self.foreseen |= found
+        for job, foreseen in found.items() if share is None else ():
             at_most = foreseen.by_limits if self._manners.firm else FOREVER
             p50, p90 = self.calibration.expected(foreseen, at_most)
             promise = Instant(now + foreseen.by_limits)
@@ -264,6 +292,11 @@ class PredictingPolicy:
                 foreseen,
                 JudgedPrediction(now, promise, Instant(now + p50), Instant(now + p90), NEVER),
             )
+
+    def _foreseen(self, now: Instant, waiting: Sequence[int]) -> dict[int, PredictedWait]:
+        if self._known is not None:
+            return {job: self._known[job] for job in waiting}
+        return self._outlook_on(now, waiting).foresee(now, waiting)
 
     def _outlook_on(self, now: Instant, waiting: Sequence[int]) -> Replays:
         """Return the futures; if no job overtakes, recent ones with the new jobs appended."""

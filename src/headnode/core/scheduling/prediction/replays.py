@@ -91,10 +91,13 @@ class RunAhead:
     """
 
     def __init__(self, scene: ReplayInput, lasts: RunTimeOf) -> None:
-        self._now, self._policy, self._lasts = scene.now, scene.policy.fork(), lasts
+        now = self._now = scene.now
+        self._policy, self._lasts = scene.policy.fork(), lasts
         self._starts: dict[int, Instant] = {}
         self._ends: list[tuple[float, int]] = [(inf, -1)]
-        self._ends += ((max(scene.now, start + lasts(job)), job) for job, start in scene.running.items())
+        for job, start in scene.running.items():
+            end = start + lasts(job)
+            self._ends.append((end if end > now else now, job))
         heapify(self._ends)
 
     def starts(self, wanted: Iterable[int]) -> dict[int, Instant]:
@@ -111,10 +114,15 @@ class RunAhead:
 
     def _live_until_it_starts(self, wanted: int) -> None:
         ends, policy, starts = self._ends, self._policy, self._starts
-        while wanted not in starts and (now := Instant(min(ends[0][0], policy.wakes()))) != inf:
+        while wanted not in starts:
+            now, wakes = ends[0][0], policy.wakes()
+            if wakes < now:
+                now = wakes
+            if now == inf:
+                return
             while ends[0][0] == now:
                 policy.ended(now, heappop(ends)[1])
-            self._start(now)
+            self._start(Instant(now))
 
     def _start(self, now: Instant) -> None:
         self._now = now
@@ -128,37 +136,27 @@ class _RunTimes:
 
     def __init__(self, scene: ReplayInput, history: RunTimeHistory) -> None:
         self._asked, self._history = scene.asked, history
-        self._running = {
+        self._forecasts = {
             job: history.forecast(scene.asked(job), Seconds(scene.now - start))
             for job, start in scene.running.items()
         }
-        self._queued: dict[JobTraits, RunTimeForecast] = {}
-        self._medians: dict[JobTraits, float] = {}
+        self._of_kind: dict[JobTraits, RunTimeForecast] = {}
 
     def lasts(self, replay: int) -> RunTimeOf:
         """Return the run times of one replay.  The same replay has the same: nothing is left to chance."""
+        forecasts, look_up = self._forecasts, self._look_up
         if replay == 0:
-            return self._median
-        return lambda job: self._forecast(job).at(replay_quantile(job, replay))
+            return lambda job: (forecasts.get(job) or look_up(job)).at(0.5)
+        return lambda job: (forecasts.get(job) or look_up(job)).at(replay_quantile(job, replay))
 
-    def _forecast(self, job: int) -> RunTimeForecast:
-        running = self._running.get(job)
-        if running is not None:
-            return running
+    def _look_up(self, job: int) -> RunTimeForecast:
+        """Return the forecast of a queued job; equal jobs share it."""
         asked = self._asked(job)
-        forecast = self._queued.get(asked)
+        forecast = self._of_kind.get(asked)
         if forecast is None:
-            forecast = self._queued[asked] = self._history.forecast(asked)
+            forecast = self._of_kind[asked] = self._history.forecast(asked)
+        self._forecasts[job] = forecast
         return forecast
-
-    def _median(self, job: int) -> float:
-        asked = self._asked(job)
-        if job in self._running or asked not in self._medians:
-            median = self._forecast(job).at(0.5)
-            if job in self._running:
-                return median
-            self._medians[asked] = median
-        return self._medians[asked]
 
 
 class PolicyTraits(NamedTuple):
@@ -166,6 +164,7 @@ class PolicyTraits(NamedTuple):
 
     `firm`: no job starts later than planned from the limits.  `in_turn`: no job overtakes.
     `is_expensive`: the cost of a pass grows faster than the queue, so a long queue is replayed less often.
+    If `in_turn`, a prediction goes on from the one before; else each may be made alone.
     """
 
     firm: bool = False

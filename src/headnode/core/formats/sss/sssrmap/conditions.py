@@ -225,12 +225,15 @@ _ORDER: Final[Mapping[str, Callable[[int], bool]]] = {
 
 @lru_cache(maxsize=1024)
 def _glob(pattern: str) -> re.Pattern[str]:
-    """Return a pattern with * and ?.  What follows a * is found at its first place, so no text takes long."""
+    """Return a pattern with * and ?, or % and _ as Gold's clients send them.
+
+    What follows a * is found at its first place, so no text takes long.
+    """
     if len(pattern) > PATTERN.most:
         raise MessageFault(StatusCode.WRONG_VALUE, f"the pattern is longer than {PATTERN}")
     first, *others = (
-        "".join("." if each == "?" else re.escape(each) for each in part)
-        for part in re.split(r"\*+", pattern)
+        "".join("." if each in "?_" else re.escape(each) for each in part)
+        for part in re.split(r"[*%]+", pattern)
     )
     if not others:
         return re.compile(first, re.DOTALL)

@@ -1,0 +1,86 @@
+"""What a server says of a file that it was sent: its size, and its checksum if it tells one.
+
+Source: RFC 9530, "Repr-Digest"; RFC 3230, "Digest", which storage of grids has, also with adler32; RFC 1864,
+"Content-MD5"; Amazon S3 API Reference, "Object": when an ETag is an MD5."""
+
+import base64
+import binascii
+import hashlib
+import os
+import re
+import zlib
+from collections.abc import Mapping
+
+from headnode.adapters.staging.arrival import CHUNK
+from headnode.adapters.staging.failures import ChangedOnTheWay
+
+WANTED = {"Want-Repr-Digest": "sha-256=3, md5=1", "Want-Digest": "sha-256, md5;q=0.5, adler32;q=0.3"}
+"""What a server is asked to tell in a HEAD."""
+
+FIX = "see the server"
+_KINDS = {"sha-512": "sha512", "sha-256": "sha256", "sha": "sha1", "md5": "md5", "adler32": "adler32"}
+_DIGEST = re.compile(r"\s*([A-Za-z0-9-]+)\s*=\s*:?([A-Za-z0-9+/=]+?):?\s*(?:,|$)")
+_MD5 = re.compile(r'"[0-9a-f]{32}"')
+
+
+def compare(said: Mapping[str, str], file: int, size: int) -> None:
+    """Compare what a server says of a file, asked by HEAD, with the file that was sent.
+
+    A length counts only beside a time or a tag: servers that make up their answers have neither.
+    Raises:  ChangedOnTheWay.
+    """
+    length = said.get("Content-Length", "") if "ETag" in said or "Last-Modified" in said else ""
+    if length.isascii() and length.isdigit() and int(length[:19]) != size and "Content-Encoding" not in said:
+        raise ChangedOnTheWay(f"the server has {length[:19]} bytes of it, and should have {size}", FIX)
+    _compare_first({**_told(said), **_told_by_s3(said)}, file, size)
+
+
+def compare_tag(said: Mapping[str, str], file: int, size: int) -> None:
+    """Compare the tag with which object storage answers a PUT; nothing else there is about the file.
+
+    Raises:  ChangedOnTheWay.
+    """
+    _compare_first(_told_by_s3(said), file, size)
+
+
+def _compare_first(told: dict[str, bytes], file: int, size: int) -> None:
+    """Compare the checksum that says most."""
+    kind = next((kind for kind in _KINDS.values() if kind in told), "")
+    if kind and told[kind] != (digest := _digest(kind, file, size)):
+        what = f"the server has the checksum {kind}:{told[kind].hex()[:128]}, and should have {digest.hex()}"
+        raise ChangedOnTheWay(what, FIX)
+
+
+def _told(said: Mapping[str, str]) -> dict[str, bytes]:
+    pairs = _DIGEST.findall(said.get("Repr-Digest", "")) + _DIGEST.findall(said.get("Digest", ""))
+    known = [(_KINDS[name.lower()], text) for name, text in pairs if name.lower() in _KINDS]
+    if said.get("Content-MD5"):
+        known.append(("md5", said["Content-MD5"]))
+    return {kind: told for kind, text in known if (told := _bytes(kind, text))}
+
+
+def _told_by_s3(said: Mapping[str, str]) -> dict[str, bytes]:
+    tag = said.get("ETag", "")
+    encrypted = said.get("x-amz-server-side-encryption", "").startswith("aws:kms")
+    if "x-amz-request-id" not in said or encrypted or not _MD5.fullmatch(tag):
+        return {}
+    return {"md5": bytes.fromhex(tag[1:-1])}
+
+
+def _bytes(kind: str, text: str) -> bytes:
+    try:
+        return bytes.fromhex(text.zfill(8)) if kind == "adler32" else base64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error):
+        return b""
+
+
+def _digest(kind: str, file: int, size: int) -> bytes:
+    """Return the checksum of a file."""
+    adler, found = 1, None if kind == "adler32" else hashlib.new(kind, usedforsecurity=False)
+    for at in range(0, size, CHUNK):
+        data = os.pread(file, min(CHUNK, size - at), at)
+        if found is None:
+            adler = zlib.adler32(data, adler)
+        else:
+            found.update(data)
+    return adler.to_bytes(4, "big") if found is None else found.digest()
