@@ -5,7 +5,7 @@ The large file is brought by a task and by one `curl`, or `sftp`, in turns.  The
 task, and the first 100 of them by a program for each, as a loop in a shell does it: the time of the loop is
 that of 100 times 100.  The servers are the same: an HTTP server that uses sendfile (also that of S3, which is
 read by GET), pyftpdlib, and OpenSSH.  Files are in memory: the disk is not measured.  What the tasks beside a
-sweep cost is the processor time of the head until the end of the sweep: transfers and sweep share the machine.
+sweep cost is the processor time of the head until the end of the sweep: both share the machine.
 As root, for sshd; credentials and a line of ~/.ssh/known_hosts are in the home directory meanwhile.
 """
 

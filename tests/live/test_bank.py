@@ -1,28 +1,45 @@
 """Jobs that are paid at a bank: reserved before they start, charged once, whatever is lost or killed."""
 
+import getpass
 import random
+import socket
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import depth
+from headnode.adapters.notify.bank import ask_bank
 from headnode.apps.cli.screens.job import view as screen
+from headnode.core.model.bank import MILLION, BankAction, BankedRun, BankOrder
 from headnode.core.model.errors import BadRequest, NotAllowed, WrongState
+from headnode.core.model.quantities import Instant
 from heads import RealHead, real_head
+from testbed import gold_bank as gold
 from testbed.bank_peer import BankPeer, bank_peer
+from testbed.gold_bank import GoldBank, gold_bank
+
+AnyBank = BankPeer | GoldBank
+CLUSTER = socket.gethostname().partition(".")[0]
 
 
 @pytest.fixture
-def bank(tmp_path: Path) -> Iterator[BankPeer]:
-    with bank_peer(tmp_path / "bank", physics=100_000, poor=10, scarce=1500) as found:
+def bank(tmp_path: Path) -> Iterator[AnyBank]:
+    """The bank of the tests; Gold's own server if `HEADNODE_TEST_GOLD` says where it is installed."""
+    made: AbstractContextManager[AnyBank] = (
+        gold_bank(tmp_path / "bank")
+        if gold.WHERE
+        else bank_peer(tmp_path / "bank", physics=100_000, poor=10, scarce=1500)
+    )
+    with made as found:
         yield found
 
 
 @pytest.fixture
-def head(tmp_path: Path, bank: BankPeer) -> Iterator[RealHead]:
+def head(tmp_path: Path, bank: AnyBank) -> Iterator[RealHead]:
     with real_head(tmp_path / "head", processors=4) as found:
         found.ask("set_parameters", values={**bank.parameters, "ActivationFilterInterval": "1"})
         yield found
@@ -30,6 +47,11 @@ def head(tmp_path: Path, bank: BankPeer) -> Iterator[RealHead]:
 
 def submitted(head: RealHead, command: str, project: str = "physics", **terms: str) -> int:
     return head.submit(command, terms={"runtime": "0:10", "projectname": project, **terms})
+
+
+def named(job: int, run: int = 1) -> str:
+    """Return the name of a run at the bank; the cluster has the name of this machine."""
+    return f"{CLUSTER}-{job}-{run}"
 
 
 def view(head: RealHead, job: int) -> dict[str, Any]:
@@ -42,7 +64,7 @@ def reasons(head: RealHead, job: int) -> str:
     return str(head.ask("explain_job", job=job))
 
 
-def settled(head: RealHead, bank: BankPeer, patience: float = 60.0) -> None:
+def settled(head: RealHead, bank: AnyBank, patience: float = 60.0) -> None:
     """Wait until the bank was told of all runs: each was charged once, and the balance is exact."""
     deadline = time.monotonic() + patience
     while left := [job["id"] for job in head.ask("jobs")["jobs"] if view(head, job["id"])["bank"]["due"]]:
@@ -53,25 +75,30 @@ def settled(head: RealHead, bank: BankPeer, patience: float = 60.0) -> None:
     assert bank.amount("physics") == 100_000 - sum(map(sum, charges.values()))
 
 
-def test_a_job_is_quoted_reserved_and_charged_for_what_it_used(head: RealHead, bank: BankPeer) -> None:
-    job = submitted(head, "sleep 2", numprocessors="2")
+def test_a_job_is_quoted_reserved_and_charged_for_what_it_used(
+    head: RealHead, bank: AnyBank, tmp_path: Path
+) -> None:
+    go_on, began = tmp_path / "go on", time.monotonic()
+    job = submitted(head, f"until test -e '{go_on}'; do sleep 0.1; done", numprocessors="2")
     head.wait_for(job, "Running")
-    assert bank.reserved() == {f"{job}-1": 2 * 600}
+    assert bank.reserved() == {named(job): 2 * 600}
     assert view(head, job)["bank"]["reserved"] == 1200.0
+    head.until(lambda: time.monotonic() > began + 2)
+    go_on.touch()
     head.wait(job)
     head.until(lambda: bank.told("Charge"))
-    (charged,) = bank.told("Charge")[f"{job}-1"]
-    assert 4 <= charged <= 8
+    (charged,) = bank.told("Charge")[named(job)]
+    assert 2 <= charged <= 2 * (time.monotonic() - began + 1)
     assert bank.reserved() == {}
     assert bank.amount("physics") == 100_000 - charged
     head.until(lambda: view(head, job)["bank"]["charged"] == float(charged))
     shown = screen(view(head, job))
     assert (shown["Account"], shown["Reserved"], shown["Charged"]) == ("physics", "1200", str(charged))
-    assert [*bank.told("Quote")] == [*bank.told("Reserve")] == [f"{job}-1"]
+    assert [*bank.told("Quote")] == [*bank.told("Reserve")] == [named(job)]
     assert "Charged" in str(head.ask("job_history", job=job))
 
 
-def test_a_job_that_its_project_cannot_pay_is_refused_at_submission(head: RealHead, bank: BankPeer) -> None:
+def test_a_job_that_its_project_cannot_pay_is_refused_at_submission(head: RealHead, bank: AnyBank) -> None:
     with pytest.raises(NotAllowed, match="Insufficient balance"):
         submitted(head, "true", "poor")
     with pytest.raises(NotAllowed, match="no limit"):
@@ -79,17 +106,17 @@ def test_a_job_that_its_project_cannot_pay_is_refused_at_submission(head: RealHe
     assert bank.told("Reserve") == {}
 
 
-def test_a_job_is_held_with_the_reason_when_the_bank_does_not_reserve(head: RealHead, bank: BankPeer) -> None:
+def test_a_job_is_held_with_the_reason_when_the_bank_does_not_reserve(head: RealHead, bank: AnyBank) -> None:
     bank.misbehave(deaf=1)  # the job is accepted without a quote
     waiting = submitted(head, "true", "scarce")
-    bank.till.database.execute("update accounts set amount = 100 where project = 'scarce'")
+    bank.leave("scarce", 100)
     bank.misbehave()
     head.until(lambda: "Insufficient balance" in reasons(head, waiting))
     assert view(head, waiting)["state"] == "Queued"
     assert "it is held until" in reasons(head, waiting)
 
 
-def test_jobs_wait_for_a_bank_that_is_away_and_are_charged_once(head: RealHead, bank: BankPeer) -> None:
+def test_jobs_wait_for_a_bank_that_is_away_and_are_charged_once(head: RealHead, bank: AnyBank) -> None:
     bank.kill()
     job = submitted(head, "true")
     head.until(
@@ -97,11 +124,11 @@ def test_jobs_wait_for_a_bank_that_is_away_and_are_charged_once(head: RealHead, 
     )
     bank.start()
     head.wait(job)
-    head.until(lambda: f"{job}-1" in bank.told("Charge"))
+    head.until(lambda: named(job) in bank.told("Charge"))
     settled(head, bank)
 
 
-def test_jobs_go_on_without_a_bank_and_are_charged_later(head: RealHead, bank: BankPeer) -> None:
+def test_jobs_go_on_without_a_bank_and_are_charged_later(head: RealHead, bank: AnyBank) -> None:
     head.ask("set_parameters", values={"BankAway": "Continue"})
     bank.kill()
     job = submitted(head, "true")
@@ -109,11 +136,11 @@ def test_jobs_go_on_without_a_bank_and_are_charged_later(head: RealHead, bank: B
     head.until(lambda: "cannot be reached" in view(head, job)["bank"]["due"])
     bank.start()
     settled(head, bank)
-    assert [*bank.told("Charge")] == [f"{job}-1"]
+    assert [*bank.told("Charge")] == [named(job)]
     assert bank.told("Reserve") == {}
 
 
-def test_a_lost_answer_charges_nothing_twice(head: RealHead, bank: BankPeer) -> None:
+def test_a_lost_answer_charges_nothing_twice(head: RealHead, bank: AnyBank) -> None:
     job = submitted(head, "sleep 1")
     head.wait_for(job, "Running")
     bank.misbehave(mute=1)
@@ -122,7 +149,7 @@ def test_a_lost_answer_charges_nothing_twice(head: RealHead, bank: BankPeer) -> 
     head.until(lambda: view(head, job)["bank"]["due"].startswith("charge: "))
     bank.misbehave()
     settled(head, bank)
-    assert bank.told("Query") == {f"{job}-1": [1]}
+    assert bank.told("Query") == {named(job): [1]}
 
 
 LIES = {
@@ -131,14 +158,14 @@ LIES = {
     "no number": {"<Amount>[0-9]+": "<Amount>1e9"},
     "more than there is": {"<Amount>": "<Amount>9999999999999999999"},
     "two amounts": {"<Amount>": "<Charge>77</Charge><Amount>"},
-    "another message": {"<Response>": '<Response id="other">'},
-    "no XML": {"<Response>": "<Response"},
+    "another message": {"<Response ": '<Response id="other" '},
+    "no XML": {"<Response ": "<<Response "},
     "entities": {"<Envelope>": '<!DOCTYPE x [<!ENTITY a "b">]><Envelope>'},
 }
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_bank_that_lies_is_not_believed(head: RealHead, bank: BankPeer, lie: str) -> None:
+def test_a_bank_that_lies_is_not_believed(head: RealHead, bank: AnyBank, lie: str) -> None:
     bank.misbehave(lies=LIES[lie])
     job = submitted(head, "sleep 1")
     head.until(lambda: "the bank declined" in reasons(head, job))
@@ -148,7 +175,7 @@ def test_a_bank_that_lies_is_not_believed(head: RealHead, bank: BankPeer, lie: s
     settled(head, bank)
 
 
-def test_a_bank_that_lies_of_a_charge_is_asked_again(head: RealHead, bank: BankPeer) -> None:
+def test_a_bank_that_lies_of_a_charge_is_asked_again(head: RealHead, bank: AnyBank) -> None:
     job = submitted(head, "sleep 1")
     head.wait_for(job, "Running")
     bank.misbehave(lies={"<Amount>": "<Amount>-", "<JobId>": "<JobId>8"})
@@ -160,7 +187,7 @@ def test_a_bank_that_lies_of_a_charge_is_asked_again(head: RealHead, bank: BankP
     settled(head, bank)
 
 
-def test_a_bank_with_an_endless_answer_stops_nothing(head: RealHead, bank: BankPeer) -> None:
+def test_a_bank_with_an_endless_answer_stops_nothing(head: RealHead, bank: AnyBank) -> None:
     bank.misbehave(huge=8 * 1024 * 1024)
     job = submitted(head, "true")
     head.until(lambda: "larger than" in reasons(head, job))
@@ -169,7 +196,7 @@ def test_a_bank_with_an_endless_answer_stops_nothing(head: RealHead, bank: BankP
     settled(head, bank)
 
 
-def test_a_slow_bank_keeps_nobody_else_waiting(head: RealHead, bank: BankPeer) -> None:
+def test_a_slow_bank_keeps_nobody_else_waiting(head: RealHead, bank: AnyBank) -> None:
     runs = submitted(head, "sleep 60")
     head.wait_for(runs, "Running")
     bank.misbehave(slow=3)
@@ -184,23 +211,23 @@ def test_a_slow_bank_keeps_nobody_else_waiting(head: RealHead, bank: BankPeer) -
 
 
 def test_a_job_that_is_canceled_while_the_bank_reserves_leaves_no_reservation(
-    head: RealHead, bank: BankPeer
+    head: RealHead, bank: AnyBank
 ) -> None:
     job = submitted(head, "sleep 60")
     head.wait_for(job, "Running")
-    bank.misbehave(slow=1)
+    bank.misbehave(slow=bank.look)
     other = submitted(head, "sleep 60")
-    head.until(lambda: f"{other}-1" in bank.told("Reserve"))
+    head.until(lambda: named(other) in bank.told("Reserve"))
     head.ask("cancel_job", job=other)
     bank.misbehave()
-    head.until(lambda: f"{other}-1" not in bank.reserved())
-    assert f"{other}-1" not in bank.told("Charge")
+    head.until(lambda: named(other) not in bank.reserved())
+    assert named(other) not in bank.told("Charge")
 
 
-def test_a_reservation_of_which_the_head_has_no_answer_is_released(head: RealHead, bank: BankPeer) -> None:
+def test_a_reservation_of_which_the_head_has_no_answer_is_released(head: RealHead, bank: AnyBank) -> None:
     bank.misbehave(slow=2)
     job = submitted(head, "sleep 60")
-    head.until(lambda: f"{job}-1" in bank.reserved())
+    head.until(lambda: named(job) in bank.reserved())
     head.kill()  # before the answer
     bank.kill()
     bank.misbehave()
@@ -212,17 +239,17 @@ def test_a_reservation_of_which_the_head_has_no_answer_is_released(head: RealHea
     assert bank.told("Charge") == {}
 
 
-def test_each_run_is_charged_by_itself_and_all_are_refunded(head: RealHead, bank: BankPeer) -> None:
+def test_each_run_is_charged_by_itself_and_all_are_refunded(head: RealHead, bank: AnyBank) -> None:
     job = head.submit(
         "sleep 1; false", terms={"runtime": "0:10", "projectname": "physics"}, rerunnable="true"
     )
     head.wait(job)
-    head.until(lambda: f"{job}-1" in bank.told("Charge"))
+    head.until(lambda: named(job) in bank.told("Charge"))
     head.ask("requeue_job", job=job)
     head.wait(job)
     settled(head, bank)
     charged = bank.told("Charge")
-    assert charged.keys() == {f"{job}-1", f"{job}-2"}
+    assert charged.keys() == {named(job), named(job, 2)}
     assert view(head, job)["bank"]["charged"] == sum(map(sum, charged.values()))
     bank.misbehave(mute=0.7)
     asked = head.ask("refund_job", job=job)
@@ -236,7 +263,29 @@ def test_each_run_is_charged_by_itself_and_all_are_refunded(head: RealHead, bank
         head.ask("refund_job", job=job)
 
 
-def test_a_job_that_a_lost_node_ends_is_not_charged(head: RealHead, bank: BankPeer) -> None:
+def test_two_clusters_with_jobs_of_the_same_number_have_one_bank(bank: AnyBank) -> None:
+    run = BankedRun(
+        job=5, run=1, owner=getpass.getuser(), project="physics", processors=1, seconds=100,
+        started=Instant(1.7e9), ended=Instant(1.7e9 + 100),
+    )  # fmt: skip
+
+    def told(machine: str, action: BankAction, *, first: bool = True) -> tuple[str, int]:
+        key, server = str(bank.key_file), f"127.0.0.1:{bank.port}"
+        reply = ask_bank(BankOrder(1, server, key, "headnode", machine, action, run, first))
+        return reply.said, reply.amount // MILLION
+
+    for machine in ("n1", "n2"):
+        assert told(machine, "reserve") == ("done", 100)
+    assert sorted(bank.reserved().values()) == [100, 100]
+    for machine in ("n1", "n2"):
+        assert told(machine, "charge") == told(machine, "charge", first=False) == ("done", 100)
+    assert (bank.reserved(), bank.amount("physics")) == ({}, 99_800)
+    for machine in ("n1", "n2"):
+        assert told(machine, "refund") == ("done", 100)
+    assert bank.amount("physics") == 100_000
+
+
+def test_a_job_that_a_lost_node_ends_is_not_charged(head: RealHead, bank: AnyBank) -> None:
     job = submitted(head, "sleep 60")
     head.wait_for(job, "Running")
     node = head.ask("nodes")["nodes"][0]["name"]
@@ -246,7 +295,7 @@ def test_a_job_that_a_lost_node_ends_is_not_charged(head: RealHead, bank: BankPe
     head.ask("cancel_job", job=job)
 
 
-def test_a_key_that_others_can_read_is_refused(head: RealHead, bank: BankPeer) -> None:
+def test_a_key_that_others_can_read_is_refused(head: RealHead, bank: AnyBank) -> None:
     bank.key_file.chmod(0o644)
     with pytest.raises(BadRequest):
         head.ask("set_parameters", values={"BankKeyFile": str(bank.key_file)})
@@ -256,7 +305,7 @@ def test_a_key_that_others_can_read_is_refused(head: RealHead, bank: BankPeer) -
     head.wait(job)
 
 
-def test_no_charge_is_lost_or_doubled_by_kills_and_lost_answers(head: RealHead, bank: BankPeer) -> None:
+def test_no_charge_is_lost_or_doubled_by_kills_and_lost_answers(head: RealHead, bank: AnyBank) -> None:
     """The head and the bank are killed at random, and a third of messages and answers is lost."""
     dice, jobs = random.Random(7), list[int]()
     bank.misbehave(deaf=0.15, mute=0.2)
@@ -277,7 +326,7 @@ def test_no_charge_is_lost_or_doubled_by_kills_and_lost_answers(head: RealHead, 
         head.wait(job)
     bank.misbehave()
     settled(head, bank, patience=120)
-    runs = {f"{job}-{run}" for job in jobs for run in range(1, view(head, job)["starts"] + 1)}
+    runs = {named(job, run) for job in jobs for run in range(1, view(head, job)["starts"] + 1)}
     assert bank.told("Charge").keys() <= runs
-    assert {f"{job}-{view(head, job)['starts']}" for job in jobs} <= bank.told("Charge").keys()
+    assert {named(job, view(head, job)["starts"]) for job in jobs} <= bank.told("Charge").keys()
     assert bank.reserved() == {}

@@ -2,7 +2,7 @@
 
 It charges as often as it is told to.  What it has done is on the disk before it answers.  The file `faults`
 of its directory says how it misbehaves.
-Source:  Gold User's Guide; SSSRMAP Wire Protocol 3.0.3, section 5.
+Source:  Gold's own server (2.2), at which the tests of the bank run too: `gold_bank`.
 """
 
 import base64
@@ -62,13 +62,18 @@ class Till:
                     raise Refused("318", f"{[*where]}: not a valid attribute for the Job object")
                 return self.query(str(where["JobId"]), str(where["Machine"]))
             case "Delete", "Reservation":
-                gone = self.database.execute("delete from reservations where name = ?", (where["Name"],))
-                return gone.rowcount, f"Successfully deleted {gone.rowcount} Reservation", ""
+                gone = self.release(str(where["Name"]))
+                parts = f" and {gone} associations" if gone else ""
+                return gone, f"Successfully deleted {gone} Reservations{parts}", ""
             case "Refund", "Job":
                 return self.refund(str(option["JobId"]))
             case ("Quote" | "Reserve" | "Charge") as action, "Job":
                 return self.price(action, job, replaces=option.get("Replace") == "True")
-        raise Refused("313", "Invalid action")
+        raise Refused("740", f"{request.get('action')} is not a valid action for this object")
+
+    def release(self, name: str) -> int:
+        """Remove the reservations with a name, of whatever machine; return how many there were."""
+        return self.database.execute("delete from reservations where name = ?", (name,)).rowcount
 
     def query(self, name: str, machine: str) -> tuple[int, str, str]:
         rows = self.database.execute(
@@ -78,17 +83,17 @@ class Till:
             f"<Job><JobId>{name}</JobId><Stage>{stage}</Stage><Charge>{charge}</Charge></Job>"
             for name, stage, charge in rows
         ]
-        return len(rows), f"Successfully queried {len(rows)} Job", "".join(told)
+        return len(rows), "", "".join(told)
 
     def price(self, action: str, job: dict[str, str], *, replaces: bool) -> tuple[int, str, str]:
         name, project = job["JobId"], job.get("ProjectId", "")
         amount = int(job["Processors"]) * int(job["WallDuration"])
         if self.one("select amount from accounts where project = ?", project) is None:
             raise Refused("740", f"Project {project} does not exist")
-        if replaces:
-            self.database.execute("delete from reservations where name = ?", (name,))
+        removed = self.release(name) if replaces else 0
         if action != "Charge" and amount > self.free(project):
-            raise Refused("784", f"Insufficient balance to reserve job {name}")
+            why = "satisfy quotation" if action == "Quote" else "reserve job"
+            raise Refused("784", f"Insufficient balance to {why}")
         if action == "Quote":
             return (
                 amount,
@@ -106,12 +111,12 @@ class Till:
                 "insert into reservations values (?, ?, ?, ?)", (name, project, amount, held)
             )
             told = f"<Reserve><Amount>{amount}</Amount><Job>{held}</Job></Reserve>"
-            return amount, f"Successfully reserved {amount} credits for job {name}", told
+            return amount, f"Successfully reserved {amount} credits for job {name}{_removed(removed)}", told
         self.database.execute("update jobs set charge = charge + ? where id = ?", (amount, held))
         self.database.execute("update accounts set amount = amount - ? where project = ?", (amount, project))
-        self.database.execute("delete from reservations where name = ?", (name,))
+        removed = self.release(name)
         told = f"<Charge><Amount>{amount}</Amount><Job>{held}</Job></Charge>"
-        return amount, f"Successfully charged job {name} for {amount} credits", told
+        return amount, f"Successfully charged job {name} for {amount} credits{_removed(removed)}", told
 
     def refund(self, name: str) -> tuple[int, str, str]:
         rows = self.database.execute(
@@ -133,6 +138,10 @@ class Till:
         """Return the balance of a project: what it has, less what is reserved."""
         held = self.one("select coalesce(sum(amount), 0) from reservations where project = ?", project)
         return int(self.one("select amount from accounts where project = ?", project) - held)
+
+
+def _removed(reservations: int) -> str:
+    return f"\n{reservations} reservations were removed" if reservations else ""
 
 
 def serve(directory: Path) -> None:
@@ -180,7 +189,9 @@ def answered(till: Till, message: bytes, directory: Path) -> str:
     till.database.execute("begin immediate")
     try:
         if envelope.findtext("Signature/SignatureValue") != value:
-            raise Refused("422", "Failed to authenticate message")
+            raise Refused(
+                "424", "Failed authenticating message: (Incoming MAC does not match calculated MAC)."
+            )
         amount, words, data = till.answer(request)
         code, word = "000", "Success"
     except Refused as refused:
@@ -193,16 +204,20 @@ def answered(till: Till, message: bytes, directory: Path) -> str:
     note = (f"{word} {request.get('action')}", name, amount, body.decode())
     till.database.execute("insert into told values (?, ?, ?, ?)", note)
     till.database.execute("commit")
-    status = f"<Status><Value>{word}</Value><Code>{code}</Code><Message>{words}</Message></Status>"
+    words = f"<Message>{words}</Message>" if words else ""
+    status = f"<Status><Value>{word}</Value><Code>{code}</Code>{words}</Status>"
+    count = f"<Count>{amount}</Count>" if word == "Success" else ""
     told = f"<Data>{data}</Data>" if data else ""
     return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n<Envelope><Body><Response>'
-        f"{status}<Count>{amount}</Count>{told}</Response></Body></Envelope>"
+        '<?xml version="1.0" encoding="UTF-8"?>\n<Envelope><Body><Response actor="root">'
+        f"{status}{count}{told}</Response></Body></Envelope>"
     )
 
 
 class BankPeer:
     """The process of a bank, and a look into its books."""
+
+    look = 1  # seconds that a look takes, at most
 
     def __init__(self, directory: Path, **accounts: int) -> None:
         self.directory = directory
@@ -256,6 +271,10 @@ class BankPeer:
 
     def reserved(self) -> dict[str, int]:
         return dict(self.till.database.execute("select name, amount from reservations").fetchall())
+
+    def leave(self, project: str, amount: int) -> None:
+        """Take all but an amount from the account of a project."""
+        self.till.database.execute("update accounts set amount = ? where project = ?", (amount, project))
 
     def amount(self, project: str) -> int:
         return int(self.till.one("select amount from accounts where project = ?", project))

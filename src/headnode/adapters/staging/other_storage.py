@@ -20,6 +20,7 @@ from headnode.adapters.staging.storage import Seen, Storage
 from headnode.adapters.staging.uploads import part_name, same_so_far
 
 _FTP, _SSH = 21, 22
+_RECEIVED = 1 << 16  # bytes that are read of a connection at once: the server goes on meanwhile
 _OPENSSH = re.compile(r"SSH-2\.0-OpenSSH_(\d{1,3})\.(\d{1,3})")
 _MOST_REQUESTS = 64  # without an answer
 
@@ -105,6 +106,16 @@ def _request_size(version: str) -> int:
     return 255 * 1024 if found and (int(found[1]), int(found[2])) >= (8, 5) else 32 * 1024
 
 
+def _ssh_login(parts: SplitResult, credential: Credential) -> dict[str, Any]:
+    """Return as whom and by what a user logs in; without a credential by the usual keys."""
+    login: dict[str, Any] = {"username": credential.get("user") or parts.username or None}
+    if credential.get("password"):
+        login |= {"password": credential.get("password"), "look_for_keys": False, "allow_agent": False}
+    if credential.path("key_file"):
+        login |= {"key_filename": credential.path("key_file"), "look_for_keys": False}
+    return login
+
+
 class SftpStorage:
     """A server that speaks SFTP."""
 
@@ -118,11 +129,7 @@ class SftpStorage:
             self._client.load_system_host_keys("/etc/ssh/ssh_known_hosts")
         self._client.set_missing_host_key_policy(paramiko.RejectPolicy())
         host = parts.hostname or ""
-        login: dict[str, Any] = {"username": credential.get("user") or parts.username or None}
-        if credential.get("password"):
-            login |= {"password": credential.get("password"), "look_for_keys": False, "allow_agent": False}
-        if credential.path("key_file"):
-            login |= {"key_filename": credential.path("key_file"), "look_for_keys": False}
+        login = _ssh_login(parts, credential)
         wait = {"timeout": timeout, "banner_timeout": timeout, "auth_timeout": timeout}
         try:
             self._client.connect(
@@ -251,7 +258,7 @@ class FtpStorage:
             seen(begun)
             self._fs.ftp.voidcmd("TYPE I")
             with self._fs.ftp.transfercmd(f"RETR {path}", rest=begun or None) as there:
-                for data in copied(there.recv, seen):
+                for data in copied(lambda _: there.recv(_RECEIVED), seen):
                     arrival.write(data)
             self._fs.ftp.voidresp()
         except ftplib.Error as error:

@@ -36,7 +36,7 @@ class BankedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Its name at the bank, the same whenever it is asked about: each run has its own.
+        """Its name in this cluster, the same whenever it is asked about: each run has its own.
 
         >>> BankedRun(job=5, run=2, owner="ann").name
         '5-2'
@@ -58,6 +58,14 @@ class BankOrder(msgspec.Struct, frozen=True, tag=True):
     action: BankAction
     run: BankedRun
     first: bool = True
+
+    @property
+    def name(self) -> str:
+        """The name of the run at the bank, which other clusters may use, too.
+
+        Gold finds reservations, and what it refunds, by this name alone, whatever the machine.
+        """
+        return f"{self.machine}-{self.run.name}"
 
 
 class BankReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""What is free from now on, over time, with the reservations of the plan before carried over.
+"""What is free from now on, over time.
 
 Running jobs release what they hold when their limits are over; reservations are taken out.  Counted kind
 by kind of nodes; names matter only for what starts now (`NodeKinds`).  Whether a job fits is asked of the
@@ -7,35 +7,30 @@ placement, on what is free all the time the job would run.
 Cost:  `first_fit` O(kinds the request may use + their steps), and a placement where counts suffice.
 """
 
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from math import inf, nextafter
+from operator import lt
 from typing import NamedTuple
 
-import msgspec
-
-from headnode.core.model.job import JobRequest, UnitType
-from headnode.core.model.quantities import Instant, JobId, QueuePosition
+from headnode.core.model.job import UnitType
+from headnode.core.model.quantities import Instant
 from headnode.core.scheduling import release_profile
 from headnode.core.scheduling.free_resources import (
     Allocation,
     FreeResources,
-    GangPlacement,
     Placement,
     amounts_of,
 )
-from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.node_view import own_time
 from headnode.core.scheduling.placement import at_minimum, find_placement
-from headnode.core.scheduling.plan import Reservation, Shares
 from headnode.core.scheduling.profile import AmountChanges, AmountDemand, Profile, first_instants
 from headnode.core.scheduling.release_profile import NodeKind, NodeKinds
-from headnode.core.scheduling.request import ResolvedRequest, resolve, resolved_later
+from headnode.core.scheduling.request import ResolvedRequest, resolved_later
 from headnode.core.scheduling.shadow_reservation import Release
-from headnode.core.scheduling.view import View
 
 SHUT = 1 << 40  # more than there is of anything: taken out where a need is kept out
+_FEW_KINDS = 16  # with as many, a look at the nodes costs less than one at how all kinds change
 OVERDUE = 1.0  # seconds that a job over its limit is expected to go on
 
 
@@ -81,6 +76,10 @@ class Availability:
         self._licences = release_profile.licence_profiles(now, resources, due)
         self._total = release_profile.total_profile(now, kinds, self._free)
         self._seen: dict[tuple[tuple[str, ...], int], Profile] = {}  # by who is welcome, of reserved kinds
+        self._is_one_kind = len(kinds.all) == 1 and not kinds.all[0].whole
+        if self._is_one_kind:
+            self._total = self._free[0]
+        self._in_all = amounts_of(resources.node_table)
         self._opens = [stairs.opens() for stairs in self._free]  # when there is anything of a kind
 
     def first_fit(
@@ -92,10 +91,14 @@ class Availability:
         least, best = at_minimum(need), None
         after, until = self._within_own_time(need, Span(duration, after, until))
         after = Instant(self._total.first_fit(need.minimum, duration, after))  # not before, wherever
+        if after < until and need.access is None and len(self._kinds.all) <= _FEW_KINDS:
+            found = find_placement(least, self.resources(after, after + duration))
+            if found is not None:
+                return Slot(after, found)
         for kinds in self._kinds_for(need) if after < until else ():
-            open_by_then = [kind for kind in kinds if self._opens[kind] < until]
-            courses = self._courses(least, open_by_then, Span(duration, after, until))
-            for at in first_instants(courses, after, until):
+            useful = self._useful(least, kinds, after, until)
+            courses = self._courses(least, useful, Span(duration, after, until)) if useful else ()
+            for at in first_instants(courses, after, until) if useful else ():
                 then = (
                     least
                     if need.access is None
@@ -106,6 +109,22 @@ class Availability:
                     best, until = Slot(Instant(at), found), at
                     break
         return best
+
+    def _useful(
+        self, need: ResolvedRequest, kinds: Sequence[int], after: float, until: float
+    ) -> Sequence[int]:
+        """Return the kinds of which a need could have anything from some instant in between on.
+
+        Nothing if all of them together are too few, each at its best.
+        """
+        useful, units = [], 0
+        for kind in kinds:
+            most = self._free[kind].most(after, until) if self._opens[kind] < until else 0
+            best = self._worth(need, self._kinds.all[kind])(most) if most > 0 else 0
+            if best:
+                useful.append(kind)
+                units += best
+        return useful if units >= (1 if need.single else need.minimum) else ()
 
     def _within_own_time(self, need: ResolvedRequest, span: Span) -> tuple[Instant, float]:
         """Return between which instants a need must begin that is for one reservation only."""
@@ -135,7 +154,10 @@ class Availability:
         return known
 
     def resources(self, start: float, end: float) -> FreeResources:
-        """Return what is free all the time between two instants; if it starts now, on which nodes it is."""
+        """Return what is free all the time between two instants; if it starts now, on which nodes it is.
+
+        It is only to be read.
+        """
         real, node_table = self._resources, self._resources.node_table
         now = start <= self._now
         free = [0] * len(node_table.names)
@@ -149,8 +171,10 @@ class Availability:
             elif count > 0:
                 _spread(kind, count, free, real if now else None)
         sizes = node_table.processors
-        holders = [1 if left < size else 0 for left, size in zip(free, sizes, strict=True)]
-        amounts = (real.memory[:], real.disk[:], real.swap[:]) if now else amounts_of(node_table)
+        holders: list[int] = list(map(lt, free, sizes))
+        amounts = real.amounts if now else self._in_all
+        if self._amounts[0]:
+            amounts = amounts[0][:], amounts[1][:], amounts[2][:]
         for left, rooms in zip(amounts, self._amounts, strict=True):
             for node, room in rooms.items():
                 left[node] = room.least(start, end)
@@ -158,6 +182,10 @@ class Availability:
         return FreeResources(
             node_table, free, real.jobs if now else holders, [False] * len(free), amounts, licences
         )
+
+    def may_last(self, need: ResolvedRequest, start: float, end: float) -> bool:
+        """Return whether enough processors are free all the time between two instants, on any nodes."""
+        return self._total.lasts(need.minimum, start, end)
 
     def has_room(self, piece: Allocation, start: float, end: float) -> bool:
         """Return whether so much is free all the time between two instants, kind by kind."""
@@ -199,7 +227,9 @@ class Availability:
 
     def _beside(self, piece: Allocation) -> list[tuple[Profile, int]]:
         """Return what a piece takes of what is not counted by kinds."""
-        parts = [(self._total, sum([processors for _, processors in piece.fit]))]
+        parts = []
+        if not self._is_one_kind:
+            parts.append((self._total, sum([processors for _, processors in piece.fit])))
         if (piece.memory or piece.held) and self._amounts[0]:
             for node, processors in piece.fit:
                 each = zip(self._amounts, piece.of_node(processors), strict=True)
@@ -285,107 +315,3 @@ def _spread(kind: NodeKind, count: int, free: list[int], real: FreeResources | N
         free[node] = taken
         if count <= 0:
             return
-
-
-class CarriedSlot(NamedTuple):
-    """The slot of a job, and the alternative request (`option`) that it is for."""
-
-    slot: Slot
-    option: int
-
-
-class CarriedReservations(NamedTuple):
-    """The reservations of the last plan that still hold; `freed` if resources of any became free."""
-
-    slots: dict[JobId, CarriedSlot]
-    turns: dict[JobRequest, list[QueuePosition]]  # of the jobs that have one, ascending
-    freed: bool
-
-
-def carry_over_reservations(
-    view: View, node_table: NodeTable, availability: Availability
-) -> CarriedReservations:
-    """Take every reservation of the plan before out of the availability, at the same instant or now.
-
-    In the order of their starts: then, whatever names were examples only, there is room for all of them.
-    Those of jobs that are gone or were modified, or whose nodes are, are not kept.
-    """
-    slots: dict[JobId, CarriedSlot] = {}
-    turns: dict[JobRequest, list[QueuePosition]] = {}
-    reservations = view.before.reservations if view.before is not None else ()
-    for reservation in sorted(_still_waiting(view, reservations), key=lambda each: (each.at, each.turn)):
-        slot = _placed(reservation, view.now, node_table, availability)
-        if slot is not None:
-            slots[reservation.job] = CarriedSlot(slot, reservation.option)
-            turns.setdefault(reservation.request, []).append(reservation.turn)
-    for each in turns.values():
-        each.sort()
-    return CarriedReservations(slots, turns, view.freed or len(slots) < len(reservations))
-
-
-def _still_waiting(view: View, reservations: Sequence[Reservation]) -> Iterator[Reservation]:
-    """Yield the reservations of jobs that were not modified, with their places in the queue of this view."""
-    waiting: dict[JobRequest, list[Sequence[QueuePosition]]] = {}
-    for each in view.queue if reservations else ():
-        waiting.setdefault(each.request, []).append(each.turns)
-    for reservation in reservations:
-        turn = view.position(reservation.turn)
-        if turn[1:] == reservation.turn[1:] and any(
-            _has(turns, turn) for turns in waiting.get(reservation.request, ())
-        ):
-            yield reservation if turn == reservation.turn else msgspec.structs.replace(reservation, turn=turn)
-
-
-def _has(turns: Sequence[QueuePosition], turn: QueuePosition) -> bool:
-    place = bisect_left(turns, turn)
-    return place < len(turns) and turns[place] == turn
-
-
-def _placed(
-    reservation: Reservation, now: Instant, node_table: NodeTable, availability: Availability
-) -> Slot | None:
-    """Take what was reserved, on the same nodes or others like them, and return it; None if it is lost."""
-    request = reservation.request.option(reservation.option)
-    need, at = resolve(request, node_table), Instant(max(reservation.at, now))
-    end = at + request.run_time
-    named = _numbered(reservation.allocation, node_table)
-    if any(number < 0 or node_table.alike_of[number] < 0 for number, _ in named):
-        return None
-    access = need.access
-    if access is not None and not all(node_table.takes(number, access, at - now) for number, _ in named):
-        return None  # it was reserved since
-    found: Placement | None = named
-    if reservation.parts:
-        found = GangPlacement.of(named, [_numbered(part, node_table) for part in reservation.parts])
-    if not availability.has_room(need.piece(named), at, end):
-        found = _others_alike(need, named, node_table, availability.resources(at, end))
-    if found is None or not availability.has_room(need.piece(found), at, end):
-        return None
-    availability.take(need.piece(found), at, end)
-    return Slot(at, found)
-
-
-def _numbered(shares: Shares, node_table: NodeTable) -> Placement:
-    return tuple((node_table.numbers.get(name.casefold(), -1), count) for name, count in shares)
-
-
-def _others_alike(
-    need: ResolvedRequest, named: Sequence[tuple[int, int]], node_table: NodeTable, resources: FreeResources
-) -> Placement | None:
-    """Return as much of nodes like these, where only their number mattered."""
-    if not need.counted:
-        return None
-    wanted: Counter[int] = Counter()
-    for number, count in named:
-        wanted[node_table.alike_of[number]] += count
-    found: list[tuple[int, int]] = []
-    for group, count in wanted.items():
-        for number in node_table.alike[group]:
-            size = node_table.processors[number]
-            there = resources.free[number] if not need.whole or resources.free[number] == size else 0
-            taken = min(there, count)
-            found += [(number, taken)] if taken else []
-            count -= taken
-        if count:
-            return None
-    return tuple(found)

@@ -17,14 +17,13 @@ from math import inf, nextafter
 
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import NEVER, Instant, JobId
-from headnode.core.scheduling.availability import (
-    Availability,
+from headnode.core.scheduling.availability import Availability, Slot
+from headnode.core.scheduling.candidates import Candidate, CandidateQueue, candidate_options
+from headnode.core.scheduling.carried_reservations import (
     CarriedReservations,
     CarriedSlot,
-    Slot,
     carry_over_reservations,
 )
-from headnode.core.scheduling.candidates import Candidate, CandidateQueue, candidate_options
 from headnode.core.scheduling.free_resources import FreeResources, Placement
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.placement import (
@@ -225,7 +224,8 @@ class _Pass:
     def _start_or_wait(self, candidate: Candidate) -> None:
         """Start a job behind those with reservations, if it touches none of them."""
         for option in self._options(candidate):
-            found = self._room_now(option) if self._fits_on_board(option.need) else None
+            lasts = self._future.may_last(option.need, self._view.now, option.end)
+            found = self._room_now(option) if lasts and self._fits_on_board(option.need) else None
             if found is not None and self._unlimited.allows(option, found):
                 self._start(candidate, option, found)
                 return

@@ -110,9 +110,12 @@ class Profile:
             self._change(end if end > start else start, start + duration, processors)
         return earlier
 
-    def most(self, until: float) -> int:
-        """Return how many are free at most, from the first stair to the one before this instant."""
-        return max(self._free[: bisect_left(self._times, until) or 1])
+    def most(self, start: float, end: float) -> int:
+        """Return how many are free at most, at some time from `start` until `end`."""
+        times, free = self._times, self._free
+        first = max(bisect_right(times, start) - 1, 0)
+        after = bisect_left(times, end, first)
+        return free[first] if after <= first + 1 else max(free[first:after])
 
     def least(self, start: float, end: float) -> int:
         """Return how many are free all the time from `start` until `end`."""
@@ -120,6 +123,16 @@ class Profile:
         first = max(bisect_right(times, start) - 1, 0)
         after = bisect_left(times, end, first)
         return free[first] if after <= first + 1 else min(free[first:after])
+
+    def lasts(self, processors: int, start: float, end: float) -> bool:
+        """Return whether so many are free all the time; where too few are is mostly soon."""
+        times, free = self._times, self._free
+        stair = max(bisect_right(times, start) - 1, 0)
+        while free[stair] >= processors:
+            stair += 1
+            if stair == len(times) or times[stair] >= end:
+                return True
+        return False
 
     def opens(self) -> float:
         """Return when the first stair begins on which anything is free; inf if there is none."""

@@ -43,15 +43,13 @@ _STAGES: Final = {"charge": ("Charge", "Refund"), "refund": ("Refund",)}
 def request_of(order: BankOrder) -> RmapRequest:
     """Return the message that asks for something."""
     run, asks = order.run, order.action
-    plain = RmapRequest(
-        action=_ACTIONS[asks], actor=order.actor, objects=("Job",), id=f"{order.machine}-{run.name}-{asks}"
-    )
+    plain = RmapRequest(action=_ACTIONS[asks], actor=order.actor, objects=("Job",), id=f"{order.name}-{asks}")
     if asks == "release":
-        return replace(plain, objects=("Reservation",), wheres=(RmapField(name="Name", value=run.name),))
+        return replace(plain, objects=("Reservation",), wheres=(RmapField(name="Name", value=order.name),))
     if asks == "refund":
-        return replace(plain, options=(RmapField(name="JobId", value=run.name),))
+        return replace(plain, options=(RmapField(name="JobId", value=order.name),))
     inside = [
-        leaf("JobId", run.name),
+        leaf("JobId", order.name),
         *([leaf("ProjectId", run.project)] if run.project else []),
         leaf("UserId", run.owner),
         leaf("MachineName", order.machine),
@@ -69,14 +67,13 @@ def request_of(order: BankOrder) -> RmapRequest:
 
 def query_of(order: BankOrder) -> RmapRequest:
     """Return the message that asks whether a run was charged or refunded before."""
-    run = order.run
     return RmapRequest(
         action="Query",
         actor=order.actor,
         objects=("Job",),
         gets=tuple(RmapField(name=name) for name in ("JobId", "Stage", "Charge")),
         wheres=(
-            RmapField(name="JobId", value=run.name),
+            RmapField(name="JobId", value=order.name),
             RmapField(name="Machine", value=order.machine),
         ),
     )
@@ -95,7 +92,7 @@ def done_before(order: BankOrder, response: RmapResponse) -> BankReply | None:
     if response.status.word == "Failure":
         return _away(order, f"the bank does not tell what it has charged: {response.status.message}")
     names = [text_of(one, "JobId") for one in response.data if one.name == "Job"]
-    if any(name != order.run.name for name in names) or len(names) != len(response.data):
+    if any(name != order.name for name in names) or len(names) != len(response.data):
         return _away(order, "the bank told of another job than it was asked about")
     amounts = [_read_amount(text_of(one, "Charge") or "0") for one in response.data]
     known = [amount for amount in amounts if amount is not None]
@@ -118,7 +115,7 @@ def judged(order: BankOrder, response: RmapResponse) -> BankReply:
             done = order.action == "release"  # there is nothing to release
             return BankReply(order.number, "done" if done else "refused", words=words)
         return _away(order, f"the bank answered {status.code} {words}".rstrip())
-    if any(text_of(one, "JobId") not in ("", order.run.name) for one in response.data):
+    if any(text_of(one, "JobId") not in ("", order.name) for one in response.data):
         return _away(order, "the bank answered about another job than it was asked about")
     amount = 0 if order.action == "release" else _amount(response)
     if amount is None:

@@ -1,0 +1,121 @@
+"""The reservations of the plan before that still hold, taken out of what is free."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from headnode.core.model.job import JobRequest
+from headnode.core.model.quantities import Instant, JobId, QueuePosition
+from headnode.core.scheduling.availability import Availability, Slot
+from headnode.core.scheduling.free_resources import FreeResources, GangPlacement, Placement
+from headnode.core.scheduling.node_table import NodeTable
+from headnode.core.scheduling.plan import Reservation, Shares
+from headnode.core.scheduling.request import ResolvedRequest, resolve
+from headnode.core.scheduling.view import View
+
+
+class CarriedSlot(NamedTuple):
+    """The slot of a job, and the alternative request (`option`) that it is for."""
+
+    slot: Slot
+    option: int
+
+
+class CarriedReservations(NamedTuple):
+    """The reservations of the last plan that still hold; `freed` if resources of any became free."""
+
+    slots: dict[JobId, CarriedSlot]
+    turns: dict[JobRequest, list[QueuePosition]]  # of the jobs that have one, ascending
+    freed: bool
+
+
+def carry_over_reservations(
+    view: View, node_table: NodeTable, availability: Availability
+) -> CarriedReservations:
+    """Take every reservation of the plan before out of the availability, at the same instant or now.
+
+    In the order of their starts: then, whatever names were examples only, there is room for all of them.
+    Those of jobs that are gone or were modified, or whose nodes are, are not kept.
+    """
+    slots: dict[JobId, CarriedSlot] = {}
+    turns: dict[JobRequest, list[QueuePosition]] = {}
+    reservations = view.before.reservations if view.before is not None else ()
+    for reservation in sorted(_still_waiting(view, reservations), key=lambda each: (each.at, each.turn)):
+        slot = _placed(reservation, view.now, node_table, availability)
+        if slot is not None:
+            slots[reservation.job] = CarriedSlot(slot, reservation.option)
+            turns.setdefault(reservation.request, []).append(reservation.turn)
+    for each in turns.values():
+        each.sort()
+    return CarriedReservations(slots, turns, view.freed or len(slots) < len(reservations))
+
+
+def _still_waiting(view: View, reservations: Sequence[Reservation]) -> Iterator[Reservation]:
+    """Yield the reservations of jobs that were not modified, with their places in the queue of this view."""
+    waiting: dict[JobRequest, list[Sequence[QueuePosition]]] = {}
+    for each in view.queue if reservations else ():
+        waiting.setdefault(each.request, []).append(each.turns)
+    for reservation in reservations:
+        turn = view.position(reservation.turn)
+        if turn[1:] == reservation.turn[1:] and any(
+            _has(turns, turn) for turns in waiting.get(reservation.request, ())
+        ):
+            yield reservation if turn == reservation.turn else msgspec.structs.replace(reservation, turn=turn)
+
+
+def _has(turns: Sequence[QueuePosition], turn: QueuePosition) -> bool:
+    place = bisect_left(turns, turn)
+    return place < len(turns) and turns[place] == turn
+
+
+def _placed(
+    reservation: Reservation, now: Instant, node_table: NodeTable, availability: Availability
+) -> Slot | None:
+    """Take what was reserved, on the same nodes or others like them, and return it; None if it is lost."""
+    request = reservation.request.option(reservation.option)
+    need, at = resolve(request, node_table), Instant(max(reservation.at, now))
+    end = at + request.run_time
+    named = _numbered(reservation.allocation, node_table)
+    if any(number < 0 or node_table.alike_of[number] < 0 for number, _ in named):
+        return None
+    access = need.access
+    if access is not None and not all(node_table.takes(number, access, at - now) for number, _ in named):
+        return None  # it was reserved since
+    found: Placement | None = named
+    if reservation.parts:
+        found = GangPlacement.of(named, [_numbered(part, node_table) for part in reservation.parts])
+    if not availability.has_room(need.piece(named), at, end):
+        found = _others_alike(need, named, node_table, availability.resources(at, end))
+    if found is None or not availability.has_room(need.piece(found), at, end):
+        return None
+    availability.take(need.piece(found), at, end)
+    return Slot(at, found)
+
+
+def _numbered(shares: Shares, node_table: NodeTable) -> Placement:
+    return tuple((node_table.numbers.get(name.casefold(), -1), count) for name, count in shares)
+
+
+def _others_alike(
+    need: ResolvedRequest, named: Sequence[tuple[int, int]], node_table: NodeTable, resources: FreeResources
+) -> Placement | None:
+    """Return as much of nodes like these, where only their number mattered."""
+    if not need.counted:
+        return None
+    wanted: Counter[int] = Counter()
+    for number, count in named:
+        wanted[node_table.alike_of[number]] += count
+    found: list[tuple[int, int]] = []
+    for group, count in wanted.items():
+        for number in node_table.alike[group]:
+            size = node_table.processors[number]
+            there = resources.free[number] if not need.whole or resources.free[number] == size else 0
+            taken = min(there, count)
+            found += [(number, taken)] if taken else []
+            count -= taken
+        if count:
+            return None
+    return tuple(found)

@@ -1,0 +1,32 @@
+"""An agent tells results before what follows from them."""
+
+import asyncio
+
+from headnode.adapters.wire.agent_messages import AttemptResult, AttemptStart, Results, Started
+from headnode.adapters.wire.messages import FromAgent
+from headnode.apps.agent.results import LedgerEntry, ResultSender
+from headnode.core.model.outcome import AttemptOutcome
+from headnode.core.model.quantities import Instant, JobId
+
+
+class Listener:
+    """A connection to a head that keeps what is said."""
+
+    def __init__(self) -> None:
+        self.heard: list[FromAgent] = []
+
+    def say(self, message: FromAgent) -> None:
+        self.heard.append(message)
+
+
+def test_the_start_of_a_child_does_not_overtake_the_result_of_its_parent() -> None:
+    async def scene() -> list[FromAgent]:
+        head = Listener()
+        results = ResultSender(head)  # type: ignore[arg-type]
+        results.head_is_here()
+        parent = AttemptResult(1, 1, 1, AttemptOutcome("exited", 0, started=Instant(1.0), ended=Instant(2.0)))
+        results.take(JobId(7), LedgerEntry("marker", 1, parent))
+        results.say(Started(job=JobId(7), started=(AttemptStart(2, 1, 1, Instant(3.0)),)))
+        return head.heard
+
+    assert [type(message) for message in asyncio.run(scene())] == [Results, Started]
