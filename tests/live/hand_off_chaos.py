@@ -22,8 +22,8 @@ from headnode.core.model.errors import HeadnodeError
 from heads import PATIENCE, RealHead
 
 FEWEST_JOBS = 10
-MOST_BEHIND = 90  # jobs that have not run
-CALM = 3  # times as long as a storm: a process that never lives to the end of a search moves nothing
+MOST_BEHIND = 90  # jobs that have not run; a process that never lives to the end of a search moves nothing
+CALM = 2  # times as long as a storm
 OF_ONE_ROUND = 1000  # faults
 RUDE = 0.6  # of the calls of its commands
 ALL_OVER = 20 * PATIENCE  # seconds until all jobs of a round have ended
@@ -68,7 +68,7 @@ class Round:
         ends, storm = 0.0, False
         while self.faults().total() < wanted or len(self._codes) < FEWEST_JOBS:
             if time.monotonic() > ends:
-                storm = not storm
+                storm = not storm and self._behind() < MOST_BEHIND
                 ends = time.monotonic() + self._chance.uniform(2, 8) * (1 if storm else CALM)
             for _ in range(self._chance.randrange(1, 7) if self._behind() < MOST_BEHIND else 0):
                 self._submit(submit)

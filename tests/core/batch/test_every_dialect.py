@@ -122,12 +122,12 @@ def test_a_feature_that_means_something_in_a_command_is_refused(system: Resource
 def test_every_end_has_its_meaning_and_is_no_end_by_itself(system: ResourceSystem) -> None:
     assert {"exited", "timed-out", "stopped"} <= set(ENDS[system])
     for kind, text in ENDS[system].items():
-        rows = DIALECTS[system].remembered(CommandResult(0, text, ""))
+        rows = DIALECTS[system].remembered(CommandResult(0, text.rstrip("\n") + "\n", ""))
         assert rows is not None
         table = HandOffTable(system.full_name, HandOffPatience())
         table.add(PLACE, MARKER, "ada", job="7", may_be_there=True, now=Instant(0))
         table.polled(rows, Instant(1), Instant(1))
-        news = table.looked({MARKER: Files(has_started=True)}, Instant(500))
+        news = table.looked({MARKER: Files(has_started=True)}, Instant(500), Instant(500))
         (outcome,) = [each.outcome for each in news if each.outcome is not None]
         assert outcome.kind == kind, text
         assert kind != "exited" or outcome.exit_code == 3
