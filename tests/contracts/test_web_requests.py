@@ -31,15 +31,21 @@ def sample(kind: Any) -> Any:
         return (sample(inside[0]),)
     if origin is dict:
         return {"näme=&": sample(inside[1]) if inside[1] is not Any else "x"}
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return request_of_type(kind, full=True)
     samples = {str: "a b&c=ü%2F?#+;", int: 7, float: 1.5, bool: True}
     return samples[kind] if kind in samples else list(kind)[-1]
 
 
 def request_of(route: RestRoute, *, full: bool) -> Any:
-    hints = get_type_hints(route.request)
-    fields = msgspec.structs.fields(route.request)
+    return request_of_type(route.request, full=full)
+
+
+def request_of_type(kind: type[msgspec.Struct], *, full: bool) -> Any:
+    hints = get_type_hints(kind)
+    fields = msgspec.structs.fields(kind)
     given = {each.name: sample(hints[each.name]) for each in fields if full or each.required}
-    return route.request(**given)
+    return kind(**given)
 
 
 def received(data: bytes) -> tuple[h11.Request, bytes]:

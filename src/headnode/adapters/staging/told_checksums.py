@@ -83,4 +83,4 @@ def _digest(kind: str, file: int, size: int) -> bytes:
             adler = zlib.adler32(data, adler)
         else:
             found.update(data)
-    return adler.to_bytes(4, "big") if found is None else found.digest()
+    return bytes.fromhex(f"{adler:08x}") if found is None else found.digest()
