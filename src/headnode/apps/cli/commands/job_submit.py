@@ -253,7 +253,7 @@ def _wait(jobs: "list[int]", client: Client, out: Output, *, together: bool = Fa
 COMMANDS = (
     CliCommand(
         "submit",
-        "[options] PROGRAM [ARGUMENT...] | JOBFILE... | --each-line FILE [PROGRAM...] | --group NAME",
+        "[options] PROGRAM [ARGUMENT...] | JOBFILE... | --each-line FILE | --group NAME",
         "Submit a job: a program or a job file",
         run,
         options=OPTIONS,
