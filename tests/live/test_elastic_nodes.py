@@ -243,6 +243,7 @@ def test_many_agents_come_for_a_sweep_and_leave_after_it(
 ) -> None:
     """All 64: make test TESTS='tests/live/test_elastic_nodes.py -k many_agents --depth 100 -s'."""
     wanted, began = share_of(32) * 2, time.monotonic()
+    head.ask("set_parameters", values={"HeartbeatInterval": "5"})  # 64 agents share what runs these tests
     add(head, processors=1, most_nodes=wanted, most_queued=wanted, allocation_time=600.0, idle_time=5.0)
     terms = {"runtime": "5", "numprocessors": f"1-{wanted}"}
     job = head.submit("sleep 10", terms=terms, workdir="/", parametric=f"1-{2 * wanted}")

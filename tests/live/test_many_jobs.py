@@ -114,7 +114,7 @@ def test_several_job_files_are_submitted_at_once_and_again_with_the_key_not_twic
 ) -> None:
     (tmp_path / "a.toml").write_text('command = "echo a"\n')
     (tmp_path / "b.xml").write_text('<Job><Tasks><Task CommandLine="echo b" /></Tasks></Job>')
-    words = ("--idempotency-key", str(tmp_path), "a.toml", "b.xml")
+    words = ("--idempotency-key", "several-files", "a.toml", "b.xml")
     first, again = (hn(head, *words, cwd=tmp_path) for _ in range(2))
     assert (first.returncode, first.stdout) == (0, again.stdout)
     assert outputs(head, first.stdout) == ["a\n", "b\n"]
