@@ -14,7 +14,7 @@ DIRECTORY = "~/.headnode/attempts"
 NO_DIRECTORY = 73
 _HOME = 'case $d in "~/"*) d=$HOME/${d#"~/"};; esac; '
 _SUBMIT = f"""d=$1 t=$2; shift 2; {_HOME}
-umask 077; mkdir -p "$d" && cd "$d" && [ -O . ] && [ -O .. ] && mkdir -p "$@" || exit {NO_DIRECTORY}
+umask 077; {{ [ -d "$d" ] || mkdir -p "$d"; }} && cd "$d" && [ -O . ] && [ -O .. ] && mkdir -p "$@" || exit {NO_DIRECTORY}
 umask 022
 say() {{ printf '%s\\n%s %s %s\\n' "$2" "$t" "$m" "$1"; }}
 one() {{

@@ -68,6 +68,13 @@ class Tracked:
         self.without_exit: Files | None = None  # seen when an exit file would have been there
         self.reason = ""
 
+    @property
+    def is_to_change(self) -> bool:
+        """Whether it is to be canceled, or is not known to be held and limited as it should."""
+        if self.phase is ForeignPhase.OVER:
+            return False
+        return self.stop or self.held is not self.held_there or self.limit != self.limit_there
+
     def actions(self, poll: Seconds, now: Instant) -> Iterator[ForeignAction]:
         """Yield what is to be done with it now; a cancellation again as long as it is there."""
         if self.phase is not ForeignPhase.HANDED:
