@@ -17,6 +17,7 @@ from headnode.core.batch.dialect import (
     ForeignState,
     Rows,
     SubmissionResult,
+    printable,
 )
 from headnode.core.batch.job_script import read_exit
 from headnode.core.batch.phases import THERE, Fact, ForeignPhase
@@ -154,7 +155,7 @@ class HandOffTable:
             return [news_of(one, "handed", id=answer.id)]
         if answer.kind == "refused":
             self._enter(one, Fact.REFUSED, now)
-            words = f"{self.title} refused it: {answer.message}"
+            words = f"{self.title} refused it: {printable(answer.message)}"
             return [news_of(one, "ended", outcome=AttemptOutcome("not-started", message=words))]
         self._enter(one, Fact.NO_ANSWER, now)
         self._forget_absence(one)
@@ -195,7 +196,7 @@ class HandOffTable:
                 continue
             row = rows.get((one.marker, one.owner))
             if row is not None:
-                found += self._listed(one, row, now)
+                found += self._listed(one, row, began, now)
             elif one.since <= began and not (blind and one.phase is ForeignPhase.DOUBTFUL):
                 self._not_listed(one, began, now)
         return found
@@ -219,7 +220,7 @@ class HandOffTable:
         self._empty_since = now if self._empty_since is None else self._empty_since
         return now - self._empty_since >= self.patience.lost
 
-    def _listed(self, one: Tracked, row: ForeignJob, now: Instant) -> list[HandOffNews]:
+    def _listed(self, one: Tracked, row: ForeignJob, began: Instant, now: Instant) -> list[HandOffNews]:
         self._forget_absence(one)
         one.without_exit = None
         found = [] if one.id else [news_of(one, "handed", id=row.id)]
@@ -228,9 +229,10 @@ class HandOffTable:
             self._wishes[one.key] = one
         self._enter(one, Fact.LISTED_AS_OVER if row.state is ForeignState.ENDED else Fact.LISTED, now)
         if row.state is ForeignState.WAITING:
-            return found + self._waits(one, row.reason or row.word)
+            one.not_before = began
+            return found + self._waits(one, printable(row.reason or row.word))
         if row.state is ForeignState.RUNNING:
-            found += self._started(one, row.started or now)
+            found += self._started(one, one.in_our_time(row.started or now, None, now)[0] or now)
         return found
 
     def _started(self, one: Tracked, at: Instant) -> list[HandOffNews]:
@@ -272,7 +274,7 @@ class HandOffTable:
         if said is not None:
             if one.report is None:
                 one.report, one.reported = said, now
-            return self._started(one, Instant(now if said.started is None else said.started))
+            return self._started(one, one.in_our_time(said.started, said.ended, now)[0] or now)
         if one.phase is ForeignPhase.DOUBTFUL:
             late = began >= one.since + self.patience.settle  # no submission was under way any more
             return self._searched(one, files, now) if late else []
@@ -305,18 +307,18 @@ class HandOffTable:
                 continue
             if one.report is not None:
                 one.row = row
-                found.append(self._over(one, reported(one, self.title), now))
+                found.append(self._over(one, reported(one, self.title, now), now))
             elif one.phase is ForeignPhase.MISSING and one.without_exit is not None:
                 found += self._ended_as(one, row, one.without_exit, now)
         for one in self.attempts.values():
             if one.report is not None and (rows is None or now - one.reported >= self.patience.accounting):
-                found.append(self._over(one, reported(one, self.title), now))
+                found.append(self._over(one, reported(one, self.title, now), now))
         return found
 
     def _ended_as(self, one: Tracked, row: ForeignJob, files: Files, now: Instant) -> list[HandOffNews]:
         """Say how an attempt ended whose script left no exit file."""
         ran = files.has_started or one.said_started
-        news = self._started(one, row.started or now) if ran else []
+        news = self._started(one, one.in_our_time(row.started, now, now)[0] or now) if ran else []
         outcome = ended_as(one, self.title, row, ran=ran, now=now)._replace(usage=row.usage)
         return [*news, self._over(one, outcome, now)]
 
