@@ -231,4 +231,7 @@ _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]?)B?")
 
 def seconds_since_1970(text: str) -> Instant | None:
     """Return a time, or None for ``N/A``, ``None`` and ``Unknown``."""
-    return Instant(float(text)) if text.isascii() and text.isdigit() else None
+    return Instant(float(text)) if _INSTANT.fullmatch(text) else None
+
+
+_INSTANT = re.compile(r"[0-9]{1,11}")
