@@ -13,7 +13,7 @@ TESTS_BY_FILE := tests/live $(addprefix --ignore=,$(TESTS_ALONE))
 TESTS_OF_PYTHONS ?= -n auto tests/contracts tests/core/cli tests/core/formats/test_round_trips.py tests/scenarios/test_cli_real_head.py
 MANDIR ?= .man/man1
 FUZZ_SECONDS ?= 60
-BENCHMARKS ?= $(filter-out benchmarks/heads.py,$(wildcard benchmarks/*.py))
+BENCHMARKS ?= $(filter-out benchmarks/heads.py benchmarks/peers.py,$(wildcard benchmarks/*.py))
 
 BIN := $(VENV)/bin
 # What pip says is shown as it comes where it is a terminal: an installation takes a minute.
