@@ -3,8 +3,8 @@
     python benchmarks/handed_over.py [--jobs 500] [--turns 3]
 
 As root: the Slurm is started in a directory that goes away.  The loop submits the same script as the hand-off
-writes; both jobs only sleep, so that nothing ends meanwhile.  Beside the times it says how much processor time
-the commands, the hand-off process and the head use for each job: this does not depend on other work.
+writes; both jobs only sleep, so that nothing ends meanwhile.  The processor time of the commands, of the
+hand-off process and of the head for each job depends less on other work than the times.
 """
 
 import argparse
@@ -131,9 +131,9 @@ def main() -> None:
                     ratios[what].append(cost.done / alone)
                     print(
                         f"{what}: {count} handed over in {cost.done:.1f} s ({cost.told:.1f} s of that to the "
-                        f"head), {count / cost.done:.0f}/s, {cost.polls} polls, ratio {cost.done / alone:.2f}; "
-                        f"processor time a job: commands {cost.commands:.2f} ms, hand-off process "
-                        f"{cost.process:.2f} ms, head {cost.head:.2f} ms"
+                        f"head), {count / cost.done:.0f}/s, {cost.polls} polls, "
+                        f"ratio {cost.done / alone:.2f}; processor time a job: commands "
+                        f"{cost.commands:.2f}, hand-off process {cost.process:.2f}, head {cost.head:.2f} ms"
                     )
     for what, found in ratios.items():
         print(f"{what}: {median(found):.2f} of the time of the loop")

@@ -525,6 +525,18 @@ def test_a_clock_there_that_is_wrong_changes_neither_start_nor_length(behind: fl
         assert ended.ended - ended.started == later - 2 - began
 
 
+def test_a_run_of_less_than_a_second_is_not_moved_to_when_it_was_noticed() -> None:
+    table = HandOffTable("Slurm", PATIENCE)
+    table.add(KEY, MARK, "ada", job="", may_be_there=False, now=Instant(1000.7))
+    table.sent(KEY, Instant(1000.7))
+    table.submitted(KEY, SubmissionResult("queued", "7"), Instant(1000.8))
+    table.polled(row(ForeignState.ENDED, "COMPLETED"), Instant(1031), Instant(1031))
+    said = "code=0 signal=0 start=1000 end=1000 id=7 host=n"
+    (ended,) = [each.outcome for each in settled(table, Files(True, said), 1031) if each.kind == "ended"]
+    assert ended is not None
+    assert (ended.started, ended.ended) == (1000.0, 1000.0)
+
+
 def test_an_exit_file_that_says_any_time_does_not_make_a_run_longer_than_it_was_seen() -> None:
     table = HandOffTable("Slurm", PATIENCE)
     table.add(KEY, MARK, "ada", job="", may_be_there=False, now=Instant(1000))

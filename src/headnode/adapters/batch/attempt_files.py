@@ -17,7 +17,7 @@ _ROOT = (
     'case $d in "~/"*) r=$HOME;; *) r=${d%/*/*};; esac; [ -d "$r" ] || '
     f'{{ echo "there is no directory $r now" >&2; exit {NOT_NOW}; }}; '
 )
-"""What all attempts are in must be there: made anew where nothing is mounted, it would show that none started."""
+"""What all attempts are in must be there: made anew where nothing is mounted, it shows none that started."""
 _SUBMIT = f"""d=$1 t=$2; shift 2; {_ROOT}{_HOME}
 umask 077
 {{ [ -d "$d" ] || mkdir -p "$d"; }} && cd "$d" && [ -O . ] && [ -O .. ] || exit {NO_DIRECTORY}
@@ -38,8 +38,8 @@ one() {{
 keep() {{ (umask 077; cd "$1" && [ -O . ] && printf '%s\\n' "$2" > secret); }}
 base=$PWD
 """
-"""Directories of others are refused: these could exchange what is written there.  A disk that is full or gone is
-none of its user's doing: the submission is repeated.
+"""Directories of others are refused: these could exchange what is written there.  Where a disk is full or
+gone, the submission is repeated.
 
 It is read from standard input: everybody can see arguments.  No program is started but those that submit.
 """

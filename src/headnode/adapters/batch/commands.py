@@ -72,8 +72,8 @@ def run_command(
 ) -> CommandResult:
     """Run a command of a resource, here or by ssh, and return what it answered.
 
-    The command is killed after `seconds`, also if this process or the connection is gone by then: at the other
-    end of ssh, after so many seconds there.
+    The command is killed after `seconds`, also if this process is gone by then; at the other end of ssh after
+    so many seconds there, also if the connection is gone.
     `variable` is the one that names the configuration of the resource.
     """
     inner = {"PATH": f"{resource.programs}:{PATH}" if resource.programs else PATH, HAND_OFF: "1"}

@@ -46,8 +46,8 @@ class Tracked:
 
     __slots__ = (
         "absent_for", "absent_since", "acted", "cancels", "failures", "good_answers", "held", "held_there",
-        "id", "key", "limit", "limit_there", "marker", "not_before", "owner", "phase", "reason", "report", "reported",
-        "retry_at", "row", "said_started", "since", "stop", "tries", "without_exit",
+        "id", "key", "limit", "limit_there", "marker", "not_before", "owner", "phase", "reason", "report",
+        "reported", "retry_at", "row", "said_started", "since", "stop", "tries", "without_exit",
     )  # fmt: skip
 
     def __init__(
@@ -130,7 +130,8 @@ class Tracked:
         last = started if ended is None else ended
         if last is None:
             return None, None
-        shift = now - last if last > now or last < (self.not_before or last) else 0.0
+        earliest = last if self.not_before is None else self.not_before - CLOCK_ERROR
+        shift = now - last if last > now or last < earliest else 0.0
         found = None if started is None else Instant(max(started + shift, self.not_before or 0.0))
         if ended is None:
             return found, None
@@ -149,6 +150,7 @@ class Tracked:
 
 
 MOST_FAILURES: Final = 5  # of a change before it is given up
+CLOCK_ERROR: Final = 60.0  # seconds that a clock may be behind, also because it counts whole ones
 
 
 def reported(one: Tracked, title: str, now: Instant) -> AttemptOutcome:
@@ -184,9 +186,7 @@ def ended_as(one: Tracked, title: str, row: ForeignJob, *, ran: bool, now: Insta
     if not ran:
         return AttemptOutcome("not-started", message=f"{said} before it started")
     if row.signal or (row.exit_code and row.exit_code != TAKEN):
-        return AttemptOutcome(
-            "exited", None if row.signal else row.exit_code, row.signal, started, now, said
-        )
+        return AttemptOutcome("exited", None if row.signal else row.exit_code, row.signal, started, now, said)
     if row.ending is ForeignEnding.BY_ITSELF:
         return AttemptOutcome("lost", started=started, ended=now, message=f"{said}, without an exit file")
     return AttemptOutcome("stopped", started=started, ended=now, message=said)
