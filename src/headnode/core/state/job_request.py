@@ -24,7 +24,15 @@ from headnode.core.model.quantities import FOREVER, NEVER, Instant, Seconds, for
 from headnode.core.model.resource import HERE, places_in
 from headnode.core.model.task import MOST_INSTANCES, TaskSpec, TaskType
 from headnode.core.state.job_events import NodeCores
-from headnode.core.state.job_record import MOST_REMEMBERED, SMALL, JobRun, JobSuspension, decode_spec
+from headnode.core.state.job_record import (
+    MOST_REMEMBERED,
+    SMALL,
+    JobRun,
+    JobSuspension,
+    decode_spec,
+    encode_spec,
+    without_texts,
+)
 from headnode.core.state.task_layout import gang_parts, is_gang, shared_parts
 
 
@@ -166,6 +174,11 @@ def without_refused(request: JobRequest, run: JobRun | None) -> JobRequest:
 
 @lru_cache(MOST_REMEMBERED)
 def _request_in_small(data: bytes) -> JobRequest:
+    return _request_without_texts(encode_spec(without_texts(decode_spec(data))))
+
+
+@lru_cache(MOST_REMEMBERED)
+def _request_without_texts(data: bytes) -> JobRequest:
     return request_of(decode_spec(data))
 
 
