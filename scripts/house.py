@@ -2,6 +2,7 @@
 
 `house.py [PACKAGE]` prints the figures beside their goals; PACKAGE is a folder, `src/headnode` by default.
 `house.py --list` also names what is over a goal.  Exit status 1 if a figure is over its goal.
+`house.py --features` prints files and lines of each feature instead, `--features --list` also their files.
 """
 
 import argparse
@@ -11,17 +12,57 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatch
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
 LONGEST_FILE, LONGEST_FUNCTION = 400, 40  # lines
-HEAD = "headnode.apps.server.main"
+HEAD, HEAD_MODULES = "headnode.apps.server.main", 200
 PRINTED = "Printed by `make bless`"  # in the docstring of a module that a program writes
-COUNT_MODULES = (
+LIST_MODULES = (
     "import importlib, sys; importlib.import_module(sys.argv[1]); "
-    "print(sum(name.partition('.')[0] == sys.argv[2] for name in sys.modules))"
+    "print(*(name for name in sys.modules if name.partition('.')[0] == sys.argv[2]), sep='\\n')"
 )
+FEATURES = (
+    ("SDK", "sdk/*"),
+    ("console", "apps/web/console/*"),
+    ("HPC Pack REST", "apps/web/hpc_pack/*"),
+    ("Pilot and grid services", "apps/web/pilot/* apps/cli/commands/grid.py"),
+    (
+        "SSSRMAP",
+        "apps/web/sssrmap/* core/formats/sss/sssrmap/* adapters/wire/sssrmap*.py apps/cli/commands/sss.py",
+    ),
+    (
+        "gateway: HTTP, REST version 1, log-in",
+        "apps/web/* protocol/rest_routes.py apps/cli/web_gateway.py apps/cli/commands/web.py"
+        " apps/client/web_connection.py apps/server/event_webhooks.py apps/server/api/event*.py"
+        " protocol/event_answers.py",
+    ),
+    (
+        "staging of files, delegations",
+        "adapters/staging/* core/model/staging.py core/launching/staging.py core/state/staging.py"
+        " adapters/processes/staging.py adapters/processes/transfer_*.py */delegations.py",
+    ),
+    ("bank", "*/bank.py */bank_*.py"),
+    ("overlay", "*/site.py */site_*.py */slurm_site.py */slurm_reasons.py"),
+    ("elastic nodes", "*/elastic.py */elastic_*.py"),
+    (
+        "hand-off to other schedulers",
+        "apps/handoff/* adapters/batch/* core/batch/* apps/server/hand_off.py apps/server/place_desk.py"
+        " core/state/place_*.py core/state/resource*.py core/model/resource*.py */resources.py"
+        " protocol/resource_answers.py apps/cli/commands/resource.py",
+    ),
+    ("batch scripts", "core/formats/batch/* core/formats/option_words.py apps/cli/batch_scripts.py"),
+    (
+        "commands of Slurm, PBS and HPC Pack",
+        "apps/cli/batch_programs/* apps/cli/slurm_and_pbs.py apps/cli/other_schedulers.py"
+        " apps/cli/hpc_pack_programs.py apps/cli/commands/compat.py",
+    ),
+    ("resident client, vacant shepherds", "apps/cli/resident.py apps/cli/program.py */vacant_shepherds.py"),
+    ("everything else", "*"),
+)
+"""Features and the files that are theirs alone; a file belongs to the first feature that matches it."""
 
 
 class Module(NamedTuple):
@@ -121,11 +162,11 @@ def long_functions(modules: Iterable[Module]) -> Iterator[str]:
                     yield f"{module.name}.{node.name}: {lines} lines"
 
 
-def modules_loaded(package: Path, start: str) -> int:
-    """Return how many modules of the package a process has after it imported `start`."""
-    words = [sys.executable, "-c", COUNT_MODULES, start, package.name]
+def modules_loaded(package: Path, start: str) -> list[str]:
+    """Return the modules of the package that a process has after it imported `start`."""
+    words = [sys.executable, "-c", LIST_MODULES, start, package.name]
     done = subprocess.run(words, cwd=package.parent, capture_output=True, text=True, check=True)
-    return int(done.stdout)
+    return sorted(done.stdout.split())
 
 
 def figures(package: Path) -> list[Figure]:
@@ -137,6 +178,7 @@ def figures(package: Path) -> list[Figure]:
     several = homonyms(modules)
     in_circles = circles({module.name: imports_of(module, known) for module in modules})
     functions = tuple(long_functions(modules))
+    of_head = modules_loaded(package, HEAD)
     return [
         Figure("files", len(modules), 360),
         Figure("lines", sum(lengths), 74_000),
@@ -151,8 +193,29 @@ def figures(package: Path) -> list[Figure]:
             tuple(f"{name}: {', '.join(places)}" for name, places in several.items()),
         ),
         Figure("import circles", len(in_circles), 0, tuple(", ".join(sorted(each)) for each in in_circles)),
-        Figure("modules imported by the head", modules_loaded(package, HEAD), 200),
+        Figure("modules imported by the head", len(of_head), HEAD_MODULES, tuple(of_head)),
     ]
+
+
+def by_feature(package: Path) -> dict[str, list[Module]]:
+    """Return the modules of each feature."""
+    found: dict[str, list[Module]] = {name: [] for name, _ in FEATURES}
+    for module in modules_of(package):
+        path = module.path.relative_to(package).as_posix()
+        name = next(name for name, mine in FEATURES if any(fnmatch(path, each) for each in mine.split()))
+        found[name].append(module)
+    return found
+
+
+def print_features(package: Path, *, names: bool) -> None:
+    """Print files and lines of each feature, the largest first."""
+    found = by_feature(package)
+    lines = {name: sum(module.lines for module in modules) for name, modules in found.items()}
+    for name in sorted(found, key=lambda one: -lines[one]):
+        print(f"{name:40}{len(found[name]):>6}{lines[name]:>10,}")
+        if names:
+            print(*(f"    {module.name}: {module.lines}" for module in found[name]), sep="\n")
+    print(f"{'all':40}{sum(map(len, found.values())):>6}{sum(lines.values()):>10,}")
 
 
 def main() -> int:
@@ -160,14 +223,19 @@ def main() -> int:
     asked = argparse.ArgumentParser(description="Count the source tree.")
     asked.add_argument("package", nargs="?", type=Path, default=Path("src/headnode"))
     asked.add_argument("--list", action="store_true", help="name what is over a goal")
+    asked.add_argument("--features", action="store_true", help="print files and lines of each feature")
     options = asked.parse_args()
+    if options.features:
+        print_features(options.package.resolve(), names=options.list)
+        return 0
     missed = 0
     for figure in figures(options.package.resolve()):
         goal = "" if figure.goal is None else f"   goal {figure.goal:,}"
         missed += figure.goal is not None and figure.value > figure.goal
         print(f"{figure.name:36}{figure.value:>10,.0f}{goal}")
         if options.list:
-            print(*(f"    {each}" for each in figure.over), sep="\n", end="\n" if figure.over else "")
+            over = figure.over if figure.value > (figure.goal or 0) else ()
+            print(*(f"    {each}" for each in over), sep="\n", end="\n" if over else "")
     return int(missed > 0)
 
 

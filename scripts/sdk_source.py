@@ -16,7 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from documents.protocol_tables import WHERE
-from headnode.apps.server.api.pipeline import VERB_MODULES
+from headnode.apps.server.api.pipeline import VERBS
 from headnode.apps.server.api.verbs import Verb, VerbKind
 from headnode.core.formats.native.keys import JOB_KEYS, TASK_KEYS, TASK_ONLY
 from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
@@ -97,15 +97,10 @@ def _formatted(text: str) -> str:
 
 def _verbs_of(subjects: Collection[str]) -> Iterator[Verb[Any, Any]]:
     named = {subject for _, _, subjects in GROUPS.values() for subject in subjects.split()}
-    for module in VERB_MODULES:
-        subject = module.__name__.rpartition(".")[2]
-        if subject not in subjects and (subjects or subject in named):
-            continue
-        for each in vars(module).values():
-            if not isinstance(each, Verb) or each.kind is VerbKind.STREAM:
-                continue
-            if each.function.__module__ == module.__name__:  # not one that the module only imports
-                yield each
+    for each in VERBS.values():
+        subject = each.function.__module__.rpartition(".")[2]
+        if each.kind is not VerbKind.STREAM and (subject in subjects if subjects else subject not in named):
+            yield each
 
 
 def _verb_file(title: str, about: str, subjects: Collection[str]) -> str:

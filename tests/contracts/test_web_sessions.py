@@ -13,9 +13,15 @@ from starlette.responses import Response
 from headnode.apps.web.console.lab_runs import LabRuns
 from headnode.apps.web.console.people import FRESH, make_token
 from headnode.apps.web.console.visit import AnswersForAll, SharedByVisits, Visit, Visitor
+from headnode.apps.web.identity import IDLE_END, LAST_END, WebSessions
 from headnode.apps.web.login.one_time import LIFETIME, MOST, OneTimeLogins
-from headnode.apps.web.login.throttle import FORGOTTEN, OF_ADDRESS, OF_USER, OF_USER_AT_ADDRESS, LoginThrottle
-from headnode.apps.web.sessions import IDLE_END, LAST_END, WebSessions
+from headnode.apps.web.login.passwords import (
+    FORGOTTEN,
+    OF_ADDRESS,
+    OF_USER,
+    OF_USER_AT_ADDRESS,
+    LoginThrottle,
+)
 from headnode.core.model.bounds import WEB_SESSIONS_OF_USER
 from headnode.core.model.errors import NotAllowed
 

@@ -13,8 +13,8 @@ import httpx
 import pytest
 from gateways import RealGateway, real_gateway
 
-from headnode.apps.web.chunked_stream import SharedChunk
 from headnode.apps.web.event_hub import EventBatch, EventQueue, StreamedEvent
+from headnode.apps.web.http_server import SharedChunk
 from headnode.core.model.bounds import STREAM_QUEUE
 from headnode.protocol.event_answers import EventObject
 from heads import PATIENCE, RealHead, real_head

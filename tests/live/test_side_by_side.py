@@ -3,7 +3,7 @@
 import os
 import signal
 
-from headnode.apps.simulate.side_by_side import side_by_side
+from headnode.apps.simulate.predictions import side_by_side
 
 
 def test_each_share_is_done_by_a_process_of_its_own_and_none_is_left() -> None:

@@ -5,7 +5,17 @@ import re
 from pathlib import Path
 
 import pytest
-from house import LONGEST_FILE, circles, homonyms, imports_of, long_functions, modules_of
+from house import (
+    HEAD,
+    HEAD_MODULES,
+    LONGEST_FILE,
+    circles,
+    homonyms,
+    imports_of,
+    long_functions,
+    modules_loaded,
+    modules_of,
+)
 
 PACKAGE = Path(__file__).parents[2] / "src" / "headnode"
 
@@ -27,6 +37,11 @@ def test_no_modules_import_each_other(modules: list) -> None:
 def test_files_and_functions_fit_a_glance(modules: list) -> None:
     assert [module.name for module in modules if module.lines > LONGEST_FILE] == []
     assert list(long_functions(modules)) == []
+
+
+def test_a_head_imports_no_more_modules_than_a_plain_one_needs() -> None:
+    """What only some clusters use is imported with its first use (`apps/server/late_parts`, `VERBS`)."""
+    assert len(modules_loaded(PACKAGE, HEAD)) <= HEAD_MODULES
 
 
 def test_circles_and_homonyms_are_found(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from types import MappingProxyType
 import msgspec
 
 from headnode.core.filtering import read_filters
-from headnode.core.formats.slash_options import read_pairs
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Seconds
 from headnode.core.state.notices import read_hook_address
@@ -41,7 +40,8 @@ class Settings:
 
     def environment(self) -> dict[str, str]:
         """Return the variables that every task has, unless its job or itself says otherwise."""
-        return read_pairs(self.text("ClusterEnvironment"))
+        text = self.text("ClusterEnvironment")
+        return _pairs(text) if text else {}
 
     def patience(self) -> Seconds:
         """Return how long a node may be away before its tasks are given up."""
@@ -140,9 +140,15 @@ def _check_directory(known: Parameter, value: str) -> None:
         raise _wrong(known, value, "write the absolute path of a directory, such as /etc/headnode/filters")
 
 
+def _pairs(text: str) -> dict[str, str]:
+    from headnode.core.formats.slash_options import read_pairs  # a head without such variables does without
+
+    return read_pairs(text)
+
+
 def _check_environment(known: Parameter, value: str) -> None:
     try:
-        names = [*read_pairs(value)]
+        names = [*_pairs(value)]
     except BadRequest:
         names = [""]
     if not all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name) for name in names):

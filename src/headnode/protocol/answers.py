@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from headnode.core.formats.fidelity import FidelityReport
-from headnode.protocol.bank_answers import BankObject
+from headnode.core.model.bank import BankObject
 
 
 class VerbAnswer(msgspec.Struct, frozen=True, gc=False):

@@ -11,16 +11,12 @@ from typing import Any, Final, NamedTuple
 
 from headnode.protocol import answers as a
 from headnode.protocol import cluster_answers as c
-from headnode.protocol import elastic_answers as z
 from headnode.protocol import event_answers as v
-from headnode.protocol import explanation_answers as e
+from headnode.protocol import job_answers as e
 from headnode.protocol import node_answers as n
 from headnode.protocol import requests as r
 from headnode.protocol import resource_answers as x
-from headnode.protocol import site_answers as y
 from headnode.protocol import stream_frames as f
-from headnode.protocol import submission_answers as b
-from headnode.protocol import task_answers as t
 from headnode.protocol import user_answers as u
 
 PREFIX: Final = "/api/v1"
@@ -99,7 +95,7 @@ _JOBS: Final = (
         "/job-submissions",
         "submit_jobs",
         r.SubmitJobsRequest,
-        b.SubmitJobsAnswer,
+        e.SubmitJobsAnswer,
         "Submit many jobs; each is accepted or refused by itself",
     ),
     _post(
@@ -164,7 +160,7 @@ _JOBS: Final = (
         f"{_JOB}/file",
         "replace_job",
         r.ReplaceJobRequest,
-        t.ReplacedJob,
+        e.ReplacedJob,
         "Describe a created job anew",
         body=RestBody.JOB_FILE,
         guard=_JOB,
@@ -195,19 +191,19 @@ _TASKS: Final = (
     _get(
         f"{_TASK}/counts",
         "instance_counts",
-        t.InstanceCountsRequest,
-        t.InstanceCountsAnswer,
+        e.InstanceCountsRequest,
+        e.InstanceCountsAnswer,
         "Count the instances of a task by part and state",
     ),
     _post(f"{_TASK}/cancel", "cancel_task", r.StopTaskRequest, a.TaskStateAnswer, "Cancel a task"),
     _post(f"{_TASK}/finish", "finish_task", r.StopTaskRequest, a.TaskStateAnswer, "Finish a task"),
     _post(f"{_TASK}/requeue", "requeue_task", r.TaskIdRequest, a.TaskStateAnswer, "Run a task again"),
-    _get(f"{_TASK}/output", "task_output", r.TaskIdRequest, t.OutputAnswer, "Show where its output is"),
+    _get(f"{_TASK}/output", "task_output", r.TaskIdRequest, e.OutputAnswer, "Show where its output is"),
     _get(
         f"{_TASK}/output/{{stream}}",
         "read_output",
         r.ReadOutputRequest,
-        t.OutputBytesAnswer,
+        e.OutputBytesAnswer,
         "Read output: captured, standard_output or standard_error",
         form=RestForm.BYTES,
     ),
@@ -307,32 +303,32 @@ _CLUSTER: Final = (
         c.RemovedAnswer,
         "Remove a resource",
     ),
-    _get("/site/jobs", "site_jobs", y.SiteJobsRequest, y.SiteJobsAnswer, "List the jobs of the site"),
-    _get("/site/nodes", "site_nodes", r.VerbRequest, y.SiteNodesAnswer, "List the nodes of the site"),
-    _get("/elastic-pools", "elastic_pools", r.VerbRequest, z.ElasticPoolsAnswer, "List the elastic pools"),
+    _get("/site/jobs", "site_jobs", e.SiteJobsRequest, e.SiteJobsAnswer, "List the jobs of the site"),
+    _get("/site/nodes", "site_nodes", r.VerbRequest, e.SiteNodesAnswer, "List the nodes of the site"),
+    _get("/elastic-pools", "elastic_pools", r.VerbRequest, x.ElasticPoolsAnswer, "List the elastic pools"),
     _post(
         "/elastic-pools",
         "set_elastic_pool",
-        z.SetElasticRequest,
-        z.ElasticPoolAnswer,
+        x.SetElasticRequest,
+        x.ElasticPoolAnswer,
         "Add or change an elastic pool",
     ),
-    _get(_ELASTIC, "elastic_pool", z.ElasticNameRequest, z.ElasticPoolAnswer, "Show an elastic pool"),
+    _get(_ELASTIC, "elastic_pool", x.ElasticNameRequest, x.ElasticPoolAnswer, "Show an elastic pool"),
     _post(
         f"{_ELASTIC}/pause",
         "pause_elastic_pool",
-        z.PauseElasticRequest,
-        z.ElasticPoolAnswer,
+        x.PauseElasticRequest,
+        x.ElasticPoolAnswer,
         "Pause an elastic pool",
     ),
     _post(
         f"{_ELASTIC}/resume",
         "resume_elastic_pool",
-        z.ElasticNameRequest,
-        z.ElasticPoolAnswer,
+        x.ElasticNameRequest,
+        x.ElasticPoolAnswer,
         "Resume an elastic pool",
     ),
-    _delete(_ELASTIC, "remove_elastic_pool", z.ElasticNameRequest, c.RemovedAnswer, "Remove an elastic pool"),
+    _delete(_ELASTIC, "remove_elastic_pool", x.ElasticNameRequest, c.RemovedAnswer, "Remove an elastic pool"),
     _get("/filters", "filters", r.VerbRequest, c.FiltersAnswer, "List the filters and plug-ins"),
     _post("/filter-tests", "test_filter", r.TestFilterRequest, c.FilterTrial, "Try a filter"),
     _get("/cluster", "cluster", r.VerbRequest, c.ClusterAnswer, "Show the cluster"),

@@ -7,14 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headnode.apps.web.console.job_failures import advice
+from headnode.apps.web.console.job import advice
 from headnode.apps.web.console.job_form import preview
 from headnode.apps.web.console.job_graph import MOST_BOXES, MOST_LINES, task_graph
+from headnode.apps.web.console.job_rows import job_mark, node_mark
 from headnode.apps.web.console.job_timeline import timeline
-from headnode.apps.web.console.load_chart import STEP, ProcessorSpan, mean_in_use
-from headnode.apps.web.console.marks import job_mark, node_mark
+from headnode.apps.web.console.load_chart import (
+    MOST_LANES,
+    STEP,
+    ProcessorSpan,
+    bars_of,
+    in_rows,
+    lanes_of,
+    mean_in_use,
+)
 from headnode.apps.web.console.plan import MOST_BARS, PlanWindow, drawn_rows
-from headnode.apps.web.console.plan_rows import MOST_LANES, bars_of, in_rows, lanes_of
 
 
 def job(number: int, **more: Any) -> dict[str, Any]:

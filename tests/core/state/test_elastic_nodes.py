@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from test_resources import PEER, end, hand, start
 from worlds import ADA, ROOT, World
 
-from headnode.core.model.elastic import ElasticPool
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.outcome import AttemptOutcome, Ending
 from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.resource import ElasticPool
 from headnode.core.model.task import TaskSpec
 from headnode.core.scheduling.elastic_demand import ElasticDemand, IdleNodes, elastic_demand
 from headnode.core.state.elastic import (

@@ -4,8 +4,8 @@ from itertools import permutations, product
 
 import pytest
 
-from headnode.core.model.place import PlaceEstimate, StartBasis
 from headnode.core.model.quantities import Instant, Seconds
+from headnode.core.model.resource import PlaceEstimate, StartBasis
 from headnode.core.state.place_choice import MARGIN, choose_place, expected_by_waits, places_in_words
 
 NOW = Instant(1000.0)

@@ -7,9 +7,8 @@ from worlds import ADA, ROOT, World
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
 from headnode.core.model.job import Alternative, JobSpec, Licence, TaskAlternative
 from headnode.core.model.outcome import AttemptOutcome
-from headnode.core.model.place import PlaceEstimate, StartBasis
 from headnode.core.model.quantities import Instant, JobId, Seconds
-from headnode.core.model.resource import BatchResource
+from headnode.core.model.resource import BatchResource, PlaceEstimate, StartBasis
 from headnode.core.model.resource_system import ResourceSystem
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.template import JobTemplate, TemplateRule
@@ -20,7 +19,7 @@ from headnode.core.state.job_end import RequeueTask
 from headnode.core.state.job_events import InstanceStart
 from headnode.core.state.job_record import decode_spec
 from headnode.core.state.modify import ModifyJob, RequeueJob, SetProgress
-from headnode.core.state.place_job import PlaceJob, places_of
+from headnode.core.state.place_choice import PlaceJob, places_of
 from headnode.core.state.report import ReportEnded, ReportStarted
 from headnode.core.state.resources import RemoveResource, ReportHanded, SetResource
 from headnode.core.state.stop import StopJob, StopTask

@@ -170,13 +170,13 @@ def _difference(file: int, checksum: str) -> str:
 
 
 def copied(read: Callable[[int], bytes], seen: Callable[[int], None]) -> Iterator[bytes]:
-    """Yield what is read until there is no more; `seen` is told the bytes of each piece."""
+    """Yield the pieces of a file up to its end; `seen` is called with the bytes of each."""
     while data := read(CHUNK):
         seen(len(data))
         yield data
 
 
 def pieces_of(file: int, size: int, seen: Callable[[int], None], begin: int = 0) -> Iterator[bytes]:
-    """Yield the bytes of an open file from `begin` to `size`; `seen` is told the bytes of each piece."""
+    """Yield the bytes of an open file from `begin` to `size`; `seen` is called with each piece."""
     os.lseek(file, begin, os.SEEK_SET)
     return copied(lambda most: os.read(file, min(most, size - os.lseek(file, 0, os.SEEK_CUR))), seen)

@@ -1,4 +1,4 @@
-"""Credentials of the user for storage: files in his own directory, which nobody else can read.
+"""Credentials of the user for storage: files in the home directory that no other user can read.
 
 Without such a file the head is asked for a delegation of that name."""
 

@@ -271,7 +271,7 @@ def _beside(url: str, token: str) -> str:
 
 
 def _login(credential: Credential) -> Headers:
-    """Return what tells the server who we are.  Over plain HTTP everybody on the way can read it."""
+    """Return the header that identifies the user.  Over plain HTTP every host on the way can read it."""
     if credential.get("token"):
         return {"Authorization": f"Bearer {credential.get('token')}"}
     if credential.get("user"):

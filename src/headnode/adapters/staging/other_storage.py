@@ -69,7 +69,7 @@ def _beside(path: str, token: str) -> str:
 
 
 def _make_folders(folder: str, made: set[str], make: Callable[[str], object]) -> None:
-    """Make a directory and those above it; what cannot be made is told when the file is stored."""
+    """Make a directory and those above it; a failure shows when the file is stored."""
     if folder.strip("/") and folder not in made:
         _make_folders(posixpath.dirname(folder), made, make)
         with contextlib.suppress(OSError, ftplib.error_perm):  # it is there, or another connection makes it

@@ -359,7 +359,7 @@ def open_storage(url: str, credential: Credential, timeout: float) -> Storage:
 
 
 def say(*words: Any) -> None:
-    """Say something to who has started this process."""
+    """Send a line to the process that started this one."""
     os.write(1, json.dumps(words).encode() + b"\n")
 
 

@@ -27,7 +27,7 @@ class StdoutFailed(Exception):
 
 
 class GuardedStdout:
-    """Standard output, or its bytes; what fails in it is told apart from what fails in other files."""
+    """Standard output, or its bytes; its errors are distinguished from those of other files."""
 
     def __init__(self, stream: "Any") -> None:
         """`stream` is None if standard output was closed before the program began."""

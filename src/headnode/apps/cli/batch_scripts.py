@@ -1,4 +1,4 @@
-"""Batch scripts of Slurm, PBS, Grid Engine and LSF, as the head is told of them."""
+"""Batch scripts of Slurm, PBS, Grid Engine and LSF, as the head gets them."""
 
 from headnode.apps.cli.job_files import read_job_file
 from headnode.apps.cli.options import Arguments

@@ -150,7 +150,7 @@ def find_command(noun: str, verb: str) -> CliCommand:
 
 
 def every_command() -> "Iterator[tuple[str, CliCommand]]":
-    """Yield every command with its noun, in the order they are told."""
+    """Yield every command with its noun, in the order of the help."""
     for noun, verbs in MODULES.items():
         for verb in verbs:
             yield noun, find_command(noun, verb)

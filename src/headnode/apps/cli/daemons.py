@@ -69,7 +69,7 @@ def client_of(directory: str) -> Client:
 def ping(client: Client) -> dict[str, Any] | None:
     """Return what the head says of itself, or None when it does not run.
 
-    Raises:  NotAllowed ``no-access`` when it is somebody else's.
+    Raises:  NotAllowed ``no-access`` when it belongs to another user.
     """
     try:
         return client.ask("ping")
@@ -157,7 +157,7 @@ def agent_log(directory: str) -> str:
 
 
 def join_cluster(directory: str, settings: AgentSettings, invitation: str) -> None:
-    """Become a node; what keeps this machine from it is told by the agent.
+    """Become a node; the agent reports why this machine cannot be one.
 
     Raises:  SystemExit with the status of the agent.
     """

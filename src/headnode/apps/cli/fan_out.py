@@ -24,7 +24,7 @@ Write = Callable[[bytes], object]
 
 
 class RunOutputSink(Protocol):
-    """Who is told what happens on the nodes."""
+    """The receiver of what happens on the nodes."""
 
     def wrote(self, node: str, data: bytes, *, is_error: bool) -> None:
         """A command has written something."""
@@ -254,7 +254,7 @@ _WAITING = 64  # pieces of output that wait to be shown, before no more is read
 
 
 class NodeOutput(NamedTuple):
-    """What came from a node: output, its end, or why there is nothing more to expect from anybody."""
+    """What came from a node: output, its end, or why nothing more comes from any node."""
 
     node: str
     output: bytes = b""

@@ -65,7 +65,7 @@ def refuse_how(asked: Arguments) -> None:
 
 
 def described_by(asked: Arguments, path: str) -> "dict[str, Any]":
-    """Return what the head is told of the job file at `path`: its text, the files it names, how to read it.
+    """Return the job file at `path` as the head gets it: its text, the files it names, how to read it.
 
     Raises:  BadRequest ``job-file``.
     """

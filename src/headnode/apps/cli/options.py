@@ -255,7 +255,7 @@ _OTHER_NODE_STATES = {"online": "Ready", "offline": "Drained"}
 
 
 def read_states(text: str | None, known: "tuple[str, ...]" = STATES) -> "list[str] | None":
-    """Read a list of states in anybody's spelling; None for no list, ``*`` or ``all``.
+    """Read a list of states in the spelling of any supported system; None for no list, ``*`` or ``all``.
 
     Raises:  BadRequest ``usage`` for a word that is no state.
     """

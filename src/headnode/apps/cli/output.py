@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Output:
-    """What commands may say.  The implementations differ in how results look, not in what is told.
+    """The output of commands.  The implementations differ in form, not in content.
 
     `width` is that of the terminal in columns; None means there is none, so nothing is cut.
     """
@@ -214,7 +214,7 @@ class ProgressLine:
 
 
 def history_progress() -> "Callable[[int, int], None]":
-    """Return who tells how many jobs of the history have come; on a terminal the line is gone at the end."""
+    """Return a counter of the jobs of the history that were read; a terminal shows it up to the end."""
 
     telling = ProgressLine()
 

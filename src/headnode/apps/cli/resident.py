@@ -98,7 +98,7 @@ def unchanged(files: "Files") -> bool:
 
 
 def _remove_those_of_slot(name: str) -> None:
-    """Remove the names that killed residents have left: who has the lock is the only one of its slot."""
+    """Remove the names that killed residents left behind: a slot has one resident, which holds the lock."""
     for each in os.listdir(DIRECTORY):
         if len(each) == _NAME and _slot(each) == _slot(name):
             _remove(each)

@@ -6,10 +6,10 @@ CREATING_QUESTIONS = frozenset(
         "submit_job",
         "add_tasks",
         "clone_job",
-        "submit_jobs",
         "submit_group",
         "invite_node",
-        "create_reservation",
         "create_token",
+        "submit_jobs",
+        "create_reservation",
     )
 )

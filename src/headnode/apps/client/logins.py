@@ -48,7 +48,7 @@ class HeadLogin:
         return f"{host}:{self.port}"
 
     def is_called(self, name: str) -> bool:
-        """Whether somebody may mean this head by a name: an address, a host, its first word, or a cluster."""
+        """Return True if a name can mean this head: address, host, first label of a host, cluster."""
         name = name.lower()
         host = self.host.lower()
         short = host.partition(".")[0] if not host.replace(".", "").isdigit() else host

@@ -37,7 +37,7 @@ def connect(login: HeadLogin) -> Connection:
 
 
 def dial(host: str, port: int, authority: str) -> Connection:
-    """Return a connection to the head for whom the authority (PEM) vouches; nobody is known on it yet.
+    """Return a connection to a head with a certificate of the authority (PEM); it has no user yet.
 
     Raises:  Unavailable ``head-away``; NotAllowed ``wrong-head``.
     """

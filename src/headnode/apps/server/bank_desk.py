@@ -204,7 +204,7 @@ class BankDesk:
         self._later(key, reply.words, time.monotonic() - began)
 
     def _later(self, key: BankKey, words: str, took: float) -> None:
-        """Try again later: after a slow bank late enough that it has done what it was told, or never will."""
+        """Try again later; after a slow bank, late enough that the earlier request is carried out or lost."""
         tries = self._tries.get(key, (0, 0.0))[0] + 1
         rest = max(3 * took, min(FIRST_REST * 3 ** min(tries - 1, 10), LONGEST_REST))
         self._pause = time.monotonic() + FIRST_REST

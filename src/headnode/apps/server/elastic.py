@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from headnode.adapters.own_python import module_command
 from headnode.apps.server.command_batcher import CommandBatcher
-from headnode.core.model.elastic import ElasticPool
 from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import Instant, JobId, format_time_limit
+from headnode.core.model.resource import ElasticPool
 from headnode.core.scheduling.elastic_demand import NO_DEMAND, ElasticDemand, IdleNodes, elastic_demand
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command

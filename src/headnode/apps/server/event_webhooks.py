@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,10 +27,9 @@ log = logging.getLogger("headnode.notices")
 class EventWebhooks:
     """Has events posted to the addresses of the parameter `EventWebhooks`."""
 
-    def __init__(self, context: ServerContext, state: Path) -> None:
-        """Raises:  sqlite3.Error when the file of the cursors cannot be used."""
-        self._context = context
-        self._cursors = HookCursors(state / "webhooks.db")
+    def __init__(self, context: ServerContext, path: Path) -> None:
+        """`path` is the file of the cursors."""
+        self._context, self._path = context, path
         self._notifier = NotifierProcess(lambda _: None)
         self._changed = asyncio.Event()  # a parameter has
         self._set_at = 0  # the event that set the hooks last
@@ -49,6 +49,7 @@ class EventWebhooks:
     async def keep(self) -> None:
         """Post events for ever."""
         running: dict[str, asyncio.Task[None]] = {}
+        self._cursors = await self._opened()
         try:
             while True:
                 self._changed.clear()
@@ -71,6 +72,17 @@ class EventWebhooks:
             await asyncio.gather(*running.values(), return_exceptions=True)
             await self._notifier.end()
             self._cursors.close()
+
+    async def _opened(self) -> HookCursors:
+        """Return the cursors; wait while their file cannot be used."""
+        while True:
+            try:
+                return HookCursors(self._path)
+            except sqlite3.Error as error:
+                problem = f"{self._path} cannot be used: {error}"
+            log.error("no webhook gets events: %s", problem)
+            self._problems |= dict.fromkeys(self._words("EventWebhooks"), problem)
+            await asyncio.sleep(LONGEST_WAIT)
 
     async def _serve(self, hook: str) -> None:
         after = self._cursors.number(hook)

@@ -46,7 +46,7 @@ from headnode.core.state.resources import ReportHanded
 from headnode.core.state.transitions import JobState, TaskState
 from headnode.engine.engine import Engine
 from headnode.engine.ports import Past
-from headnode.protocol.task_answers import OutputBytesAnswer
+from headnode.protocol.job_answers import OutputBytesAnswer
 
 log = logging.getLogger("headnode.handoff")
 

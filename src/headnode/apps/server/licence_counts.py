@@ -3,11 +3,10 @@
 import asyncio
 import logging
 
-from headnode.apps.server.command_batcher import CommandBatcher
+from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import BadRequest, Refused, Unavailable
 from headnode.core.model.user import User
 from headnode.core.state import nodes as c
-from headnode.engine.engine import Engine
 from headnode.engine.settings import read_licences
 
 log = logging.getLogger("headnode.licences")
@@ -19,11 +18,10 @@ BY = User(name="LicenceProgram", uid=0, gid=0, administrator=True)
 
 
 class LicenceCounts:
-    """Runs the program again and again.  While it fails the last counts hold, and `problem` says why."""
+    """Runs the program again and again.  While it fails, the last counts stay, and the context knows why."""
 
-    def __init__(self, engine: Engine, batcher: CommandBatcher) -> None:
-        self._engine, self._batcher = engine, batcher
-        self.problem = ""
+    def __init__(self, context: ServerContext) -> None:
+        self._context, self._engine, self._batcher = context, context.engine, context.batcher
 
     async def keep(self) -> None:
         """Keep the counts as the program tells them, for ever."""
@@ -34,7 +32,7 @@ class LicenceCounts:
                 await self._look(program)
                 rest = settings.number("LicenceInterval")
             else:
-                self.problem, rest = "", WITHOUT
+                self._context.licence_problem, rest = "", WITHOUT
             await self._rest(program, rest)
 
     async def _rest(self, program: str, seconds: float) -> None:
@@ -48,14 +46,14 @@ class LicenceCounts:
         from headnode.adapters.processes.site_programs import run_site_program
 
         ran = await run_site_program(program, "the licence program", {}, PATIENCE, MOST_OUTPUT)
-        before = self.problem
-        self.problem = f"{ran.trouble}: {ran.line}".rstrip(": ") if ran.trouble else ""
-        if not self.problem:
+        before = self._context.licence_problem
+        self._context.licence_problem = f"{ran.trouble}: {ran.line}".rstrip(": ") if ran.trouble else ""
+        if not self._context.licence_problem:
             await self._set(
                 ",".join(filter(None, map(str.strip, ran.said.decode(errors="replace").split("\n"))))
             )
-        if self.problem and self.problem != before:
-            log.warning("%s; the counts stay as they are", self.problem)
+        if self._context.licence_problem and self._context.licence_problem != before:
+            log.warning("%s; the counts stay as they are", self._context.licence_problem)
 
     async def _set(self, told: str) -> None:
         try:
@@ -63,4 +61,4 @@ class LicenceCounts:
             if told != self._engine.settings.text("Licences"):
                 await self._batcher.ask(c.SetParameter(by=BY, name="Licences", value=told))
         except (BadRequest, Refused, Unavailable) as error:
-            self.problem = f"the output of the licence program is not valid: {error}"
+            self._context.licence_problem = f"the output of the licence program is not valid: {error}"

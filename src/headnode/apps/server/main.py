@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,32 +42,24 @@ from headnode.apps.server.agent_supervisor import (
     remove_former_nodes,
     watch_for_lost_nodes,
 )
-from headnode.apps.server.api.delegations import DelegationCleaner
-from headnode.apps.server.api.node_commands import close_all
 from headnode.apps.server.api.streams import JobWatchers
-from headnode.apps.server.api.task_output import OutputRetention
-from headnode.apps.server.bank_desk import BankDesk
 from headnode.apps.server.command_batcher import CommandBatcher, EffectsInOrder
 from headnode.apps.server.doors.unix import GATEWAY_SOCKET, GatewayDoor, UnixDoor
-from headnode.apps.server.elastic import ElasticNodes
-from headnode.apps.server.event_webhooks import EventWebhooks
 from headnode.apps.server.filtering.activation_offers import ActivationFilters
 from headnode.apps.server.filtering.filter_documents import FilterCaller
 from headnode.apps.server.filtering.submission_chain import SubmissionFilters
 from headnode.apps.server.job_notices import JobNotices
+from headnode.apps.server.late_parts import LateParts
 from headnode.apps.server.server_context import ContextParts, ServerContext
 from headnode.core.model.errors import HeadnodeError, Unavailable
 from headnode.core.model.node import NodeState
 from headnode.core.state import nodes as c
-from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.events import Event
 from headnode.engine.engine import Engine
 from headnode.engine.policy_registry import PolicyRegistry
-from headnode.engine.ports import HeadStore, Past
+from headnode.engine.ports import HeadStore
 
 if TYPE_CHECKING:
     from headnode.apps.server.doors.network import NetworkListener
-    from headnode.apps.server.hand_off import HandOff
 
 
 class HeadOptions(msgspec.Struct, frozen=True):
@@ -196,23 +188,20 @@ class Head:
         self.context = ServerContext(
             self.engine, journal, self.batcher, options.state, options.name, self._parts_of
         )
-        self._webhooks = EventWebhooks(self.context, options.state)
-        self._delegations = DelegationCleaner(self.context)
         told = self.context
         self._effects.effects += [told.feed, told.job_counters, told.predicted_starts, self._notices]
-        self._effects.effects += [self._bank, self._submissions, self._hand_off, self._webhooks]
-        self._effects.effects += [self._delegations, self.elastic]
+        self._effects.effects += [*self._late.all, self._submissions]
         self.engine.offers.filters = self._activations
+        for part in self._late.all:
+            part.look()
         self._supervisor = AgentSupervisor(options.state, node_names(options), options.processors)
 
     def _parts_of(self, context: ServerContext) -> ContextParts:
         """Make the parts of the head that need its context."""
         options = self._options
         self._notices = JobNotices(self.engine, context.lookups, options.state, options.name)
-        self.elastic = ElasticNodes(self.engine, self.batcher, lambda: self.context.network)
-        self._hand_off = HandOffWhenNeeded(self, options, self._journal)
         self._filter_caller = FilterCaller(options.state, options.name)
-        self._bank = BankDesk(context, self._filter_caller)
+        self._late = LateParts(context, self._filter_caller, self._journal)
         self._submissions = SubmissionFilters(context, self._filter_caller)
         self._activations = ActivationFilters(context, self._filter_caller)
         address = address_to_listen_at(options.state, options.listen)
@@ -227,8 +216,8 @@ class Head:
             submission_chain=self._submissions,
             asker=self._filter_caller,
             notices=self._notices,
-            hand_off=lambda: self._hand_off.made,
-            elastic=self.elastic,
+            hand_off=lambda: self._late.hand_off.made,
+            elastic=lambda: self._late.elastic.made,
             network=self._network(context, address) if address else None,
         )
 
@@ -259,7 +248,10 @@ class Head:
 
     def _shut_down(self) -> None:
         """End with the agents of this machine; others stay, as a new head cannot start them."""
-        close_all(self.context)
+        if self.context.open_on_nodes:
+            from headnode.apps.server.api.node_commands import close_all
+
+            close_all(self.context)
         nodes = self.engine.cluster.nodes
         for name, link in self.links.links.items():
             if name not in nodes or not nodes[name].key:
@@ -333,13 +325,7 @@ class Head:
             remove_former_nodes(self.engine, self.batcher, self._options.state, node_names(self._options)),
             self.context.predicted_starts.keep(),
             self._notices.keep(),
-            self._bank.keep(),
-            self._webhooks.keep(),
-            self._delegations.keep(),
-            self._hand_off.keep(),
-            self.elastic.keep(),
-            self.context.licences.keep(),
-            OutputRetention(self.engine, self.context.lookups, self.links.links).keep(),
+            *(part.keep() for part in self._late.all),
         ]
 
     async def _snapshots(self) -> None:
@@ -356,35 +342,3 @@ def _log_crash(task: "asyncio.Task[None]") -> None:
     """Say that a part of the head has ended which should go on for ever."""
     if not task.cancelled() and task.exception() is not None:
         log.critical("a part of the head has stopped: %s", task.get_coro(), exc_info=task.exception())
-
-
-class HandOffWhenNeeded:
-    """Hands jobs over to resources; nothing of it is imported before there is one."""
-
-    def __init__(self, head: Head, options: HeadOptions, past: Past) -> None:
-        self._head, self._options, self._past = head, options, past
-        self.made: HandOff | None = None
-        self._needed = asyncio.Event()
-        self._make(head.engine.cluster)
-
-    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
-        """Begin with the first resource, and let it do its part."""
-        self._make(cluster)
-        if self.made is not None:
-            self.made.perform(events, cluster)
-
-    def _make(self, cluster: ClusterState) -> None:
-        if self.made is not None or not cluster.resource_index.named:
-            return
-        from headnode.apps.server.hand_off import HandOff
-
-        head, name = self._head, self._options.name
-        secret_of, starts = head.elastic.secret_of, lambda: head.context.predicted_starts
-        self.made = HandOff(head.engine, head.batcher, name, secret_of, starts, self._past)
-        self._needed.set()
-
-    async def keep(self) -> None:
-        """Hand over for ever."""
-        await self._needed.wait()
-        if self.made is not None:
-            await self.made.keep()

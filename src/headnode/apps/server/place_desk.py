@@ -15,16 +15,14 @@ from headnode.core.batch.resource_waits import ResourceWaits
 from headnode.core.batch.site import SiteJob
 from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.job import spec_at
-from headnode.core.model.place import PlaceEstimate, StartBasis
 from headnode.core.model.quantities import Instant, JobId, Seconds
-from headnode.core.model.resource import HERE, BatchResource
+from headnode.core.model.resource import HERE, BatchResource, PlaceEstimate, StartBasis
 from headnode.core.model.resource_system import ResourceSystem
 from headnode.core.scheduling.reasons import never_with_any
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
 from headnode.core.state.job_record import JobRecord, decode_record
-from headnode.core.state.place_choice import choose_place, expected_by_waits
-from headnode.core.state.place_job import PlaceJob, places_of
+from headnode.core.state.place_choice import PlaceJob, choose_place, expected_by_waits, places_of
 from headnode.core.state.resources import why_not_there
 from headnode.engine.engine import Engine
 from headnode.engine.ports import Past

@@ -21,11 +21,11 @@ from headnode.apps.server.doors.user_shares import Roles, UserShares
 from headnode.apps.server.filtering.filter_documents import FilterCaller
 from headnode.apps.server.job_lookup import Briefs, JobLookup
 from headnode.apps.server.job_notices import JobNotices
-from headnode.apps.server.licence_counts import LicenceCounts
 from headnode.apps.server.predicted_starts import PredictedStarts, PredictionCoverage
 from headnode.apps.server.waiting_reasons import (
     awaits_files,
     filter_reasons,
+    hold_reasons,
     preemption_reasons,
     staging_reason,
 )
@@ -46,7 +46,7 @@ from headnode.core.state.depend import (
     outcome_words,
 )
 from headnode.core.state.events import Event
-from headnode.core.state.job_record import JobHold, JobRecord
+from headnode.core.state.job_record import JobRecord
 from headnode.core.state.job_request import suspension_of
 from headnode.core.state.place_choice import places_in_words
 from headnode.core.state.transitions import JobState
@@ -134,14 +134,6 @@ ABOUT_SUSPENSION = "suspended"
 """The `what` of the reason for a suspended job, which waits for its resume."""
 
 
-def hold_in_words(hold: JobHold) -> str:
-    """Return what a hold is to a reader: its name, who set it and when, and why."""
-    at = datetime.fromtimestamp(hold.at, UTC).astimezone().isoformat(timespec="seconds")
-    by = f" by {hold.by}" if hold.by else ""
-    why = f": {hold.message}" if hold.message else ""
-    return f"it has the hold {hold.name!r}, set{by} at {at}{why}"
-
-
 class SubmissionChain(Protocol):
     """The way of jobs into the queue, past submission filters if there are any."""
 
@@ -194,7 +186,7 @@ class ContextParts(NamedTuple):
     asker: FilterCaller | None = None  # calls filters; None: no filters are called
     notices: JobNotices | None = None  # sends notifications; None: none are sent
     hand_off: "Callable[[], HandOff | None]" = lambda: None  # what hands jobs over to other schedulers
-    elastic: "ElasticNodes | None" = None  # makes nodes of allocations
+    elastic: "Callable[[], ElasticNodes | None]" = lambda: None  # makes nodes of allocations
     network: "NetworkListener | None" = None  # where nodes of other machines join; None: nowhere
 
 
@@ -231,7 +223,7 @@ class ServerContext:
         self.coverage = PredictionCoverage(past)
         self.runs: dict[JobId, RunOnNodes] = {}  # commands on many nodes, by the job outside the queue
         self.open_on_nodes: set[tuple[str, JobId]] = set()  # the nodes that are ready for one of them
-        self.licences = LicenceCounts(engine, batcher)
+        self.licence_problem = ""  # why the program that counts licences failed
         self.roles = Roles(
             lambda: engine.settings,
             lambda: any(template.groups for template in engine.cluster.templates.values()),
@@ -242,7 +234,7 @@ class ServerContext:
         self.searching = asyncio.Lock()  # held by the one question that asks the policy many times
         (
             self.watchers, self.sessions, self.links, self.contacts, self.given_up_in, self.shut_down,
-            self.store, self.submission_chain, self.asker, self.notices, self._hand_off, self.elastic,
+            self.store, self.submission_chain, self.asker, self.notices, self._hand_off, self._elastic,
             self.network,
         ) = parts(self)  # fmt: skip
 
@@ -250,6 +242,11 @@ class ServerContext:
     def hand_off(self) -> "HandOff | None":
         """What hands jobs over to other schedulers; None where there is no resource."""
         return self._hand_off()
+
+    @property
+    def elastic(self) -> "ElasticNodes | None":
+        """What makes nodes of allocations; None where there is no elastic pool."""
+        return self._elastic()
 
     @property
     def cluster(self) -> ClusterState:
@@ -322,7 +319,7 @@ class ServerContext:
         if record.id in self.cluster.queue.held:
             until = datetime.fromtimestamp(self.cluster.queue.held[record.id], UTC).astimezone()
             found.append(Reason(Why.HOLD, f"it is held until {until.isoformat(timespec='seconds')}"))
-        found += [Reason(Why.HOLD, hold_in_words(hold), hold.name) for hold in record.holds]
+        found += hold_reasons(record)
         found += filter_reasons(self.cluster, self.engine.offers, record)
         if not record.waits_for:
             return found
@@ -359,7 +356,7 @@ class ServerContext:
     def reasons_elsewhere(self, record: JobRecord) -> list[Reason]:
         """Return why a job does not run that is at a resource, or goes to one."""
         if record.state is JobState.HANDED:
-            held = [Reason(Why.HOLD, hold_in_words(hold), hold.name) for hold in record.holds]
+            held = hold_reasons(record)
             words = self.hand_off.reason(record) if self.hand_off is not None else ""
             held += [Reason(Why.RESOURCE, words)] if words else []
             return held + self.reasons_of_places(record)

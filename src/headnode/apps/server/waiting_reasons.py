@@ -1,21 +1,20 @@
 """Why a job waits for filters, files or because of preemption, and how far the files of a task are."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from headnode.adapters.nodes.link import NodeLink
 from headnode.adapters.wire.agent_messages import AttemptTransfers
-from headnode.apps.readable_values import duration
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.model.staging import StorageBase, host_of
 from headnode.core.model.task import TaskSpec, program_url
 from headnode.core.scheduling.plan import Plan, Reason, Why
 from headnode.core.scheduling.view import QueueArrival
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.job_record import JobRecord
+from headnode.core.state.job_record import JobHold, JobRecord
 from headnode.core.state.job_request import request_to_resume, suspension_of
 from headnode.core.state.templates import submission_filters
 from headnode.core.state.transitions import JobState
@@ -114,6 +113,18 @@ def _behind_blocker(cluster: ClusterState, offers: PendingOffers, record: JobRec
     return [Reason(Why.FILTER, f"job {blocker.id} blocks the queue{said}", str(blocker.id))]
 
 
+def hold_reasons(record: JobRecord) -> list[Reason]:
+    """Return the holds of a job: the name of each, the user that set it, since when, and the message."""
+    return [Reason(Why.HOLD, _hold_in_words(hold), hold.name) for hold in record.holds]
+
+
+def _hold_in_words(hold: JobHold) -> str:
+    at = datetime.fromtimestamp(hold.at, UTC).astimezone().isoformat(timespec="seconds")
+    by = f" by {hold.by}" if hold.by else ""
+    why = f": {hold.message}" if hold.message else ""
+    return f"it has the hold {hold.name!r}, set{by} at {at}{why}"
+
+
 def preemption_reasons(plan: Plan | None, record: JobRecord) -> list[Reason]:
     """Return the jobs preempted for this job, or the job it is preempted for; `plan` is the latest plan."""
     if record.state.is_queued:
@@ -150,6 +161,8 @@ def _being_preempted(record: JobRecord) -> list[Reason]:
 
 def staging_reason(links: Mapping[str, NodeLink], record: JobRecord, spec: JobSpec, now: Instant) -> Reason:
     """Return how many files a job waits for, at which rate they come, and whether it holds processors."""
+    from headnode.apps.readable_values import duration  # imported with the first such job
+
     told = _transfers_in(links, record)
     known = [each for _, each in told if each is not None]
     hosts = {host for task, _ in told for host in source_hosts(spec, spec.tasks[task - 1])}
@@ -235,6 +248,8 @@ def arrivals(links: Mapping[str, NodeLink], cluster: ClusterState, now: Instant)
 
 def source_hosts(spec: JobSpec, task: TaskSpec) -> set[str]:
     """Return the hosts from which the first files of a task come; the node itself is none."""
+    from headnode.core.model.staging import StorageBase, host_of
+
     base = StorageBase(task.storage_base or spec.storage_base)
     files = [base.resolve(one.url) for one in task.stage_in[:MOST_FILES_LOOKED_AT]]
     return {host_of(url) for url in (program_url(task.command), *files)} - {""}

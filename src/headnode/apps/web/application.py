@@ -11,7 +11,6 @@ from starlette.routing import BaseRoute, Route
 
 from headnode.apps.web.event_streams import stream_routes
 from headnode.apps.web.gateway import Gateway
-from headnode.apps.web.host_check import HostCheck
 from headnode.apps.web.hpc_pack.routes import hpc_pack_routes
 from headnode.apps.web.http_server import SlowReaders
 from headnode.apps.web.login.one_time import OneTimeLogins, SessionPages
@@ -19,7 +18,7 @@ from headnode.apps.web.metrics import metrics_routes
 from headnode.apps.web.openapi import document_routes
 from headnode.apps.web.problems import answering, problem_response, wrong
 from headnode.apps.web.rest import rest_routes
-from headnode.apps.web.security_headers import SecurityHeaders
+from headnode.apps.web.security_headers import HostCheck, SecurityHeaders
 from headnode.core.model.errors import Broken, NotFound
 
 

@@ -19,9 +19,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from headnode.apps.web.head_client import HeadClient, WebCaller
 from headnode.apps.web.head_connection import HeadConversation
-from headnode.apps.web.identity import RequestIdentity
+from headnode.apps.web.identity import RequestIdentity, is_same
 from headnode.apps.web.problems import cross_site, problem_of, problem_response, wrong
-from headnode.apps.web.sessions import is_same
 from headnode.core.model.bounds import (
     UNREADABLE,
     WEB_CONVERSATIONS,

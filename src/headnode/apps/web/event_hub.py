@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from headnode.apps.web.chunked_stream import SharedChunk
 from headnode.apps.web.head_client import HeadClient, WebCaller
+from headnode.apps.web.http_server import SharedChunk
 from headnode.core.model.bounds import EVENT_STREAMS, EVENT_STREAMS_OF_USER, STREAM_QUEUE
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable
 from headnode.protocol.event_answers import EventObject, EventsAnswer, EventsRequest, cloud_event

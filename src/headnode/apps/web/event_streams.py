@@ -14,10 +14,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from headnode.apps.web.chunked_stream import ChunkedStream, SharedChunk
 from headnode.apps.web.event_hub import EventBatch, EventHub, EventQueue, StreamedEvent, pieces_of
 from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.head_client import WebCaller
+from headnode.apps.web.http_server import ChunkedStream, SharedChunk
 from headnode.apps.web.problems import problem_of, problem_response, wrong
 from headnode.core.model.bounds import LIST
 from headnode.core.model.errors import HeadnodeError

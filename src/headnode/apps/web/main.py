@@ -23,14 +23,13 @@ from headnode.apps.web.control import ControlSocket
 from headnode.apps.web.conversations import Conversations
 from headnode.apps.web.gateway import Gateway
 from headnode.apps.web.head_client import HeadClient
-from headnode.apps.web.host_check import LOOPBACK_NAMES, host_without_port
 from headnode.apps.web.http_server import BoundedHttp
-from headnode.apps.web.identity import RequestIdentity
+from headnode.apps.web.identity import RequestIdentity, WebSessions
 from headnode.apps.web.login.choices import LOCAL, OPENID, OWN_USER, PAM, OpenidOptions, login_routes
 from headnode.apps.web.login.one_time import OneTimeLogins
 from headnode.apps.web.pilot.routes import pilot_routes
 from headnode.apps.web.request_body import BodyRoom
-from headnode.apps.web.sessions import WebSessions
+from headnode.apps.web.security_headers import LOOPBACK_NAMES, host_without_port
 from headnode.core.model.bounds import WEB_CONNECTIONS, WEB_HEAD, WEB_MESSAGE
 from headnode.core.model.errors import BadRequest, HeadnodeError, Unavailable
 

@@ -1,9 +1,11 @@
-"""The handlers of the REST API: each carries out the verb of its route for the user of the request."""
+"""The handlers of the REST API: each carries out the verb of its route for the user of the request.
+
+Output of tasks is sent as bytes, whole or a range of it (RFC 9110, section 14)."""
 
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Any, Final
@@ -15,13 +17,96 @@ from starlette.routing import Route
 
 from headnode.apps.web.event_streams import SILENCE
 from headnode.apps.web.gateway import Gateway
-from headnode.apps.web.head_client import WebCaller
+from headnode.apps.web.head_client import HeadClient, WebCaller
 from headnode.apps.web.head_connection import without_ok
-from headnode.apps.web.problems import answering
+from headnode.apps.web.problems import answering, wrong
 from headnode.apps.web.request_fields import JSON, Fields, fields_of
-from headnode.apps.web.task_files import output_response
-from headnode.core.model.errors import HeadnodeError
+from headnode.apps.web.security_headers import SANDBOX
+from headnode.core.model.errors import HeadnodeError, NotFound
+from headnode.protocol.job_answers import OutputBytesAnswer
+from headnode.protocol.requests import ReadOutputRequest
 from headnode.protocol.rest_routes import PREFIX, ROUTES, RestForm, RestRoute
+
+PIECE: Final = 1 << 18  # bytes that the head is asked for at once
+_RANGE: Final = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
+
+
+async def output_response(
+    head: HeadClient, caller: WebCaller, request: Request, fields: Mapping[str, Any]
+) -> Response:
+    """Return output as it is now; what is written meanwhile is left for the next request.
+
+    Raises:  NotFound ``no-output``; BadRequest ``bad-range``; what refuses it.
+    """
+    if taken := fields.keys() & {"offset", "limit"}:
+        what = f"{min(taken)!r} is for answers in JSON"
+        raise wrong("field", what, "send Accept: application/json, or use Range", (min(taken),))
+    asked = msgspec.convert(dict(fields), ReadOutputRequest)
+    begin = await _read(head, caller, asked, 0, 1)
+    if begin.missing is True:
+        raise NotFound(
+            code="no-output",
+            what=f"task {asked.task} of job {asked.job} has written no {asked.stream.replace('_', ' ')} yet",
+        )
+    said = None if "if-range" in request.headers else request.headers.get("range")
+    part = _part_of(said, begin.size)
+    first, end = part or (0, begin.size)
+    headers = {
+        "accept-ranges": "bytes",
+        "cache-control": "private, no-cache",
+        "content-disposition": f'attachment; filename="job-{asked.job}-task-{asked.task}.txt"',
+        "content-length": str(end - first),
+        "content-security-policy": SANDBOX,
+    }
+    if part:
+        headers["content-range"] = f"bytes {first}-{end - 1}/{begin.size}"
+    return StreamingResponse(
+        _pieces(head, caller, asked, first, end),
+        206 if part else 200,
+        headers,
+        media_type="text/plain; charset=utf-8",
+    )
+
+
+def _part_of(header: str | None, size: int) -> tuple[int, int] | None:
+    """Return the first byte and the one behind the last; None for the whole, also for several ranges.
+
+    Raises:  BadRequest ``bad-range`` for a range behind the end.
+    """
+    found = _RANGE.fullmatch((header or "").replace(" ", ""))
+    if found is None or not any(found.groups()):
+        return None
+    begin, last = found.groups()
+    if not begin:
+        first, end = max(0, size - int(last)), size
+    else:
+        first, end = int(begin), min(size, int(last) + 1 if last else size)
+    if last and begin and int(last) < int(begin):
+        return None  # no range at all, says the RFC: ignored
+    if first >= end:
+        raise wrong("bad-range", f"the output has {size} bytes", "ask for a range that begins before its end")
+    return first, end
+
+
+async def _pieces(
+    head: HeadClient, caller: WebCaller, asked: ReadOutputRequest, first: int, end: int
+) -> AsyncIterator[bytes]:
+    """Yield the bytes from `first` to before `end`."""
+    at = first
+    while at < end:
+        told = await _read(head, caller, asked, at, min(PIECE, end - at))
+        if not told.data:
+            return  # the task has made its file shorter
+        yield told.data
+        at += len(told.data)
+
+
+async def _read(
+    head: HeadClient, caller: WebCaller, asked: ReadOutputRequest, offset: int, most: int
+) -> OutputBytesAnswer:
+    request = msgspec.structs.replace(asked, offset=offset, limit=most)
+    return await head.ask(caller, "read_output", request, OutputBytesAnswer)
+
 
 _BY_PLACE: Final = {(route.method, route.path): route for route in ROUTES}
 _CREATED: Final = {"submit_job": "/jobs/{job}", "create_job": "/jobs/{job}", "clone_job": "/jobs/{job}"}

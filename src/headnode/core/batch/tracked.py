@@ -1,4 +1,4 @@
-"""One attempt in another scheduler: what is known of it, how it ended there, and what is told of it."""
+"""One attempt in another scheduler: what is known of it, how it ended there, and its messages to the head."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple

@@ -4,7 +4,7 @@ HeadnodeError
 ├── Refused           the user asked for something we will not do
 │   ├── BadRequest    bad-input: the request itself is wrong: syntax, range, an impossible wish
 │   ├── NotFound      not-found: no such job, task, node, file or plug-in
-│   ├── NotAllowed    not-allowed: it belongs to somebody else
+│   ├── NotAllowed    not-allowed: it belongs to another user
 │   └── WrongState    conflict: right request, wrong moment in the life of the thing
 ├── Unavailable       busy: try again later: a node, the store or the head is away
 └── Broken            fault: our own invariant failed; always a bug, always logged with a story
@@ -18,7 +18,7 @@ class ErrorClass(StrEnum):
     """The class of an error, which says what a program can do about it."""
 
     BAD_INPUT = "bad-input"  # change the request
-    NOT_ALLOWED = "not-allowed"  # ask somebody who may
+    NOT_ALLOWED = "not-allowed"  # the user has no right to do it
     NOT_FOUND = "not-found"  # name something that there is
     CONFLICT = "conflict"  # look at the state of the thing first
     BUSY = "busy"  # try again later

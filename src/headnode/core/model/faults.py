@@ -44,7 +44,7 @@ CAPTURED_OUTPUT = "captured-output"
 SHEPHERD = "shepherd"  # it cannot be made, or does not stay alive
 FACTORY = "factory"
 NODE_FILTERS = "node-filters"  # the programs of the site cannot be used here
-SHORTAGE = "shortage"  # no processes, descriptors or memory for anybody
+SHORTAGE = "shortage"  # the node has no processes, descriptors or memory left
 # Nobody's.
 NOT_OPEN = "not-open"
 NOT_READY = "not-ready"

@@ -17,7 +17,7 @@ from headnode.core.state.agenda import Agenda
 from headnode.core.state.bank_ledger import BankLedger
 from headnode.core.state.elastic_record import ElasticIndex
 from headnode.core.state.events import SuspectJob
-from headnode.core.state.indexes import FreeCores, JobQueue
+from headnode.core.state.indexes import FreeCores, JobQueue, ResourceIndex
 from headnode.core.state.job_record import JobRecord, decode_spec, spec_of, started_run
 from headnode.core.state.job_request import (
     own_request,
@@ -34,7 +34,6 @@ from headnode.core.state.job_request import (
 from headnode.core.state.node_record import NodeRecord, PrologSuccesses, StartFailures
 from headnode.core.state.owner_usage import HALF_LIFE, HALF_LIFE_PARAMETER, OwnerUsage
 from headnode.core.state.reservation_index import ReservationIndex, admitted, admitted_owner
-from headnode.core.state.resource_index import ResourceIndex
 from headnode.core.state.snapshot import Snapshot
 from headnode.core.state.task_graph import TaskGraph
 from headnode.core.state.transitions import JobState, set_recalled

@@ -8,11 +8,11 @@ import shlex
 
 from msgspec.structs import replace
 
-from headnode.core.model.elastic import ElasticPool, check_elastic_pool
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
 from headnode.core.model.job import HeldAmounts, JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.resource import ElasticPool, check_elastic_pool
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
 from headnode.core.state import events as e

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from headnode.core.model.elastic import ElasticPool
 from headnode.core.model.outcome import AttemptOutcome, Ending
 from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.resource import ElasticPool
 from headnode.core.state.events import NodeDrained
 
 YOUNG = 60.0  # seconds: an allocation that ends by itself sooner after it became a node has failed

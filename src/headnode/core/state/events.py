@@ -10,12 +10,10 @@ from typing import Literal
 import msgspec
 
 from headnode.core.model.bank import BankStep
-from headnode.core.model.elastic import ElasticPool
 from headnode.core.model.node import NodeFacts
-from headnode.core.model.place import PlaceEstimate
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.reservation import NodeReservation
-from headnode.core.model.resource import BatchResource
+from headnode.core.model.resource import BatchResource, ElasticPool, PlaceEstimate
 from headnode.core.model.user import Receipt, TokenRole
 from headnode.core.state.job_events import JobEvent, StateEvent
 

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from headnode.core.model.errors import Broken, UnknownDescription
 from headnode.core.model.job import JobSpec, with_option
 from headnode.core.model.outcome import AttemptOfTask
-from headnode.core.model.place import Placement
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.ranges import Ranges
+from headnode.core.model.resource import Placement
 from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
 from headnode.core.state.job_events import Cause, NodeCores, Outcome
 from headnode.core.state.job_usage import Usage

@@ -1,15 +1,27 @@
-"""Choose among own nodes and resources for a job that may run at several: the earliest expected start.
+"""Jobs that may run at several places: the one with the earliest expected start is chosen, and remembered.
 
 Own nodes are kept unless another place is earlier by more than `MARGIN`: a job that was handed over does not
 come back by itself, and predictions are seldom better than that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 
-from headnode.core.model.place import PlaceEstimate, StartBasis
-from headnode.core.model.quantities import Instant, Seconds, format_time_limit
-from headnode.core.model.resource import HERE
+from headnode.core.model.job import JobSpec, places_named
+from headnode.core.model.quantities import Instant, JobId, Seconds, format_time_limit
+from headnode.core.model.resource import (
+    ANY,
+    HERE,
+    BatchResource,
+    PlaceEstimate,
+    Placement,
+    StartBasis,
+)
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.command import Command
+from headnode.core.state.events import Event, JobPlaced
+from headnode.core.state.job_record import spec_of
+from headnode.core.state.transitions import JobState, job_target
 
 MARGIN = Seconds(60.0)
 """By how much a resource must be expected to start a job earlier than own nodes."""
@@ -75,3 +87,50 @@ def _in_words(one: PlaceEstimate, now: Instant) -> str:
 def by_start(estimates: Sequence[PlaceEstimate]) -> list[PlaceEstimate]:
     """Return the estimates, the earliest first; places that cannot be used are last."""
     return sorted(estimates, key=lambda each: (bool(each.problem), each.at if each.usable else inf))
+
+
+class PlaceJob(Command, frozen=True):
+    """Head: send a queued job to the place that is expected to start it first; own nodes are kept else."""
+
+    job: JobId
+    estimates: tuple[PlaceEstimate, ...]
+
+
+def places_of(resources: Mapping[str, BatchResource], spec: JobSpec) -> tuple[str, ...]:
+    """Return the places where a job may run; `any` is own nodes, then all resources by their names."""
+    named = places_named(spec)
+    if ANY not in named:
+        return named
+    return tuple(dict.fromkeys((*(each for each in named if each != ANY), HERE, *sorted(resources))))
+
+
+def place(cluster: ClusterState, command: PlaceJob, now: Instant) -> list[Event]:
+    """Choose, unless the job waits no more for a place, or waits for something else.
+
+    An estimate of a place that the job does not name, or that was removed, is not considered.
+    """
+    record = cluster.jobs.get(command.job)
+    if (
+        record is None
+        or record.state is not JobState.QUEUED
+        or record.id not in cluster.resource_index.choosing
+    ):
+        return []
+    named = cluster.resource_index.named
+    places = places_of(named, spec_of(record))
+    known = {each.place: each for each in command.estimates}
+    fit = tuple(known[each] for each in places if each in known and (each == HERE or each in named))
+    chosen = choose_place(fit)
+    if not chosen:
+        return []
+    return [JobPlaced(at=now, job=record.id, resource=chosen, estimates=fit)]
+
+
+def placed(cluster: ClusterState, event: JobPlaced) -> None:
+    """The job goes to the place, and waits there until that has room."""
+    record = cluster.job(event.job)
+    state = job_target(record.state, event)
+    cluster.dequeue(record)
+    cluster.move(record, state)
+    record.placement = Placement(event.resource, event.at, event.estimates)
+    cluster.enqueue(record)

@@ -22,9 +22,8 @@ from headnode.protocol.answers import (
     WatchedJob,
 )
 from headnode.protocol.cluster_answers import ClusterObject
-from headnode.protocol.explanation_answers import CheckAnswer, Explanation
+from headnode.protocol.job_answers import CheckAnswer, Explanation, SubmissionRefusal
 from headnode.protocol.node_answers import NodeObject
-from headnode.protocol.submission_answers import SubmissionRefusal
 from headnode.sdk.description import (
     COMMAND,
     DIALECT,

@@ -24,6 +24,7 @@ from headnode.protocol.cluster_answers import (
     TemplateAnswer,
     TemplatesAnswer,
 )
+from headnode.protocol.job_answers import SiteJobsAnswer, SiteJobsRequest, SiteNodesAnswer
 from headnode.protocol.requests import (
     AuditLogRequest,
     JobIdRequest,
@@ -46,7 +47,6 @@ from headnode.protocol.resource_answers import (
     ResourcesAnswer,
     SetResourceRequest,
 )
-from headnode.protocol.site_answers import SiteJobsAnswer, SiteJobsRequest, SiteNodesAnswer
 from headnode.protocol.user_answers import (
     AuditAnswer,
     DelegatedCredential,
@@ -66,146 +66,11 @@ from headnode.sdk.verbs.verb_methods import verb_of
 class ClusterVerbs:
     """Verbs about the cluster, templates, filters and users."""
 
-    @verb_of(JobIdRequest)
-    def refund_job(self, job: int) -> RefundAnswer:
-        """Ask the bank to refund all that a job was charged.
-
-        For administrators.
-        """
-
     @verb_of(VerbRequest)
-    def resources(self) -> ResourcesAnswer:
-        """Show every resource.
+    def whoami(self) -> RequestingUser:
+        """Show the requesting user as the head knows it.
 
         For everybody.
-        """
-
-    @verb_of(ResourceNameRequest)
-    def resource(self, name: str) -> ResourceAnswer:
-        """Show one resource, and how its last poll went.
-
-        For everybody.
-        """
-
-    @verb_of(SetResourceRequest)
-    def set_resource(
-        self,
-        name: str,
-        *,
-        system: str | None = None,
-        host: str | None = None,
-        programs: str | None = None,
-        settings: str | None = None,
-        directory: str | None = None,
-        queue: str | None = None,
-        parallel: str | None = None,
-        most_jobs: int | None = None,
-        poll: float | None = None,
-        settle: float | None = None,
-        overlay: bool | None = None,
-        lost_after: float | None = None,
-    ) -> ResourceAnswer:
-        """Add a resource, or change one. Missing fields stay unchanged.
-
-        For administrators.
-
-        system: slurm, pbs or gridengine
-        host: where its commands run, by ssh; empty: on the head's machine
-        programs: directory of its commands; empty: found by PATH
-        settings: SLURM_CONF, PBS_CONF_FILE or SGE_ROOT
-        directory: for files of attempts; empty: in the home of each user
-        queue: partition or queue; empty: that of the site
-        parallel: parallel environment of Grid Engine
-        most_jobs: of ours there at a time
-        poll: between two polls, at least
-        settle: until a submission without an answer may be repeated
-        overlay: jobs that name no resource go there, and its queue is shown
-        lost_after: until a job counts as lost that is no longer listed
-        """
-
-    @verb_of(ResourceNameRequest)
-    def remove_resource(self, name: str) -> RemovedAnswer:
-        """Remove a resource where no job of ours is, and to which none goes.
-
-        For administrators.
-        """
-
-    @verb_of(SiteJobsRequest)
-    def site_jobs(self, *, ended: bool = False, user: str | None = None, limit: int = 1000) -> SiteJobsAnswer:
-        """Show the queue of the site under the overlay: running jobs first, then waiting ones in their order.
-
-        If the site hides jobs, users other than administrators see only their own.
-
-        For everybody.
-
-        ended: those that have ended, newest first
-        user: only of this user
-        """
-
-    @verb_of(VerbRequest)
-    def site_nodes(self) -> SiteNodesAnswer:
-        """Show the nodes of the site under the overlay.
-
-        For everybody.
-        """
-
-    @verb_of(VerbRequest)
-    def templates(self) -> TemplatesAnswer:
-        """Show every job template; Default is always among them.
-
-        For everybody.
-        """
-
-    @verb_of(ShowTemplateRequest)
-    def template(self, template: str, *, form: str = "toml") -> TemplateAnswer:
-        """Show one job template, and its file in TOML or as XML of HPC Pack.
-
-        For everybody.
-
-        form: toml or hpcpack
-        """
-
-    @verb_of(SetTemplateRequest)
-    def set_template(self, text: str) -> StoredTemplate:
-        """Create or replace a job template from its file.
-
-        For administrators.
-
-        text: of a file: TOML, JSON or XML of HPC Pack
-        """
-
-    @verb_of(TemplateNameRequest)
-    def remove_template(self, template: str) -> RemovedAnswer:
-        """Remove a job template.
-
-        For administrators.
-        """
-
-    @verb_of(VerbRequest)
-    def filters(self) -> FiltersAnswer:
-        """Show the filters in calling order, and the plug-ins that are installed.
-
-        For everybody.
-        """
-
-    @verb_of(TestFilterRequest)
-    def test_filter(
-        self,
-        filter: str,
-        jobfile: str,
-        *,
-        kind: str = "",
-        dialect: str | None = None,
-        running: bool = False,
-        backfill: bool = False,
-        resources: int = 1,
-    ) -> FilterTrial:
-        """Call one filter with a job file, outside the queue, and show what its answer would do.
-
-        For administrators.
-
-        filter: a registered name, or the text that would register it
-        kind: submission or activation
         """
 
     @verb_of(VerbRequest)
@@ -298,13 +163,6 @@ class ClusterVerbs:
         For everybody.
         """
 
-    @verb_of(VerbRequest)
-    def whoami(self) -> RequestingUser:
-        """Show the requesting user as the head knows it.
-
-        For everybody.
-        """
-
     @verb_of(NewTokenRequest, creates=True)
     def create_token(
         self,
@@ -353,6 +211,72 @@ class ClusterVerbs:
         For administrators.
         """
 
+    @verb_of(JobIdRequest)
+    def refund_job(self, job: int) -> RefundAnswer:
+        """Ask the bank to refund all that a job was charged.
+
+        For administrators.
+        """
+
+    @verb_of(VerbRequest)
+    def templates(self) -> TemplatesAnswer:
+        """Show every job template; Default is always among them.
+
+        For everybody.
+        """
+
+    @verb_of(ShowTemplateRequest)
+    def template(self, template: str, *, form: str = "toml") -> TemplateAnswer:
+        """Show one job template, and its file in TOML or as XML of HPC Pack.
+
+        For everybody.
+
+        form: toml or hpcpack
+        """
+
+    @verb_of(SetTemplateRequest)
+    def set_template(self, text: str) -> StoredTemplate:
+        """Create or replace a job template from its file.
+
+        For administrators.
+
+        text: of a file: TOML, JSON or XML of HPC Pack
+        """
+
+    @verb_of(TemplateNameRequest)
+    def remove_template(self, template: str) -> RemovedAnswer:
+        """Remove a job template.
+
+        For administrators.
+        """
+
+    @verb_of(VerbRequest)
+    def filters(self) -> FiltersAnswer:
+        """Show the filters in calling order, and the plug-ins that are installed.
+
+        For everybody.
+        """
+
+    @verb_of(TestFilterRequest)
+    def test_filter(
+        self,
+        filter: str,
+        jobfile: str,
+        *,
+        kind: str = "",
+        dialect: str | None = None,
+        running: bool = False,
+        backfill: bool = False,
+        resources: int = 1,
+    ) -> FilterTrial:
+        """Call one filter with a job file, outside the queue, and show what its answer would do.
+
+        For administrators.
+
+        filter: a registered name, or the text that would register it
+        kind: submission or activation
+        """
+
     @verb_of(KeepDelegationRequest)
     def keep_delegation(
         self,
@@ -394,4 +318,80 @@ class ClusterVerbs:
         """Show a delegation with its secret to a task of its user, or on the head's machine to the user.
 
         For everybody; only on the head's machine.
+        """
+
+    @verb_of(VerbRequest)
+    def resources(self) -> ResourcesAnswer:
+        """Show every resource.
+
+        For everybody.
+        """
+
+    @verb_of(ResourceNameRequest)
+    def resource(self, name: str) -> ResourceAnswer:
+        """Show one resource, and how its last poll went.
+
+        For everybody.
+        """
+
+    @verb_of(SetResourceRequest)
+    def set_resource(
+        self,
+        name: str,
+        *,
+        system: str | None = None,
+        host: str | None = None,
+        programs: str | None = None,
+        settings: str | None = None,
+        directory: str | None = None,
+        queue: str | None = None,
+        parallel: str | None = None,
+        most_jobs: int | None = None,
+        poll: float | None = None,
+        settle: float | None = None,
+        overlay: bool | None = None,
+        lost_after: float | None = None,
+    ) -> ResourceAnswer:
+        """Add a resource, or change one. Missing fields stay unchanged.
+
+        For administrators.
+
+        system: slurm, pbs or gridengine
+        host: where its commands run, by ssh; empty: on the head's machine
+        programs: directory of its commands; empty: found by PATH
+        settings: SLURM_CONF, PBS_CONF_FILE or SGE_ROOT
+        directory: for files of attempts; empty: in the home of each user
+        queue: partition or queue; empty: that of the site
+        parallel: parallel environment of Grid Engine
+        most_jobs: of ours there at a time
+        poll: between two polls, at least
+        settle: until a submission without an answer may be repeated
+        overlay: jobs that name no resource go there, and its queue is shown
+        lost_after: until a job counts as lost that is no longer listed
+        """
+
+    @verb_of(ResourceNameRequest)
+    def remove_resource(self, name: str) -> RemovedAnswer:
+        """Remove a resource where no job of ours is, and to which none goes.
+
+        For administrators.
+        """
+
+    @verb_of(SiteJobsRequest)
+    def site_jobs(self, *, ended: bool = False, user: str | None = None, limit: int = 1000) -> SiteJobsAnswer:
+        """Show the queue of the site under the overlay: running jobs first, then waiting ones in their order.
+
+        If the site hides jobs, users other than administrators see only their own.
+
+        For everybody.
+
+        ended: those that have ended, newest first
+        user: only of this user
+        """
+
+    @verb_of(VerbRequest)
+    def site_nodes(self) -> SiteNodesAnswer:
+        """Show the nodes of the site under the overlay.
+
+        For everybody.
         """

@@ -16,6 +16,7 @@ from headnode.protocol.answers import (
     RequeuedJob,
     SubmitAnswer,
 )
+from headnode.protocol.job_answers import SubmitJobsAnswer
 from headnode.protocol.requests import (
     AddTasksRequest,
     CreateJobRequest,
@@ -29,7 +30,6 @@ from headnode.protocol.requests import (
     SubmitJobRequest,
     SubmitJobsRequest,
 )
-from headnode.protocol.submission_answers import SubmitJobsAnswer
 from headnode.sdk.verbs.verb_methods import verb_of
 
 

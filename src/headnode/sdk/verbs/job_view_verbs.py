@@ -8,7 +8,7 @@ from typing import Any
 from headnode.protocol.answers import HistoryAnswer, JobsAnswer, WatchAnswer
 from headnode.protocol.cluster_answers import QueueAnswer, QueueRequest
 from headnode.protocol.event_answers import EventsAnswer, EventsRequest, JobStatesAnswer, JobStatesRequest
-from headnode.protocol.explanation_answers import CheckAnswer, Explanation
+from headnode.protocol.job_answers import CheckAnswer, Explanation
 from headnode.protocol.requests import (
     JobHistoryRequest,
     JobIdRequest,
@@ -55,6 +55,19 @@ class JobViewVerbs:
         """Show what happened to a job.
 
         For everybody.
+        """
+
+    @updates_of(WatchJobsRequest)
+    def watch_jobs(self, job: int | list[int], *, timeout: float | None = None) -> WatchAnswer:
+        """Show all jobs at once, then at most ten times a second those that changed, and all when all have
+        ended.
+
+        The first twelve that wait are shown again every five seconds: the expected start may be another. An
+        update of many tasks comes less often, so that who watches costs the head a twentieth of its time.
+
+        For everybody.
+
+        job: an id, or a list of ids
         """
 
     @verb_of(QueueRequest)
@@ -112,19 +125,6 @@ class JobViewVerbs:
         """Show why a job waits, when it may start, and which changes would let it start now or sooner.
 
         For everybody.
-        """
-
-    @updates_of(WatchJobsRequest)
-    def watch_jobs(self, job: int | list[int], *, timeout: float | None = None) -> WatchAnswer:
-        """Show all jobs at once, then at most ten times a second those that changed, and all when all have
-        ended.
-
-        The first twelve that wait are shown again every five seconds: the expected start may be another. An
-        update of many tasks comes less often, so that who watches costs the head a twentieth of its time.
-
-        For everybody.
-
-        job: an id, or a list of ids
         """
 
     @verb_of(EventsRequest)

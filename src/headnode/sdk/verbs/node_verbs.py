@@ -7,13 +7,6 @@ from typing import Literal
 
 from headnode.protocol.answers import HistoryAnswer
 from headnode.protocol.cluster_answers import RemovedAnswer
-from headnode.protocol.elastic_answers import (
-    ElasticNameRequest,
-    ElasticPoolAnswer,
-    ElasticPoolsAnswer,
-    PauseElasticRequest,
-    SetElasticRequest,
-)
 from headnode.protocol.node_answers import (
     CanceledReservation,
     ChangedReservation,
@@ -33,6 +26,13 @@ from headnode.protocol.requests import (
     SetNodeRequest,
     SetReservationRequest,
     VerbRequest,
+)
+from headnode.protocol.resource_answers import (
+    ElasticNameRequest,
+    ElasticPoolAnswer,
+    ElasticPoolsAnswer,
+    PauseElasticRequest,
+    SetElasticRequest,
 )
 from headnode.sdk.verbs.verb_methods import verb_of
 

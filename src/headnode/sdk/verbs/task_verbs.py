@@ -14,6 +14,13 @@ from headnode.protocol.answers import (
     TasksAnswer,
     TaskStateAnswer,
 )
+from headnode.protocol.job_answers import (
+    InstanceCountsAnswer,
+    InstanceCountsRequest,
+    OutputAnswer,
+    OutputBytesAnswer,
+    ReplacedJob,
+)
 from headnode.protocol.requests import (
     GroupNameRequest,
     ListTasksRequest,
@@ -23,13 +30,6 @@ from headnode.protocol.requests import (
     StopGroupRequest,
     StopTaskRequest,
     TaskIdRequest,
-)
-from headnode.protocol.task_answers import (
-    InstanceCountsAnswer,
-    InstanceCountsRequest,
-    OutputAnswer,
-    OutputBytesAnswer,
-    ReplacedJob,
 )
 from headnode.sdk.verbs.verb_methods import verb_of
 

@@ -115,7 +115,7 @@ def script_at(path: str) -> str:
 
 
 def _told_in(script: str) -> "set[str]":
-    """Return the options of a script that are for the program; what is wrong in it is told by the head."""
+    """Return the options of a script that are for the program; the head reports errors in it."""
     if "#SBATCH" not in script:
         return set()
     from headnode.core.formats.batch.lines import BatchSystem, directives

@@ -74,7 +74,7 @@ def log_out(asked: Arguments, client: Client, out: Output) -> int:
 
 
 def who_am_i(asked: Arguments, client: Client, out: Output) -> int:
-    """Tell as whom the head knows the user."""
+    """Print the user name and the role that the head knows for this user."""
     if asked.words:
         raise usage(f"{asked.words[0]!r} is not understood", "see: hn whoami --help")
     answer = client.ask("whoami")

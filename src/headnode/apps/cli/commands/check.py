@@ -25,7 +25,7 @@ FIDELITY_GROUPS = {
     "translated": "translated: another word with the same meaning",
     "note": "good to know",
 }
-"""The kinds that are told, and what each means; the rest was kept as it stood."""
+"""The kinds that are printed, and what each means; everything else was kept unchanged."""
 
 
 def fidelity_page(report: "dict[str, Any]") -> str:

@@ -141,7 +141,7 @@ def _source(asked: Arguments, request: "dict[str, Any]") -> str:
 
 
 def _batch_script(asked: Arguments, client: Client) -> "dict[str, Any] | None":
-    """Return what the head is told of the program, if that is a file with options for another scheduler."""
+    """Return the script as the head gets it, if the program is a batch script of another scheduler."""
     program = asked.words[0] if asked.words else ""
     if not os.path.isfile(program):  # noqa: PTH113 (pathlib costs 6 ms)
         return None

@@ -29,7 +29,7 @@ def reservation_row(told: "Mapping[str, Any]") -> dict[str, str]:
 
 
 def reservation_view(told: "Mapping[str, Any]") -> dict[str, str]:
-    """Return all that is told of one; empty values are left out."""
+    """Return every field of one ended job; empty values are left out."""
     chosen = ", ".join([*told["node_groups"], *told["features"]])
     optional = {
         "Chosen": f"{told['count']} of any" + (f" with {chosen}" if chosen else "") if told["count"] else "",
@@ -76,7 +76,7 @@ def change_row(change: "Mapping[str, Any]") -> dict[str, str]:
 
 
 def cluster_view(cluster: "Mapping[str, Any]") -> dict[str, str]:
-    """Return all that is told of the cluster."""
+    """Return every field of the cluster."""
     journal = cluster["journal"]
     return {
         "Name": cluster["name"],
@@ -108,7 +108,7 @@ def _next_reservation(told: "Mapping[str, Any] | None") -> dict[str, str]:
 
 
 def _you(you: "Mapping[str, Any]") -> dict[str, str]:
-    """Return as whom the head knows the one who asks."""
+    """Return the user that the head knows the client as, with its role."""
     return {"You": f"{you['user']}, {you['role']}"} if you else {}
 
 
@@ -143,7 +143,7 @@ def _counts(by_state: "Mapping[str, int]") -> str:
 
 
 def history_view(told: "Mapping[str, Any]") -> dict[str, str]:
-    """Return what is told of the jobs that are over."""
+    """Return the fields of ended jobs."""
     wait = told["wait"]
     return {
         "Cluster": told["cluster"],
@@ -240,7 +240,7 @@ LOG_COLUMNS = ("Policy", *PREDICTION_COLUMNS)
 
 
 def log_rows(told: "Sequence[Mapping[str, Any]]") -> list[dict[str, str]]:
-    """Return rows for each policy: all jobs, those that had to wait, and these by what they were told."""
+    """Return rows for each policy: all jobs, those that waited, and these by what was predicted."""
     return [row for outcome in told for row in _policy_rows(outcome)]
 
 

@@ -47,7 +47,7 @@ def section(title: str, points: "Iterable[str | tuple[str, str]]", width: int) -
 
 
 def node_rows(title: str, reasons: "Iterable[Told]", now: float, width: int) -> str:
-    """Return the nodes with why each is out and who holds it; those with the same reason share a line."""
+    """Return why each node is not available and which jobs hold it; nodes with one reason share a line."""
     alike = nodes_by_reason(reasons, now)
     if not alike:
         return ""
@@ -59,7 +59,7 @@ def node_rows(title: str, reasons: "Iterable[Told]", now: float, width: int) -> 
 
 
 def nodes_by_reason(reasons: "Iterable[Told]", now: float) -> list[tuple[list[str], str]]:
-    """Return the nodes that are out for the same reason, with the reason and who holds them."""
+    """Return the nodes that are not available for one reason, the reason, and the jobs that hold them."""
     alike: dict[str, list[str]] = {}
     for reason in reasons:
         text = _without(reason["text"], reason["subject"]) + _held(reason, now)
@@ -68,7 +68,7 @@ def nodes_by_reason(reasons: "Iterable[Told]", now: float) -> list[tuple[list[st
 
 
 def _held(reason: "Told", now: float) -> str:
-    """Return who holds processors of a busy node, and until when at the latest."""
+    """Return the jobs that hold processors of a busy node, and their latest end."""
     parts = []
     for each in reason.get("holders") or ():
         until = each["until"]

@@ -120,7 +120,7 @@ def request(job: "Job") -> str:
 
 
 def view(job: "Job", *, detailed: bool = False, history: bool = False) -> dict[str, str]:
-    """Return all that is told of one job; empty values are left out, but for the keys that scripts read."""
+    """Return every field of one job; empty values are left out, but for the keys that scripts read."""
     told = {
         "Id": str(job["id"]),
         "Name": job["name"],
@@ -268,7 +268,7 @@ def _filled(told: dict[str, str]) -> dict[str, str]:
 
 
 def ending(job: "Job") -> str:
-    """Return how a job ended, in a sentence for whoever waited for it."""
+    """Return how a job ended, in one sentence for the client that waited for it."""
     tasks = job["tasks"]
     parts = [
         counted(tasks[state], "task") + f" {state}"

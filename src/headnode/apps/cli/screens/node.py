@@ -59,7 +59,7 @@ def _why_closed(node: "Node") -> str:
 
 
 def view(node: "Node") -> dict[str, str]:
-    """Return all that is told of one node; empty values are left out."""
+    """Return every field of one node; empty values are left out."""
     jobs = node["jobs"] if isinstance(node["jobs"], list) else []
     optional = {
         "Sockets": str(node["sockets"] or ""),
@@ -137,7 +137,7 @@ def history(entries: "Sequence[Mapping[str, Any]]") -> str:
 
 
 def _oversubscribed(node: "Mapping[str, Any]") -> str:
-    """Return who holds processors that the node no longer has."""
+    """Return the jobs that hold processors which the node no longer has."""
     return "; ".join(
         f"job {each['job']} holds {each['processors']} of its processors on lost nodes"
         for each in node.get("oversubscribed", ())
@@ -165,7 +165,7 @@ def _drain(name: str, drain: "Mapping[str, Any]") -> str:
 
 
 def core_rows(node: "Node") -> list[dict[str, str]]:
-    """Return one record per processor of a node: who holds it, and what runs on it.
+    """Return one record per processor of a node: the job that holds it, and what runs on it.
 
     Source:  HPC Pack ``node listcores``, with its words for the state of a processor.
     """

@@ -33,7 +33,7 @@ def row(task: "Task") -> dict[str, str]:
 
 
 def failure(task: "Task") -> str:
-    """Return how a task or instance failed, in a sentence for whoever waited for its job."""
+    """Return how a task or instance failed, in one sentence for the client that waited for its job."""
     message = _remark(task) or f"its exit code is {_exit(task) or 'not known'}"
     return f"task {address(task)} failed: {message}"
 
@@ -54,7 +54,7 @@ def _remark(task: "Task") -> str:
 
 
 def view(task: "Task") -> dict[str, str]:
-    """Return all that is told of one task; empty values are left out, but for the keys that scripts read."""
+    """Return every field of one task; empty values are left out, but for the keys that scripts read."""
     optional = {**_use(task), **_files(task)}
     return {**row(task), **{key: value for key, value in optional.items() if value}}
 

@@ -1,4 +1,6 @@
-"""The verbs about users: their role, tokens of clients on other machines; and the audit log."""
+"""The verbs about users: their role, tokens of clients on other machines; and the audit log.
+
+Only the owner of a job and administrators see its environment and its scripts."""
 
 import asyncio
 import secrets
@@ -12,16 +14,25 @@ import msgspec
 from headnode.adapters.identity.users import account
 from headnode.adapters.nodes.entrance import digest_of
 from headnode.apps.server.api.verbs import CREATES, READS, VerbAccess, VerbUsers, secret_again, verb
+from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
+from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem
 from headnode.core.model.errors import BadRequest, NotFound, Unavailable, WrongState
+from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.user import User
 from headnode.core.state import tokens as c
 from headnode.core.state.node_record import TokenRecord
-from headnode.core.state.permissions import must_administer
+from headnode.core.state.permissions import (
+    may_copy,
+    may_see,
+    must_administer,
+    private_parts,
+    without_private_parts,
+)
 from headnode.core.state.tokens import LOGIN_LIFETIME
 from headnode.protocol import requests as w
-from headnode.protocol.submission_answers import SubmitJobsAnswer
+from headnode.protocol.job_answers import SubmitJobsAnswer
 from headnode.protocol.user_answers import (
     AuditAnswer,
     LoginAnswer,
@@ -33,7 +44,7 @@ from headnode.protocol.user_answers import (
 )
 
 _AUDITED_FIELDS = ("job", "task", "instance", "group", "node", "nodes", "name", "owner", "token", "template")
-"""The fields of requests that say what they are about; no name of what is said of the one who asks.
+"""The fields of requests that say what they are about; not what a request says about the requesting user.
 
 What jobs run is not written down.
 """
@@ -250,3 +261,35 @@ async def audit_log(context: ServerContext, by: User, request: w.AuditLogRequest
         audit_page, path, job=request.job, user=request.user, since=since, limit=request.limit
     )
     return AuditAnswer(found)
+
+
+def seen_by(context: ServerContext, by: User, found: FoundJob) -> tuple[JobSpec, FidelityReport]:
+    """Return the part of a job that `by` may see, and what was left out."""
+    return _parts_of(found, whole=may_see_private(context, by, found))
+
+
+def copied_by(context: ServerContext, by: User, found: FoundJob) -> tuple[JobSpec, FidelityReport]:
+    """Return the part of a job that `by` may copy, and what was left out."""
+    return _parts_of(found, whole=may_copy(by, found.record, private=_are_private(context)))
+
+
+def may_see_private(context: ServerContext, by: User, found: FoundJob) -> bool:
+    """Whether `by` may see all of a job, and so the file that it was read from."""
+    return may_see(by, found.record, private=_are_private(context))
+
+
+def _parts_of(found: FoundJob, *, whole: bool) -> tuple[JobSpec, FidelityReport]:
+    if whole or not (parts := private_parts(found.spec)):
+        return found.spec, ()
+    private = f"of job {found.record.id} is private to {found.record.owner!r}, and was left out"
+    left_out = [ReportItem(Fidelity.NOT_SUPPORTED, part, f"the {part} {private}") for part in parts]
+    return without_private_parts(found.spec), tuple(left_out)
+
+
+def hides_environment(left_out: FidelityReport) -> bool:
+    """Whether the environment is among what was left out."""
+    return any(item.where == "environment" for item in left_out)
+
+
+def _are_private(context: ServerContext) -> bool:
+    return context.engine.settings.text("PrivateEnvironments") == "yes"

@@ -5,12 +5,11 @@ from collections.abc import Iterable
 from headnode.apps.server.api.verbs import ADMINISTERS, verb
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
-from headnode.core.model.bank import MILLION
+from headnode.core.model.bank import MILLION, BankObject
 from headnode.core.model.user import User
 from headnode.core.state.bank import RefundRuns
 from headnode.core.state.events import BankNoted
 from headnode.protocol import requests as w
-from headnode.protocol.bank_answers import BankObject
 from headnode.protocol.cluster_answers import RefundAnswer
 
 MOST_EVENTS = 1_000  # of a job, that are looked at: the newest

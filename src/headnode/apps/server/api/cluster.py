@@ -13,10 +13,8 @@ from msgspec.structs import replace
 from headnode import __version__
 from headnode.apps.server.api import nodes as show
 from headnode.apps.server.api.access import whoami
-from headnode.apps.server.api.filters_templates import check_programs
 from headnode.apps.server.api.job_objects import Object, count_by_state
 from headnode.apps.server.api.verbs import ADMINISTERS, READS, VerbAccess, VerbUsers, verb
-from headnode.apps.server.cancel_all_jobs import cancel_all_jobs
 from headnode.apps.server.predicted_starts import judged_predictions, prediction_scores
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.model.errors import Unavailable
@@ -96,7 +94,7 @@ async def cluster(context: ServerContext, by: User, request: w.VerbRequest) -> C
         policy_problem=_policy_trouble(context),
         plug_ins=_plug_ins(context),
         notices=_notices(context),
-        licence_problem=context.licences.problem,
+        licence_problem=context.licence_problem,
         requesting_user=await whoami(context, by, request),
         state_directory=str(context.state),
         journal=JournalSize(
@@ -156,6 +154,8 @@ async def set_parameters(
     context: ServerContext, by: User, request: w.SetParametersRequest
 ) -> ParametersAnswer:
     """Set cluster parameters; all of them or, if one is wrong, none."""
+    from headnode.apps.server.api.filters_templates import check_programs
+
     there_are = parameters_with(context.engine.policies)
     known = [(check_parameter(name, value, there_are), value) for name, value in request.values.items()]
     await check_programs(context, {parameter.name: value for parameter, value in known})
@@ -187,7 +187,11 @@ async def backup(context: ServerContext, by: User, request: w.VerbRequest) -> Ba
 async def stop_head(context: ServerContext, by: User, request: w.StopHeadRequest) -> DownAnswer:
     """End the head. Running tasks go on, and the next head learns how they ended."""
     must_administer(by, "stop the head")
-    left = await cancel_all_jobs(context, by) if request.cancel_jobs else []
+    left = []
+    if request.cancel_jobs:
+        from headnode.apps.server.cancel_all_jobs import cancel_all_jobs
+
+        left = await cancel_all_jobs(context, by)
     running = show.cluster_counts(context.cluster, context.now()).tasks_running
     context.going_down = True
     return DownAnswer(running, left)

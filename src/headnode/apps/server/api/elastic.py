@@ -7,16 +7,16 @@ from msgspec.structs import replace
 
 from headnode.apps.server.api.verbs import ADMINISTERS, READS, verb
 from headnode.apps.server.server_context import ServerContext
-from headnode.core.model.elastic import ElasticPool
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.quantities import Seconds
+from headnode.core.model.resource import ElasticPool
 from headnode.core.model.user import User
 from headnode.core.state import elastic as c
 from headnode.core.state import events as e
 from headnode.core.state.elastic_record import ElasticRecord
 from headnode.protocol import requests as w
 from headnode.protocol.cluster_answers import RemovedAnswer
-from headnode.protocol.elastic_answers import (
+from headnode.protocol.resource_answers import (
     ElasticAllocationObject,
     ElasticNameRequest,
     ElasticPoolAnswer,

@@ -1,4 +1,4 @@
-"""What clients are told of each event: its type, its data, and the object that has both."""
+"""Events as clients get them: the type, the data, and the object that has both."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -24,7 +24,7 @@ def _started(one: j.JobStarted) -> Data:
 
 
 def _handed(one: j.JobStarted) -> Data:
-    """Return what is told of a job that a resource has: nothing of it runs yet."""
+    """Return the data of a job that was handed over to a resource: nothing of it runs yet."""
     return {"state": QUEUED, "resource": one.resource}
 
 
@@ -55,7 +55,7 @@ def _job(**constant: Any) -> Callable[[Any], Data]:
 
 
 def _standing(state: JobState) -> Callable[[Any], Data]:
-    """Return what is told of a suspended job; one that only waits for its files has not stopped running."""
+    """Return the data of a suspended job; a job that only waits for its files still counts as running."""
     return lambda one: {"state": RUNNING if one.staging else state.value}
 
 
@@ -142,7 +142,7 @@ EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingPr
         e.TemplateRemoved: ("template.removed", _named),
     }
 )
-"""The type of each event that clients are told of, and its data."""
+"""The type of each event that clients get, and its data."""
 
 INTERNAL_EVENTS: Final[Mapping[type, str]] = MappingProxyType(
     {

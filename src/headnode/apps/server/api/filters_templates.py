@@ -94,7 +94,7 @@ def _why_no_filter(chain: str) -> str:
 
 
 def _why_no_credentials(path: str) -> str:
-    """Return why a file with a password must not be believed; who else can read it knows the password."""
+    """Return why a file with a password is not trusted: users that can read it know the password."""
     if not Path(path).is_file():
         return f"{path!r} is not a file; write the secret into it"
     why_not = why_not_trusted(path)

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from headnode.apps.server.api.groups import with_parents
 from headnode.apps.server.api.job_submission import (
     DescribedJobs,
     create_command,
@@ -18,7 +19,6 @@ from headnode.apps.server.api.job_submission import (
     refuse_unfit_now,
     source_of,
 )
-from headnode.apps.server.api.named_parents import with_parents
 from headnode.apps.server.api.verbs import CREATES, verb, without_frames
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.fidelity import FidelityReport
@@ -31,7 +31,7 @@ from headnode.core.state.groups import CreateJobs
 from headnode.core.state.job_events import JobCreated
 from headnode.core.state.permissions import is_other, plain_name
 from headnode.protocol import requests as w
-from headnode.protocol.submission_answers import SubmissionOutcome, SubmissionRefusal, SubmitJobsAnswer
+from headnode.protocol.job_answers import SubmissionOutcome, SubmissionRefusal, SubmitJobsAnswer
 
 READ_IN_A_TURN: Final = 50  # submissions that are read before other requests have their turn
 MOST_TRIES: Final = 3  # others may change the cluster while a request is divided into good and bad

@@ -6,9 +6,9 @@ import zlib
 from msgspec.structs import replace
 
 from headnode.adapters.identity.users import first_group
+from headnode.apps.server.api.access import may_see_private
 from headnode.apps.server.api.job_objects import progress_of, unmade
 from headnode.apps.server.api.job_submission import LARGE_JOB_FILE, script_of
-from headnode.apps.server.api.private_parts import may_see_private
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats import dialects
@@ -28,7 +28,7 @@ from headnode.core.state.transitions import JobState, TaskState
 from headnode.protocol.answers import JobFileAnswer
 
 MOST_INSTANCES = 1_000
-"""How many instances of all sweeps of a job are told one by one."""
+"""How many instances of all sweeps of a job are written one by one."""
 
 
 def live_with_instances(context: ServerContext, found: FoundJob) -> ExportedJob:

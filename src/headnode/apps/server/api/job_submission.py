@@ -2,10 +2,10 @@
 
 import asyncio
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -14,11 +14,11 @@ from headnode.adapters.identity.users import account
 from headnode.adapters.notify.outbox import DeliverySettings
 from headnode.apps.server.server_context import ServerContext, SiteFeatures
 from headnode.core.formats.fidelity import Awareness, Fidelity, ReportItem, apply_awareness, parse_awareness
-from headnode.core.formats.slash_terms import read_terms
 from headnode.core.model.bounds import JOB_FILE, JOBS, TASKS, TASKS_OF_FILE, Bound
 from headnode.core.model.errors import BadRequest, NotFound, Refused
 from headnode.core.model.job import DependencyLink, JobRequest, JobSpec
 from headnode.core.model.job_checks import check_job
+from headnode.core.model.quantities import Instant
 from headnode.core.model.task import ScriptOrigin, TaskSpec
 from headnode.core.model.template import DEFAULT_TEMPLATE
 from headnode.core.model.user import User
@@ -172,7 +172,7 @@ def _refuse_too_large(reasons: tuple[Reason, ...]) -> None:
 
 
 def users_named(by: User, specs: Iterable[JobSpec]) -> dict[str, User]:
-    """Return those that are known; only for administrators, who alone may name others."""
+    """Return the named users that exist.  Only administrators may name other users."""
     if not by.administrator:
         return {}
     found: dict[str, User] = {}
@@ -251,7 +251,7 @@ async def read_jobs(
     now, site = context.now(), site or context.site
     refuse_too_many(len(request.tasks))
     if request.jobfile is None:
-        described = DescribedJobs([read_terms(request.terms, request.tasks, None, now=now)], (), ())
+        described = DescribedJobs([with_terms(request.terms, request.tasks, None, now=now)], (), ())
     elif len(request.jobfile) + sum(map(len, request.files.values())) > LARGE_JOB_FILE:
         async with context.reading:  # reading takes many times the memory of the text
             described = await asyncio.to_thread(_read_file, request.jobfile, request, site, by.name)
@@ -260,11 +260,27 @@ async def read_jobs(
     bound = TASKS if request.jobfile is None else TASKS_OF_FILE
     refuse_too_many(sum(len(spec.tasks) for spec in described.specs), len(described.specs), bound)
     if request.jobfile is not None and (request.terms or request.tasks):
-        specs = [read_terms(request.terms, request.tasks, spec, now=now) for spec in described.specs]
+        specs = [with_terms(request.terms, request.tasks, spec, now=now) for spec in described.specs]
         described = described._replace(specs=specs)
     policy = described.awareness or parse_awareness(request.awareness)
     kept = [item for spec in described.specs for item in unsupported_features(spec, site)]
     return described._replace(report=described.report + apply_awareness(policy, dict.fromkeys(kept)))
+
+
+def with_terms(
+    terms: Mapping[str, Any],
+    tasks: Iterable[Mapping[str, Any]] = (),
+    base: JobSpec | None = None,
+    *,
+    now: Instant,
+) -> JobSpec:
+    """Return `base` with options and tasks as `hn` sends them; what reads them is imported with the first.
+
+    Raises:  BadRequest.
+    """
+    from headnode.core.formats.slash_terms import read_terms
+
+    return read_terms(terms, tasks, base, now=now)
 
 
 def refuse_too_many(tasks: int, jobs: int = 1, bound: Bound = TASKS) -> None:

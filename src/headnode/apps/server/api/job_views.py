@@ -13,7 +13,6 @@ import msgspec
 from headnode.apps.server.api import job_objects as show
 from headnode.apps.server.api.bank import bank_sentence
 from headnode.apps.server.api.groups import members, summary
-from headnode.apps.server.api.site import expected_there
 from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.job_lookup import FoundJob, states_named
 from headnode.apps.server.server_context import ServerContext
@@ -41,15 +40,14 @@ from headnode.protocol.answers import (
     ListedJob,
     PredictionObject,
 )
-from headnode.protocol.explanation_answers import DeadlineObject
+from headnode.protocol.job_answers import DeadlineObject
 from headnode.protocol.requests import ListJobsRequest
 
 
 async def expected_start(context: ServerContext, record: JobRecord) -> ExpectedStartObject | None:
     """Return the expected start of a job; None unless it waits for resources or its files only.
 
-    Waits a little for an answer that knows of all that has happened.  Times in seconds since 1970; None if
-    unknown.
+    Waits a little for a prediction that knows the latest events.  Times are in seconds since 1970.
     """
     known = expected_object(context, record)  # it also tells that the rate of files is known by now
     if record.is_elsewhere or not (record.id in context.cluster.detached or is_in_queue(context, record)):
@@ -67,6 +65,8 @@ def is_in_queue(context: ServerContext, record: JobRecord) -> bool:
 def expected_object(context: ServerContext, record: JobRecord) -> ExpectedStartObject | None:
     """Return what is known already of the start of a job."""
     if record.is_elsewhere:
+        from headnode.apps.server.api.site import expected_there  # imported with the first such job
+
         return expected_there(context, record)
     if awaits_files(record):
         return context.predicted_starts.with_files(record)

@@ -4,8 +4,9 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from headnode.apps.server.api import job_objects as show
+from headnode.apps.server.api.access import copied_by, hides_environment, seen_by
 from headnode.apps.server.api.bank import bank_of
-from headnode.apps.server.api.groups import dependencies_of, dependents_of
+from headnode.apps.server.api.groups import dependencies_of, dependents_of, with_parents
 from headnode.apps.server.api.job_objects import hold_object
 from headnode.apps.server.api.job_submission import (
     DescribedJobs,
@@ -16,14 +17,12 @@ from headnode.apps.server.api.job_submission import (
     refuse_unfit_change,
     refuse_unfit_now,
     users_named,
+    with_terms,
 )
 from headnode.apps.server.api.job_views import expected_object, history_of, prediction_object
-from headnode.apps.server.api.named_parents import with_parents
-from headnode.apps.server.api.private_parts import copied_by, hides_environment, seen_by
 from headnode.apps.server.api.verbs import CREATES, OVERSEES, READS, VerbAccess, VerbUsers, verb
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
-from headnode.core.formats.slash_terms import read_terms
 from headnode.core.model.bounds import TASKS_OF_FILE
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.job import JobSpec
@@ -151,7 +150,7 @@ async def add_tasks(context: ServerContext, by: User, request: w.AddTasksRequest
     while True:
         found = live_job(context, request.job)
         known = len(found.spec.tasks)
-        spec = read_terms({}, request.tasks, found.spec, now=context.now())
+        spec = with_terms({}, request.tasks, found.spec, now=context.now())
         if request.jobfile is not None:
             read = await read_tasks(request.jobfile)
             refuse_too_many(len(read), bound=TASKS_OF_FILE)
@@ -189,7 +188,7 @@ async def modify_job(context: ServerContext, by: User, request: w.ModifyJobReque
     """Change options of a job."""
     found = context.lookups.job(request.job)
     known = found.spec if found.ended else found.taken
-    spec = read_terms(request.terms, (), known, now=context.now())
+    spec = with_terms(request.terms, (), known, now=context.now())
     return ModifiedJob(request.job, list(await _change_job(context, by, found, known, spec)))
 
 

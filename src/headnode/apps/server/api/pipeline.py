@@ -12,34 +12,13 @@ from typing import Annotated, Any, Final, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from headnode.apps.server.api import (
-    access,
-    bank,
-    cluster,
-    delegations,
-    elastic,
-    events,
-    filters_templates,
-    groups,
-    job_batches,
-    job_views,
-    jobs,
-    node_commands,
-    nodes,
-    queue,
-    reservations,
-    resources,
-    shell,
-    site,
-    tasks,
-    watch,
-)
 from headnode.apps.server.api.access import DONE, audit_entry, audited_answer, audited_fields
 from headnode.apps.server.api.streams import StreamHandler
 from headnode.apps.server.api.verbs import (
     RequestFields,
     Verb,
     VerbKind,
+    VerbTable,
     decoded_size,
     read_fields,
     read_request,
@@ -55,12 +34,24 @@ from headnode.core.state.decide import REPEATED, receipt_of, refuse_changed, sta
 from headnode.protocol.answers import VerbAnswer
 from headnode.protocol.requests import VerbRequest
 
-VERB_MODULES: Final = (
-    *(jobs, job_batches, job_views, bank, queue, watch, events, groups, tasks, nodes, node_commands),
-    *(shell, reservations, resources, site, elastic, filters_templates, cluster, access, delegations),
-)
-VERBS: Final[Mapping[str, Verb[Any, Any]]] = MappingProxyType(
-    {each.name: each for module in VERB_MODULES for each in vars(module).values() if isinstance(each, Verb)}
+VERBS: Final[Mapping[str, Verb[Any, Any]]] = VerbTable(
+    "headnode.apps.server.api",
+    at_start=("jobs", "job_views", "groups", "nodes", "cluster", "access", "bank"),
+    later=(
+        "watch",
+        "tasks",
+        "job_batches",
+        "queue",
+        "events",
+        "filters_templates",
+        "reservations",
+        "node_commands",
+        "shell",
+        "delegations",
+        "resources",
+        "site",
+        "elastic",
+    ),
 )
 """Every verb of the protocol, by its name."""
 

@@ -14,7 +14,7 @@ from headnode.core.model.user import User
 from headnode.protocol import requests as w
 from headnode.protocol.answers import ProcessorCount
 from headnode.protocol.cluster_answers import QueueAnswer, QueuedJob, QueueRequest
-from headnode.protocol.explanation_answers import CheckAnswer, Explanation
+from headnode.protocol.job_answers import CheckAnswer, Explanation
 
 
 @verb(READS)

@@ -16,8 +16,7 @@ from headnode.core.state.resources import ids_there, overlay_of
 from headnode.engine.prediction import ExpectedStart
 from headnode.engine.site_prediction import SiteForecast, ahead_of, turn_of
 from headnode.protocol.answers import ExpectedStartObject
-from headnode.protocol.requests import VerbRequest
-from headnode.protocol.site_answers import (
+from headnode.protocol.job_answers import (
     SiteExplanation,
     SiteJobObject,
     SiteJobsAnswer,
@@ -27,6 +26,7 @@ from headnode.protocol.site_answers import (
     SiteObject,
     SitePartitionObject,
 )
+from headnode.protocol.requests import VerbRequest
 
 MOST_AHEAD = 5
 
@@ -127,7 +127,7 @@ def job_object(context: ServerContext, forecast: SiteForecast, job: SiteJob) -> 
 
 
 def _ours(context: ServerContext, job: SiteJob) -> int | None:
-    """Return the job here that a job there is of: anybody may give it such a name, so the id must agree."""
+    """Return our job for a job at the site.  Any user can use such a name there: the id must agree."""
     if not MARKER.fullmatch(job.name):
         return None
     number = int(job.name.split("-")[2].split(".")[0][:15])

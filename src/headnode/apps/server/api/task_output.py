@@ -20,8 +20,8 @@ from headnode.core.model.user import User
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord
 from headnode.engine.engine import Engine
+from headnode.protocol.job_answers import OutputAnswer, OutputBytesAnswer
 from headnode.protocol.requests import TaskIdRequest
-from headnode.protocol.task_answers import OutputAnswer, OutputBytesAnswer
 
 
 def output_paths(

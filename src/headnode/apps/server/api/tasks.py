@@ -6,11 +6,11 @@ from typing import Literal
 
 from headnode.adapters.nodes.link import node_away
 from headnode.apps.server.api import job_objects as show
+from headnode.apps.server.api.access import hides_environment, seen_by
+from headnode.apps.server.api.groups import with_parents
 from headnode.apps.server.api.job_objects import instances_of, progress_of
 from headnode.apps.server.api.job_submission import read_jobs, users_named
 from headnode.apps.server.api.jobs import live_job
-from headnode.apps.server.api.named_parents import with_parents
-from headnode.apps.server.api.private_parts import hides_environment, seen_by
 from headnode.apps.server.api.task_output import (
     output_at_resource,
     output_is_kept,
@@ -46,7 +46,7 @@ from headnode.protocol.answers import (
     TasksAnswer,
     TaskStateAnswer,
 )
-from headnode.protocol.task_answers import (
+from headnode.protocol.job_answers import (
     InstanceCountsAnswer,
     InstanceCountsRequest,
     OutputAnswer,

@@ -3,8 +3,9 @@
 The types are those of the function's signature; the table of all verbs is that of `pipeline`."""
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from enum import Enum, StrEnum, auto
+from importlib import import_module
 from typing import Any, Final, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar, get_origin, get_type_hints
 
 import msgspec
@@ -152,6 +153,39 @@ def verb(
         return Verb(function, access, again, adds=adds)
 
     return declare
+
+
+class VerbTable(Mapping[str, Verb[Any, Any]]):
+    """The verbs that the modules of a package declare, by name.
+
+    Some modules are imported at once.  The others are imported in turn when a name is asked for that is not
+    known yet, until one of them declares it, and all of them when the names are listed.
+    """
+
+    def __init__(self, package: str, at_start: Sequence[str], later: Sequence[str] = ()) -> None:
+        self._verbs: dict[str, Verb[Any, Any]] = {}
+        self._later = [f"{package}.{name}" for name in reversed(later)]
+        for name in at_start:
+            self._add(f"{package}.{name}")
+
+    def _add(self, module: str) -> None:
+        declared = vars(import_module(module)).values()
+        self._verbs |= {each.name: each for each in declared if isinstance(each, Verb)}
+
+    def __getitem__(self, name: str) -> Verb[Any, Any]:
+        while name not in self._verbs and self._later:
+            self._add(self._later[-1])
+            self._later.pop()  # not before: if the import fails, the next request tries it again
+        return self._verbs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        while self._later:
+            self._add(self._later[-1])
+            self._later.pop()
+        return iter(self._verbs)
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
 
 
 RequestFields = dict[str, Any]

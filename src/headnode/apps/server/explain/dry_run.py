@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from headnode.apps.server.api.groups import with_parents
 from headnode.apps.server.api.job_briefs import brief_of
 from headnode.apps.server.api.job_objects import job_object
 from headnode.apps.server.api.job_submission import (
@@ -12,10 +13,10 @@ from headnode.apps.server.api.job_submission import (
     read_jobs,
     refuse_unfit,
     users_named,
+    with_terms,
 )
 from headnode.apps.server.api.job_views import deadline_object
 from headnode.apps.server.api.jobs import refuse_description, refuse_submitted
-from headnode.apps.server.api.named_parents import with_parents
 from headnode.apps.server.explain.applicable_changes import (
     ChangeCommand,
     change_of_draft,
@@ -34,7 +35,6 @@ from headnode.apps.server.explain.explain_job import (
 )
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
-from headnode.core.formats.slash_terms import read_terms
 from headnode.core.model.job import JobSpec, dependencies
 from headnode.core.model.quantities import JobId
 from headnode.core.model.resource import is_elsewhere
@@ -54,7 +54,7 @@ from headnode.core.state.submit import CreateJob, SubmitJob
 from headnode.core.state.transitions import JobState
 from headnode.protocol import requests as w
 from headnode.protocol.answers import JobObject
-from headnode.protocol.explanation_answers import CheckAnswer, Explanation, PredictedJob
+from headnode.protocol.job_answers import CheckAnswer, Explanation, PredictedJob
 
 MOST_PREDICTED = 20  # jobs of one file
 
@@ -143,7 +143,7 @@ def _wait(text: str, parent: str = "") -> Reason:
 def _created_before(context: ServerContext, by: User, request: w.SubmitJobRequest, job: int) -> _DryRunJob:
     refuse_description(request)
     found = context.lookups.job(job)
-    spec = read_terms(request.terms, (), found.spec, now=context.now())
+    spec = with_terms(request.terms, (), found.spec, now=context.now())
     _refuse_change(context, by, found, spec)
     refuse_unfit(context, by, spec, owner=found.record.owner)
     parents = context.lookups.ended_parents(spec)

@@ -45,7 +45,7 @@ from headnode.core.state.resources import with_resource
 from headnode.core.state.task_placement import task_reasons
 from headnode.core.state.transitions import STATE_NAMES, JobState
 from headnode.protocol.answers import ExpectedStartObject, ProcessorCount
-from headnode.protocol.explanation_answers import (
+from headnode.protocol.job_answers import (
     BlockingReservation,
     Explanation,
     HelpfulChange,
@@ -215,7 +215,7 @@ async def _draft(context: ServerContext, by: User, found: FoundJob) -> Object:
 
 
 def queue_standing(context: ServerContext, snapshot: PolicySnapshot) -> Object:
-    """Return how a job stands that is in the line: what is in its way, who is before it, its reservation."""
+    """Return the standing of a queued job: what blocks it, the jobs before it, its reservation."""
     view, plan, subject = snapshot.view, snapshot.plan, snapshot.subject
     outcome = planned_start(plan, view, subject)
     first, ahead = first_ahead(view, subject.turn, MOST_AHEAD)
@@ -237,7 +237,7 @@ def queue_standing(context: ServerContext, snapshot: PolicySnapshot) -> Object:
 def _reason_objects(
     context: ServerContext, snapshot: PolicySnapshot, reasons: tuple[Reason, ...]
 ) -> list[ReasonObject]:
-    """Return the reasons as clients get them, those about busy nodes with who holds these."""
+    """Return the reasons as clients get them, those about busy nodes with the jobs that hold them."""
     holders = holders_of(context, snapshot.view, snapshot.subject.request, reasons)
     told = []
     for reason in reasons:

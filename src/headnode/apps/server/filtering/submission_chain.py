@@ -148,7 +148,7 @@ class SubmissionFilters(SubmissionChain):
                 self._start(record.id, record.order)
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:  # noqa: ARG002  (it is an Effects)
-        """Begin with jobs that were submitted; tell those who wait what became of others."""
+        """Begin with submitted jobs; answer the clients that wait for jobs which ended or were accepted."""
         for event in events:
             if isinstance(event, JobSubmitted):
                 if event.validating:
@@ -324,7 +324,7 @@ def _is_alive(context: ServerContext, job: JobId) -> bool:
 
 
 def _validating(record: JobRecord) -> "ExportedJob":
-    """Return what a submission filter is told of a job beside its description."""
+    """Return what a submission filter gets of a job beside its description."""
     from headnode.core.formats.job_views import ExportedJob
 
     return ExportedJob(

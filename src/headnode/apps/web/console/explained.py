@@ -42,7 +42,7 @@ def explained(told: Told, job: Told, now: float, *, dry_run: bool = False) -> Mo
 
 
 def _there(told: Told) -> Model | None:
-    """Return who is before a job at a site, and what the site says of its start; None if it waits nowhere."""
+    """Return the jobs before a job at a site, and the start that the site expects; or None."""
     site = told.get("site")
     if not site:
         return None

@@ -1,19 +1,91 @@
-"""The page of one job: what it does, why it waits and when it starts, its times, tasks and output."""
+"""The page of one job: what it does, why it waits and when it starts, its times, tasks and output.
 
+Also why it failed, its job file, and the forms that change its options."""
+
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from headnode.apps.cli.screens.job import view
-from headnode.apps.readable_values import duration, elapsed, memory
+from starlette.responses import Response
+
+from headnode.apps.cli.screens.job import option_in_words, view
+from headnode.apps.readable_values import duration, elapsed, memory, time_limit
 from headnode.apps.web.console.explained import explained
-from headnode.apps.web.console.job_failures import advice, failures_of
 from headnode.apps.web.console.job_graph import task_graph
 from headnode.apps.web.console.job_output import END_OF_OUTPUT, OutputOf, output_of
-from headnode.apps.web.console.job_rows import job_row
+from headnode.apps.web.console.job_rows import job_mark, job_row
 from headnode.apps.web.console.job_timeline import timeline
-from headnode.apps.web.console.marks import job_mark
+from headnode.apps.web.console.rendering import plain_text
 from headnode.apps.web.console.site import ConsolePage
 from headnode.apps.web.console.visit import Model, Told, Visit
+from headnode.core.formats.dialects import DIALECTS, SUBMITTED
+from headnode.core.model.errors import HeadnodeError, NotAllowed, NotFound
+from headnode.core.model.field_rows import QUEUED, RUNNING, JobOption
+from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
+
+FAILED_SHOWN: Final = 3
+_BY_EXIT: Final = {
+    126: "The shell could not execute the command: the file is not executable, or its format is wrong.",
+    127: "The shell did not find the command: check its name, PATH, and the working directory.",
+}
+_BY_SIGNAL: Final = {
+    9: "The program was killed. If it was for want of memory, the peak below is near what its node has.",
+    11: "The program has read or written memory that is not its own: a fault of the program or of its input.",
+    6: "The program has aborted: it says why in its last lines.",
+}
+
+
+async def failures_of(visit: Visit, job: Told, *, may_read: bool) -> list[Model]:
+    """Return the first failed tasks or instances, each with its node, its exit code and its last lines."""
+    failed: list[Told] = (await visit.ask("tasks", job=job["id"], states=["Failed"], limit=FAILED_SHOWN))[
+        "tasks"
+    ]
+    found = []
+    for task in failed:
+        one = task
+        if "instances" in task:
+            page = await visit.ask("tasks", job=job["id"], expand=task["task"], states=["Failed"], limit=1)
+            one = page["tasks"][0] if page["tasks"] else task
+        output = None
+        if may_read:
+            which = OutputOf(job["id"], one["task"], one["instance"])
+            output = await output_of(visit, which, END_OF_OUTPUT // 4)
+        found.append({"task": one, "output": output})
+    return found
+
+
+def advice(job: Told, failed: Iterable[Told]) -> list[Model]:
+    """Return what to change, in sentences; with options where a press may submit the job so again."""
+    found: dict[str, Model] = {}
+    for task in failed:
+        for one in _about(job, task):
+            found.setdefault(one["text"], one)
+    if not found:
+        return [_point("Its last lines say more. Change the command or its input, then run it again.")]
+    return list(found.values())
+
+
+def _about(job: Told, task: Told) -> list[Model]:
+    message = (task["message"] or "").lower()
+    if "run time" in message and "expired" in message:
+        if "of the task" in message or not job["run_time"]:
+            return [_point("Raise the run time limit of the task, or divide its work.")]
+        limit = time_limit(2 * job["run_time"])
+        return [_point("The run time limit was too short. With twice as much:", runtime=limit)]
+    if "memory" in message:
+        needed = task["peak_memory"]
+        if not needed:
+            return [_point("It needed more memory than it had. Ask for more.")]
+        enough = -(-2 * needed // 1024)  # MB
+        said = f"It needed more memory than it had; its peak was {memory(needed)}. With twice as much:"
+        return [_point(said, estimatedprocessmemory=str(enough))]
+    words = _BY_EXIT.get(task["exit_code"]) or _BY_SIGNAL.get(task["signal"])
+    return [_point(words)] if words else []
+
+
+def _point(text: str, **options: Any) -> Model:
+    return {"text": text, "options": options}
+
 
 TABS: Final = (
     ("", "Job"),
@@ -195,4 +267,97 @@ async def show_history(visit: Visit) -> Model:
 JOB_PAGES: Final = (
     ConsolePage("/jobs/{job:int}", "job.html", show_job),
     ConsolePage("/jobs/{job:int}/history", "job_history.html", show_history),
+)
+
+
+LARGEST_TEXT: Final = 100_000  # characters in the page; the download has all
+
+
+async def show_source(visit: Visit) -> Model:
+    """Return the file of a job, or the job in the language of the address; in the native form without one."""
+    shown = await frame(visit, "source")
+    shown |= {"dialects": list(DIALECTS), "lines": [], "report": [], "problem": None, "cut": False}
+    dialect, missing = visit.query.get("as", ""), ""
+    try:
+        try:
+            answer = await visit.ask("export_job", job=shown["id"], dialect=dialect or SUBMITTED)
+        except (NotFound, NotAllowed) as refusal:
+            if dialect:
+                raise
+            missing = refusal.what
+            answer = await visit.ask("export_job", job=shown["id"], dialect="native")
+    except HeadnodeError as error:
+        return shown | {
+            "dialect": dialect,
+            "missing": "",
+            "problem": {"what": error.what, "fix": error.fix},
+        }
+    dialect = dialect or ("native" if missing else SUBMITTED)
+    text, report = answer["text"], answer["report"]
+    return shown | {
+        "dialect": dialect,
+        "missing": missing,
+        "lines": with_notes(text[:LARGEST_TEXT].splitlines(), report if dialect == SUBMITTED else ()),
+        "cut": len(text) > LARGEST_TEXT,
+        "report": report,
+    }
+
+
+def with_notes(lines: Sequence[str], report: Iterable[Told]) -> list[Model]:
+    """Return lines of a file, each with what the report says of it."""
+    of_line: dict[int, list[Told]] = {}
+    for item in report:
+        of_line.setdefault(item["line"], []).append(item)  # 0: of no line
+    return [{"text": text, "notes": of_line.get(number, [])} for number, text in enumerate(lines, 1)]
+
+
+async def download_source(visit: Visit) -> Response:
+    """Return a job as a file in one of the languages."""
+    job, dialect = visit.request.path_params["job"], visit.query.get("as", "native")
+    answer = await visit.ask("export_job", job=job, dialect=dialect)
+    return plain_text(answer["text"].encode(), f"job-{job}.{dialect}.txt")
+
+
+SOURCE_PAGES: Final = (ConsolePage("/jobs/{job:int}/source", "job_source.html", show_source),)
+
+
+async def show_change(visit: Visit) -> Model:
+    """Return the options of a job that may change in its state."""
+    shown = await frame(visit)
+    running = shown["job"]["state"] in ("Running", "Suspended")
+    options = _options(OPTIONS_OF_JOBS, RUNNING if running else QUEUED, shown["job"]["spec"])
+    return shown | {"options": options, "change_path": f"/jobs/{shown['id']}/change", "task": None}
+
+
+async def show_task_change(visit: Visit) -> Model:
+    """Return the options of a task, which may change before its job is submitted."""
+    shown = await frame(visit, "tasks")
+    number = visit.request.path_params["task"]
+    task = (await visit.ask("task", job=shown["id"], task=number))["task"]
+    return shown | {
+        "options": _options(OPTIONS_OF_TASKS, "", task["spec"]),
+        "change_path": f"/jobs/{shown['id']}/tasks/{number}/change",
+        "task": number,
+        "command": task["command"],
+    }
+
+
+def _options(options: Iterable[JobOption], allowed: str, spec: Told) -> list[Model]:
+    """Return the options with a name that `allowed` lets change; with "" all of them."""
+    return [
+        {
+            "name": f"term-{option.slash.name}",
+            "label": option.key.replace("_", " ").capitalize(),
+            "hint": option.slash.summary or option.help.replace("{whose}", "the task"),
+            "now": option_in_words(option.key, spec.get(option.key)),
+            "is_flag": option.form == "flag",
+        }
+        for option in options
+        if option.slash is not None and (not allowed or allowed in option.allow)
+    ]
+
+
+CHANGE_PAGES: Final = (
+    ConsolePage("/jobs/{job:int}/change", "job_change.html", show_change),
+    ConsolePage("/jobs/{job:int}/tasks/{task:int}/change", "job_change.html", show_task_change),
 )

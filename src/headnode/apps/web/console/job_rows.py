@@ -1,11 +1,36 @@
-"""Jobs as rows of a table with columns of the reader's choice: the words are those of ``hn job list``."""
+"""States with their marks, and jobs as rows of a table; the words are those of ``hn job list``."""
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headnode.apps.cli.screens import job_table
-from headnode.apps.web.console.marks import job_mark
 from headnode.apps.web.console.visit import Model, Told
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+_SAME_SYMBOL = {"suspended": "held", "draining": "paused", "drained": "paused"}
+
+
+def symbol_of(mark: str) -> str:
+    """Return the drawing of a mark: several marks share one, and differ in colour and words."""
+    return _SAME_SYMBOL.get(mark, mark)
+
+
+def job_mark(job: "Mapping[str, Any]") -> str:
+    """Return the mark of a job, in lower case as style sheets name it."""
+    if job["state"] == "Queued" and (job.get("holds") or job.get("held")):
+        return "held"
+    return str(job["state"]).lower()
+
+
+def node_mark(node: "Mapping[str, Any]") -> str:
+    """Return the mark of a node: ready ones by how much of them is used."""
+    state = str(node["state"]).lower()
+    if state != "ready" or not node["used"]:
+        return state
+    return "full" if not node["free"] else "busy"
 
 
 class JobColumn(NamedTuple):

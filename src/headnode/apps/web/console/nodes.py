@@ -10,9 +10,8 @@ from starlette.datastructures import FormData
 
 from headnode.apps.cli.screens import node as node_screen
 from headnode.apps.readable_values import counted
-from headnode.apps.web.console.job_rows import as_listed, job_rows
+from headnode.apps.web.console.job_rows import as_listed, job_rows, node_mark
 from headnode.apps.web.console.load_chart import node_chart
-from headnode.apps.web.console.marks import node_mark
 from headnode.apps.web.console.site import ConsoleAction, ConsolePage, GoTo, texts
 from headnode.apps.web.console.visit import Model, PageMessage, Told, Visit
 from headnode.core.model.errors import BadRequest, HeadnodeError
@@ -139,7 +138,7 @@ _ELSEWHERE: Final = ("Jobs", "Node Name", "Availability")
 
 
 async def show_node(visit: Visit) -> Model:
-    """Return what is known of a node, who uses it, and what happened to it."""
+    """Return the facts of a node, the jobs on it, and its history."""
     name = visit.request.path_params["node"]
     node = (await visit.ask("node", node=name))["node"]
     jobs = [(await visit.ask("job", job=job))["job"] for job in node["jobs"][:JOBS_SHOWN]]

@@ -1,4 +1,4 @@
-"""People: who the user is to the head, the roles, and the tokens; and the audit log of administrators."""
+"""People: the role of the user, all roles, and the tokens; and the audit log of administrators."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -17,7 +17,7 @@ ROLES: Final = {"Administrators": "administrator", "Operators": "operator"}
 
 
 async def show_people(visit: Visit) -> Model:
-    """Return the user's role and tokens; to administrators the tokens of all, and who has which role."""
+    """Return the user's role and tokens; for administrators all tokens, and the users of each role."""
     tokens = (await visit.ask("tokens", user="*" if visit.administers else None))["tokens"]
     people, mapping = [], None
     if visit.administers:

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from headnode.apps.cli.screens.job_table import waits_in_words
-from headnode.apps.web.console.plan_rows import PlannedBar, bars_of, classes_of, in_rows, lanes_of
+from headnode.apps.web.console.load_chart import PlannedBar, bars_of, classes_of, in_rows, lanes_of
 from headnode.apps.web.console.site import ConsolePage
 from headnode.apps.web.console.visit import Model, Told, Visit
 from headnode.core.model.node import natural_order

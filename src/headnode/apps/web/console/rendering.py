@@ -19,8 +19,7 @@ from headnode.apps.readable_values import (
     time_limit,
 )
 from headnode.apps.web.console import wording
-from headnode.apps.web.console.job_rows import USUAL, columns_named, task_actions
-from headnode.apps.web.console.marks import symbol_of
+from headnode.apps.web.console.job_rows import USUAL, columns_named, symbol_of, task_actions
 from headnode.apps.web.console.visit import Model, Visit
 from headnode.apps.web.security_headers import policy_with_nonce
 

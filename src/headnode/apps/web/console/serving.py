@@ -14,11 +14,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from headnode.apps.web.console.job import JOB_PAGES
+from headnode.apps.web.console.job import CHANGE_PAGES, JOB_PAGES, SOURCE_PAGES, download_source
 from headnode.apps.web.console.job_actions import JOB_ACTIONS
-from headnode.apps.web.console.job_change import CHANGE_PAGES
 from headnode.apps.web.console.job_output import follow_output
-from headnode.apps.web.console.job_source import SOURCE_PAGES, download_source
 from headnode.apps.web.console.job_tasks import TASK_PAGES
 from headnode.apps.web.console.jobs import JOBS_ACTIONS, JOBS_PAGES
 from headnode.apps.web.console.lab_runs import LabRuns

@@ -22,7 +22,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,15}")
 
 
 class HpcReply(NamedTuple):
-    """An answer: what it says in JSON, its status and headers."""
+    """An answer: its JSON, status and headers."""
 
     body: Any = None
     status: int = 200

@@ -1,7 +1,7 @@
 """Addresses that log in once: made for a user whom the kernel has identified, at the control socket.
 
 Opening the address logs in at once.  If another page led there, the user is asked first: else that page could
-log a browser in as somebody else.
+log a browser in as another user.
 """
 
 import hashlib

@@ -16,11 +16,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from headnode.apps.web.gateway import Gateway
-from headnode.apps.web.login.accounts import user_to_log_in
+from headnode.apps.web.identity import is_same
+from headnode.apps.web.login.accounts import local_path, user_to_log_in
 from headnode.apps.web.login.openid_provider import OpenidProvider, code_challenge
-from headnode.apps.web.login.paths import local_path
 from headnode.apps.web.problems import answering
-from headnode.apps.web.sessions import is_same
 from headnode.core.model.errors import NotAllowed
 
 log = logging.getLogger("headnode.web")
@@ -118,7 +117,7 @@ class OpenidPages:
         return response
 
     def _user_of(self, name: str) -> str:
-        """Return the user of this machine whom the provider calls so.
+        """Return the user of this machine for a name of the provider.
 
         Raises:  NotAllowed ``log-in``.
         """

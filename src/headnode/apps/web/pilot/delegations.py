@@ -20,7 +20,7 @@ _OF_TOKEN: Final = ("token", "hosts", "lifetime")
 
 
 def credential_in(body: Object) -> Object | None:
-    """Return what is said of a delegation in the request of a job: its fields for the head; None if nothing.
+    """Return the delegation in the request of a job as fields for the head; None if there is none.
 
     Raises:  BadRequest ``body``.
     """

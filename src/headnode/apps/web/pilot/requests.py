@@ -22,7 +22,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,15}")
 
 
 class GridReply(NamedTuple):
-    """An answer: what it says in JSON, its status and headers.  `...` stands for an empty body."""
+    """An answer: its JSON, status and headers.  `...` stands for an empty body."""
 
     body: Any = ...
     status: int = 200

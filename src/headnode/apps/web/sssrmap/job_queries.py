@@ -41,7 +41,7 @@ Row = Mapping[str, Any]
 OVER: Final = ("Finished", "Failed", "Canceled")
 NOT_OVER: Final = ("Configuring", "Queued", "Running", "Suspended")
 HIDDEN: Final = ("jobclass", "jobgroup")
-"""Properties, in small letters, that are told only when they are asked for."""
+"""Properties, in small letters, that are sent only if the request names them."""
 _STATES: Final = {
     "Configuring": "Hold",
     "Queued": "Idle",

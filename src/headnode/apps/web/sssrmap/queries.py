@@ -38,7 +38,7 @@ class SharedObjects(list[XmlElement]):
         self.answers: dict[object, list[XmlElement]] = {}
 
     def keep(self, question: object, rows: list[XmlElement]) -> list[XmlElement]:
-        """Return an answer as text, which is not written again for the next who asks the same."""
+        """Return an answer as text; the text is kept for the next equal request."""
         if len(self.answers) >= MOST_ANSWERS or len(rows) > MOST_KEPT:
             return rows
         told = [XmlElement(row.name, row.attributes, [content_of(row)]) for row in rows]

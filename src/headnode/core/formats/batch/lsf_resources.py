@@ -14,7 +14,7 @@ _SITE: Final = "a number without a unit is MB"
 
 
 def read_resources(draft: BatchDraft, place: OptionPlace, text: str) -> None:
-    """Read all sections; what is not known could decide where the job runs, and is refused.
+    """Read all sections; unknown parts are refused, because they may decide where the job runs.
 
     Several -R are one string.
     """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class JobLanguage(StrEnum):
-    """What one reader understands: dialects of one language are told apart by their reader."""
+    """What one reader understands: the reader of a language finds the dialect."""
 
     COMPUTE_CLUSTER = "Compute Cluster XML"
     SSS = "SSS job object"

@@ -110,7 +110,7 @@ Bounds = tuple[int | None, int | None]
 
 
 def refuse(code: str, what: str, fix: str) -> NoReturn:
-    """Raise the refusal; whoever reads the file adds the place."""
+    """Raise the refusal; the reader of the file adds line and column."""
     raise BadRequest(code=code, what=what, fix=fix)
 
 

@@ -65,7 +65,7 @@ def jobs_in(
 
 
 class _JobSet(NamedTuple):
-    """Jobs that stand together, their awareness policy, and what is said of each of them."""
+    """Jobs of one document, their awareness policy, and the fidelity report of each."""
 
     jobs: list[EffectiveJob]
     policy: Awareness

@@ -347,7 +347,7 @@ def _delivered(live: "ExportedJob", spec: JobSpec) -> SssCategory | None:
 
 
 def _account(live: "ExportedJob", spec: JobSpec) -> Iterator[SssProperty]:
-    """Yield for whom and where the job ran.  A job template is a Queue."""
+    """Yield the elements for the user, the node and the queue of a job.  A job template is a Queue."""
     texts = {
         "Machine": live.machine,
         "Queue": spec.template,

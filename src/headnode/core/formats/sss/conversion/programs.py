@@ -46,7 +46,7 @@ _TAKES_SCRIPT = {
 
 
 class ProgramCommand(NamedTuple):
-    """A command line; `lost` says what could not be said, `changed` what is said another way."""
+    """A command line; `lost` has what could not be written, `changed` what is written in another way."""
 
     command: str
     lost: str = ""

@@ -41,7 +41,7 @@ from headnode.core.model.task import Distribution as Placed
 
 
 class Asker(NamedTuple):
-    """Where a job is submitted and by whom; empty: that is not known."""
+    """The host and the user that submit a job; empty: not known."""
 
     machine: str = ""
     user: str = ""

@@ -34,7 +34,7 @@ CHUNK: Final = 1000
 
 
 class RmapField(msgspec.Struct, frozen=True, kw_only=True):
-    """A Get, Set, Where or Option: a name with a value, and what is said of them.  Ops are as written."""
+    """A Get, Set, Where or Option: a name, a value, and their attributes.  Operators are as written."""
 
     name: str
     value: str = ""

@@ -1,0 +1,131 @@
+"""What only some clusters use is imported and made with its first use, and misses nothing of it."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from headnode.apps.server.api.verbs import VerbTable
+from headnode.apps.server.late_parts import EffectWhenNeeded, PartWhenNeeded
+from headnode.core.model.quantities import Instant
+from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.events import Event, NodeUnreachable
+
+VERB = """
+from headnode.apps.server.api.verbs import READS, verb
+from headnode.protocol.answers import VerbAnswer
+from headnode.protocol.requests import VerbRequest
+
+@verb(READS)
+async def {name}(context: object, by: object, request: VerbRequest) -> VerbAnswer: ...
+"""
+
+
+class Listener:
+    """A part that remembers what it learned, and that it worked."""
+
+    def __init__(self) -> None:
+        self.learned: list[Event] = []
+        self.works = asyncio.Event()
+
+    def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
+        self.learned += events
+
+    async def keep(self) -> None:
+        self.works.set()
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    folder = tmp_path / "verbs_of_a_test"
+    folder.mkdir()
+    for name in ("first", "second", "third"):
+        (folder / f"{name}.py").write_text(VERB.format(name=f"show_{name}"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return folder.name
+
+
+def loaded(package: str) -> set[str]:
+    return {name.partition(".")[2] for name in sys.modules if name.startswith(f"{package}.")}
+
+
+def test_a_verb_of_a_module_that_is_not_imported_yet_is_found(package: str) -> None:
+    verbs = VerbTable(package, at_start=("first",), later=("second", "third"))
+    assert "show_first" in verbs
+    assert loaded(package) == {"first"}
+    assert verbs["show_second"].name == "show_second"
+    assert loaded(package) == {"first", "second"}
+    assert [*verbs] == ["show_first", "show_second", "show_third"]
+    for name in loaded(package):
+        del sys.modules[f"{package}.{name}"]
+
+
+def test_a_name_that_no_module_declares_is_no_verb(package: str) -> None:
+    verbs = VerbTable(package, at_start=("first",), later=("second",))
+    assert "show_nothing" not in verbs
+    assert len(verbs) == 2
+    for name in loaded(package):
+        del sys.modules[f"{package}.{name}"]
+
+
+def test_a_module_that_could_not_be_imported_is_tried_again(package: str, tmp_path: Path) -> None:
+    broken = tmp_path / package / "second.py"
+    whole = broken.read_text()
+    broken.write_text("raise MemoryError")
+    verbs = VerbTable(package, at_start=("first",), later=("second",))
+    with pytest.raises(MemoryError):
+        verbs["show_second"]
+    broken.write_text(whole)
+    assert verbs["show_second"].name == "show_second"
+    for name in loaded(package):
+        del sys.modules[f"{package}.{name}"]
+
+
+def test_a_part_learns_of_the_events_by_which_it_is_needed_and_of_no_earlier_ones() -> None:
+    need: list[bool] = []
+    part = EffectWhenNeeded(Listener, lambda: bool(need))
+    before, after = (NodeUnreachable(at=Instant(at), node="n1") for at in (1.0, 2.0))
+    part.perform([before], ClusterState())
+    assert part.made is None
+    need.append(True)
+    part.perform([after], ClusterState())
+    assert part.made is not None
+    assert part.made.learned == [after]
+
+
+def test_a_part_works_as_soon_as_it_is_made_and_is_made_once() -> None:
+    async def scene() -> None:
+        need: list[bool] = []
+        part = PartWhenNeeded(Listener, lambda: bool(need))
+        keeping = asyncio.create_task(part.keep())
+        await asyncio.sleep(0)
+        assert part.made is None
+        need.append(True)
+        part.look()
+        first = part.made
+        await keeping
+        part.look()
+        assert part.made is first
+        assert first is not None
+        assert first.works.is_set()
+
+    asyncio.run(scene())
+
+
+def test_a_part_whose_need_no_event_shows_is_made_by_looking_again() -> None:
+    async def scene() -> None:
+        looks: list[int] = []
+
+        def needed() -> bool:
+            looks.append(1)
+            return len(looks) == 3
+
+        part = PartWhenNeeded(Listener, needed, every=0.001)
+        await part.keep()
+        assert len(looks) == 3
+        assert part.made is not None
+        assert part.made.works.is_set()
+
+    asyncio.run(scene())
