@@ -132,7 +132,7 @@ class _Pass:
         self._processors = sum(self._resources.free)
 
     def _availability(self) -> Availability:
-        needs, view = self._candidates.needs, self._view
+        needs, view = list(self._candidates.needs()), self._view
         releases = releases_of(view, self._node_table)
         kinds = NodeKinds(self._node_table, needs)
         return Availability(

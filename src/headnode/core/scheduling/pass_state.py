@@ -20,7 +20,7 @@ from headnode.core.scheduling.shadow_reservation import (
     releases_of,
     shadow_reservation,
     shadow_reservation_at,
-    sorted_releases,
+    with_releases,
 )
 from headnode.core.scheduling.view import View
 
@@ -61,13 +61,15 @@ class PreviousPass(NamedTuple):
     releases: list[Release]
     head: BlockedJob
     refused: set[JobRequest]
+    reservations: tuple[Reservation, ...]
 
 
 class PassMemory:
-    """The result of the last pass that left a blocked job with a shadow reservation."""
+    """The result of the last pass that left a blocked job with a shadow reservation, and the idle cluster."""
 
     def __init__(self) -> None:
         self.ended: PreviousPass | None = None
+        self.idle: FreeResources | None = None
 
 
 class PassState:
@@ -86,6 +88,7 @@ class PassState:
         self._view, self._node_table, self._policy = view, node_table, policy
         self._running = releases_of(view, node_table)
         self._given: list[Release] = []
+        self._reservations: tuple[Reservation, ...] | None = None
         self._room: dict[int, int] = {}  # by rules
         self._before = self._recalled()
         self.is_settled = False  # the head is that of the pass before, with the same promise
@@ -96,7 +99,10 @@ class PassState:
     def _at_last(self) -> FreeResources:
         """What is free when no job runs."""
         in_all = {feature: total for feature, (total, _) in self._view.licences.items()}
-        return FreeResources.empty(self._node_table, in_all)
+        memory = self._node_table.cache.of(PassMemory)
+        if memory.idle is None or memory.idle.licences != in_all:
+            memory.idle = FreeResources.empty(self._node_table, in_all)
+        return memory.idle
 
     def grant(self, candidate: Candidate, found: Placement) -> None:
         """Give the candidate these processors."""
@@ -140,6 +146,22 @@ class PassState:
         return any(
             not _is_over(candidate, head) and not self._may_keep_promise(head, candidate.need)
             for head in heads
+        )
+
+    def never_fits(self, request: JobRequest, need: ResolvedRequest) -> bool:
+        """Return whether no job of a class will be backfilled in this pass, whatever else is granted."""
+        if request.others or request.reservation not in self.heads:
+            return False
+        room = self._room.get(need.rules)
+        if room is None or need.unit is UnitType.NODE:
+            if not self.may_fit(need):
+                return True
+        elif need.minimum > room:
+            return True
+        end = self._view.now + request.run_time
+        return any(
+            not end <= head.due < NEVER and not self._may_keep_promise(head, need)
+            for head in self.heads.values()
         )
 
     def _may_keep_promise(self, head: BlockedJob, need: ResolvedRequest) -> bool:
@@ -237,20 +259,20 @@ class PassState:
 
     def end(self, refused: set[JobRequest]) -> None:
         """Cache the result of this pass.  Drop the cache of the pass before, so that caches do not chain."""
-        self._before = None
+        kept, self._before = self.reservations(), None
         head = self.heads.get("")
         if head is not None and head.promise is not None and len(self.heads) == 1:
             now, policy = self._view.now, self._policy
-            ended = PreviousPass(policy, now, self.resources, self._releases(), head, refused)
+            ended = PreviousPass(policy, now, self.resources, self._releases(), head, refused, kept)
             self._node_table.cache.of(PassMemory).ended = ended
 
     def _releases(self) -> list[Release]:
         """Return the releases of running jobs and of jobs that this pass has started, in order."""
-        return sorted_releases([*self._running, *self._given]) if self._given else self._running
+        return with_releases(self._running, self._given) if self._given else self._running
 
     def _recalled(self) -> PreviousPass | None:
         before = self._node_table.cache.of(PassMemory).ended
-        if before is None or before.policy != self._policy or before.now > self._view.now:
+        if before is None or before.policy is not self._policy or before.now > self._view.now:
             return None
         same = before.resources.looks_like(self.resources) and len(before.releases) == len(self._running)
         return before if same and before.releases == self._running else None
@@ -296,6 +318,15 @@ class PassState:
 
     def reservations(self) -> tuple[Reservation, ...]:
         """Return what the heads are promised, in turn order."""
+        if self._reservations is None:
+            self._reservations = self._worked_out()
+        return self._reservations
+
+    def _worked_out(self) -> tuple[Reservation, ...]:
+        before, head = self._before, self.heads.get("")
+        if before is not None and self.is_settled and len(self.heads) == 1 and head is not None:
+            if head.promise is before.head.promise and head.candidate.turn == before.head.candidate.turn:
+                return before.reservations
         kept = [(head.candidate, head.promise) for head in self.heads.values() if head.promise is not None]
         found: list[Reservation] = []
         for candidate, given in sorted(kept, key=lambda one: one[0].turn):

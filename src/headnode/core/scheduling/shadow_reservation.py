@@ -1,6 +1,6 @@
 """When a waiting job will fit: running jobs end at their limits and release what they hold."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
 from math import inf
 from operator import itemgetter
@@ -48,6 +48,9 @@ class ReleaseCache:
         self.returning: tuple[Sequence[RunningJob], list[Release]] | None = None
 
 
+_FEW = 32  # jobs of which the releases are rather sorted anew than changed
+
+
 def release(at: Instant, job: int, piece: Allocation) -> Release:
     """Return when a piece comes back."""
     return Release(at, sum(processors for _, processors in piece.fit), job, piece)
@@ -55,11 +58,7 @@ def release(at: Instant, job: int, piece: Allocation) -> Release:
 
 def release_of(running: RunningJob, now: Instant, node_table: NodeTable) -> Release:
     """Return when a running job's piece comes back; a job over its limit is expected to end at once."""
-    releases = node_table.cache.of(ReleaseCache).releases
-    known = releases.get(running.job)
-    if known is None or known[0] is not running:
-        known = releases[running.job] = running, _worked_out(running, node_table)
-    return _not_before(now, known[1])
+    return _not_before(now, _release_at_end(running, node_table.cache.of(ReleaseCache), node_table))
 
 
 def _not_before(now: Instant, found: Release) -> Release:
@@ -80,9 +79,12 @@ def _worked_out(running: RunningJob, node_table: NodeTable) -> Release:
     return release(running.end, running.job, piece)
 
 
-def sorted_releases(releases: Iterable[Release]) -> list[Release]:
-    """Return releases by time; at one time the smaller, then the earlier job goes first."""
-    return sorted(releases, key=itemgetter(0, 1, 2))
+def with_releases(ordered: Iterable[Release], more: Iterable[Release]) -> list[Release]:
+    """Return releases by time with some more; at one time the smaller, then the earlier job goes first."""
+    found = list(ordered)
+    for each in more:
+        insort(found, each, key=itemgetter(0, 1, 2))
+    return found
 
 
 def releases_of(view: View, node_table: NodeTable) -> list[Release]:
@@ -91,21 +93,51 @@ def releases_of(view: View, node_table: NodeTable) -> list[Release]:
     known = cache.returning
     if known is not None and known[0] is view.running and (not known[1] or known[1][0].at >= view.now):
         return known[1]
-    found, releases = [], cache.releases
-    for running in view.running:
-        made = releases.get(running.job)
-        if made is None or made[0] is not running:
-            made = releases[running.job] = running, _worked_out(running, node_table)
-        found.append(made[1])
-    found.sort()  # each of another job, so nothing after the job is compared
+    found = None if known is None else _with_changes(*known, view.running, cache, node_table)
+    if found is None:
+        found = [_release_at_end(running, cache, node_table) for running in view.running]
+        found.sort()  # each of another job, so nothing after the job is compared
     if found and found[0].at < view.now:
         found = sorted([_not_before(view.now, each) for each in found])
-    cache.returning = view.running, found
+        cache.returning = None
+    else:
+        cache.returning = view.running, found
+    return found
+
+
+def _release_at_end(running: RunningJob, cache: ReleaseCache, node_table: NodeTable) -> Release:
+    """Return when a running job's piece comes back by its limit."""
+    known = cache.releases.get(running.job)
+    if known is None or known[0] is not running:
+        known = cache.releases[running.job] = running, _worked_out(running, node_table)
+    return known[1]
+
+
+def _with_changes(
+    before: Sequence[RunningJob],
+    ordered: list[Release],
+    running: Sequence[RunningJob],
+    cache: ReleaseCache,
+    node_table: NodeTable,
+) -> list[Release] | None:
+    """Return the releases of running jobs, made of those of the jobs that ran before; None if few remain."""
+    if len(before) < _FEW:
+        return None
+    there, still = set(map(id, before)), set(map(id, running))
+    fresh = [job for job in running if id(job) not in there]
+    gone = [job for job in before if id(job) not in still]
+    if len(fresh) + len(gone) > len(before) // _FEW:
+        return None
+    found = ordered.copy()
+    for job in gone:
+        del found[bisect_left(found, _worked_out(job, node_table)[:3])]
+    for job in fresh:
+        insort(found, _release_at_end(job, cache, node_table))
     return found
 
 
 class ReleaseOutlook(NamedTuple):
-    """The future free resources: those free at `since`, and the releases by `sorted_releases`.
+    """The future free resources: those free at `since`, and the releases in order.
 
     Jobs without a limit end at NEVER, one after the other.  `at_last` is what is free with no job:
     holders the view does not name, such as jobs just ending, go at NEVER too.
