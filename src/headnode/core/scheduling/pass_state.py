@@ -324,8 +324,9 @@ class PassState:
 
     def _worked_out(self) -> tuple[Reservation, ...]:
         before, head = self._before, self.heads.get("")
-        if before is not None and self.is_settled and len(self.heads) == 1 and head is not None:
-            if head.promise is before.head.promise and head.candidate.turn == before.head.candidate.turn:
+        if before is not None and head is not None and self.is_settled and len(self.heads) == 1:
+            then = before.head
+            if head.promise is then.promise and head.candidate.turn == then.candidate.turn:
                 return before.reservations
         kept = [(head.candidate, head.promise) for head in self.heads.values() if head.promise is not None]
         found: list[Reservation] = []

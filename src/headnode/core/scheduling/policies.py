@@ -19,6 +19,7 @@ from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import JobId, QueuePosition, SortKey
 from headnode.core.scheduling.candidates import Candidate, CandidateQueue, first_candidate
 from headnode.core.scheduling.free_resources import Placement
+from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.pass_state import BlockedJob, PassState
 from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.plan import LazyReasons, LazyWait, Plan, Reason, Wait, Why
@@ -101,8 +102,10 @@ def schedule_pass(view: View, rule: BackfillRule) -> Plan:
             refused |= {view.queue[at].request: at for at in chain(aside, hopeless)}
             aside = frozenset()
     state.end({*waits, *refused})
-    why = partial(_still, view, state, rule)
-    return Plan(tuple(state.starts), tuple(state.grows), LazyReasons(waits, refused, why), state.reservations())
+    why = partial(_still, view, node_table, state, rule)
+    return Plan(
+        tuple(state.starts), tuple(state.grows), LazyReasons(waits, refused, why), state.reservations()
+    )
 
 
 def _wanted(state: PassState, candidate: Candidate, rule: BackfillRule) -> tuple[Candidate, Placement] | None:
@@ -144,9 +147,9 @@ def _missing(state: PassState, candidate: Candidate) -> tuple[Reason, ...]:
     return shortage(candidate.need, candidate.asks, state.resources)
 
 
-def _still(view: View, state: PassState, rule: BackfillRule, place: int) -> Wait:
+def _still(view: View, node_table: NodeTable, state: PassState, rule: BackfillRule, place: int) -> Wait:
     """Return why the class at this place of the queue waits, which was refused without being looked at."""
-    candidate = first_candidate(view, view.node_table(), place)
+    candidate = first_candidate(view, node_table, place)
     head = state.head_of(candidate)
     return Wait(()) if head is None else _behind(view, state, candidate, rule, head)
 
@@ -180,7 +183,7 @@ def plan_fcfs(view: View) -> Plan:
 
     Only a job that could not run even on the empty cluster with every node open holds up no other.
     """
-    return schedule_pass(view, _FCFS)
+    return schedule_pass(view, FCFS)
 
 
 def _overtake(_state: PassState, _wish: Candidate) -> Placement | None:
@@ -198,7 +201,7 @@ def _refusal_fcfs(state: PassState, candidate: Candidate, fits: bool) -> tuple[R
 
 def plan_easy(view: View) -> Plan:
     """Decide about every queued job and every running job that would grow."""
-    return schedule_pass(view, _EASY)
+    return schedule_pass(view, EASY)
 
 
 def _refusal_easy(state: PassState, candidate: Candidate, fits: bool) -> tuple[Reason, ...]:
@@ -217,8 +220,8 @@ def _hopeless_fcfs(state: PassState, request: JobRequest, _need: ResolvedRequest
     return request.reservation in state.heads
 
 
-_FCFS = BackfillRule(_overtake, _refusal_fcfs, closed_blocks=True, is_hopeless=_hopeless_fcfs)
-_EASY = BackfillRule(backfill_placement, _refusal_easy, closed_blocks=False, is_hopeless=PassState.never_fits)
+FCFS = BackfillRule(_overtake, _refusal_fcfs, closed_blocks=True, is_hopeless=_hopeless_fcfs)
+EASY = BackfillRule(backfill_placement, _refusal_easy, closed_blocks=False, is_hopeless=PassState.never_fits)
 
 
 def plan_conservative(view: View) -> Plan:

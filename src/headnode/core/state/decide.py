@@ -244,4 +244,4 @@ _DECIDE: Mapping[type, Callable[[ClusterState, Any, Instant], list[Event]]] = Ma
 )
 
 _BY_USERS = frozenset(kind for kind in _DECIDE if "by" in kind.__struct_fields__)
-"""The commands that users give, whose `by` says what they expect; the others are of nodes and of the engine."""
+"""The commands whose `by` may say what a user expects; the others are of nodes and of the engine."""
