@@ -13,7 +13,7 @@ TESTS_BY_FILE := tests/live $(addprefix --ignore=,$(TESTS_ALONE))
 TESTS_OF_PYTHONS ?= -n auto tests/contracts tests/core/cli tests/core/formats/test_round_trips.py tests/scenarios/test_cli_real_head.py
 MANDIR ?= .man/man1
 FUZZ_SECONDS ?= 60
-BENCHMARKS ?= $(filter-out benchmarks/heads.py,$(wildcard benchmarks/*.py))
+BENCHMARKS ?= $(filter-out benchmarks/heads.py benchmarks/peers.py,$(wildcard benchmarks/*.py))
 
 BIN := $(VENV)/bin
 # What pip says is shown as it comes where it is a terminal: an installation takes a minute.
@@ -24,7 +24,7 @@ BUILD_LAUNCHER = $(CC) -O2 -Wall -Wextra -fPIE -pie -o $(1).new $(LAUNCHER) && m
 	echo "no C compiler: hn works, and takes 10 ms longer for each command" >&2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo man test test-all test-pythons test-cgroup2 bless format-lock check house bench bench-compare fuzz format clean
+.PHONY: help install demo man test test-all test-pythons test-cgroup2 bless format-lock check release house bench bench-compare fuzz format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ format-lock: $(VENV)/.with-tools ## add to the lock of the released format what 
 	@PYTHONPATH=tests $(BIN)/python -m documents.released_format $$($(BIN)/hn --version | cut -d' ' -f2)
 	@PYTHONPATH=tests:tests/core/state:tests/scenarios $(BIN)/python -m documents.released_journals $$($(BIN)/hn --version | cut -d' ' -f2)
 	@PYTHONPATH=tests:tests/live $(BIN)/python -m documents.released_conversations $$($(BIN)/hn --version | cut -d' ' -f2)
+
+release: format-lock ## release the format of this version: from now on it is never changed
+	@PYTHONPATH=tests $(BIN)/python -m documents.released_format $$($(BIN)/hn --version | cut -d' ' -f2) --release
 
 check: $(VENV)/.with-tools ## format, lint, types, layers, purity of core, docs that match the code
 	@$(BIN)/ruff format --check .

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -153,15 +153,18 @@ def throughput(sizes: Sequence[int]) -> Iterator[Curve]:
         with head(processors=PROCESSORS) as here:
             yield Curve(title, "a second", {size: measure(here, size) for size in sizes if size <= most})
     yield Curve("xargs -P2", "a second", {size: xargs(size) for size in sizes}, peer=True)
-    for name, program, start in (
-        ("task-spooler, loop", "tsp", peers.task_spooler),
-        ("HyperQueue, loop", "hq", peers.hyper_queue),
-    ):
-        if not shutil.which(program):
-            print(f"{name}: not here")
-            continue
-        with ExitStack() as stack:
-            yield Curve(name, "a second", {peers.JOBS: stack.enter_context(start())()}, peer=True)
+    if not shutil.which("tsp"):
+        print("task-spooler: not here")
+    else:
+        with peers.task_spooler() as loop:
+            yield Curve("task-spooler, loop", "a second", {peers.JOBS: loop()}, peer=True)
+    if not find_spec("hyperqueue"):
+        print("HyperQueue: not here")
+        return
+    with peers.hyper_queue() as queue:
+        some = [size for size in sizes if 1_000 <= size <= 10_000]
+        yield Curve("HyperQueue, tasks", "a second", {size: queue.tasks(size) for size in some}, peer=True)
+        yield Curve("HyperQueue, jobs", "a second", {size: queue.jobs(size) for size in some}, peer=True)
 
 
 def rows(curves: Sequence[Curve]) -> list[str]:

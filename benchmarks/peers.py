@@ -1,26 +1,21 @@
-"""500 jobs of /bin/true, one submission each, from the first submission until all have ended; beside others.
+"""Other workload managers on this machine, for the benchmarks that run beside them.
 
-The same shell loop runs against each workload manager that is here: Headnode, task-spooler (of Debian),
-HyperQueue (`hq` with a server of its own) and Slurm (where `sinfo` answers).  Those that are not here are
-named.  Two jobs run at a time.
+Two jobs of /bin/true run at a time.  Run alone, this prints nothing: the other files use it.
 """
 
+import io
 import os
-import shutil
-import statistics
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from heads import head, machine
+from testbed.slurm_peer import slurm_peer
 
 JOBS = 500
-ROUNDS = 3
-HN = str(Path(sys.executable).with_name("hn"))
 PATIENCE = 120.0  # seconds until all jobs of a round must have ended
 
 Peer = Callable[[], float]
@@ -40,25 +35,9 @@ def loop(submit: str, environment: dict[str, str], all_ended: Callable[[], bool]
 
 
 @contextmanager
-def headnode() -> Iterator[Peer]:
-    """Start a head with one node of two processors."""
-    with head(processors=2) as here:
-
-        def finished() -> int:
-            return int(here.client.ask("cluster")["cluster"]["jobs"].get("Finished", 0))
-
-        def run() -> float:
-            before = finished()
-            environment = {"HEADNODE_STATE": str(here.state)}
-            return loop(f"{HN} job submit /bin/true", environment, lambda: finished() - before == JOBS)
-
-        yield run
-
-
-@contextmanager
 def task_spooler() -> Iterator[Peer]:
     """Use a spooler of our own, two at a time."""
-    with tempfile.TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder:
         own = {"TS_SOCKET": f"{folder}/socket", "TMPDIR": folder, "TS_MAXFINISHED": "10"}
 
         def tsp(*words: str) -> str:
@@ -76,63 +55,53 @@ def task_spooler() -> Iterator[Peer]:
             tsp("-K")
 
 
+class HyperQueue:
+    """A server and a worker of two processors, by HyperQueue's own API for Python."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def _submit(self, number: int) -> Any:
+        from hyperqueue import Job
+
+        job = Job()
+        for _ in range(number):
+            job.program(["/bin/true"], stdout=None, stderr=None)
+        return self._client.submit(job)
+
+    def _rate(self, jobs: int, tasks: int) -> float:
+        begun = time.perf_counter()
+        with redirect_stderr(io.StringIO()):  # its progress bar
+            self._client.wait_for_jobs([self._submit(tasks) for _ in range(jobs)])
+        return jobs * tasks / (time.perf_counter() - begun)
+
+    def tasks(self, number: int) -> float:
+        """Return tasks a second of one job."""
+        return self._rate(1, number)
+
+    def jobs(self, number: int) -> float:
+        """Return jobs a second of one task each."""
+        return self._rate(number, 1)
+
+
 @contextmanager
-def hyper_queue() -> Iterator[Peer]:
-    """Start a server and a worker of two processors."""
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        own = {"HQ_SERVER_DIR": folder}
-        environment = os.environ | own
-        for words in (("server", "start"), ("worker", "start", "--cpus", "2")):
-            process = subprocess.Popen(
-                ["hq", *words], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
-            time.sleep(1.0)
+def hyper_queue() -> Iterator[HyperQueue]:
+    """Start HyperQueue (`pip install hyperqueue cloudpickle`)."""
+    from hyperqueue import LocalCluster
+    from hyperqueue.cluster import WorkerConfig
 
-        def ended() -> bool:
-            subprocess.run(["hq", "job", "wait", "all"], env=environment, check=True, capture_output=True)
-            return True
-
-        yield lambda: loop("hq submit --stdout=none --stderr=none /bin/true", own, ended)
+    with redirect_stdout(io.StringIO()), LocalCluster() as cluster:
+        cluster.start_worker(WorkerConfig(cores=2))
+        yield HyperQueue(cluster.client())
 
 
 @contextmanager
 def slurm() -> Iterator[Peer]:
-    """Use the cluster that answers here."""
+    """Start a Slurm of two nodes with a processor each, as root."""
+    with TemporaryDirectory(prefix="hn-slurm-") as folder, slurm_peer(Path(folder) / "slurm", 1) as peer:
 
-    def ended() -> bool:
-        time.sleep(0.1)  # as often as it may be asked without slowing it down
-        return not subprocess.run(["squeue", "-h"], capture_output=True, check=True).stdout
+        def ended() -> bool:
+            time.sleep(0.1)  # as often as it may be asked without slowing it down
+            return not peer.in_queue()
 
-    yield lambda: loop("sbatch -n1 -o /dev/null --wrap /bin/true", {}, ended)
-
-
-def _slurm_answers() -> bool:
-    return bool(shutil.which("sinfo")) and subprocess.run(["sinfo"], capture_output=True).returncode == 0
-
-
-PEERS: dict[str, tuple[Callable[[], AbstractContextManager[Peer]], Callable[[], bool]]] = {
-    "Headnode": (headnode, lambda: True),
-    "task-spooler": (task_spooler, lambda: bool(shutil.which("tsp"))),
-    "HyperQueue": (hyper_queue, lambda: bool(shutil.which("hq"))),
-    "Slurm": (slurm, _slurm_answers),
-}
-
-
-def main() -> None:
-    """Print jobs a second of each, the median of rounds that are taken in turns."""
-    print(machine())
-    with ExitStack() as stack:
-        here = {name: stack.enter_context(start()) for name, (start, is_here) in PEERS.items() if is_here()}
-        rates: dict[str, list[float]] = {name: [] for name in here}
-        for _ in range(ROUNDS):
-            for name, run in here.items():
-                rates[name].append(run())
-    for name in PEERS:
-        told = f"{statistics.median(rates[name]):.0f} jobs/s" if name in rates else "not on this machine"
-        print(f"{JOBS} jobs from a shell loop, all ended: {name}: {told}")
-
-
-if __name__ == "__main__":
-    main()
+        yield lambda: loop("sbatch -n1 -o /dev/null --wrap /bin/true", peer.environment, ended)

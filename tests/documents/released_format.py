@@ -1,12 +1,14 @@
 """What releases keep and send: every tag and field as a line, and a sample of every kind in bytes.
 
 `python -m documents.released_format VERSION` writes `tests/golden/format`: the lock, and the samples of
-VERSION while it has no tag.  What the newest tag has is never changed or removed, and gets no additions: the
-version must be raised with the first addition after a release.
+VERSION while it is not released.  With `--release` it releases VERSION: the lock is copied to
+`releases/VERSION.txt`, with the digest of every golden file of this version.  What a release has is never
+changed or removed, and gets no additions: the version must be raised with the first addition after it.
 """
 
+import argparse
 import enum
-import subprocess
+import hashlib
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -44,6 +46,7 @@ from headnode.protocol.stream_frames import ClientFrame, HeadFrame
 
 FORMAT = Path(__file__).parents[1] / "golden" / "format"
 LOCK = FORMAT / "lock.txt"
+RELEASES = FORMAT / "releases"
 
 RELEASED_NAMES: Mapping[type, str] = {ArchiveRow: "ArchiveRow"}
 """Names in the lock of structures without a tag whose class is called otherwise."""
@@ -312,28 +315,64 @@ def assert_kept(then: Any, now: Any) -> None:
         assert now == then
 
 
-def _git(*words: str) -> str:
-    asked = ["git", *words]
-    return subprocess.run(asked, capture_output=True, check=True, text=True, cwd=FORMAT.parent).stdout
+def version_of(path: Path) -> tuple[int, ...]:
+    """Return the version that a file or folder is named by, as numbers."""
+    return tuple(int(part) for part in path.name.removesuffix(".txt").split("."))
 
 
-def main(version: str) -> int:
-    """Write the lock and the samples of this version; refuse to change a release, or to add to it."""
-    tags = _git("tag", "--list", "v[0-9]*", "--sort=-version:refname").split()
-    released = _git("show", f"{tags[0]}:./format/{LOCK.name}").splitlines() if tags else []
-    now = lock_lines()
-    problems = broken_promises(released, now)
-    if f"v{version}" in tags and set(now) - set(released):
+def releases() -> list[Path]:
+    """Return the files of the releases, the oldest first."""
+    return sorted(RELEASES.glob("*.txt"), key=version_of)
+
+
+def golden_lines(version: str) -> list[str]:
+    """Return the digest of each golden file of a version, a line each."""
+    golden = FORMAT.parent
+    named = [FORMAT / f"{version}.txt"]
+    for folder in ("journals", "conversations"):
+        named += sorted(path for path in (golden / folder / version).rglob("*") if path.is_file())
+    return [
+        f"golden {path.relative_to(golden)}: sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}"
+        for path in named
+    ]
+
+
+def locked_by(release: Path) -> list[str]:
+    """Return the lines of the lock as a release had them."""
+    return [line for line in release.read_text().splitlines() if not line.startswith("golden ")]
+
+
+def problems_of(version: str, now: list[str]) -> list[str]:
+    """Return what the lines of now break of all releases, and what they add to `version` if it is one."""
+    problems = [each for release in releases() for each in broken_promises(locked_by(release), now)]
+    own = RELEASES / f"{version}.txt"
+    if own.exists() and set(now) - set(locked_by(own)):
         problems.append(f"{version} is released: raise the version in pyproject.toml, then add to the format")
+    return problems
+
+
+def main(words: list[str]) -> int:
+    """Write the lock and the samples of a version, or release it; refuse to change or extend a release."""
+    parser = argparse.ArgumentParser(prog="documents.released_format")
+    parser.add_argument("version")
+    parser.add_argument("--release", action="store_true")
+    asked = parser.parse_args(words)
+    own, now = RELEASES / f"{asked.version}.txt", lock_lines()
+    problems = problems_of(asked.version, now)
+    if asked.release and own.exists():
+        problems.append(f"{asked.version} is released already")
     if problems:
         print("\n".join(problems), file=sys.stderr)
         return 1
     FORMAT.mkdir(parents=True, exist_ok=True)
     LOCK.write_text("".join(f"{line}\n" for line in now))
-    if f"v{version}" not in tags:
-        (FORMAT / f"{version}.txt").write_text("".join(f"{line}\n" for line in sample_lines()))
+    if not own.exists():
+        (FORMAT / f"{asked.version}.txt").write_text("".join(f"{line}\n" for line in sample_lines()))
+    if asked.release:
+        RELEASES.mkdir(exist_ok=True)
+        own.write_text("".join(f"{line}\n" for line in [*golden_lines(asked.version), *now]))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1:]))

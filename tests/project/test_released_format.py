@@ -13,9 +13,14 @@ from documents.released_format import (
     ROOTS,
     assert_kept,
     broken_promises,
+    golden_lines,
     lock_lines,
+    problems_of,
+    releases,
     sample_lines,
+    version_of,
 )
+from headnode import __version__
 
 LOCKED = LOCK.read_text().splitlines()
 SAMPLES = [
@@ -28,6 +33,21 @@ SAMPLES = [
 
 def test_nothing_that_was_released_is_gone_or_changed() -> None:
     assert broken_promises(LOCKED, lock_lines()) == []
+
+
+def test_no_release_is_changed_and_a_released_version_gets_no_additions() -> None:
+    assert problems_of(__version__, lock_lines()) == []
+
+
+def test_a_released_version_refuses_an_addition() -> None:
+    for release in releases():
+        assert problems_of(release.stem, [*lock_lines(), "journal JobAdded: map, type=JobAdded"]) != []
+
+
+@pytest.mark.parametrize("release", [pytest.param(path, id=path.stem) for path in releases()])
+def test_the_golden_files_of_a_release_are_those_that_it_wrote(release: Path) -> None:
+    kept = [line for line in release.read_text().splitlines() if line.startswith("golden ")]
+    assert kept == golden_lines(release.stem)
 
 
 def test_what_is_new_is_in_the_lock() -> None:
@@ -72,7 +92,7 @@ def test_what_a_release_wrote_is_read_as_it_was_written(where: str, name: str, d
 
 
 def test_the_newest_release_has_a_sample_of_every_kind() -> None:
-    newest = max(FORMAT.glob("[0-9]*.txt"), key=lambda path: [int(part) for part in path.stem.split(".")])
+    newest = max(FORMAT.glob("[0-9]*.txt"), key=version_of)
     then = {line.rpartition(" ")[0] for line in newest.read_text().splitlines()}
     now = {line.rpartition(" ")[0] for line in sample_lines()}
     assert now == then
