@@ -243,5 +243,7 @@ _DECIDE: Mapping[type, Callable[[ClusterState, Any, Instant], list[Event]]] = Ma
     }
 )
 
-_BY_USERS = frozenset(kind for kind in _DECIDE if "by" in kind.__struct_fields__)
+_BY_USERS = frozenset(
+    kind for kind in _DECIDE if issubclass(kind, Command) and "by" in kind.__struct_fields__
+)
 """The commands whose `by` may say what a user expects; the others are of nodes and of the engine."""
