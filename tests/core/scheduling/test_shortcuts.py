@@ -34,7 +34,7 @@ def test_what_is_refused_together_would_have_been_refused_one_by_one(
     def policy(view: View) -> Plan:
         return schedule_pass(view, rule)
 
-    for seed, history in random_histories(manner, 12):
+    for seed, history in random_histories(manner, 5):
         for moment in live(history, policy):
             assert decided(moment.view, rule) == decided(moment.view, one_by_one), seed
 

@@ -8,7 +8,7 @@ from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.candidates import Candidate, candidate_options
 from headnode.core.scheduling.free_resources import FreeResources, Placement
-from headnode.core.scheduling.node_table import NodeOrder, NodeTable
+from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.placement import at_minimum, find_placement, part_shares, shares
 from headnode.core.scheduling.plan import Grow, Reservation, Start
 from headnode.core.scheduling.request import ResolvedCache, ResolvedRequest, resolved_at_some_time
@@ -23,8 +23,6 @@ from headnode.core.scheduling.shadow_reservation import (
     with_releases,
 )
 from headnode.core.scheduling.view import View
-
-NodeOrders = tuple[NodeOrder, ...]
 
 
 class BlockedJob(NamedTuple):
@@ -65,7 +63,10 @@ class PreviousPass(NamedTuple):
 
 
 class PassMemory:
-    """The result of the last pass that left a blocked job with a shadow reservation, and the idle cluster."""
+    """The result of the last pass that left a blocked job with a shadow reservation.
+
+    `idle` is what is free when no job runs, as it was last worked out.
+    """
 
     def __init__(self) -> None:
         self.ended: PreviousPass | None = None
@@ -89,7 +90,7 @@ class PassState:
         self._running = releases_of(view, node_table)
         self._given: list[Release] = []
         self._reservations: tuple[Reservation, ...] | None = None
-        self._room: dict[int, int] = {}  # by rules
+        self._room: dict[tuple[int, UnitType | None], int] = {}  # by rules, and the unit of whole nodes
         self._before = self._recalled()
         self.is_settled = False  # the head is that of the pass before, with the same promise
         self._spared: tuple[list[ShadowReservation], FreeResources] | None = None
@@ -132,12 +133,14 @@ class PassState:
         return candidate_options(candidate, self._view.now, self._node_table)
 
     def may_fit(self, need: ResolvedRequest) -> bool:
-        """Return whether enough processors are free, on any nodes; if not, the request cannot fit."""
-        if need.unit is UnitType.NODE:
-            return True
-        known = self._room.get(need.rules) if need.rules >= 0 else None
+        """Return whether enough is free, on any nodes; if not, the request cannot fit.
+
+        Of whole nodes those count that are idle.
+        """
+        key = need.rules, need.unit if need.whole else None
+        known = self._room.get(key) if need.rules >= 0 else None
         if known is None:
-            known = self._room[need.rules] = _most(self.resources, need.alternatives)
+            known = self._room[key] = (_most_idle if need.whole else _most)(self.resources, need)
         return need.minimum <= known
 
     def surely_delays(self, candidate: Candidate) -> bool:
@@ -152,11 +155,7 @@ class PassState:
         """Return whether no job of a class will be backfilled in this pass, whatever else is granted."""
         if request.others or request.reservation not in self.heads:
             return False
-        room = self._room.get(need.rules)
-        if room is None or need.unit is UnitType.NODE:
-            if not self.may_fit(need):
-                return True
-        elif need.minimum > room:
+        if not self.may_fit(need):
             return True
         end = self._view.now + request.run_time
         return any(
@@ -173,7 +172,7 @@ class PassState:
         if UnitType.NODE in (need.unit, head.need.unit) or len(need.alternatives) > 1:
             return True
         if self._room_then[0] is not head.promise:
-            self._room_then = head.promise, _most(head.promise.resources, need.alternatives)
+            self._room_then = head.promise, _most(head.promise.resources, need)
         return need.minimum + head.need.minimum <= self._room_then[1]
 
     def promises(self) -> list[ShadowReservation]:
@@ -370,9 +369,19 @@ def _is_same(one: Candidate, other: Candidate) -> bool:
     return one.turn == other.turn and one.request == other.request
 
 
-def _most(resources: FreeResources, alternatives: NodeOrders) -> int:
-    """Return how many processors there are at most on nodes of one of the lists."""
+def _most(resources: FreeResources, need: ResolvedRequest) -> int:
+    """Return how many processors there are at most on nodes of one of the lists of a need."""
     free = resources.free
-    if len(alternatives) == 1:
-        return sum([free[node] for node in alternatives[0]])
-    return max((sum([free[node] for node in order]) for order in alternatives), default=0)
+    if len(need.alternatives) == 1:
+        return sum([free[node] for node in need.alternatives[0]])
+    return max((sum([free[node] for node in order]) for order in need.alternatives), default=0)
+
+
+def _most_idle(resources: FreeResources, need: ResolvedRequest) -> int:
+    """Return how many units there are at most on idle nodes of one of the lists of a need."""
+    free, sizes = resources.free, resources.node_table.processors
+    units = resources.node_table.units[need.unit]
+    return max(
+        (sum([units[node] for node in order if free[node] == sizes[node]]) for order in need.alternatives),
+        default=0,
+    )

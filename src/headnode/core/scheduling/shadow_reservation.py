@@ -123,9 +123,9 @@ def _with_changes(
     """Return the releases of running jobs, made of those of the jobs that ran before; None if few remain."""
     if len(before) < _FEW:
         return None
-    there, still = set(map(id, before)), set(map(id, running))
-    fresh = [job for job in running if id(job) not in there]
-    gone = [job for job in before if id(job) not in still]
+    there, still = {job.job: job for job in before}, {job.job: job for job in running}
+    fresh = [job for job in running if there.get(job.job) is not job]
+    gone = [job for job in before if still.get(job.job) is not job]
     if len(fresh) + len(gone) > len(before) // _FEW:
         return None
     found = ordered.copy()
@@ -160,23 +160,54 @@ def shadow_reservation(need: ResolvedRequest, outlook: ReleaseOutlook) -> Shadow
         return _promise_between(need, outlook)
     since, now, ordered, at_last = outlook
     least = at_minimum(resolved_later(need, now.node_table, 0.0))
-
-    def after(step: int) -> ShadowReservation | None:
-        resources = _after(now, ordered[:step])
-        found = find_placement(least, resources)
-        if found is None:
-            return None
-        return ShadowReservation(ordered[step - 1].at, resources, need.piece(found))
-
     count = _step_from(ordered, max(1, _too_few(least, now, ordered)))
-    first = after(count) if count <= len(ordered) else None
-    if first is not None:
-        return first
-    steps = _steps(ordered)
-    later = bisect_left(steps, True, bisect_right(steps, count), key=lambda step: after(step) is not None)
-    if later < len(steps):
-        return after(steps[later])
+    if count <= len(ordered):
+        resources = _after(now, ordered[:count])
+        found = find_placement(least, resources)
+        if found is not None:
+            return ShadowReservation(ordered[count - 1].at, resources, need.piece(found))
+        promise = _first_after(need, least, ordered, count, resources)
+        if promise is not None:
+            return promise
     return shadow_reservation_at(need, since, NEVER, at_last.copy())
+
+
+def _first_after(
+    need: ResolvedRequest,
+    least: ResolvedRequest,
+    ordered: Sequence[Release],
+    count: int,
+    resources: FreeResources,
+) -> ShadowReservation | None:
+    """Return the promise after the first release at which the need fits, where it does not after `count`.
+
+    `resources` are those after `count` releases.  Twice as far is looked each time, then between.
+    """
+    low, high, width, last = count, 0, 1, len(ordered)
+    best: ShadowReservation | None = None
+    while best is None and low < last:
+        step = _step_from(ordered, min(low + width, last))
+        then = _after(resources, ordered[low:step])
+        found = find_placement(least, then)
+        if found is None:
+            low, resources, width = step, then, 2 * width
+        else:
+            best, high = ShadowReservation(ordered[step - 1].at, then, need.piece(found)), step
+    fits_at = high  # the step of `best`; `high` is a count of which that is the step
+    while best is not None and high - low > 1:
+        middle = (low + high) // 2
+        step = _step_from(ordered, middle)
+        if step >= fits_at:
+            high = middle
+            continue
+        then = _after(resources, ordered[low:step])
+        found = find_placement(least, then)
+        if found is None:
+            low, resources = step, then
+        else:
+            best = ShadowReservation(ordered[step - 1].at, then, need.piece(found))
+            high, fits_at = middle, step
+    return best
 
 
 def _promise_between(need: ResolvedRequest, outlook: ReleaseOutlook) -> ShadowReservation | None:
@@ -262,16 +293,11 @@ def shadow_reservation_at(
     return None if found is None else ShadowReservation(at, resources, need.piece(found))
 
 
-def _steps(ordered: Sequence[Release]) -> list[int]:
-    """Return after how many releases to look: those of one instant come together, but not those at NEVER."""
-    steps, count = [], 0
-    while (count := _step_from(ordered, count + 1)) <= len(ordered):
-        steps.append(count)
-    return steps
-
-
 def _step_from(ordered: Sequence[Release], count: int) -> int:
-    """Return the first of the steps that is not below `count`; `count` itself if it is above them all."""
+    """Return after how many releases, not fewer than `count`, to look: those of one instant come together.
+
+    Not so those at NEVER.  `count` itself if there are not so many.
+    """
     last = len(ordered)
     while count < last and NEVER != ordered[count - 1].at == ordered[count].at:
         count += 1
