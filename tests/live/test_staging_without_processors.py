@@ -87,8 +87,12 @@ def test_what_has_its_files_starts_when_processors_are_free(
     storage.hold.set()
     head.until(lambda: "waits for its processors" in head.task(job)["message"])
     kill(head, victim, tmp_path)
-    reasons = [each["text"] for each in head.ask("explain_job", job=job)["reasons"]]
-    assert any("it needs 1 processor on" in text for text in reasons), reasons
+
+    def waits_for_its_node() -> bool:  # a head that was killed is told again that the files are there
+        reasons = head.ask("explain_job", job=job)["reasons"]
+        return any("it needs 1 processor on" in each["text"] for each in reasons)
+
+    head.until(waits_for_its_node)
     assert not (tmp_path / "ran").exists()
     end.touch()
     assert head.wait(job)["state"] == "Finished", head.task(job)["message"]
@@ -119,15 +123,78 @@ def test_it_is_told_what_it_waits_for_and_about_how_long(
     job = head.ask("submit_job", jobfile=json.dumps(document))["job"]
     words = (
         r"it waits for 1 of 2 input files from 127\.0\.0\.1; 0\.3 of 0\.4 MB are copied, "
-        r"the rest in about \d+ s at the rate so far\. It holds no processors"
+        r"the rest in about \d+ (s|min \d+ s) at [\d.]+ [kM]B/s\. It holds no processors"
     )
     head.until(lambda: re.fullmatch(words, head.ask("job", job=job)["job"]["pending_reason"]))
     (reason,) = head.ask("explain_job", job=job)["reasons"]
     assert (reason["kind"], bool(re.fullmatch(words, reason["text"]))) == ("staging", True), reason
+    _is_expected_when_its_files_are_there(head, job)
     storage.hold.set()
     assert head.wait(job)["state"] == "Finished"
     story = [each["text"] for each in head.ask("job_history", job=job)["history"]]
     assert "It has released its processors, while its input files are copied" in story
+
+
+def _is_expected_when_its_files_are_there(head: RealHead, job: int) -> None:
+    def starts() -> bool:
+        expected = head.ask("explain_job", job=job)["expected"]
+        return expected["p50"] is not None
+
+    head.until(starts)
+    now, expected = time.time(), head.ask("job", job=job)["job"]["expected"]
+    assert expected["promise"] is None
+    assert "no promise" in expected["reason"]
+    assert now < expected["files_by"] <= expected["p50"] + 0.01
+    listed = next(each for each in head.ask("jobs")["jobs"] if each["id"] == job)
+    assert listed["expected"]["files_by"] > now
+
+
+def test_behind_a_running_job_it_starts_later_than_its_files_come(
+    head: RealHead, storage: FaultyStorage, tmp_path: Path
+) -> None:
+    storage.put("other", DATA)
+    document = {
+        "command": "wc data",
+        "work_directory": str(tmp_path),
+        "stage_in": {"other": f"{storage.url}/other", "data": f"{storage.url}/held/data"},
+    }
+    job = head.ask("submit_job", jobfile=json.dumps(document))["job"]
+    head.until(lambda: head.ask("job", job=job)["job"]["state"] == "Suspended")
+    tasks = [{"command": "sleep 600"}]
+    other = head.ask("submit_job", tasks=tasks, terms={"runtime": "1:00"})["job"]
+    head.until(lambda: head.ask("job", job=other)["job"]["state"] == "Running")
+    head.until(lambda: (head.ask("explain_job", job=job)["expected"]["p50"] or 0) > time.time() + 1800)
+    expected = head.ask("explain_job", job=job)["expected"]
+    assert expected["files_by"] < time.time() + 1800 < expected["p50"]
+    head.ask("cancel_job", job=job)
+    head.ask("cancel_job", job=other)
+
+
+def test_a_job_that_holds_its_processors_while_files_come_is_explained_too(
+    head: RealHead, storage: FaultyStorage, tmp_path: Path
+) -> None:
+    head.ask("set_parameters", values={"TransferHoldTime": "3600"})
+    storage.put("other", DATA)
+    document = {
+        "command": "wc data",
+        "work_directory": str(tmp_path),
+        "stage_in": {"other": f"{storage.url}/other", "data": f"{storage.url}/held/data"},
+    }
+    job = head.ask("submit_job", jobfile=json.dumps(document))["job"]
+
+    def told() -> bool:
+        answer = head.ask("explain_job", job=job)
+        return bool(answer["expected"] and answer["expected"]["p50"])
+
+    head.until(told)
+    answer = head.ask("explain_job", job=job)
+    assert (answer["state"], answer["reasons"][0]["text"].endswith("It holds 1 processor")) == (
+        "Running",
+        True,
+    )
+    assert answer["expected"]["p50"] == answer["expected"]["files_by"]
+    storage.hold.set()
+    assert head.wait(job)["state"] == "Finished"
 
 
 def test_every_screen_says_that_it_stages(head: RealHead, storage: FaultyStorage, tmp_path: Path) -> None:

@@ -69,7 +69,9 @@ class TransferProcess:
         for pipe in (self.process.stdin, self.process.stdout):
             assert pipe is not None
             pipe.close()
-        self.process.wait(30)
+        _, status, used = os.wait4(self.process.pid, 0)
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        self.peak = used.ru_maxrss * 1024  # bytes
 
 
 def bring(scratch: Path, url: str, **file: Any) -> list[Any]:

@@ -132,6 +132,53 @@ def test_a_file_goes_by_gridftp_and_comes_back_the_same(gsiftp: Place, scratch: 
     assert (word, "attempt 1 of 3" in why) == ("failed", True), why
 
 
+@pytest.mark.parametrize("direction", ["in", "out"])
+@pytest.mark.parametrize("after", [200, 6_000], ids=["greeting", "login"])
+def test_a_file_comes_whole_by_gridftp_though_the_connection_is_cut(
+    gsiftp: Place, scratch: Path, direction: str, after: int
+) -> None:
+    parts = urlsplit(gsiftp.url)
+    theirs = gsiftp.directory or Path()
+    ((scratch if direction == "out" else theirs) / "x").write_bytes(DATA)
+    with cutting_relay(parts.port or 0, after) as (port, passed):
+        file = {"path": "x", "url": f"gsiftp://localhost:{port}{parts.path}/x", **gsiftp.file}
+        word, said = transfer(scratch, direction, file)
+    assert (word, len(passed) > 1) == ("done", True), said
+    assert ((theirs if direction == "out" else scratch) / "x").read_bytes() == DATA
+
+
+def test_a_file_of_gridftp_that_has_another_length_than_the_job_says_has_no_name(
+    gsiftp: Place, scratch: Path
+) -> None:
+    (gsiftp.directory or Path()).joinpath("x").write_bytes(DATA)
+    file = {"path": "x", "url": f"{gsiftp.url}/x", "size": 7, **gsiftp.file}
+    word, said = transfer(scratch, "in", file)
+    assert (word, "and should have 7" in said, "attempt 2 of 3" in said) == ("failed", True, True), said
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize("direction", ["in", "out"])
+def test_what_a_gridftp_server_forbids_is_not_tried_again(
+    gsiftp: Place, scratch: Path, direction: str
+) -> None:
+    closed = (gsiftp.directory or Path()) / "closed"
+    closed.mkdir()
+    (closed / "x").write_bytes(DATA)
+    closed.chmod(0o700 if os.geteuid() == 0 else 0)  # the server runs tasks of another user then
+    (scratch / "x").write_bytes(DATA)
+    word, said = transfer(scratch, direction, {"path": "x", "url": f"{gsiftp.url}/closed/x", **gsiftp.file})
+    closed.chmod(0o700)
+    assert (word, "attempt 1 of 3" in said, "correct the URL" in said) == ("failed", True, True), said
+
+
+def test_a_gridftp_server_that_does_not_answer_is_tried_as_often_as_the_job_says(
+    gsiftp: Place, scratch: Path
+) -> None:
+    port = free_address().rpartition(":")[2]
+    word, said = transfer(scratch, "in", {"path": "x", "url": f"gsiftp://localhost:{port}/x", **gsiftp.file})
+    assert (word, "attempt 3 of 3" in said, "globus-url-copy" in said) == ("failed", True, True), said
+
+
 @pytest.fixture(params=["ftp", "sftp", "s3"])
 def place(request: pytest.FixtureRequest) -> Place:
     found: Place = request.getfixturevalue(request.param)

@@ -17,7 +17,6 @@ def ftp_server(directory: Path, password: str = "", cuts: int = 0) -> Iterator[s
 
     So many of the files that it is sent are `cuts`: the connection ends when some of them has come.
     """
-    pytest.importorskip("fsspec")
     servers = pytest.importorskip("pyftpdlib.servers")
     from pyftpdlib.authorizers import DummyAuthorizer
     from pyftpdlib.handlers import DTPHandler, FTPHandler

@@ -4,22 +4,20 @@ Nothing of it happens in a pass.  The input is taken from the cluster, which is 
 done anywhere, for it touches nothing; the result is accepted, and the first prediction of each job kept.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from heapq import nsmallest
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from headnode.core.model.job import JobRequest, JobSpec, with_option
-from headnode.core.model.quantities import FOREVER, NEVER, Instant, JobId, QueuePosition, Seconds
+from headnode.core.model.job import JobSpec, with_option
+from headnode.core.model.quantities import FOREVER, NEVER, Instant, JobId, Seconds
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import Policy
 from headnode.core.scheduling.prediction.predictor import Calibration
 from headnode.core.scheduling.prediction.replays import PredictedWait, predicted_wait, replay_quantile
 from headnode.core.scheduling.prediction.run_times import JobTraits, RunTimeForecast, RunTimeHistory
-from headnode.core.scheduling.view import View, WaitingClass
+from headnode.core.scheduling.view import QueueArrival, View, first_in_queue
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
@@ -145,6 +143,7 @@ class PredictionInput(msgspec.Struct, frozen=True):
 
     `reserved`: what the policy has promised.  `ends` has the end of each running job, `lasts` the run time of
     each waiting one, in every replay; `otherwise` has those under each alternative of jobs with such.
+    `arrivals` come into the queue when files are there.
     """
 
     view: View
@@ -153,6 +152,7 @@ class PredictionInput(msgspec.Struct, frozen=True):
     ends: Mapping[JobId, Sequence[Instant]]
     lasts: Mapping[JobId, Sequence[Seconds]]
     otherwise: Mapping[JobId, Sequence[Sequence[Seconds]]] = {}
+    arrivals: tuple[QueueArrival, ...] = ()
 
     def run_times(self, replay: int) -> "SimulatedRunTime":
         """Return the run times of a replay."""
@@ -185,12 +185,12 @@ def look_ahead(situation: PredictionInput, policy: Policy, stop: Callable[[], bo
     """
     from headnode.engine.simulate_ahead import simulate_ahead, to_the_limits
 
-    view, now = situation.view, situation.view.now
-    by_limits = simulate_ahead(view, policy, {}, to_the_limits(view), stop, COARSE)
+    view, now, come = situation.view, situation.view.now, situation.arrivals
+    by_limits = simulate_ahead(view, policy, {}, to_the_limits(view, come), stop, COARSE, come)
     futures = [by_limits]
     for replay in range(REPLAYS):
         ends = {job: of_each[replay] for job, of_each in situation.ends.items()}
-        futures.append(simulate_ahead(view, policy, ends, situation.run_times(replay), stop, COARSE))
+        futures.append(simulate_ahead(view, policy, ends, situation.run_times(replay), stop, COARSE, come))
     whole = all(future.whole for future in futures)
     foreseen = {}
     for job in situation.lasts:
@@ -198,16 +198,6 @@ def look_ahead(situation: PredictionInput, policy: Policy, stop: Callable[[], bo
         if whole or max(waits) < inf:
             foreseen[job] = predicted_wait(waits[1:], waits[0])
     return PredictionResult(foreseen, whole)
-
-
-def first_in_queue(view: View, most: int) -> View:
-    """Return the view with no more than the first `most` jobs of its queue."""
-    turns = {turn: each.request for each in view.queue for turn in islice(each.turns, most)}
-    kept: dict[JobRequest, list[QueuePosition]] = {}
-    for turn in nsmallest(most, turns):
-        kept.setdefault(turns[turn], []).append(turn)
-    queue = [WaitingClass(request=request, turns=found) for request, found in kept.items()]
-    return msgspec.structs.replace(view, queue=queue)
 
 
 class StartPredictor:
@@ -243,11 +233,19 @@ class StartPredictor:
         """Return the expected start of a queued job; None if not computed, or too far back in the queue."""
         return self._expected.get(job)
 
-    def situation(self, cluster: ClusterState, view: View, plan: Plan | None, policy: str) -> PredictionInput:
+    def situation(
+        self,
+        cluster: ClusterState,
+        view: View,
+        plan: Plan | None,
+        policy: str,
+        arrivals: Sequence[QueueArrival] = (),
+    ) -> PredictionInput:
         """Return a situation of the cluster; `plan` is that of its last pass."""
         self.changed = False
         view = first_in_queue(view, self.most_jobs)
         waiting = [turn.job for each in view.queue for turn in each.turns]
+        waiting += [each.turn.job for each in arrivals]
         reserved = {each.job: each.at for each in (plan.reservations if plan is not None else ())}
         lasts, otherwise = {}, {}
         for job in waiting:
@@ -255,7 +253,8 @@ class StartPredictor:
             lasts[job] = drawn[0]
             if len(drawn) > 1:
                 otherwise[job] = drawn[1:]
-        return PredictionInput(_bare(view), policy, reserved, self._ends(view.now), lasts, otherwise)
+        ends = self._ends(view.now)
+        return PredictionInput(_bare(view), policy, reserved, ends, lasts, otherwise, tuple(arrivals))
 
     def _run_times(self, job: JobId, cluster: ClusterState) -> list[Sequence[Seconds]]:
         """Return how long a waiting job runs in each replay, under each of its options.
@@ -264,7 +263,7 @@ class StartPredictor:
         """
         forecast = self.learner.history.forecast
         record = cluster.job(job)
-        if record.state is not JobState.RESUMING:
+        if record.state is JobState.QUEUED:
             return [drawn(job, forecast(asked)) for asked in self._asked_of(job, cluster)]
         ran = ran_for(record)
         whole = drawn(job, forecast(traits_of(record.owner, cluster.spec(record)), ran))
@@ -295,7 +294,8 @@ class StartPredictor:
         self._adapt(len(situation.lasts), whole=outlook.whole, easily=easily)
         self.made = situation.view.now
         waiting = [job for job in {**situation.lasts, **situation.reserved} if _waits(job, cluster)]
-        self._expected = {job: self._expectation(job, situation, outlook) for job in waiting}
+        come = {each.turn.job for each in situation.arrivals}
+        self._expected = {job: self._expectation(job, situation, outlook, come) for job in waiting}
         fresh = [job for job in waiting if job not in self._predicted]
         self._keep([job for job in fresh if cluster.jobs[job].state is JobState.QUEUED], situation, outlook)
 
@@ -318,12 +318,14 @@ class StartPredictor:
         self._kept.keep_predictions(fresh)
 
     def _expectation(
-        self, job: JobId, situation: PredictionInput, outlook: PredictionResult
+        self, job: JobId, situation: PredictionInput, outlook: PredictionResult, come: Collection[JobId]
     ) -> ExpectedStart:
         foreseen = outlook.foreseen.get(job)
         now, reserved = situation.view.now, situation.reserved.get(job, NEVER)
         if foreseen is None:
             return ExpectedStart(promise=_known(reserved))
+        if job in come:  # no policy promises or corrects the rate of a storage
+            return ExpectedStart(None, _known(now + foreseen.middle), _known(now + foreseen.longest))
         by_limits = Instant(now + foreseen.by_limits)
         at_most = min(reserved, by_limits) if situation.policy == "fcfs" else reserved
         calibration = self._calibrations.setdefault(situation.policy, Calibration())
@@ -390,4 +392,4 @@ def _known(at: float) -> Instant | None:
 
 def _waits(job: JobId, cluster: ClusterState) -> bool:
     record = cluster.jobs.get(job)
-    return record is not None and record.state.is_queued
+    return record is not None and (record.state.is_queued or record.state is JobState.SUSPENDED)

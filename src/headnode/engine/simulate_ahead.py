@@ -1,11 +1,11 @@
-"""How a queue goes on if no job is submitted: a policy asked again at each end of a job to come.
+"""How a queue goes on if no job is submitted: a policy asked again at each end or arrival of a job to come.
 
 Source of the method: Smith, Taylor and Foster, "Using run-time predictions to estimate queue wait times and
 improve scheduler performance", 1999.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from bisect import bisect_right, insort
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from headnode.core.scheduling.node_view import NodeView, instants_of
 from headnode.core.scheduling.plan import Grow, Plan, Shares, Start
 from headnode.core.scheduling.policies import Policy
 from headnode.core.scheduling.request import held_licences, held_with, requested_licences
-from headnode.core.scheduling.view import RunningJob, View, WaitingClass
+from headnode.core.scheduling.view import QueueArrival, RunningJob, View, WaitingClass
 
 SimulatedRunTime = Callable[[JobId, int], float]
 """How long a job will run once it starts under an option, in seconds; infinite if unknown."""
@@ -35,9 +35,10 @@ class SimulatedStarts(NamedTuple):
     whole: bool
 
 
-def to_the_limits(view: View) -> SimulatedRunTime:
-    """Return that every waiting job of a view runs until its run time limit."""
+def to_the_limits(view: View, arrivals: Sequence[QueueArrival] = ()) -> SimulatedRunTime:
+    """Return that every job of a view that waits, or arrives, runs until its run time limit."""
     requests = {turn.job: each.request for each in view.queue for turn in each.turns}
+    requests |= {each.turn.job: each.request for each in arrivals}
     return lambda job, option: requests[job].option(option).run_time
 
 
@@ -48,16 +49,18 @@ def simulate_ahead(
     lasts: SimulatedRunTime,
     stop: Callable[[], bool],
     coarse: float = 0.0,
+    arrivals: Sequence[QueueArrival] = (),
 ) -> SimulatedStarts:
     """Simulate the queue: running jobs end as in `ends`, waiting jobs run as long as in `lasts`.
 
     The policy sees users' limits, as ever.  `stop` is asked before each of its plans.  Ends that are closer
     to each other than the part `coarse` of their distance from now count as one, the last of them.
-    Cost:  one plan for each instant at which jobs end, until all waiting jobs have started.
+    `arrivals` come into the queue meanwhile.
+    Cost:  one plan for each instant at which jobs end or arrive, until all waiting jobs have started.
     """
-    scene = _SimulatedCluster(view, ends, coarse)
+    scene = _SimulatedCluster(view, ends, coarse, arrivals)
     starts: dict[JobId, Instant] = {}
-    while scene.queue:
+    while scene.queue or scene.coming:
         if stop():
             return SimulatedStarts(starts, whole=False)
         plan = policy(scene.view())
@@ -74,7 +77,9 @@ def simulate_ahead(
 class _SimulatedCluster:
     """The cluster as it will be: what the view said, and what has happened since."""
 
-    def __init__(self, view: View, ends: Mapping[JobId, Instant], coarse: float) -> None:
+    def __init__(
+        self, view: View, ends: Mapping[JobId, Instant], coarse: float, arrivals: Sequence[QueueArrival]
+    ) -> None:
         self.now, self._coarse = view.now, coarse
         self._view, self._before, self._node_table = view, view.before, view.node_table()
         self._nodes = dict(view.nodes)
@@ -90,6 +95,8 @@ class _SimulatedCluster:
         self._edges = sorted(Instant(view.now + edge) for edge in reserved)  # of reservations
         self._ends = [(max(ends.get(job.job, job.end), view.now), job.job) for job in view.running]
         heapify(self._ends)
+        self.coming = sorted(arrivals, key=lambda each: (-each.at, each.turn))  # the first is the last
+        self._arrive()
 
     def view(self) -> View:
         """Return what the policy may know now."""
@@ -149,12 +156,13 @@ class _SimulatedCluster:
         self._running[grow.job] = grown
 
     def go_on(self, plan: Plan) -> bool:
-        """Advance the time to the next end or replanning; return False if there is none."""
+        """Advance the time to the next end, arrival or replanning; return False if there is none."""
         self._before = plan
         wake = plan.wake if plan.wake > self.now else NEVER
         edge = bisect_right(self._edges, self.now)
         wake = min([wake, *self._edges[edge : edge + 1]])
-        then = min(self._ends[0][0] if self._ends else NEVER, wake)
+        arrival = self.coming[-1].at if self.coming else NEVER
+        then = min(self._ends[0][0] if self._ends else NEVER, wake, arrival)
         if then == NEVER:
             return False
         together = then + self._coarse * (then - self._view.now)
@@ -163,7 +171,15 @@ class _SimulatedCluster:
             at, job = heappop(self._ends)
             self.now = max(self.now, at)
             self._end(self._running.pop(job))
+        self._arrive()
         return True
+
+    def _arrive(self) -> None:
+        """Let jobs into the queue that are there by now."""
+        while self.coming and self.coming[-1].at <= self.now:
+            job = self.coming.pop()
+            insort(self.queue.setdefault(job.request, []), job.turn)
+            self._request_of[job.turn.job] = job.request
 
     def _end(self, job: RunningJob) -> None:
         self._hold(job, job.allocation, -1, first=True)

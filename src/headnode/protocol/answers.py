@@ -40,7 +40,7 @@ class InstanceCounts(VerbAnswer, frozen=True):
 
 
 class ExpectedStartObject(VerbAnswer, frozen=True):
-    """The expected start of a job that waits only for processors; null where it is not known."""
+    """The expected start of a job that waits only for processors or its files; null where it is not known."""
 
     promise: float | None  # the start if all jobs run to their limits and no other job overtakes
     p50: float | None  # half of such jobs start by then, from run times of the past
@@ -48,6 +48,7 @@ class ExpectedStartObject(VerbAnswer, frozen=True):
     predicted_at: float | None  # when it was predicted
     policy: str
     reason: str  # why something is not known, or ""
+    files_by: float | None = None  # when all its input files are copied at the rate so far
 
 
 class PredictionObject(VerbAnswer, frozen=True):
@@ -92,7 +93,7 @@ class JobObject(VerbAnswer, frozen=True):
 class WatchedJob(JobObject, frozen=True):
     """A job, as those that watch it see it."""
 
-    expected: ExpectedStartObject | None  # null unless the job waits only for processors
+    expected: ExpectedStartObject | None  # null unless the job waits only for processors or its files
 
 
 class ProcessorCount(VerbAnswer, frozen=True):
@@ -113,7 +114,7 @@ class ListedJob(JobObject, frozen=True):
     node_groups: list[str]
     template: str  # its job template, or ""
     node_count: int  # of `nodes`; before it starts, those that it requests at least
-    expected: ExpectedStartObject | None  # null unless the job waits only for processors
+    expected: ExpectedStartObject | None  # null unless the job waits only for processors or its files
 
 
 class CoresOnNode(VerbAnswer, frozen=True):
@@ -192,7 +193,7 @@ class DetailedJob(JobObject, frozen=True):
     cleaning: list[str]  # nodes on which its epilog has not ended
     bank: BankObject | None  # null if no bank was asked about it
     environment_hidden: bool  # its environment is private, and left out
-    expected: ExpectedStartObject | None  # null unless the job waits only for processors
+    expected: ExpectedStartObject | None  # null unless the job waits only for processors or its files
     prediction: PredictionObject | None  # null if the job never waited for long
     share: int | None  # in balanced mode the processors that a running job should have; otherwise null
     dependencies: list[DependencyObject]  # all that it depends on

@@ -13,10 +13,9 @@ from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import POLICIES
-from headnode.core.scheduling.view import View
+from headnode.core.scheduling.view import QueueArrival, View, first_in_queue
 from headnode.core.state import nodes as c
 from headnode.core.state.job_events import JobStarted
-from headnode.engine.prediction import first_in_queue
 from headnode.engine.simulate_ahead import SimulatedStarts, simulate_ahead
 
 
@@ -163,6 +162,27 @@ def test_a_job_that_should_have_ended_is_expected_to_end_now() -> None:
     world.clock.advance(Seconds(50))
     now = world.clock.now()
     assert course(world, {1: 30, 2: 1}).starts == {2: now}
+
+
+@pytest.mark.parametrize("policy", list(POLICIES))
+def test_a_job_that_arrives_later_keeps_its_place_and_holds_up_nobody_before(policy: str) -> None:
+    """The first of the queue arrives after 100 s; until then those behind it start, then it goes first."""
+    world = World(1)
+    for _ in range(5):
+        world.submit(TaskSpec(command="x"), by=ADA, run_time=Seconds(60))
+    now, view = world.clock.now(), world.engine.view(world.clock.now())
+    (queued,) = view.queue
+    first, *others = queued.turns
+    view = msgspec.structs.replace(view, queue=[msgspec.structs.replace(queued, turns=tuple(others))])
+    come = [QueueArrival(Instant(now + 100), first, queued.request)]
+    ends = {JobId(1): Instant(now + 60)}
+    found = simulate_ahead(view, POLICIES[policy], ends, lambda *_: 60.0, lambda: False, arrivals=come).starts
+    expected = [3, 4, 5, first.job] if policy == "conservative" else [3, first.job, 4, 5]  # or promises break
+    assert found == {job: now + 60 * turn for turn, job in enumerate(expected, 1)}
+    alone = msgspec.structs.replace(view, queue=[])
+    assert simulate_ahead(
+        alone, POLICIES[policy], ends, lambda *_: 60.0, lambda: False, arrivals=come
+    ).starts == {first.job: now + 100}
 
 
 def test_the_view_is_left_as_it_was() -> None:

@@ -7,6 +7,7 @@ Source: RFC 9110, "Range Requests", "Conditional Requests", "Retry-After"; RFC 6
 
 import base64
 import email.utils
+import http.client
 import ssl
 import time
 from collections.abc import Iterator
@@ -25,6 +26,9 @@ from headnode.adapters.staging.told_checksums import WANTED, compare, compare_ta
 from headnode.adapters.staging.uploads import part_name, same_so_far
 
 MOST_REDIRECTS = 10
+MOST_INTERIM = 20  # answers before the one to a request
+MOST_TRAILERS = 100  # lines
+_LONGEST_LINE = 65536  # bytes
 LONGEST_WAIT = 3600.0  # seconds that a server may ask us to wait
 _REDIRECTS = (301, 302, 303, 307, 308)
 _PASSING = (408, 425, 429)  # and all from 500, but for those that never change
@@ -43,6 +47,50 @@ _REMEDIES = {
 Headers = dict[str, str]
 
 
+class _Answer(http.client.HTTPResponse):
+    """An answer with few interim ones before it, and few lines after it.
+
+    The library reads any number of both.
+    """
+
+    _begun = 0
+
+    def _read_status(self) -> tuple[str, int, str]:
+        self._begun += 1
+        if self._begun > MOST_INTERIM:
+            raise http.client.BadStatusLine("more and more interim answers")
+        return super()._read_status()  # type: ignore[misc, no-any-return]
+
+    def _read_and_discard_trailer(self) -> None:
+        """Read what follows the last chunk; the library reads any number of lines."""
+        for _ in range(MOST_TRAILERS):
+            if self.fp.readline(_LONGEST_LINE) in (b"\r\n", b"\n", b""):
+                return
+        raise http.client.HTTPException("more and more trailers")
+
+
+class _Http(urllib3.connection.HTTPConnection):
+    response_class = _Answer
+
+
+class _Https(urllib3.connection.HTTPSConnection):
+    response_class = _Answer
+
+
+class _HttpPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _Http
+
+
+class _HttpsPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _Https
+
+
+def _connections(context: ssl.SSLContext) -> urllib3.PoolManager:
+    made = urllib3.PoolManager(ssl_context=context, retries=False, maxsize=4)
+    made.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
+    return made
+
+
 _GONE = (404, 410)
 _PATCHES = "sabredav-partialupdate"  # https://sabre.io/dav/http-patch/
 
@@ -56,8 +104,7 @@ class HttpStorage:
         context = ssl.create_default_context(cafile=credential.path("authority") or None)
         if credential.path("certificate"):
             context.load_cert_chain(credential.path("certificate"))
-        self._plain = urllib3.PoolManager(ssl_context=ssl.create_default_context(), retries=False, maxsize=4)
-        self._mine = urllib3.PoolManager(ssl_context=context, retries=False, maxsize=4)
+        self._plain, self._mine = _connections(ssl.create_default_context()), _connections(context)
 
     def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
         origin, begun = arrival.kept()

@@ -3,13 +3,16 @@
 import os
 import stat
 from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 
 from headnode.adapters.files.opening import open_plain
-from headnode.adapters.staging.arrival import ArrivingFile, pieces_of
+from headnode.adapters.staging.arrival import ArrivingFile
 from headnode.adapters.staging.failures import NeverTransferred
 from headnode.adapters.staging.storage import Seen
 from headnode.core.model.staging import local_path
+
+MOST_SORTED = 100_000  # files of a directory
 
 
 def open_source(path: str) -> int:
@@ -32,16 +35,21 @@ def open_source(path: str) -> int:
 
 
 def files_below(directory: str) -> Iterator[str]:
-    """Yield the regular files below a directory, relative to it; links to directories are not followed."""
+    """Yield the regular files below a directory, relative to it; links to directories are not followed.
 
-    def stop(error: OSError) -> None:
-        raise error
-
-    for folder, _, names in os.walk(directory, onerror=stop):
-        for name in sorted(names):
-            path = Path(folder, name)
-            if path.is_file():
-                yield str(path.relative_to(directory))
+    Those of a directory with more than `MOST_SORTED` are in any order.
+    """
+    folders = [""]
+    while folders:
+        folder, below = folders.pop(), []
+        with os.scandir(Path(directory, folder)) as entries:
+            first = list(islice(entries, MOST_SORTED))
+            for entry in chain(sorted(first, key=lambda each: each.name), entries):
+                if entry.is_dir(follow_symlinks=False):
+                    below.append(str(Path(folder, entry.name)))
+                elif entry.is_file():
+                    yield str(Path(folder, entry.name))
+        folders += sorted(below, reverse=True)
 
 
 def path_of(url: str) -> str:
@@ -58,8 +66,7 @@ def _copy(file: int, arrival: ArrivingFile, seen: Seen) -> int:
     begun = arrival.begin(f"{about.st_dev}:{about.st_ino}:{about.st_size}:{about.st_mtime_ns}")
     seen.expect(about.st_size)
     seen(begun)
-    for data in pieces_of(file, about.st_size, seen, begun):
-        arrival.write(data)
+    arrival.copy(file, begun, about.st_size, seen)
     return about.st_size
 
 

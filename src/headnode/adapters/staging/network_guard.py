@@ -12,6 +12,8 @@ from typing import Any
 
 ANY = "any"
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052
+_LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")  # RFC 8215
+_COMPATIBLE = ipaddress.IPv6Network("::/96")  # RFC 4291, "IPv4-Compatible IPv6 Address"
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -42,17 +44,19 @@ def is_allowed(address: str, networks: tuple[Network, ...]) -> bool:
     """
     found = ipaddress.ip_address(address.partition("%")[0])
     plain = _embedded(found) or found
-    return plain.is_global or any(
-        plain in network for network in networks if network.version == plain.version
-    )
+    public = plain.is_global and not plain.is_multicast and plain not in _LOCAL_NAT64
+    return public or any(plain in network for network in networks if network.version == plain.version)
 
 
 def _embedded(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """Return the IPv4 address to which a gateway on the way would connect: mapped, 6to4, Teredo, NAT64."""
+    """Return the IPv4 address to which a gateway on the way would connect: mapped, 6to4, Teredo, NAT64.
+
+    Those of IPv4-compatible addresses too, but for `::` and `::1`.
+    """
     if isinstance(address, ipaddress.IPv4Address):
         return None
     teredo = address.teredo
-    if address in _NAT64:
+    if address in _NAT64 or (address in _COMPATIBLE and int(address) > 1):
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else None)
 

@@ -8,7 +8,8 @@ import ftplib
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+import stat
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -20,7 +21,15 @@ from headnode.adapters.staging.storage import Seen, Storage
 from headnode.adapters.staging.uploads import part_name, same_so_far
 
 _FTP, _SSH = 21, 22
-_RECEIVED = 1 << 16  # bytes that are read of a connection at once: the server goes on meanwhile
+_RECEIVED = 1 << 18  # bytes that are read of a connection at once: the server goes on meanwhile
+_SENT = 1 << 22  # bytes that are given to the kernel at once
+MOST_ENTRIES = 200_000  # of all directories below one, files and directories
+MOST_LINES = 1_000  # of an answer by FTP
+DEEPEST = 100  # directories in each other
+_LONGEST_ENTRY = 65536  # bytes of a line of a listing
+_LONGEST_SIZE = 19  # digits
+_UNKNOWN_COMMAND = ("500", "501", "502", "504")  # RFC 959, "Reply Codes"
+_LONG_LINE = re.compile(r"([-a-zA-Z])\S{9,}\s+\d+\s+\S+\s+\S+\s+\d+\s+\w{3}\s+\d{1,2}\s+[\d:]{4,5} (.+)")
 _OPENSSH = re.compile(r"SSH-2\.0-OpenSSH_(\d{1,3})\.(\d{1,3})")
 _MOST_REQUESTS = 64  # without an answer
 
@@ -77,15 +86,29 @@ def _refuse_part(path: str, there: int | None, size: int) -> None:
         )
 
 
-def _relative(found: str, directory: str) -> str:
-    """Return a file of a listing relative to the directory that was listed.
+def walked(top: str, entries: Callable[[str], Iterable[tuple[str, bool]]]) -> Iterator[str]:
+    """Yield the files below a directory, relative to it; `entries` lists one, and says what is a directory.
 
-    Raises:  NeverTransferred for one that is not below it: the server says what it likes.
+    Raises:  NeverTransferred for a name that is none, and beyond bounds: the server says what it likes.
     """
-    name = posixpath.relpath(found, directory)
-    if name.startswith(("/", "..")) or "\0" in name:
-        raise NeverTransferred(f"the server lists {found[:80]!r} below {directory[:80]!r}", "see the server")
-    return name
+    folders, count = [""], 0
+    while folders:
+        folder = folders.pop()
+        files: list[str] = []
+        below: list[str] = []
+        for name, is_folder in entries(posixpath.join(top, folder) if folder else top):
+            count += 1
+            if name in ("", ".", "..") or "/" in name or "\0" in name:
+                raise NeverTransferred(f"the server lists {name[:80]!r} in {folder[:80]!r}", "see the server")
+            if count > MOST_ENTRIES or folder.count("/") >= DEEPEST:
+                raise NeverTransferred(
+                    f"the server lists more than {MOST_ENTRIES:,} names below {top[:80]!r}, "
+                    f"or directories that are more than {DEEPEST} deep",
+                    "name the files, or put them into archives",
+                )
+            (below if is_folder else files).append(posixpath.join(folder, name))
+        yield from sorted(files)
+        folders += sorted(below, reverse=True)
 
 
 def _fast_transport(paramiko: Any, *opened: Any, **how: Any) -> Any:
@@ -212,110 +235,164 @@ class SftpStorage:
         return same_so_far(file, size, there, end)
 
     def below(self, url: str) -> Iterator[str]:
-        top = _path(url).rstrip("/")
-        yield from (_relative(found, top) for found in self._walk(top))
+        with _told_by(self._wrong):
+            yield from walked(_path(url).rstrip("/") or "/", self._entries)
 
-    def _walk(self, folder: str) -> Iterator[str]:
-        import stat
-
-        for entry in sorted(self._sftp.listdir_attr(folder), key=lambda one: str(one.filename)):
-            path = posixpath.join(folder, posixpath.basename(entry.filename))
-            if stat.S_ISDIR(entry.st_mode or 0):
-                yield from self._walk(path)
-            elif stat.S_ISREG(entry.st_mode or 0):
-                yield path
+    def _entries(self, folder: str) -> Iterator[tuple[str, bool]]:
+        for entry in self._sftp.listdir_iter(folder):
+            mode = entry.st_mode or 0
+            if entry.filename not in (".", "..") and (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+                yield entry.filename, stat.S_ISDIR(mode)
 
     def close(self) -> None:
         self._client.close()
+
+
+class _FtpConnection(ftplib.FTP):
+    """A connection whose server does not answer without end."""
+
+    def getmultiline(self) -> str:
+        """Return an answer, as the library does, which takes any number of lines."""
+        first = line = self.getline()
+        lines = [line]
+        while first[3:4] == "-" and not (line[:3] == first[:3] and line[3:4] != "-"):
+            if len(lines) > MOST_LINES:
+                raise ftplib.error_proto(  # noqa: S321 - it is what the library raises
+                    f"an answer with more than {MOST_LINES} lines"
+                )
+            line = self.getline()
+            lines.append(line)
+        return "\n".join(lines)
 
 
 class FtpStorage:
     """A server that speaks FTP."""
 
     def __init__(self, parts: SplitResult, credential: Credential, timeout: float) -> None:
-        from fsspec.implementations.ftp import FTPFileSystem
-
         self._made: set[str] = set()  # directories
-        try:
-            self._fs = FTPFileSystem(
-                parts.hostname,
-                parts.port or _FTP,
-                username=credential.get("user") or parts.username or None,
-                password=credential.get("password") or None,
-                timeout=timeout,
-                skip_instance_cache=True,
-            )
-        except ftplib.Error as error:
-            raise _ftp_failure(error, parts.hostname or "") from None
+        user = credential.get("user") or parts.username or ""
+        with _ftp_failures(parts.hostname or ""):
+            self._ftp = _FtpConnection(timeout=timeout)
+            self._ftp.connect(parts.hostname or "", parts.port or _FTP)
+            self._ftp.login(user, credential.get("password"))
+            self._ftp.voidcmd("TYPE I")
 
     def fetch(self, url: str, arrival: ArrivingFile, seen: Seen) -> int | None:
         path = _path(url)
-        try:
-            about = self._fs.info(path)
-            size = about.get("size")
-            begun = arrival.begin(f"{size} {about.get('modify', '')}")
+        with _ftp_failures(path):
+            size, changed = self._size(path), self._told("MDTM", path)
+            begun = arrival.begin(f"{size} {changed}" if size is not None and changed else "")
             seen.expect(size)
             seen(begun)
-            self._fs.ftp.voidcmd("TYPE I")
-            with self._fs.ftp.transfercmd(f"RETR {path}", rest=begun or None) as there:
-                for data in copied(lambda _: there.recv(_RECEIVED), seen):
-                    arrival.write(data)
-            self._fs.ftp.voidresp()
-        except ftplib.Error as error:
-            raise _ftp_failure(error, path) from None
-        return int(size) if size is not None else None
+            room = memoryview(bytearray(_RECEIVED))
+            with self._ftp.transfercmd(f"RETR {path}", rest=begun or None) as there:
+                while length := there.recv_into(room):
+                    seen(length)
+                    arrival.write(room[:length])
+            self._ftp.voidresp()
+        return size
+
+    def _size(self, path: str) -> int | None:
+        said = self._told("SIZE", path)
+        return int(said) if said.isascii() and said.isdigit() and len(said) < _LONGEST_SIZE else None
+
+    def _told(self, command: str, path: str) -> str:
+        """Return what the server says of a file; "" when it does not."""
+        try:
+            return self._ftp.sendcmd(f"{command} {path}").partition(" ")[2].strip()
+        except ftplib.error_perm:
+            return ""
 
     def store(self, file: int, size: int, url: str, token: str, seen: Seen) -> None:
         path = _path(url)
         part = _beside(path, token)
-        try:
-            _make_folders(posixpath.dirname(path), self._made, self._fs.ftp.mkd)
+        with _ftp_failures(path):
+            _make_folders(posixpath.dirname(path), self._made, self._ftp.mkd)
             begun = self._stored(file, size, part)
             seen(begun)
-            os.lseek(file, begun, os.SEEK_SET)
-            with os.fdopen(os.dup(file), "rb") as data:
-                command = f"APPE {part}" if begun else f"STOR {part}"
-                self._fs.ftp.storbinary(command, data, CHUNK, lambda sent: seen(len(sent)))
-            _refuse_part(path, self._fs.ftp.size(part), size)
-            self._fs.ftp.rename(part, path)
-        except ftplib.Error as error:
-            raise _ftp_failure(error, path) from None
+            there = self._ftp.transfercmd(f"APPE {part}" if begun else f"STOR {part}")
+            with there, os.fdopen(os.dup(file), "rb", 0) as data:
+                while begun < size and (sent := there.sendfile(data, begun, min(_SENT, size - begun))):
+                    seen(sent)
+                    begun += sent
+            self._ftp.voidresp()
+            _refuse_part(path, self._ftp.size(part), size)
+            self._ftp.rename(part, path)
 
     def forget(self, url: str, token: str) -> None:
         with contextlib.suppress(ftplib.Error):
-            self._fs.ftp.delete(_beside(_path(url), token))
+            self._ftp.delete(_beside(_path(url), token))
 
     def _stored(self, file: int, size: int, part: str) -> int:
-        ftp = self._fs.ftp
-        ftp.voidcmd("TYPE I")
-        try:
-            there = ftp.size(part) or 0
-        except ftplib.error_perm:
-            return 0
-
         def end(begin: int) -> bytes:
-            with ftp.transfercmd(f"RETR {part}", rest=begin or None) as stored, stored.makefile("rb") as data:
+            stored = self._ftp.transfercmd(f"RETR {part}", rest=begin or None)
+            with stored, stored.makefile("rb") as data:
                 found: bytes = data.read(CHUNK)  # whatever more the server sends
-            ftp.voidresp()
+            self._ftp.voidresp()
             return found
 
-        return same_so_far(file, size, there, end)
+        return same_so_far(file, size, self._size(part) or 0, end)
 
     def below(self, url: str) -> Iterator[str]:
-        top = _path(url).rstrip("/")
+        top = _path(url).rstrip("/") or "/"
+        with _ftp_failures(top):
+            yield from walked(top, self._entries)
+
+    def _entries(self, folder: str) -> Iterator[tuple[str, bool]]:
+        """Yield the name of each file and directory in a directory, and whether it is a directory."""
         try:
-            found = self._fs.find(top)
-        except ftplib.Error as error:
-            raise _ftp_failure(error, top) from None
-        yield from (_relative(path, top) for path in found)
+            listed, read = self._ftp.transfercmd(f"MLSD {folder}"), _entry_for_machines
+        except ftplib.error_perm as error:
+            if str(error)[:3] not in _UNKNOWN_COMMAND:
+                raise
+            listed, read = self._ftp.transfercmd(f"LIST {folder}"), _entry_for_people
+        with listed as there, there.makefile("rb") as lines:
+            while line := lines.readline(_LONGEST_ENTRY):
+                entry = read(line.decode().rstrip("\r\n"))
+                if entry is not None:
+                    yield entry
+        self._ftp.voidresp()
 
     def close(self) -> None:
         with contextlib.suppress(OSError, ftplib.Error, EOFError):
-            self._fs.ftp.close()
+            self._ftp.close()
 
 
-def _ftp_failure(error: ftplib.Error, where: str) -> TransferFailed:
-    said = f"{where}: {str(error)[:200]}"
-    if isinstance(error, ftplib.error_perm):
-        return NeverTransferred(said, "correct the URL, or name a credential that may do it")
-    return TransferFailed(said)
+def _entry_for_machines(line: str) -> tuple[str, bool] | None:
+    """Return a name of a listing, and whether it is a directory; None for this directory and that above.
+
+    Source:  RFC 3659, "Listings for Machine Processing".
+
+    >>> _entry_for_machines("type=dir;modify=20260101120000; a b"), _entry_for_machines("type=cdir; .")
+    (('a b', True), None)
+    """
+    facts, _, name = line.partition(" ")
+    kind = next((each[5:] for each in facts.lower().split(";") if each.startswith("type=")), "")
+    return (name, kind == "dir") if kind in ("file", "dir") else None
+
+
+def _entry_for_people(line: str) -> tuple[str, bool] | None:
+    """Return the same of a line as `ls -l` prints it; links and devices are left out.
+
+    Raises:  NeverTransferred for any other line.
+
+    >>> _entry_for_people("drwxr-xr-x 2 ftp ftp 4096 Nov 27 10:00 a b"), _entry_for_people("total 4")
+    (('a b', True), None)
+    """
+    found = _LONG_LINE.fullmatch(line)
+    if found is None and not line.startswith("total "):
+        raise NeverTransferred(f"the server lists {line[:80]!r}, which is not understood", "name the files")
+    return None if found is None or found[1] not in "-d" else (found[2], found[1] == "d")
+
+
+@contextlib.contextmanager
+def _ftp_failures(where: str) -> Iterator[None]:
+    """Let refusals of a server be failures that may pass, or not."""
+    try:
+        yield
+    except ftplib.Error as error:
+        said = f"{where}: {str(error)[:200]}"
+        if isinstance(error, ftplib.error_perm):
+            fix = "correct the URL, or name a credential that may do it"
+            raise NeverTransferred(said, fix) from None
+        raise TransferFailed(said) from None

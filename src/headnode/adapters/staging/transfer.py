@@ -8,10 +8,12 @@ import contextlib
 import json
 import os
 import random
+import resource
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -33,6 +35,7 @@ from headnode.adapters.staging.storage import Storage
 
 ORDER = 3  # the descriptor of a file that has the order
 MOST_FILES = 100_000  # of one attempt, those in directories counted
+MOST_MEMORY = 2 << 30  # bytes: whatever a server sends, this process grows no larger
 LONGEST_PAUSE = 60.0  # seconds between two attempts, unless the storage asks for more
 SLOWEST = 1024  # bytes in the time that may pass without one
 _MOST_WORDS = 1500  # characters of a failure
@@ -184,7 +187,7 @@ class Transfers:
         place, url = file.path.rstrip("/"), file.url.rstrip("/")
         if self._order.direction == "out":
             try:
-                names = list(files_below(self._path(place)))
+                names = list(islice(files_below(self._path(place)), MOST_FILES + 1))
             except OSError as error:
                 raise of_error(error, repr(place)) from error
         else:
@@ -200,9 +203,17 @@ class Transfers:
     def _listed(self, file: FileOrder) -> list[str]:
         url = file.url.rstrip("/")
         found: list[str] = []
+        places: dict[str, str] = {}  # of a path here, its name there
         for name in self._storage(file).below(f"{url}/"):
             if name.startswith("/") or ".." in name.split("/") or "\0" in name:
                 raise NeverTransferred(f"{shown(url)} lists {name[:80]!r}, which is not below it")
+            plain = os.path.normpath(name)
+            if plain in places:
+                raise NeverTransferred(
+                    f"{shown(url)} lists {places[plain][:80]!r} and {name[:80]!r}, which are one file here",
+                    "name the files one by one",
+                )
+            places[plain] = name
             found.append(name)
             if len(found) > MOST_FILES:
                 raise NeverTransferred(f"{shown(url)} has more than {MOST_FILES:,} files", "name less")
@@ -248,7 +259,7 @@ class Transfers:
                 raise TransferFailed("another file has failed")
             try:
                 return do(file)
-            except (TransferFailed, OSError, EOFError, ValueError) as error:
+            except (TransferFailed, OSError, EOFError, ValueError, MemoryError) as error:
                 failure = self._failure(error, file)
             changed += isinstance(failure, ChangedOnTheWay)
             last = failure.permanent or changed > 1 or attempt == self._order.attempts
@@ -267,6 +278,10 @@ class Transfers:
             return error
         if isinstance(error, OSError):
             return of_error(error, (error.filename and repr(error.filename)) or shown(file.url))
+        if isinstance(error, MemoryError):
+            return NeverTransferred(
+                f"{shown(file.url)}: its server sends more than fits in memory", "see the server"
+            )
         if isinstance(error, ValueError):  # no request can be made of it, such as one with a line end
             return NeverTransferred(f"{shown(file.url)}: {str(error)[:200]}", "correct the URL")
         return TransferFailed(f"{urlsplit(file.url).hostname} has ended the connection")
@@ -360,6 +375,9 @@ def main() -> None:
     with os.fdopen(ORDER, "rb") as file:
         order = msgspec.json.decode(file.read(), type=TransferOrder)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    bound = MOST_MEMORY if most == resource.RLIM_INFINITY else min(MOST_MEMORY, most)
+    resource.setrlimit(resource.RLIMIT_DATA, (bound, most))
     networks = networks_of(order.networks)
     guard = None if networks is None else NetworkGuard(networks)
     if guard is not None:

@@ -4,13 +4,15 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Final
 
 import msgspec
 
+from headnode.adapters.nodes.link import NodeLink
 from headnode.adapters.wire.child_service import ChildProgram, ChildService
+from headnode.apps.server.waiting_reasons import arrivals, files_arrive
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.quantities import NEVER, Instant
 from headnode.core.scheduling.policies import POLICIES
@@ -22,16 +24,20 @@ from headnode.core.scheduling.prediction.predictor import (
 )
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
+from headnode.core.state.job_record import JobRecord
+from headnode.core.state.transitions import JobState
 from headnode.engine.activation_gate import look_ahead_view
 from headnode.engine.engine import Engine
 from headnode.engine.ports import Past, Prediction, PredictionStore
 from headnode.engine.prediction import (
+    ExpectedStart,
     PredictionInput,
     PredictionRequest,
     PredictionResult,
     StartPredictor,
     look_ahead,
 )
+from headnode.protocol.answers import ExpectedStartObject
 from headnode.protocol.cluster_answers import CoverageObject, ScoreObject, ScoresOfPredictions
 
 PREDICTOR_GRACE = 10.0  # seconds beyond those it was given, after which it is taken for stuck
@@ -86,7 +92,9 @@ class PredictedStarts:
     Without `keep`, a prediction is computed at once in a thread.
     """
 
-    def __init__(self, engine: Engine, past: Past) -> None:
+    def __init__(self, engine: Engine, past: Past, links: Callable[[], Mapping[str, NodeLink]]) -> None:
+        """`links` know how far the files of jobs are."""
+        self._links = links
         self.foreseer = StartPredictor(engine.cluster, past)
         self._engine, self._archive = engine, past
         self._predictor: PredictorProcess | None = None  # while `keep` runs
@@ -106,13 +114,18 @@ class PredictedStarts:
             await self._learn()
             while True:
                 self._news.clear()
-                spent = await self._look() if self._engine.cluster.queue.by_request else 0.0
+                spent = await self._look() if self._can_look() else 0.0
                 await asyncio.sleep(REST_FACTOR * spent)
                 if not await _is_set_within(self._question, BETWEEN_PREDICTIONS):
                     await _is_set_within(self._news, LONGEST_PAUSE_BETWEEN)
                 self._question.clear()
         finally:
             await self._predictor.end()
+
+    def _can_look(self) -> bool:
+        """Return whether jobs wait for processors or files, and all of them are on the disk."""
+        cluster = self._engine.cluster
+        return bool(cluster.queue.by_request or cluster.detached) and not self._engine.unwritten
 
     async def fresh(self) -> None:
         """Wait until a look has been made that knows of all that has happened by now; not for long."""
@@ -127,6 +140,27 @@ class PredictedStarts:
         self._news.set()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(looked, PATIENCE)
+
+    def with_files(self, record: JobRecord) -> ExpectedStartObject:
+        """Return when a job goes on whose files come: with its processors, or when it has them again."""
+        first, whole = files_arrive(self._links(), record, self._engine.clock.now())
+        after = ExpectedStart(p50=first, p90=first)
+        reason = "there is no promise: nobody knows at which rate the rest of its files comes"
+        if record.state is JobState.SUSPENDED:
+            after = self.foreseer.expected(record.id) or ExpectedStart()
+        if first is None:
+            reason = "how large its files are, or at which rate they come, is not known yet"
+        elif self.foreseer.expected(record.id) is None and record.state is JobState.SUSPENDED:
+            reason = "its wait for processors after that is not predicted yet"
+            self.foreseer.changed = True  # the rate is known now
+            self._news.set()
+        elif after.p50 is None:
+            reason = "then it waits for jobs without a run time limit, and no similar job has ended yet"
+        middle, late = (
+            None if at is None or first is None else max(first, at) for at in (after.p50, after.p90)
+        )
+        policy = self._engine.settings.text("SchedulingPolicy")
+        return ExpectedStartObject(None, middle, late, self.foreseer.made, policy, reason, whole)
 
     async def _learn(self) -> None:
         experience = self.foreseer.learner
@@ -149,7 +183,8 @@ class PredictedStarts:
             from headnode.core.scheduling.balanced.balanced_pass import minimums_only
 
             view = minimums_only(view)
-        situation = self.foreseer.situation(engine.cluster, view, engine.last_plan, policy)
+        come = arrivals(self._links(), engine.cluster, engine.clock.now())
+        situation = self.foreseer.situation(engine.cluster, view, engine.last_plan, policy, come)
         try:
             outlook = await self._see(situation)
             easily = time.monotonic() - began < SHORT_PREDICTION

@@ -23,7 +23,12 @@ from headnode.apps.server.job_lookup import Briefs, JobLookup
 from headnode.apps.server.job_notices import JobNotices
 from headnode.apps.server.licence_counts import LicenceCounts
 from headnode.apps.server.predicted_starts import PredictedStarts, PredictionCoverage
-from headnode.apps.server.waiting_reasons import filter_reasons, preemption_reasons, staging_reason
+from headnode.apps.server.waiting_reasons import (
+    awaits_files,
+    filter_reasons,
+    preemption_reasons,
+    staging_reason,
+)
 from headnode.core.model.errors import Refused
 from headnode.core.model.job import JobSpec, dependencies
 from headnode.core.model.quantities import LIFE_BOUNDS, DurationHistogram, Instant, JobId
@@ -214,7 +219,7 @@ class ServerContext:
         self.lookups = JobLookup(engine, past)
         self.briefs = Briefs(lambda: engine.cluster)
         self.predictions: PredictionStore = past
-        self.predicted_starts = PredictedStarts(engine, past)
+        self.predicted_starts = PredictedStarts(engine, past, lambda: self.links)
         self.state = state
         self.name = name
         self.started, self.going_down = engine.clock.now(), False  # it goes down: a client has the promise
@@ -308,7 +313,7 @@ class ServerContext:
     def reasons_outside_queue(self, record: JobRecord) -> list[Reason]:
         """Return why a job is not even considered: suspended, held, or its parents have not finished."""
         found: list[Reason] = []
-        if record.state is JobState.SUSPENDED and suspension_of(record.run).staging:
+        if awaits_files(record):
             found.append(staging_reason(self.links, record, self.cluster.spec(record), self.now()))
         elif record.state is JobState.SUSPENDED:
             since = datetime.fromtimestamp(suspension_of(record.run).since, UTC).astimezone()

@@ -1,6 +1,7 @@
 """Why a job waits for filters, files or because of preemption, and how far the files of a task are."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -12,8 +13,10 @@ from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.staging import StorageBase, host_of
 from headnode.core.model.task import TaskSpec, program_url
 from headnode.core.scheduling.plan import Plan, Reason, Why
+from headnode.core.scheduling.view import QueueArrival
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.job_record import JobRecord, LiveAttempt
+from headnode.core.state.job_record import JobRecord
+from headnode.core.state.job_request import request_to_resume, suspension_of
 from headnode.core.state.templates import submission_filters
 from headnode.core.state.transitions import JobState
 from headnode.engine.activation_offer import ActivationOffer, OfferStage
@@ -22,6 +25,7 @@ from headnode.protocol.answers import TaskObject
 
 MOST_HOSTS = 3  # of which files come that are told one by one
 MOST_FILES_LOOKED_AT = 100  # for the hosts of a task
+MOST_ARRIVALS = 100  # jobs whose files come that are in a prediction
 MOST_RESERVED_TOLD = 5  # jobs for which something is kept that are told one by one
 
 
@@ -145,42 +149,88 @@ def _being_preempted(record: JobRecord) -> list[Reason]:
 
 
 def staging_reason(links: Mapping[str, NodeLink], record: JobRecord, spec: JobSpec, now: Instant) -> Reason:
-    """Return how many files a job waits for that holds no processors meanwhile, and about how long."""
-    told: list[AttemptTransfers] = []
-    hosts: set[str] = set()
-    silent = False
-    for task, instance, live in _staging_in(record):
-        link = links.get(live.placement[0][0])
-        said = link.transfers.get((record.id, task, instance)) if link is not None else None
-        if said is not None and said.attempt == live.attempt:
-            told.append(said)
-        else:
-            silent = True
-        hosts |= source_hosts(spec, spec.tasks[task - 1])
-    files, of_files = sum(each.files for each in told), sum(each.of_files for each in told)
-    size = sum(each.size for each in told)
-    of_size = 0 if silent or not all(each.of_size for each in told) else sum(each.of_size for each in told)
+    """Return how many files a job waits for, at which rate they come, and whether it holds processors."""
+    told = _transfers_in(links, record)
+    known = [each for _, each in told if each is not None]
+    hosts = {host for task, _ in told for host in source_hosts(spec, spec.tasks[task - 1])}
+    files, of_files = sum(each.files for each in known), sum(each.of_files for each in known)
+    size = sum(each.size for each in known)
+    silent = len(known) < len(told) or not all(each.of_size for each in known)
+    of_size = 0 if silent else sum(each.of_size for each in known)
     missing = f"{of_files - files} of {of_files} input files" if of_files else "its input files"
     named = sorted(hosts)
     sources = ", ".join(named[:MOST_HOSTS]) + (" and others" if len(named) > MOST_HOSTS else "")
     text = f"it waits for {missing}" + (f" from {sources}" if sources else "")
     copied = f"{size / 1e6:.1f} of {of_size / 1e6:.1f} MB" if of_size else f"{size / 1e6:.1f} MB"
-    rest = _time_left(size, of_size, now - min((each.at for each in told), default=now))
-    soon = f", the rest in about {duration(rest)} at the rate so far" if rest is not None else ""
-    return Reason(Why.STAGING, f"{text}; {copied} are copied{soon}. It holds no processors")
+    took = now - min((each.at for each in known), default=now)
+    rate = f" at {_rate_words(size / took)}" if size > 0 and took > 0 else ""
+    whole = files_arrive(links, record, now).whole
+    soon = f", the rest in about {duration(max(1.0, round(whole - now)))}{rate}" if whole is not None else ""
+    held = sum(map(len, record.run.allocation.values())) if record.run is not None else 0
+    holds = f"It holds {held} processor{'s' if held > 1 else ''}" if held else "It holds no processors"
+    return Reason(Why.STAGING, f"{text}; {copied} are copied{soon or rate}. {holds}")
 
 
-def _time_left(size: int, of_size: int, took: float) -> float | None:
-    """Return in how many seconds the rest of some bytes is there, at the rate of those that are.
+def _rate_words(rate: float) -> str:
+    """Return bytes per second in words.
 
-    None if that is not known.
-
-    >>> _time_left(1_000_000, 4_000_000, 20.0), _time_left(0, 4_000_000, 20.0), _time_left(7, 0, 20.0)
-    (60.0, None, None)
+    >>> _rate_words(12_345_678), _rate_words(1_234)
+    ('12.3 MB/s', '1.2 kB/s')
     """
-    if size <= 0 or of_size < size or took <= 0.0:
+    return f"{rate / 1e6:.1f} MB/s" if rate >= 1e6 else f"{rate / 1e3:.1f} kB/s"
+
+
+def awaits_files(record: JobRecord) -> bool:
+    """Whether nothing of a job goes on but transfers to its nodes, whether or not it holds processors."""
+    run = record.run
+    if run is None or not run.stages or run.end is not None:
+        return False
+    if record.state is JobState.SUSPENDED:
+        return run.suspension is not None and run.suspension.staging
+    lives = [live for progress in run.tasks for live in progress.live.values()]
+    return record.state is JobState.RUNNING and bool(lives) and all(live.staging == "in" for live in lives)
+
+
+class FilesArrive(NamedTuple):
+    """When the input files of a job are there at the rate so far.  None: that is not known.
+
+    `first`: those of one of its tasks, with which the job goes on; `whole`: all of them.
+    """
+
+    first: Instant | None
+    whole: Instant | None
+
+
+def files_arrive(links: Mapping[str, NodeLink], record: JobRecord, now: Instant) -> FilesArrive:
+    """Return when the files will be there for which a job waits."""
+    ends = [None if said is None else _arrival(said, now) for _, said in _transfers_in(links, record)]
+    known = [end for end in ends if end is not None]
+    return FilesArrive(min(known, default=None), max(known) if known and len(known) == len(ends) else None)
+
+
+def _arrival(said: AttemptTransfers, now: Instant) -> Instant | None:
+    """Return when the files of an attempt are there, at the rate of those that have come.
+
+    >>> _arrival(AttemptTransfers(1, 1, 1, "in", 100.0, 0, 1, 1_000_000, 4_000_000), 120.0)
+    180.0
+    >>> _arrival(AttemptTransfers(1, 1, 1, "in", 100.0, 0, 1, 0, 4_000_000), 120.0) is None
+    True
+    """
+    if said.size <= 0 or said.of_size < said.size or now <= said.at:
         return None
-    return max(1.0, float(round(took * (of_size - size) / size)))
+    return Instant(now + (now - said.at) * (said.of_size - said.size) / said.size)
+
+
+def arrivals(links: Mapping[str, NodeLink], cluster: ClusterState, now: Instant) -> list[QueueArrival]:
+    """Return the jobs that have released their processors until files are there, and when that will be."""
+    found = []
+    for job in sorted(cluster.detached)[:MOST_ARRIVALS]:
+        record = cluster.jobs[job]
+        at = files_arrive(links, record, now).first if awaits_files(record) else None
+        if at is not None:
+            request = request_to_resume(cluster.spec(record), suspension_of(record.run))
+            found.append(QueueArrival(at, cluster.turn(record), cluster.admit_request(record, request)))
+    return found
 
 
 def source_hosts(spec: JobSpec, task: TaskSpec) -> set[str]:
@@ -190,11 +240,19 @@ def source_hosts(spec: JobSpec, task: TaskSpec) -> set[str]:
     return {host_of(url) for url in (program_url(task.command), *files)} - {""}
 
 
-def _staging_in(record: JobRecord) -> Iterator[tuple[int, int, LiveAttempt]]:
+def _transfers_in(
+    links: Mapping[str, NodeLink], record: JobRecord
+) -> list[tuple[int, AttemptTransfers | None]]:
+    """Return the task of each attempt whose files come, and how far they are if its node has said so."""
+    found: list[tuple[int, AttemptTransfers | None]] = []
     for number, progress in enumerate(record.run.tasks if record.run is not None else (), 1):
         for instance, live in progress.live.items():
             if live.staging == "in":
-                yield number, instance, live
+                link = links.get(live.placement[0][0])
+                said = link.transfers.get((record.id, number, instance)) if link is not None else None
+                current = said is not None and said.attempt == live.attempt
+                found.append((number, said if current else None))
+    return found
 
 
 def with_transfers(links: Mapping[str, NodeLink], record: JobRecord, shown: TaskObject) -> TaskObject:

@@ -3,6 +3,8 @@
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from heapq import nsmallest
+from itertools import islice
 from math import inf
 from types import MappingProxyType
 
@@ -72,6 +74,14 @@ class WaitingClass(msgspec.Struct, frozen=True, gc=False):
     project: str = ""
 
 
+class QueueArrival(msgspec.Struct, frozen=True, gc=False):
+    """A job that will come into the queue; policies do not see it before."""
+
+    at: Instant
+    turn: QueuePosition
+    request: JobRequest
+
+
 class RunningJob(msgspec.Struct, frozen=True, gc=False):
     """A job that holds processors."""
 
@@ -129,3 +139,13 @@ def first_ahead(view: View, turn: QueuePosition, most: int) -> tuple[list[QueueP
         count += ahead
         first += waiting.turns[: min(ahead, most)]
     return sorted(first)[:most], count
+
+
+def first_in_queue(view: View, most: int) -> View:
+    """Return the view with no more than the first `most` jobs of its queue."""
+    turns = {turn: each.request for each in view.queue for turn in islice(each.turns, most)}
+    kept: dict[JobRequest, list[QueuePosition]] = {}
+    for turn in nsmallest(most, turns):
+        kept.setdefault(turns[turn], []).append(turn)
+    queue = [WaitingClass(request=request, turns=found) for request, found in kept.items()]
+    return msgspec.structs.replace(view, queue=queue)

@@ -116,6 +116,7 @@ def facts(told: "Told", job: "Told", now: float) -> "Iterator[tuple[str, str]]":
         "requests": f"{request(job)}, run time {_run_time(job['run_time'])}, priority {job['priority_name']}",
         "submitted": _ago(job["submitted"], now),
         "turn": _turn(told),
+        "files": _files_by(told, now),
         "expected": _expected(told, now),
         "promised": _promised(told),
         "site": _site_start(told, now),
@@ -221,7 +222,14 @@ def _expected(told: "Told", now: float) -> str:
     late = expected["p90"] is not None and not _alike(expected["p50"], expected["p90"])
     nine = f"; in 9 of 10 cases by {instant(expected['p90'])}" if late else ""
     wait = duration(max(0.0, expected["p50"] - now))
-    return f"{instant(expected['p50'])} (in {wait}), from past run times{nine}"
+    source = "as its files come" if expected.get("files_by") else "from past run times"
+    return f"{instant(expected['p50'])} (in {wait}), {source}{nine}"
+
+
+def _files_by(told: "Told", now: float) -> str:
+    """Return when its input files are copied."""
+    at = (told["expected"] or {}).get("files_by")
+    return f"copied by {instant(at)} (in {duration(max(0.0, at - now))}) at the rate so far" if at else ""
 
 
 def _alike(one: float, other: float | None) -> bool:

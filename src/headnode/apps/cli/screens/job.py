@@ -242,6 +242,7 @@ def expected(told: "Mapping[str, Any] | None") -> dict[str, str]:
         "Expected Start": instant(told["p50"]),
         "Expected By": f"{instant(told['p90'])}, in 9 of 10 cases" if told["p90"] else "",
         "Promised Start": f"{instant(told['promise'])}, {by_limits}" if told["promise"] else "",
+        "Files Expected": f"{instant(files)}, at the rate so far" if (files := told.get("files_by")) else "",
     }
 
 

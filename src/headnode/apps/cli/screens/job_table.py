@@ -80,7 +80,7 @@ def _tasks(tasks: "Mapping[str, int]") -> str:
 
 
 def _start(job: "Job", now: float) -> str:
-    if job["started"] is not None and job["state"] != "Queued":
+    if job["started"] is not None and job["state"] != "Queued" and state_word(job) != "Staging":
         return instant_short(job["started"], now)
     return expected_in(job, now)
 
@@ -102,7 +102,7 @@ def waits_in_words(job: "Job", now: float) -> str:
 def _last(job: "Job", now: float) -> str:
     """Return where a job runs or ran, or why it waits and when it should start."""
     said = job["pending_reason"]
-    if said and job["state"] == "Queued":
+    if said and (job["state"] == "Queued" or state_word(job) == "Staging"):
         soon = expected_in(job, now)
         return f"{soon}: {said}" if soon else str(said)
     nodes = job.get("nodes") or ""

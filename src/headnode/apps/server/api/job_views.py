@@ -17,7 +17,7 @@ from headnode.apps.server.api.site import expected_there
 from headnode.apps.server.api.verbs import READS, verb
 from headnode.apps.server.job_lookup import FoundJob, states_named
 from headnode.apps.server.server_context import ServerContext
-from headnode.apps.server.waiting_reasons import why_unpredictable
+from headnode.apps.server.waiting_reasons import awaits_files, why_unpredictable
 from headnode.core.model.bounds import PAGE, PAGE_BYTES
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import folded_names, natural_order
@@ -46,13 +46,14 @@ from headnode.protocol.requests import ListJobsRequest
 
 
 async def expected_start(context: ServerContext, record: JobRecord) -> ExpectedStartObject | None:
-    """Return the expected start of a queued job; None unless the job waits for resources only.
+    """Return the expected start of a job; None unless it waits for resources or its files only.
 
     Waits a little for an answer that knows of all that has happened.  Times in seconds since 1970; None if
     unknown.
     """
-    if record.is_elsewhere or not is_in_queue(context, record):
-        return expected_object(context, record)
+    known = expected_object(context, record)  # it also tells that the rate of files is known by now
+    if record.is_elsewhere or not (record.id in context.cluster.detached or is_in_queue(context, record)):
+        return known
     await context.predicted_starts.fresh()
     return expected_object(context, record)
 
@@ -64,9 +65,11 @@ def is_in_queue(context: ServerContext, record: JobRecord) -> bool:
 
 
 def expected_object(context: ServerContext, record: JobRecord) -> ExpectedStartObject | None:
-    """Return what is known already of the start of a queued job."""
+    """Return what is known already of the start of a job."""
     if record.is_elsewhere:
         return expected_there(context, record)
+    if awaits_files(record):
+        return context.predicted_starts.with_files(record)
     if not is_in_queue(context, record):
         return None
     foreseer = context.predicted_starts.foreseer

@@ -107,11 +107,7 @@ async def explanation_of(context: ServerContext, by: User, job: int) -> Explanat
     """Return why a job waits, when it may start, and which changes would let it start now or sooner."""
     found = context.lookups.job(job)
     answer = empty_explanation(context)
-    answer |= {
-        "job": found.record.id,
-        "name": found.spec.name,
-        "state": STATE_NAMES[found.record.state],
-    }
+    answer |= {"job": found.record.id, "name": found.spec.name, "state": STATE_NAMES[found.record.state]}
     if not found.ended or found.record.skipped:
         answer["dependencies"] = dependencies_of(context, found)
     if found.ended:
@@ -124,10 +120,11 @@ async def explanation_of(context: ServerContext, by: User, job: int) -> Explanat
         answer["expected"] = await expected_start(context, found.record)
     elif found.record.state.is_queued:
         answer |= await _queued(context, by, found)
-    elif found.record.state in (JobState.SUSPENDED, JobState.VALIDATING):
-        answer["reasons"] = [reason_object(reason) for reason in context.reasons_outside_queue(found.record)]
     elif found.record.state is JobState.CONFIGURING:
         answer |= await _draft(context, by, found)
+    else:
+        answer["reasons"] = [reason_object(reason) for reason in context.reasons_outside_queue(found.record)]
+        answer["expected"] = await expected_start(context, found.record)
     answer["reasons"] = [*preempted, *answer["reasons"]]
     answer["deadline"] = deadline_object(found.spec, answer["expected"], answer["planned_start"])
     return Explanation(**answer)

@@ -78,9 +78,10 @@ def _when(told: Told, now: float) -> Model | None:
     expected = told["expected"] or {}
     promise = expected.get("promise") or told["planned_start"]
     named = {"half": expected.get("p50"), "nine": expected.get("p90"), "promise": promise}
+    named["files"] = expected.get("files_by")
     known = {name: at for name, at in named.items() if at is not None}
     why = expected.get("reason") or ""
-    if not (known or why) or told["state"] in OVER or told["state"] == "Running":
+    if not (known or why) or told["state"] in OVER or (told["state"] == "Running" and not expected):
         return None
     span = max([1.0, *(at - now for at in known.values())]) * 1.05
     return {
