@@ -131,7 +131,7 @@ class Engine:
         self.number = 0  # of the last event
         self.kept = 0  # of the last event in a snapshot
         self.last_plan: Plan | None = None
-        self._planned_by = ""  # the policy that made the last plan, and the mode
+        self._planned_by = ("", "")  # the policy that made the last plan, and the mode
         self._rebalancing = Rebalancing()
         self.passes, self.commits = DurationHistogram(STEP_BOUNDS), DurationHistogram(STEP_BOUNDS)
         self._rest = (Instant(0.0), Instant(0.0))  # no pass from the one until the other
@@ -149,7 +149,7 @@ class Engine:
     @property
     def settings(self) -> Settings:
         """Return the cluster's parameters as they are now."""
-        return Settings(self.cluster.parameters)
+        return self._settings
 
     def recover(self) -> None:
         """Forget memory and read the journal.
@@ -157,6 +157,7 @@ class Engine:
         Raises:  Unavailable ``journal-damaged``.
         """
         self.cluster, self.number, self.kept = recover(self.journal)
+        self._settings = Settings(self.cluster.parameters)
         self.offers.recover(self.cluster)
         self.unwritten = False  # True: memory is ahead of the disk
         self._agenda = self.cluster.agenda
@@ -336,9 +337,8 @@ class Engine:
         """Return the nodes and licences of `view`, without its jobs."""
         return self._view_builder.nodes_alone(now)
 
-    def _policy_and_mode(self) -> str:
-        settings = self.settings
-        return f"{settings.text('SchedulingPolicy')} {settings.text('SchedulingMode')}"
+    def _policy_and_mode(self) -> tuple[str, str]:
+        return self._settings.text("SchedulingPolicy"), self._settings.text("SchedulingMode")
 
     def order(self) -> Callable[[View], View]:
         """Return what puts a view with changed jobs into the order of the chosen policy."""

@@ -182,8 +182,7 @@ class Rebalancing:
 
         Cost:  O(running jobs + live instances).
         """
-        settings = Settings(cluster.parameters)
-        if not is_balanced(settings):
+        if not is_balanced(settings := Settings(cluster.parameters)):
             return None
         again = self._again(settings)
         jobs = sorted(cluster.running)

@@ -137,6 +137,30 @@ def test_no_slot_is_found_where_it_is_not_wanted(nodes: list[NodeView]) -> None:
             assert after is None or after.at >= NOW + 2 * MINUTE
 
 
+def test_a_slot_that_cannot_be_earlier_by_counts_has_no_earlier_one() -> None:
+    """Something was in the way when the slot was found, and is given back after it."""
+    told = {True: 0, False: 0}
+    for (view, reserved), request in product(list(worlds(NODES)), REQUESTS):
+        if not reserved or request.unit is UnitType.NODE:
+            continue
+        availability = booked_out(view, reserved, [request, asks(1, single_node=True)])
+        need = resolve(request, view.node_table())
+        slot = availability.first_fit(need, request.run_time, NOW)
+        if slot is None:
+            continue
+        piece = need.piece(slot.fit)
+        availability.take(piece, slot.at, slot.at + request.run_time)
+        for other, minutes, where in reserved:
+            start = NOW + minutes * MINUTE
+            availability.give(piece_of(view, other, where), start, start + other.run_time)
+        may_be = availability.may_be_earlier(need, request.run_time, slot)
+        availability.give(piece, slot.at, slot.at + request.run_time)
+        earlier = availability.first_fit(need, request.run_time, NOW, slot.at)
+        assert may_be or earlier is None, (request, view, reserved)
+        told[may_be] += 1
+    assert min(told.values()) > 20, told
+
+
 def test_what_was_taken_and_given_back_leaves_no_trace() -> None:
     for view, reserved in worlds(NODES):
         plain = booked_out(view, [], REQUESTS)

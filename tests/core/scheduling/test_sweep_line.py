@@ -34,28 +34,17 @@ def test_windows_tell_the_least_for_every_instant(
 ) -> None:
     profile, _ = filled(pieces)
     until = after + wait
-    told = list(profile.windows(duration, after, until))
+    told = profile.windows(duration, after, until)
     assert told[0][:2] == (after, False)
     for at in (half for half in HALVES if after <= half < until):
         known = [count for since, later, count in told if since < at or (since == at and not later)]
         assert known[-1] == least_by_stairs(profile, at, at + duration), (at, told)
 
 
-@given(PIECES, some.integers(0, 30), some.integers(1, 12))
-def test_a_profile_is_level_where_the_least_is_the_most(
-    pieces: list[tuple[int, int, int]], start: int, duration: int
-) -> None:
-    profile, _ = filled(pieces)
-    heights = {
-        least_by_stairs(profile, half, half + 0.5) for half in HALVES if start <= half < start + duration
-    }
-    assert profile.is_level(start, start + duration) == (len(heights) == 1)
-
-
 def test_what_never_comes_back_makes_no_stair() -> None:
     profile = Profile.of_holders(0, 1, [(5, 2), (inf, 4)])
     assert list(profile.stairs()) == [(0, 1), (5, 3)]
-    assert list(profile.windows(inf, 0)) == [(0, False, 1), (5, False, 3)]
+    assert profile.windows(inf, 0) == [(0, False, 1), (5, False, 3)]
 
 
 COURSES = some.lists(
@@ -78,7 +67,7 @@ def test_the_first_instant_at_which_all_suffice_comes_first_and_every_other_afte
     until = after + wait
     profiles = [([filled(pieces)[0] for pieces in amounts], needed) for amounts, needed in told]
     courses = [
-        AmountDemand([list(each.windows(duration, after, until if cut else inf)) for each in amounts], needed)
+        AmountDemand([each.windows(duration, after, until if cut else inf) for each in amounts], needed)
         for amounts, needed in profiles
     ]
 

@@ -196,7 +196,7 @@ class RequestOverrides(NamedTuple):
 
     def runs_once(self, workload: Workload, row: int) -> bool:
         """Return whether a job may not run twice."""
-        return any(selector.picks(workload, row) for selector in self.once)
+        return bool(self.once) and any(selector.picks(workload, row) for selector in self.once)
 
     def minimum(self, processors: int) -> int:
         """Return with how many processors a job is content."""

@@ -82,6 +82,8 @@ def places_in(resource: str) -> tuple[str, ...]:
     >>> places_in(""), places_in("Physics"), places_in("chem, here,Chem")
     (('here',), ('physics',), ('chem', 'here'))
     """
+    if not resource:
+        return (HERE,)
     named = (each.strip().lower() for each in resource.split(","))
     return tuple(dict.fromkeys(each for each in named if each)) or (HERE,)
 

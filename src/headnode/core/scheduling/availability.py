@@ -7,6 +7,7 @@ placement, on what is free all the time the job would run.
 Cost:  `first_fit` O(kinds the request may use + their steps), and a placement where counts suffice.
 """
 
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Sequence
 from math import inf, nextafter
@@ -22,6 +23,7 @@ from headnode.core.scheduling.free_resources import (
     Placement,
     amounts_of,
 )
+from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.node_view import own_time
 from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.profile import AmountChanges, AmountDemand, Profile, first_instants
@@ -81,6 +83,8 @@ class Availability:
             self._total = self._free[0]
         self._in_all = amounts_of(resources.node_table)
         self._opens = [stairs.opens() for stairs in self._free]  # when there is anything of a kind
+        self._by_opening = sorted(zip(self._opens, range(len(self._opens)), strict=True))
+        self._shapes, self._shaped = _shapes_of(kinds.all, resources.node_table)
 
     def first_fit(
         self, need: ResolvedRequest, duration: float, after: Instant, until: float = inf
@@ -110,6 +114,10 @@ class Availability:
                     break
         return best
 
+    def may_be_earlier(self, need: ResolvedRequest, duration: float, slot: Slot) -> bool:
+        """Return whether enough processors are free, on any nodes, before a slot that is taken for a need."""
+        return self._total.first_fit(need.minimum, duration, self._now, slot.at) < slot.at
+
     def _useful(
         self, need: ResolvedRequest, kinds: Sequence[int], after: float, until: float
     ) -> Sequence[int]:
@@ -118,9 +126,13 @@ class Availability:
         Nothing if all of them together are too few, each at its best.
         """
         useful, units = [], 0
-        for kind in kinds:
-            most = self._free[kind].most(after, until) if self._opens[kind] < until else 0
-            best = self._worth(need, self._kinds.all[kind])(most) if most > 0 else 0
+        open_by_then = [kind for _, kind in self._by_opening[: bisect_left(self._by_opening, (until, -1))]]
+        if len(kinds) < len(self._kinds.all):
+            open_by_then = sorted(set(kinds).intersection(open_by_then))
+        free, shapes, worth_of = self._free, self._shapes, self._worths(need)
+        for kind in open_by_then:
+            most = free[kind].most(after, until)
+            best = worth_of[shapes[kind]](most) if most > 0 else 0
             if best:
                 useful.append(kind)
                 units += best
@@ -161,11 +173,12 @@ class Availability:
         real, node_table = self._resources, self._resources.node_table
         now = start <= self._now
         free = [0] * len(node_table.names)
-        for kind, profile in zip(self._kinds.all, self._free, strict=True):
+        for _, number in self._by_opening[: bisect_left(self._by_opening, (max(start, self._now), SHUT))]:
+            kind = self._kinds.all[number]
             node = kind.nodes[0]
             if now and len(kind.nodes) == 1 and not real.free[node]:
                 continue
-            count = profile.least(start, end)
+            count = self._free[number].least(start, end)
             if len(kind.nodes) == 1:
                 free[node] = count
             elif count > 0:
@@ -213,9 +226,17 @@ class Availability:
             for (_, number), stairs in self._seen.items():
                 if number == kind:
                     change(stairs, start, end, count)
-            self._opens[kind] = self._free[kind].opens()
+            self._note_opening(kind)
         for stairs, amount in self._beside(piece):
             change(stairs, start, end, amount)
+
+    def _note_opening(self, kind: int) -> None:
+        """Keep in order when there is anything of a kind."""
+        before, opens = self._opens[kind], self._free[kind].opens()
+        if opens != before:
+            self._opens[kind] = opens
+            del self._by_opening[bisect_left(self._by_opening, (before, kind))]
+            insort(self._by_opening, (opens, kind))
 
     def _counts(self, piece: Allocation) -> Counter[int]:
         """Return what a piece takes of each kind of node."""
@@ -239,10 +260,8 @@ class Availability:
 
     def _courses(self, need: ResolvedRequest, kinds: Sequence[int], span: Span) -> list[AmountDemand]:
         """Return what must come together for the minimum of a need on these kinds of nodes."""
-        amounts = [
-            _over_time(self._for(need, kind), span, self._worth(need, self._kinds.all[kind]))
-            for kind in kinds
-        ]
+        shapes, worth_of = self._shapes, self._worths(need)
+        amounts = [_over_time(self._for(need, kind), span, worth_of[shapes[kind]]) for kind in kinds]
         courses = [AmountDemand(amounts, 1 if need.single else need.minimum)]
         for node in need.required:
             courses.append(AmountDemand([_over_time(self._for(need, self._kinds.of[node]), span, _as_is)], 1))
@@ -262,6 +281,10 @@ class Availability:
         (node, *_), size, _ = self._kinds.all[kind]
         units = self._resources.node_table.units[need.unit][node]
         return _over_time(self._for(need, kind), span, lambda count: units * (count == size))
+
+    def _worths(self, need: ResolvedRequest) -> list[Callable[[int], int]]:
+        """Return `_worth` of the kinds of each shape."""
+        return [self._worth(need, kind) for kind in self._shaped]
 
     def _worth(self, need: ResolvedRequest, kind: NodeKind) -> Callable[[int], int]:
         """Return how many units so much of a kind is at most; for jobs on one node, whether it is enough."""
@@ -289,12 +312,25 @@ class Availability:
         return known
 
 
+def _shapes_of(kinds: Sequence[NodeKind], node_table: NodeTable) -> tuple[list[int], list[NodeKind]]:
+    """Return a number for each kind, the same where equal counts are worth the same, and a kind for each."""
+    known: dict[tuple[int, int, bool], int] = {}
+    examples: list[NodeKind] = []
+    shapes = []
+    for kind in kinds:
+        shape = kind.size, node_table.sockets[kind.nodes[0]], kind.whole
+        if shape not in known:
+            known[shape] = len(examples)
+            examples.append(kind)
+        shapes.append(known[shape])
+    return shapes, examples
+
+
 def _over_time(stairs: Profile, span: Span, worth: Callable[[int], int]) -> AmountChanges:
     """Return what the least that is free for a duration is worth, by when it begins."""
     duration, after, until = span
-    if stairs.is_level(after, until + duration):
-        return ((after, False, worth(max(stairs.least(after, after + duration), 0))),)
-    return [(at, above, worth(max(count, 0))) for at, above, count in stairs.windows(duration, after, until)]
+    windows = stairs.windows(duration, after, until)
+    return [(at, above, worth(count) if count > 0 else 0) for at, above, count in windows]
 
 
 def _as_is(count: int) -> int:

@@ -132,7 +132,7 @@ class _Pass:
         self._processors = sum(self._resources.free)
 
     def _availability(self) -> Availability:
-        needs, view = self._candidates.needs, self._view
+        needs, view = list(self._candidates.needs()), self._view
         releases = releases_of(view, self._node_table)
         kinds = NodeKinds(self._node_table, needs)
         return Availability(
@@ -173,7 +173,7 @@ class _Pass:
         """
         slot, under = held.slot, self._options(candidate)
         own = under[held.option]
-        if slot.at > self._view.now and not self._kept.freed:
+        if slot.at > self._view.now and not (self._kept.freed and self._may_move(candidate, slot)):
             self._hold(candidate, own, slot)
             return
         self._future.give(own.need.piece(slot.fit), slot.at, slot.at + own.asks.run_time)
@@ -182,6 +182,12 @@ class _Pass:
             self._in_vain.clear()
         slots = [(each, better or (slot if each is own else None)) for each, better in found]
         self._settle(candidate, slots, promised=own)
+
+    def _may_move(self, candidate: Candidate, slot: Slot) -> bool:
+        """Return whether an earlier slot is worth looking for; counts are asked first."""
+        if candidate.request.others or candidate.need.unit is UnitType.NODE:
+            return True
+        return self._future.may_be_earlier(candidate.need, candidate.asks.run_time, slot)
 
     def _better(self, candidate: Candidate, held: CarriedSlot) -> Slot | None:
         """Return a slot that is better than the one held, for the candidate under one of its options."""

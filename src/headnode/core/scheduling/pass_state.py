@@ -8,7 +8,7 @@ from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.candidates import Candidate, candidate_options
 from headnode.core.scheduling.free_resources import FreeResources, Placement
-from headnode.core.scheduling.node_table import NodeOrder, NodeTable
+from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.placement import at_minimum, find_placement, part_shares, shares
 from headnode.core.scheduling.plan import Grow, Reservation, Start
 from headnode.core.scheduling.request import ResolvedCache, ResolvedRequest, resolved_at_some_time
@@ -20,11 +20,9 @@ from headnode.core.scheduling.shadow_reservation import (
     releases_of,
     shadow_reservation,
     shadow_reservation_at,
-    sorted_releases,
+    with_releases,
 )
 from headnode.core.scheduling.view import View
-
-NodeOrders = tuple[NodeOrder, ...]
 
 
 class BlockedJob(NamedTuple):
@@ -61,13 +59,18 @@ class PreviousPass(NamedTuple):
     releases: list[Release]
     head: BlockedJob
     refused: set[JobRequest]
+    reservations: tuple[Reservation, ...]
 
 
 class PassMemory:
-    """The result of the last pass that left a blocked job with a shadow reservation."""
+    """The result of the last pass that left a blocked job with a shadow reservation.
+
+    `idle` is what is free when no job runs, as it was last worked out.
+    """
 
     def __init__(self) -> None:
         self.ended: PreviousPass | None = None
+        self.idle: FreeResources | None = None
 
 
 class PassState:
@@ -86,7 +89,8 @@ class PassState:
         self._view, self._node_table, self._policy = view, node_table, policy
         self._running = releases_of(view, node_table)
         self._given: list[Release] = []
-        self._room: dict[int, int] = {}  # by rules
+        self._reservations: tuple[Reservation, ...] | None = None
+        self._room: dict[tuple[int, UnitType | None], int] = {}  # by rules, and the unit of whole nodes
         self._before = self._recalled()
         self.is_settled = False  # the head is that of the pass before, with the same promise
         self._spared: tuple[list[ShadowReservation], FreeResources] | None = None
@@ -96,7 +100,10 @@ class PassState:
     def _at_last(self) -> FreeResources:
         """What is free when no job runs."""
         in_all = {feature: total for feature, (total, _) in self._view.licences.items()}
-        return FreeResources.empty(self._node_table, in_all)
+        memory = self._node_table.cache.of(PassMemory)
+        if memory.idle is None or memory.idle.licences != in_all:
+            memory.idle = FreeResources.empty(self._node_table, in_all)
+        return memory.idle
 
     def grant(self, candidate: Candidate, found: Placement) -> None:
         """Give the candidate these processors."""
@@ -126,12 +133,14 @@ class PassState:
         return candidate_options(candidate, self._view.now, self._node_table)
 
     def may_fit(self, need: ResolvedRequest) -> bool:
-        """Return whether enough processors are free, on any nodes; if not, the request cannot fit."""
-        if need.unit is UnitType.NODE:
-            return True
-        known = self._room.get(need.rules) if need.rules >= 0 else None
+        """Return whether enough is free, on any nodes; if not, the request cannot fit.
+
+        Of whole nodes those count that are idle.
+        """
+        key = need.rules, need.unit if need.whole else None
+        known = self._room.get(key) if need.rules >= 0 else None
         if known is None:
-            known = self._room[need.rules] = _most(self.resources, need.alternatives)
+            known = self._room[key] = (_most_idle if need.whole else _most)(self.resources, need)
         return need.minimum <= known
 
     def surely_delays(self, candidate: Candidate) -> bool:
@@ -140,6 +149,18 @@ class PassState:
         return any(
             not _is_over(candidate, head) and not self._may_keep_promise(head, candidate.need)
             for head in heads
+        )
+
+    def never_fits(self, request: JobRequest, need: ResolvedRequest) -> bool:
+        """Return whether no job of a class will be backfilled in this pass, whatever else is granted."""
+        if request.others or request.reservation not in self.heads:
+            return False
+        if not self.may_fit(need):
+            return True
+        end = self._view.now + request.run_time
+        return any(
+            not end <= head.due < NEVER and not self._may_keep_promise(head, need)
+            for head in self.heads.values()
         )
 
     def _may_keep_promise(self, head: BlockedJob, need: ResolvedRequest) -> bool:
@@ -151,7 +172,7 @@ class PassState:
         if UnitType.NODE in (need.unit, head.need.unit) or len(need.alternatives) > 1:
             return True
         if self._room_then[0] is not head.promise:
-            self._room_then = head.promise, _most(head.promise.resources, need.alternatives)
+            self._room_then = head.promise, _most(head.promise.resources, need)
         return need.minimum + head.need.minimum <= self._room_then[1]
 
     def promises(self) -> list[ShadowReservation]:
@@ -237,20 +258,20 @@ class PassState:
 
     def end(self, refused: set[JobRequest]) -> None:
         """Cache the result of this pass.  Drop the cache of the pass before, so that caches do not chain."""
-        self._before = None
+        kept, self._before = self.reservations(), None
         head = self.heads.get("")
         if head is not None and head.promise is not None and len(self.heads) == 1:
             now, policy = self._view.now, self._policy
-            ended = PreviousPass(policy, now, self.resources, self._releases(), head, refused)
+            ended = PreviousPass(policy, now, self.resources, self._releases(), head, refused, kept)
             self._node_table.cache.of(PassMemory).ended = ended
 
     def _releases(self) -> list[Release]:
         """Return the releases of running jobs and of jobs that this pass has started, in order."""
-        return sorted_releases([*self._running, *self._given]) if self._given else self._running
+        return with_releases(self._running, self._given) if self._given else self._running
 
     def _recalled(self) -> PreviousPass | None:
         before = self._node_table.cache.of(PassMemory).ended
-        if before is None or before.policy != self._policy or before.now > self._view.now:
+        if before is None or before.policy is not self._policy or before.now > self._view.now:
             return None
         same = before.resources.looks_like(self.resources) and len(before.releases) == len(self._running)
         return before if same and before.releases == self._running else None
@@ -296,6 +317,16 @@ class PassState:
 
     def reservations(self) -> tuple[Reservation, ...]:
         """Return what the heads are promised, in turn order."""
+        if self._reservations is None:
+            self._reservations = self._worked_out()
+        return self._reservations
+
+    def _worked_out(self) -> tuple[Reservation, ...]:
+        before, head = self._before, self.heads.get("")
+        if before is not None and head is not None and self.is_settled and len(self.heads) == 1:
+            then = before.head
+            if head.promise is then.promise and head.candidate.turn == then.candidate.turn:
+                return before.reservations
         kept = [(head.candidate, head.promise) for head in self.heads.values() if head.promise is not None]
         found: list[Reservation] = []
         for candidate, given in sorted(kept, key=lambda one: one[0].turn):
@@ -338,9 +369,19 @@ def _is_same(one: Candidate, other: Candidate) -> bool:
     return one.turn == other.turn and one.request == other.request
 
 
-def _most(resources: FreeResources, alternatives: NodeOrders) -> int:
-    """Return how many processors there are at most on nodes of one of the lists."""
+def _most(resources: FreeResources, need: ResolvedRequest) -> int:
+    """Return how many processors there are at most on nodes of one of the lists of a need."""
     free = resources.free
-    if len(alternatives) == 1:
-        return sum([free[node] for node in alternatives[0]])
-    return max((sum([free[node] for node in order]) for order in alternatives), default=0)
+    if len(need.alternatives) == 1:
+        return sum([free[node] for node in need.alternatives[0]])
+    return max((sum([free[node] for node in order]) for order in need.alternatives), default=0)
+
+
+def _most_idle(resources: FreeResources, need: ResolvedRequest) -> int:
+    """Return how many units there are at most on idle nodes of one of the lists of a need."""
+    free, sizes = resources.free, resources.node_table.processors
+    units = resources.node_table.units[need.unit]
+    return max(
+        (sum([units[node] for node in order if free[node] == sizes[node]]) for order in need.alternatives),
+        default=0,
+    )

@@ -63,7 +63,8 @@ def start_now(
 
 def shares(found: Placement, node_table: NodeTable) -> Shares:
     """Return a fit with the names of its nodes."""
-    return tuple((node_table.names[number], processors) for number, processors in found)
+    names = node_table.names
+    return tuple([(names[number], processors) for number, processors in found])
 
 
 def part_shares(found: Placement, node_table: NodeTable) -> tuple[Shares, ...]:
@@ -89,9 +90,11 @@ def find_placement(need: ResolvedRequest, resources: FreeResources) -> Placement
             if need.single
             else _choose(need, resources, order, room)
         )
-        if chosen and _units(chosen) > _units(best):
+        if chosen and (not best or _units(chosen) > _units(best)):
             best = chosen
-    return tuple((number, processors_for(need, number, units, resources)) for number, units in best) or None
+    if need.unit is UnitType.PROCESSOR and not need.whole:
+        return tuple(best) or None
+    return tuple([(number, processors_for(need, number, units, resources)) for number, units in best]) or None
 
 
 def find_promised_placement(

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
+from itertools import chain
+from types import MappingProxyType
 
 import msgspec
 
@@ -142,25 +144,35 @@ LazyWait = Callable[[], Wait]
 
 
 class LazyReasons(Mapping[JobRequest, Wait]):
-    """The reasons of each request with waiting jobs, computed on first use."""
+    """The reasons of each request with waiting jobs, computed on first use.
 
-    __slots__ = ("_lazy", "_waits")
+    `refused` are requests that the pass refused together: `why` says it of the number that each has there.
+    """
 
-    def __init__(self, lazy: dict[JobRequest, LazyWait]) -> None:
-        self._lazy = lazy
+    __slots__ = ("_lazy", "_refused", "_waits", "_why")
+
+    def __init__(
+        self,
+        lazy: dict[JobRequest, LazyWait],
+        refused: Mapping[JobRequest, int] = MappingProxyType({}),
+        why: Callable[[int], Wait] | None = None,
+    ) -> None:
+        self._lazy, self._refused, self._why = lazy, refused, why
         self._waits: dict[JobRequest, Wait] = {}
 
     def __getitem__(self, request: JobRequest) -> Wait:
         wait = self._waits.get(request)
         if wait is None:
-            wait = self._waits[request] = self._lazy[request]()
+            number = None if self._why is None else self._refused.get(request)
+            found = self._lazy[request]() if self._why is None or number is None else self._why(number)
+            wait = self._waits[request] = found
         return wait
 
     def __contains__(self, request: object) -> bool:
-        return request in self._lazy
+        return request in self._lazy or request in self._refused
 
     def __iter__(self) -> Iterator[JobRequest]:
-        return iter(self._lazy)
+        return chain(self._lazy, self._refused)
 
     def __len__(self) -> int:
-        return len(self._lazy)
+        return len(self._lazy) + len(self._refused)

@@ -19,6 +19,7 @@ from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import JobId, QueuePosition, SortKey
 from headnode.core.scheduling.candidates import Candidate, CandidateQueue, first_candidate
 from headnode.core.scheduling.free_resources import Placement
+from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.pass_state import BlockedJob, PassState
 from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.plan import LazyReasons, LazyWait, Plan, Reason, Wait, Why
@@ -63,20 +64,28 @@ class BackfillRule(NamedTuple):
 
     `overtake` returns the placement of a candidate behind a waiting job, or None; `refusal` returns the
     reasons why not, given whether it would fit.  `closed_blocks`: a job whose nodes are closed blocks others.
+    `is_hopeless` tells, once there is a waiting job, whether no job of a class will overtake it in this pass.
     """
 
     overtake: Callable[[PassState, Candidate], Placement | None]
     refusal: Callable[[PassState, Candidate, bool], tuple[Reason, ...]]
     closed_blocks: bool
+    is_hopeless: Callable[[PassState, JobRequest, ResolvedRequest], bool]
 
 
 def schedule_pass(view: View, rule: BackfillRule) -> Plan:
-    """Decide about every queued job and every running job that would grow.  Touches nothing."""
+    """Decide about every queued job and every running job that would grow.  Touches nothing.
+
+    As soon as a job must wait, classes that are sure to be refused behind it are left out: what is free only
+    becomes less.
+    """
     node_table = view.node_table()
     state = PassState(view, node_table, rule)
     aside = state.refused_before()
     candidates = CandidateQueue(view, node_table, aside)
     waits: dict[JobRequest, LazyWait] = {}
+    refused: dict[JobRequest, int] = {}
+    heads = 0
     for candidate in candidates:
         granted = _wanted(state, candidate, rule)
         if granted:
@@ -84,14 +93,19 @@ def schedule_pass(view: View, rule: BackfillRule) -> Plan:
             candidates.granted(candidate)
         elif candidate.starts:  # a running job has its minimum: its growth holds up no job
             waits[candidate.request] = _blocked(view, state, candidate, rule)
-        if aside and state.heads:
-            if state.is_settled:
-                waits |= {view.queue[at].request: partial(_still, view, state, rule, at) for at in aside}
-            else:
+        if len(state.heads) > heads:
+            heads = len(state.heads)
+            if aside and not state.is_settled:
                 candidates.bring_back(aside)
+                aside = frozenset()
+            hopeless = candidates.refuse(partial(rule.is_hopeless, state))
+            refused |= {view.queue[at].request: at for at in chain(aside, hopeless)}
             aside = frozenset()
-    state.end(set(waits))
-    return Plan(tuple(state.starts), tuple(state.grows), LazyReasons(waits), state.reservations())
+    state.end({*waits, *refused})
+    why = partial(_still, view, node_table, state, rule)
+    return Plan(
+        tuple(state.starts), tuple(state.grows), LazyReasons(waits, refused, why), state.reservations()
+    )
 
 
 def _wanted(state: PassState, candidate: Candidate, rule: BackfillRule) -> tuple[Candidate, Placement] | None:
@@ -133,9 +147,9 @@ def _missing(state: PassState, candidate: Candidate) -> tuple[Reason, ...]:
     return shortage(candidate.need, candidate.asks, state.resources)
 
 
-def _still(view: View, state: PassState, rule: BackfillRule, place: int) -> Wait:
-    """Return why a class waits that was already refused in the last pass."""
-    candidate = first_candidate(view, view.node_table(), place)
+def _still(view: View, node_table: NodeTable, state: PassState, rule: BackfillRule, place: int) -> Wait:
+    """Return why the class at this place of the queue waits, which was refused without being looked at."""
+    candidate = first_candidate(view, node_table, place)
     head = state.head_of(candidate)
     return Wait(()) if head is None else _behind(view, state, candidate, rule, head)
 
@@ -169,7 +183,7 @@ def plan_fcfs(view: View) -> Plan:
 
     Only a job that could not run even on the empty cluster with every node open holds up no other.
     """
-    return schedule_pass(view, BackfillRule(_overtake, _refusal_fcfs, closed_blocks=True))
+    return schedule_pass(view, FCFS)
 
 
 def _overtake(_state: PassState, _wish: Candidate) -> Placement | None:
@@ -187,7 +201,7 @@ def _refusal_fcfs(state: PassState, candidate: Candidate, fits: bool) -> tuple[R
 
 def plan_easy(view: View) -> Plan:
     """Decide about every queued job and every running job that would grow."""
-    return schedule_pass(view, BackfillRule(backfill_placement, _refusal_easy, closed_blocks=False))
+    return schedule_pass(view, EASY)
 
 
 def _refusal_easy(state: PassState, candidate: Candidate, fits: bool) -> tuple[Reason, ...]:
@@ -200,6 +214,14 @@ def _refusal_easy(state: PassState, candidate: Candidate, fits: bool) -> tuple[R
     if candidate.end == inf:
         what += "; with a run time limit it may be backfilled"
     return (Reason(Why.RESERVATION, what, str(job)),)
+
+
+def _hopeless_fcfs(state: PassState, request: JobRequest, _need: ResolvedRequest) -> bool:
+    return request.reservation in state.heads
+
+
+FCFS = BackfillRule(_overtake, _refusal_fcfs, closed_blocks=True, is_hopeless=_hopeless_fcfs)
+EASY = BackfillRule(backfill_placement, _refusal_easy, closed_blocks=False, is_hopeless=PassState.never_fits)
 
 
 def plan_conservative(view: View) -> Plan:

@@ -7,7 +7,6 @@ Cost:  finding a place O(steps looked at), a change O(steps within it) and a bis
 """
 
 from bisect import bisect_left, bisect_right
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import NamedTuple
@@ -141,45 +140,37 @@ class Profile:
                 return begins
         return inf
 
-    def is_level(self, start: float, end: float) -> bool:
-        """Return whether as many are free all the time between two instants."""
-        return bisect_left(self._times, end) - bisect_right(self._times, start) <= 0
-
-    def windows(self, duration: float, after: float, until: float = inf) -> Iterator[tuple[float, bool, int]]:
-        """Yield how many are free all the time for the duration, by when it begins: before `until`.
+    def windows(self, duration: float, after: float, until: float = inf) -> list[tuple[float, bool, int]]:
+        """Return how many are free all the time for the duration, by when it begins: before `until`.
 
         Each item is (instant, just after it, processors) and holds until the next; the first is for `after`.
         A low stair is in the way just after the instant from which the duration reaches it, until it ends.
         """
         times, free = self._times, self._free
         stairs, coming = len(times), max(bisect_right(times, after) - 1, 0)
-        lows: deque[int] = deque()  # stairs within the duration, each higher than the one before
-        start, later = after, False
+        lows: list[int] = []  # from `first` on: stairs within the duration, each higher than the one before
+        first, start, later, is_after = 0, after, False, False
+        found: list[tuple[float, bool, int]] = []
         told: int | None = None
         while True:
-            while coming < stairs and (times[coming] < start + duration or not lows):
-                coming = self._lowest_first(lows, coming)
-            while lows[0] + 1 < stairs and times[lows[0] + 1] <= start:
-                lows.popleft()
-            if free[lows[0]] != told:
-                told = free[lows[0]]
-                yield start, later, told
-            leaves = times[lows[0] + 1] if lows[0] + 1 < stairs else inf
+            while coming < stairs and (later or times[coming] < start + duration or first == len(lows)):
+                height, later = free[coming], False  # written out: this is asked a hundred thousand times
+                while len(lows) > first and free[lows[-1]] >= height:
+                    lows.pop()
+                lows.append(coming)
+                coming += 1
+            while lows[first] + 1 < stairs and times[lows[first] + 1] <= start:
+                first += 1
+            lowest = lows[first]
+            if free[lowest] != told:
+                told = free[lowest]
+                found.append((start, is_after, told))
+            leaves = times[lowest + 1] if lowest + 1 < stairs else inf
             enters = times[coming] - duration if coming < stairs else inf
-            later = enters < leaves
-            start = min(enters, leaves)
+            later = is_after = enters < leaves
+            start = enters if later else leaves
             if start >= until or start == inf:
-                return
-            if later:
-                coming = self._lowest_first(lows, coming)
-
-    def _lowest_first(self, lows: deque[int], stair: int) -> int:
-        """Put a stair behind those that are lower, in the place of those that are not; return the next."""
-        free = self._free
-        while lows and free[lows[-1]] >= free[stair]:
-            lows.pop()
-        lows.append(stair)
-        return stair + 1
+                return found
 
     def close(self, at: float) -> None:
         """Let nothing be free from this instant on, whatever comes back."""

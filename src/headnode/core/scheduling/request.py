@@ -107,6 +107,11 @@ def resolve(request: JobRequest, node_table: NodeTable) -> ResolvedRequest:
     return known
 
 
+def resolved_before(node_table: NodeTable) -> Mapping[JobRequest, ResolvedRequest]:
+    """Return the needs that are remembered of these nodes: what `resolve` returns at once."""
+    return node_table.cache.of(ResolvedCache).needs
+
+
 def _resolve_anew(request: JobRequest, node_table: NodeTable) -> ResolvedRequest:
     least = max(1, request.minimum, request.node_share)
     most = max(least, request.maximum)

@@ -1,6 +1,6 @@
 """When a waiting job will fit: running jobs end at their limits and release what they hold."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
 from math import inf
 from operator import itemgetter
@@ -48,6 +48,9 @@ class ReleaseCache:
         self.returning: tuple[Sequence[RunningJob], list[Release]] | None = None
 
 
+_FEW = 32  # jobs of which the releases are rather sorted anew than changed
+
+
 def release(at: Instant, job: int, piece: Allocation) -> Release:
     """Return when a piece comes back."""
     return Release(at, sum(processors for _, processors in piece.fit), job, piece)
@@ -55,11 +58,7 @@ def release(at: Instant, job: int, piece: Allocation) -> Release:
 
 def release_of(running: RunningJob, now: Instant, node_table: NodeTable) -> Release:
     """Return when a running job's piece comes back; a job over its limit is expected to end at once."""
-    releases = node_table.cache.of(ReleaseCache).releases
-    known = releases.get(running.job)
-    if known is None or known[0] is not running:
-        known = releases[running.job] = running, _worked_out(running, node_table)
-    return _not_before(now, known[1])
+    return _not_before(now, _release_at_end(running, node_table.cache.of(ReleaseCache), node_table))
 
 
 def _not_before(now: Instant, found: Release) -> Release:
@@ -80,9 +79,12 @@ def _worked_out(running: RunningJob, node_table: NodeTable) -> Release:
     return release(running.end, running.job, piece)
 
 
-def sorted_releases(releases: Iterable[Release]) -> list[Release]:
-    """Return releases by time; at one time the smaller, then the earlier job goes first."""
-    return sorted(releases, key=itemgetter(0, 1, 2))
+def with_releases(ordered: Iterable[Release], more: Iterable[Release]) -> list[Release]:
+    """Return releases by time with some more; at one time the smaller, then the earlier job goes first."""
+    found = list(ordered)
+    for each in more:
+        insort(found, each, key=itemgetter(0, 1, 2))
+    return found
 
 
 def releases_of(view: View, node_table: NodeTable) -> list[Release]:
@@ -91,21 +93,51 @@ def releases_of(view: View, node_table: NodeTable) -> list[Release]:
     known = cache.returning
     if known is not None and known[0] is view.running and (not known[1] or known[1][0].at >= view.now):
         return known[1]
-    found, releases = [], cache.releases
-    for running in view.running:
-        made = releases.get(running.job)
-        if made is None or made[0] is not running:
-            made = releases[running.job] = running, _worked_out(running, node_table)
-        found.append(made[1])
-    found.sort()  # each of another job, so nothing after the job is compared
+    found = None if known is None else _with_changes(*known, view.running, cache, node_table)
+    if found is None:
+        found = [_release_at_end(running, cache, node_table) for running in view.running]
+        found.sort()  # each of another job, so nothing after the job is compared
     if found and found[0].at < view.now:
         found = sorted([_not_before(view.now, each) for each in found])
-    cache.returning = view.running, found
+        cache.returning = None
+    else:
+        cache.returning = view.running, found
+    return found
+
+
+def _release_at_end(running: RunningJob, cache: ReleaseCache, node_table: NodeTable) -> Release:
+    """Return when a running job's piece comes back by its limit."""
+    known = cache.releases.get(running.job)
+    if known is None or known[0] is not running:
+        known = cache.releases[running.job] = running, _worked_out(running, node_table)
+    return known[1]
+
+
+def _with_changes(
+    before: Sequence[RunningJob],
+    ordered: list[Release],
+    running: Sequence[RunningJob],
+    cache: ReleaseCache,
+    node_table: NodeTable,
+) -> list[Release] | None:
+    """Return the releases of running jobs, made of those of the jobs that ran before; None if few remain."""
+    if len(before) < _FEW:
+        return None
+    there, still = {job.job: job for job in before}, {job.job: job for job in running}
+    fresh = [job for job in running if there.get(job.job) is not job]
+    gone = [job for job in before if still.get(job.job) is not job]
+    if len(fresh) + len(gone) > len(before) // _FEW:
+        return None
+    found = ordered.copy()
+    for job in gone:
+        del found[bisect_left(found, _worked_out(job, node_table)[:3])]
+    for job in fresh:
+        insort(found, _release_at_end(job, cache, node_table))
     return found
 
 
 class ReleaseOutlook(NamedTuple):
-    """The future free resources: those free at `since`, and the releases by `sorted_releases`.
+    """The future free resources: those free at `since`, and the releases in order.
 
     Jobs without a limit end at NEVER, one after the other.  `at_last` is what is free with no job:
     holders the view does not name, such as jobs just ending, go at NEVER too.
@@ -128,23 +160,54 @@ def shadow_reservation(need: ResolvedRequest, outlook: ReleaseOutlook) -> Shadow
         return _promise_between(need, outlook)
     since, now, ordered, at_last = outlook
     least = at_minimum(resolved_later(need, now.node_table, 0.0))
-
-    def after(step: int) -> ShadowReservation | None:
-        resources = _after(now, ordered[:step])
-        found = find_placement(least, resources)
-        if found is None:
-            return None
-        return ShadowReservation(ordered[step - 1].at, resources, need.piece(found))
-
     count = _step_from(ordered, max(1, _too_few(least, now, ordered)))
-    first = after(count) if count <= len(ordered) else None
-    if first is not None:
-        return first
-    steps = _steps(ordered)
-    later = bisect_left(steps, True, bisect_right(steps, count), key=lambda step: after(step) is not None)
-    if later < len(steps):
-        return after(steps[later])
+    if count <= len(ordered):
+        resources = _after(now, ordered[:count])
+        found = find_placement(least, resources)
+        if found is not None:
+            return ShadowReservation(ordered[count - 1].at, resources, need.piece(found))
+        promise = _first_after(need, least, ordered, count, resources)
+        if promise is not None:
+            return promise
     return shadow_reservation_at(need, since, NEVER, at_last.copy())
+
+
+def _first_after(
+    need: ResolvedRequest,
+    least: ResolvedRequest,
+    ordered: Sequence[Release],
+    count: int,
+    resources: FreeResources,
+) -> ShadowReservation | None:
+    """Return the promise after the first release at which the need fits, where it does not after `count`.
+
+    `resources` are those after `count` releases.  Twice as far is looked each time, then between.
+    """
+    low, high, width, last = count, 0, 1, len(ordered)
+    best: ShadowReservation | None = None
+    while best is None and low < last:
+        step = _step_from(ordered, min(low + width, last))
+        then = _after(resources, ordered[low:step])
+        found = find_placement(least, then)
+        if found is None:
+            low, resources, width = step, then, 2 * width
+        else:
+            best, high = ShadowReservation(ordered[step - 1].at, then, need.piece(found)), step
+    fits_at = high  # the step of `best`; `high` is a count of which that is the step
+    while best is not None and high - low > 1:
+        middle = (low + high) // 2
+        step = _step_from(ordered, middle)
+        if step >= fits_at:
+            high = middle
+            continue
+        then = _after(resources, ordered[low:step])
+        found = find_placement(least, then)
+        if found is None:
+            low, resources = step, then
+        else:
+            best = ShadowReservation(ordered[step - 1].at, then, need.piece(found))
+            high, fits_at = middle, step
+    return best
 
 
 def _promise_between(need: ResolvedRequest, outlook: ReleaseOutlook) -> ShadowReservation | None:
@@ -230,16 +293,11 @@ def shadow_reservation_at(
     return None if found is None else ShadowReservation(at, resources, need.piece(found))
 
 
-def _steps(ordered: Sequence[Release]) -> list[int]:
-    """Return after how many releases to look: those of one instant come together, but not those at NEVER."""
-    steps, count = [], 0
-    while (count := _step_from(ordered, count + 1)) <= len(ordered):
-        steps.append(count)
-    return steps
-
-
 def _step_from(ordered: Sequence[Release], count: int) -> int:
-    """Return the first of the steps that is not below `count`; `count` itself if it is above them all."""
+    """Return after how many releases, not fewer than `count`, to look: those of one instant come together.
+
+    Not so those at NEVER.  `count` itself if there are not so many.
+    """
     last = len(ordered)
     while count < last and NEVER != ordered[count - 1].at == ordered[count].at:
         count += 1

@@ -111,9 +111,12 @@ def counted(apply: Callable[[ClusterState, Applied], None]) -> Callable[[Cluster
     """Return what applies an event by which a job gets or gives back processors, and counts these."""
 
     def applied(cluster: ClusterState, event: Applied) -> None:
+        if not cluster.bank.entries and BANK not in cluster.parameters:
+            apply(cluster, event)
+            return
         record = cluster.jobs.get(event.job)
         apply(cluster, event)
-        if record is not None and (cluster.bank.entries or BANK in cluster.parameters):
+        if record is not None:
             _count(cluster, record, event)
 
     return applied

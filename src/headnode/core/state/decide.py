@@ -156,14 +156,17 @@ def decide(cluster: ClusterState, command: Command, now: Instant) -> list[Event]
 
     Raises:  Refused, with what to do about it; then nothing happens.
     """
-    by = getattr(command, "by", None)
-    if isinstance(by, User) and by.expected is not None:
+    kind = type(command)
+    by = getattr(command, "by", None) if kind in _BY_USERS else None
+    if not isinstance(by, User) or (by.expected is None and by.once is None):
+        return _DECIDE[kind](cluster, command, now)
+    if by.expected is not None:
         refuse_changed(cluster, by.expected)
     asked = once_of(command)
     if asked is None:
-        return _DECIDE[type(command)](cluster, command, now)
+        return _DECIDE[kind](cluster, command, now)
     refuse_repeated(cluster, *asked, now)
-    events = _DECIDE[type(command)](cluster, command, now)
+    events = _DECIDE[kind](cluster, command, now)
     return [*events, receipt_event(cluster, command, events, *asked, now)]
 
 
@@ -239,3 +242,8 @@ _DECIDE: Mapping[type, Callable[[ClusterState, Any, Instant], list[Event]]] = Ma
         templates.RemoveTemplate: templates.remove_template,
     }
 )
+
+_BY_USERS = frozenset(
+    kind for kind in _DECIDE if issubclass(kind, Command) and "by" in kind.__struct_fields__
+)
+"""The commands whose `by` may say what a user expects; the others are of nodes and of the engine."""

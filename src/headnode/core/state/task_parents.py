@@ -39,12 +39,12 @@ class TaskParents:
         self._behind: dict[int, int] = {}  # by waiting task: names and groups that have queued instances
         self.failed: set[Waiter] = set()  # names and groups of tasks that are done and have failed
         for index, progress in enumerate(tasks):
-            if progress.is_done:
-                self._note_failure(index)
-            elif waiters:
+            if waiters and not progress.is_done:
                 for key in self._awaited(index):
                     self._open[key][index] = None
                 self.changed(index)
+            elif progress.failed and progress.is_done:
+                self._note_failure(index)
         for key, waiting in waiters.items():
             for index in waiting:
                 self._behind[index] = self._behind.get(index, 0) + (self._queued[key] > 0)
@@ -73,13 +73,14 @@ class TaskParents:
 
     def done(self, index: int) -> None:
         """All instances of a task are over."""
-        self._note_failure(index)
-        for key in self._awaited(index):
-            self._open[key].pop(index, None)
+        if self._tasks[index].failed:
+            self._note_failure(index)
+        if self._open:
+            for key in self._awaited(index):
+                self._open[key].pop(index, None)
 
     def _note_failure(self, index: int) -> None:
-        if self._tasks[index].failed:
-            self.failed.update(self._carries(index))
+        self.failed.update(self._carries(index))
 
     def freed(self, index: int) -> None:
         """A task waits for no other any more."""

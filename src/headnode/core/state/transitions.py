@@ -266,12 +266,15 @@ PHASE_TRANSITIONS: Mapping[tuple[NodePhase, type], frozenset[NodePhase]] = Mappi
 """The same for the part of one node in a job; see `NodePhase`."""
 
 
+_NOWHERE: frozenset[JobState] = frozenset()
+
+
 def job_target(state: JobState, event: object, wanted: JobState | None = None) -> JobState:
     """Return the state a job goes to; `wanted` chooses where a row offers several.
 
     Raises:  Broken ``no-arrow`` when the table has no such row.
     """
-    targets = JOB_TRANSITIONS.get((state, type(event)), frozenset())
+    targets = JOB_TRANSITIONS.get((state, type(event)), _NOWHERE)
     if wanted in targets:
         return wanted
     if wanted is None and len(targets) == 1:
